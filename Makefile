@@ -1,0 +1,68 @@
+# gpsuite: `make help` lists the targets
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+FAMILIES := $(notdir $(wildcard conf/experiment/*))
+FAMILIES := $(filter-out %.yaml,$(FAMILIES))
+SMOKE := results/.smoke
+
+.DEFAULT_GOAL := help
+.PHONY: help setup quickstart test test-slow lint types smoke bench report reproduce publish clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z%-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@for family in $(FAMILIES); do printf '  %-20s %s\n' reproduce-$$family "the paper's settings, $$family only"; done
+
+setup: $(INSTALLED) ## make the environment .venv from the pinned, hashed requirements
+
+$(INSTALLED): scripts/requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
+	  || { echo "gpsuite needs Python 3.11: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement scripts/requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+quickstart: setup ## set up, then run the tour on embedded data and say where the results are
+	$(BIN)/gpsuite run experiment=tour
+	@echo "tables: results/*/*/*/tables    figures: results/*/*/*/figures    page: results/report.html"
+
+test: setup ## fast tests; needs neither network nor data
+	$(BIN)/python -m pytest -m "not slow and not network"
+
+test-slow: setup ## soundness, coverage and kill tests; resumes after an interruption
+	$(BIN)/python -m pytest -m "slow or guarantee" --stepwise
+
+lint: setup ## style, format and direction of imports
+	$(BIN)/ruff check gpsuite tests scripts
+	$(BIN)/ruff format --check gpsuite tests scripts
+	$(BIN)/lint-imports
+
+types: setup ## mypy, strict
+	$(BIN)/mypy
+
+smoke: setup ## the smallest run of every experiment, in one process
+	$(BIN)/gpsuite run -m 'experiment=glob(*)' scale=smoke parallel=serial results_dir=$(SMOKE)
+
+bench: setup ## time ours against baselines and the LAPACK/BLAS floor
+	$(BIN)/gpsuite bench
+
+report: setup ## redraw the HTML page over all results
+	$(BIN)/gpsuite report
+
+reproduce: setup ## every experiment with the paper's settings
+	$(BIN)/gpsuite run -m 'experiment=glob(*)' scale=paper
+	$(BIN)/gpsuite report
+
+reproduce-%: setup
+	$(BIN)/gpsuite run -m 'experiment=glob($*/*)' scale=paper
+	$(BIN)/gpsuite report
+
+publish: setup ## copy finished results to results/published
+	$(BIN)/gpsuite publish $(FAMILIES)
+
+clean: ## remove caches and smoke results; records, results and data stay
+	rm -rf $(SMOKE) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find gpsuite tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,92 @@
+"""Words to functions, and how they ended to exit codes.
+
+Exit codes: 0 done; 1 some tasks failed; 2 the user's input is wrong; 130 interrupted, resumable.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from gpsuite import __version__
+from gpsuite.errors import UserError, unknown_name
+
+INTERRUPTED = 130
+
+# command -> what --help says; each is gpsuite.commands.<command>.main(words) -> exit code
+COMMANDS = {
+    "run": "run an experiment: gpsuite run experiment=<family>/<name> [scale=smoke|quick|paper] [key=value ...]",
+    "list": "what there is: gpsuite list [experiments|datasets|methods]",
+    "status": "tasks done, failed, missing: gpsuite status [experiment ...]",
+    "compare": "published | ours | n | difference | verdict: gpsuite compare [experiment ...]",
+    "report": "one self-contained HTML page over all results: gpsuite report",
+    "publish": "copy results to results/published: gpsuite publish experiment ...",
+    "data": "datasets: gpsuite data list|fetch|verify [name ...]",
+    "bench": "ratios against baselines and the LAPACK/BLAS floor: gpsuite bench [family]",
+    "doctor": "versions, threads, data found, free disk, backends: gpsuite doctor",
+}
+
+
+def main() -> int:
+    """Run the command line in `sys.argv` and return the exit code."""
+    words = sys.argv[1:]
+    try:
+        return dispatch(words)
+    except UserError as error:
+        if "debug=true" in words:
+            raise
+        print(f"gpsuite: {_four_lines(str(error))}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("gpsuite: interrupted; the same command goes on where it stopped", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def dispatch(words: Sequence[str]) -> int:
+    """Call the command that the first word names.
+
+    Raises:
+        UserError: for an unknown command.
+    """
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0
+    if words[0] == "--version":
+        print(f"gpsuite {__version__}")
+        return 0
+    command, rest = words[0], list(words[1:])
+    if command not in COMMANDS:
+        raise unknown_name("command", command, COMMANDS)
+    if "--help" in rest or "-h" in rest:
+        print(importlib.import_module(f"gpsuite.commands.{command}").HELP.strip())
+        return 0
+    run: Callable[[list[str]], int] = importlib.import_module(f"gpsuite.commands.{command}").main
+    return run(rest)
+
+
+def usage() -> str:
+    """Return the text of `gpsuite --help`."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()]
+    return "\n".join(
+        [
+            "gpsuite: Gaussian processes with guarantees, rerun, checked and extended",
+            "",
+            *lines,
+            "",
+            "gpsuite COMMAND --help tells more; start with: gpsuite run experiment=tour",
+        ]
+    )
+
+
+def _four_lines(text: str) -> str:
+    return "\n".join(text.splitlines()[:4])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""`gpsuite bench`: our time over a baseline's and over the LAPACK/BLAS floor's, in one run."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from gpsuite.commands.show import show_table
+from gpsuite.commands.words import experiment_names, read_words
+from gpsuite.engine.worker import thread_environment
+from gpsuite.errors import unknown_name
+
+HELP = """
+gpsuite bench [family ...] [results_dir=DIR]
+
+Medians of interleaved CPU times, one thread. ratio = ours / reference; goal = largest allowed ratio.
+Writes results/bench/bench.csv. Compare ratios, not seconds: machines drift.
+"""
+
+
+def main(words: list[str]) -> int:
+    """Run the benches of the families named, all by default, and write bench.csv."""
+    given = read_words(words)
+    families = _families()
+    for name in given.names:
+        if name not in families:
+            raise unknown_name("family", name, families)
+    os.environ.update(thread_environment(1))  # before BLAS and TensorFlow are loaded
+
+    from gpsuite.engine.bench import run_cases, write_bench
+
+    print(_blas_line(), file=sys.stderr)
+    rows = []
+    for family in given.names or families:
+        cases = importlib.import_module(f"gpsuite.experiments.{family}.bench").cases()
+        for row in run_cases(family, cases):
+            print(f"{row.case} / {row.reference}: {row.ratio:.2f} (goal {row.goal:g})", file=sys.stderr)
+            rows.append(row)
+    write_bench(given.results_dir / "bench" / "bench.csv", rows)
+    shown = [{**asdict(row), "reached": "yes" if row.ratio <= row.goal else "no"} for row in rows]
+    show_table("bench", shown)
+    print(given.results_dir / "bench" / "bench.csv")
+    return 0
+
+
+def _families() -> list[str]:
+    return sorted(set(_with_bench()))
+
+
+def _with_bench() -> Iterator[str]:
+    for family in {name.split("/")[0] for name in experiment_names(())}:
+        if importlib.util.find_spec(f"gpsuite.experiments.{family}.bench") is not None:
+            yield family
+
+
+def _blas_line() -> str:
+    """Return which BLAS kernels are timed: the ratios depend on them."""
+    import numpy as np  # loads the BLAS that threadpoolctl then finds
+    from threadpoolctl import threadpool_info
+
+    found = [
+        f"{pool['internal_api']} {pool['version']} {pool.get('architecture', '')}"
+        for pool in threadpool_info()
+        if pool["user_api"] == "blas"
+    ]
+    return f"numpy {np.__version__}; BLAS: {', '.join(found)}"

@@ -1,0 +1,143 @@
+"""`gpsuite doctor`: what commonly goes wrong on a machine, and the fix."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from gpsuite.commands.show import show_table
+from gpsuite.commands.words import Words, read_words
+from gpsuite.config.files import conf_dir
+from gpsuite.data.catalogue import describe
+from gpsuite.engine.provenance import machine, versions
+from gpsuite.errors import UserError
+
+HELP = """
+gpsuite doctor [results_dir=DIR] [data_dir=DIR]
+
+Versions, threads, data found, free disk and backends; a line that is not 'ok' says what to do.
+Exit code 1 when something must be mended.
+"""
+
+LEAST_FREE_GB = 1.0
+
+
+class Finding(NamedTuple):
+    """One thing looked at: ok, note or problem."""
+
+    state: str
+    what: str
+    found: str
+    fix: str = ""
+
+
+def main(words: list[str]) -> int:
+    """Print the findings."""
+    given = read_words(words)
+    if given.names:
+        raise UserError(f"{given.names[0]}: doctor takes no names")
+    findings = [*_packages(), *_machine(), *_blas(), *_places(given), *_data(given), *_backends()]
+    show_table("doctor", [finding._asdict() for finding in findings])
+    return 1 if any(finding.state == "problem" for finding in findings) else 0
+
+
+def _packages() -> Iterator[Finding]:
+    python = platform.python_version()
+    right = sys.version_info[:2] == (3, 11)
+    yield Finding("ok" if right else "problem", "python", python, "" if right else "use Python 3.11")
+    for name, version in versions().items():
+        if name == "python":
+            continue
+        state, fix = "ok", ""
+        if version == "not installed":
+            state, fix = "problem", "run make setup"
+        elif name == "numpy" and int(version.split(".")[0]) >= 2:
+            state, fix = "problem", "gpflow 2.11 needs numpy<2: run make setup"
+        yield Finding(state, name, version, fix)
+    flavours = [dist.name for dist in importlib.metadata.distributions() if dist.name in _TENSORFLOWS]
+    if len(flavours) > 1:
+        yield Finding(
+            "problem",
+            "TensorFlow",
+            " and ".join(sorted(flavours)),
+            "keep one: pip uninstall tensorflow-cpu, make setup",
+        )
+
+
+_TENSORFLOWS = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-nightly")
+
+
+def _machine() -> Iterator[Finding]:
+    found = machine()
+    yield Finding("ok", "processor", f"{found['processor']}, {found['cores']} cores, {found['memory_gb']} GB")
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    cores = os.cpu_count() or 1
+    many = asked.isdigit() and int(asked) > cores
+    yield Finding(
+        "problem" if many else "ok",
+        "threads",
+        f"OMP_NUM_THREADS={asked or 'unset'}; gpsuite gives each process one thread unless threads= is set",
+        f"set it to at most {cores}" if many else "",
+    )
+
+
+def _blas() -> Iterator[Finding]:
+    """Point out AVX2 kernels on a processor that has AVX-512."""
+    import numpy  # noqa: F401 - loads the BLAS that threadpoolctl looks for
+    from threadpoolctl import threadpool_info
+
+    kernels = sorted(
+        {str(pool.get("architecture")) for pool in threadpool_info() if pool["user_api"] == "blas"}
+    )
+    slow = kernels in (["Haswell"], ["Zen"]) and _has_avx512()
+    yield Finding(
+        "note" if slow else "ok",
+        "BLAS kernels",
+        ", ".join(kernels) or "unknown",
+        "the processor has AVX-512: OPENBLAS_CORETYPE=SkylakeX is about 1.6 times faster" if slow else "",
+    )
+
+
+def _has_avx512() -> bool:
+    try:
+        return "avx512f" in Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return False
+
+
+def _places(given: Words) -> Iterator[Finding]:
+    for name, place in (("results_dir", given.results_dir), ("data_dir", given.data_dir)):
+        folder = place.absolute()
+        while not folder.exists():
+            folder = folder.parent
+        free = shutil.disk_usage(folder).free / 1e9
+        writable = os.access(folder, os.W_OK)
+        state = "ok" if writable and free >= LEAST_FREE_GB else "problem"
+        fix = "" if state == "ok" else f"choose another place with {name}=DIR"
+        yield Finding(state, name, f"{place}: {free:.1f} GB free{'' if writable else ', not writable'}", fix)
+
+
+def _data(given: Words) -> Iterator[Finding]:
+    path = os.environ.get("GPSUITE_DATA_PATH", "")
+    yield Finding("ok", "GPSUITE_DATA_PATH", path or "unset")
+    for row in describe(conf_dir(), given.data_dir):
+        absent = row.state in ("missing", "changed")
+        fix = f"gpsuite data fetch {row.name}, or set GPSUITE_DATA_PATH" if absent else ""
+        yield Finding("note" if absent else "ok", f"dataset {row.name}", row.state, fix)
+
+
+def _backends() -> Iterator[Finding]:
+    present = importlib.util.find_spec("loky") is not None
+    yield Finding(
+        "ok" if present else "problem",
+        "parallel=processes",
+        "loky" if present else "no loky",
+        "" if present else "run make setup",
+    )

@@ -1,0 +1,89 @@
+"""`gpsuite run`: one experiment, several one after another with -m, or the tour."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpsuite.config.files import conf_dir, group_choices, read_file
+from gpsuite.config.overrides import expand_sweeps
+
+HELP = """
+gpsuite run experiment=<family>/<name> [key=value ...]
+
+  scale=smoke|quick|paper   smallest, default, the paper's own setting
+  method=NAME | methods=[A,B]   swap methods            dataset=NAME   swap the dataset
+  dataset=csv dataset.path=FILE dataset.target=COLUMN   your own data
+  seed=0                    another seed                 model=NAME    another kernel
+  parallel=auto|serial|processes [parallel.workers=N]    threads=1     per process
+  results_dir=results  run_name=NAME  force=true  on_error=continue|raise  wait=true  debug=true
+  budget.seconds=S          wall-clock limit per task; the best valid answer is kept
+
+gpsuite run -m experiment=A,B seed=0,1     every combination, one after another
+gpsuite run experiment=tour                one quick experiment of each family, then the report
+
+The same command resumes after an interruption. Exit codes: 0 done, 1 some tasks failed, 2 wrong input, 130 interrupted.
+"""
+
+TOUR = "experiment=tour"
+
+
+def main(words: list[str]) -> int:
+    """Run what the words ask for; everything is validated before anything is computed."""
+    multirun = "-m" in words or "--multirun" in words
+    words = [word for word in words if word not in ("-m", "--multirun")]
+    runs = expand_sweeps(words, group_choices()) if multirun else [words]
+    tour = any(TOUR in run for run in runs)
+    runs = [stop for run in runs for stop in _stops(run)]
+    _limit_threads(runs)
+
+    from gpsuite.config.request import read_request
+    from gpsuite.engine.runner import TaskFailedError, run_experiment
+
+    requests = [read_request(run) for run in runs]
+    code = 0
+    for request, options in requests:
+        try:
+            report = run_experiment(request, options)
+        except TaskFailedError as failed:
+            print(f"gpsuite: {failed}", file=sys.stderr)
+            return 1
+        for label, reason, trace in report.failures:
+            print(f"failed: {label}: {reason}\n  traceback: {trace}", file=sys.stderr)
+        code = max(code, report.exit_code)
+        _print_paths(report.folder)
+    if tour:
+        _print_report(requests[0][1].results_dir)
+    return code
+
+
+def _stops(run: Sequence[str]) -> list[list[str]]:
+    """Return the runs a run stands for: the tour is one run per entry of its file."""
+    if TOUR not in run:
+        return [list(run)]
+    rest = [word for word in run if word != TOUR]
+    return [[*stop, *rest] for stop in read_file("experiment", "tour")["stops"]]
+
+
+def _limit_threads(runs: Sequence[Sequence[str]]) -> None:
+    """Give BLAS and TensorFlow their thread count before anything imports them."""
+    from gpsuite.engine.worker import thread_environment
+
+    asked = [word.partition("=")[2] for run in runs for word in run if word.startswith("threads=")]
+    threads = int(asked[0]) if asked and asked[0].isdigit() else 1
+    os.environ.update(thread_environment(max(threads, 1)))
+
+
+def _print_paths(folder: Path) -> None:
+    print(folder)
+    for pattern in ("tables/*.md", "figures/*.png", "comparison.csv"):
+        for path in sorted(folder.glob(pattern)):
+            print(f"  {path}")
+
+
+def _print_report(results_dir: Path) -> None:
+    from gpsuite.reporting.pages import write_report
+
+    print(write_report(results_dir, conf_dir()))

@@ -1,0 +1,1 @@
+"""Words and files in, a validated request out."""

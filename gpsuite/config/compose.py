@@ -1,0 +1,298 @@
+"""Composition: Hydra merges the files, dataclasses type them, the user's values are set one by one."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from gpsuite.config.files import conf_dir, group_choices, read_file
+from gpsuite.config.overrides import Overrides, unknown_key
+from gpsuite.config.schema import SCALES, RunSettings
+from gpsuite.data.spec import CsvSpec, DatasetSpec
+from gpsuite.errors import UserError, nearest, unknown_name
+from gpsuite.experiments.base import EXPERIMENTS, METHODS, Experiment, MethodOptions
+from gpsuite.models.config import ModelSpec
+
+FILE_ONLY = ("meta", "scales")  # parts of an experiment file that are no settings
+METHOD_FIXED = ("builder", "title", "reference")  # what a method is, not how it is set
+CSV_OPTIONS = ("path", "target", "inputs", "task", "separator")
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A composed and typed configuration.
+
+    Attributes:
+        experiment: name, and its entry in the registry.
+        run: settings every experiment has.
+        settings: the experiment's own settings.
+        methods: method name -> options.
+        model: kernel choice.
+        dataset_name: name of the dataset file, or None.
+        dataset: its spec, or None.
+        meta: the experiment file's meta block.
+    """
+
+    experiment: str
+    entry: Experiment
+    run: RunSettings
+    settings: Any
+    methods: Mapping[str, MethodOptions]
+    model: ModelSpec
+    dataset_name: str | None
+    dataset: DatasetSpec | CsvSpec | None
+    meta: Mapping[str, Any]
+
+
+def compose_run(experiment: str, overrides: Overrides) -> Composed:
+    """Compose the files, apply the scale, then the user's values, and type every part.
+
+    Raises:
+        UserError: for unknown keys, wrong types, impossible values or pairs, and missing values.
+    """
+    importlib.import_module(f"gpsuite.experiments.{experiment.split('/')[0]}")
+    entry = EXPERIMENTS.get(experiment)
+    values = dict(overrides.values)
+    content = _compose_files(experiment, overrides.groups, entry)
+    scale = values.get("scale", content.get("scale", "quick"))
+    if scale not in SCALES:
+        raise unknown_name("scale", str(scale), SCALES)
+    scaled = OmegaConf.merge(content, (content.get("scales") or {}).get(scale) or {})
+    plain: dict[str, Any] = OmegaConf.to_container(scaled)  # type: ignore[assignment]
+    names = _method_names(entry, plain, overrides.groups, values)
+    sections = _sections(entry, plain, names)
+    _apply(sections, values, experiment)
+    return _typed(experiment, entry, sections, plain)
+
+
+def _compose_files(experiment: str, groups: Mapping[str, str], entry: Experiment) -> DictConfig:
+    from hydra import compose, initialize_config_dir
+    from hydra.errors import HydraException
+
+    if "dataset" in groups and not entry.dataset_tasks:
+        raise UserError(f"dataset={groups['dataset']}: {experiment} has a fixed dataset", key="dataset")
+    chosen = [f"{group}={name}" for group, name in groups.items() if group not in ("experiment", "method")]
+    try:
+        with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+            return compose("config", overrides=[f"experiment={experiment}", *chosen])
+    except HydraException as error:  # a broken file of ours or of a method author
+        raise UserError(f"experiment={experiment}: {str(error).splitlines()[0]}", key="experiment") from error
+
+
+def _compose_method(name: str) -> dict[str, Any]:
+    from hydra import compose, initialize_config_dir
+
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        content = compose(f"method/{name}")
+    plain: dict[str, Any] = OmegaConf.to_container(content.method)  # type: ignore[assignment]
+    return plain
+
+
+def _method_names(
+    entry: Experiment, plain: Mapping[str, Any], groups: Mapping[str, str], values: dict[str, Any]
+) -> list[str]:
+    """Return the methods to run: `method=` or `methods=` of the user, else the file's."""
+    listed = values.pop("methods", None)
+    if listed is not None and "method" in groups:
+        raise UserError("method: given beside methods; give one of the two", key="method")
+    given = listed if listed is not None else plain.get("methods") or []
+    names = [groups["method"]] if "method" in groups else given
+    names = list(names) if isinstance(names, list | tuple) else [names]
+    if entry.builders and not names:
+        raise UserError(f"methods={names}: name at least one method", key="methods")
+    for name in names:
+        if name not in group_choices()["method"]:
+            raise unknown_name("method", str(name), group_choices()["method"])
+    if len(set(names)) < len(names):
+        raise UserError(f"methods={names}: a method is named twice", key="methods")
+    if names and not entry.builders:
+        raise UserError(f"method={names[0]}: this experiment has no methods", key="method")
+    return names
+
+
+def _sections(entry: Experiment, plain: Mapping[str, Any], names: Sequence[str]) -> dict[str, DictConfig]:
+    """Return typed sections: settings, run, model, dataset, and one per method."""
+    run_names = {each.name for each in fields(RunSettings)}
+    own = {key: value for key, value in plain.items() if key not in {*run_names, *FILE_ONLY, "methods"}}
+    model, dataset = own.pop("model", None), own.pop("dataset", None)
+    own.pop("method", None)
+    sections = {
+        "run": _structured(RunSettings, {k: v for k, v in plain.items() if k in run_names}, "config"),
+        "settings": _structured(entry.settings, own, "experiment"),
+        "model": _structured(ModelSpec, model or {}, "model"),
+    }
+    if dataset is not None:
+        spec = CsvSpec if dataset.get("loader") == "csv" else DatasetSpec
+        sections["dataset"] = _structured(spec, dataset, "dataset")
+    for name in names:
+        content = _compose_method(name)
+        builder = METHODS.get(str(content.get("builder")))
+        sections[f"method/{name}"] = _structured(builder.options, content, f"method={name}")
+    return sections
+
+
+def _structured(schema: type, content: Mapping[str, Any], where: str) -> DictConfig:
+    typed: DictConfig = OmegaConf.structured(schema)
+    OmegaConf.set_readonly(typed, False)
+    for key, value in content.items():
+        _set(typed, key, value, f"{where}: {key}")
+    return typed
+
+
+def _apply(sections: Mapping[str, DictConfig], values: Mapping[str, Any], experiment: str) -> None:
+    """Set the user's values, each in the section that owns its key."""
+    for key, value in values.items():
+        head, _, rest = key.partition(".")
+        methods = [part for name, part in sections.items() if name.startswith("method/")]
+        if head == "dataset" and rest:
+            _apply_dataset(sections, key, rest, value)
+        elif head == "model" and rest:
+            targets = [sections["model"]] if _has(sections["model"], rest) else []
+            _set_all(targets, rest, value, key, sections, experiment)
+        elif head == "method" and rest:
+            targets = [part for part in methods if rest.split(".")[0] in part and rest not in METHOD_FIXED]
+            _set_all(targets, rest, value, key, sections, experiment)
+        else:
+            owners = [sections[name] for name in ("settings", "run") if _has(sections[name], key)]
+            _set_all(owners[:1], key, value, key, sections, experiment)
+
+
+def _apply_dataset(sections: Mapping[str, DictConfig], key: str, rest: str, value: Any) -> None:
+    dataset = sections.get("dataset")
+    if dataset is None or dataset.get("loader") != "csv":
+        name = dataset.get("name") if dataset is not None else "none"
+        raise UserError(
+            f"{key}: dataset {name} has no settings; dataset=csv has {', '.join(CSV_OPTIONS)}", key=key
+        )
+    if rest not in CSV_OPTIONS:
+        raise UserError(
+            f"{key}: unknown{nearest(rest, CSV_OPTIONS)}\nvalid: {', '.join(f'dataset.{n}' for n in CSV_OPTIONS)}",
+            key=key,
+        )
+    literal = value.replace("${", "\\${") if isinstance(value, str) else value  # never an interpolation
+    _set(dataset, rest, literal, key)
+
+
+def _has(part: DictConfig, key: str) -> bool:
+    node: Any = part
+    for name in key.split("."):
+        if not isinstance(node, DictConfig) or name not in node:
+            return False
+        node = node._get_node(name)
+    return not isinstance(node, DictConfig)
+
+
+def _set_all(
+    targets: Sequence[DictConfig],
+    rest: str,
+    value: Any,
+    key: str,
+    sections: Mapping[str, DictConfig],
+    experiment: str,
+) -> None:
+    if not targets:
+        raise unknown_key(key, valid_keys(sections), experiment)
+    for target in targets:
+        _set(target, rest, value, key)
+
+
+def _set(target: DictConfig, key: str, value: Any, name: str) -> None:
+    """Set one typed value; a single value for a list becomes a list of one."""
+    try:
+        current = OmegaConf.select(target, key, throw_on_missing=False)
+        if isinstance(current, ListConfig) and not isinstance(value, list | tuple | ListConfig):
+            value = [value]
+        OmegaConf.update(target, key, value)
+        OmegaConf.to_container(target, resolve=True)
+    except OmegaConfBaseException as error:
+        reason = str(error).splitlines()[0]
+        if "not in" in reason:
+            raise UserError(f"{name}: unknown key{nearest(key, list(target))}", key=name) from error
+        raise UserError(f"{name}={value}: {reason}", key=name) from error
+
+
+def valid_keys(sections: Mapping[str, DictConfig]) -> list[str]:
+    """Return every key the user may set for these sections, dotted."""
+    names = {section: [str(leaf) for leaf in part] for section, part in sections.items()}
+    keys = ["experiment", "dataset", "method", "methods", "model", *names["settings"]]
+    for name in names["run"]:
+        node = sections["run"]._get_node(name)
+        keys += [f"{name}.{leaf!s}" for leaf in node] if isinstance(node, DictConfig) else [name]
+    keys += [f"model.{leaf}" for leaf in names["model"]]
+    for section, leaves in names.items():
+        if section.startswith("method/"):
+            keys += [f"method.{leaf}" for leaf in leaves if leaf not in METHOD_FIXED]
+    if "dataset" in sections and sections["dataset"].get("loader") == "csv":
+        keys += [f"dataset.{leaf}" for leaf in CSV_OPTIONS]
+    return list(dict.fromkeys(keys))
+
+
+def _typed(
+    experiment: str, entry: Experiment, sections: Mapping[str, DictConfig], plain: Mapping[str, Any]
+) -> Composed:
+    for name, part in sections.items():
+        missing = sorted(OmegaConf.missing_keys(part))
+        if missing:
+            key = missing[0] if name in ("run", "settings") else f"{name.split('/')[0]}.{missing[0]}"
+            raise UserError(f"{key}: missing; give it as {key}=VALUE", key=key)
+    built: dict[str, Any] = {name: OmegaConf.to_object(part) for name, part in sections.items()}
+    for typed in built.values():
+        if hasattr(typed, "check"):
+            typed.check()
+    methods: dict[str, Any] = {
+        name.split("/", 1)[1]: typed for name, typed in built.items() if name.startswith("method/")
+    }
+    dataset: Any = built.get("dataset")
+    if isinstance(dataset, CsvSpec) and dataset.task is None and entry.dataset_tasks:
+        dataset.task = entry.dataset_tasks[0]  # what the experiment is made for
+    composed = Composed(
+        experiment=experiment,
+        entry=entry,
+        run=built["run"],
+        settings=built["settings"],
+        methods=methods,
+        model=built["model"],
+        dataset_name=dataset.name if dataset is not None else None,
+        dataset=dataset,
+        meta=plain.get("meta") or {},
+    )
+    _refuse_impossible_pairs(composed)
+    return composed
+
+
+def _refuse_impossible_pairs(composed: Composed) -> None:
+    """Raise when a method does not belong to the experiment or cannot learn from the dataset."""
+    entry, dataset = composed.entry, composed.dataset
+    for name, options in composed.methods.items():
+        if options.builder not in entry.builders:
+            valid = [other for other in group_choices()["method"] if _builder_of(other) in entry.builders]
+            raise UserError(
+                f"method={name}: not a method of {composed.experiment}\nvalid: {', '.join(valid)}",
+                key="method",
+            )
+    if dataset is None:
+        return
+    allowed = set(entry.dataset_tasks or [dataset.task])
+    for options in composed.methods.values():
+        allowed &= set(METHODS.get(options.builder).dataset_tasks)
+    if dataset.task not in allowed:
+        valid = [name for name in group_choices()["dataset"] if name == "csv" or _task_of(name) in allowed]
+        methods = ", ".join(composed.methods) or composed.experiment
+        raise UserError(
+            f"dataset={composed.dataset_name}: a {dataset.task} dataset cannot be used with {methods}\n"
+            f"valid: {', '.join(valid)}",
+            key="dataset",
+        )
+
+
+def _builder_of(method: str) -> str:
+    return str(_compose_method(method).get("builder"))
+
+
+def _task_of(dataset: str) -> str:
+    return str(read_file("dataset", dataset).get("task"))

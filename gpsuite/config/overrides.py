@@ -1,0 +1,155 @@
+"""The words after `gpsuite run`: `key=value` in Hydra's grammar, sweeps, and values taken literally."""
+
+from __future__ import annotations
+
+import fnmatch
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpsuite.errors import UserError, nearest, unknown_name
+
+# Files and columns may be called anything: spaces, commas, brackets, '=', '~' are part of the name.
+LITERAL_KEYS = ("dataset.path", "dataset.target", "dataset.inputs", "dataset.candidates")
+
+GROUPS = ("experiment", "dataset", "method", "model", "parallel")
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """One run's words, read: which option of each group, and plain values.
+
+    Attributes:
+        groups: group -> chosen name.
+        values: dotted key -> value.
+    """
+
+    groups: Mapping[str, str]
+    values: Mapping[str, Any]
+
+
+def read_overrides(words: Sequence[str], choices: Mapping[str, Sequence[str]]) -> Overrides:
+    """Read words that contain no sweep.
+
+    Args:
+        words: `key=value` words.
+        choices: group -> names it offers.
+
+    Raises:
+        UserError: for a word that is no `key=value`, a key given twice, a sweep without -m, an unknown choice.
+    """
+    groups: dict[str, str] = {}
+    values: dict[str, Any] = {}
+    for word in words:
+        key, text = _split(word)
+        if key in groups or key in values:
+            raise UserError(f"{key}: given twice; give it once, or use -m to run several values", key=key)
+        if key in GROUPS:
+            groups[key] = _choice(key, _value(key, text), choices[key])
+        else:
+            values[key] = text if key in LITERAL_KEYS else _value(key, text)
+    return Overrides(groups, values)
+
+
+def expand_sweeps(words: Sequence[str], choices: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """Return one list of words per run of a multirun: the product of all sweeps, in the order typed.
+
+    Commas, `choice()` and `range()` follow Hydra's sweep syntax; `glob()` selects among a group's names,
+    nested ones included.
+    """
+    from hydra.core.override_parser.types import Glob
+
+    columns: list[list[str]] = []
+    for word in words:
+        key, text = _split(word)
+        if key in LITERAL_KEYS:
+            columns.append([word])
+            continue
+        override = _parse(key, text)
+        if not override.is_sweep_override():
+            columns.append([word])
+        elif isinstance(override.value(), Glob):
+            columns.append([f"{key}={name}" for name in _globbed(key, override.value(), choices)])
+        elif not override.is_discrete_sweep():
+            raise UserError(f"{key}={text}: an interval has no values to run; use range() or a list", key=key)
+        else:
+            columns.append([f"{key}={value}" for value in override.sweep_string_iterator()])
+    return [list(run) for run in itertools.product(*columns)]
+
+
+def _globbed(key: str, glob: Any, choices: Mapping[str, Sequence[str]]) -> list[str]:
+    if key not in GROUPS:
+        raise UserError(f"{key}: glob() works for {', '.join(GROUPS)} only", key=key)
+    kept = [
+        name
+        for name in choices[key]
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in glob.include)
+        and not any(fnmatch.fnmatchcase(name, pattern) for pattern in glob.exclude)
+    ]
+    if not kept:
+        raise UserError(f"{key}: no name matches {', '.join(glob.include)}", key=key)
+    return kept
+
+
+def _split(word: str) -> tuple[str, str]:
+    """Return key and text of a `key=value` word.
+
+    Raises:
+        UserError: for anything else, with what to write instead.
+    """
+    key, equals, text = word.partition("=")
+    if word.startswith("-"):
+        raise UserError(f"{word}: unknown option; settings are written key=value, sweeps need -m")
+    if not equals or not key.strip("+~"):
+        raise UserError(f"'{word}': expected key=value, for example experiment=pac_bayes/regression")
+    if key.startswith("~"):
+        raise UserError(f"{word}: settings cannot be deleted; write {key.lstrip('~')}=value", key=key)
+    if key.startswith("+"):
+        bare = key.lstrip("+")
+        raise UserError(f"{key}: settings cannot be added; a known one is written {bare}=value", key=bare)
+    return key, text
+
+
+def _parse(key: str, text: str) -> Any:
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        return OverridesParser.create().parse_override(f"{key}={text}")
+    except HydraException as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(
+            f"{key}={text}: cannot be read ({reason})\nquote values with special characters: {key}=\"'...'\"",
+            key=key,
+        ) from None
+
+
+def _value(key: str, text: str) -> Any:
+    override = _parse(key, text)
+    if override.is_sweep_override():
+        raise UserError(
+            f"{key}={text}: several values; add -m to run them one after another, "
+            f"or write a list: {key}=[{text}]",
+            key=key,
+        )
+    return override.value()
+
+
+def _choice(group: str, value: Any, names: Sequence[str]) -> str:
+    if not isinstance(value, str):
+        raise UserError(f"{group}={value}: expected one name\nvalid: {', '.join(names)}", key=group)
+    if value not in names:
+        raise unknown_name(group, value, names)
+    return value
+
+
+def unknown_key(key: str, valid: Sequence[str], experiment: str) -> UserError:
+    """Build the error for a key the experiment does not have."""
+    head, dot, _ = key.partition(".")
+    siblings = [name for name in valid if dot and name.startswith(f"{head}.")]
+    short = siblings or [name for name in valid if "." not in name]
+    return UserError(
+        f"{key}: {experiment} has no such setting{nearest(key, siblings or valid)}\nvalid: {', '.join(short)}",
+        key=key,
+    )

@@ -1,0 +1,127 @@
+"""From words to a validated request: what the science is, and how the user wants it run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from gpsuite.config.compose import Composed, compose_run
+from gpsuite.config.files import conf_dir, group_choices
+from gpsuite.config.overrides import Overrides, read_overrides
+from gpsuite.data.loading import PreparedDataset, prepare
+from gpsuite.data.spec import CsvSpec
+from gpsuite.engine.keys import short_hash
+from gpsuite.engine.runner import RunOptions
+from gpsuite.errors import UserError
+from gpsuite.experiments.base import Request
+
+
+def read_request(words: Sequence[str]) -> tuple[Request, RunOptions]:
+    """Turn `key=value` words into a validated request and its comfort options.
+
+    Raises:
+        UserError: for anything wrong, before any work; the message names key, value and what is allowed.
+    """
+    overrides = read_overrides(words, group_choices())
+    experiment = experiment_name(overrides)
+    composed = compose_run(experiment, overrides)
+    shipped = compose_run(experiment, Overrides({"experiment": experiment}, {"scale": composed.run.scale}))
+    prepared = _prepare(composed)
+    science = _science(composed, prepared)
+    original = _science(shipped, None)
+    changed = tuple(key for key in {**original, **science} if science.get(key) != original.get(key))
+    tag = composed.run.run_name or (
+        short_hash({key: science.get(key) for key in changed}, 8) if changed else None
+    )
+    request = Request(
+        experiment=composed.experiment,
+        scale=composed.run.scale,
+        seed=composed.run.seed,
+        settings=composed.settings,
+        methods=composed.methods,
+        model=composed.model,
+        dataset=prepared,
+        budget_seconds=composed.run.budget.seconds,
+        options=_plain(composed),
+    )
+    return request, _options(composed, science, changed, tag, words)
+
+
+def experiment_name(overrides: Overrides) -> str:
+    """Return the experiment's name.
+
+    Raises:
+        UserError: if none was given.
+    """
+    if "experiment" not in overrides.groups:
+        names = ", ".join(group_choices()["experiment"])
+        raise UserError(
+            f"experiment: missing; say which with experiment=NAME\nvalid: {names}", key="experiment"
+        )
+    return overrides.groups["experiment"]
+
+
+def _prepare(composed: Composed) -> PreparedDataset | None:
+    """Verify the dataset's files (or read the user's CSV) before any work."""
+    if composed.dataset is None:
+        return None
+    return prepare(
+        composed.dataset,
+        cache_dir=Path(composed.run.data_dir),
+        allow_stand_in=composed.run.scale == "smoke",
+    )
+
+
+def _science(composed: Composed, prepared: PreparedDataset | None) -> dict[str, Any]:
+    """Return everything that decides the numbers, as plain values."""
+    dataset: dict[str, Any] = {"name": composed.dataset_name}
+    if isinstance(composed.dataset, CsvSpec) and prepared is not None:
+        dataset["content"] = prepared.content_hash
+    return {
+        **asdict(composed.settings),
+        "seed": composed.run.seed,
+        "methods": {name: asdict(options) for name, options in composed.methods.items()},
+        "model": asdict(composed.model),
+        "dataset": dataset,
+    }
+
+
+def _plain(composed: Composed) -> dict[str, Any]:
+    """Return the whole configuration as plain values, for config.yaml."""
+    dataset = asdict(composed.dataset) if composed.dataset is not None else None
+    return {
+        "experiment": composed.experiment,
+        **asdict(composed.run),
+        **asdict(composed.settings),
+        "methods": {name: asdict(options) for name, options in composed.methods.items()},
+        "model": asdict(composed.model),
+        "dataset": dataset,
+    }
+
+
+def _options(
+    composed: Composed,
+    science: Mapping[str, Any],
+    changed: tuple[str, ...],
+    tag: str | None,
+    words: Sequence[str],
+) -> RunOptions:
+    run = composed.run
+    return RunOptions(
+        results_dir=Path(run.results_dir),
+        conf_dir=conf_dir(),
+        tag=tag,
+        named=run.run_name is not None,
+        science=short_hash({"experiment": composed.experiment, **science}),
+        changed=changed,
+        mode=run.parallel.mode,
+        workers=run.parallel.workers,
+        threads=run.threads,
+        force=run.force,
+        raise_errors=run.on_error == "raise",
+        wait=run.wait,
+        command=("gpsuite", "run", *words),
+        meta=composed.meta,
+    )

@@ -1,0 +1,1 @@
+"""Running tasks: keys, store, backends, progress, provenance, run folders."""

@@ -1,0 +1,102 @@
+"""Timing two ways of doing the same work, interleaved in one process, so that drift of the machine cancels."""
+
+from __future__ import annotations
+
+import csv
+import io
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpsuite.reporting.atomic import write_text
+
+PAIRS = 9  # interleaved repetitions per case
+SHORT = 0.05  # seconds: shorter work is repeated within one timing
+COLUMNS = ("family", "case", "seconds", "reference", "reference_seconds", "ratio", "goal")
+
+Work = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class BenchCase:
+    """Ours against a reference.
+
+    Attributes:
+        case: what is computed, with its size.
+        reference: what it is held against.
+        prepare: called once; returns our work and the reference's work.
+        goal: largest allowed ratio ours / reference.
+    """
+
+    case: str
+    reference: str
+    prepare: Callable[[], tuple[Work, Work]]
+    goal: float
+
+
+@dataclass(frozen=True)
+class BenchRow:
+    """One line of bench.csv; seconds are medians of CPU seconds per call."""
+
+    family: str
+    case: str
+    seconds: float
+    reference: str
+    reference_seconds: float
+    ratio: float
+    goal: float
+
+
+def run_cases(family: str, cases: Sequence[BenchCase], pairs: int = PAIRS) -> Iterator[BenchRow]:
+    """Time every case with one thread and yield its row."""
+    from threadpoolctl import threadpool_limits
+
+    for case in cases:
+        with threadpool_limits(limits=1):
+            ours, reference = case.prepare()
+            mine, theirs = _interleaved(ours, reference, pairs)
+        yield BenchRow(family, case.case, mine, case.reference, theirs, mine / theirs, case.goal)
+
+
+def write_bench(path: Path, rows: Sequence[BenchRow]) -> None:
+    """Write bench.csv, keeping the rows of families that were not run now."""
+    ran = {row.family for row in rows}
+    kept = [row for row in read_bench(path) if row["family"] not in ran]
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(kept)
+    writer.writerows([{name: getattr(row, name) for name in COLUMNS} for row in rows])
+    write_text(path, buffer.getvalue())
+
+
+def read_bench(path: Path) -> list[dict[str, str]]:
+    """Return the rows of bench.csv as text; none when there is no such file."""
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as stream:
+        return [{name: row.get(name) or "" for name in COLUMNS} for row in csv.DictReader(stream)]
+
+
+def _interleaved(ours: Work, reference: Work, pairs: int) -> tuple[float, float]:
+    """Return the median seconds of both, after a warm-up, run in turn."""
+    repeats = [_repeats(work) for work in (ours, reference)]
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(pairs):
+        for work, count, taken in zip((ours, reference), repeats, times, strict=True):
+            taken.append(_cpu_seconds(work, count))
+    return statistics.median(times[0]), statistics.median(times[1])
+
+
+def _repeats(work: Work) -> int:
+    work()  # warm-up: compilation, page faults, caches
+    return max(1, round(SHORT / max(_cpu_seconds(work, 1), 1e-6)))
+
+
+def _cpu_seconds(work: Work, count: int) -> float:
+    start = time.process_time()
+    for _ in range(count):
+        work()
+    return (time.process_time() - start) / count

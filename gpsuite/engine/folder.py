@@ -1,0 +1,114 @@
+"""One run's folder: its place, its lock, and the files the engine itself writes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import filelock
+
+from gpsuite.errors import ResultsError
+from gpsuite.experiments.base import Record
+from gpsuite.reporting.atomic import write_text
+
+PLAN, RUN, CONFIG, RECORDS = "plan.json", "run.json", "config.yaml", "records.csv"
+
+
+def run_folder(results_dir: Path, experiment: str, scale: str, tag: str | None) -> Path:
+    """Return results/<family>/<name>/<scale>[~<tag>]."""
+    return results_dir / experiment / (f"{scale}~{tag}" if tag else scale)
+
+
+@contextmanager
+def locked(folder: Path, *, wait: bool) -> Iterator[None]:
+    """Hold the folder's lock; the system frees it when this process ends, however it ends.
+
+    Raises:
+        ResultsError: if another run holds it and `wait` is false, or the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = filelock.FileLock(folder / ".lock")
+        lock.acquire(timeout=-1 if wait else 0)
+    except filelock.Timeout:
+        raise ResultsError(
+            f"{folder}: another run is writing here\nwait for it, add wait=true, or give this run run_name=NAME",
+            key="run_name",
+        ) from None
+    except OSError as error:
+        raise ResultsError(
+            f"results_dir: cannot write {folder}: {error.strerror or error}\n"
+            "choose another place with results_dir=DIR",
+            key="results_dir",
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Return a JSON object, or None when the file is absent or damaged."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a JSON object atomically."""
+    write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+
+def write_records(folder: Path, records: Sequence[Record]) -> None:
+    """Write records.csv, one tidy row per task in the plan's order, and the arrays beside it."""
+    write_text(folder / RECORDS, records_csv(records))
+
+
+def records_csv(records: Sequence[Record]) -> str:
+    """Return records as CSV: key, axes, status, reason, metrics, timing."""
+    axes = _names(record.axes for record in records)
+    metrics = _names(record.metrics for record in records)
+    timing = _names(record.timing for record in records)
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(["key", *axes, "status", "reason", *metrics, *timing])
+    for record in records:
+        cells = [record.axes.get(name) for name in axes]
+        cells += [record.status, record.reason]
+        cells += [record.metrics.get(name) for name in metrics]
+        cells += [record.timing.get(name) for name in timing]
+        writer.writerow([record.key, *("" if cell is None else cell for cell in cells)])
+    return buffer.getvalue()
+
+
+def link_arrays(folder: Path, sources: Mapping[str, Path]) -> None:
+    """Put every record's npz into artifacts/ as a hard link (a copy where links are impossible)."""
+    artifacts = folder / "artifacts"
+    wanted = {f"{key}.npz": path for key, path in sources.items() if path.exists()}
+    for stale in artifacts.glob("*.npz") if artifacts.exists() else ():
+        if stale.name not in wanted:
+            stale.unlink()
+    for name, path in wanted.items():
+        target = artifacts / name
+        if target.exists() and target.samefile(path):
+            continue
+        artifacts.mkdir(exist_ok=True)
+        target.unlink(missing_ok=True)
+        try:
+            os.link(path, target)
+        except OSError:
+            shutil.copyfile(path, target)
+
+
+def _names(maps: Iterator[Mapping[str, Any]] | Any) -> list[str]:
+    """Return the keys of all maps, in order of first appearance."""
+    return list(dict.fromkeys(name for one in maps for name in one))

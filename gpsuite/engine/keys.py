@@ -1,0 +1,30 @@
+"""A task's key: the hash of what decides its numbers, and of nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from gpsuite.experiments.base import Task
+
+
+def canonical_json(value: object) -> str:
+    """Return JSON with sorted keys and no white space, so that equal values give equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def short_hash(value: object, length: int = 20) -> str:
+    """Return the first `length` hex digits of the SHA-256 of the value's canonical JSON."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:length]
+
+
+def task_key(task: Task) -> str:
+    """Return the task's key: science parameters, dataset content and method version; no comfort settings."""
+    content = task.dataset.content_hash if task.dataset is not None else None
+    science = {
+        "family": task.experiment.split("/")[0],
+        "params": task.params,
+        "dataset": content,
+        "version": task.version,
+    }
+    return short_hash(science)

@@ -1,0 +1,78 @@
+"""Where a result comes from: versions, commit, machine."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+PACKAGES = (
+    "gpsuite",
+    "numpy",
+    "scipy",
+    "gpflow",
+    "tensorflow",
+    "tensorflow-probability",
+    "hydra-core",
+    "pandas",
+    "matplotlib",
+    "scikit-learn",
+)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that decide the numbers, without importing them."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def git_state() -> dict[str, Any]:
+    """Return commit and dirty flag of the checkout the package runs from; nulls for an installed wheel."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return {"commit": None, "dirty": None}
+    commit = _git(root, "rev-parse", "HEAD")
+    changes = _git(root, "status", "--porcelain", "--untracked-files=no")
+    return {"commit": commit, "dirty": bool(changes) if changes is not None else None}
+
+
+def machine() -> dict[str, Any]:
+    """Return what a timing depends on: processor, cores, memory, system, BLAS kernels."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "memory_gb": _memory_gb(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "openblas_coretype": os.environ.get("OPENBLAS_CORETYPE"),
+    }
+
+
+def _git(root: Path, *words: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def _memory_gb() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1)
+    except (ValueError, OSError):
+        return None

@@ -1,0 +1,291 @@
+"""One run from a request to its results: plan, skip what is stored, run the rest, summarise."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gpsuite.engine.backends import Group, LokyPool, run_pool, run_serial
+from gpsuite.engine.folder import (
+    PLAN,
+    RUN,
+    link_arrays,
+    locked,
+    read_json,
+    run_folder,
+    write_json,
+    write_records,
+)
+from gpsuite.engine.keys import task_key
+from gpsuite.engine.progress import progress
+from gpsuite.engine.provenance import git_state, machine, versions
+from gpsuite.engine.store import RecordStore, satisfies
+from gpsuite.engine.summary import publish_results, write_config
+from gpsuite.engine.worker import peak_memory_mb
+from gpsuite.errors import ResultsError
+from gpsuite.experiments.base import ERROR, EXPERIMENTS, Record, Request, Task
+
+AUTO_SERIAL_SECONDS = 60.0  # below this much work, starting workers costs more than it saves
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Comfort settings: how and where to run; none of them changes a number.
+
+    Attributes:
+        results_dir: where results go.
+        tag: part of the run folder's name when the settings differ from the shipped ones.
+        named: whether the tag was chosen by the user (`run_name=`).
+        science: hash of everything that decides the numbers.
+        changed: the science keys that differ from the shipped experiment.
+        mode: auto, serial or processes.
+        workers: number of worker processes, or None for one per core.
+        threads: BLAS and TensorFlow threads per process.
+        force: compute again what is stored.
+        raise_errors: stop at the first failed task.
+        wait: wait for another run of the same folder instead of giving up.
+        command: the words the user typed.
+        conf_dir: where conf/ is.
+        meta: the experiment file's meta block.
+    """
+
+    results_dir: Path
+    conf_dir: Path
+    tag: str | None = None
+    named: bool = False
+    science: str = ""
+    changed: tuple[str, ...] = ()
+    mode: str = "auto"
+    workers: int | None = None
+    threads: int = 1
+    force: bool = False
+    raise_errors: bool = False
+    wait: bool = False
+    command: tuple[str, ...] = ()
+    meta: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """How a run ended: its folder, how many tasks ended how, and the failures."""
+
+    folder: Path
+    counts: Mapping[str, int]
+    failures: tuple[tuple[str, str, Path], ...]  # label, reason, traceback file
+
+    @property
+    def exit_code(self) -> int:
+        """0 when no task failed, else 1."""
+        return 1 if self.failures else 0
+
+
+def run_experiment(request: Request, options: RunOptions) -> RunReport:
+    """Run every task of the request that is not stored yet, then write tables, figures and the comparison.
+
+    Raises:
+        UserError: before any work, when the plan or the folder is not usable.
+        ResultsError: when results cannot be written; what is stored stays.
+    """
+    folder = run_folder(options.results_dir, request.experiment, request.scale, options.tag)
+    tasks = EXPERIMENTS.get(request.experiment).plan(request)
+    store = RecordStore(options.results_dir, request.family)
+    with locked(folder, wait=options.wait):
+        _refuse_other_science(folder, options)
+        started = time.time()
+        keys = [task_key(task) for task in tasks]
+        write_config(folder, request, options.command)
+        write_json(folder / PLAN, _plan(request, options, tasks, keys))
+        missing = _missing(tasks, keys, store, force=options.force)
+        computed = _compute(request, options, missing, store, total=len(tasks))
+        records = _read_records(tasks, keys, store)
+        _finish(request, options, folder, records, store, started, computed)
+    return _report(folder, records, store)
+
+
+def groups_of(tasks: Sequence[Task]) -> list[Group]:
+    """Return tasks gathered by group, groups in order of first appearance; no group name means alone."""
+    gathered: dict[str, list[Task]] = {}
+    for number, task in enumerate(tasks):
+        gathered.setdefault(task.group or f"#{number}", []).append(task)
+    return list(gathered.values())
+
+
+def choose_mode(mode: str, groups: Sequence[Group], workers: int) -> str:
+    """Return serial or processes: `auto` takes processes for about a minute of work or more, if it can help."""
+    if mode != "auto":
+        return mode
+    seconds = sum(task.cost for tasks in groups for task in tasks)
+    return "processes" if seconds > AUTO_SERIAL_SECONDS and len(groups) > 1 and workers > 1 else "serial"
+
+
+def _compute(
+    request: Request, options: RunOptions, missing: Sequence[Task], store: RecordStore, *, total: int
+) -> int:
+    """Run what is missing and store each record as it ends; return how many were computed."""
+    if len(missing) < total:
+        print(
+            f"{request.experiment} {request.scale}: {total - len(missing)} of {total} tasks are stored already, "
+            "skipped (force=true computes them again)",
+            file=sys.stderr,
+        )
+    if not missing:
+        return 0
+    with progress(f"{request.experiment} {request.scale}", len(missing)) as shown:
+        for record in _records(groups_of(missing), options):
+            store.put(record)
+            shown.advance(record)
+            if record.status == ERROR and options.raise_errors:
+                raise TaskFailedError(record, store.traceback_path(record.key))
+    return len(missing)
+
+
+def _records(groups: Sequence[Group], options: RunOptions) -> Iterator[Record]:
+    workers = min(options.workers or os.cpu_count() or 1, len(groups))
+    if choose_mode(options.mode, groups, workers) == "serial":
+        yield from run_serial(groups, options.threads)
+        return
+    with closing(LokyPool(workers, options.threads)) as pool:
+        yield from run_pool(groups, pool, options.threads)
+
+
+class TaskFailedError(Exception):
+    """A task failed and `on_error=raise` was asked for."""
+
+    def __init__(self, record: Record, trace: Path) -> None:
+        super().__init__(f"{record.label}: {record.reason}\ntraceback: {trace}")
+
+
+def _missing(tasks: Sequence[Task], keys: Sequence[str], store: RecordStore, *, force: bool) -> list[Task]:
+    return [
+        task
+        for task, key in zip(tasks, keys, strict=True)
+        if force or not satisfies(store.get(key), task.budget_seconds)
+    ]
+
+
+def _read_records(tasks: Sequence[Task], keys: Sequence[str], store: RecordStore) -> list[Record]:
+    """Return the plan's records in its order, under the names this plan gives them."""
+    found = []
+    for task, key in zip(tasks, keys, strict=True):
+        record = store.get(key, arrays=True)
+        if record is not None:
+            found.append(replace(record, experiment=task.experiment, label=task.label, axes=dict(task.axes)))
+    return found
+
+
+def _plan(
+    request: Request, options: RunOptions, tasks: Sequence[Task], keys: Sequence[str]
+) -> dict[str, Any]:
+    return {
+        "experiment": request.experiment,
+        "scale": request.scale,
+        "tag": options.tag,
+        "science": options.science,
+        "changed": list(options.changed),
+        "tasks": [
+            {"key": key, "label": task.label, "budget_seconds": task.budget_seconds}
+            for task, key in zip(tasks, keys, strict=True)
+        ],
+    }
+
+
+def _refuse_other_science(folder: Path, options: RunOptions) -> None:
+    """Raise when the user's run_name already holds a run with other settings."""
+    held = read_json(folder / PLAN)
+    if options.named and held is not None and held.get("science") != options.science:
+        raise ResultsError(
+            f"run_name={options.tag}: {folder} holds a run with other settings\n"
+            "choose another run_name, or remove that folder",
+            key="run_name",
+        )
+
+
+def _finish(
+    request: Request,
+    options: RunOptions,
+    folder: Path,
+    records: Sequence[Record],
+    store: RecordStore,
+    started: float,
+    computed: int,
+) -> None:
+    write_records(folder, records)
+    link_arrays(folder, {record.key: store.arrays_path(record.key) for record in records})
+    notes = publish_results(request, records, folder, options.conf_dir, options.changed)
+    before = read_json(folder / RUN)
+    if computed == 0 and before is not None and before.get("science") == options.science:
+        return  # nothing was computed: the provenance of what is shown has not changed
+    write_json(folder / RUN, _provenance(request, options, records, store, started, computed, notes))
+
+
+def _provenance(
+    request: Request,
+    options: RunOptions,
+    records: Sequence[Record],
+    store: RecordStore,
+    started: float,
+    computed: int,
+    notes: Sequence[str],
+) -> dict[str, Any]:
+    now = time.time()
+    meta = options.meta or {}
+    data = request.dataset
+    return {
+        "experiment": request.experiment,
+        "title": meta.get("title"),
+        "paper": meta.get("paper"),
+        "figure": meta.get("figure"),
+        "scale": request.scale,
+        "tag": options.tag,
+        "science": options.science,
+        "changed": list(options.changed),
+        "status": "failed" if any(record.status == ERROR for record in records) else "done",
+        "command": list(options.command),
+        "seed": request.seed,
+        "dataset": None
+        if data is None
+        else {"name": data.name, "stand_in": data.stand_in, "content_hash": data.content_hash},
+        "tasks": dict(Counter(record.status for record in records)),
+        "computed": computed,
+        "failures": [
+            {"task": label, "reason": reason, "traceback": path.name}
+            for label, reason, path in _failures(records, store)
+        ],
+        "notes": list(notes),
+        "versions": versions(),
+        "git": git_state(),
+        "machine": machine(),
+        "threads": options.threads,
+        "wall_seconds": round(now - started, 3),
+        "cpu_seconds": round(sum(record.timing.get("cpu_seconds", 0.0) for record in records), 3),
+        "peak_memory_mb": round(
+            max([peak_memory_mb(), *(record.timing.get("peak_memory_mb", 0.0) for record in records)])
+        ),
+        "started": _iso(started),
+        "finished": _iso(now),
+    }
+
+
+def _failures(records: Sequence[Record], store: RecordStore) -> list[tuple[str, str, Path]]:
+    return [
+        (record.label, record.reason, store.traceback_path(record.key))
+        for record in records
+        if record.status == ERROR
+    ]
+
+
+def _report(folder: Path, records: Sequence[Record], store: RecordStore) -> RunReport:
+    counts = Counter(record.status for record in records)
+    return RunReport(folder, dict(counts), tuple(_failures(records, store)))
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, tz=UTC).isoformat(timespec="seconds")

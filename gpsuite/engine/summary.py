@@ -1,0 +1,64 @@
+"""From records to what people read: tables, figures, statistics, comparison."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from gpsuite.engine.folder import CONFIG
+from gpsuite.experiments.base import DONE, EXPERIMENTS, Record, Request
+from gpsuite.reporting.atomic import write_text
+from gpsuite.reporting.comparison import compare, read_published, write_comparison, write_statistics
+
+
+def write_config(folder: Path, request: Request, command: Sequence[str]) -> None:
+    """Write the composed configuration as config.yaml, with the command that asked for it as a comment."""
+    text = yaml.safe_dump(dict(request.options), sort_keys=False, allow_unicode=True)
+    words = " ".join(command).replace("\n", " ")
+    write_text(folder / CONFIG, f"# {words}\n{text}")
+
+
+def publish_results(
+    request: Request, records: Sequence[Record], folder: Path, conf_dir: Path, changed: Sequence[str]
+) -> list[str]:
+    """Write tables, figures, statistics and the comparison; return notes on what limits them."""
+    notes = limitations(request, records)
+    usable = [record for record in records if record.usable]
+    statistics = []
+    if usable:
+        shown = "; ".join(notes) or None
+        statistics = EXPERIMENTS.get(request.experiment).summarise(request, usable, folder, shown)
+        write_statistics(folder, statistics)
+    why_not = not_comparable(request, changed)
+    published = read_published(conf_dir, request.experiment)
+    rows = compare(published, statistics, comparable=not why_not, why_not=why_not)
+    write_comparison(folder, rows)
+    return notes
+
+
+def limitations(request: Request, records: Sequence[Record]) -> list[str]:
+    """Return what a reader of the figures must know: stand-in data, smoke scale, tasks that did not end well."""
+    notes = []
+    if request.dataset is not None and request.dataset.stand_in:
+        notes.append(f"stand-in data, not {request.dataset.name}")
+    if request.scale == "smoke":
+        notes.append("smoke scale: not for conclusions")
+    other = Counter(record.status for record in records if record.status != DONE)
+    if other:
+        listed = ", ".join(f"{count} {status}" for status, count in sorted(other.items()))
+        notes.append(f"of {len(records)} tasks: {listed}")
+    return notes
+
+
+def not_comparable(request: Request, changed: Sequence[str]) -> str:
+    """Return why the run must not be held against the paper, or an empty string."""
+    if request.dataset is not None and request.dataset.stand_in:
+        return "stand-in data"
+    if request.scale == "smoke":
+        return "smoke scale"
+    if changed:
+        return f"settings differ from the shipped experiment: {', '.join(changed)}"
+    return ""

@@ -1,0 +1,97 @@
+"""Running tasks inside one process: threads, timing, memory and failures."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import resource
+import sys
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+
+from gpsuite.engine.keys import task_key
+from gpsuite.experiments.base import ERROR, EXPERIMENTS, Outcome, Record, SharedWork, Task
+
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "TF_NUM_INTRAOP_THREADS",
+    "TF_NUM_INTEROP_THREADS",
+)
+
+
+def thread_environment(threads: int) -> dict[str, str]:
+    """Return the environment that gives BLAS and TensorFlow `threads` threads each."""
+    return {**dict.fromkeys(THREAD_VARIABLES, str(threads)), "TF_CPP_MIN_LOG_LEVEL": "3"}
+
+
+def import_family(experiment: str) -> None:
+    """Import the module that registers the experiment's family, unless it is registered already."""
+    if experiment in EXPERIMENTS:
+        return
+    importlib.import_module(f"gpsuite.experiments.{experiment.split('/')[0]}")
+
+
+def execute_group(tasks: Sequence[Task], threads: int) -> Iterator[Record]:
+    """Run the tasks of one group in order, yielding each record as it ends; failures are records too."""
+    from threadpoolctl import threadpool_limits
+
+    os.environ.update(thread_environment(threads))
+    shared = SharedWork()
+    for task in tasks:
+        with threadpool_limits(limits=threads):
+            record = execute(task, shared)
+        yield record
+
+
+def execute_group_here(tasks: Sequence[Task], threads: int) -> list[Record]:
+    """Run a group in a worker process and return its records together."""
+    return list(execute_group(tasks, threads))
+
+
+def execute(task: Task, shared: SharedWork) -> Record:
+    """Run one task; an exception becomes a record with status error and its traceback."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    trace = ""
+    try:
+        import_family(task.experiment)
+        outcome = EXPERIMENTS.get(task.experiment).run(task, shared)
+    except Exception as error:  # any failure of one task must leave the others running
+        trace = traceback.format_exc()
+        outcome = Outcome({}, ERROR, f"{type(error).__name__}: {error}".splitlines()[0][:300])
+    timing = {
+        "wall_seconds": time.perf_counter() - wall,
+        "cpu_seconds": time.process_time() - cpu,
+        "peak_memory_mb": peak_memory_mb(),
+    }
+    return _record(task, outcome, timing, trace)
+
+
+def failure(task: Task, reason: str) -> Record:
+    """Return the error record of a task whose worker died."""
+    return _record(task, Outcome({}, ERROR, reason), {}, reason + "\n")
+
+
+def peak_memory_mb() -> float:
+    """Return this process's peak resident memory in MB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e6 if sys.platform == "darwin" else peak / 1e3
+
+
+def _record(task: Task, outcome: Outcome, timing: dict[str, float], trace: str) -> Record:
+    return Record(
+        key=task_key(task),
+        experiment=task.experiment,
+        label=task.label,
+        axes=dict(task.axes),
+        status=outcome.status,
+        reason=outcome.reason,
+        metrics=dict(outcome.metrics),
+        timing=timing,
+        budget_seconds=task.budget_seconds,
+        headline=outcome.headline,
+        traceback=trace,
+        arrays=dict(outcome.arrays),
+    )

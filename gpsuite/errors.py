@@ -1,0 +1,39 @@
+"""Errors that are the user's to mend: one clear message, exit code 2, no traceback."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """The user's input is wrong; the message names the key, the value and what is allowed.
+
+    Args:
+        message: one to four short lines.
+        key: the configuration key, file or option at fault, if there is one.
+    """
+
+    def __init__(self, message: str, key: str | None = None) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+class DataError(UserError):
+    """A dataset is missing, changed, or not usable as asked."""
+
+
+class ResultsError(UserError):
+    """Results cannot be written, or another run holds them."""
+
+
+def nearest(name: str, allowed: Iterable[str]) -> str:
+    """Return `; did you mean 'x'?` for the allowed name closest to `name`, or an empty string."""
+    close = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.5)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def unknown_name(kind: str, name: str, allowed: Iterable[str]) -> UserError:
+    """Build the error for a name that is not in a table, with the nearest valid name and the full list."""
+    names = sorted(allowed)
+    return UserError(f"{kind}={name}: unknown {kind}{nearest(name, names)}\nvalid: {', '.join(names)}", key=kind)

@@ -1,0 +1,225 @@
+"""What an experiment is: a plan of tasks, a function that runs one, and a summary of their records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpsuite.data.loading import PreparedDataset
+from gpsuite.errors import UserError
+from gpsuite.models.config import ModelSpec
+from gpsuite.registry import Registry
+from gpsuite.reporting.comparison import Statistic
+
+Json = Any  # None, bool, int, float, str, list or dict of the same
+
+DONE, BUDGET, INFEASIBLE, DIVERGED, ERROR, SKIPPED = (
+    "done",
+    "budget",
+    "infeasible",
+    "diverged",
+    "error",
+    "skipped",
+)
+STATUSES = (DONE, BUDGET, INFEASIBLE, DIVERGED, ERROR, SKIPPED)
+USABLE = (DONE, BUDGET)  # records whose metrics enter tables and figures
+
+
+@dataclass(frozen=True)
+class MethodOptions:
+    """What every method file says; each builder adds its own options in a subclass.
+
+    Attributes:
+        builder: name in `METHODS`.
+        title: the method's name in tables and figures.
+        reference: paper and equation.
+    """
+
+    builder: str
+    title: str
+    reference: str
+
+    def check(self) -> None:
+        """Raise `UserError` for values that are of the right type but impossible."""
+
+
+@dataclass(frozen=True)
+class MethodBuilder:
+    """An entry of `METHODS`.
+
+    Attributes:
+        options: dataclass of the method's options, a subclass of `MethodOptions`.
+        dataset_tasks: kinds of dataset it can learn from.
+        version: raised when the method's numbers change, so that stored records are computed anew.
+    """
+
+    options: type[MethodOptions]
+    dataset_tasks: tuple[str, ...]
+    version: int = 1
+
+
+@dataclass(frozen=True)
+class Request:
+    """A validated request to run one experiment: everything science needs, nothing of comfort.
+
+    Attributes:
+        experiment: `family/name`.
+        scale: smoke, quick or paper.
+        seed: the experiment's seed.
+        settings: the experiment's own settings (an instance of its settings dataclass).
+        methods: method name -> options, in the order asked for.
+        model: kernel choice.
+        dataset: verified dataset, or None for experiments without one.
+        dataset_options: the dataset's file as configured, for the record.
+        budget_seconds: wall-clock limit per task, or None.
+        options: the composed configuration as plain values, as written to config.yaml.
+    """
+
+    experiment: str
+    scale: str
+    seed: int
+    settings: Any
+    methods: Mapping[str, MethodOptions]
+    model: ModelSpec
+    dataset: PreparedDataset | None = None
+    budget_seconds: float | None = None
+    options: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def family(self) -> str:
+        """The part of the experiment's name before the slash."""
+        return self.experiment.split("/")[0]
+
+
+@dataclass(frozen=True)
+class Task:
+    """The smallest unit worth repeating: one split x one method x one parameter value.
+
+    Attributes:
+        experiment: `family/name`; its `run` function executes the task.
+        label: for people.
+        axes: what distinguishes the task within its plan; columns of records.csv.
+        params: science parameters, hashed into the key; plain JSON values.
+        dataset: the prepared dataset, or None.
+        version: the method's version number, hashed.
+        group: tasks of one group run in order in one worker and may share costly work.
+        cost: estimated CPU seconds, to choose a backend.
+        budget_seconds: wall-clock limit; not hashed, but a limited record is redone when it grows.
+    """
+
+    experiment: str
+    label: str
+    axes: Mapping[str, str | int | float]
+    params: Mapping[str, Json]
+    dataset: PreparedDataset | None = None
+    version: int = 1
+    group: str = ""
+    cost: float = 1.0
+    budget_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What running a task gives: numbers, arrays and how it ended.
+
+    Attributes:
+        metrics: named numbers or words; columns of records.csv.
+        status: one of `STATUSES` except error, which the engine sets.
+        reason: why, when the status is not done.
+        arrays: larger results, kept as npz.
+        headline: the main number in a few words, for the progress line.
+    """
+
+    metrics: Mapping[str, float | int | str | bool | None]
+    status: str = DONE
+    reason: str = ""
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    headline: str = ""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A stored outcome. `timing` is measured (seconds, MB) and outside every promise of equality."""
+
+    key: str
+    experiment: str
+    label: str
+    axes: Mapping[str, str | int | float]
+    status: str
+    reason: str
+    metrics: Mapping[str, float | int | str | bool | None]
+    timing: Mapping[str, float]
+    budget_seconds: float | None = None
+    headline: str = ""
+    traceback: str = ""
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    @property
+    def usable(self) -> bool:
+        """Whether its metrics may enter tables: done, or the best valid answer within a budget."""
+        return self.status in USABLE
+
+    def number(self, name: str) -> float:
+        """Return a metric as float; NaN when it is missing."""
+        value = self.metrics.get(name)
+        return float(value) if isinstance(value, int | float) else math.nan
+
+
+S = TypeVar("S")
+
+
+class SharedWork:
+    """Costly intermediate results that tasks of one group share (a trained model, a loaded dataset)."""
+
+    def __init__(self) -> None:
+        self._done: dict[str, Any] = {}
+
+    def once(self, name: str, compute: Callable[[], S]) -> S:
+        """Return the result stored under `name`, computing it the first time."""
+        if name not in self._done:
+            self._done[name] = compute()
+        result: S = self._done[name]
+        return result
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An entry of `EXPERIMENTS`.
+
+    Attributes:
+        settings: dataclass of the experiment's settings, with defaults; may have `check()`.
+        plan: request -> tasks, without TensorFlow, in a second.
+        run: one task -> outcome.
+        summarise: writes tables and figures from the records; returns the statistics to compare.
+        builders: method builders it accepts; empty when it has no methods.
+        dataset_tasks: kinds of dataset the user may swap in; empty when the dataset is fixed.
+    """
+
+    settings: type
+    plan: Callable[[Request], list[Task]]
+    run: Callable[[Task, SharedWork], Outcome]
+    summarise: Callable[[Request, Sequence[Record], Path, str | None], list[Statistic]]
+    builders: tuple[str, ...] = ()
+    dataset_tasks: tuple[str, ...] = ()
+
+
+EXPERIMENTS: Registry[Experiment] = Registry("experiment")
+METHODS: Registry[MethodBuilder] = Registry("method builder")
+
+
+def require(condition: bool, key: str, value: object, allowed: str) -> None:
+    """Raise `UserError` naming key, value and what is allowed unless `condition` holds."""
+    if not condition:
+        raise UserError(f"{key}={value}: {allowed}", key=key)
+
+
+def finite_or_none(value: float) -> float | None:
+    """Return the float, or None when it is not finite (records hold no NaN)."""
+    number = float(value)
+    return number if np.isfinite(number) else None

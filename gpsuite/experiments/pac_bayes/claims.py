@@ -1,0 +1,176 @@
+"""What Reeb et al. (2018) say in words about Fig. 2, as statistics that decide it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.methods.pac_bayes.certificates import certify
+from gpsuite.reporting.comparison import Statistic
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KL, SQRT, FULL = "kl_pac_gp", "sqrt_pac_gp", "full_gp"
+LEVEL = 0.05  # of the paired tests
+COLLAPSED_KL = 1.0  # nats: below it the posterior has hardly left the prior
+SLIGHTLY = 0.05  # "only slightly below" in test risk
+
+Array = npt.NDArray[np.float64]
+
+
+def boston_claims(frame: pd.DataFrame, delta: float) -> list[Statistic]:
+    """Return a statistic per claim, as far as the methods present decide it.
+
+    Args:
+        frame: one row per method, epsilon and split.
+        delta: confidence of the runs.
+    """
+    present = set(frame["method"])
+    cells = {goal: _Cell(part) for goal, part in frame.groupby("epsilon", sort=True)}
+    found: list[Statistic] = []
+    if {KL, FULL} <= present:
+        found += _against_full_gp(list(cells.values()))
+    if {KL, SQRT} <= present:
+        found.append(_share("share_kl_preferable_to_sqrt", [_kl_preferable(cell) for cell in cells.values()]))
+    found += _trend_in_epsilon(frame, sorted(present & {KL, SQRT}))
+    for method, name in ((KL, "kl"), (SQRT, "sqrt")):
+        if method in present:
+            kl = frame.loc[frame["method"] == method, "kl"].astype(float)
+            share = float((kl < COLLAPSED_KL).mean())
+            found.append(
+                Statistic(f"collapsed_share_{name}", share, n=len(kl), note="runs with KL below 1 nat")
+            )
+    if KL in present:
+        found.append(_weak_dependence_on_delta(frame[frame["method"] == KL], delta))
+    return found
+
+
+class _Cell:
+    """The splits of one epsilon: a metric of a method as an array over the splits all methods share."""
+
+    def __init__(self, part: pd.DataFrame) -> None:
+        self._wide = part.pivot(index="split", columns="method")
+
+    def __call__(self, metric: str, method: str) -> Array:
+        return np.asarray(self._wide[metric][method], dtype=np.float64)
+
+    def pair(self, metric: str, first: str, second: str) -> tuple[Array, Array]:
+        a, b = self(metric, first), self(metric, second)
+        both = np.isfinite(a) & np.isfinite(b)
+        return a[both], b[both]
+
+
+def _against_full_gp(cells: list[_Cell]) -> list[Statistic]:
+    bounds = [cell.pair("bound_kl", KL, FULL) for cell in cells]
+    lower = _holm([_paired_p(kl, full) for kl, full in bounds])
+    ratios = [float(full.mean() / kl.mean()) for kl, full in bounds]
+    steps = np.diff(ratios)
+    slight = []
+    for cell in cells:
+        kl, full = cell.pair("gibbs_risk_test", KL, FULL)
+        slight.append(0 < float((kl - full).mean()) < SLIGHTLY)
+    return [
+        _share("share_bound_below_full_gp", lower),
+        Statistic(
+            "bound_ratio_increases_with_epsilon",
+            float((steps > 0).mean()) if len(steps) else float("nan"),
+            n=len(steps),
+            note=f"ratios {', '.join(f'{ratio:.2f}' for ratio in ratios)}",
+        ),
+        _share("bound_factor_above_two_share", [ratio > 2 for ratio in ratios]),
+        _share("share_test_risk_slightly_above_full_gp", slight),
+        _share("share_overfits_less_than_full_gp", [_overfits_less(cell) for cell in cells]),
+        _share("share_underfits_in_all_five", [_underfits(cell) for cell in cells]),
+    ]
+
+
+def _overfits_less(cell: _Cell) -> bool:
+    """Whether the gap between test and training risk is larger for the full GP, which trains below its test risk."""
+    gap_full = cell("gibbs_risk_test", FULL) - cell("gibbs_risk_train", FULL)
+    gap_kl = cell("gibbs_risk_test", KL) - cell("gibbs_risk_train", KL)
+    both = np.isfinite(gap_full) & np.isfinite(gap_kl)
+    return bool(_paired_p(gap_kl[both], gap_full[both]) < LEVEL and gap_full[both].mean() > 0)
+
+
+def _underfits(cell: _Cell) -> bool:
+    """Whether kl-PAC-GP has higher risks, MSE and noise, and a lower KL, than the full GP on average."""
+    higher = ("gibbs_risk_train", "gibbs_risk_test", "mse_test", "noise_variance")
+    means = {name: [one.mean() for one in cell.pair(name, KL, FULL)] for name in (*higher, "kl_over_n")}
+    return (
+        all(means[name][0] > means[name][1] for name in higher)
+        and means["kl_over_n"][0] < means["kl_over_n"][1]
+    )
+
+
+def _kl_preferable(cell: _Cell) -> bool:
+    """Whether the kl objective learns a larger KL with better test risk and bound than sqrt, each significantly."""
+    complexity = cell.pair("kl_over_n", SQRT, KL)
+    risk = cell.pair("gibbs_risk_test", KL, SQRT)
+    bound = cell.pair("bound_kl", KL, SQRT)
+    return all(_paired_p(*pair) < LEVEL for pair in (complexity, risk, bound))
+
+
+def _trend_in_epsilon(frame: pd.DataFrame, methods: list[str]) -> Iterator[Statistic]:
+    from scipy.stats import page_trend_test
+
+    significant = []
+    for method in methods:
+        wide = (
+            frame[frame["method"] == method]
+            .pivot(index="split", columns="epsilon", values="mse_test")
+            .dropna()
+        )
+        if wide.shape[0] < 2 or wide.shape[1] < 3:
+            return  # Page's test needs two splits and three goals
+        significant.append(bool(page_trend_test(wide.to_numpy()).pvalue < LEVEL))
+    if significant:
+        yield _share("mse_increases_with_epsilon", significant)
+
+
+def _weak_dependence_on_delta(part: pd.DataFrame, delta: float) -> Statistic:
+    """Largest mean change of the bound of the same trained model when delta is ten times larger or smaller."""
+    changes = []
+    for _, group in part.groupby("epsilon"):
+        rows = (
+            group[["gibbs_risk_train", "kl", "n_train", "n_hyperparameters", "bound_kl"]]
+            .astype(float)
+            .to_numpy()
+        )
+        for other in (10 * delta, delta / 10):
+            if other < 1:
+                moved = [
+                    certify(r, kl, int(n), int(t), other).bound_kl - bound for r, kl, n, t, bound in rows
+                ]
+                changes.append(abs(float(np.mean(moved))))
+    return Statistic(
+        "bound_change_with_delta", max(changes), n=len(part), note="delta ten times larger or smaller"
+    )
+
+
+def _paired_p(smaller: Array, larger: Array) -> float:
+    """Return the one-sided p-value of a paired t-test for `smaller` < `larger`; 1 when it cannot be decided."""
+    difference = smaller - larger
+    if len(difference) < 2 or not np.any(difference != difference[0]):
+        return 1.0
+    from scipy.stats import ttest_rel
+
+    return float(ttest_rel(smaller, larger, alternative="less").pvalue)
+
+
+def _holm(p_values: list[float]) -> list[bool]:
+    """Return which hypotheses Holm's step-down procedure rejects at `LEVEL`."""
+    order = np.argsort(p_values, kind="stable")
+    rejected = [False] * len(p_values)
+    for rank, index in enumerate(order):
+        if p_values[index] > LEVEL / (len(p_values) - rank):
+            break
+        rejected[index] = True
+    return rejected
+
+
+def _share(name: str, cells: list[bool]) -> Statistic:
+    return Statistic(name, float(np.mean(cells)), n=len(cells), note=f"{sum(cells)} of {len(cells)} cells")

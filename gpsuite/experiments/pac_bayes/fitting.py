@@ -1,0 +1,156 @@
+"""One task: train a GP on one split and certify it, whichever way it is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.budget import Budget
+from gpsuite.data.loading import load
+from gpsuite.data.splits import fit_standardiser, train_test_indices
+from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task, finite_or_none
+from gpsuite.models.config import Hyperparameters, ModelSpec
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Standardised training and test rows; `scale` is the target's standard deviation in its own units."""
+
+    X: FloatArray
+    y: FloatArray
+    X_test: FloatArray
+    y_test: FloatArray
+    scale: float
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Hyperparameters as trained, before rounding, and how training ended."""
+
+    hyperparameters: Hyperparameters
+    status: str
+    reason: str
+    evaluations: int
+    objective: float
+
+
+def run_fit(task: Task, shared: SharedWork) -> Outcome:
+    """Train, round the prior's hyperparameters to the grid, certify, and measure on the test rows.
+
+    Returns bound, risks, KL and errors in the units of the standardised target, and arrays with the hyperparameters
+    and the split's test predictions.
+    """
+    params = task.params
+    split = shared.once("split", lambda: read_split(task))
+    epsilon = _epsilon(params["loss"], split.scale)
+    if params["method"]["builder"] == "full_gp":  # does not depend on epsilon: the group trains once
+        trained = shared.once("full_gp", lambda: _maximise_likelihood(split, params, task.budget_seconds))
+    else:
+        trained = _minimise_bound(split, params, epsilon, task.budget_seconds)
+    if trained.status == DIVERGED:
+        return Outcome({}, DIVERGED, trained.reason)
+    return _evaluate(split, params, epsilon, trained)
+
+
+def read_split(task: Task) -> Split:
+    """Load the task's dataset, split it and standardise it as its parameters say.
+
+    Raises:
+        DataError: if the data changed since the run was planned.
+    """
+    if task.dataset is None:
+        raise ValueError(f"{task.label}: a fit needs a dataset")
+    data, params = load(task.dataset), task.params
+    train, test = train_test_indices(len(data.X), params["test_share"], params["split_seed"])
+    inputs = fit_standardiser(data.X, train, params["scaling"])
+    target = fit_standardiser(data.y[:, :1], train, params["scaling"])
+    X, y = inputs.transform(data.X), target.transform(data.y[:, :1])[:, 0]
+    return Split(X[train], y[train], X[test], y[test], float(target.scale[0]))
+
+
+def _epsilon(loss: Mapping[str, Any], scale: float) -> float:
+    """Return the accuracy goal in standardised units; `accuracy` is given in the target's own."""
+    return float(loss["epsilon"]) if "epsilon" in loss else float(loss["accuracy"]) / scale
+
+
+def _minimise_bound(
+    split: Split, params: Mapping[str, Any], epsilon: float, seconds: float | None
+) -> Trained:
+    from gpsuite.methods.pac_bayes.losses import BandLoss
+    from gpsuite.methods.pac_bayes.training import train_full_gp
+
+    fit = train_full_gp(
+        split.X,
+        split.y,
+        BandLoss(epsilon),
+        objective=params["method"]["objective"],
+        delta=params["delta"],
+        ard=params["ard"],
+        budget=Budget(seconds=seconds, evaluations=params["max_evaluations"]),
+    )
+    return Trained(fit.hyperparameters, fit.status, fit.reason, fit.evaluations, fit.objective_value)
+
+
+def _maximise_likelihood(split: Split, params: Mapping[str, Any], seconds: float | None) -> Trained:
+    from gpsuite.models.tensorflow_setup import configure
+
+    configure()  # before anything else imports TensorFlow
+    from gpsuite.models.exact import build_gpr
+    from gpsuite.models.parameters import hyperparameters_of
+    from gpsuite.models.training import maximise_likelihood
+
+    lengthscales = (1.0,) * (split.X.shape[1] if params["ard"] else 1)
+    spec = ModelSpec(ard=params["ard"])
+    model = build_gpr(split.X, split.y[:, None], spec, Hyperparameters(1.0, lengthscales, 1.0))
+    report = maximise_likelihood(model, Budget(seconds=seconds, evaluations=params["max_evaluations"]))
+    return Trained(hyperparameters_of(model), report.status, report.reason, report.evaluations, report.loss)
+
+
+def _evaluate(split: Split, params: Mapping[str, Any], epsilon: float, trained: Trained) -> Outcome:
+    from gpsuite.methods.pac_bayes.evaluation import evaluate_full_gp
+    from gpsuite.methods.pac_bayes.hyperparameters import rounded
+    from gpsuite.methods.pac_bayes.losses import BandLoss
+
+    grid = rounded(trained.hyperparameters)
+    found = evaluate_full_gp(
+        grid, split.X, split.y, split.X_test, split.y_test, BandLoss(epsilon), params["delta"]
+    )
+    certificate = found.certificate
+    numbers = {
+        "bound_kl": certificate.bound_kl,
+        "bound_sqrt": certificate.bound_sqrt,
+        "gibbs_risk_train": found.gibbs_risk_train,
+        "gibbs_risk_test": found.gibbs_risk_test,
+        "bayes_risk_test": found.bayes_risk_test,
+        "mse_test": found.mse_test,
+        "nll_test": found.nll_test,
+        "rmse_test_own_units": found.mse_test**0.5 * split.scale,
+        "kl": certificate.penalty.kl,
+        "kl_over_n": certificate.penalty.kl / certificate.n,
+        "log_theta": certificate.penalty.log_theta,
+        "confidence": certificate.penalty.confidence,
+        "variance": grid.variance,
+        "noise_variance": grid.noise_variance,
+        "epsilon_standardised": epsilon,
+        "objective": trained.objective,
+    }
+    counts = {
+        "n_train": certificate.n,
+        "n_test": len(split.y_test),
+        "n_hyperparameters": 1 + len(grid.lengthscales),
+        "evaluations": trained.evaluations,
+    }
+    single = {"lengthscale": grid.lengthscales[0]} if len(grid.lengthscales) == 1 else {}
+    return Outcome(
+        {name: finite_or_none(value) for name, value in {**numbers, **single}.items()} | counts,
+        BUDGET if trained.status == BUDGET else DONE,
+        trained.reason if trained.status == BUDGET else certificate.reason,
+        arrays={"lengthscales": np.array(grid.lengthscales)},
+        headline=f"bound {certificate.bound_kl:.4f}",
+    )

@@ -1,0 +1,88 @@
+"""Records of fits as frames: the metrics, how they are called, and tables of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from gpsuite.experiments.base import Record
+from gpsuite.reporting.comparison import Statistic, statistic_name
+from gpsuite.reporting.tables import mean_and_error
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# metric -> label with unit; a higher value is worse in all of them
+LABELS = {
+    "bound_kl": "upper bound B_kl on the Gibbs risk",
+    "bound_sqrt": "looser bound B_sqrt",
+    "gibbs_risk_train": "Gibbs training risk",
+    "gibbs_risk_test": "Gibbs test risk",
+    "bayes_risk_test": "Bayes test risk",
+    "mse_test": "test MSE (variances of target)",
+    "nll_test": "test neg. log density (nats)",
+    "kl_over_n": "KL/n (nats)",
+    "noise_variance": "noise variance σ² (variances of target)",
+}
+METRICS = tuple(LABELS)
+
+# the five panels of Fig. 2, in the paper's order
+PANELS = {
+    "bound_kl": "upper bound (probability)",
+    "gibbs_risk_train": "Gibbs training risk",
+    "gibbs_risk_test": "Gibbs test risk",
+    "mse_test": "test MSE (std. units)",
+    "kl_over_n": "KL / n (nats)",
+}
+
+
+def records_frame(records: Sequence[Record]) -> pd.DataFrame:
+    """Return one row per record: axes and metrics, numbers as floats (NaN where a number is missing)."""
+    import pandas as pd
+
+    frame = pd.DataFrame([{**record.axes, **record.metrics} for record in records])
+    for metric in frame.columns.intersection([*METRICS, "n_train", "n_test", "rmse_test_own_units"]):
+        frame[metric] = frame[metric].astype(float)
+    return frame
+
+
+def wide_table(tidy: pd.DataFrame, by: Sequence[str], titles: Mapping[str, str]) -> pd.DataFrame:
+    """Return one row per group with `mean ± s.e.` cells, one column per metric."""
+    import pandas as pd
+
+    rows = []
+    for key, group in tidy.groupby(list(by), sort=False):
+        row = dict(zip(by, key, strict=True))
+        for _, line in group.iterrows():
+            label = LABELS.get(line["metric"], line["metric"])
+            row[label] = mean_and_error(line["mean"], line["standard_error"])
+        row["splits"] = int(group["n"].max())
+        rows.append(row)
+    table = pd.DataFrame(rows)
+    order = {name: number for number, name in enumerate(titles)}
+    ranked = table.assign(_rank=table["method"].map(order))
+    others = [name for name in by if name != "method"]
+    sorted_table = ranked.sort_values([*others, "_rank"]).drop(columns="_rank")
+    sorted_table["method"] = sorted_table["method"].map(dict(titles))
+    return sorted_table
+
+
+def metric_statistics(tidy: pd.DataFrame, by: Sequence[str]) -> list[Statistic]:
+    """Return every mean of a tidy frame as a statistic named `metric[axis=value,...]`."""
+    import math
+
+    def number(value: float) -> float | None:
+        return float(value) if math.isfinite(value) else None
+
+    return [
+        Statistic(
+            name=statistic_name(line["metric"], **{axis: line[axis] for axis in by}),
+            value=float(line["mean"]),
+            standard_error=number(line["standard_error"]),
+            n=int(line["n"]),
+            interval_low=number(line["interval_low"]),
+            interval_high=number(line["interval_high"]),
+            interval=str(line["interval"]),
+        )
+        for _, line in tidy.iterrows()
+    ]

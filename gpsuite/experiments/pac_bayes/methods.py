@@ -1,0 +1,33 @@
+"""Options of the family's methods, as their files under conf/method set them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpsuite.experiments.base import METHODS, MethodBuilder, MethodOptions, require
+
+REGRESSION = ("regression",)
+
+
+@dataclass(frozen=True)
+class PacGPOptions(MethodOptions):
+    """A full GP trained by minimising a PAC-Bayesian bound.
+
+    Attributes:
+        objective: kl (the inverse-kl bound) or sqrt (the looser R + sqrt(c/2)).
+    """
+
+    objective: str
+
+    def check(self) -> None:
+        """Refuse an unknown objective."""
+        require(self.objective in ("kl", "sqrt"), "method.objective", self.objective, "valid: kl, sqrt")
+
+
+@dataclass(frozen=True)
+class FullGPOptions(MethodOptions):
+    """A full GP trained by its marginal likelihood."""
+
+
+METHODS.register("pac_gp")(MethodBuilder(PacGPOptions, REGRESSION))
+METHODS.register("full_gp")(MethodBuilder(FullGPOptions, REGRESSION))

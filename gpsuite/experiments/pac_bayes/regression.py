@@ -1,0 +1,130 @@
+"""pac_bayes/regression: a certified error rate for any regression dataset, a user's CSV included."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Request, Task
+from gpsuite.experiments.pac_bayes.fitting import run_fit
+from gpsuite.experiments.pac_bayes.frames import METRICS, metric_statistics, records_frame, wide_table
+from gpsuite.experiments.pac_bayes.settings import SplitSettings, check_epsilon, fit_tasks
+from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.figures import figure_style, method_style, save_figure
+from gpsuite.reporting.tables import summarise_groups, write_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHOWN = {
+    "bound_kl": "certified bound",
+    "gibbs_risk_test": "Gibbs test risk",
+    "gibbs_risk_train": "Gibbs training risk",
+}
+
+
+@dataclass
+class RegressionSettings(SplitSettings):
+    """Settings of regression on any dataset.
+
+    Attributes:
+        epsilon: accuracy goal in standard deviations of the target.
+        accuracy: the same in the target's own units; replaces epsilon when given.
+    """
+
+    epsilon: float = 0.6
+    accuracy: float | None = None
+    scaling: str = "train"
+
+    def check(self) -> None:
+        """Refuse impossible values."""
+        super().check()
+        check_epsilon("epsilon", self.epsilon)
+        if self.accuracy is not None:
+            check_epsilon("accuracy", self.accuracy)
+
+    @property
+    def goal(self) -> dict[str, float]:
+        """The accuracy goal in force, by the name of its unit."""
+        return {"epsilon": self.epsilon} if self.accuracy is None else {"accuracy": self.accuracy}
+
+
+def plan(request: Request) -> list[Task]:
+    """Return one task per split and method."""
+    settings: RegressionSettings = request.settings
+    axis = next(iter(settings.goal))
+    return fit_tasks(request, settings, [settings.goal], axis)
+
+
+def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+    """Write a table with one row per method and a figure of bound and risks."""
+    settings: RegressionSettings = request.settings
+    frame = records_frame(records)
+    metrics = (*METRICS, "rmse_test_own_units")
+    tidy = summarise_groups(frame, ["method"], metrics)
+    titles = {name: options.title for name, options in request.methods.items()}
+    goal = _goal_text(request)
+    caption = (
+        f"{_dataset(request)}: share of predictions off by more than {goal}, mean ± standard error over "
+        f"{settings.repetitions} random splits; bounds hold with probability {1 - settings.delta:g}"
+    )
+    if note:
+        caption += f" ({note})"
+    write_table(wide_table(tidy, ["method"], titles), folder / "tables", "regression", caption)
+    write_table(tidy, folder / "tables", "regression_tidy", caption)
+    _draw(tidy, titles, f"{_dataset(request)}, accuracy goal {goal}", folder / "figures", note)
+    return metric_statistics(tidy, ["method"])
+
+
+def _dataset(request: Request) -> str:
+    return request.dataset.name if request.dataset is not None else ""
+
+
+def _goal_text(request: Request) -> str:
+    settings: RegressionSettings = request.settings
+    if settings.accuracy is None:
+        return f"{settings.epsilon:g} standard deviations of the target"
+    return f"{settings.accuracy:g} (units of the target)"
+
+
+def _draw(tidy: pd.DataFrame, titles: dict[str, str], heading: str, folder: Path, note: str | None) -> None:
+    """Draw bound, test and training risk of every method, with 95 % t intervals over splits."""
+    import matplotlib.pyplot as plt
+
+    shown = tidy[tidy["metric"].isin(list(SHOWN))]
+    with figure_style():
+        fig, ax = plt.subplots(figsize=(7, 4))
+        for number, (name, title) in enumerate(titles.items()):
+            rows = shown[shown["method"] == name].set_index("metric").reindex(list(SHOWN))
+            places = [k + (number - (len(titles) - 1) / 2) * 0.22 for k in range(len(SHOWN))]
+            reach = (rows["interval_high"] - rows["mean"]).fillna(0.0)
+            style = method_style(name)
+            ax.errorbar(
+                places,
+                rows["mean"],
+                yerr=reach,
+                fmt=style["marker"],
+                color=style["color"],
+                label=title,
+                capsize=3,
+            )
+        ax.set_xticks(range(len(SHOWN)), list(SHOWN.values()))
+        ax.set_ylim(0.0, 1.02)
+        ax.set_ylabel("probability of an error above the goal")
+        ax.set_title(heading)
+        ax.legend(title="mean and 95 % t interval over splits")
+        save_figure(fig, shown, folder, "regression", note)
+
+
+EXPERIMENTS.register("pac_bayes/regression")(
+    Experiment(
+        RegressionSettings,
+        plan,
+        run_fit,
+        summarise,
+        builders=("pac_gp", "full_gp"),
+        dataset_tasks=("regression",),
+    )
+)

@@ -1,0 +1,134 @@
+"""The one Cholesky factorisation of the package: jitter only when needed, always reported. No TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import lapack, solve_triangular
+
+from gpsuite.models.config import Hyperparameters
+
+Array = npt.NDArray[np.float64]
+
+JITTER_LADDER = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
+"""Jitters tried in turn, relative to the mean of the diagonal."""
+
+
+class NonFiniteMatrixError(ArithmeticError):
+    """A matrix to be factorised contains NaN or infinity."""
+
+
+class NotPositiveDefiniteError(ArithmeticError):
+    """No jitter tried made the matrix numerically positive definite.
+
+    Args:
+        matrix: the matrix without jitter, shape [N, N].
+        jitters: the jitters tried, relative to the mean of the diagonal.
+        hyperparameters: of the model whose matrix it is, if known.
+    """
+
+    def __init__(
+        self, matrix: Array, jitters: Sequence[float], hyperparameters: Hyperparameters | None = None
+    ) -> None:
+        self.size = matrix.shape[0]
+        self.condition = condition_estimate(matrix)
+        self.jitters = tuple(jitters)
+        self.hyperparameters = hyperparameters
+        tried = ", ".join(f"{jitter:g}" for jitter in self.jitters)
+        message = (
+            f"matrix not positive definite: N={self.size}, condition about {self.condition:.1e}, "
+            f"jitters tried relative to the mean diagonal {np.mean(np.diagonal(matrix)):.3g}: {tried}"
+        )
+        if hyperparameters is not None:
+            message += f"; {hyperparameters}"
+        super().__init__(message)
+
+
+@dataclass(frozen=True)
+class CholeskyFactor:
+    """Lower Cholesky factor of `matrix + jitter I`.
+
+    Attributes:
+        lower: L, shape [N, N], zeros above the diagonal.
+        jitter: what was added to the diagonal, in the matrix's own units; 0 if nothing was needed.
+    """
+
+    lower: Array
+    jitter: float
+
+    def half_solve(self, right: Array) -> Array:
+        """Return L⁻¹ B for B of shape [N] or [N, K]."""
+        return np.asarray(solve_triangular(self.lower, right, lower=True, check_finite=False))
+
+    def solve(self, right: Array) -> Array:
+        """Return (L Lᵀ)⁻¹ B for B of shape [N] or [N, K]."""
+        half = self.half_solve(right)
+        return np.asarray(solve_triangular(self.lower, half, lower=True, trans="T", check_finite=False))
+
+    @cached_property
+    def logdet(self) -> float:
+        """Natural logarithm of the determinant of L Lᵀ."""
+        return 2.0 * float(np.sum(np.log(np.diagonal(self.lower))))
+
+
+def stable_cholesky(
+    matrix: Array,
+    *,
+    hyperparameters: Hyperparameters | None = None,
+    jitters: Sequence[float] = JITTER_LADDER,
+) -> CholeskyFactor:
+    """Factorise a symmetric matrix, adding the smallest jitter of the ladder that makes it possible.
+
+    Only one triangle is read, as LAPACK does; the other is taken to be its mirror image.
+
+    Args:
+        matrix: symmetric, float64, shape [N, N], N >= 1; not changed.
+        hyperparameters: of the model whose matrix it is, for the error message.
+        jitters: tried in turn, relative to the mean of the diagonal.
+
+    Raises:
+        ValueError: if the matrix is not square or is empty.
+        NonFiniteMatrixError: if it contains NaN or infinity.
+        NotPositiveDefiniteError: if every jitter fails; names N, condition, jitters and hyperparameters.
+    """
+    matrix = np.asarray(matrix, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
+        raise ValueError(f"a square matrix is needed, got shape {matrix.shape}")
+    _require_finite(matrix)
+    scale = max(float(np.mean(np.diagonal(matrix))), 0.0)
+    for relative in jitters:
+        jitter = relative * scale
+        attempt = np.array(matrix, order="C")
+        attempt.flat[:: matrix.shape[0] + 1] += jitter
+        # The transpose of a C-ordered copy is Fortran-ordered: LAPACK then works in place.
+        lower, info = lapack.dpotrf(attempt.T, lower=1, clean=1, overwrite_a=1)
+        if info == 0:
+            return CholeskyFactor(lower=lower, jitter=jitter)
+    raise NotPositiveDefiniteError(matrix, jitters, hyperparameters)
+
+
+def condition_estimate(matrix: Array) -> float:
+    """Return LAPACK's estimate of the 1-norm condition number of a square matrix; infinity if singular."""
+    factor, _, info = lapack.dgetrf(matrix)
+    if info != 0:
+        return float("inf")
+    reciprocal, _ = lapack.dgecon(factor, float(np.linalg.norm(matrix, 1)), norm="1")
+    return 1.0 / float(reciprocal) if reciprocal > 0.0 else float("inf")
+
+
+def _require_finite(matrix: Array) -> None:
+    # A finite sum proves finite entries at a fraction of the price of looking at each.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(matrix.sum()):
+            return
+    bad = np.argwhere(~np.isfinite(matrix))
+    if bad.size:
+        row, column = bad[0]
+        raise NonFiniteMatrixError(
+            f"matrix of N={matrix.shape[0]} has {len(bad)} non-finite entries, "
+            f"the first at row {row}, column {column}: {matrix[row, column]}"
+        )

@@ -1,0 +1,81 @@
+"""TensorFlow's border: threads, precision and logging are set here and nowhere else."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+import numpy as np
+
+QUIET_LOG_LEVEL = "3"
+_THREAD_VARIABLES = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
+
+
+def configure(threads: int | None = None) -> None:
+    """Import TensorFlow quietly, with a fixed number of threads and float64 as GPflow's default.
+
+    Call it before anything else imports TensorFlow; calling it again with the same number is harmless.
+    Messages of TensorFlow's C++ side are hidden unless `TF_CPP_MIN_LOG_LEVEL` asks for them.
+
+    Args:
+        threads: for both the intra-op and the inter-op pool; None: what the environment (the engine) asks for, else 1.
+
+    Raises:
+        ValueError: if `threads` is below 1.
+        RuntimeError: if TensorFlow already runs with another number of threads.
+    """
+    if threads is None:
+        threads = int(os.environ.get(_THREAD_VARIABLES[0], "1"))
+    if threads < 1:
+        raise ValueError(f"threads={threads}: at least 1 is needed")
+    already_imported = "tensorflow" in sys.modules
+    asked_before = os.environ.get(_THREAD_VARIABLES[0])
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", QUIET_LOG_LEVEL)
+    if not already_imported:
+        for name in _THREAD_VARIABLES:
+            os.environ[name] = str(threads)
+    tensorflow, gpflow = _import_quietly()
+    try:
+        tensorflow.config.threading.set_intra_op_parallelism_threads(threads)
+        tensorflow.config.threading.set_inter_op_parallelism_threads(threads)
+    except RuntimeError as error:
+        # Started without us: its threads then came from the environment.
+        if asked_before != str(threads):
+            raise RuntimeError(
+                f"TensorFlow runs already and cannot change to {threads} threads; configure it first"
+            ) from error
+    gpflow.config.set_default_float(np.float64)
+
+
+def _import_quietly() -> tuple[ModuleType, ModuleType]:
+    if "gpflow" in sys.modules or os.environ["TF_CPP_MIN_LOG_LEVEL"] != QUIET_LOG_LEVEL:
+        return importlib.import_module("tensorflow"), importlib.import_module("gpflow")
+    with _without_start_messages():
+        return importlib.import_module("tensorflow"), importlib.import_module("gpflow")
+
+
+@contextmanager
+def _without_start_messages() -> Iterator[None]:
+    """Hold back what is written to file descriptor 2; show it again if the block fails.
+
+    TensorFlow writes some lines before its log level takes effect, past Python's sys.stderr.
+    """
+    sys.stderr.flush()
+    original = os.dup(2)
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            held.seek(0)
+            os.write(original, held.read())
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(original, 2)
+            os.close(original)

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gpsuite.config.files import conf_dir, group_choices
+from gpsuite.config.request import read_request
+from gpsuite.errors import UserError
+from gpsuite.experiments.base import EXPERIMENTS
+
+REGRESSION = "experiment=pac_bayes/regression"
+RUNNABLE = [name for name in group_choices()["experiment"] if name != "tour"]
+
+
+def table(folder: Path, name: str = "t.csv", shift: float = 0.0) -> Path:
+    path = folder / name
+    rows = [f"{i},{(i * 7) % 11},{i * 0.5 + (i * 7) % 11 + shift}" for i in range(40)]
+    path.write_text("a,b,y\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("scale", ["smoke", "quick", "paper"])
+@pytest.mark.parametrize("experiment", RUNNABLE)
+def test_every_shipped_experiment_composes_at_every_scale(
+    experiment: str, scale: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPSUITE_OFFLINE", "1")
+    try:
+        request, options = read_request([f"experiment={experiment}", f"scale={scale}"])
+    except UserError as error:  # without its data only a smoke run is possible
+        assert scale != "smoke"
+        assert "missing" in str(error)
+        return
+    assert (request.scale, options.tag, options.changed) == (scale, None, ())
+    assert len(EXPERIMENTS.get(experiment).plan(request)) > 0
+
+
+@pytest.mark.parametrize("experiment", RUNNABLE)
+def test_an_experiment_file_sets_no_keys_inside_dataset(experiment: str) -> None:
+    content = yaml.safe_load((conf_dir() / "experiment" / f"{experiment}.yaml").read_text(encoding="utf-8"))
+    assert "dataset" not in content
+    assert set(content["scales"]) == {"smoke", "quick", "paper"}
+    assert {"title", "paper", "figure", "cost", "data"} <= set(content["meta"])
+
+
+def test_the_scale_is_applied_before_the_users_words() -> None:
+    request, _ = read_request([REGRESSION, "scale=smoke"])
+    assert request.settings.max_evaluations == 15
+    request, _ = read_request([REGRESSION, "scale=smoke", "max_evaluations=7"])
+    assert request.settings.max_evaluations == 7
+
+
+def test_each_kind_of_variation_gets_a_run_folder_of_its_own(tmp_path: Path) -> None:
+    first, second = table(tmp_path, "a.csv"), table(tmp_path, "b.csv", shift=1.0)
+    csv = [REGRESSION, "dataset=csv", "dataset.target=y"]
+    variations = [
+        [REGRESSION],
+        [REGRESSION, "seed=1"],
+        [REGRESSION, "seed=2"],
+        [REGRESSION, "method=kl_pac_gp"],
+        [REGRESSION, "method=full_gp"],
+        [REGRESSION, "model=se_ard"],
+        [REGRESSION, "epsilon=0.3"],
+        [*csv, f"dataset.path={first}"],
+        [*csv, f"dataset.path={second}"],
+        [*csv, f"dataset.path={first}", "dataset.inputs=a"],
+    ]
+    tags = [read_request(words)[1].tag for words in variations]
+    assert len(set(tags)) == len(variations)
+    assert tags[0] is None
+
+
+def test_the_tag_follows_content_not_place(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    same = table(tmp_path, "a.csv"), table(tmp_path / "other", "moved.csv")
+    words = [REGRESSION, "dataset=csv", "dataset.target=y"]
+    tags = {read_request([*words, f"dataset.path={path}"])[1].tag for path in same}
+    assert len(tags) == 1
+
+
+def test_comfort_settings_do_not_change_the_tag() -> None:
+    comfort = [
+        "parallel=serial",
+        "threads=2",
+        "force=true",
+        "wait=true",
+        "results_dir=elsewhere",
+        "budget.seconds=5",
+    ]
+    _, options = read_request([REGRESSION, *comfort])
+    assert options.tag is None
+    assert options.science == read_request([REGRESSION])[1].science
+
+
+def test_a_run_name_is_the_tag() -> None:
+    _, options = read_request([REGRESSION, "seed=4", "run_name=mine"])
+    assert (options.tag, options.named, options.changed) == ("mine", True, ("seed",))
+
+
+def test_one_method_or_several() -> None:
+    assert list(read_request([REGRESSION, "method=full_gp"])[0].methods) == ["full_gp"]
+    assert list(read_request([REGRESSION, "methods=full_gp"])[0].methods) == ["full_gp"]
+    chosen = read_request([REGRESSION, "methods=[full_gp,kl_pac_gp]"])[0].methods
+    assert list(chosen) == ["full_gp", "kl_pac_gp"]
+
+
+def test_method_options_reach_every_method_that_has_them() -> None:
+    request, options = read_request([REGRESSION, "methods=[kl_pac_gp,full_gp]", "method.objective=sqrt"])
+    assert request.methods["kl_pac_gp"].objective == "sqrt"  # type: ignore[attr-defined]
+    assert "methods" in options.changed

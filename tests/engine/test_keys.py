@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import tiny
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpsuite.engine.keys import canonical_json, task_key
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(), json_values, max_size=4))
+def test_canonical_json_does_not_depend_on_the_order_of_keys(value: dict[str, object]) -> None:
+    assert canonical_json(dict(reversed(value.items()))) == canonical_json(value)
+
+
+def test_comfort_does_not_change_a_key_and_science_does() -> None:
+    task = tiny.task(3)
+    key = task_key(task)
+    comfort = {"label": "x", "axes": {"other": 1}, "group": "g", "cost": 9.0, "budget_seconds": 5.0}
+    assert task_key(replace(task, **comfort)) == key  # type: ignore[arg-type]
+    assert task_key(replace(task, experiment="tiny/other")) == key  # one family shares its records
+    assert task_key(replace(task, version=2)) != key
+    assert task_key(replace(task, experiment="else/squares")) != key
+    assert task_key(tiny.task(4)) != key

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import tiny
+
+from gpsuite.config.files import conf_dir
+from gpsuite.engine.folder import locked
+from gpsuite.engine.runner import RunOptions, TaskFailedError, run_experiment
+from gpsuite.engine.store import RecordStore
+from gpsuite.errors import ResultsError
+
+
+def options(tmp_path: Path, **changes: object) -> RunOptions:
+    base = RunOptions(results_dir=tmp_path, conf_dir=conf_dir(), science="s", mode="serial")
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def test_a_run_writes_everything_the_contract_names(tmp_path: Path) -> None:
+    report = run_experiment(tiny.request(), options(tmp_path, command=("gpsuite", "run")))
+    folder = tmp_path / "tiny" / "squares" / "quick"
+    assert (report.folder, report.exit_code, report.counts) == (folder, 0, {"done": 6})
+    names = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert {"config.yaml", "plan.json", "run.json", "records.csv", "comparison.csv"} <= names
+    assert {"tables/squares.csv", "tables/squares.md", "tables/squares.tex"} <= names
+    assert len([name for name in names if name.startswith("artifacts/")]) == 6
+    rows = list(csv.DictReader((folder / "records.csv").read_text(encoding="utf-8").splitlines()))
+    assert [row["number"] for row in rows] == list("012345")
+    assert rows[2]["square"] == "4.1"
+    run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    assert run["status"] == "done"
+    assert {
+        "versions",
+        "git",
+        "machine",
+        "threads",
+        "seed",
+        "wall_seconds",
+        "cpu_seconds",
+        "peak_memory_mb",
+    } <= set(run)
+
+
+def test_a_second_run_computes_nothing_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_experiment(tiny.request(), options(tmp_path))
+    before = (tmp_path / "tiny/squares/quick/run.json").read_bytes()
+    stored = {path: path.stat().st_mtime_ns for path in (tmp_path / ".records").rglob("*.json")}
+    run_experiment(tiny.request(), options(tmp_path))
+    assert "6 of 6 tasks are stored already" in capsys.readouterr().err
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / ".records").rglob("*.json")} == stored
+    assert (tmp_path / "tiny/squares/quick/run.json").read_bytes() == before
+
+
+def test_force_computes_again(tmp_path: Path) -> None:
+    run_experiment(tiny.request(), options(tmp_path))
+    stored = {path: path.stat().st_ino for path in (tmp_path / ".records").rglob("*.json")}
+    run_experiment(tiny.request(), options(tmp_path, force=True))
+    assert all(path.stat().st_ino != inode for path, inode in stored.items())
+
+
+def test_an_interrupted_run_resumes_to_identical_tables(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(tiny.request(n4="interrupt"), options(tmp_path / "a"))
+    assert len(list((tmp_path / "a" / ".records").rglob("*.json"))) == 4
+    assert not (tmp_path / "a/tiny/squares/quick/run.json").exists()  # written last
+    run_experiment(tiny.request(), options(tmp_path / "a"))
+    run_experiment(tiny.request(), options(tmp_path / "b"))
+    for ending in ("csv", "md", "tex"):
+        name = f"tiny/squares/quick/tables/squares.{ending}"
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_a_failure_stops_nothing_and_is_named(tmp_path: Path) -> None:
+    report = run_experiment(tiny.request(n1="fail"), options(tmp_path))
+    assert report.exit_code == 1
+    assert report.counts == {"done": 5, "error": 1}
+    [(label, reason, trace)] = report.failures
+    assert (label, reason) == ("number 1", "ValueError: no square of 1")
+    assert "Traceback" in trace.read_text(encoding="utf-8")
+    table = (tmp_path / "tiny/squares/quick/tables/squares.csv").read_text(encoding="utf-8")
+    assert len(table.splitlines()) == 6
+    run = json.loads((tmp_path / "tiny/squares/quick/run.json").read_text(encoding="utf-8"))
+    assert run["status"] == "failed"
+    assert run["notes"] == ["of 6 tasks: 1 error"]
+
+
+def test_a_failed_task_is_tried_again_by_the_next_run(tmp_path: Path) -> None:
+    run_experiment(tiny.request(n1="fail"), options(tmp_path))
+    store = RecordStore(tmp_path, "tiny")
+    failed = next(path for path in store.folder.glob("*.traceback.txt"))
+    inode = failed.stat().st_ino
+    run_experiment(tiny.request(n1="fail"), options(tmp_path))
+    assert failed.stat().st_ino != inode
+
+
+def test_on_error_raise_stops_and_keeps_what_was_done(tmp_path: Path) -> None:
+    with pytest.raises(TaskFailedError, match="no square of 2"):
+        run_experiment(tiny.request(n2="fail"), options(tmp_path, raise_errors=True))
+    assert len(list((tmp_path / ".records").rglob("*.json"))) == 3
+
+
+def test_two_runs_of_one_folder_do_not_meet(tmp_path: Path) -> None:
+    with locked(tmp_path / "tiny/squares/quick", wait=False):
+        with pytest.raises(ResultsError, match="another run"):
+            run_experiment(tiny.request(), options(tmp_path))
+        run_experiment(tiny.request(), options(tmp_path, tag="b", named=True))  # another folder is free
+
+
+def test_a_run_name_is_not_given_to_two_different_runs(tmp_path: Path) -> None:
+    run_experiment(tiny.request(), options(tmp_path, tag="mine", named=True, science="one"))
+    before = (tmp_path / "tiny/squares/quick~mine/run.json").read_bytes()
+    with pytest.raises(ResultsError, match="other settings"):
+        run_experiment(tiny.request(), options(tmp_path, tag="mine", named=True, science="two"))
+    assert (tmp_path / "tiny/squares/quick~mine/run.json").read_bytes() == before
+
+
+def test_smoke_results_are_marked_and_never_compared(tmp_path: Path) -> None:
+    run_experiment(tiny.request(scale="smoke"), options(tmp_path))
+    folder = tmp_path / "tiny/squares/smoke"
+    assert "smoke scale" in (folder / "tables/squares.md").read_text(encoding="utf-8")
+    assert json.loads((folder / "run.json").read_text(encoding="utf-8"))["notes"] == [
+        "smoke scale: not for conclusions"
+    ]

@@ -1,0 +1,78 @@
+"""A tiny experiment for the engine's tests: squares numbers, fails or dies when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from gpsuite.experiments.base import (
+    BUDGET,
+    EXPERIMENTS,
+    Experiment,
+    Outcome,
+    Record,
+    Request,
+    SharedWork,
+    Task,
+)
+from gpsuite.models.config import ModelSpec
+from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.tables import write_table
+
+NAME = "tiny/squares"
+
+
+class TinySettings:
+    """Nothing to set."""
+
+
+def task(
+    number: int, behaviour: str = "square", group: str = "", budget_seconds: float | None = None
+) -> Task:
+    return Task(
+        experiment=NAME,
+        label=f"number {number}",
+        axes={"number": number},
+        params={"number": number, "behaviour": behaviour},
+        group=group,
+        budget_seconds=budget_seconds,
+    )
+
+
+def plan(request: Request) -> list[Task]:
+    return [task(number, request.options.get(str(number), "square")) for number in range(6)]
+
+
+def run(task: Task, shared: SharedWork) -> Outcome:
+    number, behaviour = task.params["number"], task.params["behaviour"]
+    if behaviour == "fail":
+        raise ValueError(f"no square of {number}")
+    if behaviour == "interrupt":
+        raise KeyboardInterrupt
+    count = shared.once("count", lambda: [0])
+    count[0] += 1
+    metrics = {"square": number**2 + 0.1, "nth_of_group": count[0], "nothing": float("nan")}
+    status = BUDGET if behaviour == "budget" else "done"
+    return Outcome(
+        metrics, status, "time is up" if behaviour == "budget" else "", {"powers": np.arange(3.0) ** number}
+    )
+
+
+def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+    import pandas as pd
+
+    frame = pd.DataFrame([{**record.axes, "square": record.number("square")} for record in records])
+    write_table(frame, folder / "tables", "squares", f"squares {note or ''}")
+    return [Statistic("mean_square", float(frame["square"].mean()), n=len(frame))]
+
+
+def request(scale: str = "quick", **behaviours: str) -> Request:
+    """Return a request in which the task of a number behaves as told: n3="fail"."""
+    options = {name.removeprefix("n"): behaviour for name, behaviour in behaviours.items()}
+    return Request(NAME, scale, 0, TinySettings(), {}, ModelSpec(), options=options)
+
+
+if NAME not in EXPERIMENTS:
+    EXPERIMENTS.register(NAME)(Experiment(TinySettings, plan, run, summarise))

@@ -1,0 +1,17 @@
+"""One thread for TensorFlow, and a small problem, for all tests of the model layer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from regression_problems import make_problem
+
+from gpsuite.models.tensorflow_setup import configure
+
+configure(1)
+
+
+@pytest.fixture
+def problem() -> tuple[np.ndarray, np.ndarray]:
+    """Noisy sine of two inputs, X[25, 2] and Y[25, 1]."""
+    return make_problem(0)

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from gpsuite.models.tensorflow_setup import configure
+
+SCRIPT = """
+from gpsuite.models.tensorflow_setup import configure
+configure(2)
+configure(2)
+import gpflow, tensorflow as tf
+assert tf.config.threading.get_intra_op_parallelism_threads() == 2
+assert tf.config.threading.get_inter_op_parallelism_threads() == 2
+assert tf.linalg.cholesky(tf.eye(2, dtype=gpflow.default_float())).dtype == tf.float64
+configure(2)
+try:
+    configure(1)
+except RuntimeError as error:
+    print(error)
+"""
+
+
+def test_threads_precision_and_silence_in_a_fresh_process() -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stderr == ""
+    assert "cannot change to 1 threads" in run.stdout
+
+
+def test_repeated_call_is_harmless() -> None:
+    configure(1)
+
+
+def test_threads_must_be_positive() -> None:
+    with pytest.raises(ValueError, match="threads=0"):
+        configure(0)
