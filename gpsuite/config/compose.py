@@ -20,6 +20,7 @@ from gpsuite.models.config import ModelSpec
 
 FILE_ONLY = ("meta", "scales")  # parts of an experiment file that are no settings
 METHOD_FIXED = ("builder", "title", "reference")  # what a method is, not how it is set
+TASKS = ("regression", "classification")
 CSV_OPTIONS = ("path", "target", "inputs", "task", "separator")
 
 
@@ -175,6 +176,8 @@ def _apply_dataset(sections: Mapping[str, DictConfig], key: str, rest: str, valu
             key=key,
         )
     literal = value.replace("${", "\\${") if isinstance(value, str) else value  # never an interpolation
+    if rest == "task" and value not in TASKS:
+        raise UserError(f"{key}={value}: valid: {', '.join(TASKS)}", key=key)
     _set(dataset, rest, literal, key)
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from gpsuite.errors import UserError, nearest, unknown_name
 
-# Files and columns may be called anything: spaces, commas, brackets, '=', '~' are part of the name.
-LITERAL_KEYS = ("dataset.path", "dataset.target", "dataset.inputs", "dataset.candidates")
+# Files, columns and separators may be anything: spaces, commas, brackets, '=', '~' are part of the value.
+LITERAL = "dataset."
 
 GROUPS = ("experiment", "dataset", "method", "model", "parallel")
 
@@ -48,7 +48,7 @@ def read_overrides(words: Sequence[str], choices: Mapping[str, Sequence[str]]) -
         if key in GROUPS:
             groups[key] = _choice(key, _value(key, text), choices[key])
         else:
-            values[key] = text if key in LITERAL_KEYS else _value(key, text)
+            values[key] = text if key.startswith(LITERAL) else _value(key, text)
     return Overrides(groups, values)
 
 
@@ -63,7 +63,7 @@ def expand_sweeps(words: Sequence[str], choices: Mapping[str, Sequence[str]]) ->
     columns: list[list[str]] = []
     for word in words:
         key, text = _split(word)
-        if key in LITERAL_KEYS:
+        if key.startswith(LITERAL):
             columns.append([word])
             continue
         override = _parse(key, text)

@@ -31,7 +31,7 @@ def publish_results(
     if usable:
         shown = "; ".join(notes) or None
         statistics = EXPERIMENTS.get(request.experiment).summarise(request, usable, folder, shown)
-        write_statistics(folder, statistics)
+        write_statistics(folder / "tables", statistics)
     why_not = not_comparable(request, changed)
     published = read_published(conf_dir, request.experiment)
     rows = compare(published, statistics, comparable=not why_not, why_not=why_not)

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Request, Task, require
 from gpsuite.experiments.pac_bayes.claims import boston_claims
 from gpsuite.experiments.pac_bayes.fitting import run_fit
-from gpsuite.experiments.pac_bayes.frames import METRICS, PANELS, metric_statistics, records_frame, wide_table
+from gpsuite.experiments.pac_bayes.frames import (
+    METRICS,
+    PANELS,
+    dataset_statistics,
+    metric_statistics,
+    records_frame,
+    wide_table,
+)
 from gpsuite.experiments.pac_bayes.settings import SplitSettings, check_epsilon, fit_tasks
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import figure_style, method_style, save_figure
@@ -62,7 +69,8 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
     write_table(wide_table(tidy, ["epsilon", "method"], titles), folder / "tables", "epsilon_boston", caption)
     write_table(tidy, folder / "tables", "epsilon_boston_tidy", caption)
     draw(tidy, titles, folder / "figures", note)
-    return [*metric_statistics(tidy, ["method", "epsilon"]), *boston_claims(frame, request.settings.delta)]
+    means = metric_statistics(tidy, ["method", "epsilon"])
+    return [*dataset_statistics(request), *means, *boston_claims(frame, request.settings.delta)]
 
 
 def draw(tidy: pd.DataFrame, titles: dict[str, str], folder: Path, note: str | None) -> None:

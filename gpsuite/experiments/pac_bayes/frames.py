@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gpsuite.experiments.base import Record
+from gpsuite.experiments.base import Record, Request
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.tables import mean_and_error
 
@@ -65,6 +65,14 @@ def wide_table(tidy: pd.DataFrame, by: Sequence[str], titles: Mapping[str, str])
     sorted_table = ranked.sort_values([*others, "_rank"]).drop(columns="_rank")
     sorted_table["method"] = sorted_table["method"].map(dict(titles))
     return sorted_table
+
+
+def dataset_statistics(request: Request) -> list[Statistic]:
+    """Return the size of the dataset that was used."""
+    data = request.dataset
+    if data is None:
+        return []
+    return [Statistic("dataset_rows", data.rows), Statistic("dataset_inputs", data.spec["n_inputs"])]
 
 
 def metric_statistics(tidy: pd.DataFrame, by: Sequence[str]) -> list[Statistic]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from gpsuite.data.loading import PreparedDataset
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import METHODS, MethodOptions, Request, Task, require
 from gpsuite.seeds import derived_seed
 
 SCALINGS = ("all", "train")
+LEAST_TRAINING_ROWS = 5
 FULL_GP_ROWS = 20_000  # an N x N matrix of this size is 3.2 GB
 
 
@@ -67,6 +70,7 @@ def fit_tasks(
         axis: name of the goal's axis.
     """
     _require_squared_exponential(request)
+    _check_sizes(request, settings)
     return list(_tasks(request, settings, goals, axis))
 
 
@@ -110,15 +114,24 @@ def _params(
 
 def _cost(request: Request, options: MethodOptions) -> float:
     """Return a rough guess of CPU seconds: about 25 evaluations of cubic cost, and compilation for GPflow."""
-    rows = request.dataset.rows if request.dataset is not None else 500
-    require(
-        rows <= FULL_GP_ROWS,
-        "dataset",
-        request.dataset.name if request.dataset else "",
-        f"{rows} rows are too many for a full GP (at most {FULL_GP_ROWS})",
-    )
-    work = 25 * 1.5 * (rows / 1000) ** 3 / 20
+    work = 25 * 1.5 * (_dataset(request).rows / 1000) ** 3 / 20
     return work + (0.5 if options.builder == "full_gp" else 0.05)
+
+
+def _dataset(request: Request) -> PreparedDataset:
+    if request.dataset is None:
+        raise UserError(f"dataset: {request.experiment} needs one", key="dataset")
+    return request.dataset
+
+
+def _check_sizes(request: Request, settings: SplitSettings) -> None:
+    """Refuse a split without enough rows on both sides, and more rows than a full GP can take."""
+    rows = _dataset(request).rows
+    training = rows - math.ceil(rows * settings.test_share)
+    enough = training >= LEAST_TRAINING_ROWS
+    require(enough, "test_share", settings.test_share, f"leaves {training} training rows of {rows}")
+    name = _dataset(request).name
+    require(rows <= FULL_GP_ROWS, "dataset", name, f"{rows} rows; a full GP takes at most {FULL_GP_ROWS}")
 
 
 def _require_squared_exponential(request: Request) -> None:

@@ -1,0 +1,109 @@
+"""Which columns of a table the user means: names may hold commas, brackets, quotes or spaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from gpsuite.errors import DataError, nearest
+
+_SHOWN_NAMES = 20
+_SHOWN_CHARACTERS = 80
+_SHOWN_VALUE = 300  # a path must keep its file name
+
+
+def csv_error(key: str, value: object, text: str, *more: str) -> DataError:
+    """Build the error for a wrong `dataset.KEY=VALUE`; `more` are further lines."""
+    first = f"dataset.{key}={shorten(str(value), _SHOWN_VALUE)}: {text}"
+    return DataError("\n".join([first, *more]), key=f"dataset.{key}")
+
+
+def shorten(text: str, length: int = _SHOWN_CHARACTERS) -> str:
+    """Return the text on one line of at most `length` characters."""
+    line = " ".join(text.splitlines())
+    return line if len(line) <= length else line[: length - 3] + "..."
+
+
+def name_list(names: Sequence[str]) -> str:
+    """Return the names as the list syntax of `dataset.inputs`, cut after twenty."""
+    short = [shorten(name) for name in names[:_SHOWN_NAMES]]
+    shown = ", ".join(f'"{name}"' if "," in name else name for name in short)
+    return f"[{shown}]" if len(names) <= _SHOWN_NAMES else f"[{shown}, ...] ({len(names)} in all)"
+
+
+def first_repeated(names: Iterable[str]) -> str | None:
+    """Return the first name that was there before, None if all are different."""
+    seen = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def choose_columns(key: str, value: Any, header: Sequence[str]) -> list[int]:
+    """Return the column numbers meant by `dataset.KEY=VALUE`.
+
+    A text is first taken as one column name as it stands, then as `[a, b]` or `a, b`; a name that holds a comma
+    is recognised, and may be put in quotes.
+
+    Args:
+        key: `target` or `inputs`.
+        value: a text, or a sequence of names.
+        header: the table's column names, all different.
+
+    Raises:
+        DataError: if a name is not in the table (with the nearest one), is named twice, or none is named.
+    """
+    position = {name: column for column, name in enumerate(header)}
+    if isinstance(value, str):
+        names = _split_names(value.strip(), position)
+    elif isinstance(value, Sequence):
+        names = [str(name).strip() for name in value]
+    else:
+        names = [str(value)]
+    if not names:
+        raise csv_error(key, value, "names no column", f"columns: {name_list(header)}")
+    for name in names:
+        if name not in position:
+            text = f"no column {shorten(name)!r}{_nearest(name, header)}"
+            raise csv_error(key, value, text, f"columns: {name_list(header)}")
+    repeated = first_repeated(names)
+    if repeated is not None:
+        raise csv_error(key, value, f"names column {shorten(repeated)!r} twice", "name it once")
+    return [position[name] for name in names]
+
+
+def _split_names(text: str, columns: Iterable[str]) -> list[str]:
+    known = set(columns)
+    if text in known:
+        return [text]
+    pieces = (text[1:-1] if text.startswith("[") and text.endswith("]") else text).split(",")
+    if not pieces[-1].strip() and "" not in known:
+        pieces.pop()
+    longest = 1 + max(name.count(",") for name in known)
+    names = []
+    start = 0
+    while start < len(pieces):
+        name, start = _next_name(pieces, start, longest, known)
+        names.append(name)
+    return names
+
+
+def _next_name(pieces: list[str], start: int, longest: int, known: set[str]) -> tuple[str, int]:
+    """Return the longest known name made of the next pieces, or the next piece, and where to go on."""
+    for stop in range(min(start + longest, len(pieces)), start, -1):
+        candidate = ",".join(pieces[start:stop]).strip()
+        for name in (candidate, _unquoted(candidate)):
+            if name in known:
+                return name, stop
+    return _unquoted(pieces[start].strip()), start + 1
+
+
+def _unquoted(text: str) -> str:
+    return text[1:-1].strip() if len(text) >= 2 and text[0] == text[-1] and text[0] in "\"'" else text
+
+
+def _nearest(name: str, header: Sequence[str]) -> str:
+    same = [column for column in header if column.casefold() == name.casefold()]
+    return f"; did you mean '{same[0]}'?" if same else nearest(name, header)

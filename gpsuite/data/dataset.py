@@ -1,0 +1,121 @@
+"""The one container every experiment receives its data in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.int64]
+Task: TypeAlias = Literal["regression", "classification"]
+
+TASKS: tuple[Task, ...] = ("regression", "classification")
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Inputs and targets of one dataset, in their original units; the arrays cannot be written to.
+
+    Attributes:
+        name: the dataset's name in the configuration.
+        task: `regression` or `classification`.
+        X: inputs, float64 [N, D].
+        y: targets, float64 [N, P]; classification: P = 1 and the labels 0, ..., C-1 as floats.
+        input_names: D column names.
+        target_names: P column names.
+        content_hash: identifies the content; part of the key of every task that uses it.
+        stand_in: True for generated data in place of a missing file.
+        fixed_split: row indices (train, test) when the dataset comes with a split of its own.
+        label_names: the C labels as the source writes them, in the order of their numbers (classification).
+        grid: further inputs without targets, float64 [G, D], when the source has them.
+        units: column name -> unit, where known.
+        licence: licence of the data, as stated by the source.
+        citation: whom to cite.
+
+    Raises:
+        ValueError: if shapes, names or labels do not fit together, or a value is not finite.
+    """
+
+    name: str
+    task: Task
+    X: FloatArray
+    y: FloatArray
+    input_names: tuple[str, ...]
+    target_names: tuple[str, ...]
+    content_hash: str
+    stand_in: bool = False
+    fixed_split: tuple[IntArray, IntArray] | None = None
+    label_names: tuple[str, ...] | None = None
+    grid: FloatArray | None = None
+    units: Mapping[str, str] = field(default_factory=dict)
+    licence: str = ""
+    citation: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "X", _frozen_matrix("X", self.X))
+        object.__setattr__(self, "y", _frozen_matrix("y", self.y))
+        if self.grid is not None:
+            object.__setattr__(self, "grid", _frozen_matrix("grid", self.grid))
+        if self.fixed_split is not None:
+            object.__setattr__(self, "fixed_split", _frozen_split(self.fixed_split, self.X.shape[0]))
+        self._check_shapes()
+        if self.task == "classification":
+            self._check_labels()
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes C of a classification dataset (0 for regression)."""
+        return int(self.y.max()) + 1 if self.task == "classification" else 0
+
+    def _check_shapes(self) -> None:
+        if self.task not in TASKS:
+            raise ValueError(f"task is '{self.task}'; it must be one of {', '.join(TASKS)}")
+        if self.X.shape[0] != self.y.shape[0]:
+            raise ValueError(f"X has {self.X.shape[0]} rows, y has {self.y.shape[0]}")
+        for names, columns, what in (
+            (self.input_names, self.X.shape[1], "inputs"),
+            (self.target_names, self.y.shape[1], "targets"),
+        ):
+            if len(names) != columns:
+                raise ValueError(f"{columns} {what} but {len(names)} names")
+        if self.grid is not None and self.grid.shape[1] != self.X.shape[1]:
+            raise ValueError(f"grid has {self.grid.shape[1]} columns, X has {self.X.shape[1]}")
+
+    def _check_labels(self) -> None:
+        if self.y.shape[1] != 1:
+            raise ValueError(f"classification needs one target column, not {self.y.shape[1]}")
+        if np.any(self.y != np.floor(self.y)) or np.any(self.y < 0):
+            raise ValueError("labels must be the integers 0, ..., C-1")
+        if self.label_names is not None and self.n_classes > len(self.label_names):
+            raise ValueError(f"{self.n_classes} classes but {len(self.label_names)} label names")
+
+
+def _frozen_matrix(what: str, values: FloatArray) -> FloatArray:
+    """Return a read-only float64 copy of a non-empty finite matrix."""
+    matrix = np.array(values, dtype=np.float64, order="C")
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ValueError(
+            f"{what} must be a matrix with at least one row and column; its shape is {matrix.shape}"
+        )
+    if not np.isfinite(matrix).all():
+        row, column = np.argwhere(~np.isfinite(matrix))[0]
+        raise ValueError(f"{what}[{row}, {column}] is {matrix[row, column]}; all values must be finite")
+    matrix.setflags(write=False)
+    return matrix
+
+
+def _frozen_split(split: tuple[IntArray, IntArray], n_rows: int) -> tuple[IntArray, IntArray]:
+    """Return the read-only index sets; they must be disjoint row numbers."""
+    train, test = (np.array(part, dtype=np.int64) for part in split)
+    both = np.concatenate([train, test])
+    if train.ndim != 1 or both.size == 0 or both.min() < 0 or both.max() >= n_rows:
+        raise ValueError(f"fixed_split must hold row numbers from 0 to {n_rows - 1}")
+    if np.unique(both).size != both.size:
+        raise ValueError("fixed_split: a row appears twice")
+    train.setflags(write=False)
+    test.setflags(write=False)
+    return train, test

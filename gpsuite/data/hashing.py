@@ -1,0 +1,33 @@
+"""Content hashes: what identifies a dataset in the keys of stored results."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import numpy as np
+
+from gpsuite.data.dataset import FloatArray
+from gpsuite.data.spec import DatasetSpec
+
+STAND_IN_PREFIX = "stand-in-"
+
+
+def content_hash(spec: DatasetSpec) -> str:
+    """Return the hash of a named dataset's content; the spec fixes it, since every file is verified."""
+    parts = [[file.name, file.sha256] for file in spec.files]
+    return json_hash(["dataset", spec.name, spec.content_sha256, parts])
+
+
+def array_hash(*arrays: FloatArray) -> str:
+    """Return the SHA-256 of the arrays' values as little-endian float64, row by row, array after array."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
+    return digest.hexdigest()
+
+
+def json_hash(value: Any) -> str:
+    """Return the SHA-256 of the value's compact JSON text."""
+    return hashlib.sha256(json.dumps(value, separators=(",", ":")).encode()).hexdigest()

@@ -1,0 +1,130 @@
+"""From a dataset's description to its arrays, in two steps: `prepare` when planning, `load` in the task."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from gpsuite.data.csv_file import read_csv
+from gpsuite.data.csv_text import csv_path
+from gpsuite.data.dataset import Dataset, Task
+from gpsuite.data.files import changed_error, read_verified, require, verify
+from gpsuite.data.hashing import content_hash
+from gpsuite.data.sources import get_loader
+from gpsuite.data.spec import CsvSpec, DatasetSpec, Spec, from_plain, to_plain
+from gpsuite.data.standin import MAX_ROWS, generate_stand_in, stand_in_hash
+from gpsuite.errors import DataError
+
+_KEPT_DATASETS = 4  # a process works on few datasets; each may take hundreds of megabytes
+
+
+@dataclass(frozen=True)
+class PreparedDataset:
+    """A dataset that was found and verified; small, plain, and enough to load it in another process.
+
+    Attributes:
+        name: the dataset's name.
+        task: `regression` or `classification`.
+        rows: number of rows N that `load` will return.
+        content_hash: the content that `load` will insist on.
+        stand_in: True when generated data take the place of a missing dataset.
+        spec: the description as plain values.
+        paths: file name -> absolute path.
+    """
+
+    name: str
+    task: str
+    rows: int
+    content_hash: str
+    stand_in: bool
+    spec: Mapping[str, Any]
+    paths: Mapping[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> PreparedDataset:
+        """Return the inverse of `to_dict`."""
+        return cls(**values)
+
+
+def prepare(
+    spec: Spec, *, cache_dir: Path, allow_stand_in: bool = False, default_task: Task = "regression"
+) -> PreparedDataset:
+    """Find and verify what a dataset needs; named datasets are not parsed, a CSV is read completely.
+
+    Args:
+        spec: the description.
+        cache_dir: the folder of downloads.
+        allow_stand_in: replace a missing dataset by generated data, without trying to download it.
+        default_task: the task of a CSV that states none, i.e. what the experiment is made for.
+
+    Raises:
+        DataError: if a file is missing or changed, or the CSV is not usable as asked.
+    """
+    if isinstance(spec, CsvSpec):
+        return _prepare_csv(spec, default_task)
+    if allow_stand_in and _is_missing(spec, cache_dir):
+        return PreparedDataset(
+            spec.name, spec.task, min(spec.rows, MAX_ROWS), stand_in_hash(spec), True, to_plain(spec), {}
+        )
+    paths = {name: str(path.absolute()) for name, path in require(spec, cache_dir).items()}
+    return PreparedDataset(spec.name, spec.task, spec.rows, content_hash(spec), False, to_plain(spec), paths)
+
+
+def load(prepared: PreparedDataset) -> Dataset:
+    """Return the dataset; the tasks of one process that use the same one share it.
+
+    Raises:
+        DataError: if the content is no longer the one that was prepared.
+    """
+    return _load(json.dumps(prepared.to_dict(), sort_keys=True))
+
+
+def _prepare_csv(spec: CsvSpec, default_task: Task) -> PreparedDataset:
+    fixed = replace(spec, task=spec.task or default_task)
+    dataset = read_csv(fixed)
+    # Workers may run in another folder; the choices are stored as they were understood here.
+    inputs = None if spec.inputs is None else list(dataset.input_names)
+    path = str(csv_path(fixed.path).absolute())
+    plain = {**to_plain(fixed), "path": path, "target": list(dataset.target_names), "inputs": inputs}
+    return PreparedDataset(spec.name, dataset.task, len(dataset.X), dataset.content_hash, False, plain, {})
+
+
+def _is_missing(spec: DatasetSpec, cache_dir: Path) -> bool:
+    """Whether a file is nowhere; a changed file is an error also where stand-ins are allowed."""
+    states = verify(spec, cache_dir)
+    for state in states:
+        if state.state == "changed":
+            raise changed_error(spec, state)
+    return any(state.state == "missing" for state in states)
+
+
+@lru_cache(maxsize=_KEPT_DATASETS)
+def _load(text: str) -> Dataset:
+    prepared = PreparedDataset.from_dict(json.loads(text))
+    spec = from_plain(prepared.spec)
+    if isinstance(spec, CsvSpec):
+        dataset = read_csv(spec)
+    elif prepared.stand_in:
+        dataset = generate_stand_in(spec)
+    else:
+        dataset = _load_files(spec, prepared.paths)
+    if dataset.content_hash != prepared.content_hash:
+        raise DataError(
+            f"dataset={spec.name}: the data changed after the run was planned; start the run again\n"
+            f"planned {prepared.content_hash}\nfound   {dataset.content_hash}",
+            key="dataset",
+        )
+    return dataset
+
+
+def _load_files(spec: DatasetSpec, paths: Mapping[str, str]) -> Dataset:
+    files = {file.name: file for file in spec.files}
+    return get_loader(spec.loader)(spec, lambda name: read_verified(spec, files[name], Path(paths[name])))

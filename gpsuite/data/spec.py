@@ -1,0 +1,141 @@
+"""Schemas of conf/dataset/*.yaml: what is known of a dataset before it is read.
+
+Plain dataclasses, so that the configuration layer can use them as OmegaConf structured configs, and the commands
+that list can use them without OmegaConf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, TypeAlias
+
+from gpsuite.errors import DataError, nearest
+
+MISSING: Any = "???"  # OmegaConf's mark of a mandatory value; written out so that listing needs no OmegaConf
+
+
+@dataclass
+class FileSpec:
+    """One file of a dataset.
+
+    Attributes:
+        name: file name inside the dataset's folder, as the canonical source calls it.
+        sha256: SHA-256 of the file as the URLs serve it.
+        urls: where to get it, tried in this order.
+        uncompressed_sha256: SHA-256 of the content when the canonical file is itself compressed.
+    """
+
+    name: str = MISSING
+    sha256: str = MISSING
+    urls: list[str] = field(default_factory=list)
+    uncompressed_sha256: str | None = None
+
+
+@dataclass
+class DatasetSpec:
+    """A named dataset; nothing in it is the user's to change.
+
+    Attributes:
+        name: name of the dataset and of its folder.
+        title: one line for lists.
+        task: `regression` or `classification`.
+        loader: name of the loader in `gpsuite.data.sources`.
+        rows: number of rows N.
+        n_inputs: number of inputs D.
+        n_targets: number of targets P.
+        n_classes: number of classes C (classification).
+        files: the files it is read from; empty for embedded data.
+        content_sha256: SHA-256 of the float64 arrays of an embedded dataset.
+        embedded: needs neither network nor file.
+        licence: licence as stated by the source.
+        citation: whom to cite.
+        note: anything a reader of results should know.
+    """
+
+    name: str = MISSING
+    title: str = MISSING
+    task: str = MISSING
+    loader: str = MISSING
+    rows: int = MISSING
+    n_inputs: int = MISSING
+    n_targets: int = 1
+    n_classes: int | None = None
+    files: list[FileSpec] = field(default_factory=list)
+    content_sha256: str | None = None
+    embedded: bool = False
+    licence: str = MISSING
+    citation: str = MISSING
+    note: str = ""
+
+
+@dataclass
+class CsvSpec:
+    r"""The user's own table; path, target, inputs, task and separator are theirs to set.
+
+    Attributes:
+        name: always `csv`.
+        title: one line for lists.
+        loader: always `csv`.
+        path: the file.
+        target: a column name, `[a, b]`, `a, b`, or a list of names.
+        inputs: the same; None: all other columns.
+        task: `regression` or `classification`; None: what the experiment is made for.
+        separator: one character; `\t` stands for a tab.
+        licence: licence of the data.
+        citation: whom to cite.
+        note: anything a reader of results should know.
+    """
+
+    name: str = "csv"
+    title: str = "your own table"
+    loader: str = "csv"
+    path: str = MISSING
+    target: Any = MISSING
+    inputs: Any = None
+    task: str | None = None
+    separator: str = ","
+    licence: str = ""
+    citation: str = ""
+    note: str = ""
+
+
+Spec: TypeAlias = DatasetSpec | CsvSpec
+
+
+def to_plain(spec: Spec) -> dict[str, Any]:
+    """Return the spec as a dict of plain values, the inverse of `from_plain`."""
+    return asdict(spec)
+
+
+def from_plain(values: Mapping[str, Any], where: str = "dataset") -> Spec:
+    """Build the spec from plain values; `loader: csv` makes a CsvSpec.
+
+    Args:
+        values: the content of a conf/dataset file.
+        where: name of the source for error messages.
+
+    Raises:
+        DataError: on an unknown key, or one that is needed and absent.
+    """
+    kind = CsvSpec if values.get("loader") == "csv" else DatasetSpec
+    given = dict(values)
+    if kind is DatasetSpec:
+        given["files"] = [_build(FileSpec, item, f"{where}.files") for item in given.get("files") or []]
+    spec: Spec = _build(kind, given, where)
+    return spec
+
+
+def _build(kind: Any, values: Mapping[str, Any], where: str) -> Any:
+    allowed = [item.name for item in fields(kind)]
+    for key in values:
+        if key not in allowed:
+            raise DataError(
+                f"{where}.{key}: unknown key{nearest(key, allowed)}\nvalid: {', '.join(allowed)}", key
+            )
+    spec = kind(**values)
+    if kind is not CsvSpec:  # the user's part of a CsvSpec may still be open; its loader asks for it
+        absent = [name for name in allowed if getattr(spec, name) == MISSING]
+        if absent:
+            raise DataError(f"{where}: missing {', '.join(absent)}", key=absent[0])
+    return spec

@@ -1,0 +1,92 @@
+"""Random splits and scaling as in the papers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpsuite.data.dataset import FloatArray, IntArray
+from gpsuite.errors import UserError, unknown_name
+
+SCALINGS = ("all", "train")
+
+
+def train_test_indices(n: int, test_share: float, random_state: int) -> tuple[IntArray, IntArray]:
+    """Return the row indices (train, test) of scikit-learn's `train_test_split`, in its order.
+
+    Splitting the rows themselves with the same `random_state`, as the public code of Reeb et al. 2018 does, gives
+    the same sets.
+
+    Args:
+        n: number of rows N.
+        test_share: share of test rows, between 0 and 1 exclusively.
+        random_state: scikit-learn's seed, from 0 to 2**32 - 1.
+
+    Raises:
+        UserError: if the share is outside (0, 1), or leaves one side without a row.
+    """
+    from sklearn.model_selection import train_test_split
+
+    if not 0.0 < test_share < 1.0:
+        raise UserError(f"test_share={test_share}: must lie between 0 and 1", key="test_share")
+    n_test = int(np.ceil(n * test_share))  # scikit-learn's rounding
+    if n_test >= n:
+        raise UserError(f"test_share={test_share}: leaves no training row of {n}", key="test_share")
+    train, test = train_test_split(
+        np.arange(n, dtype=np.int64), test_size=test_share, random_state=random_state
+    )
+    return train, test
+
+
+@dataclass(frozen=True, eq=False)
+class Standardiser:
+    """The affine map of each column to mean 0 and standard deviation 1.
+
+    Attributes:
+        mean: column means, [D].
+        scale: column standard deviations with divisor N (ddof 0), [D]; 1 for a constant column.
+    """
+
+    mean: FloatArray
+    scale: FloatArray
+
+    @classmethod
+    def fit(cls, rows: FloatArray) -> Standardiser:
+        """Return the map that standardises `rows` [N, D].
+
+        Raises:
+            ValueError: if there are no rows, or they are not a matrix.
+        """
+        if rows.ndim != 2 or rows.shape[0] == 0:
+            raise ValueError(f"rows must be a matrix with at least one row; its shape is {rows.shape}")
+        scale = rows.std(axis=0)
+        # rounding may leave a constant column with a tiny deviation; dividing by it would make data of it
+        constant = (rows.max(axis=0) == rows.min(axis=0)) | (scale == 0.0)
+        return cls(mean=rows.mean(axis=0), scale=np.where(constant, 1.0, scale))
+
+    def transform(self, rows: FloatArray) -> FloatArray:
+        """Return (rows - mean) / scale, [N, D]."""
+        return (rows - self.mean) / self.scale
+
+    def inverse(self, rows: FloatArray) -> FloatArray:
+        """Return rows * scale + mean, [N, D]: standardised values in their original units."""
+        return rows * self.scale + self.mean
+
+
+def fit_standardiser(rows: FloatArray, train: IntArray, scaling: str) -> Standardiser:
+    """Return the Standardiser fitted on all rows or on the training rows only.
+
+    Reeb et al. 2018 scale with all rows before the split (`all`); `train` lets nothing of the test rows leak.
+
+    Args:
+        rows: inputs or targets, [N, D].
+        train: row numbers of the training set.
+        scaling: `all` or `train`.
+
+    Raises:
+        UserError: if `scaling` is neither.
+    """
+    if scaling not in SCALINGS:
+        raise unknown_name("scaling", scaling, SCALINGS)
+    return Standardiser.fit(rows if scaling == "all" else rows[train])

@@ -1,0 +1,1 @@
+"""Tables, figures, comparisons with published values, the report; from results only."""

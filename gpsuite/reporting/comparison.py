@@ -1,0 +1,223 @@
+"""Published values beside ours: the verdict on each, and all comparisons of a results folder."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpsuite.reporting.published import Criterion, Published, read_published
+from gpsuite.reporting.rows import (
+    VERDICTS,
+    ComparisonRow,
+    Statistic,
+    Verdict,
+    read_comparison,
+    read_statistics,
+    statistic_name,
+    write_comparison,
+    write_statistics,
+)
+from gpsuite.reporting.runs import RunFolder, find_runs
+
+__all__ = [
+    "VERDICTS",
+    "ComparisonRow",
+    "Criterion",
+    "Published",
+    "RunComparison",
+    "Statistic",
+    "Verdict",
+    "collect_comparisons",
+    "compare",
+    "judge",
+    "read_comparison",
+    "read_published",
+    "read_statistics",
+    "statistic_name",
+    "write_comparison",
+    "write_statistics",
+]
+
+# relative; so that 5.2 lies within 0.1 of 5.1 although their difference is 0.10000000000000053
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class RunComparison:
+    """The comparison of one run, or of an experiment that has no run.
+
+    Args:
+        experiment: `<family>/<name>`.
+        run: the run's folder; None if there is none.
+        rows: in the order of conf/paper.
+    """
+
+    experiment: str
+    run: RunFolder | None
+    rows: list[ComparisonRow]
+
+
+def judge(test: Criterion, ours: float) -> tuple[Verdict, float]:
+    """Decide on a finite value.
+
+    Args:
+        test: what is asked.
+        ours: the statistic; for `all_of` a share in [0, 1].
+
+    Returns:
+        The verdict, and the signed difference to the published value (to 1 for all_of; for `between` to the
+        nearest end of the range, 0 inside it).
+    """
+    value = 1.0 if test.value is None else test.value
+    difference = ours - value
+    outside = abs(difference)
+    if test.kind == "at_least":
+        outside = max(0.0, -difference)
+    elif test.kind == "at_most":
+        outside = max(0.0, difference)
+    elif test.low is not None and test.high is not None:
+        difference = ours - min(max(ours, test.low), test.high)
+        outside = abs(difference)
+    slack = _ROUNDING * max(abs(ours), abs(ours - difference))
+    if outside <= test.tolerance + slack:
+        return "reproduced", difference
+    return ("partly" if outside <= _partly_distance(test) + slack else "not reproduced"), difference
+
+
+def _partly_distance(test: Criterion) -> float:
+    if test.kind == "all_of":
+        return 1.0 - (1.0 if test.partly is None else test.partly)
+    if test.partly is not None:
+        return test.partly
+    return 2.0 * test.tolerance if test.kind == "equality" else test.tolerance
+
+
+def compare(
+    published: Iterable[Published], statistics: Iterable[Statistic], comparable: bool, why_not: str
+) -> list[ComparisonRow]:
+    """Set each published value beside the run's statistic of that name.
+
+    Args:
+        published: the experiment's entries.
+        statistics: what the run computed.
+        comparable: False for a run on stand-in data or at smoke scale; its numbers are then kept out.
+        why_not: the reason, put into each row's note.
+    """
+    by_name = {statistic.name: statistic for statistic in statistics}
+    rows = []
+    for entry in published:
+        ours = by_name.get(entry.statistic)
+        if not comparable:
+            rows.append(_row(entry, "not comparable", why_not))
+        elif ours is None:
+            rows.append(_row(entry, "not run", f"this run has no statistic {entry.statistic}"))
+        else:
+            rows.append(_compare_one(entry, ours))
+    return rows
+
+
+def _compare_one(entry: Published, ours: Statistic) -> ComparisonRow:
+    if not math.isfinite(ours.value):
+        return _row(entry, "not comparable", f"ours is not finite ({ours.value})", ours.note)
+    if entry.test.kind == "all_of" and (not 0.0 <= ours.value <= 1.0 or ours.n == 0):
+        return _row(
+            entry, "not comparable", f"ours is not a share of cells: {ours.value:g}, n={ours.n}", ours.note
+        )
+    verdict, difference = judge(entry.test, ours.value)
+    notes = (_in_cells(entry, ours), _in_standard_errors(entry, ours, difference), ours.note)
+    return _row(entry, verdict, *notes, ours=ours, difference=difference)
+
+
+def _in_cells(entry: Published, ours: Statistic) -> str:
+    if entry.test.kind != "all_of" or ours.n is None:
+        return ""
+    return f"holds in {round(ours.value * ours.n)} of {ours.n}"
+
+
+def _in_standard_errors(entry: Published, ours: Statistic, difference: float) -> str:
+    if entry.standard_error is None:
+        return ""
+    own = math.nan if ours.standard_error is None else ours.standard_error
+    name = "combined standard errors" if math.isfinite(own) else "published standard errors"
+    combined = math.hypot(entry.standard_error, own if math.isfinite(own) else 0.0)
+    if combined == 0.0:
+        return ""
+    return f"difference = {difference / combined:.2f} {name}"
+
+
+def _row(
+    entry: Published,
+    verdict: Verdict,
+    *notes: str,
+    ours: Statistic | None = None,
+    difference: float | None = None,
+) -> ComparisonRow:
+    source = "" if entry.source == "paper" else f"published: {entry.source}"
+    return ComparisonRow(
+        id=entry.id,
+        paper=entry.paper,
+        where=entry.where,
+        experiment=entry.experiment,
+        dataset=entry.dataset,
+        method=entry.method,
+        quantity=entry.quantity,
+        unit=entry.unit,
+        condition=entry.condition,
+        published=entry.published,
+        ours=ours.value if ours else None,
+        standard_error=ours.standard_error if ours else None,
+        n=ours.n if ours else None,
+        interval=_interval(ours) if ours else "",
+        difference=difference,
+        tolerance=entry.test.tolerance,
+        verdict=verdict,
+        note="; ".join(note for note in (source, *notes) if note),
+    )
+
+
+def _interval(ours: Statistic) -> str:
+    if not ours.interval or ours.interval_low is None or ours.interval_high is None:
+        return ""
+    return f"{ours.interval} [{ours.interval_low:.6g}, {ours.interval_high:.6g}]"
+
+
+def collect_comparisons(
+    results_dir: Path, conf_dir: Path, experiments: Sequence[str] | None = None
+) -> list[RunComparison]:
+    """Gather the comparisons of all runs, and `not run` for published values without one.
+
+    Without `experiments`, each experiment shows its best shipped run (paper before quick before smoke); with
+    them, all their runs: shipped ones first, best scale first, then tagged ones.
+
+    Raises:
+        ValueError: if a file of conf/paper is malformed.
+        ResultsError: if a comparison.csv cannot be read.
+    """
+    published = read_published(conf_dir)
+    runs = [run for run in find_runs(results_dir) if (run.path / "comparison.csv").is_file()]
+    names = experiments or dict.fromkeys(
+        [entry.experiment for entry in published] + [run.experiment for run in runs]
+    )
+    found: list[RunComparison] = []
+    for name in names:
+        entries = [entry for entry in published if entry.experiment == name]
+        own = [run for run in runs if run.experiment == name]
+        shipped = [run for run in own if not run.tag]
+        found += [_collect_run(run, entries) for run in (own if experiments else shipped[:1])]
+        if entries and not shipped:
+            rows = [_row(entry, "not run", "") for entry in entries]
+            found.append(RunComparison(name, None, rows))
+    return [comparison for comparison in found if comparison.rows]
+
+
+def _collect_run(run: RunFolder, entries: list[Published]) -> RunComparison:
+    rows = read_comparison(run.path)
+    known = {row.id for row in rows}
+    new = [
+        _row(entry, "not run", "added after this run; run it again")
+        for entry in entries
+        if entry.id not in known
+    ]
+    return RunComparison(run.experiment, run, rows + new)

@@ -1,0 +1,104 @@
+"""Figures in one style, each saved with the numbers it shows."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpsuite.reporting.atomic import write_bytes, write_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+STYLE = Path(__file__).with_name("house.mplstyle")
+
+# Okabe and Ito's colours, as in house.mplstyle; the yellow is left out, being too light on white
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+# methods that meet in one figure, so that their colours differ; others get theirs from the label's hash
+_KNOWN = (
+    ("kl_pac_gp", "sqrt_pac_gp", "full_gp"),
+    ("kl_pac_sgp", "sqrt_pac_sgp", "vfe", "fitc", "dtc", "full_gp_sparse"),
+    ("laplace", "ep", "hmc", "vi"),
+    ("RS_MOGP", "AL_MOGP", "AL_indGPs", "AL_MOGP_nosafe"),
+)
+
+
+def method_style(name: str) -> dict[str, str]:
+    """Return `color` and `marker` for a label: the same in every figure, to be passed on to `Axes.plot`."""
+    for group in _KNOWN:
+        if name in group:
+            position = group.index(name)
+            return {"color": _COLOURS[position % len(_COLOURS)], "marker": _MARKERS[position]}
+    number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
+    marker = _MARKERS[number // len(_COLOURS) % len(_MARKERS)]
+    return {"color": _COLOURS[number % len(_COLOURS)], "marker": marker}
+
+
+@contextmanager
+def figure_style() -> Iterator[None]:
+    """Draw in house style, without a screen; figures made inside keep it until saved inside."""
+    import matplotlib as mpl
+
+    with mpl.rc_context(fname=STYLE):
+        mpl.use("Agg")
+        yield
+
+
+def save_figure(
+    fig: Figure, data_frame: pd.DataFrame, folder: Path, name: str, note: str | None = None
+) -> None:
+    """Write `folder`/`name`.png, .pdf and .csv (the plotted data) and close the figure.
+
+    Args:
+        fig: the finished figure.
+        data_frame: the numbers it shows; its index is not written.
+        folder: the run's figures folder.
+        name: file name without ending.
+        note: drawn small at the bottom, such as `stand-in data` or `smoke scale`.
+
+    Raises:
+        ResultsError: if a file cannot be written.
+    """
+    import matplotlib.pyplot as plt
+
+    try:
+        if note:
+            _draw_note(fig, note)
+        # dates would make equal figures differ
+        image, page = _render(fig, "png", {}), _render(fig, "pdf", {"CreationDate": None})
+    finally:
+        plt.close(fig)
+    write_bytes(folder / f"{name}.png", image)
+    write_bytes(folder / f"{name}.pdf", page)
+    write_text(folder / f"{name}.csv", data_frame.to_csv(index=False, lineterminator="\n"))
+
+
+def _draw_note(fig: Figure, note: str) -> None:
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    height = float(fig.get_size_inches()[1])
+    strip = 0.2 / height  # 0.2 inches carry one line of 9 points
+    engine = fig.get_layout_engine()
+    if isinstance(engine, ConstrainedLayoutEngine):
+        engine.set(rect=(0.0, strip, 1.0, 1.0 - strip))
+    fig.text(
+        0.995,
+        0.02 / height,
+        note,
+        ha="right",
+        va="bottom",
+        fontsize=9,
+        color="#9a3412",
+    )
+
+
+def _render(fig: Figure, ending: str, metadata: dict[str, str | None]) -> bytes:
+    stream = io.BytesIO()
+    fig.savefig(stream, format=ending, metadata=metadata)
+    return stream.getvalue()

@@ -1,0 +1,316 @@
+"""One self-contained HTML page over all results."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from gpsuite.errors import ResultsError
+from gpsuite.reporting.atomic import cannot, write_text
+from gpsuite.reporting.comparison import RunComparison, collect_comparisons
+from gpsuite.reporting.rows import VERDICTS, ComparisonRow, read_comparison
+from gpsuite.reporting.runs import SCALES, RunFolder, family_order, find_runs
+
+MAX_ROWS = 40
+"""Rows of a table shown on the page; the rest is in its CSV."""
+
+_PAGE_LIMIT = 4_900_000  # bytes; figures fill what the rest leaves
+_TABLES_LIMIT = 1_000_000  # characters
+_FAILURES_SHOWN = 10
+_TRACEBACK_LINES = 15
+
+_TITLES = {
+    "pac_bayes": "PAC-Bayes bounds",
+    "robustness": "Certified robustness",
+    "perturbation": "Perturbation confidence regions",
+    "active_learning": "Safe active learning",
+    "wasserstein": "Wasserstein inference",
+}
+
+
+@dataclass
+class Table:
+    """A CSV file's beginning, as texts."""
+
+    name: str
+    link: str
+    header: list[str] = field(default_factory=list)
+    rows: list[list[str]] = field(default_factory=list)
+    note: str = ""
+
+
+@dataclass
+class Figure:
+    """A figure to embed; `source` stays empty when the page has no room for it."""
+
+    name: str
+    link: str
+    path: Path
+    alt: str
+    source: str = ""
+
+
+@dataclass
+class Section:
+    """What the page shows of one run."""
+
+    run: RunFolder
+    anchor: str
+    title: str
+    badges: list[str]
+    facts: list[tuple[str, str]]
+    provenance: list[tuple[str, str]]
+    failures: list[dict[str, str]]
+    hidden_failures: int
+    notes: list[str]
+    comparison: list[ComparisonRow]
+    problems: list[str]
+    figures: list[Figure] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+
+    @property
+    def verdicts(self) -> list[tuple[str, int]]:
+        """Each verdict that occurs, with its count."""
+        return _count_verdicts(self.comparison)
+
+
+def write_report(results_dir: Path, conf_dir: Path) -> Path:
+    """Write `results_dir`/report.html: every run's figures, tables, comparison and provenance.
+
+    The page needs neither network nor other files, stays under 5 MB (what does not fit is linked), and is the
+    same for the same results.
+
+    Raises:
+        ResultsError: if it cannot be written.
+        ValueError: if a file of conf/paper is malformed.
+    """
+    sections = [_section(run, results_dir) for run in find_runs(results_dir)]
+    _fill_tables(sections, results_dir)
+    bench = _table(results_dir / "bench" / "bench.csv", results_dir)
+    families: dict[str, list[Section]] = {}
+    for section in sorted(sections, key=lambda section: family_order(section.run.family)):
+        families.setdefault(section.run.family, []).append(section)
+    best, problem = _collect(results_dir, conf_dir)
+    content = {
+        "families": [(_TITLES.get(family, family), found) for family, found in families.items()],
+        "verdicts": _count_verdicts(row for item in best for row in item.rows),
+        "missing": [(item.experiment, len(item.rows)) for item in best if item.run is None],
+        "problem": problem,
+        "bench": bench if bench.rows else None,
+    }
+    _fill_figures(sections, _PAGE_LIMIT - len(_render(content).encode("utf-8")))
+    path = results_dir / "report.html"
+    write_text(path, _render(content))
+    return path
+
+
+def _render(content: Mapping[str, object]) -> str:
+    import jinja2
+
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["number"] = _number
+    template = Path(__file__).with_name("report.html.j2").read_text(encoding="utf-8")
+    return environment.from_string(template).render(content)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+def _count_verdicts(rows: Iterable[ComparisonRow]) -> list[tuple[str, int]]:
+    counts = Counter(row.verdict for row in rows)
+    return [(verdict, counts[verdict]) for verdict in VERDICTS if counts[verdict]]
+
+
+def _collect(results_dir: Path, conf_dir: Path) -> tuple[list[RunComparison], str]:
+    """Return each experiment's best shipped comparison, and what kept us from reading them."""
+    try:
+        return collect_comparisons(results_dir, conf_dir), ""
+    except ResultsError as error:
+        return [], str(error)
+
+
+def _section(run: RunFolder, results_dir: Path) -> Section:
+    about, problems = _read_run_json(run)
+    comparison: list[ComparisonRow] = []
+    if (run.path / "comparison.csv").is_file():
+        try:
+            comparison = read_comparison(run.path)
+        except ResultsError as error:
+            problems.append(str(error))
+    failures = [item for item in _list(about.get("failures")) if isinstance(item, dict)]
+    title = str(about.get("title") or run.experiment)
+    return Section(
+        run=run,
+        anchor="run-" + "".join(letter if letter.isalnum() else "-" for letter in run.name),
+        title=title,
+        badges=_badges(run, about),
+        facts=_facts(run, about),
+        provenance=_provenance(about),
+        failures=[_failure(item) for item in failures[:_FAILURES_SHOWN]],
+        hidden_failures=max(0, len(failures) - _FAILURES_SHOWN),
+        notes=[str(note) for note in _list(about.get("notes"))],
+        comparison=comparison,
+        problems=problems,
+        figures=[
+            Figure(path.stem, _link(path, results_dir), path, f"{title}: {path.stem.replace('_', ' ')}")
+            for path in sorted((run.path / "figures").glob("*.png"))
+        ],
+    )
+
+
+def _read_run_json(run: RunFolder) -> tuple[dict[str, Any], list[str]]:
+    path = run.path / "run.json"
+    if not path.is_file():
+        return {}, ["not finished: run the same command again to resume"]
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        return {}, [str(cannot("read", path, error))]
+    return (about, []) if isinstance(about, dict) else ({}, [f"cannot read {path}: not a mapping"])
+
+
+def _badges(run: RunFolder, about: Mapping[str, Any]) -> list[str]:
+    marks = [
+        ("stand-in data", bool(_dict(about.get("dataset")).get("stand_in"))),
+        ("smoke scale", run.scale == "smoke"),
+        ("failed tasks", any(_dict(about.get("tasks")).get(status) for status in ("error", "diverged"))),
+        ("changed code", bool(_dict(about.get("git")).get("dirty"))),
+    ]
+    return [text for text, given in marks if given]
+
+
+def _facts(run: RunFolder, about: Mapping[str, Any]) -> list[tuple[str, str]]:
+    facts = [
+        ("paper", about.get("paper")),
+        ("status", about.get("status")),
+        ("tasks", _pairs(about.get("tasks"))),
+        ("scale", run.scale),
+        ("tag", run.tag),
+        ("dataset", _dict(about.get("dataset")).get("name")),
+        ("wall time", _seconds(about.get("wall_seconds"))),
+        ("command", shlex.join(str(word) for word in _list(about.get("command")))),
+    ]
+    return [(name, str(value)) for name, value in facts if value not in (None, "")]
+
+
+def _provenance(about: Mapping[str, Any]) -> list[tuple[str, str]]:
+    git = _dict(about.get("git"))
+    commit = (
+        f"{git['commit']}{' with uncommitted changes' if git.get('dirty') else ''}"
+        if git.get("commit")
+        else ""
+    )
+    memory = about.get("peak_memory_mb")
+    facts = [
+        ("commit", commit),
+        ("versions", _pairs(about.get("versions"))),
+        ("machine", _pairs(about.get("machine"))),
+        ("threads", about.get("threads")),
+        ("seed", about.get("seed")),
+        ("dataset hash", _dict(about.get("dataset")).get("content_hash")),
+        ("started", about.get("started")),
+        ("finished", about.get("finished")),
+        ("CPU time", _seconds(about.get("cpu_seconds"))),
+        ("peak memory", f"{memory:.0f} MB" if isinstance(memory, int | float) else None),
+    ]
+    return [(name, str(value)) for name, value in facts if value not in (None, "")]
+
+
+def _failure(item: Mapping[str, Any]) -> dict[str, str]:
+    lines = str(item.get("traceback") or "").splitlines()[-_TRACEBACK_LINES:]
+    return {
+        "task": str(item.get("task", "")),
+        "reason": str(item.get("reason", "")),
+        "traceback": "\n".join(lines),
+    }
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _pairs(value: object) -> str:
+    return ", ".join(f"{name} {content}" for name, content in _dict(value).items())
+
+
+def _seconds(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return ""
+    if value < 120:
+        return f"{value:.1f} s"
+    return f"{value / 60:.1f} min" if value < 7200 else f"{value / 3600:.1f} h"
+
+
+def _link(path: Path, results_dir: Path) -> str:
+    return quote(path.relative_to(results_dir).as_posix())
+
+
+def _fill_figures(sections: Sequence[Section], room: int) -> None:
+    """Embed figures while there is room: each run's first, then each second; shipped and larger scales lead."""
+    queue = [
+        (position, bool(section.run.tag), SCALES.index(section.run.scale), number, figure)
+        for number, section in enumerate(sections)
+        for position, figure in enumerate(section.figures)
+    ]
+    for *_, figure in sorted(queue, key=lambda item: item[:4]):
+        if figure.path.stat().st_size * 4 // 3 + 40 > room:
+            continue
+        figure.source = "data:image/png;base64," + base64.b64encode(figure.path.read_bytes()).decode("ascii")
+        room -= len(figure.source)
+
+
+def _fill_tables(sections: Sequence[Section], results_dir: Path) -> None:
+    room = _TABLES_LIMIT
+    for section in sections:
+        for path in sorted((section.run.path / "tables").glob("*.csv")):
+            table = _table(path, results_dir)
+            size = sum(len(cell) + 10 for row in table.rows for cell in row)
+            if size > room:
+                table.header, table.rows = [], []
+                table.note = "not shown, to keep the page small"
+            else:
+                room -= size
+            section.tables.append(table)
+
+
+def _table(path: Path, results_dir: Path) -> Table:
+    table = Table(path.stem, _link(path, results_dir))
+    if not path.is_file():
+        return table
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            lines = csv.reader(stream)
+            table.header = next(lines, [])
+            table.rows = [[_shorten(cell) for cell in line] for line in islice(lines, MAX_ROWS)]
+            hidden = sum(1 for _ in lines)
+    except (OSError, ValueError, csv.Error) as error:
+        table.note = str(cannot("read", path, error))
+        return table
+    table.note = f"first {MAX_ROWS} of {MAX_ROWS + hidden} rows" if hidden else ""
+    return table
+
+
+def _shorten(cell: str) -> str:
+    """Round what is a decimal number; the CSV keeps all digits."""
+    if not any(mark in cell for mark in ".eE"):
+        return cell
+    try:
+        return f"{float(cell):.5g}"
+    except ValueError:
+        return cell

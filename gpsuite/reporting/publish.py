@@ -1,0 +1,75 @@
+"""Copies of results that may be committed: tables, figures, comparison; no rows of data."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from gpsuite.errors import ResultsError
+from gpsuite.reporting.atomic import cannot, write_bytes
+
+_FILES = ("config.yaml", "comparison.csv", "run.json")
+_FOLDERS = ("tables", "figures")
+
+
+def publish(run_folder: Path, results_dir: Path) -> Path:
+    """Copy a finished run to `results_dir`/published, under the same path; an earlier copy is replaced whole.
+
+    records.csv and artifacts stay behind.
+
+    Args:
+        run_folder: results/<family>/<name>/<scale>[~<tag>].
+        results_dir: the folder that holds it.
+
+    Returns:
+        The copy's folder.
+
+    Raises:
+        ResultsError: if the run is not in `results_dir`, has not finished, or the copy fails; an earlier copy
+            then stays.
+    """
+    if not (run_folder / "run.json").is_file():
+        raise ResultsError(f"{run_folder}: no finished run here (run.json is missing)", key=str(run_folder))
+    try:
+        inside = run_folder.resolve().relative_to(results_dir.resolve())
+    except ValueError as error:
+        raise ResultsError(f"{run_folder}: not inside {results_dir}", key=str(run_folder)) from error
+    target = results_dir / "published" / inside
+    fresh, old = target.with_name(f".new-{target.name}"), target.with_name(f".old-{target.name}")
+    try:
+        _recover(target, fresh, old)
+        for source in _sources(run_folder):
+            write_bytes(fresh / source.relative_to(run_folder), source.read_bytes())
+        _swap(target, fresh, old)
+    except OSError as error:
+        raise cannot("publish", run_folder, error) from error
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    return target
+
+
+def _sources(run_folder: Path) -> list[Path]:
+    listed = [run_folder / name for name in _FILES]
+    for folder in _FOLDERS:
+        listed += sorted((run_folder / folder).rglob("*"))
+    return [path for path in listed if path.is_file() and not path.name.startswith(".")]
+
+
+def _recover(target: Path, fresh: Path, old: Path) -> None:
+    """Clear what a killed publish left behind; its old copy counts if the new one was not yet in place."""
+    shutil.rmtree(fresh, ignore_errors=True)
+    if old.exists() and not target.exists():
+        old.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _swap(target: Path, fresh: Path, old: Path) -> None:
+    if target.exists():
+        target.rename(old)
+    try:
+        fresh.rename(target)
+    except OSError:
+        if old.exists():
+            old.rename(target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)

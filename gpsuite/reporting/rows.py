@@ -1,0 +1,156 @@
+"""The rows of statistics.csv and comparison.csv, written and read without pandas."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args
+
+from gpsuite.reporting.atomic import cannot, write_text
+
+Verdict = Literal["reproduced", "partly", "not reproduced", "not run", "not comparable"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """One number that a run reports, by a name that a published value can point to.
+
+    Args:
+        name: `metric` or `metric[axis=value,...]`, see `statistic_name`.
+        value: the number; NaN if it could not be computed.
+        standard_error: of the value, in its unit.
+        n: repetitions behind a mean, or cells behind a share.
+        interval_low: lower end of the interval.
+        interval_high: upper end of the interval.
+        interval: the interval's name, such as `95 % t interval`; empty if there is none.
+        unit: of the value.
+        note: anything a reader must know.
+    """
+
+    name: str
+    value: float
+    standard_error: float | None = None
+    n: int | None = None
+    interval_low: float | None = None
+    interval_high: float | None = None
+    interval: str = ""
+    unit: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ComparisonRow:
+    """One line of comparison.csv; the fields' order is the columns' order."""
+
+    id: str
+    paper: str
+    where: str
+    experiment: str
+    dataset: str
+    method: str
+    quantity: str
+    unit: str
+    condition: str
+    published: str
+    ours: float | None
+    standard_error: float | None
+    n: int | None
+    interval: str
+    difference: float | None
+    tolerance: float | None
+    verdict: Verdict
+    note: str
+
+
+def statistic_name(metric: str, **axes: str | float) -> str:
+    """Return `metric`, or `metric[axis=value,...]` with the axes in the order given; 1.0 stays `1.0`."""
+    inside = ",".join(f"{axis}={value}" for axis, value in axes.items())
+    return f"{metric}[{inside}]" if inside else metric
+
+
+def write_comparison(folder: Path, rows: Sequence[ComparisonRow]) -> None:
+    """Write `folder`/comparison.csv (the run's folder).
+
+    Raises:
+        ResultsError: if it cannot be written.
+    """
+    _write(folder / "comparison.csv", ComparisonRow, rows)
+
+
+def read_comparison(folder: Path) -> list[ComparisonRow]:
+    """Read `folder`/comparison.csv.
+
+    Raises:
+        ResultsError: if it is missing or not as `write_comparison` writes it.
+    """
+    return _read(folder / "comparison.csv", ComparisonRow)
+
+
+def write_statistics(folder: Path, statistics: Sequence[Statistic]) -> None:
+    """Write `folder`/statistics.csv (the run's tables folder).
+
+    Raises:
+        ValueError: if two have the same name.
+        ResultsError: if it cannot be written.
+    """
+    names = [statistic.name for statistic in statistics]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"statistics with the same name: {', '.join(twice)}")
+    _write(folder / "statistics.csv", Statistic, statistics)
+
+
+def read_statistics(folder: Path) -> list[Statistic]:
+    """Read `folder`/statistics.csv.
+
+    Raises:
+        ResultsError: if it is missing or not as `write_statistics` writes it.
+    """
+    return _read(folder / "statistics.csv", Statistic)
+
+
+def _write(path: Path, kind: type[Any], rows: Sequence[object]) -> None:
+    columns = [field.name for field in fields(kind)]
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        values = (getattr(row, column) for column in columns)
+        writer.writerow(["" if value is None else value for value in values])
+    write_text(path, stream.getvalue())
+
+
+def _read(path: Path, kind: type[Row]) -> list[Row]:
+    described: Any = kind
+    parsers = {field.name: _PARSERS[field.type] for field in fields(described)}
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            reader = csv.DictReader(stream, strict=True)
+            if reader.fieldnames != list(parsers):
+                raise ValueError("its columns are not those of this version; run the experiment again")
+            return [kind(**{name: parse(line[name]) for name, parse in parsers.items()}) for line in reader]
+    except (OSError, ValueError, TypeError, csv.Error) as error:
+        raise cannot("read", path, error) from error
+
+
+def _verdict(text: str) -> Verdict:
+    for verdict in VERDICTS:
+        if text == verdict:
+            return verdict
+    raise ValueError(f"unknown verdict {text!r}")
+
+
+# by the annotation, which is a string here
+_PARSERS: dict[Any, Any] = {
+    "str": str,
+    "float": float,
+    "float | None": lambda text: float(text) if text else None,
+    "int | None": lambda text: int(text) if text else None,
+    "Verdict": _verdict,
+}

@@ -1,0 +1,170 @@
+"""Tables as CSV (exact, byte-reproducible), Markdown and LaTeX (rounded)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpsuite.reporting.atomic import write_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+INTERVAL = "95 % t interval"
+
+_MISSING = "–"
+_TEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "_": r"\_",
+    "%": r"\%",
+    "&": r"\&",
+    "#": r"\#",
+    "$": r"\$",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "±": r"$\pm$",
+    "≤": r"$\le$",
+    "≥": r"$\ge$",
+    "×": r"$\times$",
+    "–": "--",
+    "ε": r"$\varepsilon$",
+    "δ": r"$\delta$",
+    "σ": r"$\sigma$",
+    "γ": r"$\gamma$",
+    "²": r"\textsuperscript{2}",
+    "\n": " ",
+}
+_MARKDOWN = {"\\": "\\\\", "|": "\\|", "<": "&lt;", "\n": " "}
+
+
+def mean_and_error(mean: float, se: float | None) -> str:
+    """Return `0.3326 ± 0.0035`: the error with two digits, the mean with as many decimals.
+
+    Without a standard error (one repetition) the mean alone; without a finite mean a dash.
+    """
+    if not math.isfinite(mean):
+        return _MISSING
+    if se is None or not math.isfinite(se):
+        return _rounded(mean)
+    if se == 0.0:
+        return f"{_rounded(mean)} ± 0"
+    exponent = math.floor(math.log10(abs(se)))
+    if exponent < -6:
+        return f"{mean:.8g} ± {se:.1e}"
+    decimals = max(0, 1 - exponent)
+    return f"{mean:.{decimals}f} ± {se:.{decimals}f}"
+
+
+def summarise_groups(frame: pd.DataFrame, by: Sequence[str], metrics: Sequence[str]) -> pd.DataFrame:
+    """Summarise `metrics` over the rows of each group, one line per group and metric.
+
+    Missing values (NaN) do not count. Sums are correctly rounded: the order of the rows does not matter.
+
+    Args:
+        frame: one row per repetition.
+        by: the columns that name a group; at least one. Groups come sorted.
+        metrics: numeric columns.
+
+    Returns:
+        Columns `by`..., metric, mean, standard_error (sample standard deviation / sqrt(n)), n, interval_low,
+        interval_high, interval (its name). With n=1 the error and the interval are NaN, the name empty.
+    """
+    import pandas as pd
+
+    lines = []
+    for key, group in frame.groupby(list(by), sort=True, dropna=False, observed=True):
+        for metric in metrics:
+            lines.append((*key, metric, *_summary([float(value) for value in group[metric].dropna()])))
+    columns = [*by, "metric", "mean", "standard_error", "n", "interval_low", "interval_high", "interval"]
+    return pd.DataFrame(lines, columns=columns)
+
+
+def _summary(values: list[float]) -> tuple[float, float, int, float, float, str]:
+    n = len(values)
+    if n == 0 or not all(math.isfinite(value) for value in values):
+        return math.nan, math.nan, n, math.nan, math.nan, ""
+    mean = math.fsum(values) / n
+    if n == 1:
+        return mean, math.nan, n, math.nan, math.nan, ""
+    from scipy.special import stdtrit
+
+    error = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1) / n)
+    reach = float(stdtrit(n - 1, 0.975)) * error
+    return mean, error, n, mean - reach, mean + reach, INTERVAL
+
+
+def write_table(
+    frame: pd.DataFrame,
+    folder: Path,
+    name: str,
+    caption: str,
+    column_labels: Mapping[str, str] | None = None,
+) -> None:
+    """Write `folder`/`name`.csv, .md and .tex (needs booktabs); the index is not written.
+
+    Args:
+        frame: the table; its column names head the CSV.
+        folder: the run's tables folder.
+        name: file name without ending, also the LaTeX label `tab:<name>`.
+        caption: one sentence, plain text.
+        column_labels: headings of .md and .tex where they differ from the column names.
+
+    Raises:
+        ResultsError: if a file cannot be written.
+    """
+    labels = [str((column_labels or {}).get(column, column)) for column in frame.columns]
+    rows = [[_cell(value) for value in row] for row in frame.itertuples(index=False, name=None)]
+    numeric = [frame[column].dtype.kind in "iuf" for column in frame.columns]
+    write_text(folder / f"{name}.csv", frame.to_csv(index=False, lineterminator="\n"))
+    write_text(folder / f"{name}.md", _markdown(labels, rows, numeric, caption))
+    write_text(folder / f"{name}.tex", _latex(labels, rows, numeric, caption, name))
+
+
+def _rounded(value: float) -> str:
+    return f"{value:.4g}" if abs(value) < 1e4 or abs(value) >= 1e9 else f"{value:.0f}"
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return _rounded(value) if math.isfinite(value) else (_MISSING if math.isnan(value) else str(value))
+    return _MISSING if value is None else str(value)
+
+
+def _escape(text: str, replacements: Mapping[str, str]) -> str:
+    return "".join(replacements.get(letter, letter) for letter in text)
+
+
+def _markdown(labels: list[str], rows: list[list[str]], numeric: list[bool], caption: str) -> str:
+    lines = [labels, ["---:" if right else ":---" for right in numeric], *rows]
+    table = ["| " + " | ".join(_escape(cell, _MARKDOWN) for cell in line) + " |" for line in lines]
+    return f"{_escape(caption, _MARKDOWN)}\n\n" + "\n".join(table) + "\n"
+
+
+def _latex(labels: list[str], rows: list[list[str]], numeric: list[bool], caption: str, name: str) -> str:
+    def line(cells: list[str]) -> str:
+        return " & ".join(_escape(cell, _TEX) for cell in cells) + r" \\"
+
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{_escape(caption, _TEX)}}}",
+            rf"\label{{tab:{name}}}",
+            rf"\begin{{tabular}}{{{''.join('r' if right else 'l' for right in numeric)}}}",
+            r"\toprule",
+            line(labels),
+            r"\midrule",
+            *map(line, rows),
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )

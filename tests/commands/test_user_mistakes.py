@@ -1,0 +1,290 @@
+"""Every mistake gets exit code 2, at most four lines naming key and fix, and leaves earlier results alone."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from conftest import Gpsuite
+
+from gpsuite.engine.folder import locked
+
+RUN = ("run", "experiment=pac_bayes/regression")
+CSV = (*RUN, "dataset=csv", "dataset.path=table.csv")
+ROWS = [f"{i},{(i * 7) % 11},{i * 0.5 + (i * 7) % 11}" for i in range(40)]
+
+
+def table(*changed: tuple[int, str], header: str = "a,b,y") -> str:
+    """Return a good table of 40 rows, with some lines replaced."""
+    lines = list(ROWS)
+    for number, line in changed:
+        lines[number] = line
+    return "\n".join([header, *lines]) + "\n"
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture(autouse=True)
+def earlier_results(workplace: Path) -> Path:
+    results = workplace / "results"
+    for name in ("pac_bayes/regression/quick/run.json", "pac_bayes/regression/quick/tables/regression.csv"):
+        path = results / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('{"status": "done"}', encoding="utf-8")
+    (workplace / "table.csv").write_text(table(), encoding="utf-8")
+    return results
+
+
+WORDS = [
+    # (words, what the message must contain)
+    (("runn",), ["command=runn", "did you mean 'run'"]),
+    (("run",), ["experiment: missing", "pac_bayes/regression"]),
+    (("run", "experiment=pac_bayes/regresion"), ["did you mean 'pac_bayes/regression'"]),
+    (("run", "experiment="), ["experiment="]),
+    ((*RUN, "epsilonn=0.5"), ["epsilonn", "did you mean 'epsilon'"]),
+    ((*RUN, "+epsilon=0.5"), ["cannot be added"]),
+    ((*RUN, "+nonsense=1"), ["cannot be added"]),
+    ((*RUN, "~epsilon"), ["~epsilon"]),
+    ((*RUN, "epsilon"), ["expected key=value"]),
+    ((*RUN, "--epsilon", "0.5"), ["unknown option"]),
+    ((*RUN, "method=kl_pac_pg"), ["did you mean 'kl_pac_gp'"]),
+    ((*RUN, "methods=[kl_pac_gp,nope]"), ["method=nope", "valid:"]),
+    ((*RUN, "methods=[kl_pac_gp,kl_pac_gp]"), ["named twice"]),
+    ((*RUN, "methods=[]"), ["name at least one"]),
+    ((*RUN, "method=full_gp", "methods=[full_gp]"), ["one of the two"]),
+    ((*RUN, "method=kl_pac_gp", "method.objective=best"), ["method.objective=best", "kl, sqrt"]),
+    ((*RUN, "method=kl_pac_gp", "method.title=mine"), ["method.title"]),
+    ((*RUN, "dataset=bostn"), ["did you mean 'boston'"]),
+    ((*RUN, "dataset=digits"), ["classification dataset cannot be used", "valid:"]),
+    ((*RUN, "dataset.path=table.csv"), ["dataset.path", "dataset=csv"]),
+    ((*RUN, "dataset=boston"), ["housing.data", "missing", "baadf72995", "GPSUITE_DATA_PATH"]),
+    (("run", "experiment=pac_bayes/epsilon_boston", "dataset=diabetes"), ["fixed dataset"]),
+    ((*RUN, "model=rbf"), ["unknown model", "se"]),
+    ((*RUN, "model=matern32"), ["model=se"]),
+    ((*RUN, "model.ard=perhaps"), ["model.ard=perhaps"]),
+    ((*RUN, "scale=huge"), ["scale=huge", "smoke"]),
+    ((*RUN, "epsilon=-0.1"), ["epsilon=-0.1", "above 0"]),
+    ((*RUN, "epsilon=nan"), ["epsilon=nan"]),
+    ((*RUN, "accuracy=0"), ["accuracy=0", "above 0"]),
+    ((*RUN, "delta=1.5"), ["delta=1.5", "between 0 and 1"]),
+    ((*RUN, "test_share=0"), ["test_share=0"]),
+    ((*RUN, "test_share=0.9999"), ["test_share"]),
+    ((*RUN, "repetitions=0"), ["repetitions=0", "1 or more"]),
+    ((*RUN, "repetitions=2.5"), ["repetitions=2.5"]),
+    ((*RUN, "repetitions=many"), ["repetitions=many"]),
+    ((*RUN, "scaling=none"), ["scaling=none", "all, train"]),
+    ((*RUN, "seed=-1"), ["seed=-1"]),
+    ((*RUN, "seed=0,1"), ["add -m"]),
+    ((*RUN, "seed=1", "seed=2"), ["given twice"]),
+    ((*RUN, "experiment=pac_bayes/regression"), ["given twice"]),
+    ((*RUN, "parallel=cluster"), ["unknown parallel", "serial"]),
+    ((*RUN, "parallel.workers=0"), ["parallel.workers=0"]),
+    ((*RUN, "threads=0"), ["threads=0"]),
+    ((*RUN, "threads=two"), ["threads=two"]),
+    ((*RUN, "on_error=ignore"), ["continue, raise"]),
+    ((*RUN, "run_name=a/b"), ["run_name=a/b"]),
+    ((*RUN, "budget.seconds=-3"), ["budget.seconds=-3"]),
+    ((*RUN, "budget=3"), ["did you mean 'budget.seconds'"]),
+    ((*RUN, "epsilon=[1"), ["cannot be read"]),
+    ((*RUN, "-m", "experiment=pac_bayes/epsilon_boston,nope"), ["given twice"]),
+    (("run", "-m", "experiment=pac_bayes/regression,pac_bayes/nope"), ["unknown experiment"]),
+    (("run", "-m", "experiment=glob(nothing*)"), ["no name matches"]),
+    ((*RUN, "dataset=csv"), ["dataset.path: missing"]),
+    ((*CSV,), ["dataset.target: missing"]),
+    ((*RUN, "dataset=csv", "dataset.target=y", "dataset.path=tabel.csv"), ["tabel.csv", "table.csv"]),
+    ((*RUN, "dataset=csv", "dataset.target=y", "dataset.path=."), ["dataset.path"]),
+    ((*CSV, "dataset.target=z"), ["dataset.target=z"]),
+    ((*CSV, "dataset.target=y", "dataset.inputs=[a,q]"), ["dataset.inputs"]),
+    ((*CSV, "dataset.target=y", "dataset.inputs=y"), ["y"]),
+    ((*CSV, "dataset.target=y", "dataset.separator=;"), ["dataset.separator"]),
+    ((*CSV, "dataset.target=y", "dataset.task=ranking"), ["dataset.task=ranking"]),
+    ((*CSV, "dataset.target=y", "dataset.sep=;"), ["did you mean 'separator'"]),
+    (("list", "experimnts"), ["did you mean 'experiments'"]),
+    (("status", "pac_bayes/nope"), ["unknown experiment"]),
+    (("compare", "nope"), ["unknown experiment"]),
+    (("publish",), ["name the experiments"]),
+    (("publish", "pac_bayes/epsilon_boston"), ["no finished run"]),
+    (("data",), ["list, fetch, verify"]),
+    (("data", "fech"), ["did you mean 'fetch'"]),
+    (("data", "verify", "bostn"), ["did you mean 'boston'"]),
+    (("bench", "nope"), ["family=nope"]),
+    (("report", "nope"), ["takes no names"]),
+    (("status", "outdir=x"), ["results_dir=DIR"]),
+]
+
+
+@pytest.mark.parametrize(("words", "parts"), WORDS, ids=[" ".join(words)[-60:] for words, _ in WORDS])
+def test_a_wrong_word(
+    gpsuite: Gpsuite, earlier_results: Path, words: tuple[str, ...], parts: list[str]
+) -> None:
+    refused(gpsuite, earlier_results, words, parts)
+
+
+FILES = [
+    (b"", ["empty"]),
+    (b"a,b,y\n", ["row"]),
+    (b"\x00\x01\x02\xff\xfe" * 50, ["not a text CSV"]),
+    (table((4, "4,x,3")).encode(), ["line 6", "b", "x"]),
+    (table((4, "4,,3")).encode(), ["line 6", "b"]),
+    (table((4, "4,nan,3")).encode(), ["line 6", "b"]),
+    (table((4, "4,inf,3")).encode(), ["line 6", "b"]),
+    (table((4, "4,5")).encode(), ["line 6"]),
+    (table((4, "4,5,6,7")).encode(), ["line 6"]),
+    (table(header="a,a,y").encode(), ["'a'", "two columns"]),
+    (table().replace(",", ";").encode(), ["dataset.separator"]),
+    (table().replace(",", "\t").encode(), ["dataset.separator"]),
+    ("\n".join(table().splitlines()[:5]).encode(), ["row"]),
+    ("a,b,y\n" + "".join(f"{i},1,{i}\n" for i in range(40)), ["b", "constant"]),
+    ("a,b,y\n" + "".join(f"{i},{i % 5},2\n" for i in range(40)), ["'y'", "constant"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"), FILES, ids=[f"{number}-{parts[-1]}" for number, (_, parts) in enumerate(FILES)]
+)
+def test_a_wrong_table(
+    gpsuite: Gpsuite, workplace: Path, earlier_results: Path, content: bytes | str, parts: list[str]
+) -> None:
+    (workplace / "table.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+    refused(gpsuite, earlier_results, (*CSV, "dataset.target=y"), ["dataset.", *parts])
+
+
+def refused(gpsuite: Gpsuite, results: Path, words: tuple[str, ...], parts: list[str]) -> None:
+    before = snapshot(results)
+    ended = gpsuite(*words)
+    assert ended.code == 2, ended.err
+    assert ended.out == ""
+    assert ended.err.startswith("gpsuite: ")
+    assert 1 <= len(ended.err.splitlines()) <= 4
+    assert "Traceback" not in ended.err
+    for part in parts:
+        assert part in ended.err
+    assert snapshot(results) == before
+
+
+def test_an_unreadable_file(
+    gpsuite: Gpsuite, workplace: Path, earlier_results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Permissions do not stop the superuser, so the refusal of the system is simulated."""
+    real = Path.read_bytes
+
+    def denied(path: Path) -> bytes:
+        if path.name == "table.csv":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return real(path)
+
+    before = snapshot(earlier_results)
+    monkeypatch.setattr(Path, "read_bytes", denied)
+    ended = gpsuite(*CSV, "dataset.target=y")
+    monkeypatch.undo()
+    assert ended.code == 2
+    assert "ermission denied" in ended.err
+    assert snapshot(earlier_results) == before
+
+
+def test_a_corrupted_dataset_file(
+    gpsuite: Gpsuite, workplace: Path, earlier_results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workplace / "stock" / "boston").mkdir(parents=True)
+    (workplace / "stock" / "boston" / "housing.data").write_bytes(b" 0.1 2 3\n")
+    monkeypatch.setenv("GPSUITE_DATA_PATH", str(workplace / "stock"))
+    for scale in (
+        "quick",
+        "smoke",
+    ):  # a changed file is an error even where a stand-in would do for a missing one
+        words = (*RUN, "dataset=boston", f"scale={scale}")
+        refused(gpsuite, earlier_results, words, ["housing.data", "baadf72995", "found"])
+
+
+def test_read_only_results(gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Path.mkdir
+
+    def read_only(path: Path, *args: object, **kwargs: object) -> None:
+        if "frozen" in path.parts:
+            raise OSError(errno.EROFS, "Read-only file system", str(path))
+        real(path, *args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Path, "mkdir", read_only)
+    ended = gpsuite(*RUN, "results_dir=frozen/results")
+    assert ended.code == 2
+    assert "Read-only file system" in ended.err
+    assert "results_dir=" in ended.err
+
+
+def test_results_dir_is_a_file(gpsuite: Gpsuite, workplace: Path) -> None:
+    (workplace / "taken").write_text("mine", encoding="utf-8")
+    ended = gpsuite(*RUN, "results_dir=taken")
+    assert ended.code == 2
+    assert "results_dir" in ended.err
+    assert (workplace / "taken").read_text(encoding="utf-8") == "mine"
+
+
+def test_two_runs_at_once(gpsuite: Gpsuite, earlier_results: Path) -> None:
+    folder = earlier_results / "pac_bayes" / "regression" / "smoke"
+    with locked(folder, wait=False):
+        refused(gpsuite, earlier_results, (*RUN, "scale=smoke"), ["another run", "wait=true", "run_name="])
+
+
+def test_debug_shows_the_traceback(gpsuite: Gpsuite) -> None:
+    from gpsuite.errors import UserError
+
+    with pytest.raises(UserError):
+        gpsuite(*RUN, "epsilon=-1", "debug=true")
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [
+        ("my data, v=2 [final] ~ü.csv", ("a b", "c,d", "y[1]")),
+        ("x.csv", ("=a", "~b", "ζ target")),
+        ("it's.csv", ('say "hi"', "${b}", "y'")),
+    ],
+)
+def test_odd_file_and_column_names_work(
+    gpsuite: Gpsuite, workplace: Path, name: str, columns: tuple[str, str, str]
+) -> None:
+    import csv
+    import io
+
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    writer.writerow(columns)
+    writer.writerows([row.split(",") for row in ROWS])
+    (workplace / name).write_text(buffer.getvalue(), encoding="utf-8")
+    words = (
+        *RUN,
+        "scale=smoke",
+        "method=kl_pac_gp",
+        "dataset=csv",
+        f"dataset.path={name}",
+        f"dataset.target={columns[2]}",
+    )
+    ended = gpsuite(*words)
+    assert ended.code == 0, ended.err
+    assert os.listdir(workplace / "results" / "pac_bayes" / "regression")
+
+
+def test_a_full_disk_while_computing_keeps_what_was_stored(
+    gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = os.fsync, [0]
+
+    def full(descriptor: int) -> None:
+        calls[0] += 1
+        if calls[0] > 6:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    ended = gpsuite(*RUN, "scale=smoke", "method=kl_pac_gp")
+    monkeypatch.undo()
+    assert ended.code == 2
+    assert "No space left on device" in ended.err
+    stored = snapshot(workplace / "results" / ".records")
+    assert len(stored) >= 2  # at least one record with its arrays was complete
+    assert gpsuite(*RUN, "scale=smoke", "method=kl_pac_gp").code == 0
+    assert stored.items() <= snapshot(workplace / "results" / ".records").items()

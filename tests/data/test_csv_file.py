@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from made_up_data import csv_spec, table, write
+
+from gpsuite.data import read_csv
+from gpsuite.errors import DataError, UserError
+
+
+def message_of(path: str, **changes: object) -> str:
+    with pytest.raises(UserError) as caught:
+        read_csv(csv_spec(path, **changes))
+    assert len(str(caught.value).splitlines()) <= 4
+    return str(caught.value)
+
+
+def test_default_inputs_are_all_other_columns(tmp_path: Path) -> None:
+    dataset = read_csv(csv_spec(write(tmp_path, table())))
+    assert dataset.task == "regression"
+    assert dataset.input_names == ("a", "b")
+    assert dataset.target_names == ("y",)
+    assert dataset.X[2].tolist() == [2.0, 4.5]
+    assert dataset.y[2].tolist() == [0.5]
+    assert read_csv(csv_spec(write(tmp_path, table()), inputs="null")).content_hash == dataset.content_hash
+
+
+def test_several_targets_and_chosen_inputs_in_the_order_asked(tmp_path: Path) -> None:
+    path = write(tmp_path, table(header="a,b,y"))
+    dataset = read_csv(csv_spec(path, target="[y, a]", inputs="b"))
+    assert (dataset.target_names, dataset.input_names) == (("y", "a"), ("b",))
+    assert dataset.y[3].tolist() == [0.8, 3.0]
+
+
+@pytest.mark.parametrize(
+    "name", ["my table.csv", "a,b.csv", "[x].csv", "k=v.csv", "~t.csv", "it's.csv", "größe.csv"]
+)
+def test_odd_file_names(tmp_path: Path, name: str) -> None:
+    assert read_csv(csv_spec(write(tmp_path, table(), name))).X.shape == (12, 2)
+
+
+@pytest.mark.parametrize(
+    "name", ["my y", "y,1", "[y]", "y=1", "~y", "it's", '"y"', "größe", "y;", "a.b", "???x"]
+)
+def test_odd_column_names(tmp_path: Path, name: str) -> None:
+    stream = io.StringIO()
+    csv.writer(stream).writerow(["a", "b", name])
+    dataset = read_csv(csv_spec(write(tmp_path, [stream.getvalue().strip(), *table()[1:]]), target=name))
+    assert dataset.target_names == (name,)
+    assert read_csv(csv_spec(str(tmp_path / "t.csv"), target=[name])).content_hash == dataset.content_hash
+
+
+@pytest.mark.parametrize(
+    ("content", "separator"),
+    [
+        ("\ufeff" + "\n".join(table()), ","),
+        ("\r\n".join(table()) + "\r\n\r\n", ","),
+        ("\r".join(table()), ","),
+        ("\n".join(table()).replace("a,b,y", " a , b ,  y  "), ","),
+        ("\n".join(table()).replace(",", ", "), ","),
+        ("\n".join(table()).replace(",", ";"), ";"),
+        ("\n".join(table()).replace(",", "\t"), "\\t"),
+        ("\n".join('"' + line.replace(",", '","') + '"' for line in table()), ","),
+    ],
+)
+def test_other_ways_to_write_the_same_table(tmp_path: Path, content: str, separator: str) -> None:
+    plain = read_csv(csv_spec(write(tmp_path, table())))
+    other = read_csv(csv_spec(write(tmp_path, content.encode(), "other.csv"), separator=separator))
+    np.testing.assert_array_equal(other.X, plain.X)
+    np.testing.assert_array_equal(other.y, plain.y)
+    assert other.input_names == plain.input_names
+    assert other.content_hash != plain.content_hash, "the file's bytes are part of the hash"
+
+
+def test_a_huge_number_of_columns(tmp_path: Path) -> None:
+    columns = 20_000
+    lines = [",".join(f"c{i}" for i in range(columns)) + ",y"]
+    lines += [",".join([str(row)] * columns) + f",{row * row}" for row in range(10)]
+    assert read_csv(csv_spec(write(tmp_path, lines))).X.shape == (10, columns)
+
+
+def test_hash_depends_on_content_and_choices_only(tmp_path: Path) -> None:
+    path = write(tmp_path, table())
+    reference = read_csv(csv_spec(path)).content_hash
+    assert read_csv(csv_spec(write(tmp_path, table(), "copy.csv"), inputs="[a, b]")).content_hash == reference
+    others = [
+        csv_spec(path, target="a"),
+        csv_spec(path, inputs="a"),
+        csv_spec(path, inputs="[b, a]"),
+        csv_spec(write(tmp_path, table(13), "longer.csv")),
+    ]
+    hashes = {read_csv(spec).content_hash for spec in others}
+    assert len(hashes | {reference}) == 5
+
+
+def test_classification_with_text_labels(tmp_path: Path) -> None:
+    lines = ["a,b,kind", *(f"{i},{i * i},{('ham', 'spam')[i % 2]}" for i in range(10))]
+    dataset = read_csv(csv_spec(write(tmp_path, lines), target="kind", task="classification"))
+    assert dataset.label_names == ("ham", "spam")
+    assert dataset.y[:3, 0].tolist() == [0.0, 1.0, 0.0]
+    assert dataset.n_classes == 2
+    assert dataset.X.shape == (10, 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({"target": "z"}, ["dataset.target=z: no column 'z'", "columns: [a, b, y]"]),
+        ({"target": "???"}, ["no target named", "columns: [a, b, y]"]),
+        ({"inputs": "[a, yy]"}, ["dataset.inputs=[a, yy]: no column 'yy'; did you mean 'y'?"]),
+        ({"inputs": "[a, y]"}, ["dataset.inputs=[a, y]: column 'y' is also the target", "leave it out"]),
+        ({"target": "[a, b, y]"}, ["all columns are targets"]),
+        ({"target": "[a, y]", "task": "classification"}, ["classification takes one target"]),
+        ({"task": "regresion"}, ["dataset.task=regresion", "did you mean 'regression'"]),
+        ({"separator": ";"}, ["dataset.separator=';': only one column found", "set dataset.separator=','"]),
+        ({"path": "nowhere.csv"}, ["dataset.path=nowhere.csv: no such file"]),
+    ],
+)
+def test_wrong_choices_are_answered(tmp_path: Path, changes: dict[str, object], parts: list[str]) -> None:
+    path = write(tmp_path, table())
+    message = message_of(str(changes.pop("path", path)), **changes)
+    for part in parts:
+        assert part in message
+
+
+@pytest.mark.parametrize(
+    ("lines", "parts"),
+    [
+        (["a,b,y"], ["has column names but no rows"]),
+        (table(9), ["9 rows; at least 10 are needed"]),
+        ([*table(), "1,x,3"], ["line 14, column 'b': 'x' is not a number"]),
+        ([*table(), "1,2"], ["line 14 has 2 cells, the header has 3"]),
+        (
+            ["a,c,y", *(f"{i},3,{i}" for i in range(10))],
+            ["'c' is constant (3 in all rows)", "dataset.inputs=[a]"],
+        ),
+        (["a,y", *(f"{i},3" for i in range(10))], ["dataset.target=y: column 'y' is constant"]),
+        (["c,y", *(f"3,{i}" for i in range(10))], ["'c' is constant", "no other input is left"]),
+        ([",a,y", *(f"{i},{i},{i}" for i in range(10))], ["column 1 has no name", "dataset.inputs=[a]"]),
+        (["a,a,y", *table()[1:]], ["two columns are named 'a'"]),
+    ],
+)
+def test_wrong_tables_are_answered(tmp_path: Path, lines: list[str], parts: list[str]) -> None:
+    message = message_of(write(tmp_path, lines))
+    for part in parts:
+        assert part in message
+
+
+def test_an_unnamed_column_may_be_left_out(tmp_path: Path) -> None:
+    lines = [",a,y", *(f"row {i},{i},{i}" for i in range(10))]
+    assert read_csv(csv_spec(write(tmp_path, lines), inputs="[a]")).input_names == ("a",)
+
+
+NAMES = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp")), min_size=1, max_size=8).map(
+    str.strip
+)
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False, width=64)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(data=st.data(), names=st.lists(NAMES.filter(bool), min_size=2, max_size=5, unique=True))
+def test_any_names_and_numbers_come_back(tmp_path: Path, data: st.DataObject, names: list[str]) -> None:
+    columns = [
+        data.draw(st.lists(NUMBERS, min_size=10, max_size=12).filter(lambda c: len(set(c)) > 1))
+        for _ in names
+    ]
+    rows = [list(row) for row in zip(*columns, strict=False)]
+    varied = all(len({row[column] for row in rows}) > 1 for column in range(len(names)))
+    target = data.draw(st.sampled_from(names))
+    stream = io.StringIO()
+    csv.writer(stream, quoting=csv.QUOTE_ALL).writerows([names, *rows])
+    spec = csv_spec(write(tmp_path, stream.getvalue().encode(), "random.csv"), target=target)
+    if not varied:
+        with pytest.raises(DataError, match="is constant"):
+            read_csv(spec)
+        return
+    dataset = read_csv(spec)
+    table = np.array(rows)
+    where = names.index(target)
+    assert dataset.target_names == (target,)
+    np.testing.assert_array_equal(dataset.y[:, 0], table[:, where])
+    np.testing.assert_array_equal(dataset.X, np.delete(table, where, axis=1))

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from made_up_data import table, write
+
+from gpsuite.data.csv_text import csv_path, decode, parse_separator, read_bytes, read_header, split_rows
+from gpsuite.errors import DataError
+
+
+def refused(error: pytest.ExceptionInfo[DataError], key: str, *parts: str) -> None:
+    message = str(error.value)
+    assert error.value.key == f"dataset.{key}"
+    assert message.startswith(f"dataset.{key}=")
+    assert 2 <= len(message.splitlines()) <= 4, "what is wrong, and what to do"
+    for part in parts:
+        assert part in message
+
+
+def test_a_missing_file_gives_the_nearest_name(tmp_path: Path) -> None:
+    write(tmp_path, table(), "measurements.csv")
+    with pytest.raises(DataError) as caught:
+        read_bytes(str(tmp_path / "measurement.csv"))
+    refused(
+        caught, "path", "no such file; did you mean 'measurements.csv'?", str(tmp_path / "measurement.csv")
+    )
+    with pytest.raises(DataError) as caught:
+        read_bytes(str(tmp_path / "no" / "t.csv"))
+    refused(caught, "path", f"there is no folder '{tmp_path / 'no'}'")
+    with pytest.raises(DataError) as caught:
+        read_bytes(str(tmp_path / "measurements.csv" / "t.csv"))
+    refused(caught, "path", "there is no folder")
+
+
+def test_a_folder_that_cannot_be_listed_still_gives_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> list[str]:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "listdir", refuse)
+    with pytest.raises(DataError) as caught:
+        read_bytes(str(tmp_path / "t.csv"))
+    refused(caught, "path", "no such file\n")
+
+
+def test_what_is_not_a_file_with_content_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    cases = {
+        str(tmp_path): "is a folder",
+        str(tmp_path / "pipe"): "is not a regular file",
+        write(tmp_path, b"", "empty.csv"): "the file is empty",
+        write(tmp_path, b" \r\n\n", "blank.csv"): "the file is empty",
+        "": "no file named",
+        "???": "no file named",
+        "a\0b": "cannot be read",
+        "n" * 5000: "cannot be read",
+    }
+    for path, what in cases.items():
+        with pytest.raises(DataError) as caught:
+            read_bytes(path)
+        refused(caught, "path", what)
+
+
+def test_an_unreadable_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, table())
+
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(DataError) as caught:
+        read_bytes(path)
+    refused(caught, "path", "cannot be read: Permission denied", "permissions")
+
+
+def test_a_tilde_is_a_name_first_and_the_home_folder_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    assert csv_path("~/t.csv") == tmp_path / "home" / "t.csv"
+    write(tmp_path, table(), "~t.csv")
+    assert csv_path("~t.csv") == Path("~t.csv")
+    assert read_bytes("~t.csv")
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"a,b,y\n1,\0,3\n", "it holds binary data"),
+        ("a,b\n1,2\n".encode("utf-16"), "it holds binary data"),
+        ("a,b\n1,2\n3,größe\n".encode("latin-1"), "not a text CSV in UTF-8 (line 3)"),
+        (b"PK\x03\x04\xff\xfe\xfd", "not a text CSV"),
+    ],
+)
+def test_binary_and_other_encodings_are_refused(data: bytes, what: str) -> None:
+    with pytest.raises(DataError) as caught:
+        decode("t.csv", data)
+    refused(caught, "path", what, "CSV UTF-8")
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_name() -> None:
+    assert decode("t.csv", b"\xef\xbb\xbfa,b\n") == "a,b\n"
+
+
+def test_rows_carry_the_line_they_begin_in() -> None:
+    text = '\n"a",b\r\n\n1,"two\nlines"\r\n   \n3,4'
+    rows = list(split_rows("t.csv", text, ","))
+    assert rows == [(2, ["a", "b"]), (4, ["1", "two\nlines"]), (7, ["3", "4"])]
+    assert [cells for _, cells in split_rows("t.csv", "a;b\r1; 2\r", ";")] == [["a", "b"], ["1", "2"]]
+
+
+@pytest.mark.parametrize(
+    "text", ['a,b\n1,2\n3,"4\n5,6\n', 'a,b\n1,2\n3,"4"5\n', "a,b\n1,2\n3," + "4" * 200_000]
+)
+def test_broken_quoting_names_the_line(text: str) -> None:
+    with pytest.raises(DataError) as caught:
+        list(split_rows("t.csv", text, ","))
+    refused(caught, "path", "line 3: not valid CSV", "quote")
+
+
+@pytest.mark.parametrize(
+    ("line", "separator", "what"),
+    [
+        ("a;b;y", ",", "set dataset.separator=';'"),
+        ("a\tb\ty", ",", "set dataset.separator='\\t'"),
+        ("a,b,y", ";", "set dataset.separator=','"),
+        ("a,b,y", "\t", "dataset.separator='\\t': only one column"),
+        ("alone", ",", "a target and one input at least"),
+    ],
+)
+def test_a_wrong_separator_gives_the_right_one(line: str, separator: str, what: str) -> None:
+    with pytest.raises(DataError) as caught:
+        read_header("t.csv", split_rows("t.csv", line, separator), separator)
+    refused(caught, "separator", "only one column found", what)
+
+
+def test_repeated_names_are_refused() -> None:
+    with pytest.raises(DataError) as caught:
+        read_header("t.csv", iter([(1, ["a", "b ", " b", "y"])]), ",")
+    refused(caught, "path", "two columns are named 'b'", "first line")
+
+
+def test_separators() -> None:
+    assert [parse_separator(text) for text in (",", ";", "\\t", "\t", "|", " ")] == [
+        ",",
+        ";",
+        "\t",
+        "\t",
+        "|",
+        " ",
+    ]
+    for text in ("", ";;", '"', "\n"):
+        with pytest.raises(DataError) as caught:
+            parse_separator(text)
+        refused(caught, "separator", "must be one character", "dataset.separator=';'")

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from made_up_data import CONF_DIR, made_up
+from omegaconf import OmegaConf
+
+from gpsuite.data import CsvSpec, DatasetSpec, dataset_names, from_plain, read_spec, to_plain
+from gpsuite.errors import DataError
+
+
+@pytest.mark.parametrize("name", dataset_names(CONF_DIR))
+def test_shipped_descriptions_fit_the_structured_schema(name: str) -> None:
+    spec = read_spec(CONF_DIR, name)
+    schema = OmegaConf.structured(type(spec))
+    merged = OmegaConf.merge(schema, OmegaConf.load(CONF_DIR / "dataset" / f"{name}.yaml"))
+    if isinstance(spec, CsvSpec):
+        merged = OmegaConf.merge(merged, {"path": "a b.csv", "target": ["x", "y"]})
+        spec.path, spec.target = "a b.csv", ["x", "y"]
+    assert OmegaConf.to_object(merged) == spec
+
+
+def test_plain_values_are_json_and_come_back() -> None:
+    for spec in (made_up(), CsvSpec(path="a.csv", target=["y"])):
+        assert from_plain(json.loads(json.dumps(to_plain(spec)))) == spec
+
+
+def test_unknown_and_absent_keys_are_named() -> None:
+    plain = to_plain(made_up())
+    with pytest.raises(DataError, match=r"dataset\.licens: unknown key; did you mean 'licence'\?"):
+        from_plain({**plain, "licens": "MIT"})
+    del plain["rows"], plain["citation"]
+    with pytest.raises(DataError, match="dataset: missing rows, citation"):
+        from_plain(plain)
+    with pytest.raises(DataError, match=r"dataset\.files: missing sha256"):
+        from_plain({**to_plain(made_up()), "files": [{"name": "a"}]})
+
+
+def test_csv_is_recognised_by_its_loader() -> None:
+    assert isinstance(from_plain({"loader": "csv"}), CsvSpec)
+    assert isinstance(from_plain(to_plain(made_up())), DatasetSpec)

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
+
+from gpsuite.data import Standardiser, fit_standardiser, train_test_indices
+from gpsuite.errors import UserError
+
+ROUNDING = 1e-9  # columns below are of order 1e3 at most, with deviations of order 1e-3 at least
+
+
+@pytest.mark.parametrize("random_state", range(10))
+@pytest.mark.parametrize(("n", "share"), [(506, 0.2), (200, 0.1), (15, 0.34)])
+def test_indices_split_as_scikit_learn_splits_the_rows(n: int, share: float, random_state: int) -> None:
+    rng = np.random.default_rng(0)
+    inputs, targets = rng.normal(size=(n, 3)), rng.normal(size=(n, 1))
+    expected = train_test_split(inputs, targets, test_size=share, random_state=random_state)
+    train, test = train_test_indices(n, share, random_state)
+    for found, wanted in zip(
+        (inputs[train], inputs[test], targets[train], targets[test]), expected, strict=True
+    ):
+        np.testing.assert_array_equal(found, wanted)
+    assert sorted([*train, *test]) == list(range(n))
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, 1.5, float("nan")])
+def test_a_share_outside_0_1_is_refused(share: float) -> None:
+    with pytest.raises(UserError, match="must lie between 0 and 1") as caught:
+        train_test_indices(100, share, 0)
+    assert caught.value.key == "test_share"
+
+
+def test_no_training_row_is_refused() -> None:
+    with pytest.raises(UserError, match="leaves no training row of 3"):
+        train_test_indices(3, 0.9, 0)
+
+
+MATRICES = hnp.arrays(
+    np.float64, (20, 3), elements=st.integers(-1_000_000, 1_000_000).map(lambda k: k / 1000)
+)
+
+
+@given(MATRICES)
+def test_mean_0_deviation_1_and_back(rows: np.ndarray) -> None:
+    standardiser = Standardiser.fit(rows)
+    scaled = standardiser.transform(rows)
+    varies = np.ptp(rows, axis=0) > 0
+    np.testing.assert_allclose(scaled.mean(axis=0), 0.0, atol=1e-6)
+    np.testing.assert_allclose(scaled.std(axis=0)[varies], 1.0, rtol=ROUNDING)
+    np.testing.assert_allclose(standardiser.inverse(scaled), rows, atol=ROUNDING)
+    np.testing.assert_allclose(scaled, StandardScaler().fit_transform(rows), atol=1e-6)
+
+
+def test_constant_columns_are_shifted_only() -> None:
+    rows = np.column_stack([np.full(7, 0.1), np.arange(7.0)])
+    standardiser = Standardiser.fit(rows)
+    assert standardiser.scale[0] == 1.0
+    assert standardiser.scale[1] == 2.0  # population deviation of 0..6; the sample's is 2.16
+    np.testing.assert_allclose(standardiser.transform(rows)[:, 0], 0.0, atol=1e-15)
+
+
+def test_fit_needs_rows() -> None:
+    for rows in (np.ones((0, 2)), np.ones(3)):
+        with pytest.raises(ValueError, match="at least one row"):
+            Standardiser.fit(rows)
+
+
+def test_scaling_with_all_or_training_rows() -> None:
+    rows = np.arange(10.0)[:, None]
+    train = np.array([0, 1, 2])
+    assert fit_standardiser(rows, train, "all").mean[0] == 4.5
+    assert fit_standardiser(rows, train, "train").mean[0] == 1.0
+    with pytest.raises(UserError, match="scaling=trian: unknown scaling; did you mean 'train'"):
+        fit_standardiser(rows, train, "trian")

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_up_data import CONF_DIR, made_up
+
+from gpsuite.data import DatasetSpec, dataset_names, read_spec
+from gpsuite.data.hashing import content_hash
+from gpsuite.data.standin import MAX_ROWS, generate_stand_in, stand_in_hash
+
+
+@pytest.mark.parametrize("name", [name for name in dataset_names(CONF_DIR) if name != "csv"])
+def test_shape_and_task_are_those_of_the_dataset(name: str) -> None:
+    spec = read_spec(CONF_DIR, name)
+    assert isinstance(spec, DatasetSpec)
+    dataset = generate_stand_in(spec)
+    assert dataset.stand_in
+    assert (dataset.name, dataset.task) == (name, spec.task)
+    assert dataset.X.shape == (min(spec.rows, MAX_ROWS), spec.n_inputs)
+    assert dataset.y.shape[1] == spec.n_targets
+    assert dataset.n_classes == (spec.n_classes or 0)
+    if spec.n_classes:
+        assert set(np.unique(dataset.y)) == set(range(spec.n_classes))
+
+
+def test_same_name_same_numbers_other_name_other_numbers() -> None:
+    spec = made_up()
+    first, again = generate_stand_in(spec), generate_stand_in(spec)
+    np.testing.assert_array_equal(first.X, again.X)
+    np.testing.assert_array_equal(first.y, again.y)
+    other = generate_stand_in(replace(spec, name="other"))
+    assert not np.array_equal(first.X, other.X)
+    assert np.ptp(first.y) > 0
+
+
+def test_the_hash_marks_it() -> None:
+    spec = made_up()
+    marked = stand_in_hash(spec)
+    assert generate_stand_in(spec).content_hash == marked
+    assert marked.startswith("stand-in-")
+    assert marked != content_hash(spec)
+    assert marked != stand_in_hash(replace(spec, rows=51))

@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import csv
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpsuite.errors import ResultsError
+from gpsuite.reporting.comparison import (
+    ComparisonRow,
+    Criterion,
+    Published,
+    Statistic,
+    collect_comparisons,
+    compare,
+    judge,
+    read_comparison,
+    read_statistics,
+    statistic_name,
+    write_comparison,
+    write_statistics,
+)
+
+EQUALITY = Criterion("equality", value=5.0, tolerance=0.1)
+BETWEEN = Criterion("between", low=1.0, high=2.0, tolerance=0.0, partly=0.5)
+
+
+def published(test: Criterion = EQUALITY, **changes: object) -> Published:
+    values: dict[str, object] = {
+        **{"id": "X1", "paper": "p1", "where": "Table 1", "experiment": "family/name", "dataset": "toy"},
+        **{"method": "m", "quantity": "risk", "published": "5.0", "unit": "risk", "condition": ""},
+        **{"source": "paper", "statistic": "risk", "test": test, **changes},
+    }
+    return Published(**values)  # type: ignore[arg-type]
+
+
+def only(entry: Published, *statistics: Statistic) -> ComparisonRow:
+    (row,) = compare([entry], statistics, comparable=True, why_not="")
+    return row
+
+
+@pytest.mark.parametrize(
+    ("test", "ours", "verdict", "difference"),
+    [
+        (EQUALITY, 5.1, "reproduced", 0.1),
+        (EQUALITY, 4.9, "reproduced", -0.1),
+        (EQUALITY, 5.2, "partly", 0.2),  # twice the tolerance by default
+        (EQUALITY, 5.21, "not reproduced", 0.21),
+        (Criterion("equality", value=5.0, tolerance=0.1, partly=0.1), 5.15, "not reproduced", 0.15),
+        (Criterion("equality", value=506.0, tolerance=0.0), 506.0, "reproduced", 0.0),
+        (Criterion("equality", value=506.0, tolerance=0.0), 505.0, "not reproduced", -1.0),
+        (Criterion("at_least", value=2.0), 2.0, "reproduced", 0.0),
+        (Criterion("at_least", value=2.0), 9.0, "reproduced", 7.0),
+        (Criterion("at_least", value=2.0), 1.99, "not reproduced", -0.01),
+        (Criterion("at_least", value=2.0, partly=0.5), 1.6, "partly", -0.4),
+        (Criterion("at_most", value=0.0), 0.0, "reproduced", 0.0),
+        (Criterion("at_most", value=0.0), 0.02, "not reproduced", 0.02),
+        (Criterion("at_most", value=1.0, tolerance=0.1, partly=0.2), 1.15, "partly", 0.15),
+        (BETWEEN, 1.5, "reproduced", 0.0),
+        (BETWEEN, 1.0, "reproduced", 0.0),
+        (BETWEEN, 0.6, "partly", -0.4),
+        (BETWEEN, 2.6, "not reproduced", 0.6),
+        (Criterion("all_of", partly=0.6), 1.0, "reproduced", 0.0),
+        (Criterion("all_of", partly=0.6), 0.6, "partly", -0.4),
+        (Criterion("all_of", partly=0.6), 0.59, "not reproduced", -0.41),
+    ],
+)
+def test_judge(test: Criterion, ours: float, verdict: str, difference: float) -> None:
+    found, found_difference = judge(test, ours)
+    assert found == verdict
+    assert found_difference == pytest.approx(difference)
+
+
+@given(st.floats(-10, 10), st.floats(0, 3), st.floats(-20, 20))
+def test_wider_tolerance_never_worsens_the_verdict(value: float, tolerance: float, ours: float) -> None:
+    order = ["not reproduced", "partly", "reproduced"]
+    narrow, wide = (
+        judge(Criterion("equality", value=value, tolerance=width), ours)[0]
+        for width in (tolerance, 2 * tolerance)
+    )
+    assert order.index(wide) >= order.index(narrow)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    "test", [EQUALITY, BETWEEN, Criterion("at_least", value=0.0), Criterion("all_of", partly=0.5)]
+)
+def test_value_that_is_not_finite_is_never_compared(test: Criterion, value: float) -> None:
+    row = only(published(test), Statistic("risk", value))
+    assert (row.verdict, row.ours, row.difference) == ("not comparable", None, None)
+    assert "not finite" in row.note
+
+
+@pytest.mark.parametrize(("value", "n"), [(1.5, 5), (-0.1, 5), (1.0, 0)])
+def test_share_that_is_none_is_not_comparable(value: float, n: int) -> None:
+    row = only(published(Criterion("all_of", partly=0.5)), Statistic("risk", value, n=n))
+    assert row.verdict == "not comparable"
+
+
+def test_missing_statistic_is_not_run() -> None:
+    row = only(published(), Statistic("other", 5.0))
+    assert (row.verdict, row.ours) == ("not run", None)
+    assert "risk" in row.note
+
+
+def test_run_that_is_not_comparable_keeps_its_numbers_out() -> None:
+    (row,) = compare([published()], [Statistic("risk", 5.0)], comparable=False, why_not="stand-in data")
+    assert (row.verdict, row.ours, row.note) == ("not comparable", None, "stand-in data")
+
+
+def test_row_carries_error_interval_cells_and_source() -> None:
+    statistic = Statistic("risk", 5.05, 0.03, 10, 4.98, 5.12, "95 % t interval", note="10 splits")
+    row = only(published(standard_error=0.04, source="authors' method, measured"), statistic)
+    assert (row.ours, row.standard_error, row.n, row.tolerance) == (5.05, 0.03, 10, 0.1)
+    assert row.interval == "95 % t interval [4.98, 5.12]"
+    assert row.note == (
+        "published: authors' method, measured; difference = 1.00 combined standard errors; 10 splits"
+    )
+    share = only(published(Criterion("all_of", partly=0.5)), Statistic("risk", 0.8, n=5))
+    assert share.note == "holds in 4 of 5"
+
+
+@pytest.mark.parametrize("own", [None, math.nan])
+def test_difference_without_our_error_counts_published_errors(own: float | None) -> None:
+    row = only(published(standard_error=0.05), Statistic("risk", 5.1, own))
+    assert row.note == "difference = 2.00 published standard errors"
+
+
+def test_statistic_name() -> None:
+    assert (
+        statistic_name("bound_kl", method="kl_pac_gp", epsilon=1.0)
+        == "bound_kl[method=kl_pac_gp,epsilon=1.0]"
+    )
+    assert statistic_name("rows") == "rows"
+
+
+def test_statistics_survive_writing_byte_for_byte(tmp_path: Path) -> None:
+    statistics = [
+        Statistic("a", 0.1 + 0.2, 1e-17, 10, -1 / 3, 1 / 3, "95 % t interval", "risk", 'says "x", y\nz'),
+        Statistic("b[x=1]", 1.0),
+    ]
+    write_statistics(tmp_path, statistics)
+    first = (tmp_path / "statistics.csv").read_bytes()
+    assert read_statistics(tmp_path) == statistics
+    write_statistics(tmp_path, read_statistics(tmp_path))
+    assert (tmp_path / "statistics.csv").read_bytes() == first
+    write_statistics(tmp_path, [Statistic("a", math.nan)])
+    assert math.isnan(read_statistics(tmp_path)[0].value)
+
+
+def test_statistics_of_the_same_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="same name: a"):
+        write_statistics(tmp_path, [Statistic("a", 1.0), Statistic("a", 2.0)])
+
+
+def test_comparison_columns_and_round_trip(tmp_path: Path) -> None:
+    rows = [only(published(), Statistic("risk", 5.0 + 1e-9, 0.1, 3)), only(published(id="X2"))]
+    write_comparison(tmp_path, rows)
+    with (tmp_path / "comparison.csv").open(newline="") as stream:
+        header = next(csv.reader(stream))
+    assert header == [
+        *("id", "paper", "where", "experiment", "dataset", "method", "quantity", "unit", "condition"),
+        *(
+            "published",
+            "ours",
+            "standard_error",
+            "n",
+            "interval",
+            "difference",
+            "tolerance",
+            "verdict",
+            "note",
+        ),
+    ]
+    assert read_comparison(tmp_path) == rows
+
+
+@pytest.mark.parametrize("spoil", [("verdict", "vrdct"), ("reproduced", "maybe"), ("0.1", "abc")])
+def test_spoilt_comparison_is_named(spoil: tuple[str, str], tmp_path: Path) -> None:
+    write_comparison(tmp_path, [only(published(), Statistic("risk", 5.0))])
+    path = tmp_path / "comparison.csv"
+    path.write_text(path.read_text().replace(*spoil))
+    with pytest.raises(ResultsError, match=r"cannot read .*comparison\.csv"):
+        read_comparison(tmp_path)
+
+
+def test_truncated_line_is_named(tmp_path: Path) -> None:
+    write_comparison(tmp_path, [only(published(), Statistic("risk", 5.0))])
+    path = tmp_path / "comparison.csv"
+    path.write_text(path.read_text()[:-30])
+    with pytest.raises(ResultsError, match="cannot read"):
+        read_comparison(tmp_path)
+
+
+PAPER = """
+paper: p1
+entries:
+  - &one {id: X1, where: T, experiment: family/one, dataset: d, method: m, quantity: q, published: "5.0",
+          unit: u, source: paper, statistic: risk, test: {kind: equality, value: 5.0, tolerance: 0.1}}
+  - {<<: *one, id: X2}
+  - {<<: *one, id: X3, experiment: family/two}
+"""
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[Path, Path]:
+    conf, results = tmp_path / "conf", tmp_path / "results"
+    (conf / "paper").mkdir(parents=True)
+    (conf / "paper" / "p1.yaml").write_text(PAPER)
+    for folder in ("smoke", "quick", "quick~mine"):
+        rows = [only(published(experiment="family/one"), Statistic("risk", 5.0, note=folder))]
+        write_comparison(results / "family/one" / folder, rows)
+    write_comparison(results / "published/family/one" / "paper", [])
+    return results, conf
+
+
+def summary(
+    places: tuple[Path, Path], *experiments: str
+) -> list[tuple[str, str | None, list[tuple[str, str]]]]:
+    return [
+        (found.experiment, found.run and found.run.path.name, [(row.id, row.verdict) for row in found.rows])
+        for found in collect_comparisons(*places, experiments=experiments or None)
+    ]
+
+
+def test_collect_shows_the_best_shipped_run_and_what_has_none(places: tuple[Path, Path]) -> None:
+    assert summary(places) == [
+        ("family/one", "quick", [("X1", "reproduced"), ("X2", "not run")]),
+        ("family/two", None, [("X3", "not run")]),
+    ]
+
+
+def test_collect_shows_all_runs_of_an_experiment_asked_for(places: tuple[Path, Path]) -> None:
+    assert [name for _, name, _ in summary(places, "family/one")] == ["quick", "smoke", "quick~mine"]
+    assert summary(places, "family/two") == [("family/two", None, [("X3", "not run")])]
+
+
+def test_collect_without_any_result(places: tuple[Path, Path], tmp_path: Path) -> None:
+    found = collect_comparisons(tmp_path / "nowhere", places[1])
+    assert [row.verdict for item in found for row in item.rows] == ["not run"] * 3
+
+
+def test_comparing_imports_neither_pandas_nor_tensorflow() -> None:
+    code = (
+        "import sys, gpsuite.reporting.comparison, gpsuite.reporting.pages, gpsuite.reporting.publish,"
+        " gpsuite.reporting.tables, gpsuite.reporting.figures;"
+        "print([m for m in ('pandas', 'numpy', 'matplotlib', 'jinja2', 'tensorflow') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

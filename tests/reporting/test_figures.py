@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import pandas as pd
+import pytest
+
+from gpsuite.reporting.figures import figure_style, method_style, save_figure
+
+DATA = pd.DataFrame({"epsilon": [0.2, 0.4], "bound": [0.1 + 0.2, 0.5]})
+
+
+def draw(folder: Path, note: str | None = None) -> None:
+    with figure_style():
+        figure, axes = plt.subplots()
+        axes.plot(DATA["epsilon"], DATA["bound"], label="kl_pac_gp", **method_style("kl_pac_gp"))
+        axes.set_xlabel("eps")
+        axes.legend()
+        save_figure(figure, DATA, folder, "bound", note)
+
+
+def test_three_files_byte_reproducible_and_figure_closed(tmp_path: Path) -> None:
+    draw(tmp_path / "a")
+    draw(tmp_path / "b")
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["bound.csv", "bound.pdf", "bound.png"]
+    for ending in ("csv", "pdf", "png"):
+        assert (tmp_path / f"a/bound.{ending}").read_bytes() == (tmp_path / f"b/bound.{ending}").read_bytes()
+    assert b"CreationDate" not in (tmp_path / "a/bound.pdf").read_bytes()
+    assert (
+        pd.read_csv(tmp_path / "a/bound.csv", float_precision="round_trip")["bound"].tolist()
+        == DATA["bound"].tolist()
+    )
+    assert plt.get_fignums() == []
+
+
+def test_note_is_drawn_below_the_axes(tmp_path: Path) -> None:
+    with figure_style():
+        figure, axes = plt.subplots()
+        axes.set_xlabel("eps")
+        save_figure(figure, DATA, tmp_path, "bound", "stand-in data")
+    (text,) = figure.texts
+    assert text.get_text() == "stand-in data" and text.get_fontsize() >= 9
+    assert text.get_window_extent().y1 <= axes.get_tightbbox().y0
+
+
+def test_figure_is_closed_when_drawing_fails(tmp_path: Path) -> None:
+    with figure_style():
+        figure, axes = plt.subplots()
+        axes.set_title("$\\frac{$")
+        with pytest.raises(ValueError):
+            save_figure(figure, DATA, tmp_path, "bound")
+    assert plt.get_fignums() == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_style_is_legible_and_left_behind(tmp_path: Path) -> None:
+    before = mpl.rcParams["font.size"], mpl.rcParams["axes.grid"]
+    with figure_style():
+        sizes = [
+            mpl.rcParams[f"{part}size"]
+            for part in ("xtick.label", "ytick.label", "legend.font", "axes.label")
+        ]
+        assert min(sizes) >= 9 and mpl.rcParams["savefig.dpi"] == 150
+    assert (mpl.rcParams["font.size"], mpl.rcParams["axes.grid"]) == before
+
+
+def test_method_style_is_fixed_and_differs_within_a_group() -> None:
+    group = [method_style(name) for name in ("kl_pac_gp", "sqrt_pac_gp", "full_gp")]
+    assert len({style["color"] for style in group}) == len({style["marker"] for style in group}) == 3
+    # an unknown label keeps its style in every process: it comes from a hash that has no random start
+    assert method_style("my own method") == {"color": "#009E73", "marker": "o"}

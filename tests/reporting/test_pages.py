@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from gpsuite.reporting import pages
+from gpsuite.reporting.comparison import Criterion, Published, Statistic, compare, write_comparison
+from gpsuite.reporting.pages import MAX_ROWS, write_report
+
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
+    "1f15c4890000000d49444154789c6360606060000000050001a5f645400000000049454e44ae426082"
+)
+EVIL = "<script>alert(1)</script>"
+VOID = {"meta", "img", "br", "link"}
+
+
+class Page(HTMLParser):
+    """Collects tags, texts and what is not closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def attributes(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def make_run(results: Path, name: str = "pac_bayes/one/quick", **about: object) -> Path:
+    folder = results / name
+    (folder / "tables").mkdir(parents=True)
+    (folder / "figures").mkdir()
+    (folder / "run.json").write_text(json.dumps(about))
+    return folder
+
+
+def report(results: Path, conf: Path) -> str:
+    results.mkdir(exist_ok=True)
+    return write_report(results, conf).read_text(encoding="utf-8")
+
+
+def test_empty_results_say_what_to_type(tmp_path: Path) -> None:
+    text = report(tmp_path / "results", tmp_path)
+    assert "gpsuite list experiments" in text and "gpsuite run experiment=" in text
+    assert Page(text).open == []
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> tuple[Path, Path]:
+    folder = make_run(
+        tmp_path / "results",
+        title=f"Bounds {EVIL}",
+        paper="reeb2018",
+        status="done",
+        command=["gpsuite", "run", "experiment=pac_bayes/one", "dataset.path=my file.csv"],
+        seed=3,
+        dataset={"name": "boston", "stand_in": True, "content_hash": "abc123"},
+        tasks={"done": 9, "error": 1},
+        failures=[{"task": "t1", "reason": EVIL, "traceback": "line\n" * 40 + "last line"}],
+        versions={"numpy": "1.26.4"},
+        git={"commit": "deadbeef", "dirty": True},
+        machine={"cpu": "x"},
+        wall_seconds=600.0,
+        peak_memory_mb=512.4,
+        notes=["a note"],
+    )
+    (folder / "figures/bound_kl.png").write_bytes(PNG)
+    rows = "".join(f"m{number},{1 / 3 + number}\n" for number in range(60))
+    (folder / "tables/summary.csv").write_text(f"method_name,risk\n{EVIL},0.123456789\n{rows}")
+    entry = Published(
+        *("X1", "p1", "Table 1", "pac_bayes/one", "toy", "m", EVIL, "5.0", "risk", "", "paper", "risk"),
+        test=Criterion("equality", value=5.0, tolerance=0.1),
+    )
+    write_comparison(folder, compare([entry], [Statistic("risk", 5.5, 0.2, 10)], True, ""))
+    return tmp_path / "results", tmp_path
+
+
+def test_page_shows_the_run(full: tuple[Path, Path]) -> None:
+    text = report(*full)
+    for expected in (
+        *(
+            "reeb2018",
+            "done 9, error 1",
+            "stand-in data",
+            "failed tasks",
+            "changed code",
+            "deadbeef with uncommitted",
+        ),
+        *("numpy 1.26.4", "10.0 min", "512 MB", "abc123", "a note", "last line", "PAC-Bayes bounds"),
+        *(
+            "not reproduced",
+            "5.5 ± 0.2",
+            f"first {MAX_ROWS} of 61 rows",
+            "0.12346",
+            "&#39;dataset.path=my file.csv&#39;",
+        ),
+    ):
+        assert expected in text, expected
+    assert "m59" not in text
+
+
+def test_page_is_well_formed_self_contained_and_escaped(full: tuple[Path, Path]) -> None:
+    text = report(*full)
+    page = Page(text)
+    assert page.open == []
+    assert "<script" not in text and text.count("&lt;script&gt;") >= 4
+    (image,) = page.attributes("img")
+    assert (
+        image["src"]
+        and image["src"].startswith("data:image/png;base64,")
+        and "bound kl" in (image["alt"] or "")
+    )
+    assert not page.attributes("link")
+    assert not re.search(r"(https?:)?//[a-z]|@import|url\(", text)
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(set(ids)) == len(ids)
+    for link in page.attributes("a"):
+        target = link["href"] or ""
+        assert target[1:] in ids if target.startswith("#") else (full[0] / target).is_file()
+
+
+def test_page_is_the_same_for_the_same_results(full: tuple[Path, Path]) -> None:
+    assert report(*full) == report(*full)
+
+
+def test_smoke_scale_is_marked_and_unreadable_or_missing_run_json_is_said(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    make_run(results, "pac_bayes/one/smoke")
+    (make_run(results, "pac_bayes/two/quick") / "run.json").write_text("{")
+    unfinished = make_run(results, "pac_bayes/three/quick")
+    (unfinished / "run.json").unlink()
+    (unfinished / "plan.json").write_text("[]")
+    text = report(results, tmp_path)
+    assert "smoke scale" in text and "not finished" in text
+    assert re.search(r"cannot read .*two/quick/run\.json", text)
+
+
+def test_run_json_of_wrong_types_does_not_break_the_page(tmp_path: Path) -> None:
+    wrong = dict.fromkeys(
+        ("command", "dataset", "tasks", "failures", "versions", "git", "machine", "notes"), "text"
+    )
+    make_run(tmp_path / "results", wall_seconds="long", **wrong)
+    assert "pac_bayes/one" in report(tmp_path / "results", tmp_path)
+
+
+def test_spoilt_comparison_and_table_are_said_on_the_page(full: tuple[Path, Path]) -> None:
+    run = full[0] / "pac_bayes/one/quick"
+    (run / "comparison.csv").write_text("a,b\n")
+    (run / "tables/summary.csv").write_bytes(b"a,b\n\xff\xfe,1\n")
+    text = report(*full)
+    assert re.search(r"cannot read .*comparison\.csv", text)
+    assert re.search(r"cannot read .*summary\.csv", text)
+
+
+def test_page_stays_small_and_links_what_it_leaves_out(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    for number in range(4):
+        folder = make_run(results, f"pac_bayes/e{number}/quick")
+        for figure in "ab":
+            (folder / f"figures/{figure}.png").write_bytes(PNG + bytes(700_000))
+        (folder / "tables/wide.csv").write_text("a\n" + ("x" * 9000 + "\n") * 40)
+    path = results / "report.html"
+    text = report(results, tmp_path)
+    assert path.stat().st_size < 5_000_000
+    sources = re.findall(r'<img src="data:[^"]{99}', text)
+    assert len(sources) == 4  # each run's first figure comes before any second one
+    assert "pac_bayes/e3/quick/figures/b.png" in text and "not shown, to keep the page small" in text
+
+
+def test_values_without_a_run_and_bench_are_listed(tmp_path: Path) -> None:
+    conf, results = Path(__file__).parents[2] / "conf", tmp_path / "results"
+    (results / "bench").mkdir(parents=True)
+    (results / "bench/bench.csv").write_text("family,case,ratio\npac_bayes,objective,1.5\n")
+    text = report(results, conf)
+    assert "gpsuite run experiment=pac_bayes/epsilon_boston" in text
+    assert 'id="bench"' in text and "objective" in text
+
+
+def test_seconds_are_given_in_a_fitting_unit() -> None:
+    assert [pages._seconds(value) for value in (3.0, 600, 36000.0, None, "x")] == [
+        "3.0 s",
+        "10.0 min",
+        "10.0 h",
+        "",
+        "",
+    ]

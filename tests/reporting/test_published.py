@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpsuite.reporting.published import SOURCES, read_published
+
+CONF = Path(__file__).parents[2] / "conf"
+
+ENTRY: dict[str, Any] = {
+    "id": "X1",
+    "where": "Table 1",
+    "experiment": "family/name",
+    "dataset": "toy",
+    "method": "m",
+    "quantity": "risk",
+    "published": "0.5",
+    "unit": "risk",
+    "source": "paper",
+    "statistic": "risk[method=m,epsilon=0.2]",
+    "test": {"kind": "equality", "value": 0.5, "tolerance": 0.1},
+}
+
+
+def write(folder: Path, *entries: object, paper: str = "p1") -> Path:
+    (folder / "paper").mkdir(exist_ok=True)
+    text = yaml.safe_dump({"paper": paper, "entries": list(entries)})
+    (folder / "paper" / f"{paper}.yaml").write_text(text)
+    return folder
+
+
+def test_shipped_entries_are_valid_with_unique_ids() -> None:
+    entries = read_published(CONF)
+    assert len(entries) > 60
+    assert len({entry.id for entry in entries}) == len(entries)
+    assert {entry.source for entry in entries} <= set(SOURCES)
+    statistics = [(entry.experiment, entry.statistic) for entry in entries]
+    assert len(set(statistics)) == len(statistics)
+
+
+def test_shipped_claims_of_epsilon_boston_are_all_there() -> None:
+    entries = read_published(CONF, "pac_bayes/epsilon_boston")
+    ids = {re.sub(r"[ab]$", "", entry.id) for entry in entries}
+    assert ids >= {"R005", "R020", "RF36", *(f"RF{number:02d}" for number in range(4, 12))}
+
+
+def test_shipped_means_are_named_and_toleranced_as_the_header_says() -> None:
+    measured = [entry for entry in read_published(CONF) if entry.source != "paper"]
+    assert measured
+    for entry in measured:
+        assert re.fullmatch(
+            r"(bound_kl|gibbs_risk_train|gibbs_risk_test|mse_test|kl_over_n|noise_variance)"
+            r"\[method=(kl_pac_gp|sqrt_pac_gp|full_gp),epsilon=(0\.2|0\.6|1\.0)\]",
+            entry.statistic,
+        )
+        assert f"method={entry.method}," in entry.statistic
+        assert entry.condition.replace("eps = ", "epsilon=") in entry.statistic
+        assert entry.standard_error is not None and entry.test.value is not None
+        assert entry.test.tolerance == pytest.approx(3 * 2**0.5 * entry.standard_error, rel=1e-3)
+        mean, error = (float(part) for part in entry.published.split(" ± "))
+        assert mean == pytest.approx(entry.test.value, abs=0.5 * entry.standard_error)
+        assert error == pytest.approx(entry.standard_error, rel=0.06)
+
+
+def test_experiment_selects(tmp_path: Path) -> None:
+    write(tmp_path, ENTRY, {**ENTRY, "id": "X2", "experiment": "other/name"})
+    assert [entry.id for entry in read_published(tmp_path, "other/name")] == ["X2"]
+    assert [entry.paper for entry in read_published(tmp_path)] == ["p1", "p1"]
+
+
+def test_no_papers_is_no_error(tmp_path: Path) -> None:
+    assert read_published(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"colour": "red"}, "unknown key colour"),
+        ({"published": 0.5}, "published must be a text"),
+        ({"unit": " "}, "unit must be a text"),
+        ({"condition": 3}, "condition must be a text"),
+        ({"source": "hearsay"}, "source=hearsay"),
+        ({"statistic": "Risk [x]"}, "statistic=Risk"),
+        ({"statistic": "risk[method=]"}, "statistic=risk"),
+        ({"standard_error": -1.0}, "standard_error must not be negative"),
+        ({"standard_error": "1e-3"}, "standard_error must be a finite number"),
+        ({"test": None}, "test needs a kind"),
+        ({"test": {"kind": "nearly"}}, "test needs a kind"),
+        ({"test": {"kind": "equality", "value": 1.0}}, "needs tolerance"),
+        ({"test": {"kind": "equality", "value": True, "tolerance": 0.1}}, "value must be a finite number"),
+        ({"test": {"kind": "equality", "value": float("nan"), "tolerance": 0.1}}, "value must be a finite"),
+        ({"test": {"kind": "equality", "value": 1.0, "tolerance": -0.1}}, "tolerance must not be negative"),
+        (
+            {"test": {"kind": "equality", "value": 1, "tolerance": 1, "partly": 0.5}},
+            "partly must not be smaller",
+        ),
+        ({"test": {"kind": "between", "low": 2.0, "high": 1.0}}, "low must not exceed high"),
+        ({"test": {"kind": "between", "low": 2.0}}, "needs high"),
+        ({"test": {"kind": "all_of", "partly": 1.0}}, "partly must be a share"),
+        ({"test": {"kind": "all_of", "partly": 0.5, "value": 1}}, "unknown key value"),
+    ],
+)
+def test_malformed_entry_is_named(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    write(tmp_path, {**ENTRY, **change})
+    with pytest.raises(ValueError, match=rf"p1\.yaml: entry X1: .*{re.escape(message)}"):
+        read_published(tmp_path)
+
+
+def test_missing_key_and_entry_that_is_no_mapping(tmp_path: Path) -> None:
+    write(tmp_path, {key: value for key, value in ENTRY.items() if key != "where"})
+    with pytest.raises(ValueError, match="entry X1: where must be"):
+        read_published(tmp_path)
+    write(tmp_path, "just text")
+    with pytest.raises(ValueError, match="entry number 1: must be a mapping"):
+        read_published(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [", "not valid YAML"),
+        ("- 1", "needs a key 'paper'"),
+        ("paper: p2", "'p1'"),
+        ("paper: p1", "'entries'"),
+    ],
+)
+def test_malformed_file_is_named(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "paper").mkdir()
+    (tmp_path / "paper" / "p1.yaml").write_text(text)
+    with pytest.raises(ValueError, match=rf"p1\.yaml: .*{message}"):
+        read_published(tmp_path)
+
+
+def test_same_id_in_two_papers_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, ENTRY)
+    write(tmp_path, ENTRY, paper="p2")
+    with pytest.raises(ValueError, match=r"p2\.yaml: id X1 is used twice"):
+        read_published(tmp_path)
