@@ -33,7 +33,9 @@ def main() -> int:
     """Run the command line in `sys.argv` and return the exit code."""
     words = sys.argv[1:]
     try:
-        return dispatch(words)
+        code = dispatch(words)
+        sys.stdout.flush()
+        return code
     except UserError as error:
         if "debug=true" in words:
             raise
@@ -43,7 +45,9 @@ def main() -> int:
         print("gpsuite: interrupted; the same command goes on where it stopped", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(nowhere, stream.fileno())
         return 0
 
 

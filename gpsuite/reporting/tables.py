@@ -53,7 +53,7 @@ def mean_and_error(mean: float, se: float | None) -> str:
         return _MISSING
     if se is None or not math.isfinite(se):
         return _rounded(mean)
-    if se == 0.0:
+    if se <= 1e-12 * abs(mean):  # equal values; their mean may be an ulp off
         return f"{_rounded(mean)} ± 0"
     exponent = math.floor(math.log10(abs(se)))
     if exponent < -6:

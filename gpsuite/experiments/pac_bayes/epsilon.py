@@ -68,12 +68,12 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
         caption += f" ({note})"
     write_table(wide_table(tidy, ["epsilon", "method"], titles), folder / "tables", "epsilon_boston", caption)
     write_table(tidy, folder / "tables", "epsilon_boston_tidy", caption)
-    draw(tidy, titles, folder / "figures", note)
+    draw(tidy, titles, f"bars: mean over {count} splits; ticks: standard error", folder / "figures", note)
     means = metric_statistics(tidy, ["method", "epsilon"])
     return [*dataset_statistics(request), *means, *boston_claims(frame, request.settings.delta)]
 
 
-def draw(tidy: pd.DataFrame, titles: dict[str, str], folder: Path, note: str | None) -> None:
+def draw(tidy: pd.DataFrame, titles: dict[str, str], heading: str, folder: Path, note: str | None) -> None:
     """Draw the paper's five panels against epsilon: bars are means, ticks their standard errors."""
     import matplotlib.pyplot as plt
 
@@ -82,7 +82,7 @@ def draw(tidy: pd.DataFrame, titles: dict[str, str], folder: Path, note: str | N
         for ax, (metric, label) in zip(axes, PANELS.items(), strict=True):
             _draw_panel(ax, tidy[tidy["metric"] == metric], titles, label)
         handles, labels = axes[0].get_legend_handles_labels()
-        fig.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+        fig.legend(handles, labels, loc="outside upper center", ncols=len(labels), title=heading)
         shown = tidy[tidy["metric"].isin(list(PANELS))]
         save_figure(fig, shown, folder, "epsilon_boston", note)
 

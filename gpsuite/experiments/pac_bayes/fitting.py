@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,12 @@ from gpsuite.budget import Budget
 from gpsuite.data.loading import load
 from gpsuite.data.splits import fit_standardiser, train_test_indices
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task, finite_or_none
-from gpsuite.models.config import Hyperparameters, ModelSpec
+from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate_full_gp
+from gpsuite.methods.pac_bayes.hyperparameters import Hyperparameters
+from gpsuite.methods.pac_bayes.losses import BandLoss
+from gpsuite.methods.pac_bayes.training import train_full_gp
+from gpsuite.models import config as models
+from gpsuite.models.config import ModelSpec
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -82,9 +87,6 @@ def _epsilon(loss: Mapping[str, Any], scale: float) -> float:
 def _minimise_bound(
     split: Split, params: Mapping[str, Any], epsilon: float, seconds: float | None
 ) -> Trained:
-    from gpsuite.methods.pac_bayes.losses import BandLoss
-    from gpsuite.methods.pac_bayes.training import train_full_gp
-
     fit = train_full_gp(
         split.X,
         split.y,
@@ -92,7 +94,9 @@ def _minimise_bound(
         objective=params["method"]["objective"],
         delta=params["delta"],
         ard=params["ard"],
+        start=None,
         budget=Budget(seconds=seconds, evaluations=params["max_evaluations"]),
+        parametrisation=params["method"]["parametrisation"],
     )
     return Trained(fit.hyperparameters, fit.status, fit.reason, fit.evaluations, fit.objective_value)
 
@@ -107,50 +111,61 @@ def _maximise_likelihood(split: Split, params: Mapping[str, Any], seconds: float
 
     lengthscales = (1.0,) * (split.X.shape[1] if params["ard"] else 1)
     spec = ModelSpec(ard=params["ard"])
-    model = build_gpr(split.X, split.y[:, None], spec, Hyperparameters(1.0, lengthscales, 1.0))
+    model = build_gpr(split.X, split.y, spec, models.Hyperparameters(1.0, lengthscales, 1.0))
     report = maximise_likelihood(model, Budget(seconds=seconds, evaluations=params["max_evaluations"]))
-    return Trained(hyperparameters_of(model), report.status, report.reason, report.evaluations, report.loss)
+    found = Hyperparameters(**asdict(hyperparameters_of(model)))
+    return Trained(found, report.status, report.reason, report.evaluations, report.loss)
 
 
 def _evaluate(split: Split, params: Mapping[str, Any], epsilon: float, trained: Trained) -> Outcome:
-    from gpsuite.methods.pac_bayes.evaluation import evaluate_full_gp
-    from gpsuite.methods.pac_bayes.hyperparameters import rounded
-    from gpsuite.methods.pac_bayes.losses import BandLoss
-
-    grid = rounded(trained.hyperparameters)
     found = evaluate_full_gp(
-        grid, split.X, split.y, split.X_test, split.y_test, BandLoss(epsilon), params["delta"]
+        trained.hyperparameters.rounded(),
+        split.X,
+        split.y,
+        split.X_test,
+        split.y_test,
+        BandLoss(epsilon),
+        params["delta"],
     )
-    certificate = found.certificate
-    numbers = {
-        "bound_kl": certificate.bound_kl,
-        "bound_sqrt": certificate.bound_sqrt,
+    own_units = {"rmse_test_own_units": found.mse_test**0.5 * split.scale, "epsilon_standardised": epsilon}
+    numbers = {**_metrics(found), **own_units, "objective": trained.objective}
+    limited = trained.status == BUDGET
+    return Outcome(
+        {**{name: finite_or_none(value) for name, value in numbers.items()}, **_counts(found, trained)},
+        BUDGET if limited else DONE,
+        trained.reason if limited else found.certificate.reason,
+        arrays={"lengthscales": np.array(found.hyperparameters.lengthscales)},
+        headline=f"bound {found.bound_kl:.4f}",
+    )
+
+
+def _metrics(found: Evaluation) -> dict[str, float]:
+    penalty, prior = found.certificate.penalty, found.hyperparameters
+    single = {"lengthscale": prior.lengthscales[0]} if len(prior.lengthscales) == 1 else {}
+    return {
+        "bound_kl": found.bound_kl,
+        "bound_sqrt": found.bound_sqrt,
         "gibbs_risk_train": found.gibbs_risk_train,
         "gibbs_risk_test": found.gibbs_risk_test,
+        "bayes_risk_train": found.bayes_risk_train,
         "bayes_risk_test": found.bayes_risk_test,
+        "mse_train": found.mse_train,
         "mse_test": found.mse_test,
         "nll_test": found.nll_test,
-        "rmse_test_own_units": found.mse_test**0.5 * split.scale,
-        "kl": certificate.penalty.kl,
-        "kl_over_n": certificate.penalty.kl / certificate.n,
-        "log_theta": certificate.penalty.log_theta,
-        "confidence": certificate.penalty.confidence,
-        "variance": grid.variance,
-        "noise_variance": grid.noise_variance,
-        "epsilon_standardised": epsilon,
-        "objective": trained.objective,
+        "kl": penalty.kl,
+        "kl_over_n": found.kl_over_n,
+        "log_theta": penalty.log_theta,
+        "confidence": penalty.confidence,
+        "variance": prior.variance,
+        "noise_variance": prior.noise_variance,
+        **single,
     }
-    counts = {
-        "n_train": certificate.n,
-        "n_test": len(split.y_test),
-        "n_hyperparameters": 1 + len(grid.lengthscales),
+
+
+def _counts(found: Evaluation, trained: Trained) -> dict[str, int]:
+    return {
+        "n_train": found.certificate.n,
+        "n_test": found.n_test,
+        "n_hyperparameters": found.hyperparameters.n_penalised,
         "evaluations": trained.evaluations,
     }
-    single = {"lengthscale": grid.lengthscales[0]} if len(grid.lengthscales) == 1 else {}
-    return Outcome(
-        {name: finite_or_none(value) for name, value in {**numbers, **single}.items()} | counts,
-        BUDGET if trained.status == BUDGET else DONE,
-        trained.reason if trained.status == BUDGET else certificate.reason,
-        arrays={"lengthscales": np.array(grid.lengthscales)},
-        headline=f"bound {certificate.bound_kl:.4f}",
-    )

@@ -25,6 +25,15 @@ LABELS = {
     "noise_variance": "noise variance σ² (variances of target)",
 }
 METRICS = tuple(LABELS)
+OWN_UNITS = {"rmse_test_own_units": "test RMSE (units of target)"}
+
+# what c, the argument of the bound, is made of
+PENALTY = {
+    "kl_over_n": "KL/n (nats)",
+    "log_theta_per_point": "ln|Θ|/n (hyperparameter grid)",
+    "confidence_per_point": "ln(2√n/δ)/n (confidence)",
+}
+_ALL_LABELS = {**LABELS, **OWN_UNITS, **PENALTY}
 
 # the five panels of Fig. 2, in the paper's order
 PANELS = {
@@ -41,8 +50,10 @@ def records_frame(records: Sequence[Record]) -> pd.DataFrame:
     import pandas as pd
 
     frame = pd.DataFrame([{**record.axes, **record.metrics} for record in records])
-    for metric in frame.columns.intersection([*METRICS, "n_train", "n_test", "rmse_test_own_units"]):
-        frame[metric] = frame[metric].astype(float)
+    for metric in frame.columns.intersection([*METRICS, *OWN_UNITS, "log_theta", "confidence", "n_train"]):
+        frame[metric] = frame[metric].astype(float)  # a missing number (None) becomes NaN
+    for part in ("log_theta", "confidence"):
+        frame[f"{part}_per_point"] = frame[part] / frame["n_train"]
     return frame
 
 
@@ -54,7 +65,7 @@ def wide_table(tidy: pd.DataFrame, by: Sequence[str], titles: Mapping[str, str])
     for key, group in tidy.groupby(list(by), sort=False):
         row = dict(zip(by, key, strict=True))
         for _, line in group.iterrows():
-            label = LABELS.get(line["metric"], line["metric"])
+            label = _ALL_LABELS.get(line["metric"], line["metric"])
             row[label] = mean_and_error(line["mean"], line["standard_error"])
         row["splits"] = int(group["n"].max())
         rows.append(row)

@@ -15,13 +15,17 @@ class PacGPOptions(MethodOptions):
 
     Attributes:
         objective: kl (the inverse-kl bound) or sqrt (the looser R + sqrt(c/2)).
+        parametrisation: of the search; softplus is the published runs', log collapses less often.
     """
 
     objective: str
+    parametrisation: str = "softplus"
 
     def check(self) -> None:
-        """Refuse an unknown objective."""
+        """Refuse an unknown objective or parametrisation."""
         require(self.objective in ("kl", "sqrt"), "method.objective", self.objective, "valid: kl, sqrt")
+        known, given = ("softplus", "log"), self.parametrisation
+        require(given in known, "method.parametrisation", given, f"valid: {', '.join(known)}")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Request, Task
 from gpsuite.experiments.pac_bayes.fitting import run_fit
-from gpsuite.experiments.pac_bayes.frames import METRICS, metric_statistics, records_frame, wide_table
+from gpsuite.experiments.pac_bayes.frames import (
+    METRICS,
+    OWN_UNITS,
+    PENALTY,
+    metric_statistics,
+    records_frame,
+    wide_table,
+)
 from gpsuite.experiments.pac_bayes.settings import SplitSettings, check_epsilon, fit_tasks
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import figure_style, method_style, save_figure
@@ -23,6 +30,8 @@ SHOWN = {
     "gibbs_risk_test": "Gibbs test risk",
     "gibbs_risk_train": "Gibbs training risk",
 }
+
+PENALTY_ONLY = [name for name in PENALTY if name not in METRICS]
 
 
 @dataclass
@@ -59,34 +68,40 @@ def plan(request: Request) -> list[Task]:
 
 
 def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
-    """Write a table with one row per method and a figure of bound and risks."""
-    settings: RegressionSettings = request.settings
+    """Write bounds and errors, and what the bounds pay for, one row per method; draw bound and risks."""
     frame = records_frame(records)
-    metrics = (*METRICS, "rmse_test_own_units")
-    tidy = summarise_groups(frame, ["method"], metrics)
+    tidy = summarise_groups(frame, ["method"], [*METRICS, *OWN_UNITS, *PENALTY_ONLY])
     titles = {name: options.title for name, options in request.methods.items()}
-    goal = _goal_text(request)
+    counted = frame.groupby("method").size().min()
     caption = (
-        f"{_dataset(request)}: share of predictions off by more than {goal}, mean ± standard error over "
-        f"{settings.repetitions} random splits; bounds hold with probability {1 - settings.delta:g}"
+        f"{_dataset(request)}: share of predictions off by more than {_goal(request)}, mean ± standard error over "
+        f"{counted} random splits; bounds hold with probability {1 - request.settings.delta:g}"
+        f"{f' ({note})' if note else ''}"
     )
-    if note:
-        caption += f" ({note})"
-    write_table(wide_table(tidy, ["method"], titles), folder / "tables", "regression", caption)
-    write_table(tidy, folder / "tables", "regression_tidy", caption)
-    _draw(tidy, titles, f"{_dataset(request)}, accuracy goal {goal}", folder / "figures", note)
+    tables = folder / "tables"
+    paid = tidy["metric"].isin(list(PENALTY))
+    write_table(wide_table(tidy[~paid], ["method"], titles), tables, "regression", caption)
+    write_table(tidy, tables, "regression_tidy", caption)
+    pays = f"{_dataset(request)}: what the bounds pay for, nats per training point"
+    write_table(wide_table(tidy[paid], ["method"], titles), tables, "regression_penalty", pays)
+    _draw(tidy, titles, f"{_dataset(request)}, accuracy goal {_goal(request)}", folder / "figures", note)
     return metric_statistics(tidy, ["method"])
 
 
 def _dataset(request: Request) -> str:
-    return request.dataset.name if request.dataset is not None else ""
+    data = request.dataset
+    if data is None:
+        return ""
+    return Path(data.spec["path"]).name if "path" in data.spec else data.name
 
 
-def _goal_text(request: Request) -> str:
+def _goal(request: Request) -> str:
     settings: RegressionSettings = request.settings
     if settings.accuracy is None:
         return f"{settings.epsilon:g} standard deviations of the target"
-    return f"{settings.accuracy:g} (units of the target)"
+    target = request.dataset.spec.get("target") if request.dataset is not None else None
+    name = target[0] if isinstance(target, list) and target else "the target"
+    return f"{settings.accuracy:g} (units of {name})"
 
 
 def _draw(tidy: pd.DataFrame, titles: dict[str, str], heading: str, folder: Path, note: str | None) -> None:
@@ -95,7 +110,7 @@ def _draw(tidy: pd.DataFrame, titles: dict[str, str], heading: str, folder: Path
 
     shown = tidy[tidy["metric"].isin(list(SHOWN))]
     with figure_style():
-        fig, ax = plt.subplots(figsize=(7, 4))
+        fig, ax = plt.subplots(figsize=(7, 4.4))
         for number, (name, title) in enumerate(titles.items()):
             rows = shown[shown["method"] == name].set_index("metric").reindex(list(SHOWN))
             places = [k + (number - (len(titles) - 1) / 2) * 0.22 for k in range(len(SHOWN))]
@@ -114,7 +129,9 @@ def _draw(tidy: pd.DataFrame, titles: dict[str, str], heading: str, folder: Path
         ax.set_ylim(0.0, 1.02)
         ax.set_ylabel("probability of an error above the goal")
         ax.set_title(heading)
-        ax.legend(title="mean and 95 % t interval over splits")
+        fig.legend(
+            loc="outside lower center", ncols=len(titles), title="mean and 95 % t interval over splits"
+        )
         save_figure(fig, shown, folder, "regression", note)
 
 

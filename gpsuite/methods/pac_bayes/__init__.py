@@ -1,0 +1,1 @@
+"""PAC-Bayesian bounds for GPs and GPs trained by minimising them (Reeb et al. 2018)."""

@@ -1,0 +1,129 @@
+"""Certificate and test metrics of a trained GP, as the tables of Reeb et al. 2018 report them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.methods.pac_bayes.certificates import Certificate, certify
+from gpsuite.methods.pac_bayes.hyperparameters import Hyperparameters
+from gpsuite.methods.pac_bayes.losses import Loss
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior, checked_data, gibbs_risk
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What one trained GP is worth: bounds from the training data, risks and errors on both parts.
+
+    Attributes:
+        certificate: bounds B_kl and B_sqrt with the split of the penalty.
+        hyperparameters: on the grid.
+        gibbs_risk_train: risk of a random draw of the latent value, mean over the training points.
+        gibbs_risk_test: the same over the test points.
+        bayes_risk_train: risk of the posterior mean, mean over the training points.
+        bayes_risk_test: the same over the test points.
+        mse_train: mean squared error of the posterior mean, in squared units of y.
+        mse_test: the same over the test points.
+        nll_test: mean negative log density of the test targets in nats, noise variance included.
+        n_test: number of test points.
+    """
+
+    certificate: Certificate
+    hyperparameters: Hyperparameters
+    gibbs_risk_train: float
+    gibbs_risk_test: float
+    bayes_risk_train: float
+    bayes_risk_test: float
+    mse_train: float
+    mse_test: float
+    nll_test: float
+    n_test: int
+
+    @property
+    def bound_kl(self) -> float:
+        """B_kl (Eq. 4)."""
+        return self.certificate.bound_kl
+
+    @property
+    def bound_sqrt(self) -> float:
+        """B_sqrt (Eq. 5)."""
+        return self.certificate.bound_sqrt
+
+    @property
+    def kl_over_n(self) -> float:
+        """KL(Q||P)/n in nats per training point."""
+        return self.certificate.penalty.kl / self.certificate.n
+
+
+def evaluate_full_gp(
+    hyperparameters: Hyperparameters,
+    X: FloatArray,
+    y: FloatArray,
+    Xtest: FloatArray,
+    ytest: FloatArray,
+    loss: Loss,
+    delta: float,
+) -> Evaluation:
+    """Return certificate and metrics of the full GP at rounded hyperparameters.
+
+    Args:
+        hyperparameters: variance and lengthscales on the grid.
+        X: training inputs [N, D].
+        y: training targets [N].
+        Xtest: test inputs [N', D].
+        ytest: test targets [N'].
+        loss: the loss whose risk is bounded.
+        delta: allowed probability of failure, in (0, 1).
+
+    Raises:
+        ValueError: if shapes disagree, values are not finite, delta is outside (0, 1), or the hyperparameters are not
+            on the grid.
+        NotPositiveDefiniteError: if K + sigma^2 I cannot be factorised in float64.
+    """
+    return evaluate(FullGPPosterior.fit(hyperparameters, X, y), Xtest, ytest, loss, delta)
+
+
+def evaluate(
+    posterior: Posterior, Xtest: FloatArray, ytest: FloatArray, loss: Loss, delta: float
+) -> Evaluation:
+    """Return certificate and metrics of any posterior whose hyperparameters are on the grid.
+
+    Args:
+        posterior: fitted at rounded hyperparameters.
+        Xtest: test inputs [N', D].
+        ytest: test targets [N'].
+        loss: the loss whose risk is bounded.
+        delta: allowed probability of failure, in (0, 1).
+
+    Raises:
+        ValueError: if the hyperparameters are not on the grid (ln|Theta| would not cover them), shapes disagree,
+            values are not finite or delta is outside (0, 1).
+    """
+    hyperparameters = posterior.hyperparameters
+    if not hyperparameters.on_grid():
+        raise ValueError(f"a certificate needs hyperparameters rounded to the grid, got {hyperparameters}")
+    Xtest, ytest = checked_data(Xtest, ytest)
+    y, fitted = posterior.y, posterior.train_mean
+    mean, variance = posterior.predict(Xtest)
+    risk = gibbs_risk(posterior, loss)
+    return Evaluation(
+        certificate=certify(risk, posterior.kl, len(y), hyperparameters.n_penalised, delta),
+        hyperparameters=hyperparameters,
+        gibbs_risk_train=risk,
+        gibbs_risk_test=float(loss.expected(ytest, mean, variance).mean()),
+        bayes_risk_train=float(loss.pointwise(y, fitted).mean()),
+        bayes_risk_test=float(loss.pointwise(ytest, mean).mean()),
+        mse_train=float(np.mean((y - fitted) ** 2)),
+        mse_test=float(np.mean((ytest - mean) ** 2)),
+        nll_test=_mean_nll(ytest, mean, variance + hyperparameters.noise_variance),
+        n_test=len(ytest),
+    )
+
+
+def _mean_nll(y: FloatArray, mean: FloatArray, variance: FloatArray) -> float:
+    """Return the mean negative log density of y under N(mean, variance), in nats."""
+    return float(np.mean(0.5 * (np.log(2.0 * np.pi * variance) + (y - mean) ** 2 / variance)))

@@ -1,0 +1,190 @@
+"""The full GP as a PAC-Bayesian posterior: objective with analytic gradient (Eq. 6, 8 of Reeb et al. 2018).
+
+With A = (K + s I)^-1, alpha = A y and h = diag A: mean = y - s alpha and variance = s - s^2 h at the training inputs,
+KL = [ln det(K + s I) - n ln s - n + s sum h + alpha'(y - s alpha)] / 2. No jitter is added: K + s I is factorised.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg.lapack import dpotrf, dpotri
+
+from gpsuite.methods.pac_bayes.certificates import BoundObjective
+from gpsuite.methods.pac_bayes.losses import Loss
+from gpsuite.methods.pac_bayes.posteriors import NotPositiveDefiniteError, RiskAndKL, checked_data
+from gpsuite.methods.pac_bayes.se_kernel import log_kernel_factors
+
+FloatArray = npt.NDArray[np.float64]
+
+# Rows handled at once: panels in cache, triangles not much larger than half a square.
+_PANEL = 128
+
+
+@dataclass(frozen=True)
+class _Inverse:
+    """What one factorisation of K + s I gives; A itself is in the objective's buffer."""
+
+    alpha: FloatArray  # A y [N]
+    diagonal: FloatArray  # diag A [N]
+    kl: float
+
+
+class FullGPObjective:
+    """The bound of a full GP and its gradient in the logarithms of the hyperparameters.
+
+    One potrf, one potri and half a matrix product per evaluation. The buffers, two n x n matrices, are allocated
+    once, so an instance must not be shared between threads.
+
+    Args:
+        X: inputs [N, D], finite.
+        y: targets [N], finite.
+        loss: the loss whose Gibbs risk is bounded.
+        delta: allowed probability of failure, in (0, 1).
+        objective: `kl` or `sqrt` (`certificates.OBJECTIVES`).
+        ard: one lengthscale per input, or a single one.
+
+    Raises:
+        ValueError: if shapes disagree, values are not finite or delta is outside (0, 1).
+        UserError: if the objective is unknown.
+    """
+
+    def __init__(
+        self, X: FloatArray, y: FloatArray, loss: Loss, delta: float, objective: str = "kl", ard: bool = True
+    ) -> None:
+        X, self._y = checked_data(X, y)
+        n, dimension = X.shape
+        self._X = X - X.mean(axis=0)  # centred: the kernel's squares cancel less
+        self._loss = loss
+        self.n_lengthscales = dimension if ard else 1
+        self._bound = BoundObjective(objective, n, 1 + self.n_lengthscales, delta)
+        self._kernel = np.zeros((n, n))  # K; only rows i:e, columns :e of every panel are filled
+        # rows :n become A, symmetric; rows n and n + 1 hold alpha and w, the rank-two part of the gradient
+        self._inverse = np.zeros((n + 2, n))
+        self._left = np.zeros((_PANEL, n + 2))
+        self._product = np.zeros(_PANEL * n)
+
+    @property
+    def n(self) -> int:
+        """Number of training points."""
+        return len(self._y)
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray, RiskAndKL]:
+        """Return the bound, its gradient in theta, and the risk and KL behind it.
+
+        Args:
+            theta: natural logarithms of (variance, lengthscale or lengthscales, noise variance), [T + 1].
+
+        Raises:
+            NotPositiveDefiniteError: if K + s I cannot be factorised in float64.
+        """
+        s = math.exp(theta[-1])
+        left, right = self._fill_kernel(theta)
+        state = self._invert(s)
+        alpha, h, y = state.alpha, state.diagonal, self._y
+        phi, d_mean, d_variance = self._loss.expected_with_gradient(y, y - s * alpha, s - s * s * h)
+        risk = float(phi.mean())
+        value, d_risk, d_kl = self._bound.value_and_gradient(risk, state.kl)
+        gm, gv = d_mean * (d_risk / self.n), d_variance * (d_risk / self.n)
+
+        d_alpha = -s * gm + 0.5 * d_kl * (y - 2.0 * s * alpha)
+        d_h = -s * s * gv + 0.5 * d_kl * s
+        d_log_variance, d_log_lengthscales, trace = self._contract(
+            alpha, d_alpha, d_h, d_kl, left[:, :-2], right
+        )
+        explicit = (
+            -gm @ alpha + gv @ (1.0 - 2.0 * s * h) + 0.5 * d_kl * (-self.n / s + h.sum() - alpha @ alpha)
+        )
+        gradient = np.concatenate([[d_log_variance], d_log_lengthscales, [s * (explicit + trace)]])
+        return value, gradient, RiskAndKL(risk, state.kl)
+
+    def _fill_kernel(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Fill the lower panels of K and of K + s I; return the kernel's two factors [N, D+2]."""
+        if len(theta) != self.n_lengthscales + 2:
+            raise ValueError(f"theta must have {self.n_lengthscales + 2} entries, got {len(theta)}")
+        scaled = self._X * np.exp(-theta[1:-1])
+        left, right = log_kernel_factors(scaled, float(theta[0]))
+        variance, noise = math.exp(theta[0]), math.exp(theta[-1])
+        K, A = self._kernel, self._inverse
+        for i in range(0, self.n, _PANEL):
+            e = min(i + _PANEL, self.n)
+            panel = self._product[: (e - i) * e].reshape(e - i, e)
+            np.matmul(left[i:e], right[:e].T, out=panel)
+            np.exp(panel, out=K[i:e, :e])
+            K[range(i, e), range(i, e)] = variance
+            A[i:e, :e] = K[i:e, :e]
+            A[range(i, e), range(i, e)] = variance + noise
+        return left, right
+
+    def _invert(self, s: float) -> _Inverse:
+        """Overwrite the buffer's lower panels of K + s I by the full symmetric inverse."""
+        n, y = self.n, self._y
+        A = self._inverse[:n]
+        # A is C-ordered, so A.T is Fortran-ordered with the data in its upper triangle: LAPACK works in place
+        factor, info = dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
+        if info != 0:
+            raise NotPositiveDefiniteError(f"K + {s:g} I is not positive definite (pivot {info} of {n})")
+        log_determinant = 2.0 * float(np.log(np.diagonal(factor)).sum())
+        inverse, info = dpotri(factor, lower=0, overwrite_c=1)
+        if info != 0 or not np.shares_memory(inverse, A):
+            raise NotPositiveDefiniteError(f"the factor of K + {s:g} I has a zero pivot ({info} of {n})")
+        _mirror_lower(A)
+        alpha = A @ y
+        h = np.diagonal(A).copy()
+        kl = log_determinant - n * math.log(s) - n + s * float(h.sum()) + float(alpha @ (y - s * alpha))
+        return _Inverse(alpha, h, 0.5 * kl)
+
+    def _contract(
+        self,
+        alpha: FloatArray,
+        d_alpha: FloatArray,
+        d_h: FloatArray,
+        d_kl: float,
+        scaled: FloatArray,
+        right: FloatArray,
+    ) -> tuple[float, FloatArray, float]:
+        """Return the derivatives in ln variance and ln lengthscales, and the trace of G.
+
+        G = -A diag(d_h) A - (w alpha' + alpha w')/2 + d_kl A / 2, w = A d_alpha, is formed in row panels up to the
+        diagonal; entries left of the diagonal block count twice.
+        """
+        n, D = self.n, scaled.shape[1]
+        A = self._inverse
+        w = A[:n] @ d_alpha
+        A[n], A[n + 1] = alpha, w
+        features = np.hstack([scaled, np.ones((n, 1))])
+        column_sums = np.zeros(n)
+        row_part, cross, total, trace = np.zeros(D), np.zeros(D), 0.0, 0.0
+        for i in range(0, n, _PANEL):
+            e = min(i + _PANEL, n)
+            rows, diagonal = e - i, (range(e - i), range(i, e))
+            left = self._left[:rows]
+            np.multiply(A[i:e], -d_h, out=left[:, :n])
+            left[diagonal] += 0.5 * d_kl  # times A: the term d_kl A / 2
+            left[:, n], left[:, n + 1] = -0.5 * w[i:e], -0.5 * alpha[i:e]
+            G = self._product[: rows * e].reshape(rows, e)
+            np.matmul(left, A[:, :e], out=G)
+            trace += float(G[diagonal].sum())
+            G *= self._kernel[i:e, :e]
+            G[:, :i] *= 2.0
+            HX = G @ features[:e]
+            column_sums[:e] += G.sum(axis=0)
+            row_part += HX[:, D] @ scaled[i:e] ** 2
+            cross += np.einsum("ij,ij->j", scaled[i:e], HX[:, :D])
+            total += float(HX[:, D].sum())
+        per_dimension = row_part + column_sums @ scaled**2 - 2.0 * cross
+        return total, per_dimension if self.n_lengthscales == D else per_dimension.sum(keepdims=True), trace
+
+
+def _mirror_lower(matrix: FloatArray) -> None:
+    """Copy the lower triangle of a square matrix to its upper one, block by block."""
+    n = len(matrix)
+    for i in range(0, n, _PANEL):
+        e = min(i + _PANEL, n)
+        block = matrix[i:e, i:e]
+        lower = np.tril(block, -1)
+        block[...] = lower + lower.T + np.diag(np.diagonal(block))
+        matrix[i:e, e:] = matrix[e:, i:e].T

@@ -1,0 +1,146 @@
+"""What a bound needs of a posterior, and the full GP's exact one (Eq. 6, 8 of Reeb et al. 2018)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotrf, dtrtri
+
+from gpsuite.methods.pac_bayes.hyperparameters import Hyperparameters
+from gpsuite.methods.pac_bayes.losses import Loss
+from gpsuite.methods.pac_bayes.se_kernel import se_kernel
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class NotPositiveDefiniteError(ArithmeticError):
+    """A kernel matrix with its noise cannot be factorised in float64 at these hyperparameters."""
+
+
+@dataclass(frozen=True)
+class RiskAndKL:
+    """The two numbers behind a bound: Gibbs risk on the training points and KL(Q||P) in nats."""
+
+    risk: float
+    kl: float
+
+
+class Posterior(Protocol):
+    """A Gaussian posterior over functions, as the certificate and the metrics use it."""
+
+    @property
+    def hyperparameters(self) -> Hyperparameters:
+        """The hyperparameters it was computed at."""
+
+    @property
+    def y(self) -> FloatArray:
+        """Training targets [N]."""
+
+    @property
+    def kl(self) -> float:
+        """KL(Q||P) in nats."""
+
+    @property
+    def train_mean(self) -> FloatArray:
+        """Mean at the training inputs [N]."""
+
+    @property
+    def train_variance(self) -> FloatArray:
+        """Latent variance at the training inputs [N]."""
+
+    def predict(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and latent variance at new inputs [N', D]."""
+
+
+@dataclass(frozen=True)
+class FullGPPosterior:
+    """The exact GP posterior at fixed hyperparameters; build it with `fit`.
+
+    Attributes:
+        hyperparameters: those it was computed at.
+        X: training inputs [N, D].
+        y: training targets [N].
+        kl: KL(Q||P) in nats, at the training inputs and hence on functions.
+        train_mean: mean at the training inputs [N].
+        train_variance: latent variance at the training inputs [N].
+        factor: lower Cholesky factor of K + sigma^2 I [N, N].
+        alpha: (K + sigma^2 I)^-1 y [N].
+    """
+
+    hyperparameters: Hyperparameters
+    X: FloatArray
+    y: FloatArray
+    kl: float
+    train_mean: FloatArray
+    train_variance: FloatArray
+    factor: FloatArray
+    alpha: FloatArray
+
+    @classmethod
+    def fit(cls, hyperparameters: Hyperparameters, X: FloatArray, y: FloatArray) -> FullGPPosterior:
+        """Compute the posterior, without jitter.
+
+        Args:
+            hyperparameters: with one or D lengthscales.
+            X: inputs [N, D], finite.
+            y: targets [N], finite.
+
+        Raises:
+            ValueError: if shapes disagree or values are not finite.
+            NotPositiveDefiniteError: if K + sigma^2 I cannot be factorised in float64.
+        """
+        X, y = checked_data(X, y)
+        if len(hyperparameters.lengthscales) not in (1, X.shape[1]):
+            raise ValueError(f"{len(hyperparameters.lengthscales)} lengthscales for {X.shape[1]} inputs")
+        n, s = len(y), hyperparameters.noise_variance
+        matrix = se_kernel(X, X, hyperparameters)
+        matrix[np.diag_indices(n)] = hyperparameters.variance + s
+        factor, info = dpotrf(matrix.T, lower=1, clean=1)
+        if info != 0:
+            raise NotPositiveDefiniteError(f"K + {s:g} I is not positive definite (pivot {info} of {n})")
+        inverse_factor, _ = dtrtri(factor, lower=1)
+        alpha = inverse_factor.T @ (inverse_factor @ y)
+        h = np.einsum("ij,ij->j", inverse_factor, inverse_factor)
+        mean = y - s * alpha
+        log_ratio = 2.0 * float(np.log(np.diagonal(factor)).sum()) - n * math.log(s)
+        kl = 0.5 * (log_ratio - n + s * float(h.sum()) + float(alpha @ mean))
+        # a KL is not negative; rounding can leave it an ulp below 0
+        variance = np.maximum(s - s * s * h, 0.0)
+        return cls(hyperparameters, X, y, max(kl, 0.0), mean, variance, factor, alpha)
+
+    def predict(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean [N'] and latent variance [N'] at new inputs [N', D]; no observation noise added."""
+        cross = se_kernel(self.X, np.asarray(Xnew, dtype=np.float64), self.hyperparameters)
+        mean = cross.T @ self.alpha
+        half = solve_triangular(self.factor, cross, lower=True, overwrite_b=True, check_finite=False)
+        variance = self.hyperparameters.variance - np.einsum("ij,ij->j", half, half)
+        return mean, np.maximum(variance, 0.0)
+
+    def gibbs_risk(self, loss: Loss) -> float:
+        """Return the mean expected loss at the training points."""
+        return gibbs_risk(self, loss)
+
+
+def gibbs_risk(posterior: Posterior, loss: Loss) -> float:
+    """Return the mean expected loss of a posterior at its training points."""
+    expected = loss.expected(posterior.y, posterior.train_mean, posterior.train_variance)
+    return min(float(expected.mean()), 1.0)
+
+
+def checked_data(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return X [N, D] and y [N] as contiguous float64 arrays.
+
+    Raises:
+        ValueError: if the shapes disagree, there are no rows or columns, or a value is not finite.
+    """
+    X, y = np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(y, dtype=np.float64)
+    if X.ndim != 2 or y.shape != X.shape[:1] or X.size == 0:
+        raise ValueError(f"expected X [N, D] and y [N] with N, D >= 1, got {X.shape} and {y.shape}")
+    if not (np.isfinite(X).all() and np.isfinite(y).all()):
+        raise ValueError("X and y must be finite")
+    return X, y

@@ -1,0 +1,43 @@
+"""The squared-exponential kernel in plain numpy: one thin matrix product and one exponential, in place."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.methods.pac_bayes.hyperparameters import Hyperparameters
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def log_kernel_factors(scaled: FloatArray, log_variance: float) -> tuple[FloatArray, FloatArray]:
+    """Return factors A, B [N, D+2] with A_i . B_j = ln sigma_f^2 - |x_i - x_j|^2 / 2.
+
+    Args:
+        scaled: inputs [N, D] divided by the lengthscales, centred near 0 so that the squares cancel little.
+        log_variance: ln sigma_f^2.
+    """
+    half_square = -0.5 * np.einsum("ij,ij->i", scaled, scaled)[:, None]
+    one = np.ones_like(half_square)
+    return np.hstack([scaled, one, half_square + log_variance]), np.hstack([scaled, half_square, one])
+
+
+def se_kernel(X: FloatArray, other: FloatArray, hyperparameters: Hyperparameters) -> FloatArray:
+    """Return k(x, x') = sigma_f^2 exp(-sum_j ((x_j - x'_j)/l_j)^2 / 2) as a matrix [N, N'].
+
+    Args:
+        X: inputs [N, D].
+        other: inputs [N', D].
+        hyperparameters: variance and one or D lengthscales.
+    """
+    lengthscales = np.asarray(hyperparameters.lengthscales)
+    centre = other.mean(axis=0)
+    log_variance = math.log(hyperparameters.variance)
+    left, _ = log_kernel_factors((X - centre) / lengthscales, log_variance)
+    _, right = log_kernel_factors((other - centre) / lengthscales, log_variance)
+    exponent = left @ right.T
+    # rounding may leave the exponent of equal points above its limit
+    np.minimum(exponent, log_variance, out=exponent)
+    return np.asarray(np.exp(exponent, out=exponent))

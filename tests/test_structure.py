@@ -1,0 +1,69 @@
+"""Promises about the code itself: light commands import nothing heavy, functions and modules stay short."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+MODULES = sorted((ROOT / "gpsuite").rglob("*.py"))
+
+LIGHT = [
+    ["--help"],
+    ["run", "--help"],
+    ["list"],
+    ["status"],
+    ["compare"],
+    ["data", "list"],
+]
+HEAVY = ("tensorflow", "gpflow", "matplotlib", "sklearn", "pandas", "scipy.stats")
+
+
+@pytest.mark.parametrize("words", LIGHT, ids=[" ".join(words) for words in LIGHT])
+def test_a_light_command_imports_nothing_heavy(words: list[str], tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.argv = ['gpsuite', *sys.argv[1:]]; from gpsuite.cli import main; code = main()\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr); sys.exit(code)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert ended.stderr.splitlines()[-1] == "[]"
+    assert ended.stdout
+
+
+def test_planning_and_summarising_import_no_tensorflow(tmp_path: Path) -> None:
+    code = """
+import sys
+from pathlib import Path
+from gpsuite.config.request import read_request
+from gpsuite.engine.keys import task_key
+from gpsuite.engine.summary import publish_results
+from gpsuite.experiments.base import EXPERIMENTS, Record
+request, options = read_request(["experiment=pac_bayes/regression", "scale=smoke"])
+tasks = EXPERIMENTS.get(request.experiment).plan(request)
+numbers = dict.fromkeys(["bound_kl", "bound_sqrt", "gibbs_risk_train", "gibbs_risk_test", "bayes_risk_test",
+                         "mse_test", "nll_test", "kl_over_n", "noise_variance", "rmse_test_own_units",
+                         "kl", "log_theta", "confidence", "n_train"], 0.5)
+records = [Record(task_key(t), t.experiment, t.label, t.axes, "done", "", numbers, {}) for t in tasks]
+publish_results(request, records, Path("out"), options.conf_dir, options.changed)
+assert list(Path("out/figures").glob("*.png"))
+print([name for name in ("tensorflow", "gpflow") if name in sys.modules])
+"""
+    ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert ended.stdout == "[]\n", ended.stderr
+
+
+@pytest.mark.parametrize("path", MODULES, ids=[str(path.relative_to(ROOT)) for path in MODULES])
+def test_modules_and_functions_stay_short(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    assert len(source.splitlines()) <= 400
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            start = node.body[1] if ast.get_docstring(node) and len(node.body) > 1 else node.body[0]
+            length = (node.end_lineno or 0) - start.lineno + 1
+            assert length <= 40, f"{node.name}: {length} lines of body"
