@@ -6,34 +6,16 @@ import csv
 import io
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpsuite.experiments.benchmark import BenchCase, Work
 from gpsuite.reporting.atomic import write_text
 
 PAIRS = 9  # interleaved repetitions per case
 SHORT = 0.05  # seconds: shorter work is repeated within one timing
 COLUMNS = ("family", "case", "seconds", "reference", "reference_seconds", "ratio", "goal")
-
-Work = Callable[[], object]
-
-
-@dataclass(frozen=True)
-class BenchCase:
-    """Ours against a reference.
-
-    Attributes:
-        case: what is computed, with its size.
-        reference: what it is held against.
-        prepare: called once; returns our work and the reference's work.
-        goal: largest allowed ratio ours / reference.
-    """
-
-    case: str
-    reference: str
-    prepare: Callable[[], tuple[Work, Work]]
-    goal: float
 
 
 @dataclass(frozen=True)

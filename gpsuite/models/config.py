@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from gpsuite.errors import UserError, unknown_name
+
+FloatArray = npt.NDArray[np.float64]
 
 KERNEL_NAMES = ("squared_exponential", "matern32", "matern52")
 
@@ -64,6 +69,21 @@ class Hyperparameters:
         ):
             if not (math.isfinite(value) and value > 0.0):
                 raise ValueError(f"{name}={value}: must be positive and finite")
+
+    @property
+    def n_kernel(self) -> int:
+        """Number T of kernel hyperparameters: the variance and the lengthscales."""
+        return 1 + len(self.lengthscales)
+
+    def to_log(self) -> FloatArray:
+        """Return the natural logarithms of (variance, lengthscales..., noise variance), [T + 1]."""
+        return np.log(np.array([self.variance, *self.lengthscales, self.noise_variance], dtype=np.float64))
+
+    @classmethod
+    def from_log(cls, theta: FloatArray) -> Hyperparameters:
+        """Build from the natural logarithms of (variance, lengthscales..., noise variance), [T + 1]."""
+        values = [float(value) for value in np.exp(theta)]
+        return cls(values[0], tuple(values[1:-1]), values[-1])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the values as JSON-ready numbers and lists."""

@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 
 import pytest
-from conftest import Gpsuite
 
 from gpsuite.engine.folder import locked
+from tests.commands.conftest import Gpsuite
 
 RUN = ("run", "experiment=pac_bayes/regression")
 CSV = (*RUN, "dataset=csv", "dataset.path=table.csv")

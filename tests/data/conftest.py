@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from made_up_data import CONF_DIR
 
 from gpsuite.data import DatasetSpec, read_spec
 from gpsuite.data.files import PATH_VARIABLE, Missing, locate
+from tests.data.made_up_data import CONF_DIR
 
 
 @pytest.fixture

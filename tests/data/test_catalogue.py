@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from made_up_data import CONF_DIR
 
 from gpsuite.data import CsvSpec, dataset_names, describe, read_spec
 from gpsuite.data.files import PATH_VARIABLE
 from gpsuite.errors import DataError, UserError
+from tests.data.made_up_data import CONF_DIR
 
 
 def test_every_dataset_has_a_first_comment_line_and_its_own_name() -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from made_up_data import csv_spec, table, write
 
 from gpsuite.data import read_csv
 from gpsuite.errors import DataError, UserError
+from tests.data.made_up_data import csv_spec, table, write
 
 
 def message_of(path: str, **changes: object) -> str:

@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
-from made_up_data import table, write
 
 from gpsuite.data.csv_text import csv_path, decode, parse_separator, read_bytes, read_header, split_rows
 from gpsuite.errors import DataError
+from tests.data.made_up_data import table, write
 
 
 def refused(error: pytest.ExceptionInfo[DataError], key: str, *parts: str) -> None:

@@ -11,7 +11,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from made_up_data import made_up, sha256
 
 from gpsuite.data.files import (
     OFFLINE_VARIABLE,
@@ -25,6 +24,7 @@ from gpsuite.data.files import (
     verify,
 )
 from gpsuite.errors import DataError
+from tests.data.made_up_data import made_up, sha256
 
 CONTENT = b"1 2 3\n" * 50
 

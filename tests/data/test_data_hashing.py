@@ -5,9 +5,9 @@ import struct
 from dataclasses import replace
 
 import numpy as np
-from made_up_data import made_up
 
 from gpsuite.data.hashing import array_hash, content_hash, json_hash
+from tests.data.made_up_data import made_up
 
 
 def test_arrays_are_hashed_by_value_not_by_layout() -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_up_data import CONF_DIR, csv_spec, made_up, sha256, table, write
 
 from gpsuite.data import DatasetSpec, PreparedDataset, load, prepare, read_spec
 from gpsuite.data.files import OFFLINE_VARIABLE, PATH_VARIABLE
 from gpsuite.data.hashing import content_hash
 from gpsuite.errors import DataError
+from tests.data.made_up_data import CONF_DIR, csv_spec, made_up, sha256, table, write
 
 HOUSING = "\n".join(
     " ".join(f"{(row * 7 + column) % 11}.5" for column in range(14)) for row in range(20)

@@ -3,11 +3,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from made_up_data import CONF_DIR, made_up
 from omegaconf import OmegaConf
 
 from gpsuite.data import CsvSpec, DatasetSpec, dataset_names, from_plain, read_spec, to_plain
 from gpsuite.errors import DataError
+from tests.data.made_up_data import CONF_DIR, made_up
 
 
 @pytest.mark.parametrize("name", dataset_names(CONF_DIR))

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_up_data import CONF_DIR
 
 from gpsuite.data import Dataset, DatasetSpec, dataset_names, load, prepare, read_spec
 from gpsuite.data.sources import LOADERS, get_loader
 from gpsuite.errors import DataError, UserError
+from tests.data.made_up_data import CONF_DIR
 
 RealSpec = Callable[[str], DatasetSpec]
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_data import CONF_DIR, made_up
 
 from gpsuite.data import DatasetSpec, dataset_names, read_spec
 from gpsuite.data.hashing import content_hash
 from gpsuite.data.standin import MAX_ROWS, generate_stand_in, stand_in_hash
+from tests.data.made_up_data import CONF_DIR, made_up
 
 
 @pytest.mark.parametrize("name", [name for name in dataset_names(CONF_DIR) if name != "csv"])

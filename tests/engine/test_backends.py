@@ -5,11 +5,11 @@ from concurrent.futures import BrokenExecutor, Future
 from typing import Any
 
 import pytest
-import tiny
 
 from gpsuite.engine.backends import DEATHS_ALLOWED, run_pool, run_serial
 from gpsuite.engine.runner import choose_mode, groups_of
 from gpsuite.experiments.base import Record
+from tests.engine import tiny
 
 
 class MortalPool:

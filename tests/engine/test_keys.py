@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import tiny
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpsuite.engine.keys import canonical_json, task_key
+from tests.engine import tiny
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

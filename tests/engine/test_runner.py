@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import tiny
 
 from gpsuite.config.files import conf_dir
 from gpsuite.engine.folder import locked
 from gpsuite.engine.runner import RunOptions, TaskFailedError, run_experiment
 from gpsuite.engine.store import RecordStore
 from gpsuite.errors import ResultsError
+from tests.engine import tiny
 
 
 def options(tmp_path: Path, **changes: object) -> RunOptions:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tiny
 
 from gpsuite.engine.store import RecordStore, satisfies
 from gpsuite.engine.worker import execute
 from gpsuite.errors import ResultsError
 from gpsuite.experiments.base import Record, SharedWork
+from tests.engine import tiny
 
 
 def record_of(number: int = 3, behaviour: str = "square") -> Record:

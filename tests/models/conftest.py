@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from regression_problems import make_problem
 
 from gpsuite.models.tensorflow_setup import configure
+from tests.models.regression_problems import make_problem
 
 configure(1)
 

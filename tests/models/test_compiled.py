@@ -4,13 +4,13 @@ import gpflow
 import numpy as np
 import pytest
 import tensorflow as tf
-from regression_problems import START, make_problem
 
 from gpsuite.models import compiled
 from gpsuite.models.compiled import CompiledLoss, assign, compiled_loss, flatten, variables_of
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.exact import build_gpr
 from gpsuite.models.sparse import build_fitc, build_sgpr
+from tests.models.regression_problems import START, make_problem
 
 Problem = tuple[np.ndarray, np.ndarray]
 OTHER = Hyperparameters(variance=0.4, lengthscales=(1.6,), noise_variance=0.05)

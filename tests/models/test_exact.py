@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from regression_problems import START, closed_form_kernel
 from scipy.stats import multivariate_normal
 
 from gpsuite.models.config import KERNEL_NAMES, Hyperparameters, ModelSpec
 from gpsuite.models.exact import build_gpr
 from gpsuite.models.parameters import hyperparameters_of
 from gpsuite.models.prediction import predict
+from tests.models.regression_problems import START, closed_form_kernel
 
 Problem = tuple[np.ndarray, np.ndarray]
 # The Matern kernels' rounding near zero distance (see test_model_kernels) reaches the likelihood divided by the noise.

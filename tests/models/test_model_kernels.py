@@ -3,10 +3,10 @@ from __future__ import annotations
 import gpflow
 import numpy as np
 import pytest
-from regression_problems import closed_form_kernel, make_problem
 
 from gpsuite.models.config import KERNEL_NAMES, Hyperparameters, ModelSpec
 from gpsuite.models.kernels import KERNELS, build_kernel, kernel_name
+from tests.models.regression_problems import closed_form_kernel, make_problem
 
 # GPflow expands |x - x'|^2: its rounding, about 1e-16, appears under a square root on the diagonal of Matern kernels.
 EXPANDED_DISTANCE = 1e-7

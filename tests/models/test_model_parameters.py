@@ -3,12 +3,12 @@ from __future__ import annotations
 import gpflow
 import numpy as np
 import pytest
-from regression_problems import START
 
 from gpsuite.models.config import KERNEL_NAMES, Hyperparameters, ModelSpec
 from gpsuite.models.exact import build_gpr
 from gpsuite.models.parameters import hyperparameters_of, kind_of, spec_of
 from gpsuite.models.sparse import build_fitc, build_sgpr
+from tests.models.regression_problems import START
 
 Problem = tuple[np.ndarray, np.ndarray]
 

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from regression_problems import START
 
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.exact import build_gpr
 from gpsuite.models.linalg import NotPositiveDefiniteError
 from gpsuite.models.prediction import predict
 from gpsuite.models.sparse import build_fitc, build_sgpr
+from tests.models.regression_problems import START
 
 Problem = tuple[np.ndarray, np.ndarray]
 FLAT = Hyperparameters(variance=1e12, lengthscales=(1e3,), noise_variance=1e-9)

@@ -6,7 +6,6 @@ from pathlib import Path
 import gpflow
 import numpy as np
 import pytest
-from regression_problems import START, make_problem
 
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.exact import build_gpr
@@ -14,6 +13,7 @@ from gpsuite.models.parameters import hyperparameters_of, kind_of, spec_of
 from gpsuite.models.prediction import predict
 from gpsuite.models.sparse import build_fitc, build_sgpr
 from gpsuite.models.storage import ModelFileError, load_model, save_model
+from tests.models.regression_problems import START, make_problem
 
 Problem = tuple[np.ndarray, np.ndarray]
 

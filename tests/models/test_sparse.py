@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from regression_problems import START
 
 from gpsuite.models.config import ModelSpec
 from gpsuite.models.exact import build_gpr
 from gpsuite.models.prediction import predict
 from gpsuite.models.sparse import build_fitc, build_sgpr, kmeans_inducing
+from tests.models.regression_problems import START
 
 Problem = tuple[np.ndarray, np.ndarray]
 # GPflow adds 1e-6 to the diagonal of K_ZZ: the sparse models with Z = X differ from the exact one in that order.

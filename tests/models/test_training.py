@@ -3,7 +3,6 @@ from __future__ import annotations
 import gpflow
 import numpy as np
 import pytest
-from regression_problems import START, make_problem
 from scipy.optimize import Bounds, OptimizeResult
 
 from gpsuite.budget import Budget
@@ -14,6 +13,7 @@ from gpsuite.models.exact import build_gpr
 from gpsuite.models.parameters import hyperparameters_of
 from gpsuite.models.sparse import build_fitc, build_sgpr
 from gpsuite.models.training import maximise_likelihood, unconstrained_box
+from tests.models.regression_problems import START, make_problem
 
 Problem = tuple[np.ndarray, np.ndarray]
 # Same algorithm, tolerances and start as GPflow's: only rounding in the order of sums differs.

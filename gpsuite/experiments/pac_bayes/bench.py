@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.engine.bench import BenchCase, Work
+from gpsuite.experiments.benchmark import BenchCase, Work
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.models.config import Hyperparameters, ModelSpec

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,10 @@ from gpsuite.data.loading import load
 from gpsuite.data.splits import fit_standardiser, train_test_indices
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task, finite_or_none
 from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate_full_gp
-from gpsuite.methods.pac_bayes.hyperparameters import Hyperparameters
+from gpsuite.methods.pac_bayes.hyperparameters import PAPER_GRID
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.training import train_full_gp
-from gpsuite.models import config as models
-from gpsuite.models.config import ModelSpec
+from gpsuite.models.config import Hyperparameters, ModelSpec
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -111,15 +110,14 @@ def _maximise_likelihood(split: Split, params: Mapping[str, Any], seconds: float
 
     lengthscales = (1.0,) * (split.X.shape[1] if params["ard"] else 1)
     spec = ModelSpec(ard=params["ard"])
-    model = build_gpr(split.X, split.y, spec, models.Hyperparameters(1.0, lengthscales, 1.0))
+    model = build_gpr(split.X, split.y, spec, Hyperparameters(1.0, lengthscales, 1.0))
     report = maximise_likelihood(model, Budget(seconds=seconds, evaluations=params["max_evaluations"]))
-    found = Hyperparameters(**asdict(hyperparameters_of(model)))
-    return Trained(found, report.status, report.reason, report.evaluations, report.loss)
+    return Trained(hyperparameters_of(model), report.status, report.reason, report.evaluations, report.loss)
 
 
 def _evaluate(split: Split, params: Mapping[str, Any], epsilon: float, trained: Trained) -> Outcome:
     found = evaluate_full_gp(
-        trained.hyperparameters.rounded(),
+        PAPER_GRID.rounded(trained.hyperparameters),
         split.X,
         split.y,
         split.X_test,
@@ -166,6 +164,6 @@ def _counts(found: Evaluation, trained: Trained) -> dict[str, int]:
     return {
         "n_train": found.certificate.n,
         "n_test": found.n_test,
-        "n_hyperparameters": found.hyperparameters.n_penalised,
+        "n_hyperparameters": found.hyperparameters.n_kernel,
         "evaluations": trained.evaluations,
     }

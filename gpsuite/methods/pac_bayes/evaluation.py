@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.methods.pac_bayes.certificates import Certificate, certify
-from gpsuite.methods.pac_bayes.hyperparameters import Hyperparameters
+from gpsuite.methods.pac_bayes.hyperparameters import PAPER_GRID
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior, checked_data, gibbs_risk
+from gpsuite.models.config import Hyperparameters
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -104,14 +105,14 @@ def evaluate(
             values are not finite or delta is outside (0, 1).
     """
     hyperparameters = posterior.hyperparameters
-    if not hyperparameters.on_grid():
+    if not PAPER_GRID.holds(hyperparameters):
         raise ValueError(f"a certificate needs hyperparameters rounded to the grid, got {hyperparameters}")
     Xtest, ytest = checked_data(Xtest, ytest)
     y, fitted = posterior.y, posterior.train_mean
     mean, variance = posterior.predict(Xtest)
     risk = gibbs_risk(posterior, loss)
     return Evaluation(
-        certificate=certify(risk, posterior.kl, len(y), hyperparameters.n_penalised, delta),
+        certificate=certify(risk, posterior.kl, len(y), hyperparameters.n_kernel, delta),
         hyperparameters=hyperparameters,
         gibbs_risk_train=risk,
         gibbs_risk_test=float(loss.expected(ytest, mean, variance).mean()),

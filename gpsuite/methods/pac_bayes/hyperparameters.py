@@ -1,4 +1,4 @@
-"""Hyperparameters of a GP with squared-exponential kernel, and the grid that the union bound pays for."""
+"""The grid of kernel hyperparameters that the union bound pays for."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from gpsuite.models.config import Hyperparameters
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -54,6 +56,17 @@ class HyperparameterGrid:
         array = np.asarray(values, dtype=np.float64)
         return bool(np.all(np.abs(np.log(array) - np.log(self.round(array))) <= _ON_GRID))
 
+    def rounded(self, hyperparameters: Hyperparameters) -> Hyperparameters:
+        """Return these with variance and lengthscales rounded to the grid; the noise variance stays."""
+        kernel = [
+            float(value) for value in self.round([hyperparameters.variance, *hyperparameters.lengthscales])
+        ]
+        return Hyperparameters(kernel[0], tuple(kernel[1:]), hyperparameters.noise_variance)
+
+    def holds(self, hyperparameters: Hyperparameters) -> bool:
+        """Return whether variance and lengthscales lie on the grid."""
+        return self.contains([hyperparameters.variance, *hyperparameters.lengthscales])
+
 
 PAPER_GRID = HyperparameterGrid()
 
@@ -61,50 +74,3 @@ PAPER_GRID = HyperparameterGrid()
 def round_to_grid(values: npt.ArrayLike) -> FloatArray:
     """Return `values` with natural logarithms rounded to two decimals in [-6, 6] (see `HyperparameterGrid`)."""
     return PAPER_GRID.round(values)
-
-
-@dataclass(frozen=True)
-class Hyperparameters:
-    """Signal variance, lengthscales and noise variance of a GP with squared-exponential kernel.
-
-    Attributes:
-        variance: signal variance sigma_f^2, in squared units of y.
-        lengthscales: one per input (ARD), or a single one for all inputs; in units of the inputs.
-        noise_variance: sigma^2, in squared units of y; no penalty is paid for it.
-
-    Raises:
-        ValueError: if any is not a positive finite number or there is no lengthscale.
-    """
-
-    variance: float
-    lengthscales: tuple[float, ...]
-    noise_variance: float
-
-    def __post_init__(self) -> None:
-        values = (self.variance, *self.lengthscales, self.noise_variance)
-        if not self.lengthscales or not all(math.isfinite(v) and v > 0.0 for v in values):
-            raise ValueError(f"hyperparameters must be positive finite numbers, got {self}")
-
-    @property
-    def n_penalised(self) -> int:
-        """T, the number of kernel hyperparameters that ln|Theta| counts."""
-        return 1 + len(self.lengthscales)
-
-    def to_log(self) -> FloatArray:
-        """Return the natural logarithms of (variance, lengthscales..., noise variance)."""
-        return np.log(np.array([self.variance, *self.lengthscales, self.noise_variance], dtype=np.float64))
-
-    @classmethod
-    def from_log(cls, theta: FloatArray) -> Hyperparameters:
-        """Build from the natural logarithms of (variance, lengthscales..., noise variance)."""
-        values = [float(v) for v in np.exp(theta)]
-        return cls(values[0], tuple(values[1:-1]), values[-1])
-
-    def rounded(self, grid: HyperparameterGrid = PAPER_GRID) -> Hyperparameters:
-        """Return these with variance and lengthscales rounded to the grid; the noise variance stays."""
-        kernel = grid.round([self.variance, *self.lengthscales])
-        return Hyperparameters(float(kernel[0]), tuple(float(v) for v in kernel[1:]), self.noise_variance)
-
-    def on_grid(self, grid: HyperparameterGrid = PAPER_GRID) -> bool:
-        """Return whether variance and lengthscales lie on the grid."""
-        return grid.contains([self.variance, *self.lengthscales])

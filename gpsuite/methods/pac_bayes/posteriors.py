@@ -11,9 +11,9 @@ import numpy.typing as npt
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf, dtrtri
 
-from gpsuite.methods.pac_bayes.hyperparameters import Hyperparameters
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.se_kernel import se_kernel
+from gpsuite.models.config import Hyperparameters
 
 FloatArray = npt.NDArray[np.float64]
 

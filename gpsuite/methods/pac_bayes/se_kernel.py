@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.methods.pac_bayes.hyperparameters import Hyperparameters
+from gpsuite.models.config import Hyperparameters
 
 FloatArray = npt.NDArray[np.float64]
 

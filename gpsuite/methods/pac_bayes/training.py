@@ -10,10 +10,11 @@ import numpy.typing as npt
 
 from gpsuite.budget import Budget
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
-from gpsuite.methods.pac_bayes.hyperparameters import PAPER_GRID, Hyperparameters
+from gpsuite.methods.pac_bayes.hyperparameters import PAPER_GRID
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.minimise import Status, minimise
 from gpsuite.methods.pac_bayes.parametrisation import PARAMETRISATIONS
+from gpsuite.models.config import Hyperparameters
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -105,10 +106,10 @@ def train_full_gp(
 
     edge = float(PAPER_GRID.half_width)
     low, high = (float(v) for v in search.from_log(np.array([-edge, edge])))
-    bounds = [(low, high)] * first.n_penalised + [(search.lowest(), math.inf)]
+    bounds = [(low, high)] * first.n_kernel + [(search.lowest(), math.inf)]
     minimum = minimise(value_and_gradient, search.from_log(first.to_log()), bounds, budget)
     found = Hyperparameters.from_log(search.to_log(minimum.x)[0])
     return TrainedGP(
-        found, found.rounded(), minimum.value, minimum.evaluations, minimum.iterations, minimum.message,
+        found, PAPER_GRID.rounded(found), minimum.value, minimum.evaluations, minimum.iterations, minimum.message,
         minimum.status, minimum.reason,
     )  # fmt: skip

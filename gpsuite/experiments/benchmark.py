@@ -1,0 +1,25 @@
+"""What a family offers to `gpsuite bench`: our work beside a reference's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Work = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class BenchCase:
+    """Ours against a reference.
+
+    Attributes:
+        case: what is computed, with its size.
+        reference: what it is held against.
+        prepare: called once; returns our work and the reference's work.
+        goal: largest allowed ratio ours / reference.
+    """
+
+    case: str
+    reference: str
+    prepare: Callable[[], tuple[Work, Work]]
+    goal: float

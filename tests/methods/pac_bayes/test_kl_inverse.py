@@ -1,0 +1,99 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpsuite.methods.pac_bayes.kl_inverse import binary_kl, kl_inverse
+
+probabilities = st.floats(0.0, 1.0)
+levels = st.floats(0.0, 50.0)
+
+
+@given(q=st.floats(1e-9, 1.0 - 1e-9), c=st.floats(1e-9, 5.0))
+def test_inverts_the_divergence(q: float, c: float) -> None:
+    inverse = kl_inverse(q, c)
+    if inverse.one_minus_p > 0.0:
+        # near p = 1 the divergence is read from 1 - p, which is the accurate one
+        back = q * np.log(q / inverse.p) + (1.0 - q) * np.log((1.0 - q) / inverse.one_minus_p)
+        assert back == pytest.approx(c, rel=1e-6, abs=1e-14)
+    if inverse.one_minus_p > 1e-3:
+        assert float(binary_kl(q, inverse.p)) == pytest.approx(c, rel=1e-6, abs=1e-14)
+
+
+@given(q=probabilities, c=levels)
+def test_lies_between_risk_and_pinsker_bound(q: float, c: float) -> None:
+    p = float(kl_inverse(q, c).p)
+    assert q <= p <= min(1.0, q + np.sqrt(c / 2.0) + 1e-15)
+
+
+@given(q=probabilities, c=levels, more=st.floats(0.0, 1.0))
+def test_grows_with_both_arguments(q: float, c: float, more: float) -> None:
+    p = float(kl_inverse(q, c).p)
+    slack = 1e-15
+    assert float(kl_inverse(q, c + more).p) >= p - slack
+    assert float(kl_inverse(q + more * (1.0 - q), c).p) >= p - slack
+
+
+@given(q=probabilities, c=st.one_of(levels, st.floats(0.0, allow_infinity=True)))
+def test_complements_add_up_and_nothing_is_nan(q: float, c: float) -> None:
+    inverse = kl_inverse(q, c)
+    assert float(inverse.p) + float(inverse.one_minus_p) == pytest.approx(1.0, abs=1e-15)
+    assert float(inverse.dp_dq) >= 0.0
+    assert float(inverse.dp_dc) >= 0.0
+
+
+@pytest.mark.parametrize("q", [1e-6, 0.03, 0.4, 0.6, 0.97])
+@pytest.mark.parametrize("c", [1e-3, 0.05, 0.7])
+def test_derivatives_agree_with_differences(q: float, c: float) -> None:
+    inverse = kl_inverse(q, c)
+    steps = np.array([-2.0, -1.0, 1.0, 2.0])
+    weights = np.array([1.0, -8.0, 8.0, -1.0]) / 12.0
+
+    def values(qs: np.ndarray, cs: np.ndarray) -> np.ndarray:
+        # differences of the smaller of p and 1 - p keep their digits
+        moved = kl_inverse(qs, cs)
+        return moved.p if inverse.p < 0.5 else -moved.one_minus_p
+
+    h, k = 1e-3 * min(q, 1.0 - q), 1e-3 * c
+    assert weights @ values(q + h * steps, np.full(4, c)) / h == pytest.approx(float(inverse.dp_dq), rel=1e-8)
+    assert weights @ values(np.full(4, q), c + k * steps) / k == pytest.approx(float(inverse.dp_dc), rel=1e-8)
+
+
+def test_edges_are_exact() -> None:
+    at_zero_risk = kl_inverse(0.0, [0.0, 2.0, np.inf])
+    np.testing.assert_array_equal(at_zero_risk.p, [0.0, -np.expm1(-2.0), 1.0])
+    np.testing.assert_array_equal(at_zero_risk.dp_dq, [1.0, np.inf, 0.0])
+    np.testing.assert_array_equal(kl_inverse([0.3, 1.0], 0.0).p, [0.3, 1.0])
+    certain = kl_inverse([0.2, 1.0], [np.inf, 0.5])
+    np.testing.assert_array_equal(certain.p, 1.0)
+    np.testing.assert_array_equal(certain.one_minus_p, 0.0)
+    np.testing.assert_array_equal(certain.dp_dq, 0.0)
+    np.testing.assert_array_equal(certain.dp_dc, 0.0)
+
+
+def test_smallest_numbers_do_not_break_it() -> None:
+    inverse = kl_inverse([[5e-324], [1e-300], [0.5]], [5e-324, 1e-200, 1e-3, 1e300])
+    assert np.isfinite(inverse.p).all()
+    assert (inverse.p[:, -1] == 1.0).all()
+
+
+def test_broadcasts_without_touching_its_inputs() -> None:
+    q, c = np.array([[0.1], [0.5]]), np.array([0.01, 0.1, 1.0])
+    inverse = kl_inverse(q, c)
+    assert inverse.p.shape == inverse.dp_dc.shape == (2, 3)
+    assert inverse.p[1, 2] == kl_inverse(0.5, 1.0).p
+    np.testing.assert_array_equal(q, [[0.1], [0.5]])
+
+
+@pytest.mark.parametrize(("q", "c"), [(-0.1, 1.0), (1.1, 1.0), (np.nan, 1.0), (0.5, -1e-9), (0.5, np.nan)])
+def test_rejects_what_is_no_risk_or_no_divergence(q: float, c: float) -> None:
+    with pytest.raises(ValueError, match="must"):
+        kl_inverse(q, c)
+
+
+def test_divergence_is_infinite_where_p_excludes_an_outcome() -> None:
+    np.testing.assert_array_equal(
+        binary_kl([0.5, 0.5, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0]), [np.inf, np.inf, 0.0, 0.0]
+    )
+    with pytest.raises(ValueError, match="p must"):
+        binary_kl(0.5, 1.5)

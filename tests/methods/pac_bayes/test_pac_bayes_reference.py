@@ -1,0 +1,124 @@
+"""Comparison with the independently computed numbers of pac_bayes.json."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpsuite.methods.pac_bayes.certificates import OBJECTIVES, certify, penalty
+from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
+from gpsuite.methods.pac_bayes.hyperparameters import round_to_grid
+from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse
+from gpsuite.methods.pac_bayes.losses import LOSSES, Loss
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
+from gpsuite.models.config import Hyperparameters
+
+pytestmark = pytest.mark.reference
+
+HERE = Path(__file__).parents[2] / "reference"
+FILE = Path(os.environ.get("GPSUITE_REFERENCE_DIR") or HERE) / "pac_bayes.json"
+REFERENCE: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
+INVERSE_TOLERANCE = 1e-12
+TOLERANCE, ILL_CONDITIONED_TOLERANCE = 1e-9, 1e-6
+# The file's gradients are differences of the bound: their error is far below this, but one gradient is 1e-38.
+GRADIENT_FLOOR = 1e-16
+MODELS = {"full"}
+
+
+def _cases() -> list[Any]:
+    known = [c for c in REFERENCE.get("cases", []) if c["model"] in MODELS]
+    return [pytest.param(case, id=case["name"]) for case in known]
+
+
+def _rows(section: str, *keys: str) -> list[Any]:
+    return [pytest.param(r, id="-".join(f"{r[k]:g}" for k in keys)) for r in REFERENCE.get(section, [])]
+
+
+def _tolerance(case: dict[str, Any]) -> float:
+    ill = any(
+        word in case["note"] + case["name"] for word in ("ill-conditioned", "illconditioned", "singular")
+    )
+    return ILL_CONDITIONED_TOLERANCE if ill else TOLERANCE
+
+
+def _setting(case: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, Hyperparameters, Loss]:
+    X = np.asarray(case["X"], dtype=np.float64).reshape(len(case["X"]), -1)
+    y = np.asarray(case["Y"], dtype=np.float64).ravel()
+    h = Hyperparameters(
+        case["variance"], tuple(np.ravel(case["lengthscales"]).tolist()), case["noise_variance"]
+    )
+    return X, y, h, LOSSES.get(case["loss"])(case["epsilon"])
+
+
+@pytest.mark.parametrize("row", _rows("kl_inverse", "q", "c"))
+def test_kl_inverse(row: dict[str, Any]) -> None:
+    inverse = kl_inverse(row["q"], row["c"])
+    for key in ("p", "one_minus_p", "dp_dq", "dp_dc"):
+        if row[key] is not None:
+            assert float(getattr(inverse, key)) == pytest.approx(row[key], rel=INVERSE_TOLERANCE, abs=0.0), (
+                key
+            )
+    if row["dp_dc"] is None and row["q"] > 0.0:
+        assert inverse.dp_dc == np.inf
+    if row["dp_dq"] is None and row["q"] == 0.0:
+        assert inverse.dp_dq == np.inf
+
+
+@pytest.mark.parametrize("row", _rows("rounding", "value"))
+def test_rounding(row: dict[str, Any]) -> None:
+    rounded = float(round_to_grid(row["value"]))
+    assert rounded == pytest.approx(row["rounded"], rel=1e-15)
+    assert np.log(rounded) == pytest.approx(row["log_rounded"], abs=1e-14)
+
+
+@pytest.mark.parametrize("case", _cases())
+def test_posterior_and_certificate(case: dict[str, Any]) -> None:
+    X, y, h, loss = _setting(case)
+    exact, near = case["exact"], _tolerance(case)
+    posterior = FullGPPosterior.fit(h, X, y)
+    new = np.asarray(case["Xnew"], dtype=np.float64).reshape(-1, X.shape[1])
+    mean, variance = posterior.predict(new)
+    risk = posterior.gibbs_risk(loss)
+    certificate = certify(risk, posterior.kl, len(y), h.n_kernel, case["delta"])
+    c_fixed = penalty(posterior.kl, len(y), 0, case["delta"]).per_point
+    values = {
+        "KL": posterior.kl,
+        "gibbs_risk": risk,
+        "log_theta": certificate.penalty.log_theta,
+        "penalty_kl": certificate.penalty.per_point,
+        "bound_kl": certificate.bound_kl,
+        "bound_sqrt": certificate.bound_sqrt,
+        "bound_kl_no_theta": OBJECTIVES.get("kl")(risk, c_fixed)[0],
+        "bound_sqrt_no_theta": OBJECTIVES.get("sqrt")(risk, c_fixed)[0],
+        "new_mean": mean,
+        "new_var_latent": variance,
+        "new_var_noisy": variance + h.noise_variance,
+        "train_mean": posterior.train_mean[: len(exact["train_mean"])],
+        "train_var": posterior.train_variance[: len(exact["train_var"])],
+    }
+    for key, value in values.items():
+        np.testing.assert_allclose(value, exact[key], rtol=near, err_msg=key)
+    for name, expected in exact["gibbs_risk_all_losses"].items():
+        if name in LOSSES:
+            other = posterior.gibbs_risk(LOSSES.get(name)(case["epsilon"]))
+            assert other == pytest.approx(expected, rel=near), name
+    bayes = LOSSES.get("band01")(case["epsilon"]).pointwise(y, posterior.train_mean)
+    assert bayes.mean() == pytest.approx(exact["bayes_risk_band01"])
+
+
+@pytest.mark.parametrize("objective", list(OBJECTIVES))
+@pytest.mark.parametrize("case", _cases())
+def test_objective_and_gradient(case: dict[str, Any], objective: str) -> None:
+    X, y, h, loss = _setting(case)
+    bound = FullGPObjective(X, y, loss, case["delta"], objective, ard=len(h.lengthscales) == X.shape[1])
+    value, gradient, _ = bound.value_and_gradient(h.to_log())
+    expected = case["exact_grad"][f"bound_{objective}"]
+    natural = np.concatenate([np.ravel(expected[k]) for k in ("variance", "lengthscales", "noise_variance")])
+    near = _tolerance(case)
+    assert value == pytest.approx(case["exact"][f"bound_{objective}"], rel=near)
+    np.testing.assert_allclose(gradient / np.exp(h.to_log()), natural, rtol=near, atol=GRADIENT_FLOOR)

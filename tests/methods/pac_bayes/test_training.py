@@ -1,0 +1,120 @@
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpsuite.budget import Budget
+from gpsuite.methods.pac_bayes.evaluation import evaluate_full_gp
+from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
+from gpsuite.methods.pac_bayes.losses import BandLoss
+from gpsuite.methods.pac_bayes.minimise import minimise
+from gpsuite.methods.pac_bayes.parametrisation import PARAMETRISATIONS
+from gpsuite.methods.pac_bayes.posteriors import NotPositiveDefiniteError
+from gpsuite.methods.pac_bayes.training import train_full_gp
+from gpsuite.models.config import Hyperparameters
+
+Data = tuple[np.ndarray, np.ndarray]
+LOSS = BandLoss(0.6)
+# Published single-start runs of the authors' method: (seed, epsilon, objective, upper_bound_kl, MSE_test)
+BOSTON_RUNS = [
+    (0, 0.2, "kl", 0.7608353548537412, 0.24567849299931926),
+    (6, 0.2, "sqrt", 0.864215356310192, None),
+    (3, 0.6, "sqrt", 0.3470467657982286, None),
+]
+
+
+@pytest.mark.parametrize("name", list(PARAMETRISATIONS))
+def test_search_variables_round_trip_and_have_the_right_slope(name: str) -> None:
+    search = PARAMETRISATIONS.get(name)
+    theta = np.array([-6.0, -1.0, 0.0, 3.0, 6.0])
+    u = search.from_log(theta)
+    back, slope = search.to_log(u)
+    np.testing.assert_allclose(back, theta, atol=1e-12)
+    h = 1e-4
+    difference = (search.to_log(u + h)[0] - search.to_log(u - h)[0]) / (2.0 * h)
+    np.testing.assert_allclose(slope, difference, rtol=1e-6)
+
+
+@pytest.mark.parametrize("parametrisation", list(PARAMETRISATIONS))
+@pytest.mark.parametrize("objective", ["kl", "sqrt"])
+def test_training_reaches_a_stationary_point(small_data: Data, objective: str, parametrisation: str) -> None:
+    trained = train_full_gp(
+        *small_data, LOSS, objective, 0.01, False, None, Budget(evaluations=500), parametrisation
+    )
+    bound = FullGPObjective(*small_data, LOSS, 0.01, objective, False)
+    value, gradient, _ = bound.value_and_gradient(trained.hyperparameters.to_log())
+    assert (trained.status, trained.reason) == ("done", "")
+    assert value == pytest.approx(trained.objective_value, rel=1e-12)
+    assert value < bound.value_and_gradient(np.zeros(3))[0] - 0.01
+    assert np.abs(gradient).max() < 1e-3
+    assert (trained.variance, trained.lengthscales) == (
+        trained.rounded.variance,
+        trained.rounded.lengthscales,
+    )
+    assert trained.noise_variance == trained.hyperparameters.noise_variance
+
+
+def test_budget_ends_the_search_with_the_best_so_far(small_data: Data) -> None:
+    budget = Budget(evaluations=4)
+    trained = train_full_gp(*small_data, LOSS, "kl", 0.01, True, None, budget)
+    start = FullGPObjective(*small_data, LOSS, 0.01).value_and_gradient(np.zeros(5))[0]
+    assert trained.status == "budget"
+    assert trained.reason == "4 evaluations used up"
+    assert trained.evaluations == budget.spent_evaluations == 4
+    assert trained.objective_value <= start
+
+
+def test_start_must_have_as_many_lengthscales_as_asked(small_data: Data) -> None:
+    with pytest.raises(ValueError, match="start has 1 lengthscales, expected 3"):
+        train_full_gp(*small_data, LOSS, "kl", 0.01, True, Hyperparameters(1.0, (1.0,), 1.0), Budget())
+
+
+def test_line_search_steps_back_from_failures() -> None:
+    def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
+        if x[0] < 0.5:
+            raise NotPositiveDefiniteError("no factor")
+        return float((x[0] - 0.6) ** 2 * 50.0), 100.0 * (x - 0.6)
+
+    found = minimise(objective, np.array([3.0]), [(-np.inf, np.inf)], Budget(evaluations=100))
+    assert found.status == "done"
+    assert found.x[0] == pytest.approx(0.6, abs=1e-4)
+
+
+@pytest.mark.parametrize("failure", ["raises", "nan"])
+def test_no_finite_value_is_reported_as_diverged(failure: str) -> None:
+    def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
+        if failure == "raises":
+            raise NotPositiveDefiniteError("no factor")
+        return np.nan, x
+
+    found = minimise(objective, np.zeros(2), [(-1.0, 1.0)] * 2, Budget(evaluations=10))
+    assert found.status == "diverged"
+    assert found.value == np.inf
+    assert "evaluations failed" in found.reason
+
+
+def _boston(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    folders = [Path(p) for p in os.environ.get("GPSUITE_DATA_PATH", "").split(os.pathsep) if p]
+    files = [f / "boston" / "housing.data" for f in folders if (f / "boston" / "housing.data").exists()]
+    if not files:
+        pytest.skip("boston/housing.data is not in GPSUITE_DATA_PATH")
+    from sklearn.model_selection import train_test_split
+
+    rows = np.loadtxt(files[0])
+    rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    train, test = train_test_split(rows, random_state=seed, test_size=0.2)
+    return train[:, :13], train[:, 13], test[:, :13], test[:, 13]
+
+
+@pytest.mark.parametrize(("seed", "epsilon", "objective", "bound", "mse"), BOSTON_RUNS)
+def test_single_starts_on_boston_repeat_the_authors_runs(
+    seed: int, epsilon: float, objective: str, bound: float, mse: float | None
+) -> None:
+    X, y, Xtest, ytest = _boston(seed)
+    loss = BandLoss(epsilon)
+    trained = train_full_gp(X, y, loss, objective, 0.01, False, None, Budget(evaluations=1000))
+    evaluation = evaluate_full_gp(trained.rounded, X, y, Xtest, ytest, loss, 0.01)
+    assert evaluation.bound_kl == pytest.approx(bound, abs=1e-5)
+    if mse is not None:
+        assert evaluation.mse_test == pytest.approx(mse, abs=1e-3)
