@@ -33,7 +33,7 @@ test: setup ## fast tests; needs neither network nor data
 	$(BIN)/python -m pytest -m "not slow and not network"
 
 test-slow: setup ## soundness, coverage and kill tests; resumes after an interruption
-	$(BIN)/python -m pytest -m "slow or guarantee" --stepwise
+	$(BIN)/python -m pytest -m "slow or guarantee" --resume --timeout=3600; code=$$?; [ $$code -eq 5 ] || exit $$code
 
 lint: setup ## style, format and direction of imports
 	$(BIN)/ruff check gpsuite tests scripts

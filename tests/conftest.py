@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+from pathlib import Path
 
 # One thread: the numbers must not depend on the machine's core count. Set before numpy is imported.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
@@ -10,7 +12,58 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ci")
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--resume", action="store_true", help="skip what passed before an interruption, same sources"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With --resume, leave out the tests that passed since the sources last changed."""
+    if not config.getoption("--resume"):
+        return
+    path = passed_file(config)
+    passed = set(path.read_text(encoding="utf-8").splitlines()) if path.exists() else set()
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in passed])
+    items[:] = [item for item in items if item.nodeid not in passed]
+
+
+class PassedTests:
+    """Notes every passed test at once, so that a killed session loses only the test in flight."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" and report.passed:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a", encoding="utf-8") as stream:
+                stream.write(f"{report.nodeid}\n")
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            self.path.unlink(missing_ok=True)  # complete: the next session starts anew
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--resume"):
+        config.pluginmanager.register(PassedTests(passed_file(config)))
+
+
+def passed_file(config: pytest.Config) -> Path:
+    """Return the file of passed tests for the present sources."""
+    digest = hashlib.sha256()
+    for folder in ("gpsuite", "conf", "tests"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in (".py", ".yaml", ".json", ".j2"):
+                digest.update(path.read_bytes())
+    return Path(config.rootpath) / ".pytest_cache" / f"passed-{digest.hexdigest()[:16]}"

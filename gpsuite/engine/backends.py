@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gpsuite.engine.worker import execute_group, execute_group_here, failure, thread_environment
+from gpsuite.engine.worker import (
+    end_with_parent,
+    execute_group,
+    execute_group_here,
+    failure,
+    thread_environment,
+)
 from gpsuite.experiments.base import Record, Task
 
 Group = Sequence[Task]
 
+IDLE_SECONDS = 600  # a worker without tasks for this long ends; importing TensorFlow again costs seconds
 DEATHS_ALLOWED = 2  # a group is queued again this often after its worker died
 
 
@@ -45,7 +53,13 @@ class LokyPool:
     def _executor(self) -> Any:
         from loky import get_reusable_executor
 
-        return get_reusable_executor(max_workers=self.workers, timeout=600, env=self._environment)
+        return get_reusable_executor(
+            max_workers=self.workers,
+            timeout=IDLE_SECONDS,
+            env=self._environment,
+            initializer=end_with_parent,
+            initargs=(os.getpid(),),
+        )
 
     def submit(self, run: Callable[..., list[Record]], *arguments: Any) -> Future[list[Record]]:
         """Start `run(*arguments)` in a worker, replacing a broken pool first."""

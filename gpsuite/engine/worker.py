@@ -6,12 +6,15 @@ import importlib
 import os
 import resource
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Iterator, Sequence
 
 from gpsuite.engine.keys import task_key
 from gpsuite.experiments.base import ERROR, EXPERIMENTS, Outcome, Record, SharedWork, Task
+
+PARENT_CHECK_SECONDS = 0.5
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -67,6 +70,17 @@ def execute(task: Task, shared: SharedWork) -> Record:
         "peak_memory_mb": peak_memory_mb(),
     }
     return _record(task, outcome, timing, trace)
+
+
+def end_with_parent(parent: int) -> None:
+    """End this worker process within a second or so of its parent's death, SIGKILL included."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_CHECK_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def failure(task: Task, reason: str) -> Record:

@@ -15,7 +15,7 @@ from gpsuite.data.splits import fit_standardiser, train_test_indices
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task, finite_or_none
 from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate_full_gp
 from gpsuite.methods.pac_bayes.hyperparameters import PAPER_GRID
-from gpsuite.methods.pac_bayes.losses import BandLoss
+from gpsuite.methods.pac_bayes.losses import LOSSES, Loss
 from gpsuite.methods.pac_bayes.training import train_full_gp
 from gpsuite.models.config import Hyperparameters, ModelSpec
 
@@ -83,13 +83,17 @@ def _epsilon(loss: Mapping[str, Any], scale: float) -> float:
     return float(loss["epsilon"]) if "epsilon" in loss else float(loss["accuracy"]) / scale
 
 
+def _loss(chosen: Mapping[str, Any], epsilon: float) -> Loss:
+    return LOSSES.get(chosen["name"])(epsilon)
+
+
 def _minimise_bound(
     split: Split, params: Mapping[str, Any], epsilon: float, seconds: float | None
 ) -> Trained:
     fit = train_full_gp(
         split.X,
         split.y,
-        BandLoss(epsilon),
+        _loss(params["loss"], epsilon),
         objective=params["method"]["objective"],
         delta=params["delta"],
         ard=params["ard"],
@@ -122,7 +126,7 @@ def _evaluate(split: Split, params: Mapping[str, Any], epsilon: float, trained: 
         split.y,
         split.X_test,
         split.y_test,
-        BandLoss(epsilon),
+        _loss(params["loss"], epsilon),
         params["delta"],
     )
     own_units = {"rmse_test_own_units": found.mse_test**0.5 * split.scale, "epsilon_standardised": epsilon}

@@ -103,7 +103,7 @@ def _params(
         "kind": "certified_fit",
         "method": method,
         "ard": request.model.ard,
-        "loss": {"name": "band", **goal},
+        "loss": {"name": "band01", **goal},
         "delta": settings.delta,
         "split_seed": split_seed(request.seed, split),
         "test_share": settings.test_share,

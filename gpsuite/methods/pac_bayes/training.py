@@ -43,21 +43,6 @@ class TrainedGP:
     status: Status
     reason: str
 
-    @property
-    def variance(self) -> float:
-        """Signal variance, rounded."""
-        return self.rounded.variance
-
-    @property
-    def lengthscales(self) -> tuple[float, ...]:
-        """Lengthscales, rounded."""
-        return self.rounded.lengthscales
-
-    @property
-    def noise_variance(self) -> float:
-        """Noise variance; it is never rounded."""
-        return self.rounded.noise_variance
-
 
 def train_full_gp(
     X: FloatArray,

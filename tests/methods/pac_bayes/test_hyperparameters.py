@@ -48,7 +48,7 @@ def test_logarithms_round_trip() -> None:
     "values", [(0.0, (1.0,), 1.0), (1.0, (), 1.0), (1.0, (1.0, np.nan), 1.0), (1.0, (1.0,), -1.0)]
 )
 def test_rejects_what_is_not_positive(values: tuple[float, tuple[float, ...], float]) -> None:
-    with pytest.raises(ValueError, match="must be positive and finite|at least one"):
+    with pytest.raises(ValueError, match=r"must be positive and finite|at least one"):
         Hyperparameters(*values)
-    with pytest.raises(ValueError, match="must be positive and finite|at least one"):
+    with pytest.raises(ValueError, match="must be positive"):
         round_to_grid([1.0, 0.0])
