@@ -1,0 +1,48 @@
+"""What the README shows works as printed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpsuite.cli import COMMANDS
+from gpsuite.config.request import read_request
+
+README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_python_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    [block] = re.findall(r"## Python use\n\n((?:    .*\n|\n)+)", README)
+    code = "\n".join(line[4:] for line in block.splitlines())
+    assert len([line for line in code.splitlines() if line]) <= 10
+    rng = np.random.default_rng(0)
+    X, X_test = rng.standard_normal((60, 2)), rng.standard_normal((20, 2))
+    y, y_test = np.sin(X[:, 0]), np.sin(X_test[:, 0])
+    exec(code, {"X": X, "y": y, "X_test": X_test, "y_test": y_test})
+    bound, risk = (float(word) for word in capsys.readouterr().out.split()[:2])
+    assert 0 < risk < bound < 1
+
+
+def test_the_run_commands_compose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GPSUITE_OFFLINE", "1")
+    rows = "\n".join(f"{i},{i % 7},{i * 0.5 + i % 7}" for i in range(40))
+    Path("my.csv").write_text(f"a,b,price\n{rows}\n", encoding="utf-8")
+    lines = re.findall(
+        r"^    gpsuite run (experiment=pac_bayes/regression[^#\n]*)", README, flags=re.MULTILINE
+    )
+    assert lines
+    for line in lines:
+        words = line.split()
+        if "dataset=boston" in words:  # its file is not here; a smoke run needs none
+            words.append("scale=smoke")
+        request, _ = read_request(words)
+        assert request.methods
+
+
+def test_every_command_is_named() -> None:
+    for name in COMMANDS:
+        assert f"gpsuite {name}" in README
