@@ -1,0 +1,135 @@
+"""What the commands print, on a small finished run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpsuite.cli import COMMANDS
+from tests.commands.conftest import Gpsuite
+
+SMOKE = ("run", "experiment=pac_bayes/regression", "scale=smoke", "method=kl_pac_gp")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(gpsuite: Gpsuite, command: str) -> None:
+    ended = gpsuite(command, "--help")
+    assert ended.code == 0
+    assert f"gpsuite {command}" in ended.out
+
+
+def test_lists_are_complete_and_tab_separated(gpsuite: Gpsuite) -> None:
+    ended = gpsuite("list")
+    assert ended.code == 0
+    for name in ("pac_bayes/epsilon_boston", "diabetes", "kl_pac_gp"):
+        assert any(line.split("\t")[0] == name for line in ended.out.splitlines())
+
+
+def test_a_run_prints_its_paths_and_status_counts_its_tasks(gpsuite: Gpsuite, workplace: Path) -> None:
+    ended = gpsuite(*SMOKE)
+    assert ended.code == 0
+    folder = Path(ended.out.splitlines()[0])
+    assert (workplace / folder / "run.json").exists()
+    assert all((workplace / line.strip()).exists() for line in ended.out.splitlines())
+    rows = [line.split("\t") for line in gpsuite("status").out.splitlines()]
+    status = dict(zip(rows[0], rows[1], strict=True))
+    assert (status["experiment"], status["tasks"], status["missing"]) == ("pac_bayes/regression", "2", "0")
+    assert status["tables"] == "complete"
+
+
+def test_status_sees_what_is_missing(gpsuite: Gpsuite, workplace: Path) -> None:
+    gpsuite(*SMOKE)
+    next((workplace / "results/.records/pac_bayes").glob("*.json")).unlink()
+    rows = [line.split("\t") for line in gpsuite("status", "pac_bayes").out.splitlines()]
+    status = dict(zip(rows[0], rows[1], strict=True))
+    assert (status["missing"], int(status["done"]) + int(status["budget"])) == ("1", 1)
+
+
+def test_four_kinds_of_variation_never_meet(gpsuite: Gpsuite, workplace: Path) -> None:
+    for name, shift in (("a.csv", 0), ("b.csv", 1)):
+        rows = "\n".join(f"{i},{i * 0.5 + (i * 7) % 11 + shift}" for i in range(40))
+        (workplace / name).write_text(f"x,y\n{rows}\n", encoding="utf-8")
+    csv = ("dataset=csv", "dataset.target=y")
+    for words in (
+        (*csv, "dataset.path=a.csv"),
+        (*csv, "dataset.path=b.csv"),
+        ("dataset=boston",),
+        ("dataset=diabetes",),
+        ("method=sqrt_pac_gp",),
+        ("seed=1",),
+        ("seed=2",),
+    ):
+        method = () if words[0].startswith("method") else ("method=kl_pac_gp",)
+        assert gpsuite(*SMOKE[:3], *method, *words).code == 0
+    folders = [path for path in (workplace / "results/pac_bayes/regression").iterdir() if path.is_dir()]
+    assert len(folders) == 7
+    assert all((folder / "run.json").exists() for folder in folders)
+
+
+def test_a_multirun_runs_every_combination(gpsuite: Gpsuite, workplace: Path) -> None:
+    ended = gpsuite("run", "-m", *SMOKE[1:], "seed=0,1", "epsilon=0.5,0.7")
+    assert ended.code == 0
+    assert len(list((workplace / "results/pac_bayes/regression").iterdir())) == 4
+
+
+def test_a_multirun_with_a_mistake_runs_nothing(gpsuite: Gpsuite, workplace: Path) -> None:
+    assert gpsuite("run", "-m", *SMOKE[1:], "epsilon=0.5,-1").code == 2
+    assert not (workplace / "results").exists()
+
+
+def test_a_stand_in_is_marked_everywhere(gpsuite: Gpsuite, workplace: Path) -> None:
+    ended = gpsuite("run", "experiment=pac_bayes/epsilon_boston", "scale=smoke", "method=kl_pac_gp")
+    assert ended.code == 0
+    [folder] = (workplace / "results/pac_bayes/epsilon_boston").iterdir()
+    run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    assert run["dataset"]["stand_in"] is True
+    assert "stand-in data" in run["notes"][0]
+    assert "stand-in" in (folder / "tables/epsilon_boston.md").read_text(encoding="utf-8")
+    verdicts = {
+        line.split("\t")[10] for line in gpsuite("compare", "pac_bayes/epsilon_boston").out.splitlines()[1:]
+    }
+    assert verdicts <= {"not comparable", "not run"}
+
+
+def test_the_tour_ends_with_the_page(gpsuite: Gpsuite, workplace: Path) -> None:
+    ended = gpsuite("run", "experiment=tour", "scale=smoke")
+    assert ended.code == 0
+    assert ended.out.splitlines()[-1] == "results/report.html"
+    assert "pac_bayes/regression" in (workplace / "results/report.html").read_text(encoding="utf-8")
+
+
+def test_publish_leaves_rows_behind(gpsuite: Gpsuite, workplace: Path) -> None:
+    gpsuite(*SMOKE)
+    ended = gpsuite("publish", "pac_bayes/regression")
+    assert ended.code == 0
+    published = workplace / ended.out.strip()
+    names = {path.name for path in published.rglob("*")}
+    assert {"run.json", "config.yaml", "comparison.csv", "regression.csv", "regression.png"} <= names
+    assert not names & {"records.csv", "artifacts"}
+
+
+def test_doctor_finds_this_machine_in_order(gpsuite: Gpsuite) -> None:
+    ended = gpsuite("doctor")
+    assert ended.code == 0, ended.out
+    assert "numpy\t1.26" in ended.out
+
+
+def test_doctor_says_what_to_mend(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "999")
+    ended = gpsuite("doctor")
+    assert ended.code == 1
+    assert any(line.startswith("problem\tthreads") and "at most" in line for line in ended.out.splitlines())
+
+
+def test_data_list_and_verify(gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "diabetes" in gpsuite("data", "list").out
+    assert gpsuite("data", "verify", "boston").code == 0  # missing is reported, not an error
+    (workplace / "stock/boston").mkdir(parents=True)
+    (workplace / "stock/boston/housing.data").write_bytes(b"0")
+    monkeypatch.setenv("GPSUITE_DATA_PATH", str(workplace / "stock"))
+    ended = gpsuite("data", "verify", "boston")
+    assert ended.code == 1
+    assert "changed" in ended.out
+    assert gpsuite("data", "fetch", "diabetes").out == "diabetes: embedded, nothing to fetch\n"

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpsuite.config.request import read_request
+from gpsuite.data.loading import load
+from gpsuite.experiments.base import EXPERIMENTS, Outcome, SharedWork, Task
+from gpsuite.experiments.pac_bayes.fitting import read_split, run_fit
+
+
+def task(*words: str, **params: object) -> Task:
+    request, _ = read_request(
+        ["experiment=pac_bayes/regression", "repetitions=1", "max_evaluations=12", *words]
+    )
+    made = EXPERIMENTS.get(request.experiment).plan(request)[0]
+    return replace(made, params={**made.params, **params})
+
+
+def run(made: Task) -> Outcome:
+    return run_fit(made, SharedWork())
+
+
+def test_a_goal_in_own_units_is_the_same_goal_in_standard_deviations() -> None:
+    made = task("method=kl_pac_gp", "accuracy=40")
+    scale = read_split(made).scale
+    own = run(made).metrics
+    standard = run(task("method=kl_pac_gp", f"epsilon={40 / scale!r}")).metrics
+    assert own["epsilon_standardised"] == pytest.approx(40 / scale, rel=1e-14)
+    assert own == standard
+
+
+@pytest.mark.parametrize("scaling", ["all", "train"])
+def test_the_split_is_standardised_as_asked(scaling: str) -> None:
+    import numpy as np
+
+    made = task("method=kl_pac_gp", f"scaling={scaling}")
+    split = read_split(made)
+    assert made.dataset is not None
+    rows = len(load(made.dataset).X)
+    assert (len(split.y), len(split.y_test)) == (rows - round(rows * 0.2 + 0.5), round(rows * 0.2 + 0.5))
+    every = np.concatenate([split.y, split.y_test])
+    standardised = every if scaling == "all" else split.y
+    assert standardised.mean() == pytest.approx(0.0, abs=1e-12)
+    assert standardised.std() == pytest.approx(1.0, rel=1e-12)
+    assert split.y.std() == pytest.approx(1.0, rel=1e-12) or scaling == "all"
+
+
+def test_the_bound_covers_the_training_risk_and_its_parts_add_up() -> None:
+    metrics = run(task("method=kl_pac_gp")).metrics
+    numbers = {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
+    assert numbers["gibbs_risk_train"] < numbers["bound_kl"] < numbers["bound_sqrt"]
+    c = (numbers["kl"] + numbers["log_theta"] + numbers["confidence"]) / numbers["n_train"]
+    assert numbers["bound_sqrt"] == pytest.approx(numbers["gibbs_risk_train"] + (c / 2) ** 0.5, rel=1e-12)
+    assert numbers["rmse_test_own_units"] > 10  # diabetes scores vary by tens
+
+
+def test_training_that_runs_out_of_evaluations_says_so() -> None:
+    outcome = run(task("method=kl_pac_gp", max_evaluations=3))
+    assert outcome.status == "budget"
+    assert "3 evaluations" in outcome.reason
+    assert outcome.metrics["evaluations"] == 3
+
+
+def test_training_that_runs_out_of_time_keeps_the_best_valid_answer() -> None:
+    outcome = run(replace(task("method=kl_pac_gp"), budget_seconds=1e-6))
+    assert outcome.status == "budget"
+    assert 0 < float(outcome.metrics["bound_kl"] or 0) <= 1
+
+
+def test_the_full_gp_trains_once_for_all_goals() -> None:
+    shared = SharedWork()
+    first = run_fit(task("method=full_gp", "epsilon=0.4"), shared)
+    second = run_fit(task("method=full_gp", "epsilon=0.8"), shared)
+    alone = run(task("method=full_gp", "epsilon=0.8"))
+    assert second.metrics == alone.metrics
+    assert first.metrics["noise_variance"] == second.metrics["noise_variance"]
+    assert float(first.metrics["bound_kl"] or 0) > float(second.metrics["bound_kl"] or 0)

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from gpsuite.config.request import read_request
+from gpsuite.engine.keys import task_key
+from gpsuite.experiments.base import EXPERIMENTS, Task
+from gpsuite.experiments.pac_bayes.settings import split_seed
+
+REGRESSION = "experiment=pac_bayes/regression"
+BOSTON = "experiment=pac_bayes/epsilon_boston"
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPSUITE_OFFLINE", "1")
+
+
+def plan(*words: str) -> list[Task]:
+    request, _ = read_request(list(words))
+    return EXPERIMENTS.get(request.experiment).plan(request)
+
+
+def test_one_task_per_split_method_and_goal() -> None:
+    tasks = plan(BOSTON, "scale=smoke", "repetitions=3", "epsilons=[0.2,0.6]")
+    cells = Counter((task.axes["method"], task.axes["epsilon"], task.axes["split"]) for task in tasks)
+    assert len(cells) == len(tasks) == 3 * 3 * 2
+    assert len({task_key(task) for task in tasks}) == len(tasks)
+
+
+def test_every_method_sees_the_same_splits() -> None:
+    tasks = plan(REGRESSION, "repetitions=4")
+    seeds = {
+        name: [task.params["split_seed"] for task in tasks if task.axes["method"] == name]
+        for name in ("kl_pac_gp", "sqrt_pac_gp", "full_gp")
+    }
+    assert seeds["kl_pac_gp"] == seeds["sqrt_pac_gp"] == seeds["full_gp"] == [0, 1, 2, 3]
+
+
+def test_experiment_seeds_share_no_split() -> None:
+    used = [split_seed(seed, split) for seed in range(5) for split in range(50)]
+    assert len(set(used)) == len(used)
+    assert all(0 <= seed < 2**32 for seed in used)
+
+
+def test_only_the_full_gp_shares_its_training_between_goals() -> None:
+    tasks = plan(BOSTON, "scale=smoke")
+    groups = {task.group for task in tasks if task.axes["method"] == "full_gp"}
+    assert groups == {"full_gp/0", "full_gp/1"}
+    assert {task.group for task in tasks if task.axes["method"] != "full_gp"} == {""}
+
+
+def test_the_same_fit_of_two_experiments_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At smoke scale both use the same stand-in; their tasks must meet in the records."""
+    boston = plan(BOSTON, "scale=smoke", "epsilons=[0.6]")
+    regression = plan(REGRESSION, "scale=smoke", "dataset=boston", "epsilon=0.6", "scaling=all")
+    assert {task_key(task) for task in boston} == {task_key(task) for task in regression}
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "delta=0.05",
+        "scaling=all",
+        "test_share=0.3",
+        "model=se_ard",
+        "epsilon=0.5",
+        "accuracy=5",
+        "max_evaluations=9",
+    ],
+)
+def test_science_changes_the_keys(word: str) -> None:
+    before, after = plan(REGRESSION, "repetitions=1"), plan(REGRESSION, "repetitions=1", word)
+    assert not {task_key(task) for task in before} & {task_key(task) for task in after}
+
+
+def test_comfort_does_not_change_the_keys() -> None:
+    before = plan(REGRESSION, "repetitions=1")
+    after = plan(REGRESSION, "repetitions=1", "threads=2", "budget.seconds=9", "parallel=processes")
+    assert [task_key(task) for task in before] == [task_key(task) for task in after]
+    assert {task.budget_seconds for task in after} == {9.0}
