@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import csv
+import time
+from pathlib import Path
+
+from gpsuite.engine.bench import COLUMNS, read_bench, run_cases, write_bench
+from gpsuite.experiments.benchmark import BenchCase, Work
+
+
+def burn(seconds: float) -> Work:
+    def work() -> None:
+        end = time.process_time() + seconds
+        while time.process_time() < end:
+            pass
+
+    return work
+
+
+def test_a_ratio_is_that_of_the_work(tmp_path: Path) -> None:
+    case = BenchCase("short", "long", lambda: (burn(0.004), burn(0.012)), goal=0.5)
+    [row] = run_cases("family", [case], pairs=7)
+    assert 0.2 < row.ratio < 0.5  # a third, with room for a busy machine
+    write_bench(tmp_path / "bench.csv", [row])
+    [read] = read_bench(tmp_path / "bench.csv")
+    assert tuple(read) == COLUMNS
+    assert float(read["ratio"]) == row.ratio
+
+
+def test_families_not_run_now_keep_their_rows(tmp_path: Path) -> None:
+    path = tmp_path / "bench.csv"
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(COLUMNS)
+        writer.writerow(["old", "a", 1, "b", 2, 0.5, 1])
+        writer.writerow(["family", "a", 1, "b", 2, 0.5, 1])
+    [row] = run_cases("family", [BenchCase("c", "d", lambda: (burn(1e-3), burn(1e-3)), 2.0)], pairs=1)
+    write_bench(path, [row])
+    assert [(line["family"], line["case"]) for line in read_bench(path)] == [("old", "a"), ("family", "c")]
+
+
+def test_the_pac_bayes_cases_do_the_same_work() -> None:
+    """Both sides of every case run, and ours is the objective that training minimises."""
+    from gpsuite.experiments.pac_bayes import bench
+
+    for case in bench.cases():
+        if "n=404" in case.case:
+            ours, reference = case.prepare()
+            value, gradient, _ = ours()  # type: ignore[misc]
+            assert 0 < value <= 1
+            assert len(gradient) == 2 + bench.INPUTS
+            reference()
