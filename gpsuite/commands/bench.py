@@ -11,6 +11,8 @@ from dataclasses import asdict
 
 from gpsuite.commands.show import show_table
 from gpsuite.commands.words import experiment_names, read_words
+from gpsuite.engine.folder import write_json
+from gpsuite.engine.provenance import machine, versions
 from gpsuite.engine.worker import thread_environment
 from gpsuite.errors import unknown_name
 
@@ -18,7 +20,7 @@ HELP = """
 gpsuite bench [family ...] [results_dir=DIR]
 
 Medians of interleaved CPU times, one thread. ratio = ours / reference; goal = largest allowed ratio.
-Writes results/bench/bench.csv. Compare ratios, not seconds: machines drift.
+Writes results/bench/bench.csv and machine.json. Compare ratios, not seconds: machines drift.
 """
 
 
@@ -31,19 +33,23 @@ def main(words: list[str]) -> int:
             raise unknown_name("family", name, families)
     os.environ.update(thread_environment(1))  # before BLAS and TensorFlow are loaded
 
-    from gpsuite.engine.bench import run_cases, write_bench
+    from gpsuite.engine.bench import PAIRS, run_cases, write_bench
 
-    print(_blas_line(), file=sys.stderr)
+    print(f"one thread, medians of {PAIRS} interleaved pairs; BLAS: {', '.join(_blas())}", file=sys.stderr)
     rows = []
     for family in given.names or families:
         cases = importlib.import_module(f"gpsuite.experiments.{family}.bench").cases()
         for row in run_cases(family, cases):
             print(f"{row.case} / {row.reference}: {row.ratio:.2f} (goal {row.goal:g})", file=sys.stderr)
             rows.append(row)
-    write_bench(given.results_dir / "bench" / "bench.csv", rows)
+    folder = given.results_dir / "bench"
+    write_bench(folder / "bench.csv", rows)
+    write_json(
+        folder / "machine.json", {**machine(), "blas": _blas(), "versions": versions(), "pairs": PAIRS}
+    )
     shown = [{**asdict(row), "reached": "yes" if row.ratio <= row.goal else "no"} for row in rows]
     show_table("bench", shown)
-    print(given.results_dir / "bench" / "bench.csv")
+    print(folder / "bench.csv")
     return 0
 
 
@@ -57,14 +63,14 @@ def _with_bench() -> Iterator[str]:
             yield family
 
 
-def _blas_line() -> str:
+def _blas() -> list[str]:
     """Return which BLAS kernels are timed: the ratios depend on them."""
-    import numpy as np  # loads the BLAS that threadpoolctl then finds
+    import numpy  # noqa: F401 - loads the BLAS that threadpoolctl then finds
+    import scipy.linalg  # noqa: F401 - scipy brings its own
     from threadpoolctl import threadpool_info
 
-    found = [
-        f"{pool['internal_api']} {pool['version']} {pool.get('architecture', '')}"
+    return [
+        f"{pool['internal_api']} {pool['version']} {pool.get('architecture', '')}".strip()
         for pool in threadpool_info()
         if pool["user_api"] == "blas"
     ]
-    return f"numpy {np.__version__}; BLAS: {', '.join(found)}"

@@ -133,3 +133,44 @@ def test_data_list_and_verify(gpsuite: Gpsuite, workplace: Path, monkeypatch: py
     assert ended.code == 1
     assert "changed" in ended.out
     assert gpsuite("data", "fetch", "diabetes").out == "diabetes: embedded, nothing to fetch\n"
+
+
+def test_doctor_finds_two_tensorflows_numpy_two_and_a_full_disk(
+    gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gpsuite.commands import doctor
+
+    real = doctor.importlib.metadata.distributions
+
+    class Second:
+        name = "tensorflow-cpu"
+
+    monkeypatch.setattr(doctor.importlib.metadata, "distributions", lambda: [*real(), Second()])
+    monkeypatch.setattr(
+        doctor, "versions", lambda: {"python": "3.11.7", "numpy": "2.1.0", "gpflow": "not installed"}
+    )
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1e6})())
+    ended = gpsuite("doctor")
+    assert ended.code == 1
+    problems = {line.split("\t")[1]: line for line in ended.out.splitlines() if line.startswith("problem")}
+    assert {"TensorFlow", "numpy", "gpflow", "results_dir"} <= set(problems)
+    assert "uninstall tensorflow-cpu" in problems["TensorFlow"]
+    assert "numpy<2" in problems["numpy"]
+    assert "results_dir=DIR" in problems["results_dir"]
+
+
+def test_bench_writes_the_fixed_columns_and_the_machine(
+    gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gpsuite.experiments.benchmark import BenchCase
+    from gpsuite.experiments.pac_bayes import bench
+
+    case = BenchCase("nothing", "nothing else", lambda: (lambda: sum(range(9)), lambda: sum(range(9))), 3.0)
+    monkeypatch.setattr(bench, "cases", lambda: [case])
+    ended = gpsuite("bench", "pac_bayes")
+    assert ended.code == 0
+    header = (workplace / "results/bench/bench.csv").read_text(encoding="utf-8").splitlines()[0]
+    assert header == "family,case,seconds,reference,reference_seconds,ratio,goal"
+    described = json.loads((workplace / "results/bench/machine.json").read_text(encoding="utf-8"))
+    assert {"processor", "cores", "blas", "versions", "pairs"} <= set(described)
+    assert described["pairs"] >= 7
