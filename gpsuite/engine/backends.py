@@ -48,7 +48,8 @@ class LokyPool:
 
     def __init__(self, workers: int, threads: int) -> None:
         self.workers = workers
-        self._environment = thread_environment(threads)
+        # TensorFlow's import alone adds 0.6 GB after the first task, which loky would take for a leak
+        self._environment = {**thread_environment(threads), "LOKY_MAX_MEMORY_LEAK_SIZE": "4e9"}
 
     def _executor(self) -> Any:
         from loky import get_reusable_executor
