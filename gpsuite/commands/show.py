@@ -6,6 +6,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+FOLDABLE = 1.3  # a table this much wider than the terminal is still readable with folded cells
+
 
 def show_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Print rows that share their columns."""
@@ -22,15 +24,30 @@ def show_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _draw(title: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Draw a table where it fits, else one block per row: folded columns of a few letters help nobody."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", show_lines=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
+    console = Console(markup=False, highlight=False)
+    widths = [max(len(column), *(len(_cell(row.get(column))) for row in rows)) for column in columns]
+    if sum(widths) + 3 * len(widths) > FOLDABLE * console.width:
+        _blocks(columns, rows)
+        return
+    table = Table(title=title, title_justify="left")
+    for number, column in enumerate(columns):
+        table.add_column(column, overflow="fold", no_wrap=number == 0)
     for row in rows:
-        table.add_row(*(_cell(row.get(column)) for column in columns), style=None)
-    Console(markup=False, highlight=False).print(table, markup=False)
+        table.add_row(*(_cell(row.get(column)) for column in columns))
+    console.print(table)
+
+
+def _blocks(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    width = max(map(len, columns[1:]), default=0)
+    for row in rows:
+        print(_cell(row.get(columns[0])))
+        for column in columns[1:]:
+            if _cell(row.get(column)):
+                print(f"  {column:<{width}}  {_cell(row.get(column))}")
 
 
 def _cell(value: Any) -> str:
