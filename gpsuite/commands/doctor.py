@@ -141,3 +141,10 @@ def _backends() -> Iterator[Finding]:
         "loky" if present else "no loky",
         "" if present else "run make setup",
     )
+    present = importlib.util.find_spec("distributed") is not None
+    yield Finding(
+        "ok" if present else "note",
+        "parallel=dask",
+        f"distributed {importlib.metadata.version('distributed')}" if present else "no distributed",
+        "" if present else "only if you have a cluster: pip install 'gpsuite[cluster]'",
+    )

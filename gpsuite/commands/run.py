@@ -18,6 +18,7 @@ gpsuite run experiment=<family>/<name> [key=value ...]
   dataset=csv dataset.path=FILE dataset.target=COLUMN   your own data
   seed=0                    another seed                 model=NAME    another kernel
   parallel=auto|serial|processes [parallel.workers=N]    threads=1     per process
+  parallel=dask parallel.address=tcp://HOST:PORT         a running Dask scheduler
   results_dir=results  run_name=NAME  force=true  on_error=continue|raise  wait=true  debug=true
   budget.seconds=S          wall-clock limit per task; the best valid answer is kept
 

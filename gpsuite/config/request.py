@@ -118,6 +118,7 @@ def _options(
         changed=changed,
         mode=run.parallel.mode,
         workers=run.parallel.workers,
+        address=run.parallel.address,
         threads=run.threads,
         force=run.force,
         raise_errors=run.on_error == "raise",

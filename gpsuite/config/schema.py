@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
+from gpsuite.errors import UserError
 from gpsuite.experiments.base import require
 
 SCALES = ("smoke", "quick", "paper")
+MODES = ("auto", "serial", "processes", "dask")
 
 
 @dataclass
@@ -18,10 +21,33 @@ class BudgetSettings:
 
 @dataclass
 class ParallelSettings:
-    """Where tasks run: mode auto, serial or processes; workers, by default one per core."""
+    """Where tasks run.
+
+    Attributes:
+        mode: one of `MODES`.
+        workers: worker processes, by default one per core, or all of a cluster's.
+        address: of a running Dask scheduler, `tcp://host:port`; with mode dask only.
+    """
 
     mode: str = "auto"
     workers: int | None = None
+    address: str | None = None
+
+    def check(self) -> None:
+        """Raise `UserError` for values of the right type that are impossible, or do not go together."""
+        require(self.mode in MODES, "parallel.mode", self.mode, f"valid: {', '.join(MODES)}")
+        workers, address = self.workers, self.address
+        require(workers is None or workers >= 1, "parallel.workers", workers, "must be 1 or more")
+        if self.mode != "dask":
+            require(address is None, "parallel.address", address, f"needs parallel=dask, not {self.mode}")
+            return
+        if address is None:
+            raise UserError(
+                "parallel.address: missing; say where the Dask scheduler listens: parallel.address=tcp://HOST:PORT",
+                key="parallel.address",
+            )
+        valid = re.fullmatch(r"(tcp|tls|wss?)://.+:\d{1,5}", address) is not None
+        require(valid, "parallel.address", address, "must be tcp://HOST:PORT or tls://HOST:PORT")
 
 
 @dataclass
@@ -46,8 +72,8 @@ class RunSettings:
         require(self.seed >= 0, "seed", self.seed, "must be 0 or more")
         require(self.threads >= 1, "threads", self.threads, "must be 1 or more")
         require(self.on_error in ("continue", "raise"), "on_error", self.on_error, "valid: continue, raise")
-        seconds, workers, name = self.budget.seconds, self.parallel.workers, self.run_name
+        self.parallel.check()
+        seconds, name = self.budget.seconds, self.run_name
         require(seconds is None or seconds > 0, "budget.seconds", seconds, "must be above 0")
-        require(workers is None or workers >= 1, "parallel.workers", workers, "must be 1 or more")
         plain = name is None or (name != "" and not set(name) & set("/\\~\0") and not name.startswith("."))
         require(plain, "run_name", name, "must be a plain folder name without / \\ ~")

@@ -21,13 +21,21 @@ from gpsuite.experiments.base import Record, Task
 Group = Sequence[Task]
 
 IDLE_SECONDS = 600  # a worker without tasks for this long ends; importing TensorFlow again costs seconds
+LOOK_SECONDS = 1.0  # a pool's workers may have become more
 DEATHS_ALLOWED = 2  # a group is queued again this often after its worker died
+
+
+class WorkerDiedError(BrokenExecutor):
+    """A worker died that ran one group; no other group is suspect."""
 
 
 class WorkerPool(Protocol):
     """Worker processes behind one `submit`; whoever offers this can run tasks (loky here, a cluster's client)."""
 
-    workers: int
+    @property
+    def workers(self) -> int:
+        """How many workers there are at present."""
+        ...
 
     def submit(self, run: Callable[..., list[Record]], *arguments: Any) -> Future[list[Record]]:
         """Start `run(*arguments)` in a worker; the future raises `BrokenExecutor` when that worker dies."""
@@ -90,8 +98,9 @@ def run_serial(groups: Sequence[Group], threads: int) -> Iterator[Record]:
 def run_pool(groups: Sequence[Group], pool: WorkerPool, threads: int) -> Iterator[Record]:
     """Run groups in a pool, yielding records as groups end, in whatever order that is.
 
-    When a worker dies, every group in flight is suspect; suspects run again one at a time, so that only the one
-    that kills its worker keeps failing. After `DEATHS_ALLOWED` repetitions its tasks get status error.
+    When a worker dies, every group in flight is suspect, unless the pool knows which one died with it; suspects run
+    again one at a time, so that only the one that kills its worker keeps failing. After `DEATHS_ALLOWED` repetitions
+    its tasks get status error.
     """
     queue = deque(_Attempt(tasks) for tasks in groups)
     suspects: deque[_Attempt] = deque()
@@ -99,15 +108,15 @@ def run_pool(groups: Sequence[Group], pool: WorkerPool, threads: int) -> Iterato
     while queue or suspects or flying:
         for attempt in _next_attempts(queue, suspects, len(flying), pool.workers):
             flying[pool.submit(execute_group_here, attempt.tasks, threads)] = attempt
-        ended, _ = wait(flying, return_when=FIRST_COMPLETED)
+        ended, _ = wait(flying, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
         for future in ended:
             attempt = flying.pop(future)
             try:
                 yield from future.result()
-            except BrokenExecutor:
+            except BrokenExecutor as error:
                 attempt.deaths += 1
                 if attempt.deaths <= DEATHS_ALLOWED:
-                    suspects.append(attempt)
+                    (queue if isinstance(error, WorkerDiedError) else suspects).append(attempt)
                 else:
                     yield from (failure(task, _death_reason(attempt.deaths)) for task in attempt.tasks)
 

@@ -13,7 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gpsuite.engine.backends import Group, LokyPool, run_pool, run_serial
+from gpsuite.data.loading import PreparedDataset
+from gpsuite.engine.backends import Group, LokyPool, WorkerPool, run_pool, run_serial
+from gpsuite.engine.cluster import DaskPool
 from gpsuite.engine.folder import (
     PLAN,
     RUN,
@@ -46,8 +48,9 @@ class RunOptions:
         named: whether the tag was chosen by the user (`run_name=`).
         science: hash of everything that decides the numbers.
         changed: the science keys that differ from the shipped experiment.
-        mode: auto, serial or processes.
-        workers: number of worker processes, or None for one per core.
+        mode: auto, serial, processes or dask.
+        workers: number of worker processes, or None for one per core (dask: all there are).
+        address: where the Dask scheduler listens, for mode dask.
         threads: BLAS and TensorFlow threads per process.
         force: compute again what is stored.
         raise_errors: stop at the first failed task.
@@ -65,6 +68,7 @@ class RunOptions:
     changed: tuple[str, ...] = ()
     mode: str = "auto"
     workers: int | None = None
+    address: str | None = None
     threads: int = 1
     force: bool = False
     raise_errors: bool = False
@@ -119,7 +123,7 @@ def groups_of(tasks: Sequence[Task]) -> list[Group]:
 
 
 def choose_mode(mode: str, groups: Sequence[Group], workers: int) -> str:
-    """Return serial or processes: `auto` takes processes for about a minute of work or more, if it can help."""
+    """Return the mode; `auto` becomes processes for about a minute of work or more, if it can help, else serial."""
     if mode != "auto":
         return mode
     seconds = sum(task.cost for tasks in groups for task in tasks)
@@ -149,11 +153,18 @@ def _compute(
 
 def _records(groups: Sequence[Group], options: RunOptions) -> Iterator[Record]:
     workers = min(options.workers or os.cpu_count() or 1, len(groups))
-    if choose_mode(options.mode, groups, workers) == "serial":
+    mode = choose_mode(options.mode, groups, workers)
+    if mode == "serial":
         yield from run_serial(groups, options.threads)
         return
-    with closing(LokyPool(workers, options.threads)) as pool:
+    with closing(_pool(mode, workers, options)) as pool:
         yield from run_pool(groups, pool, options.threads)
+
+
+def _pool(mode: str, workers: int, options: RunOptions) -> WorkerPool:
+    if mode == "dask":
+        return DaskPool(options.address or "", options.threads, options.workers)
+    return LokyPool(workers, options.threads)
 
 
 class TaskFailedError(Exception):
@@ -250,9 +261,7 @@ def _provenance(
         "status": "failed" if any(record.status == ERROR for record in records) else "done",
         "command": list(options.command),
         "seed": request.seed,
-        "dataset": None
-        if data is None
-        else {"name": data.name, "stand_in": data.stand_in, "content_hash": data.content_hash},
+        "dataset": None if data is None else _dataset(data),
         "tasks": dict(Counter(record.status for record in records)),
         "computed": computed,
         "failures": [
@@ -271,6 +280,16 @@ def _provenance(
         ),
         "started": _iso(started),
         "finished": _iso(now),
+    }
+
+
+def _dataset(data: PreparedDataset) -> dict[str, Any]:
+    return {
+        "name": data.name,
+        "stand_in": data.stand_in,
+        "content_hash": data.content_hash,
+        "licence": data.spec.get("licence"),
+        "citation": data.spec.get("citation"),
     }
 
 
