@@ -40,6 +40,8 @@ __all__ = [
     "write_statistics",
 ]
 
+_CONTEXT = "printed for orientation, no test decides it"
+
 # relative; so that 5.2 lies within 0.1 of 5.1 although their difference is 0.10000000000000053
 _ROUNDING = 1e-12
 
@@ -63,7 +65,7 @@ def judge(test: Criterion, ours: float) -> tuple[Verdict, float]:
     """Decide on a finite value.
 
     Args:
-        test: what is asked.
+        test: what is asked; of any kind but `context`.
         ours: the statistic; for `all_of` a share in [0, 1].
 
     Returns:
@@ -111,6 +113,9 @@ def compare(
         ours = by_name.get(entry.statistic)
         if not comparable:
             rows.append(_row(entry, "not comparable", why_not))
+        elif entry.test.kind == "context":
+            shown = ours if ours is not None and math.isfinite(ours.value) else None
+            rows.append(_row(entry, "not comparable", _CONTEXT, ours.note if ours else "", ours=shown))
         elif ours is None:
             rows.append(_row(entry, "not run", f"this run has no statistic {entry.statistic}"))
         else:
@@ -171,7 +176,7 @@ def _row(
         n=ours.n if ours else None,
         interval=_interval(ours) if ours else "",
         difference=difference,
-        tolerance=entry.test.tolerance,
+        tolerance=None if entry.test.kind == "context" else entry.test.tolerance,
         verdict=verdict,
         note="; ".join(note for note in (source, *notes) if note),
     )

@@ -16,7 +16,8 @@ from urllib.parse import quote
 
 from gpsuite.errors import ResultsError
 from gpsuite.reporting.atomic import cannot, write_text
-from gpsuite.reporting.comparison import RunComparison, collect_comparisons
+from gpsuite.reporting.comparison import RunComparison, collect_comparisons, read_published
+from gpsuite.reporting.contents import group_by_verdict, group_missing, row_anchor
 from gpsuite.reporting.rows import VERDICTS, ComparisonRow, read_comparison
 from gpsuite.reporting.runs import SCALES, RunFolder, family_order, find_runs
 
@@ -100,10 +101,16 @@ def write_report(results_dir: Path, conf_dir: Path) -> Path:
     for section in sorted(sections, key=lambda section: family_order(section.run.family)):
         families.setdefault(section.run.family, []).append(section)
     best, problem = _collect(results_dir, conf_dir)
+    anchors = {section.run.path: section.anchor for section in sections}
+    newest = {item.run.path: item.rows for item in best if item.run is not None}
+    for section in sections:  # also shows the values added to conf/paper since the run
+        section.comparison = newest.get(section.run.path, section.comparison)
     content = {
         "families": [(_TITLES.get(family, family), found) for family, found in families.items()],
         "verdicts": _count_verdicts(row for item in best for row in item.rows),
-        "missing": [(item.experiment, len(item.rows)) for item in best if item.run is None],
+        "groups": group_by_verdict(best, anchors),
+        "missing": group_missing(best, conf_dir),
+        "asked": {entry.id: str(entry.test) for entry in read_published(conf_dir)},
         "problem": problem,
         "bench": bench if bench.rows else None,
     }
@@ -120,6 +127,7 @@ def _render(content: Mapping[str, object]) -> str:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["number"] = _number
+    environment.globals["row_anchor"] = row_anchor
     template = Path(__file__).with_name("report.html.j2").read_text(encoding="utf-8")
     return environment.from_string(template).render(content)
 
@@ -158,7 +166,9 @@ def _section(run: RunFolder, results_dir: Path) -> Section:
         badges=_badges(run, about),
         facts=_facts(run, about),
         provenance=_provenance(about),
-        failures=[_failure(item) for item in failures[:_FAILURES_SHOWN]],
+        failures=[
+            _failure(item, results_dir / ".records" / run.family) for item in failures[:_FAILURES_SHOWN]
+        ],
         hidden_failures=max(0, len(failures) - _FAILURES_SHOWN),
         notes=[str(note) for note in _list(about.get("notes"))],
         comparison=comparison,
@@ -182,10 +192,15 @@ def _read_run_json(run: RunFolder) -> tuple[dict[str, Any], list[str]]:
 
 
 def _badges(run: RunFolder, about: Mapping[str, Any]) -> list[str]:
+    tasks = _dict(about.get("tasks"))
     marks = [
+        ("not finished", not about),
         ("stand-in data", bool(_dict(about.get("dataset")).get("stand_in"))),
         ("smoke scale", run.scale == "smoke"),
-        ("failed tasks", any(_dict(about.get("tasks")).get(status) for status in ("error", "diverged"))),
+        ("failed tasks", any(tasks.get(status) for status in ("error", "diverged"))),
+        ("ended by its budget", bool(tasks.get("budget"))),
+        ("infeasible tasks", bool(tasks.get("infeasible"))),
+        ("own settings", bool(run.tag)),
         ("changed code", bool(_dict(about.get("git")).get("dirty"))),
     ]
     return [text for text, given in marks if given]
@@ -193,16 +208,22 @@ def _badges(run: RunFolder, about: Mapping[str, Any]) -> list[str]:
 
 def _facts(run: RunFolder, about: Mapping[str, Any]) -> list[tuple[str, str]]:
     facts = [
-        ("paper", about.get("paper")),
+        ("reproduces", ", ".join(str(about[key]) for key in ("paper", "figure") if about.get(key))),
         ("status", about.get("status")),
         ("tasks", _pairs(about.get("tasks"))),
         ("scale", run.scale),
-        ("tag", run.tag),
-        ("dataset", _dict(about.get("dataset")).get("name")),
+        ("settings changed", ", ".join(str(name) for name in _list(about.get("changed")))),
+        ("data", _data(_dict(about.get("dataset")))),
         ("wall time", _seconds(about.get("wall_seconds"))),
         ("command", shlex.join(str(word) for word in _list(about.get("command")))),
     ]
     return [(name, str(value)) for name, value in facts if value not in (None, "")]
+
+
+def _data(dataset: Mapping[str, Any]) -> str:
+    name = str(dataset.get("name") or "")
+    licence = f" ({dataset['licence']})" if dataset.get("licence") else ""
+    return f"made-up stand-in for {name}" if dataset.get("stand_in") else name + licence
 
 
 def _provenance(about: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -228,12 +249,17 @@ def _provenance(about: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in facts if value not in (None, "")]
 
 
-def _failure(item: Mapping[str, Any]) -> dict[str, str]:
-    lines = str(item.get("traceback") or "").splitlines()[-_TRACEBACK_LINES:]
+def _failure(item: Mapping[str, Any], records: Path) -> dict[str, str]:
+    """Return a failed task's texts; its traceback is a file among the records, by name."""
+    name = Path(str(item.get("traceback") or "")).name
+    text = ""
+    if name and (records / name).is_file():
+        text = (records / name).read_text(encoding="utf-8", errors="replace")
     return {
         "task": str(item.get("task", "")),
         "reason": str(item.get("reason", "")),
-        "traceback": "\n".join(lines),
+        "traceback": "\n".join(text.splitlines()[-_TRACEBACK_LINES:]),
+        "file": name,
     }
 
 

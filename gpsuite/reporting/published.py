@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 import yaml
 
-Kind = Literal["equality", "at_least", "at_most", "between", "all_of"]
+Kind = Literal["equality", "at_least", "at_most", "between", "all_of", "context"]
 SOURCES = ("paper", "authors' method, measured")
 
 _TEXTS = (
@@ -33,6 +33,7 @@ _NEEDED: dict[str, tuple[str, ...]] = {
     "at_most": ("value",),
     "between": ("low", "high"),
     "all_of": ("partly",),
+    "context": (),
 }
 _STATISTIC = re.compile(r"[a-z]\w*(\[[a-z]\w*=[^\[\],=]+(,[a-z]\w*=[^\[\],=]+)*\])?", re.ASCII)
 
@@ -47,7 +48,7 @@ class Criterion:
     Args:
         kind: `equality` |ours - value| <= tolerance; `at_least` and `at_most` a one-sided bound `value`;
             `between` a range [low, high]; `all_of` asks that a claim holds in all cells, the statistic being
-            the share in which it does.
+            the share in which it does; `context` decides nothing: the value is printed for orientation.
         value: of equality, at_least, at_most.
         low: of between.
         high: of between.
@@ -62,6 +63,19 @@ class Criterion:
     high: float | None = None
     tolerance: float = 0.0
     partly: float | None = None
+
+    def __str__(self) -> str:
+        """Return what is asked, such as `0.5 ± 0.1`, `at least 2.7` or `in all cells`."""
+        if self.kind == "between":
+            return f"{_digits(self.low)} to {_digits(self.high)}{self._slack()}"
+        if self.kind in ("at_least", "at_most"):
+            return f"{self.kind.replace('_', ' ')} {_digits(self.value)}{self._slack()}"
+        if self.kind == "equality":
+            return f"{_digits(self.value)}{self._slack() or ' exactly'}"
+        return "in all cells" if self.kind == "all_of" else "no test"
+
+    def _slack(self) -> str:
+        return f" ± {self.tolerance:.4g}" if self.tolerance else ""
 
 
 @dataclass(frozen=True)
@@ -166,7 +180,7 @@ def _criterion(test: object) -> Criterion:
     if not isinstance(test, dict) or test.get("kind") not in get_args(Kind):
         raise ValueError(f"test needs a kind: {', '.join(get_args(Kind))}")
     needed = _NEEDED[test["kind"]]
-    optional = () if test["kind"] == "all_of" else ("tolerance", "partly")
+    optional = () if test["kind"] in ("all_of", "context") else ("tolerance", "partly")
     _only_known(test, ("kind", *needed, *optional))
     missing = [key for key in needed if key not in test]
     if missing:
@@ -186,6 +200,12 @@ def _check(test: Criterion) -> None:
         raise ValueError("partly must not be smaller than tolerance")
     if test.low is not None and test.high is not None and test.low > test.high:
         raise ValueError("low must not exceed high")
+
+
+def _digits(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.0f}" if value.is_integer() else f"{value:.5g}"
 
 
 def _only_known(mapping: Mapping[Any, object], known: tuple[str, ...]) -> None:

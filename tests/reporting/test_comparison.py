@@ -44,6 +44,15 @@ def only(entry: Published, *statistics: Statistic) -> ComparisonRow:
     return row
 
 
+def test_context_is_shown_beside_ours_without_a_verdict() -> None:
+    entry = published(Criterion("context"))
+    row = only(entry, Statistic("risk", 9.0, note="ours"))
+    assert (row.verdict, row.ours, row.tolerance, row.difference) == ("not comparable", 9.0, None, None)
+    assert "no test decides it" in row.note and "ours" in row.note
+    assert only(entry).verdict == only(entry, Statistic("risk", math.nan)).verdict == "not comparable"
+    assert only(entry, Statistic("risk", math.nan)).ours is None
+
+
 @pytest.mark.parametrize(
     ("test", "ours", "verdict", "difference"),
     [

@@ -70,7 +70,7 @@ def full(tmp_path: Path) -> tuple[Path, Path]:
         seed=3,
         dataset={"name": "boston", "stand_in": True, "content_hash": "abc123"},
         tasks={"done": 9, "error": 1},
-        failures=[{"task": "t1", "reason": EVIL, "traceback": "line\n" * 40 + "last line"}],
+        failures=[{"task": "t1", "reason": EVIL, "traceback": "k1.traceback.txt"}],
         versions={"numpy": "1.26.4"},
         git={"commit": "deadbeef", "dirty": True},
         machine={"cpu": "x"},
@@ -78,6 +78,9 @@ def full(tmp_path: Path) -> tuple[Path, Path]:
         peak_memory_mb=512.4,
         notes=["a note"],
     )
+    records = tmp_path / "results/.records/pac_bayes"
+    records.mkdir(parents=True)
+    (records / "k1.traceback.txt").write_text("first line\n" + "line\n" * 40 + "last line")
     (folder / "figures/bound_kl.png").write_bytes(PNG)
     rows = "".join(f"m{number},{1 / 3 + number}\n" for number in range(60))
     (folder / "tables/summary.csv").write_text(f"method_name,risk\n{EVIL},0.123456789\n{rows}")
@@ -110,7 +113,7 @@ def test_page_shows_the_run(full: tuple[Path, Path]) -> None:
         ),
     ):
         assert expected in text, expected
-    assert "m59" not in text
+    assert "m59" not in text and "first line" not in text
 
 
 def test_page_is_well_formed_self_contained_and_escaped(full: tuple[Path, Path]) -> None:
@@ -188,6 +191,53 @@ def test_values_without_a_run_and_bench_are_listed(tmp_path: Path) -> None:
     text = report(results, conf)
     assert "gpsuite run experiment=pac_bayes/epsilon_boston" in text
     assert 'id="bench"' in text and "objective" in text
+
+
+def test_published_values_without_a_run_are_folded_by_paper(tmp_path: Path) -> None:
+    text = report(tmp_path / "results", Path(__file__).parents[2] / "conf")
+    page = Page(text)
+    missing = text[text.index('id="missing"') :]
+    for paper in ("blaas2020", "csaji_kis", "gwi_notes", "li2022", "reeb2018"):
+        assert re.search(rf"<details><summary>{paper} .*not run", missing), paper
+    assert all("open" not in attributes for attributes in page.attributes("details"))
+
+
+def test_contents_by_verdict_lead_to_the_rows(full: tuple[Path, Path]) -> None:
+    page = Page(report(*full))
+    targets = {attributes["href"] for attributes in page.attributes("a")}
+    (row,) = [attributes["id"] for attributes in page.attributes("tr") if "id" in attributes]
+    assert f"#{row}" in targets
+
+
+def test_values_added_since_the_run_are_shown_with_what_is_asked(full: tuple[Path, Path]) -> None:
+    results, conf = full
+    entry = {
+        **dict.fromkeys(("where", "dataset", "method", "quantity", "published", "unit"), "text"),
+        **{"id": "X9", "experiment": "pac_bayes/one", "source": "paper", "statistic": "other"},
+        "test": {"kind": "between", "low": 2.5, "high": 10.0},
+    }
+    (conf / "paper").mkdir()
+    (conf / "paper/p1.yaml").write_text(json.dumps({"paper": "p1", "entries": [entry]}))
+    text = report(results, conf)
+    assert "added after this run" in text and "2.5 to 10" in text
+
+
+def test_own_settings_and_budgets_are_marked(tmp_path: Path) -> None:
+    make_run(
+        tmp_path / "results",
+        "pac_bayes/one/quick~mine",
+        paper="Some et al. 2018",
+        figure="Fig. 2",
+        changed=["dataset.path", "methods"],
+        tasks={"done": 1, "budget": 2, "infeasible": 1},
+        dataset={"name": "csv", "licence": "CC BY 4.0"},
+    )
+    text = report(tmp_path / "results", tmp_path)
+    for expected in (
+        *("own settings", "ended by its budget", "infeasible tasks", "dataset.path, methods"),
+        *("Some et al. 2018, Fig. 2", "csv (CC BY 4.0)"),
+    ):
+        assert expected in text, expected
 
 
 def test_seconds_are_given_in_a_fitting_unit() -> None:

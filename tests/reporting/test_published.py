@@ -1,15 +1,32 @@
 from __future__ import annotations
 
+import csv
+import os
 import re
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 
-from gpsuite.reporting.published import SOURCES, read_published
+from gpsuite.reporting.published import SOURCES, Criterion, Kind, Published, read_published
 
 CONF = Path(__file__).parents[2] / "conf"
+REFERENCE = Path(os.environ.get("GPSUITE_REFERENCE_DIR") or Path(__file__).parents[1] / "reference")
+
+NAMES = {
+    "pac_bayes": "predictive_snelson epsilon_boston inducing_pol inducing_kin40k inducing_sarcos loss_exp "
+    "kl_inverse rounding overfit_fitc coverage regression",
+    "robustness": "bounds_1d safety_synthetic2d safety_spam safety_mnist38 distribution_synthetic2d "
+    "distribution_spam distribution_mnist38 posterior_quality runtime_mnist38 explain_mnist358 "
+    "explain_synthetic2d explain_spam safety explain",
+    "perturbation": "lssvm_model_space lssvm_parameter_space klasso_band krr_region svr_region coverage "
+    "band_comparison region",
+    "active_learning": "toy gp_samples engine observation_ablation convolution convergence plan",
+    "wasserstein": "digits mnist fashion_mnist regression toy_bands",
+}
+EXPERIMENTS = {f"{family}/{name}" for family, names in NAMES.items() for name in names.split()}
 
 ENTRY: dict[str, Any] = {
     "id": "X1",
@@ -42,10 +59,93 @@ def test_shipped_entries_are_valid_with_unique_ids() -> None:
     assert len(set(statistics)) == len(statistics)
 
 
+def reference_rows(name: str) -> list[dict[str, str]]:
+    path = REFERENCE / name
+    if not path.is_file():
+        pytest.skip(f"{path} is not there")
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+@cache
+def entries_by_row() -> dict[str, list[Published]]:
+    found: dict[str, list[Published]] = {}
+    for entry in read_published(CONF):
+        found.setdefault(entry.id.rstrip("abcde"), []).append(entry)
+    return found
+
+
+def answered(row: dict[str, str]) -> list[Published]:
+    """Return the entries of a row's id, or of its parts a, b, c."""
+    return entries_by_row().get(row["id"], [])
+
+
+def test_every_published_number_has_an_entry_of_its_paper() -> None:
+    rows = [row for row in reference_rows("published.csv") if not row["quantity"].startswith("setting:")]
+    assert len(rows) > 100
+    for row in rows:
+        entries = answered(row)
+        assert entries, row["id"]
+        for entry in entries:
+            assert (entry.paper, entry.source) == (row["paper"], "paper"), entry.id
+            # claims of one row may be printed in several places
+            assert entry.where.split(",")[0] == row["where"].split(",")[0], entry.id
+
+
+def test_every_finding_has_an_entry_of_its_paper() -> None:
+    rows = reference_rows("findings.csv")
+    assert len(rows) > 100
+    for row in rows:
+        entries = answered(row)
+        assert entries, row["id"]
+        assert {entry.paper for entry in entries} == {row["paper"]}, row["id"]
+        assert all(entry.condition for entry in entries), f"{row['id']}: the decision rule is missing"
+
+
+def test_equality_tests_ask_for_the_printed_number_within_its_standard_errors() -> None:
+    by_id = {entry.id: entry for entry in read_published(CONF)}
+    compared = 0
+    for row in reference_rows("published.csv"):
+        entry = by_id.get(row["id"])
+        if entry is None or entry.test.kind != "equality" or not row["standard_error"]:
+            continue
+        assert entry.test.value == float(row["value"]), row["id"]
+        assert entry.standard_error == float(row["standard_error"]), row["id"]
+        suggested = re.match(r"\+-([\d.]+)", row["tolerance_suggestion"])
+        assert suggested is not None and entry.test.tolerance == float(suggested.group(1).rstrip(".")), row[
+            "id"
+        ]
+        compared += 1
+    assert compared > 50
+
+
+def test_every_entry_names_an_experiment_and_a_test_that_are_known() -> None:
+    for entry in read_published(CONF):
+        assert entry.experiment in EXPERIMENTS, entry.id
+        assert entry.test.kind in get_args(Kind), entry.id
+        assert re.fullmatch(r"[a-z]\w*(\[.+\])?", entry.statistic), entry.id
+
+
+@pytest.mark.parametrize(
+    ("test", "text"),
+    [
+        (Criterion("equality", value=0.5, tolerance=0.1), "0.5 ± 0.1"),
+        (Criterion("equality", value=506.0), "506 exactly"),
+        (Criterion("at_least", value=2.7), "at least 2.7"),
+        (Criterion("at_most", value=0.0, tolerance=0.01), "at most 0 ± 0.01"),
+        (Criterion("between", low=2.5, high=10.0), "2.5 to 10"),
+        (Criterion("all_of", partly=0.6), "in all cells"),
+        (Criterion("context"), "no test"),
+    ],
+)
+def test_criterion_says_what_is_asked(test: Criterion, text: str) -> None:
+    assert str(test) == text
+
+
 def test_shipped_claims_of_epsilon_boston_are_all_there() -> None:
     entries = read_published(CONF, "pac_bayes/epsilon_boston")
     ids = {re.sub(r"[ab]$", "", entry.id) for entry in entries}
-    assert ids >= {"R005", "R020", "RF36", *(f"RF{number:02d}" for number in range(4, 12))}
+    assert ids >= {"R005", "R020", "RF36", "RF37", *(f"RF{number:02d}" for number in range(4, 12))}
 
 
 def test_shipped_means_are_named_and_toleranced_as_the_header_says() -> None:
@@ -102,6 +202,7 @@ def test_no_papers_is_no_error(tmp_path: Path) -> None:
         ({"test": {"kind": "between", "low": 2.0}}, "needs high"),
         ({"test": {"kind": "all_of", "partly": 1.0}}, "partly must be a share"),
         ({"test": {"kind": "all_of", "partly": 0.5, "value": 1}}, "unknown key value"),
+        ({"test": {"kind": "context", "tolerance": 0.1}}, "unknown key tolerance"),
     ],
 )
 def test_malformed_entry_is_named(change: dict[str, Any], message: str, tmp_path: Path) -> None:

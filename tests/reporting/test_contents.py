@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from gpsuite.reporting.comparison import RunComparison
+from gpsuite.reporting.contents import MissingExperiment, group_by_verdict, group_missing
+from gpsuite.reporting.rows import ComparisonRow
+from gpsuite.reporting.runs import RunFolder
+
+ROW = ComparisonRow(
+    *("X1", "p1", "Table 1", "pac_bayes/one", "toy", "m", "risk", "risk", "eps = 0.2", "0.5"),
+    *(0.5, None, 3, "", 0.0, 0.1, "reproduced", ""),
+)
+RUN = RunFolder(Path("results/pac_bayes/one/quick"), "pac_bayes/one", "quick", "")
+OTHER = RunFolder(Path("results/pac_bayes/two/quick"), "pac_bayes/two", "quick", "")
+ANCHORS = {RUN.path: "run-one", OTHER.path: "run-two"}
+
+
+def test_values_are_grouped_by_verdict_then_experiment_and_point_to_their_rows() -> None:
+    bad = replace(ROW, id="X2", verdict="not reproduced", condition="a long definition " * 5)
+    best = [
+        RunComparison("pac_bayes/one", RUN, [bad, ROW]),
+        RunComparison("pac_bayes/two", OTHER, [replace(bad, id="X3")]),
+        RunComparison("pac_bayes/three", None, [replace(ROW, id="X4", verdict="not run")]),
+    ]
+    groups = group_by_verdict(best, ANCHORS)
+    assert [(group.verdict, group.count) for group in groups] == [("reproduced", 1), ("not reproduced", 2)]
+    (_, (good,)), *_ = groups[0].experiments
+    assert (good.text, good.target) == ("risk, m, eps = 0.2", "run-one-X1")
+    assert [name for name, _ in groups[1].experiments] == ["pac_bayes/one", "pac_bayes/two"]
+    assert groups[1].experiments[1][1][0].target == "run-two-X3"
+    assert groups[1].experiments[1][1][0].text == "risk, m"
+
+
+def test_values_without_a_run_are_folded_by_paper(tmp_path: Path) -> None:
+    (tmp_path / "experiment/a").mkdir(parents=True)
+    (tmp_path / "experiment/a/here.yaml").write_text("meta: {}\n")
+    rows = [replace(ROW, verdict="not run"), replace(ROW, verdict="not run", paper="p2")]
+    best = [
+        RunComparison("pac_bayes/one", RUN, [ROW]),
+        RunComparison("a/here", None, rows),
+        RunComparison("a/later", None, rows[:1]),
+    ]
+    first, second = group_missing(best, tmp_path)
+    assert (first.paper, first.count, second.paper, second.count) == ("p1", 2, "p2", 1)
+    assert first.experiments == [MissingExperiment("a/here", 1, True), MissingExperiment("a/later", 1, False)]
