@@ -80,8 +80,9 @@ def _verify(chosen: Sequence[DatasetSpec], data_dir: Path) -> int:
                 {
                     "dataset": spec.name,
                     "file": state.name,
-                    "state": state.state,
+                    "state": f"{state.state} (optional)" if state.optional else state.state,
                     "path": state.path,
+                    "hash": state.hash_kind,
                     "expected": state.expected,
                     "found": state.found,
                 }
@@ -93,9 +94,10 @@ def _verify(chosen: Sequence[DatasetSpec], data_dir: Path) -> int:
                     "file": "(embedded)",
                     "state": "verified when loaded",
                     "path": "",
+                    "hash": "sha256 of the arrays",
                     "expected": spec.content_sha256,
                     "found": "",
                 }
             )
     show_table("files", rows)
-    return 1 if any(row["state"] == "changed" for row in rows) else 0
+    return 1 if any(str(row["state"]).startswith("changed") for row in rows) else 0

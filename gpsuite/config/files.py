@@ -8,14 +8,12 @@ from typing import Any
 
 import yaml
 
-from gpsuite.data.catalogue import dataset_names
+from gpsuite.data.catalogue import dataset_names, shipped_conf_dir
 
 
 def conf_dir() -> Path:
     """Return conf/: inside the installed package, or at the top of a checkout."""
-    package = Path(__file__).resolve().parents[1]
-    inside = package / "conf"
-    return inside if inside.is_dir() else package.parent / "conf"
+    return shipped_conf_dir()
 
 
 @cache

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
 
 from gpsuite.data.files import LocatedFile, locate
-from gpsuite.data.spec import CsvSpec, Spec, from_plain
+from gpsuite.data.spec import CsvSpec, DatasetSpec, Spec, from_plain
 from gpsuite.errors import DataError, unknown_name
+
+_SHOWN_URLS = 4
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,8 @@ class Description:
         task: `regression`, `classification`, or `any` for the user's own table.
         shape: rows x inputs, e.g. `506 x 13`.
         licence: licence as stated by the source.
-        state: `embedded`, `found` (all files are there; `verify` reads them), `missing` or `user file`.
+        state: `embedded`, `found` (all files but optional ones are there; `verify` reads them), `missing` or
+            `user file`.
         where: the folder it was found in, or where to get it.
     """
 
@@ -35,13 +38,20 @@ class Description:
     where: str
 
 
+def shipped_conf_dir() -> Path:
+    """Return conf/: inside the installed package, or at the top of a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    inside = package / "conf"
+    return inside if inside.is_dir() else package.parent / "conf"
+
+
 def dataset_names(conf_dir: Path) -> list[str]:
     """Return the names of all datasets, sorted."""
     return sorted(path.stem for path in (conf_dir / "dataset").glob("*.yaml"))
 
 
 def read_spec(conf_dir: Path, name: str) -> Spec:
-    """Read `conf_dir/dataset/NAME.yaml`.
+    """Read `conf_dir/dataset/NAME.yaml`; files shared with another dataset are filled in.
 
     Raises:
         UserError: if there is no dataset of that name; the message lists the valid ones.
@@ -57,7 +67,25 @@ def read_spec(conf_dir: Path, name: str) -> Spec:
         raise DataError(f"{path}: cannot be read: {' '.join(str(error).split())}", key="dataset") from error
     if not isinstance(values, dict):
         raise DataError(f"{path}: holds no keys", key="dataset")
-    return from_plain(values, where=str(path))
+    spec = from_plain(values, where=str(path))
+    return spec if isinstance(spec, CsvSpec) else with_shared_files(spec, conf_dir)
+
+
+def with_shared_files(spec: DatasetSpec, conf_dir: Path) -> DatasetSpec:
+    """Return the spec with the files and the folder of the dataset its `files_from` names.
+
+    Raises:
+        DataError: if that dataset has no files, or the spec has files of its own.
+    """
+    if spec.files_from is None:
+        return spec
+    source = read_spec(conf_dir, spec.files_from)
+    if spec.files or isinstance(source, CsvSpec) or not source.files:
+        raise DataError(
+            f"dataset={spec.name}: files_from={spec.files_from} needs a dataset with files, and none of its own",
+            key="dataset",
+        )
+    return replace(spec, files=source.files, folder=spec.folder or source.folder_name, files_from=None)
 
 
 def describe(conf_dir: Path, cache_dir: Path) -> list[Description]:
@@ -85,11 +113,22 @@ def _describe(spec: Spec, cache_dir: Path) -> Description:
         task, shape = spec.task, f"{spec.rows} x {spec.n_inputs}"
         found = [locate(spec, file, cache_dir) for file in spec.files]
         present = [item.path for item in found if isinstance(item, LocatedFile)]
+        absent = [
+            file
+            for file, item in zip(spec.files, found, strict=True)
+            if not file.optional and not isinstance(item, LocatedFile)
+        ]
         if spec.embedded:
             state, where = "embedded", "in the installed packages"
-        elif len(present) == len(found):
+        elif not absent:
             state, where = "found", ", ".join(dict.fromkeys(str(path.parent) for path in present))
         else:
             state = "missing"
-            where = ", ".join(url for file in spec.files for url in file.urls[:1])
+            where = _addresses([url for file in absent for url in file.urls[:1]])
     return Description(spec.name, spec.title, task, shape, spec.licence, state, where)
+
+
+def _addresses(urls: list[str]) -> str:
+    """Return the addresses, only the first of very many."""
+    shown = urls if len(urls) <= _SHOWN_URLS else [f"{urls[0]} and {len(urls) - 1} more"]
+    return ", ".join(shown)

@@ -35,6 +35,7 @@ class Dataset:
         units: column name -> unit, where known.
         licence: licence of the data, as stated by the source.
         citation: whom to cite.
+        note: anything a reader of results should know.
 
     Raises:
         ValueError: if shapes, names or labels do not fit together, or a value is not finite.
@@ -54,6 +55,7 @@ class Dataset:
     units: Mapping[str, str] = field(default_factory=dict)
     licence: str = ""
     citation: str = ""
+    note: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "X", _frozen_matrix("X", self.X))

@@ -8,16 +8,13 @@ error, never passed over in silence.
 from __future__ import annotations
 
 import contextlib
-import gzip
-import hashlib
-import lzma
 import os
-import time
-import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from gpsuite.data.file_hashes import FileHashes, HashMemory, hash_file
 from gpsuite.data.spec import DatasetSpec, FileSpec
 from gpsuite.errors import DataError
 
@@ -26,12 +23,7 @@ OFFLINE_VARIABLE = "GPSUITE_OFFLINE"
 TIMEOUT_SECONDS = 10.0
 
 _SUFFIXES = (".gz", ".xz")
-_GZIP_MAGIC = b"\x1f\x8b"
-_XZ_MAGIC = b"\xfd7zXZ\x00"
-# A file written less than this before it was hashed may change again within one tick of its time stamp.
-_SETTLED_NS = 2_000_000_000
-
-_hashes: dict[tuple[str, int, int, int], tuple[str, str]] = {}
+VERIFIED_FILE = Path(".parsed", "verified.json")  # in the cache folder
 
 
 @dataclass(frozen=True)
@@ -58,8 +50,10 @@ class FileState:
         name: file name in the dataset's folder.
         state: `ok`, `missing` or `changed`.
         path: where it was found, None if missing.
-        expected: the SHA-256 it should have.
-        found: the SHA-256 of the stored bytes, None if missing.
+        expected: the hash it should have, of the kind `hash_kind`.
+        found: that hash of the stored bytes, None if missing.
+        hash_kind: `sha256`, or `git blob sha1` when no SHA-256 is known.
+        optional: the dataset is usable without the file.
     """
 
     name: str
@@ -67,17 +61,19 @@ class FileState:
     path: Path | None
     expected: str
     found: str | None
+    hash_kind: str = "sha256"
+    optional: bool = False
 
 
 def search_folders(name: str, cache_dir: Path) -> tuple[Path, ...]:
-    """Return the folders in which the files of dataset `name` are looked for, in order."""
+    """Return the folders in which files of sub-folder `name` are looked for, in order."""
     entries = [entry for entry in os.environ.get(PATH_VARIABLE, "").split(os.pathsep) if entry.strip()]
     return (*(Path(entry).expanduser() / name for entry in entries), cache_dir / name)
 
 
 def locate(spec: DatasetSpec, file: FileSpec, cache_dir: Path) -> LocatedFile | Missing:
     """Return the first copy of a file by presence only."""
-    folders = search_folders(spec.name, cache_dir)
+    folders = search_folders(spec.folder_name, cache_dir)
     for folder in folders:
         for candidate in _stored_names(file.name):
             if os.path.isfile(folder / candidate):
@@ -86,30 +82,56 @@ def locate(spec: DatasetSpec, file: FileSpec, cache_dir: Path) -> LocatedFile | 
 
 
 def verify(spec: DatasetSpec, cache_dir: Path) -> list[FileState]:
-    """Hash every file of a dataset and return one verdict each.
+    """Read and hash every file of a dataset and return one verdict each.
 
     Raises:
         DataError: if a file is there but cannot be read.
     """
-    return [_verify_file(spec, file, cache_dir) for file in spec.files]
+    return [
+        _judge(spec, file, cache_dir, lambda path: hash_file(_read(spec, path))[0]) for file in spec.files
+    ]
+
+
+def check(spec: DatasetSpec, cache_dir: Path) -> list[FileState]:
+    """Return the verdicts of `verify`, but believe the hashes of files that were not touched since they were read.
+
+    Within a process they are always remembered; between processes, in the cache folder, only for datasets with
+    `cache: true`, whose files take long to read.
+
+    Raises:
+        DataError: if a file is there but cannot be read.
+    """
+    memory = HashMemory(cache_dir / VERIFIED_FILE if spec.cache else None)
+    states = [
+        _judge(spec, file, cache_dir, lambda path: memory.hashes(path, lambda path: _read(spec, path)))
+        for file in spec.files
+    ]
+    memory.save()
+    return states
 
 
 def require(spec: DatasetSpec, cache_dir: Path, *, timeout: float = TIMEOUT_SECONDS) -> dict[str, Path]:
     """Return file name -> path of verified files; what is missing is downloaded.
 
+    Where only optional files are missing nothing is downloaded: a run's data must not depend on the network.
+
     Raises:
         DataError: if a file is changed, or missing and not to be had; names both hashes and where to get it.
     """
-    for state in verify(spec, cache_dir):
+    states = check(spec, cache_dir)
+    for state in states:
         if state.state == "changed":
             raise changed_error(spec, state)
-    return fetch(spec, cache_dir, timeout=timeout)
+    if any(state.state == "missing" and not state.optional for state in states):
+        return fetch(spec, cache_dir, timeout=timeout)
+    return {state.name: state.path for state in states if state.path is not None}
 
 
 def fetch(spec: DatasetSpec, cache_dir: Path, *, timeout: float = TIMEOUT_SECONDS) -> dict[str, Path]:
-    """Download the missing files of a dataset into `cache_dir/NAME`; return file name -> path of all its files.
+    """Download the missing files of a dataset into `cache_dir/FOLDER`; return file name -> path of all its files.
 
-    A download is moved into place only after its hash was found right.
+    A download is moved into place only after its hash was found right. An optional file that is not to be had is
+    left out.
 
     Args:
         spec: the dataset.
@@ -122,9 +144,11 @@ def fetch(spec: DatasetSpec, cache_dir: Path, *, timeout: float = TIMEOUT_SECOND
     paths = {}
     for file in spec.files:
         found = locate(spec, file, cache_dir)
-        if isinstance(found, Missing):
-            found = LocatedFile(file.name, _download(spec, file, found, cache_dir / spec.name, timeout))
-        paths[file.name] = found.path
+        if isinstance(found, LocatedFile):
+            paths[file.name] = found.path
+            continue
+        with contextlib.suppress(DataError) if file.optional else contextlib.nullcontext():
+            paths[file.name] = _download(spec, file, found, cache_dir / spec.folder_name, timeout)
     return paths
 
 
@@ -134,10 +158,9 @@ def read_verified(spec: DatasetSpec, file: FileSpec, path: Path) -> bytes:
     Raises:
         DataError: if the file cannot be read, or its content is not the expected one.
     """
-    data = _read(spec, path)
-    stored, content_hash, content = _hash(data)
-    if not _accepted(file, stored, content_hash):
-        raise changed_error(spec, FileState(file.name, "changed", path, file.sha256, stored))
+    hashes, content = hash_file(_read(spec, path))
+    if not _accepted(file, hashes):
+        raise changed_error(spec, _state(file, path, hashes))
     return content
 
 
@@ -145,8 +168,8 @@ def changed_error(spec: DatasetSpec, state: FileState) -> DataError:
     """Build the error for a file whose content is not the expected one."""
     return DataError(
         f"dataset={spec.name}: {state.path} is not the expected file\n"
-        f"expected sha256 {state.expected}\n"
-        f"found    sha256 {state.found}\n"
+        f"expected {state.hash_kind} {state.expected}\n"
+        f"found    {state.hash_kind} {state.found}\n"
         f"remove it, then: gpsuite data fetch {spec.name}   (from {_origin(spec, state.name)})",
         key="dataset",
     )
@@ -154,12 +177,13 @@ def changed_error(spec: DatasetSpec, state: FileState) -> DataError:
 
 def missing_error(spec: DatasetSpec, missing: Missing, reason: str) -> DataError:
     """Build the error for a file that is nowhere; `reason` says why it was not downloaded."""
-    expected = next(file.sha256 for file in spec.files if file.name == missing.name)
+    expected = next(f"{file.hash_kind} {file.expected}" for file in spec.files if file.name == missing.name)
     return DataError(
-        f"dataset={spec.name}: file '{missing.name}' is missing (expected sha256 {expected}, found none)\n"
+        f"dataset={spec.name}: file '{missing.name}' is missing (expected {expected}, found none)\n"
         f"looked in {', '.join(str(folder) for folder in missing.looked_in)}\n"
         f"download: {reason}\n"
-        f"get it from {_origin(spec, missing.name)}; put it into {spec.name}/ in data/ or a folder of ${PATH_VARIABLE}",
+        f"get it from {_origin(spec, missing.name)}; "
+        f"put it into {spec.folder_name}/ in data/ or a folder of ${PATH_VARIABLE}",
         key="dataset",
     )
 
@@ -175,30 +199,26 @@ def _stored_names(name: str) -> list[str]:
     return [*names, stem] if suffix in _SUFFIXES else names
 
 
-def _verify_file(spec: DatasetSpec, file: FileSpec, cache_dir: Path) -> FileState:
+def _judge(
+    spec: DatasetSpec, file: FileSpec, cache_dir: Path, hashes_of: Callable[[Path], FileHashes]
+) -> FileState:
     found = locate(spec, file, cache_dir)
     if isinstance(found, Missing):
-        return FileState(file.name, "missing", None, file.sha256, None)
-    stored, content = _hashes_of(spec, found.path)
-    state: Literal["ok", "changed"] = "ok" if _accepted(file, stored, content) else "changed"
-    return FileState(file.name, state, found.path, file.sha256, stored)
+        return FileState(file.name, "missing", None, file.expected, None, file.hash_kind, file.optional)
+    return _state(file, found.path, hashes_of(found.path))
 
 
-def _accepted(file: FileSpec, stored: str, content: str) -> bool:
+def _state(file: FileSpec, path: Path, hashes: FileHashes) -> FileState:
+    state: Literal["ok", "changed"] = "ok" if _accepted(file, hashes) else "changed"
+    found = hashes.stored if file.sha256 else hashes.stored_git
+    return FileState(file.name, state, path, file.expected, found, file.hash_kind, file.optional)
+
+
+def _accepted(file: FileSpec, hashes: FileHashes) -> bool:
     """Whether the stored bytes or their uncompressed content are those of the canonical file."""
-    return file.sha256 in (stored, content) or content == file.uncompressed_sha256
-
-
-def _hashes_of(spec: DatasetSpec, path: Path) -> tuple[str, str]:
-    """Return SHA-256 of the stored bytes and of the content, remembered while the file is untouched."""
-    status = path.stat()
-    key = (str(path.absolute()), status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    if key not in _hashes:
-        stored, content, _ = _hash(_read(spec, path))
-        if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) < _SETTLED_NS:
-            return stored, content
-        _hashes[key] = (stored, content)
-    return _hashes[key]
+    if not file.sha256:
+        return file.git_blob_sha1 in (hashes.stored_git, hashes.content_git)
+    return file.sha256 in (hashes.stored, hashes.content) or hashes.content == file.uncompressed_sha256
 
 
 def _read(spec: DatasetSpec, path: Path) -> bytes:
@@ -208,25 +228,6 @@ def _read(spec: DatasetSpec, path: Path) -> bytes:
         raise DataError(
             f"dataset={spec.name}: cannot read {path}: {error.strerror}", key="dataset"
         ) from error
-
-
-def _hash(data: bytes) -> tuple[str, str, bytes]:
-    """Return the hash of the bytes, the hash of their uncompressed content, and that content."""
-    stored = hashlib.sha256(data).hexdigest()
-    content = _uncompressed(data)
-    return stored, stored if content is data else hashlib.sha256(content).hexdigest(), content
-
-
-def _uncompressed(data: bytes) -> bytes:
-    """Return the content of a gzip or xz stream; other or damaged bytes are returned as they are."""
-    try:
-        if data.startswith(_GZIP_MAGIC):
-            return gzip.decompress(data)
-        if data.startswith(_XZ_MAGIC):
-            return lzma.decompress(data)
-    except (OSError, EOFError, zlib.error, lzma.LZMAError):
-        pass  # damaged: the hash of the stored bytes will not fit either, which is the error to report
-    return data
 
 
 def _download(spec: DatasetSpec, file: FileSpec, missing: Missing, folder: Path, timeout: float) -> Path:
@@ -257,9 +258,9 @@ def _try_url(spec: DatasetSpec, file: FileSpec, url: str, folder: Path, timeout:
             part = Path(work) / "part"
             downloader = pooch.HTTPDownloader(timeout=(min(timeout, 5.0), timeout), chunk_size=1 << 16)
             downloader(url, str(part), None)
-            stored, content, _ = _hash(part.read_bytes())
-            if not _accepted(file, stored, content):
-                return f"wrong content, expected sha256 {file.sha256}, found {stored}"
+            state = _state(file, part, hash_file(part.read_bytes())[0])
+            if state.state != "ok":
+                return f"wrong content, expected {state.hash_kind} {state.expected}, found {state.found}"
             os.replace(part, folder / file.name)
     except requests.exceptions.RequestException as error:
         return _network_reason(error, timeout)

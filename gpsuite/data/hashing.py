@@ -15,9 +15,13 @@ STAND_IN_PREFIX = "stand-in-"
 
 
 def content_hash(spec: DatasetSpec) -> str:
-    """Return the hash of a named dataset's content; the spec fixes it, since every file is verified."""
-    parts = [[file.name, file.sha256] for file in spec.files]
-    return json_hash(["dataset", spec.name, spec.content_sha256, parts])
+    """Return the hash of a named dataset's content; the spec fixes it, since every file is verified.
+
+    Optional files count when the spec lists them: `prepare` leaves out those that are not there.
+    """
+    parts = [[file.name, file.expected] for file in spec.files]
+    preparation = [] if spec.variant is None and spec.version == 1 else [[spec.variant, spec.version]]
+    return json_hash(["dataset", spec.name, spec.content_sha256, parts, *preparation])
 
 
 def array_hash(*arrays: FloatArray) -> str:

@@ -9,11 +9,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from gpsuite.data.catalogue import shipped_conf_dir, with_shared_files
 from gpsuite.data.csv_file import read_csv
 from gpsuite.data.csv_text import csv_path
 from gpsuite.data.dataset import Dataset, Task
-from gpsuite.data.files import changed_error, read_verified, require, verify
+from gpsuite.data.files import changed_error, check, read_verified, require
 from gpsuite.data.hashing import content_hash
+from gpsuite.data.parsed import parsed_folder, read_parsed, write_parsed
 from gpsuite.data.sources import get_loader
 from gpsuite.data.spec import CsvSpec, DatasetSpec, Spec, from_plain, to_plain
 from gpsuite.data.standin import MAX_ROWS, generate_stand_in, stand_in_hash
@@ -34,6 +36,7 @@ class PreparedDataset:
         stand_in: True when generated data take the place of a missing dataset.
         spec: the description as plain values.
         paths: file name -> absolute path.
+        parsed: folder of the parsed arrays of a dataset with `cache: true`, else None.
     """
 
     name: str
@@ -43,6 +46,7 @@ class PreparedDataset:
     stand_in: bool
     spec: Mapping[str, Any]
     paths: Mapping[str, str]
+    parsed: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -57,7 +61,10 @@ class PreparedDataset:
 def prepare(
     spec: Spec, *, cache_dir: Path, allow_stand_in: bool = False, default_task: Task = "regression"
 ) -> PreparedDataset:
-    """Find and verify what a dataset needs; named datasets are not parsed, a CSV is read completely.
+    """Find and verify what a dataset needs.
+
+    Named datasets are not parsed, except that an optional file is read for its number of rows; a CSV is read
+    completely.
 
     Args:
         spec: the description.
@@ -70,12 +77,13 @@ def prepare(
     """
     if isinstance(spec, CsvSpec):
         return _prepare_csv(spec, default_task)
+    spec = with_shared_files(spec, shipped_conf_dir())
     if allow_stand_in and _is_missing(spec, cache_dir):
         return PreparedDataset(
             spec.name, spec.task, min(spec.rows, MAX_ROWS), stand_in_hash(spec), True, to_plain(spec), {}
         )
     paths = {name: str(path.absolute()) for name, path in require(spec, cache_dir).items()}
-    return PreparedDataset(spec.name, spec.task, spec.rows, content_hash(spec), False, to_plain(spec), paths)
+    return _prepared(_without_absent(spec, paths), paths, cache_dir)
 
 
 def load(prepared: PreparedDataset) -> Dataset:
@@ -97,13 +105,33 @@ def _prepare_csv(spec: CsvSpec, default_task: Task) -> PreparedDataset:
     return PreparedDataset(spec.name, dataset.task, len(dataset.X), dataset.content_hash, False, plain, {})
 
 
+def _without_absent(spec: DatasetSpec, paths: Mapping[str, str]) -> DatasetSpec:
+    """Return the spec with the files that are used, its note naming the optional ones that are not."""
+    absent = [file.name for file in spec.files if file.name not in paths]
+    if not absent:
+        return spec
+    note = f"{spec.note} Not found and not used: {', '.join(absent)}.".strip()
+    return replace(spec, files=[file for file in spec.files if file.name in paths], note=note)
+
+
+def _prepared(spec: DatasetSpec, paths: Mapping[str, str], cache_dir: Path) -> PreparedDataset:
+    content = content_hash(spec)
+    parsed = str(parsed_folder(cache_dir, content).absolute()) if spec.cache else None
+    prepared = PreparedDataset(
+        spec.name, spec.task, spec.rows, content, False, to_plain(spec), dict(paths), parsed
+    )
+    if any(file.optional for file in spec.files):  # `rows` of the description does not count it
+        prepared = replace(prepared, rows=len(load(prepared).X))
+    return prepared
+
+
 def _is_missing(spec: DatasetSpec, cache_dir: Path) -> bool:
-    """Whether a file is nowhere; a changed file is an error also where stand-ins are allowed."""
-    states = verify(spec, cache_dir)
+    """Whether a needed file is nowhere; a changed file is an error also where stand-ins are allowed."""
+    states = check(spec, cache_dir)
     for state in states:
         if state.state == "changed":
             raise changed_error(spec, state)
-    return any(state.state == "missing" for state in states)
+    return any(state.state == "missing" and not state.optional for state in states)
 
 
 @lru_cache(maxsize=_KEPT_DATASETS)
@@ -115,7 +143,7 @@ def _load(text: str) -> Dataset:
     elif prepared.stand_in:
         dataset = generate_stand_in(spec)
     else:
-        dataset = _load_files(spec, prepared.paths)
+        dataset = _load_files(spec, prepared)
     if dataset.content_hash != prepared.content_hash:
         raise DataError(
             f"dataset={spec.name}: the data changed after the run was planned; start the run again\n"
@@ -125,6 +153,15 @@ def _load(text: str) -> Dataset:
     return dataset
 
 
-def _load_files(spec: DatasetSpec, paths: Mapping[str, str]) -> Dataset:
+def _load_files(spec: DatasetSpec, prepared: PreparedDataset) -> Dataset:
+    parsed = None if prepared.parsed is None else Path(prepared.parsed)
+    known = None if parsed is None else read_parsed(spec, parsed)
+    if known is not None:
+        return known
     files = {file.name: file for file in spec.files}
-    return get_loader(spec.loader)(spec, lambda name: read_verified(spec, files[name], Path(paths[name])))
+    dataset = get_loader(spec.loader)(
+        spec, lambda name: read_verified(spec, files[name], Path(prepared.paths[name]))
+    )
+    if parsed is not None:
+        write_parsed(dataset, parsed)
+    return dataset

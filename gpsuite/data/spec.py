@@ -17,19 +17,35 @@ MISSING: Any = "???"  # OmegaConf's mark of a mandatory value; written out so th
 
 @dataclass
 class FileSpec:
-    """One file of a dataset.
+    r"""One file of a dataset.
 
     Attributes:
         name: file name inside the dataset's folder, as the canonical source calls it.
         sha256: SHA-256 of the file as the URLs serve it.
         urls: where to get it, tried in this order.
         uncompressed_sha256: SHA-256 of the content when the canonical file is itself compressed.
+        git_blob_sha1: name of the file as a git object, i.e. SHA-1 of `blob SIZE\0` and the content; the file is
+            verified by it when no SHA-256 is known.
+        optional: the dataset is usable without it. It is used when it is there, downloaded only together with
+            others, and the content hash tells whether it was used.
     """
 
     name: str = MISSING
-    sha256: str = MISSING
+    sha256: str | None = None
     urls: list[str] = field(default_factory=list)
     uncompressed_sha256: str | None = None
+    git_blob_sha1: str | None = None
+    optional: bool = False
+
+    @property
+    def expected(self) -> str:
+        """The hash that identifies the file, of the kind `hash_kind`."""
+        return self.sha256 or self.git_blob_sha1 or ""
+
+    @property
+    def hash_kind(self) -> str:
+        """What `expected` is: `sha256` or `git blob sha1`."""
+        return "sha256" if self.sha256 else "git blob sha1"
 
 
 @dataclass
@@ -37,7 +53,7 @@ class DatasetSpec:
     """A named dataset; nothing in it is the user's to change.
 
     Attributes:
-        name: name of the dataset and of its folder.
+        name: name of the dataset.
         title: one line for lists.
         task: `regression` or `classification`.
         loader: name of the loader in `gpsuite.data.sources`.
@@ -46,6 +62,13 @@ class DatasetSpec:
         n_targets: number of targets P.
         n_classes: number of classes C (classification).
         files: the files it is read from; empty for embedded data.
+        files_from: another dataset whose files and folder it shares, in place of `files`.
+        folder: the sub-folder its files are looked for in; None: the dataset's name.
+        variant: which of its loader's preparations it is; the loader says which there are.
+        version: number of the preparation; raised when the loader's numbers change, and part of the content hash.
+        cache: keep the parsed arrays on disk, because parsing takes long.
+        test_rows: number of rows of the test part it comes with (its last rows); None: no split of its own.
+        target_names: names of the targets where the stand-in needs them, too; empty: the loader knows.
         content_sha256: SHA-256 of the float64 arrays of an embedded dataset.
         embedded: needs neither network nor file.
         licence: licence as stated by the source.
@@ -62,11 +85,23 @@ class DatasetSpec:
     n_targets: int = 1
     n_classes: int | None = None
     files: list[FileSpec] = field(default_factory=list)
+    files_from: str | None = None
+    folder: str | None = None
+    variant: str | None = None
+    version: int = 1
+    cache: bool = False
+    test_rows: int | None = None
+    target_names: list[str] = field(default_factory=list)
     content_sha256: str | None = None
     embedded: bool = False
     licence: str = MISSING
     citation: str = MISSING
     note: str = ""
+
+    @property
+    def folder_name(self) -> str:
+        """Name of the sub-folder that holds its files."""
+        return self.folder or self.name
 
 
 @dataclass
@@ -138,4 +173,6 @@ def _build(kind: Any, values: Mapping[str, Any], where: str) -> Any:
         absent = [name for name in allowed if getattr(spec, name) == MISSING]
         if absent:
             raise DataError(f"{where}: missing {', '.join(absent)}", key=absent[0])
+    if isinstance(spec, FileSpec) and not spec.expected:
+        raise DataError(f"{where}: missing sha256 or git_blob_sha1 of '{spec.name}'", key="sha256")
     return spec

@@ -6,18 +6,18 @@ from typing import cast
 
 import numpy as np
 
-from gpsuite.data.dataset import Dataset, FloatArray, Task
+from gpsuite.data.dataset import Dataset, FloatArray, IntArray, Task
 from gpsuite.data.hashing import STAND_IN_PREFIX, json_hash
 from gpsuite.data.spec import DatasetSpec
 from gpsuite.seeds import stream
 
 MAX_ROWS = 400
-_VERSION = 1  # part of the hash: raise it when the generated numbers change
+_VERSION = 2  # part of the hash: raise it when the generated numbers change
 
 
 def stand_in_hash(spec: DatasetSpec) -> str:
     """Return the content hash of the stand-in; its prefix tells it from every real dataset's."""
-    shape = [spec.rows, spec.n_inputs, spec.n_targets, spec.n_classes]
+    shape = [spec.rows, spec.n_inputs, spec.n_targets, spec.n_classes, spec.test_rows]
     return STAND_IN_PREFIX + json_hash([_VERSION, spec.name, spec.task, *shape])
 
 
@@ -26,7 +26,8 @@ def generate_stand_in(spec: DatasetSpec) -> Dataset:
 
     Inputs are standard normal. With W[D, K] normal of variance 1/D, the scores are X W. Regression (K = P):
     y = sin(2 X W) + 0.1 noise. Classification (K = C): the label is the largest score's; the first C rows get
-    the labels 0, ..., C-1, so that no class is empty.
+    the labels 0, ..., C-1, so that no class is empty. The last rows are the test part of a dataset that has one, in
+    the same proportion.
     """
     rng = stream(0, "stand-in", spec.name)
     n = min(spec.rows, MAX_ROWS)
@@ -43,11 +44,17 @@ def generate_stand_in(spec: DatasetSpec) -> Dataset:
         X=inputs,
         y=targets,
         input_names=tuple(f"x{column}" for column in range(spec.n_inputs)),
-        target_names=tuple(f"y{column}" for column in range(targets.shape[1])),
+        target_names=tuple(spec.target_names or (f"y{column}" for column in range(targets.shape[1]))),
         content_hash=stand_in_hash(spec),
         stand_in=True,
+        fixed_split=None if spec.test_rows is None else _split(n, spec.test_rows / spec.rows),
         licence="generated",
     )
+
+
+def _split(n: int, test_share: float) -> tuple[IntArray, IntArray]:
+    first_test = n - max(1, round(n * test_share))
+    return np.arange(first_test), np.arange(first_test, n)
 
 
 def _labels(scores: FloatArray) -> FloatArray:

@@ -27,7 +27,7 @@ from gpsuite.engine.folder import (
     write_records,
 )
 from gpsuite.engine.keys import task_key
-from gpsuite.engine.progress import progress
+from gpsuite.engine.progress import clock, progress
 from gpsuite.engine.provenance import git_state, machine, versions
 from gpsuite.engine.store import RecordStore, satisfies
 from gpsuite.engine.summary import publish_results, write_config
@@ -35,6 +35,7 @@ from gpsuite.engine.worker import peak_memory_mb
 from gpsuite.errors import ResultsError
 from gpsuite.experiments.base import ERROR, EXPERIMENTS, Record, Request, Task
 
+LONG_SECONDS = 300.0  # longer estimates are told before the work begins
 AUTO_SERIAL_SECONDS = 60.0  # below this much work, starting workers costs more than it saves
 
 
@@ -142,6 +143,13 @@ def _compute(
         )
     if not missing:
         return 0
+    seconds = sum(task.cost for task in missing)
+    if seconds > LONG_SECONDS:
+        print(
+            f"about {clock(seconds)} of one core's work, roughly estimated; "
+            "an interruption loses the tasks in flight only",
+            file=sys.stderr,
+        )
     with progress(f"{request.experiment} {request.scale}", len(missing)) as shown:
         for record in _records(groups_of(missing), options):
             store.put(record)

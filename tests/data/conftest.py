@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from gpsuite.data import DatasetSpec, read_spec
+from gpsuite.data import Dataset, DatasetSpec, load, prepare, read_spec
+from gpsuite.data import loading as data_loading
 from gpsuite.data.files import PATH_VARIABLE, Missing, locate
 from tests.data.made_up_data import CONF_DIR
 
@@ -28,9 +29,26 @@ def real_spec() -> Callable[[str], DatasetSpec]:
         spec = read_spec(CONF_DIR, name)
         assert isinstance(spec, DatasetSpec)
         for file in spec.files:
-            if isinstance(locate(spec, file, Path("nowhere")), Missing):
+            if not file.optional and isinstance(locate(spec, file, Path("nowhere")), Missing):
                 pytest.skip(f"{name}/{file.name} is not in {PATH_VARIABLE}")
         return spec
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def real_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder of parsed arrays of real datasets, shared by the tests of one session."""
+    yield tmp_path_factory.mktemp("parsed")
+    data_loading._load.cache_clear()  # several hundred megabytes
+
+
+@pytest.fixture
+def real_dataset(real_spec: Callable[[str], DatasetSpec], real_cache: Path) -> Callable[[str], Dataset]:
+    """Return a dataset from its real files, or skip with the reason."""
+
+    def find(name: str) -> Dataset:
+        return load(prepare(real_spec(name), cache_dir=real_cache))
 
     return find
 

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -15,8 +16,10 @@ import pytest
 from gpsuite.data.files import (
     OFFLINE_VARIABLE,
     PATH_VARIABLE,
+    VERIFIED_FILE,
     LocatedFile,
     Missing,
+    check,
     fetch,
     locate,
     read_verified,
@@ -154,22 +157,57 @@ def test_an_old_hash_is_not_believed_after_a_change(tmp_path: Path) -> None:
     path.write_bytes(CONTENT)
     os.utime(path, (1e9, 1e9))
     spec = made_up()
-    assert verify(spec, tmp_path / "cache")[0].state == "ok"
+    assert check(spec, tmp_path / "cache")[0].state == "ok"
     path.write_bytes(CONTENT.replace(b"1", b"7"))
     os.utime(path, (1e9, 1e9))  # same size, same modification time
-    assert verify(spec, tmp_path / "cache")[0].state == "changed"
+    assert check(spec, tmp_path / "cache")[0].state == "changed"
 
 
-def test_an_untouched_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The data files read since; files count as settled at once, and the process knows none of them."""
+    done: list[Path] = []
+    read_bytes = Path.read_bytes
+
+    def noted(path: Path) -> bytes:
+        if path.suffix != ".json":
+            done.append(path)
+        return read_bytes(path)
+
+    monkeypatch.setattr("gpsuite.data.file_hashes._SETTLED_NS", 0)
+    monkeypatch.setattr("gpsuite.data.file_hashes._known", {})
+    monkeypatch.setattr(Path, "read_bytes", noted)
+    return done
+
+
+def test_an_untouched_file_is_read_once_but_verified_every_time(tmp_path: Path, reads: list[Path]) -> None:
     path = tmp_path / "first" / "made_up" / "table.txt"
     path.write_bytes(CONTENT)
-    reads = []
-    read_bytes = Path.read_bytes
-    monkeypatch.setattr("gpsuite.data.files._SETTLED_NS", 0)
-    monkeypatch.setattr(Path, "read_bytes", lambda path: (reads.append(path), read_bytes(path))[1])
+    for _ in range(3):
+        assert require(made_up(), tmp_path / "cache") == {"table.txt": path}
+    assert reads == [path]
     for _ in range(3):
         assert verify(made_up(), tmp_path / "cache")[0].state == "ok"
+    assert reads == [path] * 4
+    assert not (tmp_path / "cache" / ".parsed").exists()
+
+
+def test_hashes_of_a_cached_dataset_are_remembered_for_other_processes(
+    tmp_path: Path, reads: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "first" / "made_up" / "table.txt"
+    path.write_bytes(CONTENT)
+    spec = replace(made_up(), cache=True)
+    for _ in range(3):
+        assert require(spec, tmp_path / "cache") == {"table.txt": path}
+        monkeypatch.setattr("gpsuite.data.file_hashes._known", {})  # as in a new process
     assert reads == [path]
+    (tmp_path / "cache" / VERIFIED_FILE).write_text('{"damaged": [1')
+    assert require(spec, tmp_path / "cache") == {"table.txt": path}
+    assert reads == [path] * 2
+    path.write_bytes(CONTENT.replace(b"1", b"7"))
+    with pytest.raises(DataError, match="not the expected file"):
+        require(spec, tmp_path / "cache")
 
 
 def test_an_unreadable_file_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,9 @@ def test_content_hash_sees_files_and_arrays_but_not_words() -> None:
     assert content_hash(replace(spec, title="another title", licence="MIT")) == content_hash(spec)
     assert content_hash(made_up(b"other content")) != content_hash(spec)
     assert content_hash(replace(spec, content_sha256="0")) != content_hash(spec)
+    assert content_hash(replace(spec, variant="other")) != content_hash(spec)
+    assert content_hash(replace(spec, version=2)) != content_hash(spec)
+    assert content_hash(replace(spec, files=[])) != content_hash(spec)
 
 
 def test_json_hash_is_that_of_the_compact_text() -> None:

@@ -23,6 +23,18 @@ def test_shape_and_task_are_those_of_the_dataset(name: str) -> None:
     assert dataset.n_classes == (spec.n_classes or 0)
     if spec.n_classes:
         assert set(np.unique(dataset.y)) == set(range(spec.n_classes))
+    if spec.target_names:
+        assert list(dataset.target_names) == spec.target_names
+    assert (dataset.fixed_split is None) == (spec.test_rows is None)
+
+
+def test_a_test_part_is_kept_in_proportion() -> None:
+    dataset = generate_stand_in(replace(made_up(), rows=70_000, test_rows=10_000))
+    assert dataset.fixed_split is not None
+    train, test = dataset.fixed_split
+    assert len(dataset.X) == MAX_ROWS
+    np.testing.assert_array_equal(np.concatenate([train, test]), np.arange(MAX_ROWS))
+    assert len(test) == round(MAX_ROWS / 7)
 
 
 def test_same_name_same_numbers_other_name_other_numbers() -> None:
@@ -42,3 +54,4 @@ def test_the_hash_marks_it() -> None:
     assert marked.startswith("stand-in-")
     assert marked != content_hash(spec)
     assert marked != stand_in_hash(replace(spec, rows=51))
+    assert marked != stand_in_hash(replace(spec, test_rows=5))

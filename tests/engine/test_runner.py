@@ -127,3 +127,15 @@ def test_smoke_results_are_marked_and_never_compared(tmp_path: Path) -> None:
     assert json.loads((folder / "run.json").read_text(encoding="utf-8"))["notes"] == [
         "smoke scale: not for conclusions"
     ]
+
+
+def test_long_work_is_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tiny.EXPERIMENTS.get(tiny.NAME).plan
+    slow = replace(
+        tiny.EXPERIMENTS.get(tiny.NAME), plan=lambda request: [replace(t, cost=700.0) for t in plan(request)]
+    )
+    monkeypatch.setitem(tiny.EXPERIMENTS._items, tiny.NAME, slow)
+    run_experiment(tiny.request(), options(tmp_path))
+    assert "about 1:10:00 of one core's work" in capsys.readouterr().err

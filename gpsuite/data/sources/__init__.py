@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
-from gpsuite.data.dataset import Dataset
+import numpy as np
+from numpy.typing import NDArray
+
+from gpsuite.data.dataset import Dataset, FloatArray, IntArray
+from gpsuite.data.hashing import content_hash
 from gpsuite.data.spec import DatasetSpec
 from gpsuite.registry import Registry
 
@@ -31,3 +35,51 @@ def get_loader(name: str) -> Loader:
         for module in pkgutil.iter_modules(__path__):
             importlib.import_module(f"{__name__}.{module.name}")
     return LOADERS.get(name)
+
+
+def make_dataset(
+    spec: DatasetSpec,
+    inputs: NDArray[Any],
+    targets: NDArray[Any],
+    input_names: Sequence[str],
+    target_names: Sequence[str],
+    *,
+    fixed_split: tuple[IntArray, IntArray] | None = None,
+    label_names: Sequence[str] | None = None,
+    grid: FloatArray | None = None,
+    units: Mapping[str, str] | None = None,
+) -> Dataset:
+    """Return the Dataset of a loader's arrays; everything that is said about it comes from the spec.
+
+    Args:
+        spec: the dataset's description.
+        inputs: [N, D], any number type; stored as float64.
+        targets: [N, P] or [N].
+        input_names: D names.
+        target_names: P names.
+        fixed_split: row indices (train, test), when the dataset comes with a split.
+        label_names: C names (classification).
+        grid: further inputs without targets, [G, D].
+        units: column name -> unit.
+    """
+    return Dataset(
+        name=spec.name,
+        task="classification" if spec.task == "classification" else "regression",
+        X=inputs,
+        y=targets.reshape(len(targets), -1),
+        input_names=tuple(input_names),
+        target_names=tuple(target_names),
+        content_hash=content_hash(spec),
+        fixed_split=fixed_split,
+        label_names=None if label_names is None else tuple(label_names),
+        grid=grid,
+        units=units or {},
+        licence=spec.licence,
+        citation=spec.citation,
+        note=spec.note,
+    )
+
+
+def train_then_test(n_train: int, n: int) -> tuple[IntArray, IntArray]:
+    """Return the split of stacked rows: the first `n_train` of `n` are the training part."""
+    return np.arange(n_train), np.arange(n_train, n)

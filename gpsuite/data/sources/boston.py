@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpsuite.data.dataset import Dataset
-from gpsuite.data.hashing import content_hash
-from gpsuite.data.sources import LOADERS, Reader
+from gpsuite.data.sources import LOADERS, Reader, make_dataset
 from gpsuite.data.spec import DatasetSpec
 
 INPUT_NAMES = (
@@ -32,15 +31,4 @@ UNITS = {
 def load_boston(spec: DatasetSpec, read: Reader) -> Dataset:
     """Return the 506 x 13 inputs and the median house value MEDV in 1000 USD."""
     table = np.array(read("housing.data").split(), dtype=np.float64).reshape(-1, len(INPUT_NAMES) + 1)
-    return Dataset(
-        name=spec.name,
-        task="regression",
-        X=table[:, :-1],
-        y=table[:, -1:],
-        input_names=INPUT_NAMES,
-        target_names=("MEDV",),
-        content_hash=content_hash(spec),
-        units=UNITS,
-        licence=spec.licence,
-        citation=spec.citation,
-    )
+    return make_dataset(spec, table[:, :-1], table[:, -1:], INPUT_NAMES, ("MEDV",), units=UNITS)

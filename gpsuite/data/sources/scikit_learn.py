@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from gpsuite.data.dataset import Dataset, FloatArray, Task
-from gpsuite.data.hashing import array_hash, content_hash
-from gpsuite.data.sources import LOADERS, Reader
+from gpsuite.data.dataset import Dataset, FloatArray
+from gpsuite.data.hashing import array_hash
+from gpsuite.data.sources import LOADERS, Reader, make_dataset
 from gpsuite.data.spec import DatasetSpec
 from gpsuite.errors import DataError
 
@@ -19,7 +19,7 @@ def load_diabetes(spec: DatasetSpec, read: Reader) -> Dataset:
     from sklearn import datasets
 
     bunch = datasets.load_diabetes(scaled=False)
-    return _dataset(spec, "regression", bunch.data, bunch.target, bunch.feature_names, "progression")
+    return _dataset(spec, bunch.data, bunch.target, bunch.feature_names, "progression")
 
 
 @LOADERS.register("breast_cancer")
@@ -28,9 +28,7 @@ def load_breast_cancer(spec: DatasetSpec, read: Reader) -> Dataset:
     from sklearn import datasets
 
     bunch = datasets.load_breast_cancer()
-    return _dataset(
-        spec, "classification", bunch.data, bunch.target, bunch.feature_names, "diagnosis", bunch.target_names
-    )
+    return _dataset(spec, bunch.data, bunch.target, bunch.feature_names, "diagnosis", bunch.target_names)
 
 
 @LOADERS.register("digits")
@@ -39,14 +37,11 @@ def load_digits(spec: DatasetSpec, read: Reader) -> Dataset:
     from sklearn import datasets
 
     bunch = datasets.load_digits()
-    return _dataset(
-        spec, "classification", bunch.data, bunch.target, bunch.feature_names, "digit", bunch.target_names
-    )
+    return _dataset(spec, bunch.data, bunch.target, bunch.feature_names, "digit", bunch.target_names)
 
 
 def _dataset(
     spec: DatasetSpec,
-    task: Task,
     inputs: FloatArray,
     target: FloatArray,
     input_names: Sequence[str],
@@ -55,17 +50,13 @@ def _dataset(
 ) -> Dataset:
     targets = np.asarray(target, dtype=np.float64).reshape(-1, 1)
     _check_arrays(spec, inputs, targets)
-    return Dataset(
-        name=spec.name,
-        task=task,
-        X=inputs,
-        y=targets,
-        input_names=tuple(str(name) for name in input_names),
-        target_names=(target_name,),
-        content_hash=content_hash(spec),
-        label_names=None if labels is None else tuple(str(label) for label in labels),
-        licence=spec.licence,
-        citation=spec.citation,
+    return make_dataset(
+        spec,
+        inputs,
+        targets,
+        [str(name) for name in input_names],
+        (target_name,),
+        label_names=None if labels is None else [str(label) for label in labels],
     )
 
 

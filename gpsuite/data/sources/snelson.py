@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpsuite.data.dataset import Dataset, FloatArray
-from gpsuite.data.hashing import content_hash
-from gpsuite.data.sources import LOADERS, Reader
+from gpsuite.data.sources import LOADERS, Reader, make_dataset
 from gpsuite.data.spec import DatasetSpec
 
 
@@ -17,15 +16,6 @@ def load_snelson(spec: DatasetSpec, read: Reader) -> Dataset:
     def column(name: str) -> FloatArray:
         return np.array(read(name).split(), dtype=np.float64)[:, None]
 
-    return Dataset(
-        name=spec.name,
-        task="regression",
-        X=column("train_inputs"),
-        y=column("train_outputs"),
-        input_names=("x",),
-        target_names=("y",),
-        content_hash=content_hash(spec),
-        grid=column("test_inputs"),
-        licence=spec.licence,
-        citation=spec.citation,
+    return make_dataset(
+        spec, column("train_inputs"), column("train_outputs"), ("x",), ("y",), grid=column("test_inputs")
     )

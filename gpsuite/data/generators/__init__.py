@@ -1,0 +1,66 @@
+"""The papers' generated data: pure functions from a Generator and sizes to arrays.
+
+Sizes are `n` or `(..., n)`: the last number counts the points, what stands before it counts independent
+repetitions, all drawn at once.
+"""
+
+from __future__ import annotations
+
+from gpsuite.data.generators.classes import Classes, lssvm_classes, synthetic2d
+from gpsuite.data.generators.covariances import (
+    KERNELS,
+    convolution_covariance,
+    lmc_covariance,
+    matern52,
+    sample_gaussian,
+    squared_exponential,
+    squared_exponential_paper,
+)
+from gpsuite.data.generators.gp_samples import (
+    PROCESSES,
+    ConvolutionParameters,
+    GpSamples,
+    LmcParameters,
+    gp_samples,
+)
+from gpsuite.data.generators.noises import NOISES, Noise, draw_noise
+from gpsuite.data.generators.regression import (
+    FUNCTIONS,
+    KernelExpansion,
+    RegressionSample,
+    draw_kernel_expansion,
+    kernel_regression,
+)
+from gpsuite.data.generators.safe_sample import SafeSample
+from gpsuite.data.generators.sin_sigmoid import STEEPNESS, exploration_grid, initial_inputs, sin_sigmoid
+
+__all__ = [
+    "FUNCTIONS",
+    "KERNELS",
+    "NOISES",
+    "PROCESSES",
+    "STEEPNESS",
+    "Classes",
+    "ConvolutionParameters",
+    "GpSamples",
+    "KernelExpansion",
+    "LmcParameters",
+    "Noise",
+    "RegressionSample",
+    "SafeSample",
+    "convolution_covariance",
+    "draw_kernel_expansion",
+    "draw_noise",
+    "exploration_grid",
+    "gp_samples",
+    "initial_inputs",
+    "kernel_regression",
+    "lmc_covariance",
+    "lssvm_classes",
+    "matern52",
+    "sample_gaussian",
+    "sin_sigmoid",
+    "squared_exponential",
+    "squared_exponential_paper",
+    "synthetic2d",
+]

@@ -1,0 +1,88 @@
+"""Two-class data with labels -1 and 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpsuite.data.dataset import FloatArray
+from gpsuite.data.generators.sizes import Size, as_shape
+
+SYNTHETIC2D_SHIFT = 5.0
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """Points of two classes, those of label 1 first; arrays have the same leading axes for repetitions.
+
+    Attributes:
+        X: inputs [..., N, D].
+        y: labels [..., N], -1 or 1.
+    """
+
+    X: FloatArray
+    y: FloatArray
+
+
+def synthetic2d(rng: np.random.Generator, size: Size = 1200, *, standardise: bool = True) -> Classes:
+    """Return the Synthetic2D data: two standard normals in the plane, shifted by 5 along one axis each.
+
+    Class 1 (label 1): N((5, 0), I); class 2 (label -1): N((0, 5), I); half of the points each. Then every column
+    has its mean subtracted and is divided by its sample standard deviation (divisor N - 1), over all points of a
+    repetition. Blaas et al. 2020, section 6 and appendix F.1.
+
+    Args:
+        rng: source of randomness.
+        size: n or (..., n), n even.
+        standardise: False returns the points before centring and scaling.
+
+    Raises:
+        ValueError: if n is odd.
+    """
+    shape = as_shape(size)
+    if shape[-1] % 2:
+        raise ValueError(f"size={size}: the number of points must be even")
+    labels = _labels(shape)
+    points = rng.standard_normal((*shape, 2))
+    points[..., 0] += SYNTHETIC2D_SHIFT * (labels > 0)
+    points[..., 1] += SYNTHETIC2D_SHIFT * (labels < 0)
+    if standardise:
+        points = points - points.mean(axis=-2, keepdims=True)
+        points = points / points.std(axis=-2, keepdims=True, ddof=1)
+    return Classes(points, labels)
+
+
+def lssvm_classes(
+    rng: np.random.Generator,
+    size: Size = 100,
+    *,
+    location: Sequence[float] = (1.0, 0.5),
+    scale: float = 1.0,
+) -> Classes:
+    """Return two Laplace classes: x = y * location + scale * e, e with independent coordinates of density exp(-|e|)/2.
+
+    For the linear LS-SVM of Csaji and Kis (poster, figures 1 and 2: n = 100), which do not state the distributions.
+    By symmetry the best line goes through the origin: no bias is needed. Of an odd n, one more point has label 1.
+
+    Args:
+        rng: source of randomness.
+        size: n or (..., n).
+        location: centre of the class of label 1, D numbers; the other class has its negative.
+        scale: Laplace scale of each coordinate.
+
+    Raises:
+        ValueError: if `scale` is not positive.
+    """
+    if not scale > 0:
+        raise ValueError(f"scale={scale}: must be positive")
+    centre = np.array(location, dtype=np.float64)
+    labels = _labels(as_shape(size))
+    return Classes(labels[..., None] * centre + rng.laplace(0.0, scale, (*labels.shape, centre.size)), labels)
+
+
+def _labels(shape: tuple[int, ...]) -> FloatArray:
+    labels = np.ones(shape)
+    labels[..., (shape[-1] + 1) // 2 :] = -1.0
+    return labels

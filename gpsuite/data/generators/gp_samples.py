@@ -1,0 +1,176 @@
+"""Data drawn from a multi-output Gaussian process, with a safety value drawn from another one.
+
+Li, Rakitsch and Zimmer 2022, section I.3 (MOGP samples).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from gpsuite.data.dataset import FloatArray
+from gpsuite.data.generators.covariances import KERNELS, convolution_covariance, sample_gaussian
+from gpsuite.data.generators.safe_sample import SafeSample
+
+Process: TypeAlias = Literal["lmc", "convolution"]
+
+PROCESSES: tuple[Process, ...] = ("lmc", "convolution")
+DOMAIN = (-2.0, 2.0)
+PARAMETER_RANGE = (0.01, 1.0)  # of the latent lengthscales and of the safety process's variance
+SMOOTHING_RANGE = (0.1, 0.5)  # of the convolution process's smoothing lengthscales
+SAFETY_LENGTHSCALE = 1.0
+SAFETY_QUANTILE = 0.2
+OUTPUT_NOISE = 0.4  # standard deviation
+SAFETY_NOISE = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class LmcParameters:
+    """Parameters of the linear model of coregionalisation f = W g, g_l of unit variance.
+
+    Attributes:
+        lengthscales: of the latent processes [L].
+        W: weights [P, L], rows of unit norm.
+    """
+
+    lengthscales: FloatArray
+    W: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class ConvolutionParameters:
+    """Parameters of `convolution_covariance`.
+
+    Attributes:
+        A: precision matrices of the outputs' smoothing [P, D, D].
+        Lambda: precision matrices of the latent processes [L, D, D].
+        W: weights [P, L], rows of unit norm.
+        c: factors of the latent processes [L].
+    """
+
+    A: FloatArray
+    Lambda: FloatArray
+    W: FloatArray
+    c: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class GpSamples:
+    """Draws of the same process at the same inputs; rows before `n_train` are for training, the others for testing.
+
+    Attributes:
+        data: X [N, D]; F, Y [draws, N, P]; h, z [draws, N]; the threshold is common to all draws.
+        n_train: number of training rows.
+        parameters: of the process of the outputs.
+        safety_variance: variance of the safety process; its lengthscale is 1.
+    """
+
+    data: SafeSample
+    n_train: int
+    parameters: LmcParameters | ConvolutionParameters
+    safety_variance: float
+
+
+def gp_samples(
+    rng: np.random.Generator,
+    *,
+    draws: int = 30,
+    n_train: int = 2000,
+    n_test: int = 500,
+    n_inputs: int = 2,
+    n_outputs: int = 4,
+    n_latent: int = 3,
+    kernel: str = "squared_exponential",
+    process: Process = "lmc",
+) -> GpSamples:
+    """Return draws of a random multi-output process and safety process, as in Li et al. 2022, section I.3.
+
+    1. X: N = n_train + n_test inputs, uniform on [-2, 2)^D, the same in all draws (equal rows, which the paper
+       replaces, do not happen in double precision).
+    2. Latent kernels of variance 1 and lengthscale U[0.01, 1); safety kernel of variance U[0.01, 1) and lengthscale 1.
+    3. Latent functions g_l and safety function h, drawn anew in each draw; nothing else is.
+    4. W: rows standard normal, divided by their norm. 5. F = G W'.
+    6. Y = F + 0.4 noise, z = h + 0.05 noise. The threshold is the 20 % quantile of the noisy z of all draws.
+
+    With `process=convolution` (the paper gives no experiment): Lambda_l = I / l_l^2 with the lengthscales above,
+    A_p = I / s_p^2 with s_p ~ U[0.1, 0.5), and c_l such that every latent process adds, on average over the outputs,
+    the variance it adds in the linear model. It factorises an (N P)^2 matrix: choose N P below about 10^4.
+
+    The parts have random streams of their own: with fewer draws, the functions and noises are the first ones of
+    more draws, up to rounding; the threshold is not.
+
+    Args:
+        rng: source of randomness; its spawned children are used, so that a second call gives another sample.
+        draws: number of draws (E in the paper).
+        n_train: number of training rows.
+        n_test: number of test rows.
+        n_inputs: D.
+        n_outputs: P.
+        n_latent: L.
+        kernel: a key of `KERNELS`, for all processes; `squared_exponential` is the form of the authors' code,
+            `squared_exponential_paper` the printed one. The outputs of a convolution process have no other kernel
+            than the Gaussian; there, `kernel` is that of the safety process.
+        process: `lmc` or `convolution`.
+
+    Raises:
+        KeyError: if there is no kernel of that name.
+        ValueError: if the process is unknown.
+        numpy.linalg.LinAlgError: if a covariance cannot be factorised.
+    """
+    if process not in PROCESSES:
+        raise ValueError(f"process={process}: must be one of {', '.join(PROCESSES)}")
+    inputs, parameter, latent, safety, output_noise, safety_noise = rng.spawn(6)
+    n = n_train + n_test
+    X = inputs.uniform(*DOMAIN, (n, n_inputs))
+    lengthscales = parameter.uniform(*PARAMETER_RANGE, n_latent)
+    safety_variance = float(parameter.uniform(*PARAMETER_RANGE))
+    W = parameter.standard_normal((n_outputs, n_latent))
+    W /= np.linalg.norm(W, axis=1, keepdims=True)
+    lmc = LmcParameters(lengthscales, W)
+    parameters = lmc if process == "lmc" else _smoothed(parameter, lmc, n_inputs)
+    F = _outputs(latent, X, parameters, kernel, draws)
+    covariance = KERNELS[kernel](X, X, safety_variance, SAFETY_LENGTHSCALE)
+    h = sample_gaussian(safety, covariance, draws)
+    Y = F + OUTPUT_NOISE * output_noise.standard_normal(F.shape)
+    z = h + SAFETY_NOISE * safety_noise.standard_normal(h.shape)
+    data = SafeSample(X, F, Y, h, z, float(np.quantile(z, SAFETY_QUANTILE)))
+    return GpSamples(data, n_train, parameters, safety_variance)
+
+
+def _smoothed(rng: np.random.Generator, lmc: LmcParameters, n_inputs: int) -> ConvolutionParameters:
+    """Return a convolution process of the same weights, lengthscales and average variances."""
+    smoothing = rng.uniform(*SMOOTHING_RANGE, len(lmc.W))
+    identity = np.eye(n_inputs)
+    # N(0 | 0, (2 s_p^2 + l_l^2) I) is the variance of output p from latent l per unit of W_pl^2 c_l
+    density = (2.0 * np.pi * (2.0 * smoothing[:, None] ** 2 + lmc.lengthscales**2)) ** (-n_inputs / 2)
+    return ConvolutionParameters(
+        A=identity / smoothing[:, None, None] ** 2,
+        Lambda=identity / lmc.lengthscales[:, None, None] ** 2,
+        W=lmc.W,
+        c=(lmc.W**2).sum(axis=0) / (lmc.W**2 * density).sum(axis=0),
+    )
+
+
+def _outputs(
+    rng: np.random.Generator,
+    X: FloatArray,
+    parameters: LmcParameters | ConvolutionParameters,
+    kernel: str,
+    draws: int,
+) -> FloatArray:
+    """Return draws of the noise-free outputs, [draws, N, P]; every latent process has its own stream."""
+    W = parameters.W
+    if isinstance(parameters, LmcParameters):
+        latent = [
+            sample_gaussian(child, KERNELS[kernel](X, X, 1.0, lengthscale), draws)
+            for child, lengthscale in zip(
+                rng.spawn(W.shape[1]), parameters.lengthscales.tolist(), strict=True
+            )
+        ]
+        mixed: FloatArray = np.stack(latent, axis=-1) @ W.T
+        return mixed
+    size = len(X) * len(W)
+    covariance = convolution_covariance(X, X, parameters.A, parameters.Lambda, W, parameters.c)
+    return sample_gaussian(rng, covariance.reshape(size, size), draws).reshape(draws, len(X), len(W))

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from gpsuite.data.atomic import write_atomically
+
+
+def test_folders_are_made_and_content_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "file"
+    for text in (b"first", b"second"):
+        write_atomically(path, lambda stream, text=text: stream.write(text))
+        assert path.read_bytes() == text
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_failed_write_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"before")
+
+    def fail(stream: IO[bytes]) -> None:
+        stream.write(b"half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(path, fail)
+    assert path.read_bytes() == b"before"
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(OSError, match="file"):
+        write_atomically(path / "below", fail)
