@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpsuite.config.files import conf_dir, group_choices, read_file
 from gpsuite.config.overrides import expand_sweeps
+from gpsuite.errors import UserError
 
 HELP = """
 gpsuite run experiment=<family>/<name> [key=value ...]
@@ -51,6 +52,12 @@ def main(words: list[str]) -> int:
         except TaskFailedError as failed:
             print(f"gpsuite: {failed}", file=sys.stderr)
             return 1
+        except UserError as error:  # a held folder, for example: the other runs go on
+            if len(requests) == 1:
+                raise
+            print(f"gpsuite: {request.experiment}: {error}", file=sys.stderr)
+            code = 2
+            continue
         for label, reason, trace in report.failures:
             print(f"failed: {label}: {reason}\n  traceback: {trace}", file=sys.stderr)
         code = max(code, report.exit_code)

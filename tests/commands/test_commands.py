@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpsuite.cli import COMMANDS
+from gpsuite.engine.folder import locked
 from tests.commands.conftest import Gpsuite
 
 SMOKE = ("run", "experiment=pac_bayes/regression", "scale=smoke", "method=kl_pac_gp")
@@ -77,6 +78,19 @@ def test_a_multirun_runs_every_combination(gpsuite: Gpsuite, workplace: Path) ->
 def test_a_multirun_with_a_mistake_runs_nothing(gpsuite: Gpsuite, workplace: Path) -> None:
     assert gpsuite("run", "-m", *SMOKE[1:], "epsilon=0.5,-1").code == 2
     assert not (workplace / "results").exists()
+
+
+def test_a_run_of_a_multirun_that_cannot_start_does_not_stop_the_others(
+    gpsuite: Gpsuite, workplace: Path
+) -> None:
+    gpsuite("run", "-m", *SMOKE[1:], "seed=0,1")
+    held, free = sorted((workplace / "results/pac_bayes/regression").iterdir())
+    (free / "run.json").unlink()
+    with locked(held, wait=False):
+        ended = gpsuite("run", "-m", *SMOKE[1:], "seed=0,1")
+    assert ended.code == 2
+    assert "another run" in ended.err
+    assert (free / "run.json").exists()
 
 
 def test_a_stand_in_is_marked_everywhere(gpsuite: Gpsuite, workplace: Path) -> None:
