@@ -1,0 +1,181 @@
+"""pac_bayes/kl_inverse: the inverse binary KL divergence (Fig. 4 of Reeb et al. 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.experiments.base import (
+    EXPERIMENTS,
+    Experiment,
+    Outcome,
+    Record,
+    Request,
+    SharedWork,
+    Task,
+    require,
+)
+from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse
+from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.figures import figure_style, save_figure
+from gpsuite.reporting.tables import write_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FloatArray = npt.NDArray[np.float64]
+
+SLACK = 1e-12  # the accuracy promised of the inverse
+STEP = 1e-3  # of the differences, as a share of the distance to the nearest edge
+
+
+@dataclass
+class KLInverseSettings:
+    """Settings of the curves.
+
+    Attributes:
+        c_values: one curve each, in nats.
+        grid_points: values of q in [0, 1], both edges included.
+    """
+
+    c_values: list[float] = field(default_factory=lambda: [0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0])
+    grid_points: int = 1001
+
+    def check(self) -> None:
+        """Refuse impossible values."""
+        require(bool(self.c_values), "c_values", self.c_values, "needs at least one value")
+        require(len(set(self.c_values)) == len(self.c_values), "c_values", self.c_values, "has a value twice")
+        for value in self.c_values:
+            require(0 <= value < float("inf"), "c_values", value, "must be 0 or more, and finite")
+        require(self.grid_points >= 3, "grid_points", self.grid_points, "must be 3 or more")
+
+
+def plan(request: Request) -> list[Task]:
+    """Return one task per curve."""
+    settings: KLInverseSettings = request.settings
+    return [
+        Task(
+            experiment=request.experiment,
+            label=f"c {c:g}",
+            axes={"c": c},
+            params={"kind": "kl_inverse_curve", "c": c, "grid_points": settings.grid_points},
+            cost=0.05,
+        )
+        for c in settings.c_values
+    ]
+
+
+def run(task: Task, shared: SharedWork) -> Outcome:
+    """Compute one curve, count where it breaks a bound or an edge, and check its derivatives by differences."""
+    c = float(task.params["c"])
+    q = np.linspace(0.0, 1.0, int(task.params["grid_points"]))
+    p = kl_inverse(q, c).p
+    edges = [p[0] - -np.expm1(-c), p[-1] - 1.0, *(p - q if c == 0.0 else ())]
+    metrics = {
+        "above_pinsker": int((p > q + np.sqrt(c / 2.0) + SLACK).sum()),
+        "above_one": int((p > 1.0).sum()),
+        "off_edges": int((np.abs(edges) > SLACK).sum()),
+        "start": float(p[0]),
+        "derivative_error": derivative_error(q[1:-1], c) if c > 0.0 else None,  # infinite at c = 0
+    }
+    return Outcome(metrics, arrays={"q": q, "p": p}, headline=f"starts at {p[0]:.4f}")
+
+
+def derivative_error(q: FloatArray, c: float) -> float:
+    """Return the largest relative error of (12) and (13) against fourth-order differences of logit p.
+
+    The logit keeps its digits where p is near 1; where 1 - p underflows there is nothing to check.
+
+    Args:
+        q: empirical risks strictly inside (0, 1).
+        c: in nats, above 0.
+    """
+    q = q[kl_inverse(q + 2.0 * STEP * (1.0 - q), c).one_minus_p > 0.0]
+    found = kl_inverse(q, c)
+    slope = found.p * found.one_minus_p  # of p in its logit
+    in_q = _difference(lambda h: _logit(q + h, c + 0.0 * h), STEP * np.minimum(q, 1.0 - q))
+    in_c = _difference(lambda h: _logit(q, c + h), np.full_like(q, STEP * c))
+    errors = (in_q * slope / found.dp_dq - 1.0, in_c * slope / found.dp_dc - 1.0)
+    return float(np.abs(errors).max())
+
+
+def _logit(q: FloatArray, c: FloatArray) -> FloatArray:
+    found = kl_inverse(q, c)
+    return np.asarray(np.log(found.p) - np.log(found.one_minus_p), dtype=np.float64)
+
+
+def _difference(function: Callable[[FloatArray], FloatArray], step: FloatArray) -> FloatArray:
+    """Return the fourth-order central difference."""
+    near = function(step) - function(-step)
+    far = function(2.0 * step) - function(-2.0 * step)
+    return np.asarray((8.0 * near - far) / (12.0 * step), dtype=np.float64)
+
+
+def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+    """Write the table of edges and checks and the figure of the curves."""
+    import pandas as pd
+
+    rows = [{"c": record.axes["c"], **record.metrics} for record in records]
+    labels = {
+        "c": "c (nats)",
+        "above_pinsker": "points above q + √(c/2)",
+        "above_one": "points above 1",
+        "off_edges": "edges off by more than 1e-12",
+        "start": "kl⁻¹(0, c)",
+        "derivative_error": "largest relative error of the derivatives",
+    }
+    caption = f"Inverse binary KL divergence on {request.settings.grid_points} values of q"
+    write_table(
+        pd.DataFrame(rows),
+        folder / "tables",
+        "kl_inverse",
+        f"{caption}{f' ({note})' if note else ''}",
+        labels,
+    )
+    curves = [
+        pd.DataFrame({"c": record.axes["c"], "q": record.arrays["q"], "p": record.arrays["p"]})
+        for record in records
+    ]
+    _draw(pd.concat(curves, ignore_index=True), folder / "figures", note)
+    broken = sum(
+        record.number(name) for record in records for name in ("above_pinsker", "above_one", "off_edges")
+    )
+    errors = [
+        record.number("derivative_error")
+        for record in records
+        if record.metrics["derivative_error"] is not None
+    ]
+    points = len(records) * request.settings.grid_points
+    found = [Statistic("violations_of_pinsker", broken, n=points)]
+    if errors:
+        note = "fourth-order differences"
+        found.append(Statistic("max_relative_derivative_error", max(errors), n=points, note=note))
+    return found
+
+
+def _draw(curves: pd.DataFrame, folder: Path, note: str | None) -> None:
+    """Draw the paper's figure: curves for larger c lie higher; c = 0 is the diagonal."""
+    import matplotlib as mpl
+    import matplotlib.pyplot as plt
+
+    values = sorted(curves["c"].unique())
+    with figure_style():
+        fig, ax = plt.subplots(figsize=(5.5, 4.6))
+        colours = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, len(values)))
+        for c, colour in zip(values, colours, strict=True):
+            part = curves[curves["c"] == c]
+            ax.plot(part["q"], part["p"], color=colour, label=f"{c:g}")
+        ax.set_xlabel("empirical risk q (probability)")
+        ax.set_ylabel("kl⁻¹(q, c) (probability)")
+        ax.legend(title="c (nats)", reverse=True, loc="lower right")
+        ax.set_xlim(0.0, 1.0)
+        ax.set_ylim(0.0, 1.02)
+        save_figure(fig, curves, folder, "kl_inverse", note)
+
+
+EXPERIMENTS.register("pac_bayes/kl_inverse")(Experiment(KLInverseSettings, plan, run, summarise))
