@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from gpsuite.engine.folder import CONFIG
-from gpsuite.experiments.base import DONE, EXPERIMENTS, Record, Request
+from gpsuite.experiments.base import BUDGET, DONE, EXPERIMENTS, Record, Request
 from gpsuite.reporting.atomic import write_text
 from gpsuite.reporting.comparison import compare, read_published, write_comparison, write_statistics
 
@@ -32,7 +32,7 @@ def publish_results(
         shown = "; ".join(notes) or None
         statistics = EXPERIMENTS.get(request.experiment).summarise(request, usable, folder, shown)
         write_statistics(folder / "tables", statistics)
-    why_not = not_comparable(request, changed)
+    why_not = not_comparable(request, records, changed)
     published = read_published(conf_dir, request.experiment)
     rows = compare(published, statistics, comparable=not why_not, why_not=why_not)
     write_comparison(folder, rows)
@@ -53,12 +53,14 @@ def limitations(request: Request, records: Sequence[Record]) -> list[str]:
     return notes
 
 
-def not_comparable(request: Request, changed: Sequence[str]) -> str:
+def not_comparable(request: Request, records: Sequence[Record], changed: Sequence[str]) -> str:
     """Return why the run must not be held against the paper, or an empty string."""
     if request.dataset is not None and request.dataset.stand_in:
         return "stand-in data"
     if request.scale == "smoke":
         return "smoke scale"
+    if request.budget_seconds is not None and any(record.status == BUDGET for record in records):
+        return f"tasks ended by budget.seconds={request.budget_seconds:g}"
     if changed:
         return f"settings differ from the shipped experiment: {', '.join(changed)}"
     return ""

@@ -9,8 +9,10 @@ import pytest
 
 from gpsuite.config.files import conf_dir
 from gpsuite.engine.folder import locked
+from gpsuite.engine.keys import task_key
 from gpsuite.engine.runner import RunOptions, TaskFailedError, run_experiment
 from gpsuite.engine.store import RecordStore
+from gpsuite.engine.summary import not_comparable
 from gpsuite.errors import ResultsError
 from tests.engine import tiny
 
@@ -139,3 +141,14 @@ def test_long_work_is_announced(
     monkeypatch.setitem(tiny.EXPERIMENTS._items, tiny.NAME, slow)
     run_experiment(tiny.request(), options(tmp_path))
     assert "about 1:10:00 of one core's work" in capsys.readouterr().err
+
+
+def test_what_keeps_a_run_from_being_compared(tmp_path: Path) -> None:
+    request = tiny.request(n1="budget")
+    run_experiment(request, options(tmp_path))
+    store = RecordStore(tmp_path, "tiny")
+    records = [record for task in tiny.plan(request) if (record := store.get(task_key(task))) is not None]
+    assert not_comparable(request, records, ()) == ""  # ended by counts, which are part of the science
+    assert "budget.seconds=3" in not_comparable(replace(request, budget_seconds=3.0), records, ())
+    assert "seed" in not_comparable(request, records, ("seed",))
+    assert not_comparable(replace(request, scale="smoke"), records, ()) == "smoke scale"
