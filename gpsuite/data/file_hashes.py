@@ -14,7 +14,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from gpsuite.data.atomic import write_atomically
+from gpsuite.atomic import write_atomically
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _XZ_MAGIC = b"\xfd7zXZ\x00"

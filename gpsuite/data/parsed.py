@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpsuite.data.atomic import write_atomically
+from gpsuite.atomic import write_atomically
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.hashing import content_hash, json_hash
 from gpsuite.data.spec import DatasetSpec

@@ -1,34 +1,21 @@
-"""Files that are either the old one or the complete new one, also after a full disk or a kill."""
+"""Writing results: in one step, and with the user's words when it fails."""
 
 from __future__ import annotations
 
-import os
-import secrets
 from pathlib import Path
 
+from gpsuite.atomic import write_atomically
 from gpsuite.errors import ResultsError
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write `data` to `path` in one step: temporary file in the same folder, fsync, rename.
-
-    Missing parent folders are made.
+    """Write `data` to `path` in one step; missing parent folders are made.
 
     Raises:
         ResultsError: if the disk is full, the folder read-only, ...; an older file at `path` stays.
     """
-    # not `path.name` plus a suffix: that could exceed the file system's name limit
-    temporary = path.parent / f".tmp-{os.getpid()}-{secrets.token_hex(4)}"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with temporary.open("xb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(temporary, path)
-        finally:  # also on an interrupt; after the rename there is nothing left to remove
-            temporary.unlink(missing_ok=True)
+        write_atomically(path, lambda stream: stream.write(data))
     except OSError as error:
         raise cannot("write", path, error) from error
 

@@ -5,7 +5,7 @@ from typing import IO
 
 import pytest
 
-from gpsuite.data.atomic import write_atomically
+from gpsuite.atomic import write_atomically
 
 
 def test_folders_are_made_and_content_replaced(tmp_path: Path) -> None:
