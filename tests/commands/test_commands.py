@@ -188,3 +188,20 @@ def test_bench_writes_the_fixed_columns_and_the_machine(
     described = json.loads((workplace / "results/bench/machine.json").read_text(encoding="utf-8"))
     assert {"processor", "cores", "blas", "versions", "pairs"} <= set(described)
     assert described["pairs"] >= 7
+
+
+@pytest.mark.parametrize(("kernels", "avx512", "noted"), [("Haswell", True, True), ("SkylakeX", True, False)])
+def test_doctor_points_out_slow_blas_kernels(
+    gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch, kernels: str, avx512: bool, noted: bool
+) -> None:
+    import threadpoolctl
+
+    from gpsuite.commands import doctor
+
+    monkeypatch.setattr(
+        threadpoolctl, "threadpool_info", lambda: [{"user_api": "blas", "architecture": kernels}]
+    )
+    monkeypatch.setattr(doctor, "_has_avx512", lambda: avx512)
+    [line] = [line for line in gpsuite("doctor").out.splitlines() if line.split("\t")[1] == "BLAS kernels"]
+    assert ("OPENBLAS_CORETYPE=SkylakeX" in line) is noted
+    assert line.startswith("note" if noted else "ok")
