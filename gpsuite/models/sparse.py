@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gpflow
 import numpy as np
-from sklearn.cluster import KMeans
 
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.exact import build_likelihood, regression_data
@@ -38,20 +37,6 @@ def build_fitc(
     Arguments and errors as in `build_sgpr`.
     """
     return _build(gpflow.models.GPRFITC, X, Y, Z, spec, hyperparameters)
-
-
-def kmeans_inducing(X: Array, M: int, rng: np.random.Generator) -> Array:
-    """Return M inducing inputs [M, D]: the centres of a k-means clustering of the inputs X [N, D].
-
-    Raises:
-        ValueError: if X has fewer than M different rows.
-    """
-    different = len(np.unique(X, axis=0))
-    if not 1 <= M <= different:
-        raise ValueError(f"M={M} inducing inputs asked for, but X has {different} different rows")
-    seed = int(rng.integers(2**31))
-    centres = KMeans(n_clusters=M, n_init=1, random_state=seed).fit(X).cluster_centers_
-    return np.asarray(centres, dtype=np.float64)
 
 
 def _build(

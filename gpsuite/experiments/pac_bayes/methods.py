@@ -29,9 +29,26 @@ class PacGPOptions(MethodOptions):
 
 
 @dataclass(frozen=True)
+class PacSGPOptions(PacGPOptions):
+    """A sparse GP in the FITC form, trained by minimising a bound over hyperparameters and inducing inputs.
+
+    Attributes:
+        inducing: number of inducing inputs M, started from k-means centres; at most the training rows.
+    """
+
+    inducing: int = 100
+
+    def check(self) -> None:
+        """Refuse impossible values."""
+        super().check()
+        require(self.inducing >= 1, "method.inducing", self.inducing, "must be 1 or more")
+
+
+@dataclass(frozen=True)
 class FullGPOptions(MethodOptions):
     """A full GP trained by its marginal likelihood."""
 
 
 METHODS.register("pac_gp")(MethodBuilder(PacGPOptions, REGRESSION))
+METHODS.register("pac_sgp")(MethodBuilder(PacSGPOptions, REGRESSION))
 METHODS.register("full_gp")(MethodBuilder(FullGPOptions, REGRESSION))

@@ -10,6 +10,7 @@ from typing import Any
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import METHODS, MethodOptions, Request, Task, require
+from gpsuite.experiments.pac_bayes.methods import PacSGPOptions
 from gpsuite.seeds import derived_seed
 
 SCALINGS = ("all", "train")
@@ -113,8 +114,11 @@ def _params(
 
 
 def _cost(request: Request, options: MethodOptions) -> float:
-    """Return a rough guess of CPU seconds: about 25 evaluations of cubic cost, and compilation for GPflow."""
-    work = 25 * 1.5 * (_dataset(request).rows / 1000) ** 3 / 20
+    """Return a rough guess of CPU seconds: evaluations times their arithmetic, and compilation for GPflow."""
+    rows = _dataset(request).rows
+    if isinstance(options, PacSGPOptions):
+        return 500 * 20 * rows * float(options.inducing) ** 2 / 4e10 + 0.1
+    work = 25 * 1.5 * (rows / 1000) ** 3 / 20
     return work + (0.5 if options.builder == "full_gp" else 0.05)
 
 
@@ -130,8 +134,13 @@ def _check_sizes(request: Request, settings: SplitSettings) -> None:
     training = rows - math.ceil(rows * settings.test_share)
     enough = training >= LEAST_TRAINING_ROWS
     require(enough, "test_share", settings.test_share, f"leaves {training} training rows of {rows}")
-    name = _dataset(request).name
-    require(rows <= FULL_GP_ROWS, "dataset", name, f"{rows} rows; a full GP takes at most {FULL_GP_ROWS}")
+    full = [name for name, options in request.methods.items() if not isinstance(options, PacSGPOptions)]
+    if full and rows > FULL_GP_ROWS:
+        raise UserError(
+            f"method={full[0]}: the dataset has {rows} rows, a full GP takes at most {FULL_GP_ROWS}\n"
+            "use a sparse one: method=kl_pac_sgp",
+            key="method",
+        )
 
 
 def _require_squared_exponential(request: Request) -> None:

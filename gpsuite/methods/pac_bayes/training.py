@@ -12,8 +12,8 @@ from gpsuite.budget import Budget
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
 from gpsuite.methods.pac_bayes.hyperparameters import PAPER_GRID
 from gpsuite.methods.pac_bayes.losses import Loss
-from gpsuite.methods.pac_bayes.minimise import Status, minimise
-from gpsuite.methods.pac_bayes.parametrisation import PARAMETRISATIONS
+from gpsuite.methods.pac_bayes.minimise import Minimum, Status, minimise
+from gpsuite.methods.pac_bayes.parametrisation import PARAMETRISATIONS, Parametrisation
 from gpsuite.models.config import Hyperparameters
 
 FloatArray = npt.NDArray[np.float64]
@@ -79,9 +79,7 @@ def train_full_gp(
         UserError: if the objective or the parametrisation is unknown.
     """
     bound = FullGPObjective(X, y, loss, delta, objective, ard)
-    first = start or Hyperparameters(1.0, (1.0,) * bound.n_lengthscales, 1.0)
-    if len(first.lengthscales) != bound.n_lengthscales:
-        raise ValueError(f"start has {len(first.lengthscales)} lengthscales, expected {bound.n_lengthscales}")
+    first = first_point(start, bound.n_lengthscales)
     search = PARAMETRISATIONS.get(parametrisation)
 
     def value_and_gradient(u: FloatArray) -> tuple[float, FloatArray]:
@@ -89,11 +87,33 @@ def train_full_gp(
         value, gradient, _ = bound.value_and_gradient(theta)
         return value, gradient * slope
 
+    bounds = hyperparameter_bounds(search, first.n_kernel)
+    minimum = minimise(value_and_gradient, search.from_log(first.to_log()), bounds, budget)
+    return trained_gp(minimum, search.to_log(minimum.x)[0])
+
+
+def first_point(start: Hyperparameters | None, n_lengthscales: int) -> Hyperparameters:
+    """Return the start of a search; None means all ones (the paper's).
+
+    Raises:
+        ValueError: if `start` has the wrong number of lengthscales.
+    """
+    first = start or Hyperparameters(1.0, (1.0,) * n_lengthscales, 1.0)
+    if len(first.lengthscales) != n_lengthscales:
+        raise ValueError(f"start has {len(first.lengthscales)} lengthscales, expected {n_lengthscales}")
+    return first
+
+
+def hyperparameter_bounds(search: Parametrisation, n_kernel: int) -> list[tuple[float, float]]:
+    """Return the limits of the search variables: the grid's box for the kernel, positive for the noise variance."""
     edge = float(PAPER_GRID.half_width)
     low, high = (float(v) for v in search.from_log(np.array([-edge, edge])))
-    bounds = [(low, high)] * first.n_kernel + [(search.lowest(), math.inf)]
-    minimum = minimise(value_and_gradient, search.from_log(first.to_log()), bounds, budget)
-    found = Hyperparameters.from_log(search.to_log(minimum.x)[0])
+    return [(low, high)] * n_kernel + [(search.lowest(), math.inf)]
+
+
+def trained_gp(minimum: Minimum, theta: FloatArray) -> TrainedGP:
+    """Return the outcome of a search that ended at the logarithms theta."""
+    found = Hyperparameters.from_log(theta)
     return TrainedGP(
         found, PAPER_GRID.rounded(found), minimum.value, minimum.evaluations, minimum.iterations, minimum.message,
         minimum.status, minimum.reason,

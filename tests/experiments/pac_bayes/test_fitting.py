@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from gpsuite.config.request import read_request
 from gpsuite.data.loading import load
+from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Outcome, SharedWork, Task
+from gpsuite.experiments.pac_bayes import settings
 from gpsuite.experiments.pac_bayes.fitting import read_split, run_fit
 
 
@@ -77,3 +80,29 @@ def test_the_full_gp_trains_once_for_all_goals() -> None:
     assert second.metrics == alone.metrics
     assert first.metrics["noise_variance"] == second.metrics["noise_variance"]
     assert float(first.metrics["bound_kl"] or 0) > float(second.metrics["bound_kl"] or 0)
+
+
+def test_a_sparse_fit_is_certified_like_a_full_one() -> None:
+    metrics = run(task("method=kl_pac_sgp", "method.inducing=15")).metrics
+    again = run(task("method=kl_pac_sgp", "method.inducing=15")).metrics
+    assert metrics == again  # the k-means start belongs to the split
+    assert float(metrics["gibbs_risk_train"] or 0) < float(metrics["bound_kl"] or 0) < 1
+    other = run(task("method=kl_pac_sgp", "method.inducing=5"))
+    assert other.arrays["inducing_inputs"].shape == (5, 10)
+    assert other.metrics["bound_kl"] != metrics["bound_kl"]
+
+
+def test_more_inducing_inputs_than_rows_are_cut_to_the_rows(tmp_path: Path) -> None:
+    rows = "\n".join(f"{i},{(i * 7) % 11}" for i in range(25))
+    (tmp_path / "t.csv").write_text(f"x,y\n{rows}\n", encoding="utf-8")
+    made = task("method=kl_pac_sgp", "dataset=csv", f"dataset.path={tmp_path / 't.csv'}", "dataset.target=y")
+    assert run(made).arrays["inducing_inputs"].shape == (20, 1)
+
+
+def test_too_many_rows_for_a_full_gp_name_the_sparse_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "FULL_GP_ROWS", 100)
+    with pytest.raises(UserError, match="method=kl_pac_sgp"):
+        task("method=kl_pac_gp")
+    assert task("method=kl_pac_sgp")

@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpsuite.methods.pac_bayes.certificates import OBJECTIVES, certify, penalty
+from gpsuite.methods.pac_bayes.bounds import OBJECTIVES
+from gpsuite.methods.pac_bayes.certificates import BoundObjective, certify, penalty
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
 from gpsuite.methods.pac_bayes.hyperparameters import round_to_grid
 from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse
 from gpsuite.methods.pac_bayes.losses import LOSSES, Loss
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior, gibbs_risk
+from gpsuite.methods.pac_bayes.sparse_gp import SparseGPObjective
+from gpsuite.methods.pac_bayes.sparse_posterior import SparseGPPosterior
 from gpsuite.models.config import Hyperparameters
 
 pytestmark = pytest.mark.reference
@@ -27,7 +30,7 @@ INVERSE_TOLERANCE = 1e-12
 TOLERANCE, ILL_CONDITIONED_TOLERANCE = 1e-9, 1e-6
 # The file's gradients are differences of the bound: their error is far below this, but one gradient is 1e-38.
 GRADIENT_FLOOR = 1e-16
-MODELS = {"full"}
+MODELS = {"full", "sparse"}
 
 
 def _cases() -> list[Any]:
@@ -55,6 +58,18 @@ def _setting(case: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, Hyperparamet
     return X, y, h, LOSSES.get(case["loss"])(case["epsilon"])
 
 
+def _inducing(case: dict[str, Any]) -> np.ndarray:
+    return np.asarray(case["Z"], dtype=np.float64).reshape(len(case["Z"]), -1)
+
+
+def _posterior(case: dict[str, Any], X: np.ndarray, y: np.ndarray, h: Hyperparameters) -> Posterior:
+    if case["model"] == "full":
+        return FullGPPosterior.fit(h, X, y)
+    posterior = SparseGPPosterior.fit(h, X, y, _inducing(case), case["alpha"])
+    assert posterior.inducing.jitter == 0.0
+    return posterior
+
+
 @pytest.mark.parametrize("row", _rows("kl_inverse", "q", "c"))
 def test_kl_inverse(row: dict[str, Any]) -> None:
     inverse = kl_inverse(row["q"], row["c"])
@@ -80,10 +95,10 @@ def test_rounding(row: dict[str, Any]) -> None:
 def test_posterior_and_certificate(case: dict[str, Any]) -> None:
     X, y, h, loss = _setting(case)
     exact, near = case["exact"], _tolerance(case)
-    posterior = FullGPPosterior.fit(h, X, y)
+    posterior = _posterior(case, X, y, h)
     new = np.asarray(case["Xnew"], dtype=np.float64).reshape(-1, X.shape[1])
     mean, variance = posterior.predict(new)
-    risk = posterior.gibbs_risk(loss)
+    risk = gibbs_risk(posterior, loss)
     certificate = certify(risk, posterior.kl, len(y), h.n_kernel, case["delta"])
     c_fixed = penalty(posterior.kl, len(y), 0, case["delta"]).per_point
     values = {
@@ -104,21 +119,43 @@ def test_posterior_and_certificate(case: dict[str, Any]) -> None:
     for key, value in values.items():
         np.testing.assert_allclose(value, exact[key], rtol=near, err_msg=key)
     for name, expected in exact["gibbs_risk_all_losses"].items():
-        if name in LOSSES:
-            other = posterior.gibbs_risk(LOSSES.get(name)(case["epsilon"]))
-            assert other == pytest.approx(expected, rel=near), name
+        other = gibbs_risk(posterior, LOSSES.get(name)(case["epsilon"]))
+        assert other == pytest.approx(expected, rel=near), name
     bayes = LOSSES.get("band01")(case["epsilon"]).pointwise(y, posterior.train_mean)
     assert bayes.mean() == pytest.approx(exact["bayes_risk_band01"])
 
 
-@pytest.mark.parametrize("objective", list(OBJECTIVES))
+@pytest.mark.parametrize("objective", ["kl", "sqrt"])
 @pytest.mark.parametrize("case", _cases())
 def test_objective_and_gradient(case: dict[str, Any], objective: str) -> None:
     X, y, h, loss = _setting(case)
-    bound = FullGPObjective(X, y, loss, case["delta"], objective, ard=len(h.lengthscales) == X.shape[1])
-    value, gradient, _ = bound.value_and_gradient(h.to_log())
+    ard, near = len(h.lengthscales) == X.shape[1], _tolerance(case)
     expected = case["exact_grad"][f"bound_{objective}"]
+    if case["model"] == "full":
+        bound = FullGPObjective(X, y, loss, case["delta"], objective, ard)
+        value, gradient, _ = bound.value_and_gradient(h.to_log())
+    else:
+        Z = _inducing(case)
+        sparse = SparseGPObjective(X, y, loss, case["delta"], objective, ard, case["alpha"], len(Z))
+        value, gradient, d_Z, _ = sparse.value_and_gradient(h.to_log(), Z)
+        if "Z" in expected:
+            np.testing.assert_allclose(d_Z, np.reshape(expected["Z"], Z.shape), rtol=near, err_msg="Z")
     natural = np.concatenate([np.ravel(expected[k]) for k in ("variance", "lengthscales", "noise_variance")])
-    near = _tolerance(case)
     assert value == pytest.approx(case["exact"][f"bound_{objective}"], rel=near)
     np.testing.assert_allclose(gradient / np.exp(h.to_log()), natural, rtol=near, atol=GRADIENT_FLOOR)
+
+
+@pytest.mark.parametrize("objective", ["quadratic", "lambda", "catoni"])
+@pytest.mark.parametrize("case", [c for c in _cases() if c.values[0]["model"] == "full"])
+def test_objectives_without_their_own_rows(case: dict[str, Any], objective: str) -> None:
+    # the file holds risk, KL and their gradients: the chain rule gives the gradient of any bound
+    X, y, h, loss = _setting(case)
+    near, slopes = _tolerance(case), case["exact_grad"]
+    bound = FullGPObjective(X, y, loss, case["delta"], objective, len(h.lengthscales) == X.shape[1])
+    value, gradient, _ = bound.value_and_gradient(h.to_log())
+    head = BoundObjective(objective, len(y), h.n_kernel, case["delta"])
+    expected, d_risk, d_kl = head.value_and_gradient(case["exact"]["gibbs_risk"], case["exact"]["KL"])
+    keys = ("variance", "lengthscales", "noise_variance")
+    risk, kl = (np.concatenate([np.ravel(slopes[q][k]) for k in keys]) for q in ("gibbs_risk", "KL"))
+    assert value == pytest.approx(expected, rel=near)
+    np.testing.assert_allclose(gradient / np.exp(h.to_log()), d_risk * risk + d_kl * kl, rtol=near)

@@ -1,0 +1,91 @@
+"""Training a sparse GP, inducing inputs included, by minimising a PAC-Bayesian bound (Sec. 3 of Reeb et al. 2018)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.budget import Budget
+from gpsuite.methods.pac_bayes.losses import Loss
+from gpsuite.methods.pac_bayes.minimise import minimise
+from gpsuite.methods.pac_bayes.parametrisation import PARAMETRISATIONS
+from gpsuite.methods.pac_bayes.sparse_algebra import checked_inducing
+from gpsuite.methods.pac_bayes.sparse_gp import SparseGPObjective
+from gpsuite.methods.pac_bayes.training import TrainedGP, first_point, hyperparameter_bounds, trained_gp
+from gpsuite.models.config import Hyperparameters
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TrainedSparseGP:
+    """Hyperparameters and inducing inputs found by minimising a bound.
+
+    Attributes:
+        gp: the hyperparameters, and how the search went.
+        Z: inducing inputs [M, D]; they carry no penalty and are not rounded.
+        alpha: of the posterior that was trained: 1 is FITC, 0 is VFE (DTC).
+        jitter: largest multiple of sigma_f^2 that K_ZZ needed during the search; 0 if none.
+    """
+
+    gp: TrainedGP
+    Z: FloatArray
+    alpha: float
+    jitter: float
+
+
+def train_sparse_gp(
+    X: FloatArray,
+    y: FloatArray,
+    Z: FloatArray,
+    loss: Loss,
+    objective: str,
+    delta: float,
+    ard: bool,
+    alpha: float,
+    start: Hyperparameters | None,
+    budget: Budget,
+    parametrisation: str = "softplus",
+) -> TrainedSparseGP:
+    """Minimise the bound of a sparse GP over hyperparameters and inducing inputs, then round those of the kernel.
+
+    L-BFGS-B with variance and lengthscales in the box [e^-6, e^6] of the grid; Z is free.
+
+    Args:
+        X: inputs [N, D], standardised as the caller sees fit.
+        y: targets [N].
+        Z: inducing inputs to start from [M, D]; the paper takes k-means centres of X.
+        loss: the loss whose Gibbs risk is bounded.
+        objective: a name in `certificates.OBJECTIVES`.
+        delta: allowed probability of failure, in (0, 1).
+        ard: one lengthscale per input, or a single one.
+        alpha: 1 is FITC (the paper's), 0 is VFE (DTC).
+        start: first hyperparameters; None means variance = lengthscales = noise variance = 1 (the paper's).
+        budget: limits on seconds and evaluations; the paper allows 1000 evaluations.
+        parametrisation: of the hyperparameters, `softplus` or `log` (`parametrisation.PARAMETRISATIONS`).
+
+    Raises:
+        ValueError: if shapes disagree, values are not finite, alpha or delta is out of range, or `start` has the
+            wrong number of lengthscales.
+        UserError: if the objective or the parametrisation is unknown.
+    """
+    bound = SparseGPObjective(X, y, loss, delta, objective, ard, alpha, len(Z))
+    first = first_point(start, bound.n_lengthscales)
+    search, n_theta = PARAMETRISATIONS.get(parametrisation), first.n_kernel + 1
+    shape = (len(Z), X.shape[1])
+
+    def value_and_gradient(u: FloatArray) -> tuple[float, FloatArray]:
+        theta, slope = search.to_log(u[:n_theta])
+        value, d_theta, d_Z, _ = bound.value_and_gradient(theta, u[n_theta:].reshape(shape))
+        return value, np.concatenate([d_theta * slope, d_Z.ravel()])
+
+    inputs = checked_inducing(Z, X.shape[1]).ravel()
+    bounds = hyperparameter_bounds(search, first.n_kernel) + [(-math.inf, math.inf)] * inputs.size
+    minimum = minimise(
+        value_and_gradient, np.concatenate([search.from_log(first.to_log()), inputs]), bounds, budget
+    )
+    gp = trained_gp(minimum, search.to_log(minimum.x[:n_theta])[0])
+    return TrainedSparseGP(gp, minimum.x[n_theta:].reshape(shape), alpha, bound.jitter)
