@@ -56,7 +56,7 @@ WORDS = [
     ((*RUN, "methods=[kl_pac_gp,kl_pac_gp]"), ["named twice"]),
     ((*RUN, "methods=[]"), ["name at least one"]),
     ((*RUN, "method=full_gp", "methods=[full_gp]"), ["one of the two"]),
-    ((*RUN, "method=kl_pac_gp", "method.objective=best"), ["method.objective=best", "kl, sqrt"]),
+    ((*RUN, "method=kl_pac_gp", "method.objective=best"), ["method.objective=best", "valid: ", "kl", "sqrt"]),
     ((*RUN, "method=kl_pac_gp", "method.title=mine"), ["method.title"]),
     ((*RUN, "dataset=bostn"), ["did you mean 'boston'"]),
     ((*RUN, "dataset=digits"), ["classification dataset cannot be used", "valid:"]),

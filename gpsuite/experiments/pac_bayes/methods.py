@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpsuite.experiments.base import METHODS, MethodBuilder, MethodOptions, require
+from gpsuite.methods.pac_bayes.bounds import OBJECTIVES
 
 REGRESSION = ("regression",)
 
@@ -14,7 +15,7 @@ class PacGPOptions(MethodOptions):
     """A full GP trained by minimising a PAC-Bayesian bound.
 
     Attributes:
-        objective: kl (the inverse-kl bound) or sqrt (the looser R + sqrt(c/2)).
+        objective: the bound to minimise: kl (inverse kl), sqrt (the looser R + sqrt(c/2)), quadratic, lambda, catoni.
         parametrisation: of the search; softplus is the published runs', log collapses less often.
     """
 
@@ -23,7 +24,8 @@ class PacGPOptions(MethodOptions):
 
     def check(self) -> None:
         """Refuse an unknown objective or parametrisation."""
-        require(self.objective in ("kl", "sqrt"), "method.objective", self.objective, "valid: kl, sqrt")
+        known_bounds = ", ".join(OBJECTIVES)
+        require(self.objective in OBJECTIVES, "method.objective", self.objective, f"valid: {known_bounds}")
         known, given = ("softplus", "log"), self.parametrisation
         require(given in known, "method.parametrisation", given, f"valid: {', '.join(known)}")
 

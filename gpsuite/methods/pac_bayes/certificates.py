@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from gpsuite.methods.pac_bayes.bounds import (
+    CATONI_CONSTANT,
+    OBJECTIVES,
+    bayes_risk_bound,
+    catoni_bound,
+    check_catoni_constant,
+    kl_bound,
+    sqrt_bound,
+)
 from gpsuite.methods.pac_bayes.hyperparameters import PAPER_GRID, HyperparameterGrid
-from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse
-from gpsuite.registry import Registry
-
-# (risk, c) -> (bound, d bound / d risk, d bound / d c)
-BoundFunction = Callable[[float, float], tuple[float, float, float]]
-
-OBJECTIVES: Registry[BoundFunction] = Registry("objective")
+from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse_lower
 
 
 @dataclass(frozen=True)
@@ -23,19 +25,22 @@ class Penalty:
     Attributes:
         kl: KL(Q||P) of posterior and prior.
         log_theta: ln|Theta|, the union bound over the hyperparameter grid.
-        confidence: ln(2 sqrt(n) / delta).
+        confidence: ln(2 sqrt(n) / delta); ln(1 / delta) in Catoni's bound.
         n: number of training points.
+        log_grid: ln of the number of settings (widths epsilon, numbers M of inducing points) among which the data
+            chose: a union bound over a finite grid that was fixed before the data were seen.
     """
 
     kl: float
     log_theta: float
     confidence: float
     n: int
+    log_grid: float = 0.0
 
     @property
     def total(self) -> float:
-        """KL + ln|Theta| + ln(2 sqrt(n)/delta)."""
-        return self.kl + self.log_theta + self.confidence
+        """KL + ln|Theta| + ln(2 sqrt(n)/delta) + ln(grid size)."""
+        return self.kl + self.log_theta + self.confidence + self.log_grid
 
     @property
     def per_point(self) -> float:
@@ -45,7 +50,7 @@ class Penalty:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Upper bounds on the expected loss on new data, each valid with probability at least 1 - delta.
+    """Bounds on the expected loss on new data, all valid together with probability at least 1 - delta.
 
     Attributes:
         n: number of training points.
@@ -55,6 +60,8 @@ class Certificate:
         bound_kl: inverse-kl bound (Eq. 4), in [0, 1].
         bound_sqrt: Pinsker-relaxed bound (Eq. 5), at least bound_kl; may exceed 1.
         reason: why the bounds are the trivial 1, or an empty string.
+        lower_kl: lower inverse-kl bound, in [0, gibbs_risk]; 0 if it is trivial. Eq. 4 bounds kl(risk || true risk)
+            itself, so it costs no part of delta.
     """
 
     n: int
@@ -64,24 +71,12 @@ class Certificate:
     bound_kl: float
     bound_sqrt: float
     reason: str = ""
+    lower_kl: float = 0.0
 
-
-@OBJECTIVES.register("kl")
-def kl_bound(risk: float, c: float) -> tuple[float, float, float]:
-    """Return kl^-1(risk, c) and its derivatives.
-
-    The derivative in the risk is infinite at risk 0, where the risk's own gradient has underflowed and the
-    product tends to 0: it is returned as 0.
-    """
-    inverse = kl_inverse(risk, c)
-    return float(inverse.p), float(inverse.dp_dq) if risk > 0.0 else 0.0, float(inverse.dp_dc)
-
-
-@OBJECTIVES.register("sqrt")
-def sqrt_bound(risk: float, c: float) -> tuple[float, float, float]:
-    """Return risk + sqrt(c/2) and its derivatives, for c > 0."""
-    root = math.sqrt(c / 2.0)
-    return risk + root, 1.0, 0.25 / root
+    @property
+    def bound_bayes(self) -> float:
+        """Bound on the risk of the posterior mean: twice bound_kl, at most 1 (`bounds.bayes_risk_bound`)."""
+        return bayes_risk_bound(self.bound_kl)
 
 
 @dataclass(frozen=True)
@@ -94,10 +89,12 @@ class BoundObjective:
         n_hyperparameters: T, the hyperparameters that ln|Theta| counts.
         delta: allowed probability of failure, in (0, 1).
         grid: the hyperparameter grid.
+        grid_size: number of settings among which the data choose; 1 if the setting is fixed before.
+        catoni_constant: C of the objective `catoni`, fixed before the data are seen; the others ignore it.
 
     Raises:
         UserError: if the objective is unknown.
-        ValueError: if n < 1, T < 0 or delta is outside (0, 1).
+        ValueError: if n < 1, T < 0, grid_size < 1, delta is outside (0, 1) or C is not positive and finite.
     """
 
     objective: str
@@ -105,41 +102,58 @@ class BoundObjective:
     n_hyperparameters: int
     delta: float
     grid: HyperparameterGrid = PAPER_GRID
+    grid_size: int = 1
+    catoni_constant: float = CATONI_CONSTANT
 
     def __post_init__(self) -> None:
         OBJECTIVES.get(self.objective)
+        check_catoni_constant(self.catoni_constant)
         self.penalty(0.0)
 
     def penalty(self, kl: float) -> Penalty:
-        """Return the parts of the penalty at this KL."""
-        return penalty(kl, self.n, self.n_hyperparameters, self.delta, self.grid)
+        """Return the parts of the penalty at this KL; Catoni's bound pays ln(1/delta) for confidence."""
+        parts = penalty(kl, self.n, self.n_hyperparameters, self.delta, self.grid, self.grid_size)
+        if self.objective == "catoni":
+            return replace(parts, confidence=-math.log(self.delta))
+        return parts
 
     def value_and_gradient(self, risk: float, kl: float) -> tuple[float, float, float]:
         """Return the bound, its derivative in the risk and its derivative in the KL."""
         # Rounding can leave a mean of losses an ulp above 1, and a KL an ulp below 0.
-        bound, d_risk, d_c = OBJECTIVES.get(self.objective)(
-            min(risk, 1.0), self.penalty(max(kl, 0.0)).per_point
-        )
+        risk, c = min(risk, 1.0), self.penalty(max(kl, 0.0)).per_point
+        if self.objective == "catoni":
+            bound, d_risk, d_c = catoni_bound(risk, c, self.catoni_constant)
+        else:
+            bound, d_risk, d_c = OBJECTIVES.get(self.objective)(risk, c)
         return bound, d_risk, d_c / self.n
 
 
 def penalty(
-    kl: float, n: int, n_hyperparameters: int, delta: float, grid: HyperparameterGrid = PAPER_GRID
+    kl: float,
+    n: int,
+    n_hyperparameters: int,
+    delta: float,
+    grid: HyperparameterGrid = PAPER_GRID,
+    grid_size: int = 1,
 ) -> Penalty:
-    """Return KL, T ln 1201 and ln(2 sqrt(n)/delta), in nats (Eq. 4).
+    """Return KL, T ln 1201, ln(2 sqrt(n)/delta) (Eq. 4) and ln(grid_size), in nats.
 
     Raises:
-        ValueError: if n < 1, T < 0 or delta is outside (0, 1).
+        ValueError: if n < 1, T < 0, grid_size < 1 or delta is outside (0, 1).
     """
-    if n < 1 or n_hyperparameters < 0 or not 0.0 < delta < 1.0:
+    if n < 1 or n_hyperparameters < 0 or grid_size < 1 or not 0.0 < delta < 1.0:
         raise ValueError(
-            f"need n >= 1, n_hyperparameters >= 0 and 0 < delta < 1, got {n}, {n_hyperparameters}, {delta}"
+            "need n >= 1, n_hyperparameters >= 0, grid_size >= 1 and 0 < delta < 1, "
+            f"got {n}, {n_hyperparameters}, {grid_size}, {delta}"
         )
-    return Penalty(kl, grid.log_size(n_hyperparameters), math.log(2.0 * math.sqrt(n) / delta), n)
+    confidence = math.log(2.0 * math.sqrt(n) / delta)
+    return Penalty(kl, grid.log_size(n_hyperparameters), confidence, n, math.log(grid_size))
 
 
-def certify(gibbs_risk: float, kl: float, n: int, n_hyperparameters: int, delta: float) -> Certificate:
-    """Return both bounds; the trivial bound 1, with its reason, when the risk or the KL is not usable.
+def certify(
+    gibbs_risk: float, kl: float, n: int, n_hyperparameters: int, delta: float, grid_size: int = 1
+) -> Certificate:
+    """Return the bounds; the trivial bound 1, with its reason, when the risk or the KL is not usable.
 
     Args:
         gibbs_risk: training risk in [0, 1].
@@ -147,16 +161,18 @@ def certify(gibbs_risk: float, kl: float, n: int, n_hyperparameters: int, delta:
         n: number of training points.
         n_hyperparameters: T, the rounded hyperparameters; 0 if all were fixed before seeing the data.
         delta: allowed probability of failure, in (0, 1).
+        grid_size: number of settings among which the data chose this one; 1 if it was fixed before.
 
     Raises:
-        ValueError: if n < 1, T < 0 or delta is outside (0, 1).
+        ValueError: if n < 1, T < 0, grid_size < 1 or delta is outside (0, 1).
     """
     risk_fault = "" if 0.0 <= gibbs_risk <= 1.0 else f"the Gibbs risk is {gibbs_risk}, not in [0, 1]"
     kl_fault = "" if math.isfinite(kl) and kl >= 0.0 else f"the KL is {kl}, not finite and >= 0"
-    parts = penalty(math.inf if kl_fault else kl, n, n_hyperparameters, delta)
+    parts = penalty(math.inf if kl_fault else kl, n, n_hyperparameters, delta, grid_size=grid_size)
     risk = 1.0 if risk_fault else gibbs_risk
     if risk_fault or kl_fault:
         reason = "trivial bound 1: " + " and ".join(fault for fault in (risk_fault, kl_fault) if fault)
         return Certificate(n, delta, risk, parts, 1.0, 1.0, reason)
     c = parts.per_point
-    return Certificate(n, delta, risk, parts, kl_bound(risk, c)[0], sqrt_bound(risk, c)[0])
+    lower = float(kl_inverse_lower(risk, c).p)
+    return Certificate(n, delta, risk, parts, kl_bound(risk, c)[0], sqrt_bound(risk, c)[0], lower_kl=lower)

@@ -44,7 +44,7 @@ class FullGPObjective:
         y: targets [N], finite.
         loss: the loss whose Gibbs risk is bounded.
         delta: allowed probability of failure, in (0, 1).
-        objective: `kl` or `sqrt` (`certificates.OBJECTIVES`).
+        objective: a name in `bounds.OBJECTIVES`.
         ard: one lengthscale per input, or a single one.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The binary relative entropy and its upper inverse, with derivatives (Eq. 4 of Reeb et al. 2018)."""
+"""The binary relative entropy and its two inverses, with derivatives (Eq. 4 of Reeb et al. 2018)."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ _SERIES_BELOW = 1e-2
 _EXP_LIMIT = 700.0
 # c is moved into this range: below it kl underflows and p does not feel c, above it 1 - p is zero in float64.
 _LEVEL_RANGE = (1e-300, 1e5)
+# Beyond this logit distance every result is the one at infinity; below this 1 - q the slope of kl would underflow.
+_MAX_DISTANCE = 1e4
+_MIN_COMPLEMENT = 1e-300
 # Newton is monotone and quadratic; the tightest starting points need about 10 steps.
 _MAX_STEPS = 100
 
 
 @dataclass(frozen=True)
 class KLInverse:
-    """The inverse p = max{p in [q, 1] : kl(q||p) <= c} and its partial derivatives, arrays of one shape.
+    """An inverse p of kl(q||p) = c and its partial derivatives, arrays of one shape.
 
     Attributes:
-        p: the inverse.
+        p: the inverse: the largest (upper) or smallest (lower) p with kl(q||p) <= c.
         one_minus_p: 1 - p without cancellation.
-        dp_dq: derivative in q; infinite at q = 0 for 0 < c < inf.
-        dp_dc: derivative in c; infinite at c = 0 for 0 < q < 1.
+        dp_dq: derivative in q; infinite at q = 0 (lower: q = 1) for 0 < c < inf.
+        dp_dc: derivative in c; infinite (lower: minus infinity) at c = 0 for 0 < q < 1.
     """
 
     p: FloatArray
@@ -65,17 +68,41 @@ def kl_inverse(q: npt.ArrayLike, c: npt.ArrayLike) -> KLInverse:
         ValueError: if q is NaN or outside [0, 1], or c is NaN or negative.
     """
     risk = _probability("q", q)
+    return _inverse(risk, 1.0 - risk, c)
+
+
+def kl_inverse_lower(q: npt.ArrayLike, c: npt.ArrayLike) -> KLInverse:
+    """Return the lower inverse min{p in [0, q] : kl(q||p) <= c}, which is 1 - kl_inverse(1 - q, c).
+
+    The symmetry is used with 1 - q and q kept apart, so that a small q keeps its digits. Edges are exact: p = q at
+    c = 0, p = 0 at q = 0 or c = inf, p = exp(-c) at q = 1.
+
+    Args:
+        q: empirical risk in [0, 1].
+        c: divergence allowed, >= 0, in nats; may be infinite. Broadcast with q.
+
+    Raises:
+        ValueError: if q is NaN or outside [0, 1], or c is NaN or negative.
+    """
+    risk = _probability("q", q)
+    mirrored = _inverse(1.0 - risk, risk, c)
+    return KLInverse(mirrored.one_minus_p, mirrored.p, mirrored.dp_dq, -mirrored.dp_dc)
+
+
+def _inverse(q: FloatArray, one_minus_q: FloatArray, c: npt.ArrayLike) -> KLInverse:
+    """Return the upper inverse at q, the smaller of q and 1 - q being exact."""
     level = np.asarray(c, dtype=np.float64)
     if not np.all(level >= 0.0):
         raise ValueError(f"c must be >= 0 (infinity allowed) and not NaN, got {c!r}")
-    risk, level = (np.array(a) for a in np.broadcast_arrays(risk, level))
-    result = _edges(risk, level)
-    inner = (risk > 0.0) & (risk < 1.0) & (level > 0.0) & np.isfinite(level)
+    q, one_minus_q, level = (np.array(a) for a in np.broadcast_arrays(q, one_minus_q, level))
+    result = _edges(q, one_minus_q, level)
+    inner = (q > 0.0) & (one_minus_q > 0.0) & (level > 0.0) & np.isfinite(level)
     if np.any(inner):
-        q_, c_ = risk[inner], np.clip(level[inner], *_LEVEL_RANGE)
+        q_, r_, c_ = q[inner], one_minus_q[inner], np.clip(level[inner], *_LEVEL_RANGE)
+        distance = _newton(q_, np.maximum(r_, _MIN_COMPLEMENT), c_)
         for target, values in zip(
             (result.p, result.one_minus_p, result.dp_dq, result.dp_dc),
-            _from_logit(q_, _newton(q_, c_)),
+            _from_logit(q_, r_, distance),
             strict=True,
         ):
             target[inner] = values
@@ -89,50 +116,53 @@ def _probability(name: str, value: npt.ArrayLike) -> FloatArray:
     return array
 
 
-def _edges(q: FloatArray, c: FloatArray) -> KLInverse:
+def _edges(q: FloatArray, one_minus_q: FloatArray, c: FloatArray) -> KLInverse:
     """Return the exact values where q is 0 or 1 or c is 0 or infinite; elsewhere placeholders."""
-    cases = [(q == 1.0) | np.isinf(c), q == 0.0]
+    cases = [(one_minus_q == 0.0) | np.isinf(c), q == 0.0]
     decay = np.exp(-c)
     return KLInverse(
         p=np.select(cases, [np.ones_like(q), -np.expm1(-c)], q),
-        one_minus_p=np.select(cases, [np.zeros_like(q), decay], 1.0 - q),
+        one_minus_p=np.select(cases, [np.zeros_like(q), decay], one_minus_q),
         dp_dq=np.select([cases[0], (q == 0.0) & (c > 0.0)], [np.zeros_like(q), np.full_like(q, np.inf)], 1.0),
         dp_dc=np.select(cases, [np.zeros_like(q), decay], np.inf),
     )
 
 
-def _newton(q: FloatArray, c: FloatArray) -> FloatArray:
-    """Return the d > 0 with kl(q || expit(logit q + d)) = c for 0 < q < 1 and 0 < c < inf."""
-    d = _upper_bound(q, c)
+def _newton(q: FloatArray, r: FloatArray, c: FloatArray) -> FloatArray:
+    """Return the d > 0 with kl(q || expit(logit q + d)) = c for 0 < q < 1, r = 1 - q and 0 < c < inf."""
+    d = _upper_bound(q, r, c)
     for _ in range(_MAX_STEPS):
-        value, slope = _kl_of_logit(q, d)
-        step = (value - c) / slope
-        d = d - step
+        value, slope = _kl_of_logit(q, r, d)
+        moved = np.minimum(d - (value - c) / slope, _MAX_DISTANCE)
+        step, d = d - moved, moved
         if np.all(np.abs(step) <= 4e-16 * d):
             break
     return d
 
 
-def _upper_bound(q: FloatArray, c: FloatArray) -> FloatArray:
+def _upper_bound(q: FloatArray, r: FloatArray, c: FloatArray) -> FloatArray:
     """Return an upper bound of the root d, tight for small c and for large c.
 
     kl >= ln q + (1-q) d gives the bound for large c. For p - q: kl is at least 2(p-q)^2, (p-q)^2/(2p) and
     (p-q)^2/(2(1-q)); the smallest of the three bounds on p - q is turned into a logit distance.
     """
-    large = (c - np.log(q)) / (1.0 - q)
-    gap = np.minimum(np.sqrt(c / 2.0), np.sqrt(2.0 * (1.0 - q) * c))
+    large = np.minimum((c - np.log(q)) / r, _MAX_DISTANCE)
+    product = 2.0 * r * c
+    split = np.sqrt(2.0 * r) * np.sqrt(c)  # where the product underflows
+    geometric = np.where(product > _MIN_COMPLEMENT, np.sqrt(product), split)
+    gap = np.minimum(np.sqrt(c / 2.0), geometric)
     gap = np.minimum(gap, c + np.sqrt(c) * np.sqrt(c + 2.0 * q))
-    inside = gap < 0.99 * (1.0 - q)
+    inside = gap < 0.99 * r
     safe = np.where(inside, gap, 0.0)
     with np.errstate(over="ignore"):  # a subnormal q makes this infinite: then the other bound is taken
-        small = np.log1p(safe / q) - np.log1p(-safe / (1.0 - q))
+        small = np.log1p(safe / q) - np.log1p(-safe / r)
     return np.where(inside, np.minimum(small, large), large)
 
 
-def _kl_of_logit(q: FloatArray, d: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _kl_of_logit(q: FloatArray, r: FloatArray, d: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return kl(d) and its slope p - q, each in the form that keeps its digits."""
     near = np.minimum(d, 1.0)  # keeps the branches that are not taken finite
-    v, g = q * (1.0 - q), 1.0 - 2.0 * q
+    v, g = q * r, r - q
     # kl(d) is the cumulant generating function of a Bernoulli(q) variable less its mean: kappa_k d^k / k!, k = 2..7
     k4, k5 = 1.0 - 6.0 * v, g * (1.0 - 12.0 * v)
     k6, k7 = 1.0 - v * (30.0 - 120.0 * v), g * (1.0 - v * (60.0 - 360.0 * v))
@@ -143,18 +173,20 @@ def _kl_of_logit(q: FloatArray, d: FloatArray) -> tuple[FloatArray, FloatArray]:
     forward = np.log1p(q * growth) - q * d
 
     decay = np.exp(-d)
-    shrink = (1.0 - q) * -np.expm1(-d)
-    w = q + (1.0 - q) * decay
+    shrink = r * -np.expm1(-d)
+    w = q + r * decay
     log_w = np.where(w < 0.5, np.log(w), np.log1p(-np.minimum(shrink, 0.75)))
-    backward = (1.0 - q) * d + log_w
+    backward = r * d + log_w
 
     value = np.where(d < _SERIES_BELOW, series, np.where((q < 0.5) & (d < _EXP_LIMIT), forward, backward))
     return value, q * shrink / w
 
 
-def _from_logit(q: FloatArray, d: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def _from_logit(
+    q: FloatArray, r: FloatArray, d: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return p, 1 - p, dp/dq, dp/dc at the logit distance d, without cancellation."""
     decay = np.exp(-d)
-    w = q + (1.0 - q) * decay
+    w = q + r * decay
     dp_dc = decay / (w * -np.expm1(-d))
-    return q / w, (1.0 - q) * decay / w, d * dp_dc, dp_dc
+    return q / w, r * decay / w, d * dp_dc, dp_dc

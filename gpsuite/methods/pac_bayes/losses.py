@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr
+from scipy.special import ndtr, roots_legendre
 
 from gpsuite.registry import Registry
 
@@ -19,6 +20,13 @@ FloatArray = npt.NDArray[np.float64]
 _MIN_VARIANCE = 1e-300
 # exp(-x^2/2) is zero in float64 beyond this many standard deviations.
 _MAX_DEVIATIONS = 40.0
+# Below this ratio of epsilon to the standard deviation the closed forms of the capped losses cancel, and Gauss-
+# Legendre quadrature of so smooth an integrand is exact to rounding.
+_WIDE_BELOW = 0.5
+_NODES, _WEIGHTS = roots_legendre(12)
+# The rule on [-1, 0] and on [0, 1], in units of epsilon: one of the losses has a kink at 0.
+_HALF_NODES: Final = np.concatenate([(_NODES - 1.0) / 2.0, (_NODES + 1.0) / 2.0])
+_HALF_WEIGHTS: Final = np.concatenate([_WEIGHTS, _WEIGHTS]) / 2.0
 
 
 class Loss(Protocol):
@@ -143,6 +151,170 @@ class ExponentialLoss:
         t = self.epsilon**2 + 2.0 * variance
         log_kept = -0.5 * np.log1p(2.0 * variance / self.epsilon**2) - (y - m) ** 2 / t
         return -np.expm1(log_kept), np.exp(log_kept), t
+
+
+@dataclass(frozen=True)
+class _Window:
+    """N(o, v) cut at -eps, 0 and eps, for a distance o = |y - m| >= 0.
+
+    Attributes:
+        o: distance of mean and target.
+        s: standard deviation sqrt v.
+        below: probability of (-eps, 0).
+        above: probability of (0, eps).
+        density_low: standard normal density at (-eps - o)/s.
+        density_zero: at -o/s.
+        density_high: at (eps - o)/s.
+        outside: probability of |u| > eps, from both tails.
+    """
+
+    o: FloatArray
+    s: FloatArray
+    below: FloatArray
+    above: FloatArray
+    density_low: FloatArray
+    density_zero: FloatArray
+    density_high: FloatArray
+    outside: FloatArray
+
+    @classmethod
+    def of(cls, epsilon: float, o: FloatArray, s: FloatArray) -> _Window:
+        """Return the window of half width epsilon."""
+        low, zero, high = (-epsilon - o) / s, -o / s, (epsilon - o) / s
+        at_low, at_zero, at_high = ndtr(low), ndtr(zero), ndtr(high)
+        return cls(
+            o=o,
+            s=s,
+            below=at_zero - at_low,
+            above=at_high - at_zero,
+            density_low=_normal_density(low),
+            density_zero=_normal_density(zero),
+            density_high=_normal_density(high),
+            outside=np.asarray(at_low + ndtr(-high), dtype=np.float64),
+        )
+
+
+@dataclass(frozen=True)
+class _CappedLoss(ABC):
+    """A loss g(|f - y|/epsilon) with g(0) = 0 that grows to 1 at epsilon and stays there.
+
+    Attributes:
+        epsilon: distance at which the loss reaches 1, > 0, in units of y.
+
+    Raises:
+        ValueError: if epsilon is not a positive finite number.
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        _check_epsilon(self.epsilon)
+
+    @abstractmethod
+    def _inside(self, ratio: FloatArray) -> FloatArray:
+        """Return g at ratio in [0, 1]."""
+
+    @abstractmethod
+    def _closed_form(self, window: _Window) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the expectation over |u| < eps and the derivatives in o and v of the whole expectation."""
+
+    def expected(self, y: FloatArray, m: FloatArray, v: FloatArray) -> FloatArray:
+        """Return E[loss(y, f)], f ~ N(m, v), in closed form."""
+        return self.expected_with_gradient(y, m, v)[0]
+
+    def expected_with_gradient(
+        self, y: FloatArray, m: FloatArray, v: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the expected loss and its derivatives in m and in v.
+
+        With u = f - y they are E[loss'(u)] and E[loss''(u)]/2, kinks included.
+        """
+        offset, deviation = np.broadcast_arrays(m - y, np.sqrt(np.maximum(v, _MIN_VARIANCE)))
+        o = np.abs(offset)
+        window = _Window.of(self.epsilon, o, deviation)
+        inside, d_o, d_variance = self._closed_form(window)
+        value = np.asarray(window.outside + inside, dtype=np.float64)
+        wide = self.epsilon < _WIDE_BELOW * deviation
+        if np.any(wide):
+            value[wide], d_o[wide], d_variance[wide] = self._wide(o[wide], deviation[wide])
+        return np.minimum(value, 1.0), np.sign(offset) * d_o, d_variance
+
+    def pointwise(self, y: FloatArray, f: FloatArray) -> FloatArray:
+        """Return the loss of the prediction f."""
+        return self._inside(np.minimum(np.abs(f - y) / self.epsilon, 1.0))
+
+    def _wide(self, o: FloatArray, s: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return expectation and derivatives in o and v from 1 - loss, which lives on |u| < eps << s."""
+        z = (self.epsilon * _HALF_NODES - o[:, None]) / s[:, None]
+        kept = (1.0 - self._inside(np.abs(_HALF_NODES))) * _HALF_WEIGHTS * _normal_density(z)
+        scale = self.epsilon / s
+        z = np.clip(z, -_MAX_DEVIATIONS, _MAX_DEVIATIONS)  # the density is zero beyond
+        value = 1.0 - scale * kept.sum(axis=1)
+        d_o = -scale / s * (kept * z).sum(axis=1)
+        return value, d_o, -0.5 * scale / s**2 * (kept * (z * z - 1.0)).sum(axis=1)
+
+
+@LOSSES.register("capped_square")
+@dataclass(frozen=True)
+class CappedSquareLoss(_CappedLoss):
+    """The capped squared loss min(((f - y)/epsilon)^2, 1).
+
+    Attributes:
+        epsilon: distance at which the loss reaches 1, > 0, in units of y.
+
+    Raises:
+        ValueError: if epsilon is not a positive finite number.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name in the table `LOSSES`."""
+        return "capped_square"
+
+    def _inside(self, ratio: FloatArray) -> FloatArray:
+        return np.asarray(ratio * ratio, dtype=np.float64)
+
+    def _closed_form(self, window: _Window) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return E[u^2; |u| < eps]/eps^2, 2 E[u; |u| < eps]/eps^2 and P(|u| < eps)/eps^2 - density(+-eps)/eps."""
+        eps, s, o = self.epsilon, window.s, window.o
+        near = window.below + window.above
+        low, high = window.density_low, window.density_high
+        # (o^2 + v) P + s((o - eps) low - (o + eps) high), each factor scaled by eps before it is squared
+        mean, deviation = o / eps, s / eps
+        square = (mean * mean + deviation * deviation) * near
+        square = square + deviation * ((mean - 1.0) * low - (mean + 1.0) * high)
+        d_o = 2.0 / eps * (mean * near + deviation * (low - high))
+        return square, d_o, near / eps / eps - (low + high) / (eps * s)
+
+
+@LOSSES.register("capped_abs")
+@dataclass(frozen=True)
+class CappedAbsoluteLoss(_CappedLoss):
+    """The capped absolute loss min(|f - y|/epsilon, 1).
+
+    The kink at f = y makes the derivative in v grow like 1/sqrt(v) where the mean meets the target.
+
+    Attributes:
+        epsilon: distance at which the loss reaches 1, > 0, in units of y.
+
+    Raises:
+        ValueError: if epsilon is not a positive finite number.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name in the table `LOSSES`."""
+        return "capped_abs"
+
+    def _inside(self, ratio: FloatArray) -> FloatArray:
+        return np.asarray(ratio, dtype=np.float64)
+
+    def _closed_form(self, window: _Window) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return E[|u|; |u| < eps]/eps, (P(0 < u < eps) - P(-eps < u < 0))/eps and the jumps of the slope."""
+        eps, s = self.epsilon, window.s
+        tilt = window.above - window.below
+        jumps = 2.0 * window.density_zero - window.density_low - window.density_high
+        return (window.o * tilt + s * jumps) / eps, tilt / eps, jumps / (2.0 * eps * s)
 
 
 def _check_epsilon(epsilon: float) -> None:

@@ -98,7 +98,7 @@ class SparseGPObjective:
         y: targets [N], finite.
         loss: the loss whose Gibbs risk is bounded.
         delta: allowed probability of failure, in (0, 1).
-        objective: a name in `certificates.OBJECTIVES`.
+        objective: a name in `bounds.OBJECTIVES`.
         ard: one lengthscale per input, or a single one.
         alpha: 1 is FITC, 0 is VFE (DTC).
         n_inducing: M.

@@ -59,7 +59,7 @@ def train_sparse_gp(
         y: targets [N].
         Z: inducing inputs to start from [M, D]; the paper takes k-means centres of X.
         loss: the loss whose Gibbs risk is bounded.
-        objective: a name in `certificates.OBJECTIVES`.
+        objective: a name in `bounds.OBJECTIVES`.
         delta: allowed probability of failure, in (0, 1).
         ard: one lengthscale per input, or a single one.
         alpha: 1 is FITC (the paper's), 0 is VFE (DTC).

@@ -66,7 +66,7 @@ def train_full_gp(
         X: inputs [N, D], standardised as the caller sees fit.
         y: targets [N].
         loss: the loss whose Gibbs risk is bounded.
-        objective: `kl` or `sqrt` (`certificates.OBJECTIVES`).
+        objective: a name in `bounds.OBJECTIVES`.
         delta: allowed probability of failure, in (0, 1).
         ard: one lengthscale per input, or a single one.
         start: first point; None means variance = lengthscales = noise variance = 1 (the paper's).

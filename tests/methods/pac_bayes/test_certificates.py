@@ -62,3 +62,68 @@ def test_zero_risk_has_a_finite_gradient() -> None:
 def test_unknown_objective_names_the_valid_ones() -> None:
     with pytest.raises(UserError, match="sqrt"):
         BoundObjective("sqr", 100, 2, 0.01)
+
+
+@given(risk=st.floats(0.0, 1.0), kl=st.floats(0.0, 1e6), n=st.integers(1, 10**6), size=st.integers(1, 10**6))
+def test_a_choice_on_the_data_costs_the_logarithm_of_its_grid(
+    risk: float, kl: float, n: int, size: int
+) -> None:
+    fixed, chosen = certify(risk, kl, n, 2, 0.01), certify(risk, kl, n, 2, 0.01, grid_size=size)
+    assert fixed.penalty.log_grid == 0.0
+    assert chosen.penalty.log_grid == math.log(size)
+    # the union bound: every member of the grid at confidence delta/size
+    split = certify(risk, kl, n, 2, 0.01 / size)
+    assert chosen.penalty.total == pytest.approx(split.penalty.total, rel=1e-14)
+    assert chosen.bound_kl == pytest.approx(split.bound_kl, rel=1e-12)
+    assert chosen.bound_kl >= fixed.bound_kl - 1e-15
+    assert chosen.lower_kl <= fixed.lower_kl + 1e-15
+
+
+@given(risk=st.floats(0.0, 1.0), kl=st.floats(0.0, 1e4), n=st.integers(1, 10**6))
+def test_two_sided_certificate_encloses_the_training_risk(risk: float, kl: float, n: int) -> None:
+    certificate = certify(risk, kl, n, 2, 0.01)
+    assert 0.0 <= certificate.lower_kl <= risk <= certificate.bound_kl <= 1.0
+    assert certificate.bound_bayes == min(1.0, 2.0 * certificate.bound_kl)
+    assert certificate.lower_kl >= risk - math.sqrt(certificate.penalty.per_point / 2.0) - 1e-15
+
+
+def test_trivial_certificate_has_trivial_sides() -> None:
+    certificate = certify(math.nan, 5.0, 100, 2, 0.01, grid_size=7)
+    assert (certificate.lower_kl, certificate.bound_bayes) == (0.0, 1.0)
+    assert certificate.penalty.log_grid == math.log(7)
+
+
+def test_catoni_pays_less_for_confidence_and_takes_its_constant() -> None:
+    bound = BoundObjective("catoni", 100, 2, 0.01, grid_size=5, catoni_constant=2.0)
+    parts = bound.penalty(7.0)
+    assert parts.confidence == pytest.approx(math.log(100.0))
+    assert parts.log_grid == math.log(5.0)
+    value, d_risk, d_kl = bound.value_and_gradient(0.1, 7.0)
+    expected = (1.0 - math.exp(-0.2 - parts.per_point)) / (1.0 - math.exp(-2.0))
+    assert value == pytest.approx(expected, rel=1e-14)
+    assert d_kl * 100 * 2.0 == pytest.approx(d_risk, rel=1e-14)
+    assert BoundObjective("kl", 100, 2, 0.01, grid_size=5).penalty(7.0).log_grid == math.log(5.0)
+
+
+def test_rejects_an_empty_grid_and_an_impossible_constant() -> None:
+    with pytest.raises(ValueError, match="grid_size"):
+        certify(0.1, 1.0, 10, 2, 0.01, grid_size=0)
+    with pytest.raises(ValueError, match="grid_size"):
+        BoundObjective("kl", 10, 2, 0.01, grid_size=0)
+    with pytest.raises(ValueError, match="Catoni"):
+        BoundObjective("catoni", 10, 2, 0.01, catoni_constant=0.0)
+
+
+@pytest.mark.guarantee
+def test_both_sides_and_every_relaxation_hold_on_simulated_losses() -> None:
+    # a fixed predictor: KL = 0; the allowed share of failures is 5 %, the observed one far below
+    rng, n, delta = np.random.default_rng(8), 60, 0.05
+    failures = dict.fromkeys(["two sided", *OBJECTIVES], 0)
+    for risk in (0.02, 0.3, 0.8):
+        for count in rng.binomial(n, risk, 300):
+            certificate = certify(count / n, 0.0, n, 0, delta)
+            failures["two sided"] += not certificate.lower_kl <= risk <= certificate.bound_kl
+            for name in OBJECTIVES:
+                value, _, _ = BoundObjective(name, n, 0, delta).value_and_gradient(count / n, 0.0)
+                failures[name] += value < risk
+    assert max(failures.values()) <= delta * 900

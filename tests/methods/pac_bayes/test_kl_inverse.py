@@ -1,9 +1,11 @@
+from decimal import Decimal, localcontext
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpsuite.methods.pac_bayes.kl_inverse import binary_kl, kl_inverse
+from gpsuite.methods.pac_bayes.kl_inverse import binary_kl, kl_inverse, kl_inverse_lower
 
 probabilities = st.floats(0.0, 1.0)
 levels = st.floats(0.0, 50.0)
@@ -97,3 +99,83 @@ def test_divergence_is_infinite_where_p_excludes_an_outcome() -> None:
     )
     with pytest.raises(ValueError, match="p must"):
         binary_kl(0.5, 1.5)
+
+
+def _decimal_kl(q: float, p: float, one_minus_p: float) -> float:
+    """Return kl(q||p) from 60 digits; the larger of p and 1 - p is derived from the smaller."""
+    with localcontext() as context:
+        context.prec = 60
+        exact_p = Decimal(p) if p < 0.5 else 1 - Decimal(one_minus_p)
+        risk = Decimal(q)
+        return float(risk * (risk / exact_p).ln() + (1 - risk) * ((1 - risk) / (1 - exact_p)).ln())
+
+
+@given(q=st.floats(1e-12, 1.0 - 1e-9), c=st.floats(1e-9, 5.0))
+def test_lower_inverse_solves_the_equation_with_all_its_digits(q: float, c: float) -> None:
+    lower = kl_inverse_lower(q, c)
+    p, one_minus_p = float(lower.p), float(lower.one_minus_p)
+    assert 0.0 <= p <= q
+    if p > 1e-300:
+        # a relative error of a few 1e-16 of p (and of 1 - p) moves kl by as much of |p - q| / min(p, 1 - p) * p
+        assert _decimal_kl(q, p, one_minus_p) == pytest.approx(
+            c, rel=1e-13, abs=1e-14 * (q - p) / one_minus_p
+        )
+
+
+@given(q=st.floats(0.05, 0.95), c=st.floats(1e-4, 3.0))
+def test_lower_inverse_mirrors_the_upper_one(q: float, c: float) -> None:
+    lower, mirrored = kl_inverse_lower(q, c), kl_inverse(1.0 - q, c)
+    assert float(lower.p) == pytest.approx(1.0 - float(mirrored.p), rel=1e-9, abs=1e-15)
+    assert float(lower.dp_dq) == pytest.approx(float(mirrored.dp_dq), rel=1e-9)
+    assert float(lower.dp_dc) == pytest.approx(-float(mirrored.dp_dc), rel=1e-9)
+
+
+@given(q=probabilities, c=st.one_of(levels, st.floats(0.0, allow_infinity=True)), more=st.floats(0.0, 1.0))
+def test_lower_inverse_lies_below_and_falls_with_the_level(q: float, c: float, more: float) -> None:
+    lower = kl_inverse_lower(q, c)
+    assert max(0.0, q - np.sqrt(c / 2.0) - 1e-15) <= lower.p <= q
+    assert float(lower.p) + float(lower.one_minus_p) == pytest.approx(1.0, abs=1e-15)
+    assert float(kl_inverse_lower(q, c + more).p) <= lower.p + 1e-15
+    assert float(kl_inverse_lower(q + more * (1.0 - q), c).p) >= lower.p - 1e-15
+    assert lower.dp_dq >= 0.0
+    assert lower.dp_dc <= 0.0
+
+
+@pytest.mark.parametrize("q", [1e-15, 1e-6, 0.03, 0.4, 0.6, 0.97, 0.999])
+@pytest.mark.parametrize("share", [0.01, 0.3, 2.0])
+def test_lower_derivatives_agree_with_differences(q: float, share: float) -> None:
+    c = share * min(q, 1.0 - q) if q < 0.5 else share
+    lower = kl_inverse_lower(q, c)
+    steps = np.array([-2.0, -1.0, 1.0, 2.0])
+    weights = np.array([1.0, -8.0, 8.0, -1.0]) / 12.0
+
+    def values(qs: np.ndarray, cs: np.ndarray) -> np.ndarray:
+        moved = kl_inverse_lower(qs, cs)
+        return moved.p if lower.p < 0.5 else -moved.one_minus_p
+
+    h, k = 1e-3 * min(q, 1.0 - q), 1e-3 * c
+    assert weights @ values(q + h * steps, np.full(4, c)) / h == pytest.approx(float(lower.dp_dq), rel=1e-8)
+    assert weights @ values(np.full(4, q), c + k * steps) / k == pytest.approx(float(lower.dp_dc), rel=1e-8)
+
+
+def test_lower_edges_are_exact() -> None:
+    at_certain_loss = kl_inverse_lower(1.0, [0.0, 2.0, np.inf])
+    np.testing.assert_array_equal(at_certain_loss.p, [1.0, np.exp(-2.0), 0.0])
+    np.testing.assert_array_equal(at_certain_loss.one_minus_p, [0.0, -np.expm1(-2.0), 1.0])
+    np.testing.assert_array_equal(at_certain_loss.dp_dq, [1.0, np.inf, 0.0])
+    np.testing.assert_array_equal(kl_inverse_lower([0.0, 0.3, 1e-20], 0.0).p, [0.0, 0.3, 1e-20])
+    np.testing.assert_array_equal(kl_inverse_lower([0.0, 0.3, 1.0], np.inf).p, 0.0)
+    np.testing.assert_array_equal(kl_inverse_lower(0.0, [0.1, 5.0]).p, 0.0)
+
+
+def test_lower_inverse_takes_the_smallest_numbers() -> None:
+    q = np.array([[5e-324], [1e-300], [1e-20], [0.5], [1.0 - 1e-16]])
+    lower = kl_inverse_lower(q, [5e-324, 1e-200, 1e-3, 1e5, 1e300])
+    assert all(np.isfinite(part).all() for part in (lower.p, lower.one_minus_p, lower.dp_dq, lower.dp_dc))
+    assert (lower.p[:4, -1] == 0.0).all()
+
+
+@pytest.mark.parametrize(("q", "c"), [(-0.1, 1.0), (1.1, 1.0), (np.nan, 1.0), (0.5, -1e-9), (0.5, np.nan)])
+def test_lower_inverse_rejects_what_is_no_risk_or_no_divergence(q: float, c: float) -> None:
+    with pytest.raises(ValueError, match="must"):
+        kl_inverse_lower(q, c)

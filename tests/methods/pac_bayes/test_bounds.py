@@ -1,0 +1,150 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+
+from gpsuite.methods.pac_bayes.bounds import (
+    OBJECTIVES,
+    bayes_risk_bound,
+    catoni_bound,
+    kl_bound,
+    lambda_bound,
+    lambda_bound_at,
+    optimal_lambda,
+    quadratic_bound,
+    sqrt_bound,
+)
+from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse
+from gpsuite.methods.pac_bayes.losses import LOSSES
+
+risks = st.floats(0.0, 1.0)
+levels = st.floats(1e-8, 50.0)
+SLACK = 1e-13
+
+
+@given(risk=risks, c=levels)
+def test_every_bound_is_at_least_the_kl_bound(risk: float, c: float) -> None:
+    tightest = kl_bound(risk, c)[0]
+    for name in OBJECTIVES:
+        assert OBJECTIVES.get(name)(risk, c)[0] >= tightest - SLACK, name
+
+
+@given(risk=risks, c=levels, more=st.floats(0.0, 1.0))
+def test_bounds_grow_with_risk_and_penalty(risk: float, c: float, more: float) -> None:
+    for name in OBJECTIVES:
+        bound = OBJECTIVES.get(name)
+        value, d_risk, d_c = bound(risk, c)
+        assert bound(risk, c + more)[0] >= value - SLACK
+        assert bound(risk + more * (1.0 - risk), c)[0] >= value - SLACK
+        assert min(d_risk, d_c) >= 0.0
+
+
+@given(risk=risks, c=levels)
+def test_quadratic_beats_sqrt_exactly_below_a_quarter(risk: float, c: float) -> None:
+    quadratic, root = quadratic_bound(risk, c)[0], sqrt_bound(risk, c)[0]
+    if quadratic < 0.25:
+        assert quadratic <= root + SLACK
+    else:
+        assert quadratic >= root - SLACK
+
+
+@given(risk=risks, c=levels, weight=st.floats(1e-3, 1.999))
+def test_optimal_lambda_is_best_and_gives_the_quadratic_bound(risk: float, c: float, weight: float) -> None:
+    best = lambda_bound(risk, c)
+    np.testing.assert_allclose(best, quadratic_bound(risk, c), rtol=1e-12)
+    assert 0.0 < optimal_lambda(risk, c) <= 1.0
+    assert optimal_lambda(risk, c) == pytest.approx(2.0 / (math.sqrt(2.0 * risk / c + 1.0) + 1.0), rel=1e-12)
+    assert lambda_bound_at(risk, c, weight)[0] >= best[0] * (1.0 - SLACK)
+
+
+@given(risk=st.floats(0.01, 0.9), c=st.floats(0.01, 2.0))
+def test_catoni_at_its_best_constant_is_the_kl_bound(risk: float, c: float) -> None:
+    inverse = kl_inverse(risk, c)
+    odds = float(inverse.p / inverse.one_minus_p) * (1.0 - risk) / risk
+    assert catoni_bound(risk, c, math.log(odds))[0] == pytest.approx(float(inverse.p), rel=1e-12)
+    found = minimize_scalar(lambda u: catoni_bound(risk, c, math.exp(u))[0], bounds=(-7, 4), method="bounded")
+    assert found.fun == pytest.approx(float(inverse.p), rel=1e-8)
+
+
+@pytest.mark.parametrize("constant", [1e-6, 0.3, 1.0, 5.0])
+def test_catoni_derivatives_agree_with_complex_steps(constant: float) -> None:
+    risk, c, h = 0.13, 0.21, 1e-30
+    _, d_risk, d_c = catoni_bound(risk, c, constant)
+
+    def complex_bound(r: complex, level: complex) -> complex:
+        return complex(np.expm1(-constant * r - level) / np.expm1(-constant))
+
+    assert complex_bound(risk + 1j * h, c).imag / h == pytest.approx(d_risk, rel=1e-13)
+    assert complex_bound(risk, c + 1j * h).imag / h == pytest.approx(d_c, rel=1e-13)
+
+
+@pytest.mark.parametrize("name", ["quadratic", "lambda"])
+@pytest.mark.parametrize(("risk", "c"), [(0.1, 0.3), (1e-9, 0.2), (0.9, 1e-6), (1.0, 4.0)])
+def test_quadratic_derivatives_agree_with_complex_steps(name: str, risk: float, c: float) -> None:
+    _, d_risk, d_c = OBJECTIVES.get(name)(risk, c)
+
+    def complex_bound(r: complex, level: complex) -> complex:
+        return complex((np.sqrt(r + level / 2.0) + np.sqrt(level / 2.0)) ** 2)
+
+    h = 1e-30
+    assert complex_bound(risk + 1j * h, c).imag / h == pytest.approx(d_risk, rel=1e-12)
+    assert complex_bound(risk, c + 1j * h).imag / h == pytest.approx(d_c, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["quadratic", "lambda"])
+def test_limits_of_the_quadratic_bounds(name: str) -> None:
+    bound = OBJECTIVES.get(name)
+    assert bound(0.3, 0.0) == (pytest.approx(0.3), 1.0, math.inf)
+    assert bound(0.0, 0.0) == (0.0, 2.0, 2.0)
+    assert bound(0.0, 0.7) == pytest.approx((1.4, 2.0, 2.0))
+    assert bound(0.4, math.inf) == (math.inf, 2.0, 2.0)
+
+
+def test_limits_of_catoni_and_kl() -> None:
+    assert catoni_bound(0.0, 0.0)[0] == 0.0
+    assert catoni_bound(1.0, 0.0)[0] == pytest.approx(1.0)
+    assert catoni_bound(0.2, math.inf) == (pytest.approx(1.0 / -math.expm1(-1.0)), 0.0, 0.0)
+    assert kl_bound(0.2, math.inf) == (1.0, 0.0, 0.0)
+    assert kl_bound(1.0, 0.3) == (1.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("name", ["kl", "quadratic", "lambda", "catoni"])
+@pytest.mark.parametrize(
+    ("risk", "c"), [(math.nan, 1.0), (-0.1, 1.0), (1.1, 1.0), (0.2, math.nan), (0.2, -1.0)]
+)
+def test_rejects_what_is_no_risk_or_no_penalty(name: str, risk: float, c: float) -> None:
+    with pytest.raises(ValueError, match=r"risk|must"):
+        OBJECTIVES.get(name)(risk, c)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
+def test_rejects_impossible_constants(value: float) -> None:
+    with pytest.raises(ValueError, match="Catoni"):
+        catoni_bound(0.1, 0.1, value)
+    with pytest.raises(ValueError, match="lambda"):
+        lambda_bound_at(0.1, 0.1, value)
+    with pytest.raises(ValueError, match="lambda"):
+        lambda_bound_at(0.1, 0.1, 2.0)
+
+
+@pytest.mark.parametrize("name", list(LOSSES))
+@given(
+    offset=st.floats(-5.0, 5.0), log_variance=st.floats(-12.0, 8.0), epsilon=st.sampled_from([0.1, 0.6, 2.0])
+)
+def test_twice_the_gibbs_risk_bounds_the_loss_of_the_mean(
+    name: str, offset: float, log_variance: float, epsilon: float
+) -> None:
+    loss, y = LOSSES.get(name)(epsilon), np.zeros(1)
+    m = np.array([offset])
+    gibbs = float(loss.expected(y, m, np.exp([log_variance]))[0])
+    assert float(loss.pointwise(y, m)[0]) <= bayes_risk_bound(gibbs) + 1e-12
+
+
+def test_bayes_bound_is_capped() -> None:
+    assert [bayes_risk_bound(b) for b in (0.0, 0.2, 0.5, 0.8, 1.0)] == [0.0, 0.4, 1.0, 1.0, 1.0]
+    for wrong in (-0.1, math.nan):
+        with pytest.raises(ValueError, match=">= 0"):
+            bayes_risk_bound(wrong)
