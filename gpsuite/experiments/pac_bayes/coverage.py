@@ -243,7 +243,16 @@ def _draw(
         for name, title in titles.items():
             part = points[points["method"] == name]
             colour = method_style(name)["color"]
-            ax.scatter(part["risk"], part["bound"], s=8, alpha=0.5, label=title, color=colour)
+            # open markers: the methods' clouds lie on each other
+            ax.scatter(
+                part["risk"],
+                part["bound"],
+                s=12,
+                alpha=0.6,
+                label=title,
+                edgecolors=colour,
+                facecolors="none",
+            )
         ax.plot([0, 1], [0, 1], color="0.4", linestyle="--", label="bound = risk")
         ax.set_xlim(0.0, 1.0)
         ax.set_ylim(0.0, 1.02)

@@ -56,9 +56,20 @@ class Loss(Protocol):
 LOSSES: Registry[Callable[[float], Loss]] = Registry("loss")
 
 
+@dataclass(frozen=True)
+class _WidthLoss:
+    """What the losses have in common: a width epsilon > 0, in units of y."""
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.epsilon) and self.epsilon > 0.0):
+            raise ValueError(f"epsilon must be a positive finite number, got {self.epsilon!r}")
+
+
 @LOSSES.register("band01")
 @dataclass(frozen=True)
-class BandLoss:
+class BandLoss(_WidthLoss):
     """The 0-1 band loss 1[|f - y| > epsilon].
 
     Attributes:
@@ -67,11 +78,6 @@ class BandLoss:
     Raises:
         ValueError: if epsilon is not a positive finite number.
     """
-
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        _check_epsilon(self.epsilon)
 
     @property
     def name(self) -> str:
@@ -107,7 +113,7 @@ class BandLoss:
 
 @LOSSES.register("exp")
 @dataclass(frozen=True)
-class ExponentialLoss:
+class ExponentialLoss(_WidthLoss):
     """The inverted Gaussian loss 1 - exp(-((f - y)/epsilon)^2).
 
     Attributes:
@@ -116,11 +122,6 @@ class ExponentialLoss:
     Raises:
         ValueError: if epsilon is not a positive finite number.
     """
-
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        _check_epsilon(self.epsilon)
 
     @property
     def name(self) -> str:
@@ -195,7 +196,7 @@ class _Window:
 
 
 @dataclass(frozen=True)
-class _CappedLoss(ABC):
+class _CappedLoss(_WidthLoss, ABC):
     """A loss g(|f - y|/epsilon) with g(0) = 0 that grows to 1 at epsilon and stays there.
 
     Attributes:
@@ -204,11 +205,6 @@ class _CappedLoss(ABC):
     Raises:
         ValueError: if epsilon is not a positive finite number.
     """
-
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        _check_epsilon(self.epsilon)
 
     @abstractmethod
     def _inside(self, ratio: FloatArray) -> FloatArray:
@@ -315,11 +311,6 @@ class CappedAbsoluteLoss(_CappedLoss):
         tilt = window.above - window.below
         jumps = 2.0 * window.density_zero - window.density_low - window.density_high
         return (window.o * tilt + s * jumps) / eps, tilt / eps, jumps / (2.0 * eps * s)
-
-
-def _check_epsilon(epsilon: float) -> None:
-    if not (math.isfinite(epsilon) and epsilon > 0.0):
-        raise ValueError(f"epsilon must be a positive finite number, got {epsilon!r}")
 
 
 def _normal_density(x: FloatArray) -> FloatArray:
