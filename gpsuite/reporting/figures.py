@@ -23,7 +23,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 # methods that meet in one figure, so that their colours differ; others get theirs from the label's hash
 _KNOWN = (
     ("kl_pac_gp", "sqrt_pac_gp", "full_gp"),
-    ("kl_pac_sgp", "sqrt_pac_sgp", "vfe", "fitc", "dtc", "full_gp_sparse"),
+    ("kl_pac_sgp", "sqrt_pac_sgp", "vfe", "fitc", "vfe_fitc_posterior", "full_gp_sparse"),
     ("laplace", "ep", "hmc", "vi"),
     ("RS_MOGP", "AL_MOGP", "AL_indGPs", "AL_MOGP_nosafe"),
 )

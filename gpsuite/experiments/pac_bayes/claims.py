@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
-from scipy.special import stdtr
 
+from gpsuite.experiments.pac_bayes.pairs import LEVEL, Cell, holm, paired_p, share
 from gpsuite.methods.pac_bayes.certificates import certify
 from gpsuite.reporting.comparison import Statistic
 
@@ -16,11 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 KL, SQRT, FULL = "kl_pac_gp", "sqrt_pac_gp", "full_gp"
-LEVEL = 0.05  # of the paired tests
 COLLAPSED = 0.01  # KL/n in nats: below it the posterior has hardly left the prior
 SLIGHTLY = 0.05  # "only slightly below" in test risk
-
-Array = npt.NDArray[np.float64]
 
 
 def boston_claims(frame: pd.DataFrame, delta: float) -> list[Statistic]:
@@ -31,42 +27,28 @@ def boston_claims(frame: pd.DataFrame, delta: float) -> list[Statistic]:
         delta: confidence of the runs.
     """
     present = set(frame["method"])
-    cells = {goal: _Cell(part) for goal, part in frame.groupby("epsilon", sort=True)}
+    cells = {goal: Cell(part) for goal, part in frame.groupby("epsilon", sort=True)}
     found: list[Statistic] = []
     if {KL, FULL} <= present:
         found += _against_full_gp(list(cells.values()))
     if {KL, SQRT} <= present:
-        found.append(_share("share_kl_preferable_to_sqrt", [_kl_preferable(cell) for cell in cells.values()]))
+        preferable = [_kl_preferable(cell) for cell in cells.values()]
+        found.append(share("share_kl_preferable_to_sqrt", preferable))
     found += _trend_in_epsilon(frame, sorted(present & {KL, SQRT}))
     for method, name in ((KL, "kl"), (SQRT, "sqrt")):
         if method in present:
             kl = frame.loc[frame["method"] == method, "kl_over_n"]
             note = f"{(kl < COLLAPSED).sum()} of {len(kl)} runs with KL/n below {COLLAPSED}"
-            share = float((kl < COLLAPSED).mean())
-            found.append(Statistic(f"collapsed_share_{name}", share, n=len(kl), note=note))
+            part = float((kl < COLLAPSED).mean())
+            found.append(Statistic(f"collapsed_share_{name}", part, n=len(kl), note=note))
     if KL in present:
         found.append(_weak_dependence_on_delta(frame[frame["method"] == KL], delta))
     return found
 
 
-class _Cell:
-    """The splits of one epsilon: a metric of a method as an array over the splits all methods share."""
-
-    def __init__(self, part: pd.DataFrame) -> None:
-        self._wide = part.pivot(index="split", columns="method")
-
-    def __call__(self, metric: str, method: str) -> Array:
-        return np.asarray(self._wide[metric][method], dtype=np.float64)
-
-    def pair(self, metric: str, first: str, second: str) -> tuple[Array, Array]:
-        a, b = self(metric, first), self(metric, second)
-        both = np.isfinite(a) & np.isfinite(b)
-        return a[both], b[both]
-
-
-def _against_full_gp(cells: list[_Cell]) -> list[Statistic]:
+def _against_full_gp(cells: list[Cell]) -> list[Statistic]:
     bounds = [cell.pair("bound_kl", KL, FULL) for cell in cells]
-    lower = _holm([_paired_p(kl, full) for kl, full in bounds])
+    lower = holm([paired_p(kl, full) for kl, full in bounds])
     ratios = [float(full.mean() / kl.mean()) for kl, full in bounds]
     steps = np.diff(ratios)
     slight = []
@@ -74,29 +56,29 @@ def _against_full_gp(cells: list[_Cell]) -> list[Statistic]:
         kl, full = cell.pair("gibbs_risk_test", KL, FULL)
         slight.append(0 < float((kl - full).mean()) < SLIGHTLY)
     return [
-        _share("share_bound_below_full_gp", lower),
+        share("share_bound_below_full_gp", lower),
         Statistic(
             "bound_ratio_increases_with_epsilon",
             float((steps > 0).mean()) if len(steps) else float("nan"),
             n=len(steps),
             note=f"ratios {', '.join(f'{ratio:.2f}' for ratio in ratios)}",
         ),
-        _share("bound_factor_above_two_share", [ratio > 2 for ratio in ratios]),
-        _share("share_test_risk_slightly_above_full_gp", slight),
-        _share("share_overfits_less_than_full_gp", [_overfits_less(cell) for cell in cells]),
-        _share("share_underfits_in_all_five", [_underfits(cell) for cell in cells]),
+        share("bound_factor_above_two_share", [ratio > 2 for ratio in ratios]),
+        share("share_test_risk_slightly_above_full_gp", slight),
+        share("share_overfits_less_than_full_gp", [_overfits_less(cell) for cell in cells]),
+        share("share_underfits_in_all_five", [_underfits(cell) for cell in cells]),
     ]
 
 
-def _overfits_less(cell: _Cell) -> bool:
+def _overfits_less(cell: Cell) -> bool:
     """Whether the gap between test and training risk is larger for the full GP, which trains below its test risk."""
     gap_full = cell("gibbs_risk_test", FULL) - cell("gibbs_risk_train", FULL)
     gap_kl = cell("gibbs_risk_test", KL) - cell("gibbs_risk_train", KL)
     both = np.isfinite(gap_full) & np.isfinite(gap_kl)
-    return bool(_paired_p(gap_kl[both], gap_full[both]) < LEVEL and gap_full[both].mean() > 0)
+    return bool(paired_p(gap_kl[both], gap_full[both]) < LEVEL and gap_full[both].mean() > 0)
 
 
-def _underfits(cell: _Cell) -> bool:
+def _underfits(cell: Cell) -> bool:
     """Whether kl-PAC-GP has higher risks, MSE and noise, and a lower KL, than the full GP on average."""
     higher = ("gibbs_risk_train", "gibbs_risk_test", "mse_test", "noise_variance")
     means = {name: [one.mean() for one in cell.pair(name, KL, FULL)] for name in (*higher, "kl_over_n")}
@@ -106,12 +88,12 @@ def _underfits(cell: _Cell) -> bool:
     )
 
 
-def _kl_preferable(cell: _Cell) -> bool:
+def _kl_preferable(cell: Cell) -> bool:
     """Whether the kl objective learns a larger KL with better test risk and bound than sqrt, each significantly."""
     complexity = cell.pair("kl_over_n", SQRT, KL)
     risk = cell.pair("gibbs_risk_test", KL, SQRT)
     bound = cell.pair("bound_kl", KL, SQRT)
-    return all(_paired_p(*pair) < LEVEL for pair in (complexity, risk, bound))
+    return all(paired_p(*pair) < LEVEL for pair in (complexity, risk, bound))
 
 
 def _trend_in_epsilon(frame: pd.DataFrame, methods: list[str]) -> Iterator[Statistic]:
@@ -128,7 +110,7 @@ def _trend_in_epsilon(frame: pd.DataFrame, methods: list[str]) -> Iterator[Stati
             return  # Page's test needs two splits and three goals
         significant.append(bool(page_trend_test(wide.to_numpy()).pvalue < LEVEL))
     if significant:
-        yield _share("mse_increases_with_epsilon", significant)
+        yield share("mse_increases_with_epsilon", significant)
 
 
 def _weak_dependence_on_delta(part: pd.DataFrame, delta: float) -> Statistic:
@@ -149,30 +131,3 @@ def _weak_dependence_on_delta(part: pd.DataFrame, delta: float) -> Statistic:
     return Statistic(
         "bound_change_with_delta", max(changes), n=len(part), note="delta ten times larger or smaller"
     )
-
-
-def _paired_p(smaller: Array, larger: Array) -> float:
-    """Return the one-sided p-value of the paired t-test for `smaller` < `larger`; 1 with fewer than two pairs."""
-    difference = smaller - larger
-    n = len(difference)
-    if n < 2:
-        return 1.0
-    mean, error = float(difference.mean()), float(difference.std(ddof=1)) / n**0.5
-    if error <= 1e-12 * abs(mean):  # the same difference in every pair, up to rounding
-        return 0.0 if mean < 0 else 1.0
-    return float(stdtr(n - 1, mean / error))
-
-
-def _holm(p_values: list[float]) -> list[bool]:
-    """Return which hypotheses Holm's step-down procedure rejects at `LEVEL`."""
-    order = np.argsort(p_values, kind="stable")
-    rejected = [False] * len(p_values)
-    for rank, index in enumerate(order):
-        if p_values[index] > LEVEL / (len(p_values) - rank):
-            break
-        rejected[index] = True
-    return rejected
-
-
-def _share(name: str, cells: list[bool]) -> Statistic:
-    return Statistic(name, float(np.mean(cells)), n=len(cells), note=f"{sum(cells)} of {len(cells)} cells")

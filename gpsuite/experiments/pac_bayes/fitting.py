@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,24 +10,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.budget import Budget
 from gpsuite.data.loading import load
 from gpsuite.data.splits import fit_standardiser, train_test_indices
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task, finite_or_none
+from gpsuite.experiments.pac_bayes import trainers
+from gpsuite.experiments.pac_bayes.trainers import Trained
 from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate
+from gpsuite.methods.pac_bayes.held_out import binomial_upper_bound, mean_loss_upper_bound
 from gpsuite.methods.pac_bayes.hyperparameters import PAPER_GRID
 from gpsuite.methods.pac_bayes.losses import LOSSES, Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior
 from gpsuite.methods.pac_bayes.sparse_posterior import SparseGPPosterior
-from gpsuite.methods.pac_bayes.sparse_training import train_sparse_gp
-from gpsuite.methods.pac_bayes.training import train_full_gp
-from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.inducing import kmeans_inducing
-from gpsuite.seeds import stream
 
 FloatArray = npt.NDArray[np.float64]
 
-FITC = 1.0  # the sparse posterior's alpha in the paper's experiments
+VACUOUS = 0.99  # an upper bound on a risk this close to 1 says nothing
 
 
 @dataclass(frozen=True)
@@ -40,33 +38,16 @@ class Split:
     scale: float
 
 
-@dataclass(frozen=True)
-class Trained:
-    """Hyperparameters as trained, before rounding, inducing inputs of a sparse model, and how training ended."""
-
-    hyperparameters: Hyperparameters
-    status: str
-    reason: str
-    evaluations: int
-    objective: float
-    Z: FloatArray | None = None
-
-
 def run_fit(task: Task, shared: SharedWork) -> Outcome:
     """Train, round the prior's hyperparameters to the grid, certify, and measure on the test rows.
 
-    Returns bound, risks, KL and errors in the units of the standardised target, and arrays with the hyperparameters
-    and the split's test predictions.
+    Returns bound, risks, KL and errors in the units of the standardised target, and arrays with the hyperparameters,
+    and inducing inputs of a sparse model.
     """
     params = task.params
     split = shared.once("split", lambda: read_split(task))
     epsilon = _epsilon(params["loss"], split.scale)
-    if params["method"]["builder"] == "full_gp":  # does not depend on epsilon: the group trains once
-        trained = shared.once("full_gp", lambda: _maximise_likelihood(split, params, task.budget_seconds))
-    elif params["method"]["builder"] == "pac_sgp":
-        trained = _minimise_sparse_bound(split, params, epsilon, task.budget_seconds)
-    else:
-        trained = _minimise_bound(split, params, epsilon, task.budget_seconds)
+    trained = _train(split, params, epsilon, task.budget_seconds, shared)
     if trained.status == DIVERGED:
         return Outcome({}, DIVERGED, trained.reason)
     return _evaluate(split, params, epsilon, trained)
@@ -93,85 +74,75 @@ def _epsilon(loss: Mapping[str, Any], scale: float) -> float:
     return float(loss["epsilon"]) if "epsilon" in loss else float(loss["accuracy"]) / scale
 
 
-def _loss(chosen: Mapping[str, Any], epsilon: float) -> Loss:
-    return LOSSES.get(chosen["name"])(epsilon)
+def _loss(name: str, epsilon: float) -> Loss:
+    return LOSSES.get(name)(epsilon)
 
 
-def _minimise_bound(
-    split: Split, params: Mapping[str, Any], epsilon: float, seconds: float | None
+def _train(
+    split: Split, params: Mapping[str, Any], epsilon: float, seconds: float | None, shared: SharedWork
 ) -> Trained:
-    fit = train_full_gp(
-        split.X,
-        split.y,
-        _loss(params["loss"], epsilon),
-        objective=params["method"]["objective"],
-        delta=params["delta"],
-        ard=params["ard"],
-        start=None,
-        budget=Budget(seconds=seconds, evaluations=params["max_evaluations"]),
-        parametrisation=params["method"]["parametrisation"],
-    )
-    return Trained(fit.hyperparameters, fit.status, fit.reason, fit.evaluations, fit.objective_value)
-
-
-def _minimise_sparse_bound(
-    split: Split, params: Mapping[str, Any], epsilon: float, seconds: float | None
-) -> Trained:
-    method = params["method"]
-    inducing = min(method["inducing"], len(np.unique(split.X, axis=0)))
-    fit = train_sparse_gp(
-        split.X,
-        split.y,
-        kmeans_inducing(split.X, inducing, stream(params["split_seed"], "inducing")),
-        _loss(params["loss"], epsilon),
-        objective=method["objective"],
-        delta=params["delta"],
-        ard=params["ard"],
-        alpha=FITC,
-        start=None,
-        budget=Budget(seconds=seconds, evaluations=params["max_evaluations"]),
-        parametrisation=method["parametrisation"],
-    )
-    gp = fit.gp
-    return Trained(gp.hyperparameters, gp.status, gp.reason, gp.evaluations, gp.objective_value, fit.Z)
-
-
-def _maximise_likelihood(split: Split, params: Mapping[str, Any], seconds: float | None) -> Trained:
-    from gpsuite.models.tensorflow_setup import configure
-
-    configure()  # before anything else imports TensorFlow
-    from gpsuite.models.exact import build_gpr
-    from gpsuite.models.parameters import hyperparameters_of
-    from gpsuite.models.training import maximise_likelihood
-
-    lengthscales = (1.0,) * (split.X.shape[1] if params["ard"] else 1)
-    spec = ModelSpec(ard=params["ard"])
-    model = build_gpr(split.X, split.y, spec, Hyperparameters(1.0, lengthscales, 1.0))
-    report = maximise_likelihood(model, Budget(seconds=seconds, evaluations=params["max_evaluations"]))
-    return Trained(hyperparameters_of(model), report.status, report.reason, report.evaluations, report.loss)
+    """Train as the method says; a likelihood knows neither goal nor posterior, so that a group trains once."""
+    X, y, builder = split.X, split.y, params["method"]["builder"]
+    if builder == "full_gp":
+        return shared.once("trained", lambda: trainers.maximise_full_likelihood(X, y, params, seconds))
+    if builder == "sparse_gp":
+        return shared.once("trained", lambda: trainers.maximise_sparse_likelihood(X, y, params, seconds))
+    loss = _loss(params["loss"]["name"], epsilon)
+    if builder == "pac_sgp":
+        return trainers.minimise_sparse_bound(X, y, params, loss, seconds)
+    return trainers.minimise_bound(X, y, params, loss, seconds)
 
 
 def _evaluate(split: Split, params: Mapping[str, Any], epsilon: float, trained: Trained) -> Outcome:
-    loss = _loss(params["loss"], epsilon)
-    found = evaluate(_posterior(split, trained), split.X_test, split.y_test, loss, params["delta"])
-    own_units = {"rmse_test_own_units": found.mse_test**0.5 * split.scale, "epsilon_standardised": epsilon}
-    numbers = {**_metrics(found), **own_units, "objective": trained.objective}
+    posterior = _posterior(split, params["method"], trained)
+    loss, delta = _loss(params["loss"]["name"], epsilon), params["delta"]
+    found = evaluate(posterior, split.X_test, split.y_test, loss, delta)
+    numbers = {
+        **_metrics(found),
+        **_held_out(found, params["loss"]["name"], delta),
+        "rmse_test_own_units": found.mse_test**0.5 * split.scale,
+        "epsilon_standardised": epsilon,
+        "objective": trained.objective,
+        "jitter": trained.jitter,
+        **_spread(trained),
+    }
+    for name in params["also"]:
+        other = evaluate(posterior, split.X_test, split.y_test, _loss(name, epsilon), delta)
+        chosen = ("bound_kl", "gibbs_risk_train", "gibbs_risk_test")
+        numbers |= {f"{metric}_{name}": getattr(other, metric) for metric in chosen}
     limited = trained.status == BUDGET
+    vacuous = f"the bound is vacuous: {found.bound_kl:.4f}" if found.bound_kl >= VACUOUS else ""
     inducing = {} if trained.Z is None else {"inducing_inputs": trained.Z}
     return Outcome(
         {**{name: finite_or_none(value) for name, value in numbers.items()}, **_counts(found, trained)},
         BUDGET if limited else DONE,
-        trained.reason if limited else found.certificate.reason,
+        trained.reason if limited else found.certificate.reason or vacuous,
         arrays={"lengthscales": np.array(found.hyperparameters.lengthscales), **inducing},
-        headline=f"bound {found.bound_kl:.4f}",
+        headline=f"bound {found.bound_kl:.4f}{' (vacuous)' if vacuous else ''}",
     )
 
 
-def _posterior(split: Split, trained: Trained) -> Posterior:
+def _posterior(split: Split, method: Mapping[str, Any], trained: Trained) -> Posterior:
     rounded = PAPER_GRID.rounded(trained.hyperparameters)
     if trained.Z is None:
         return FullGPPosterior.fit(rounded, split.X, split.y)
-    return SparseGPPosterior.fit(rounded, split.X, split.y, trained.Z, FITC)
+    alpha = trainers.VFE if method.get("posterior") == "vfe" else trainers.FITC
+    return SparseGPPosterior.fit(rounded, split.X, split.y, trained.Z, alpha)
+
+
+def _held_out(found: Evaluation, loss: str, delta: float) -> dict[str, float]:
+    """Return bounds from the test rows alone, each valid on its own with probability 1 - delta."""
+    bounds = {"test_bound_gibbs": mean_loss_upper_bound(min(found.gibbs_risk_test, 1.0), found.n_test, delta)}
+    if loss == "band01":
+        errors = round(found.bayes_risk_test * found.n_test)
+        bounds["test_bound_bayes"] = binomial_upper_bound(errors, found.n_test, delta)
+    return bounds
+
+
+def _spread(trained: Trained) -> dict[str, float]:
+    """Return by how much the worst start's objective exceeds the best's, where there were several."""
+    ends = [value for value in trained.objectives if math.isfinite(value)]
+    return {"start_spread": max(ends) - min(ends)} if len(trained.objectives) > 1 else {}
 
 
 def _metrics(found: Evaluation) -> dict[str, float]:
@@ -180,6 +151,8 @@ def _metrics(found: Evaluation) -> dict[str, float]:
     return {
         "bound_kl": found.bound_kl,
         "bound_sqrt": found.bound_sqrt,
+        "bound_bayes": found.certificate.bound_bayes,
+        "lower_kl": found.certificate.lower_kl,
         "gibbs_risk_train": found.gibbs_risk_train,
         "gibbs_risk_test": found.gibbs_risk_test,
         "bayes_risk_train": found.bayes_risk_train,

@@ -27,13 +27,23 @@ LABELS = {
 METRICS = tuple(LABELS)
 OWN_UNITS = {"rmse_test_own_units": "test RMSE (units of target)"}
 
+# further certificates of the same posterior
+CERTIFICATES = {
+    "lower_kl": "lower bound on the Gibbs risk",
+    "bound_bayes": "bound 2 B_kl on the Bayes risk",
+    "test_bound_gibbs": "bound from the test rows on the Gibbs risk",
+    "test_bound_bayes": "bound from the test rows on the Bayes risk",
+    "bound_kl_exp": "B_kl under the exponential loss",
+    "gibbs_risk_test_exp": "Gibbs test risk under the exponential loss",
+}
+
 # what c, the argument of the bound, is made of
 PENALTY = {
     "kl_over_n": "KL/n (nats)",
     "log_theta_per_point": "ln|Θ|/n (hyperparameter grid)",
     "confidence_per_point": "ln(2√n/δ)/n (confidence)",
 }
-_ALL_LABELS = {**LABELS, **OWN_UNITS, **PENALTY}
+_ALL_LABELS = {**LABELS, **OWN_UNITS, **CERTIFICATES, **PENALTY}
 
 # the five panels of Fig. 2, in the paper's order
 PANELS = {
@@ -50,7 +60,8 @@ def records_frame(records: Sequence[Record]) -> pd.DataFrame:
     import pandas as pd
 
     frame = pd.DataFrame([{**record.axes, **record.metrics} for record in records])
-    for metric in frame.columns.intersection([*METRICS, *OWN_UNITS, "log_theta", "confidence", "n_train"]):
+    numbers = [*METRICS, *OWN_UNITS, *CERTIFICATES, "log_theta", "confidence", "n_train"]
+    for metric in frame.columns.intersection(numbers):
         frame[metric] = frame[metric].astype(float)  # a missing number (None) becomes NaN
     for part in ("log_theta", "confidence"):
         frame[f"{part}_per_point"] = frame[part] / frame["n_train"]
@@ -76,6 +87,25 @@ def wide_table(tidy: pd.DataFrame, by: Sequence[str], titles: Mapping[str, str])
     sorted_table = ranked.sort_values([*others, "_rank"]).drop(columns="_rank")
     sorted_table["method"] = sorted_table["method"].map(dict(titles))
     return sorted_table
+
+
+def timing_table(records: Sequence[Record], by: Sequence[str], titles: Mapping[str, str]) -> pd.DataFrame:
+    """Return CPU seconds, evaluations and CPU seconds per evaluation, means over the splits of each group."""
+    import pandas as pd
+
+    rows = [
+        {
+            **{axis: record.axes[axis] for axis in by},
+            "CPU seconds": record.timing.get("cpu_seconds", float("nan")),
+            "evaluations": record.number("evaluations"),
+            "peak memory (MB)": record.timing.get("peak_memory_mb", float("nan")),
+        }
+        for record in records
+    ]
+    table = pd.DataFrame(rows).groupby(list(by), sort=False).mean().reset_index()
+    table["CPU seconds per evaluation"] = table["CPU seconds"] / table["evaluations"]
+    table["method"] = table["method"].map(dict(titles))
+    return table.round(4)
 
 
 def dataset_statistics(request: Request) -> list[Statistic]:

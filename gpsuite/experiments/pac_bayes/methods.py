@@ -8,6 +8,8 @@ from gpsuite.experiments.base import METHODS, MethodBuilder, MethodOptions, requ
 from gpsuite.methods.pac_bayes.bounds import OBJECTIVES
 
 REGRESSION = ("regression",)
+PARAMETRISATIONS = ("softplus", "log")
+SPARSE_FORMS = ("vfe", "fitc")
 
 
 @dataclass(frozen=True)
@@ -17,17 +19,19 @@ class PacGPOptions(MethodOptions):
     Attributes:
         objective: the bound to minimise: kl (inverse kl), sqrt (the looser R + sqrt(c/2)), quadratic, lambda, catoni.
         parametrisation: of the search; softplus is the published runs', log collapses less often.
+        starts: trainings from different starts, the best bound kept; 1 is the published single start.
     """
 
     objective: str
     parametrisation: str = "softplus"
+    starts: int = 1
 
     def check(self) -> None:
-        """Refuse an unknown objective or parametrisation."""
+        """Refuse an unknown objective or parametrisation, and less than one start."""
         known_bounds = ", ".join(OBJECTIVES)
         require(self.objective in OBJECTIVES, "method.objective", self.objective, f"valid: {known_bounds}")
-        known, given = ("softplus", "log"), self.parametrisation
-        require(given in known, "method.parametrisation", given, f"valid: {', '.join(known)}")
+        _check_parametrisation(self.parametrisation)
+        require(self.starts >= 1, "method.starts", self.starts, "must be 1 or more")
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,37 @@ class FullGPOptions(MethodOptions):
     """A full GP trained by its marginal likelihood."""
 
 
+@dataclass(frozen=True)
+class SparseGPOptions(MethodOptions):
+    """A sparse GP trained by its own objective, over hyperparameters and inducing inputs.
+
+    Attributes:
+        likelihood: the objective: vfe (Titsias' lower bound) or fitc (FITC's marginal likelihood).
+        posterior: whose risk and KL are certified; vfe training can also be certified with FITC's posterior.
+        parametrisation: of the search, softplus (GPflow's) or log.
+        inducing: number of inducing inputs M, started from k-means centres; at most the training rows.
+    """
+
+    likelihood: str
+    posterior: str
+    parametrisation: str = "softplus"
+    inducing: int = 100
+
+    def check(self) -> None:
+        """Refuse impossible values."""
+        for key in ("likelihood", "posterior"):
+            given = getattr(self, key)
+            require(given in SPARSE_FORMS, f"method.{key}", given, f"valid: {', '.join(SPARSE_FORMS)}")
+        _check_parametrisation(self.parametrisation)
+        require(self.inducing >= 1, "method.inducing", self.inducing, "must be 1 or more")
+
+
+def _check_parametrisation(given: str) -> None:
+    valid = ", ".join(PARAMETRISATIONS)
+    require(given in PARAMETRISATIONS, "method.parametrisation", given, f"valid: {valid}")
+
+
 METHODS.register("pac_gp")(MethodBuilder(PacGPOptions, REGRESSION))
 METHODS.register("pac_sgp")(MethodBuilder(PacSGPOptions, REGRESSION))
 METHODS.register("full_gp")(MethodBuilder(FullGPOptions, REGRESSION))
+METHODS.register("sparse_gp")(MethodBuilder(SparseGPOptions, REGRESSION))

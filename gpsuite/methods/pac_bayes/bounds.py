@@ -35,9 +35,14 @@ def kl_bound(risk: float, c: float) -> tuple[float, float, float]:
 
 @OBJECTIVES.register("sqrt")
 def sqrt_bound(risk: float, c: float) -> tuple[float, float, float]:
-    """Return risk + sqrt(c/2) and its derivatives, for c > 0."""
+    """Return risk + sqrt(c/2) and its derivatives; the one in c is infinite at c = 0.
+
+    Raises:
+        ValueError: if the risk is outside [0, 1] or c is negative or NaN.
+    """
+    _check(risk, c)
     root = math.sqrt(c / 2.0)
-    return risk + root, 1.0, 0.25 / root
+    return risk + root, 1.0, 0.25 / root if root > 0.0 else math.inf
 
 
 @OBJECTIVES.register("quadratic")

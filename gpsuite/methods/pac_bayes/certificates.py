@@ -151,7 +151,13 @@ def penalty(
 
 
 def certify(
-    gibbs_risk: float, kl: float, n: int, n_hyperparameters: int, delta: float, grid_size: int = 1
+    gibbs_risk: float,
+    kl: float,
+    n: int,
+    n_hyperparameters: int,
+    delta: float,
+    grid_size: int = 1,
+    grid: HyperparameterGrid = PAPER_GRID,
 ) -> Certificate:
     """Return the bounds; the trivial bound 1, with its reason, when the risk or the KL is not usable.
 
@@ -162,13 +168,14 @@ def certify(
         n_hyperparameters: T, the rounded hyperparameters; 0 if all were fixed before seeing the data.
         delta: allowed probability of failure, in (0, 1).
         grid_size: number of settings among which the data chose this one; 1 if it was fixed before.
+        grid: the hyperparameter grid, fixed before the data were seen; decides ln|Theta|.
 
     Raises:
         ValueError: if n < 1, T < 0, grid_size < 1 or delta is outside (0, 1).
     """
     risk_fault = "" if 0.0 <= gibbs_risk <= 1.0 else f"the Gibbs risk is {gibbs_risk}, not in [0, 1]"
     kl_fault = "" if math.isfinite(kl) and kl >= 0.0 else f"the KL is {kl}, not finite and >= 0"
-    parts = penalty(math.inf if kl_fault else kl, n, n_hyperparameters, delta, grid_size=grid_size)
+    parts = penalty(math.inf if kl_fault else kl, n, n_hyperparameters, delta, grid, grid_size)
     risk = 1.0 if risk_fault else gibbs_risk
     if risk_fault or kl_fault:
         reason = "trivial bound 1: " + " and ".join(fault for fault in (risk_fault, kl_fault) if fault)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.methods.pac_bayes.certificates import Certificate, certify
-from gpsuite.methods.pac_bayes.hyperparameters import PAPER_GRID
+from gpsuite.methods.pac_bayes.hyperparameters import PAPER_GRID, HyperparameterGrid
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior, checked_data, gibbs_risk
 from gpsuite.models.config import Hyperparameters
@@ -55,6 +55,11 @@ class Evaluation:
         return self.certificate.bound_sqrt
 
     @property
+    def lower_kl(self) -> float:
+        """Lower inverse-kl bound on the true Gibbs risk, valid together with B_kl."""
+        return self.certificate.lower_kl
+
+    @property
     def kl_over_n(self) -> float:
         """KL(Q||P)/n in nats per training point."""
         return self.certificate.penalty.kl / self.certificate.n
@@ -68,6 +73,8 @@ def evaluate_full_gp(
     ytest: FloatArray,
     loss: Loss,
     delta: float,
+    grid: HyperparameterGrid = PAPER_GRID,
+    grid_size: int = 1,
 ) -> Evaluation:
     """Return certificate and metrics of the full GP at rounded hyperparameters.
 
@@ -79,17 +86,26 @@ def evaluate_full_gp(
         ytest: test targets [N'].
         loss: the loss whose risk is bounded.
         delta: allowed probability of failure, in (0, 1).
+        grid: the hyperparameter grid, fixed before the data were seen.
+        grid_size: number of settings (widths, numbers M) among which the data chose this one.
 
     Raises:
-        ValueError: if shapes disagree, values are not finite, delta is outside (0, 1), or the hyperparameters are not
-            on the grid.
+        ValueError: if shapes disagree, values are not finite, delta is outside (0, 1), grid_size < 1, or the
+            hyperparameters are not on the grid.
         NotPositiveDefiniteError: if K + sigma^2 I cannot be factorised in float64.
     """
-    return evaluate(FullGPPosterior.fit(hyperparameters, X, y), Xtest, ytest, loss, delta)
+    posterior = FullGPPosterior.fit(hyperparameters, X, y)
+    return evaluate(posterior, Xtest, ytest, loss, delta, grid, grid_size)
 
 
 def evaluate(
-    posterior: Posterior, Xtest: FloatArray, ytest: FloatArray, loss: Loss, delta: float
+    posterior: Posterior,
+    Xtest: FloatArray,
+    ytest: FloatArray,
+    loss: Loss,
+    delta: float,
+    grid: HyperparameterGrid = PAPER_GRID,
+    grid_size: int = 1,
 ) -> Evaluation:
     """Return certificate and metrics of any posterior whose hyperparameters are on the grid.
 
@@ -99,20 +115,23 @@ def evaluate(
         ytest: test targets [N'].
         loss: the loss whose risk is bounded.
         delta: allowed probability of failure, in (0, 1).
+        grid: the hyperparameter grid, fixed before the data were seen; decides ln|Theta|.
+        grid_size: number of settings (widths, numbers M) among which the data chose this one; 1 if it was fixed
+            before.
 
     Raises:
         ValueError: if the hyperparameters are not on the grid (ln|Theta| would not cover them), shapes disagree,
-            values are not finite or delta is outside (0, 1).
+            values are not finite, grid_size < 1 or delta is outside (0, 1).
     """
     hyperparameters = posterior.hyperparameters
-    if not PAPER_GRID.holds(hyperparameters):
+    if not grid.holds(hyperparameters):
         raise ValueError(f"a certificate needs hyperparameters rounded to the grid, got {hyperparameters}")
     Xtest, ytest = checked_data(Xtest, ytest)
     y, fitted = posterior.y, posterior.train_mean
     mean, variance = posterior.predict(Xtest)
     risk = gibbs_risk(posterior, loss)
     return Evaluation(
-        certificate=certify(risk, posterior.kl, len(y), hyperparameters.n_kernel, delta),
+        certificate=certify(risk, posterior.kl, len(y), hyperparameters.n_kernel, delta, grid_size, grid),
         hyperparameters=hyperparameters,
         gibbs_risk_train=risk,
         gibbs_risk_test=float(loss.expected(ytest, mean, variance).mean()),

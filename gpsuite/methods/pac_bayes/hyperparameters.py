@@ -23,12 +23,19 @@ class HyperparameterGrid:
     Sec. 3.2 of Reeb et al. 2018: two decimals in [-6, 6], 1201 values per hyperparameter.
 
     Attributes:
-        decimals: decimals of the natural logarithm.
-        half_width: largest absolute logarithm.
+        decimals: decimals of the natural logarithm, 0 or more.
+        half_width: largest absolute logarithm, 1 or more.
+
+    Raises:
+        ValueError: if decimals or half_width is out of range.
     """
 
     decimals: int = 2
     half_width: int = 6
+
+    def __post_init__(self) -> None:
+        if self.decimals < 0 or self.half_width < 1:
+            raise ValueError(f"need decimals >= 0 and half_width >= 1, got {self.decimals}, {self.half_width}")
 
     @property
     def size(self) -> int:

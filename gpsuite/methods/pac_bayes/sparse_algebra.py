@@ -91,14 +91,26 @@ class InducingKernel:
 
     def whitened(self, features: FloatArray, out: FloatArray) -> FloatArray:
         """Write V = L^-1 K_ZX [M, rows] to `out` and return it."""
-        self.cross(features, out)
-        dtrsm(1.0, self.factor, out.T, side=1, lower=1, trans_a=1, overwrite_b=1)
-        return out
+        return self.whiten(self.cross(features, out))
+
+    def whiten(self, cross: FloatArray) -> FloatArray:
+        """Turn K_ZX [M, rows] into V = L^-1 K_ZX in place; return it."""
+        dtrsm(1.0, self.factor, cross.T, side=1, lower=1, trans_a=1, overwrite_b=1)
+        return cross
 
     def unwhiten_adjoint(self, adjoint: FloatArray) -> FloatArray:
         """Turn the adjoint of V [M, rows] into that of K_ZX, L^-T times it, in place; return it."""
         dtrsm(1.0, self.factor, adjoint.T, side=1, lower=1, trans_a=0, overwrite_b=1)
         return adjoint
+
+    def unwhitened_vector(self, vector: FloatArray) -> FloatArray:
+        """Return L^-T a [M]."""
+        return np.asarray(dtrsm(1.0, self.factor, vector[:, None], side=0, lower=1, trans_a=1)[:, 0])
+
+    def unwhitened_matrix(self, matrix: FloatArray) -> FloatArray:
+        """Return L^-T A L^-1 [M, M], Fortran order."""
+        half = dtrsm(1.0, self.factor, matrix, side=0, lower=1, trans_a=1)
+        return np.asarray(dtrsm(1.0, self.factor, half, side=1, lower=1, overwrite_b=1))
 
 
 @dataclass
@@ -121,8 +133,13 @@ class WhitenedSums:
     def add(self, V: FloatArray, noise: FloatArray, y: FloatArray, work: FloatArray) -> None:
         """Add a block V [M, rows] with noise variances Lambda and targets [rows]; `work` [M, rows] is overwritten."""
         np.multiply(V, 1.0 / np.sqrt(noise), out=work)
-        self.gram = dsyrk(1.0, work.T, beta=1.0, c=self.gram, trans=1, lower=1, overwrite_c=1)
+        self.gram = with_gram(self.gram, work)
         self.target += V @ (y / noise)
+
+    def add_unweighted(self, V: FloatArray, y: FloatArray) -> None:
+        """Add a block V [M, rows] and targets [rows] with Lambda = I."""
+        self.gram = with_gram(self.gram, V)
+        self.target += V @ y
 
 
 @dataclass(frozen=True)
@@ -165,6 +182,27 @@ class WhitenedPosterior:
         out[...] = V
         dtrmm(1.0, self.inverse_factor, out.T, side=1, lower=1, trans_a=1, overwrite_b=1)
         return out
+
+
+def with_gram(total: FloatArray, block: FloatArray) -> FloatArray:
+    """Return total + block block' for a block [M, rows]: the lower triangle only, in the memory of `total`.
+
+    Args:
+        total: [M, M], Fortran order.
+        block: [M, rows], C order.
+    """
+    return np.asarray(dsyrk(1.0, block.T, beta=1.0, c=total, trans=1, lower=1, overwrite_c=1))
+
+
+def block_of(buffer: FloatArray, n_inducing: int, rows: slice) -> FloatArray:
+    """Return the block [M, rows] of a flat buffer of n M numbers, a contiguous piece in C order."""
+    piece = buffer[n_inducing * rows.start : n_inducing * rows.stop]
+    return piece.reshape(n_inducing, rows.stop - rows.start)
+
+
+def head_of(buffer: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    """Return the head of a flat buffer as an array of this shape, in C order."""
+    return buffer[: math.prod(shape)].reshape(shape)
 
 
 def squared_norms(block: FloatArray) -> FloatArray:

@@ -1,8 +1,12 @@
-"""Training a sparse GP, inducing inputs included, by minimising a PAC-Bayesian bound (Sec. 3 of Reeb et al. 2018)."""
+"""Training a sparse GP, inducing inputs included, on a PAC-Bayesian bound (Sec. 3 of Reeb et al. 2018) or a baseline's.
+
+The baselines are VFE (Titsias 2009) and FITC (Snelson & Ghahramani 2006). All start and search alike.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,15 +18,18 @@ from gpsuite.methods.pac_bayes.minimise import minimise
 from gpsuite.methods.pac_bayes.parametrisation import PARAMETRISATIONS
 from gpsuite.methods.pac_bayes.sparse_algebra import checked_inducing
 from gpsuite.methods.pac_bayes.sparse_gp import SparseGPObjective
+from gpsuite.methods.pac_bayes.sparse_likelihood import Form, SparseLikelihoodObjective
 from gpsuite.methods.pac_bayes.training import TrainedGP, first_point, hyperparameter_bounds, trained_gp
 from gpsuite.models.config import Hyperparameters
 
 FloatArray = npt.NDArray[np.float64]
+# theta [T + 1] and Z [M, D] -> value and gradients in both
+Objective = Callable[[FloatArray, FloatArray], tuple[float, FloatArray, FloatArray]]
 
 
 @dataclass(frozen=True)
 class TrainedSparseGP:
-    """Hyperparameters and inducing inputs found by minimising a bound.
+    """Hyperparameters and inducing inputs found by minimising an objective.
 
     Attributes:
         gp: the hyperparameters, and how the search went.
@@ -73,19 +80,64 @@ def train_sparse_gp(
         UserError: if the objective or the parametrisation is unknown.
     """
     bound = SparseGPObjective(X, y, loss, delta, objective, ard, alpha, len(Z))
+
+    def evaluate(theta: FloatArray, Z: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        value, d_theta, d_Z, _ = bound.value_and_gradient(theta, Z)
+        return value, d_theta, d_Z
+
     first = first_point(start, bound.n_lengthscales)
+    gp, found = _search(evaluate, first, checked_inducing(Z, X.shape[1]), budget, parametrisation)
+    return TrainedSparseGP(gp, found, alpha, bound.jitter)
+
+
+def train_sparse_likelihood(
+    X: FloatArray,
+    y: FloatArray,
+    Z: FloatArray,
+    form: Form,
+    ard: bool,
+    start: Hyperparameters | None,
+    budget: Budget,
+    parametrisation: str = "softplus",
+) -> TrainedSparseGP:
+    """Minimise a baseline's objective over hyperparameters and inducing inputs, searching as `train_sparse_gp` does.
+
+    The objective value of the result is in nats: the negative bound of VFE, or the negative approximate log marginal
+    likelihood of FITC.
+
+    Args:
+        X: inputs [N, D], standardised as the caller sees fit.
+        y: targets [N].
+        Z: inducing inputs to start from [M, D].
+        form: `vfe` (the result has alpha = 0) or `fitc` (alpha = 1).
+        ard: one lengthscale per input, or a single one.
+        start: first hyperparameters; None means variance = lengthscales = noise variance = 1.
+        budget: limits on seconds and evaluations.
+        parametrisation: of the hyperparameters, `softplus` or `log` (`parametrisation.PARAMETRISATIONS`).
+
+    Raises:
+        ValueError: if shapes disagree, values are not finite, or `start` has the wrong number of lengthscales.
+        UserError: if the form or the parametrisation is unknown.
+    """
+    likelihood = SparseLikelihoodObjective(X, y, ard, form, len(Z))
+    first, inputs = first_point(start, likelihood.n_lengthscales), checked_inducing(Z, X.shape[1])
+    gp, found = _search(likelihood.value_and_gradient, first, inputs, budget, parametrisation)
+    return TrainedSparseGP(gp, found, 1.0 if form == "fitc" else 0.0, likelihood.jitter)
+
+
+def _search(
+    evaluate: Objective, first: Hyperparameters, inputs: FloatArray, budget: Budget, parametrisation: str
+) -> tuple[TrainedGP, FloatArray]:
+    """Minimise from `first` and `inputs` [M, D]; return the outcome and the inducing inputs [M, D]."""
     search, n_theta = PARAMETRISATIONS.get(parametrisation), first.n_kernel + 1
-    shape = (len(Z), X.shape[1])
 
     def value_and_gradient(u: FloatArray) -> tuple[float, FloatArray]:
         theta, slope = search.to_log(u[:n_theta])
-        value, d_theta, d_Z, _ = bound.value_and_gradient(theta, u[n_theta:].reshape(shape))
+        value, d_theta, d_Z = evaluate(theta, u[n_theta:].reshape(inputs.shape))
         return value, np.concatenate([d_theta * slope, d_Z.ravel()])
 
-    inputs = checked_inducing(Z, X.shape[1]).ravel()
     bounds = hyperparameter_bounds(search, first.n_kernel) + [(-math.inf, math.inf)] * inputs.size
-    minimum = minimise(
-        value_and_gradient, np.concatenate([search.from_log(first.to_log()), inputs]), bounds, budget
-    )
+    begin = np.concatenate([search.from_log(first.to_log()), inputs.ravel()])
+    minimum = minimise(value_and_gradient, begin, bounds, budget)
     gp = trained_gp(minimum, search.to_log(minimum.x[:n_theta])[0])
-    return TrainedSparseGP(gp, minimum.x[n_theta:].reshape(shape), alpha, bound.jitter)
+    return gp, minimum.x[n_theta:].reshape(inputs.shape)

@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 from gpsuite.config.files import conf_dir
-from gpsuite.experiments.pac_bayes.claims import _paired_p, boston_claims
+from gpsuite.experiments.pac_bayes.claims import boston_claims
 from gpsuite.experiments.pac_bayes.frames import METRICS, metric_statistics
+from gpsuite.experiments.pac_bayes.pairs import paired_p
 from gpsuite.reporting.comparison import read_published
 from gpsuite.reporting.tables import summarise_groups
 
@@ -107,8 +108,8 @@ def test_the_paired_test_is_scipys(seed: int) -> None:
     from scipy.stats import ttest_rel
 
     a, b = np.random.default_rng(seed).standard_normal((2, 10))
-    assert _paired_p(a, b) == pytest.approx(ttest_rel(a, b, alternative="less").pvalue, rel=1e-12)
-    assert (_paired_p(a, a + 1), _paired_p(a + 1, a), _paired_p(a, a), _paired_p(a[:1], b[:1])) == (
+    assert paired_p(a, b) == pytest.approx(ttest_rel(a, b, alternative="less").pvalue, rel=1e-12)
+    assert (paired_p(a, a + 1), paired_p(a + 1, a), paired_p(a, a), paired_p(a[:1], b[:1])) == (
         0,
         1,
         1,

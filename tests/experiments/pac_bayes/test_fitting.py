@@ -92,11 +92,51 @@ def test_a_sparse_fit_is_certified_like_a_full_one() -> None:
     assert other.metrics["bound_kl"] != metrics["bound_kl"]
 
 
-def test_more_inducing_inputs_than_rows_are_cut_to_the_rows(tmp_path: Path) -> None:
-    rows = "\n".join(f"{i},{(i * 7) % 11}" for i in range(25))
-    (tmp_path / "t.csv").write_text(f"x,y\n{rows}\n", encoding="utf-8")
-    made = task("method=kl_pac_sgp", "dataset=csv", f"dataset.path={tmp_path / 't.csv'}", "dataset.target=y")
-    assert run(made).arrays["inducing_inputs"].shape == (20, 1)
+def test_more_inducing_inputs_than_training_rows_are_refused(tmp_path: Path) -> None:
+    words = csv_words(tmp_path, [(float(i), (i * 7) % 11) for i in range(25)])
+    with pytest.raises(UserError, match=r"method.inducing=21: must be at most the 20 training rows"):
+        task("method=kl_pac_sgp", "method.inducing=21", *words)
+
+
+def test_with_duplicate_rows_inducing_inputs_are_cut_to_the_different_ones(tmp_path: Path) -> None:
+    words = csv_words(tmp_path, [(float(i % 4), (i * 7) % 11) for i in range(25)])
+    outcome = run(task("method=kl_pac_sgp", "method.inducing=20", *words))
+    assert outcome.arrays["inducing_inputs"].shape == (4, 1)
+
+
+def csv_words(folder: Path, rows: list[tuple[float, int]]) -> list[str]:
+    text = "x,y\n" + "\n".join(f"{x},{y}" for x, y in rows) + "\n"
+    (folder / "t.csv").write_text(text, encoding="utf-8")
+    return ["dataset=csv", f"dataset.path={folder / 't.csv'}", "dataset.target=y"]
+
+
+@pytest.mark.parametrize("method", ["kl_pac_gp_restarts", "kl_pac_sgp_restarts"])
+def test_restarts_keep_the_best_bound_and_report_the_spread(method: str) -> None:
+    inducing = ["method.inducing=5"] if "sgp" in method else []
+    single = run(task(f"method={method}", "method.starts=1", *inducing)).metrics
+    several = run(task(f"method={method}", "method.starts=3", *inducing)).metrics
+    assert float(several["objective"] or 1) <= float(single["objective"] or 0)
+    assert float(several["start_spread"] or 0) > 0
+    assert "start_spread" not in single
+    assert several["evaluations"] == 3 * 12
+
+
+def test_vfe_is_certified_with_both_posteriors_from_one_training() -> None:
+    shared = SharedWork()
+    own = run_fit(task("method=vfe", "method.inducing=10"), shared)
+    borrowed = run_fit(task("method=vfe_fitc_posterior", "method.inducing=10"), shared)
+    fresh = run(task("method=vfe_fitc_posterior", "method.inducing=10"))
+    assert borrowed.metrics == fresh.metrics
+    assert own.metrics["noise_variance"] == borrowed.metrics["noise_variance"]
+    assert own.metrics["bound_kl"] != borrowed.metrics["bound_kl"]
+    assert task("method=vfe").group == task("method=vfe_fitc_posterior").group
+
+
+def test_a_useless_bound_is_reported_as_vacuous(tmp_path: Path) -> None:
+    words = csv_words(tmp_path, [(float(i), (i * 7919) % 1000) for i in range(25)])
+    outcome = run(task("method=kl_pac_gp", "epsilon=0.001", *words))
+    assert (outcome.status, outcome.reason[:20]) == ("done", "the bound is vacuous")
+    assert "(vacuous)" in outcome.headline
 
 
 def test_too_many_rows_for_a_full_gp_name_the_sparse_one(

@@ -48,7 +48,7 @@ def test_experiment_seeds_share_no_split() -> None:
 def test_only_the_full_gp_shares_its_training_between_goals() -> None:
     tasks = plan(BOSTON, "scale=smoke")
     groups = {task.group for task in tasks if task.axes["method"] == "full_gp"}
-    assert groups == {"full_gp/0", "full_gp/1"}
+    assert groups == {"boston/full_gp/False/0", "boston/full_gp/False/1"}
     assert {task.group for task in tasks if task.axes["method"] != "full_gp"} == {""}
 
 

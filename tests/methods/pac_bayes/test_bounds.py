@@ -103,6 +103,12 @@ def test_limits_of_the_quadratic_bounds(name: str) -> None:
     assert bound(0.4, math.inf) == (math.inf, 2.0, 2.0)
 
 
+def test_limits_of_the_sqrt_bound() -> None:
+    assert sqrt_bound(0.3, 0.0) == (0.3, 1.0, math.inf)
+    assert sqrt_bound(0.3, 2.0) == pytest.approx((1.3, 1.0, 0.25))
+    assert sqrt_bound(0.3, math.inf) == (math.inf, 1.0, 0.0)
+
+
 def test_limits_of_catoni_and_kl() -> None:
     assert catoni_bound(0.0, 0.0)[0] == 0.0
     assert catoni_bound(1.0, 0.0)[0] == pytest.approx(1.0)
@@ -111,7 +117,7 @@ def test_limits_of_catoni_and_kl() -> None:
     assert kl_bound(1.0, 0.3) == (1.0, 0.0, 0.0)
 
 
-@pytest.mark.parametrize("name", ["kl", "quadratic", "lambda", "catoni"])
+@pytest.mark.parametrize("name", list(OBJECTIVES))
 @pytest.mark.parametrize(
     ("risk", "c"), [(math.nan, 1.0), (-0.1, 1.0), (1.1, 1.0), (0.2, math.nan), (0.2, -1.0)]
 )

@@ -1,0 +1,160 @@
+"""How each of the family's methods is trained on a split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.budget import Budget
+from gpsuite.experiments.base import DIVERGED
+from gpsuite.methods.pac_bayes.losses import Loss
+from gpsuite.methods.pac_bayes.sparse_training import (
+    TrainedSparseGP,
+    train_sparse_gp,
+    train_sparse_likelihood,
+)
+from gpsuite.methods.pac_bayes.training import TrainedGP, train_full_gp
+from gpsuite.models.config import Hyperparameters, ModelSpec
+from gpsuite.models.inducing import kmeans_inducing
+from gpsuite.seeds import stream
+
+FloatArray = npt.NDArray[np.float64]
+Params = Mapping[str, Any]
+
+FITC, VFE = 1.0, 0.0  # alpha of the sparse posteriors
+
+# Further starts are drawn log-uniformly, in standardised units: variance, lengthscales, noise variance.
+_START_RANGES = ((0.3, 3.0), (0.3, 10.0), (0.1, 3.0))
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Hyperparameters as trained, before rounding, inducing inputs of a sparse model, and how training ended.
+
+    Attributes:
+        objective: the smallest value of what was minimised.
+        Z: inducing inputs [M, D]; None for a full GP.
+        jitter: multiple of sigma_f^2 that K_ZZ needed; 0 if none.
+        objectives: the smallest values from every start.
+    """
+
+    hyperparameters: Hyperparameters
+    status: str
+    reason: str
+    evaluations: int
+    objective: float
+    Z: FloatArray | None = None
+    jitter: float = 0.0
+    objectives: tuple[float, ...] = ()
+
+
+def minimise_bound(
+    X: FloatArray, y: FloatArray, params: Params, loss: Loss, seconds: float | None
+) -> Trained:
+    """Train a full GP on its bound, from one start or more."""
+    method = params["method"]
+
+    def train(start: Hyperparameters | None, number: int) -> Trained:
+        fit = train_full_gp(
+            X, y, loss, objective=method["objective"], delta=params["delta"], ard=params["ard"], start=start,
+            budget=_budget(params, seconds), parametrisation=method["parametrisation"],
+        )  # fmt: skip
+        return _trained(fit)
+
+    return _best_start(train, X.shape[1], params)
+
+
+def minimise_sparse_bound(
+    X: FloatArray, y: FloatArray, params: Params, loss: Loss, seconds: float | None
+) -> Trained:
+    """Train a sparse GP in the FITC form on its bound, from one start or more."""
+    method = params["method"]
+
+    def train(start: Hyperparameters | None, number: int) -> Trained:
+        fit = train_sparse_gp(
+            X, y, _first_inducing(X, params, number), loss, objective=method["objective"], delta=params["delta"],
+            ard=params["ard"], alpha=FITC, start=start, budget=_budget(params, seconds),
+            parametrisation=method["parametrisation"],
+        )  # fmt: skip
+        return _trained_sparse(fit)
+
+    return _best_start(train, X.shape[1], params)
+
+
+def maximise_sparse_likelihood(
+    X: FloatArray, y: FloatArray, params: Params, seconds: float | None
+) -> Trained:
+    """Train a sparse GP by VFE's lower bound or FITC's marginal likelihood, from the published start."""
+    method = params["method"]
+    fit = train_sparse_likelihood(
+        X, y, _first_inducing(X, params, 0), form=method["likelihood"], ard=params["ard"], start=None,
+        budget=_budget(params, seconds), parametrisation=method["parametrisation"],
+    )  # fmt: skip
+    return _trained_sparse(fit)
+
+
+def maximise_full_likelihood(X: FloatArray, y: FloatArray, params: Params, seconds: float | None) -> Trained:
+    """Train GPflow's full GP by its marginal likelihood."""
+    from gpsuite.models.tensorflow_setup import configure
+
+    configure()  # before anything else imports TensorFlow
+    from gpsuite.models.exact import build_gpr
+    from gpsuite.models.parameters import hyperparameters_of
+    from gpsuite.models.training import maximise_likelihood
+
+    lengthscales = (1.0,) * (X.shape[1] if params["ard"] else 1)
+    model = build_gpr(X, y, ModelSpec(ard=params["ard"]), Hyperparameters(1.0, lengthscales, 1.0))
+    report = maximise_likelihood(model, _budget(params, seconds))
+    found = hyperparameters_of(model)
+    return Trained(found, report.status, report.reason, report.evaluations, report.loss)
+
+
+def _budget(params: Params, seconds: float | None) -> Budget:
+    return Budget(seconds=seconds, evaluations=params["max_evaluations"])
+
+
+def _first_inducing(X: FloatArray, params: Params, number: int) -> FloatArray:
+    """Return k-means centres, as many as M or, with duplicate rows, as there are different rows."""
+    inducing = min(params["method"]["inducing"], len(np.unique(X, axis=0)))
+    names = ("inducing",) if number == 0 else ("inducing", number)
+    return kmeans_inducing(X, inducing, stream(params["split_seed"], *names))
+
+
+def _best_start(
+    train: Callable[[Hyperparameters | None, int], Trained], dimension: int, params: Params
+) -> Trained:
+    """Train from the published start, then from drawn ones; return the best with every start's objective."""
+    runs = [train(None, 0)]
+    for number in range(1, params["method"]["starts"]):
+        runs.append(train(_drawn_start(dimension if params["ard"] else 1, params, number), number))
+    usable = [run for run in runs if run.status != DIVERGED]
+    best = min(usable or runs, key=lambda run: run.objective)
+    return Trained(
+        best.hyperparameters, best.status, best.reason, sum(run.evaluations for run in runs), best.objective,
+        best.Z, best.jitter, tuple(run.objective for run in runs),
+    )  # fmt: skip
+
+
+def _drawn_start(n_lengthscales: int, params: Params, number: int) -> Hyperparameters:
+    rng = stream(params["split_seed"], "start", number)
+    sizes = (1, n_lengthscales, 1)
+    variance, lengthscales, noise = (
+        np.exp(rng.uniform(np.log(low), np.log(high), size))
+        for (low, high), size in zip(_START_RANGES, sizes, strict=True)
+    )
+    return Hyperparameters(float(variance[0]), tuple(float(v) for v in lengthscales), float(noise[0]))
+
+
+def _trained(fit: TrainedGP) -> Trained:
+    return Trained(fit.hyperparameters, fit.status, fit.reason, fit.evaluations, fit.objective_value)
+
+
+def _trained_sparse(fit: TrainedSparseGP) -> Trained:
+    gp = fit.gp
+    return Trained(
+        gp.hyperparameters, gp.status, gp.reason, gp.evaluations, gp.objective_value, fit.Z, fit.jitter
+    )
