@@ -96,12 +96,11 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
         f"splits; bounds hold with probability {1 - settings.delta:g}{f' ({note})' if note else ''}"
     )
     tables = folder / "tables"
-    wide = wide_table(tidy, ["inducing", "kernel", "method"], titles)
-    write_table(wide, tables, name, caption)
+    by, further = ["inducing", "kernel", "method"], tidy["metric"].isin(list(CERTIFICATES))
+    write_table(wide_table(tidy[~further], by, titles), tables, name, caption)
+    write_table(wide_table(tidy[further], by, titles), tables, f"{name}_certificates", caption)
     write_table(tidy, tables, f"{name}_tidy", caption)
-    write_table(
-        timing_table(records, ["inducing", "kernel", "method"], titles), tables, f"{name}_timing", COST
-    )
+    write_table(timing_table(records, by, titles), tables, f"{name}_timing", COST)
     kernel = KERNELS[request.model.ard]
     heading = f"{request_dataset(request).name}, {KERNEL_TITLES[kernel]}: mean ± s.e. over {splits} splits"
     draw(tidy[tidy["kernel"] == kernel], titles, heading, folder / "figures", name, note)

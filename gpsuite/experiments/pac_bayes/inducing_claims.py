@@ -20,7 +20,7 @@ BASELINES = (VFE, FITC)
 
 
 class Grid:
-    """Metrics of the methods against M, over the splits for which every cell of a method is there.
+    """Metrics of the methods against M.
 
     Args:
         frame: one row per method, M and split, all with the same kernel.
@@ -37,8 +37,11 @@ class Grid:
         return np.asarray(self._wide.reindex(columns=columns), dtype=np.float64)
 
     def mean(self, metric: str, method: str) -> Array:
-        """Return the mean over the splits for every M."""
-        return np.asarray(self(metric, method).mean(axis=0))
+        """Return the mean for every M over the splits that have a number; NaN where none has."""
+        values = self(metric, method)
+        there = np.isfinite(values)
+        count = np.where(there.any(axis=0), there.sum(axis=0), np.nan)
+        return np.asarray(np.where(there, values, 0.0).sum(axis=0) / count)
 
     def pair(self, metric: str, first: str, second: str, column: int) -> tuple[Array, Array]:
         """Return the metric of two methods at one M over the splits where both are finite."""

@@ -199,7 +199,7 @@ def _cost(fit: Fit, settings: SplitSettings) -> float:
     rows, options = fit.dataset.rows * (1 - settings.test_share), fit.options
     starts = options.starts if isinstance(options, PacGPOptions) else 1
     if isinstance(options, PacSGPOptions | SparseGPOptions):
-        passes = 20 if isinstance(options, PacSGPOptions) else 12
+        passes = 6 if isinstance(options, PacSGPOptions) else 3
         evaluation = passes * rows * options.inducing * (options.inducing + 100) / 4e10
         return starts * min(settings.max_evaluations, 1000) * evaluation + 0.1
     work = 25 * 1.5 * (rows / 1000) ** 3 / 20
