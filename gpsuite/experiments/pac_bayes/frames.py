@@ -37,13 +37,16 @@ CERTIFICATES = {
     "gibbs_risk_test_exp": "Gibbs test risk under the exponential loss",
 }
 
+# of the number of inducing inputs that the bound itself chose
+CHOICE = {"bound_of_choice": "B_kl, choice of M paid for", "chosen_m": "M chosen (mean)"}
+
 # what c, the argument of the bound, is made of
 PENALTY = {
     "kl_over_n": "KL/n (nats)",
     "log_theta_per_point": "ln|Θ|/n (hyperparameter grid)",
     "confidence_per_point": "ln(2√n/δ)/n (confidence)",
 }
-_ALL_LABELS = {**LABELS, **OWN_UNITS, **CERTIFICATES, **PENALTY}
+_ALL_LABELS = {**LABELS, **OWN_UNITS, **CERTIFICATES, **CHOICE, **PENALTY}
 
 # the five panels of Fig. 2, in the paper's order
 PANELS = {

@@ -28,6 +28,7 @@ from gpsuite.experiments.pac_bayes.settings import (
     sparse_fit,
     split_tasks,
 )
+from gpsuite.methods.pac_bayes.certificates import certify
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import figure_style, method_style, save_figure
 from gpsuite.reporting.tables import summarise_groups, write_table
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COST = "CPU seconds and evaluations per training, mean over the splits; trainings shared by two rows are in the first"
+CHOICE = "M chosen per split by the smallest bound; ln(number of M tried) is paid for the choice"
+SELECTED = ("bound_of_choice", "bound_kl", "chosen_m", "gibbs_risk_test", "mse_test")
 KERNEL_TITLES = {"se": "one lengthscale", "se_ard": "ARD"}
 
 
@@ -102,10 +105,30 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
     write_table(tidy, tables, f"{name}_tidy", caption)
     write_table(timing_table(records, by, titles), tables, f"{name}_timing", COST)
     kernel = KERNELS[request.model.ard]
+    chosen = summarise_groups(
+        selected(frame[frame["kernel"] == kernel], settings.delta), ["method"], list(SELECTED)
+    )
+    write_table(wide_table(chosen, ["method"], titles), tables, f"{name}_selected", f"{caption}; {CHOICE}")
     heading = f"{request_dataset(request).name}, {KERNEL_TITLES[kernel]}: mean ± s.e. over {splits} splits"
     draw(tidy[tidy["kernel"] == kernel], titles, heading, folder / "figures", name, note)
     means = metric_statistics(tidy, ["method", "kernel", "inducing"])
     return [*dataset_statistics(request), *means, *inducing_claims(frame, kernel)]
+
+
+def selected(frame: pd.DataFrame, delta: float) -> pd.DataFrame:
+    """Return, per method and split, the M whose bound is smallest, with the bound that pays for choosing it.
+
+    A union bound over the numbers tried: ln(how many) enters the penalty, so that the bound of the M chosen on the
+    training data holds with probability 1 - delta.
+    """
+    tried = frame["inducing"].nunique()
+    best = frame.loc[frame.groupby(["method", "split"])["bound_kl"].idxmin()].copy()
+    columns = ["gibbs_risk_train", "kl", "n_train", "n_hyperparameters"]
+    best["bound_of_choice"] = [
+        certify(risk, kl, int(n), int(t), delta, grid_size=tried).bound_kl
+        for risk, kl, n, t in best[columns].astype(float).to_numpy()
+    ]
+    return best.assign(chosen_m=best["inducing"].astype(float))
 
 
 def draw(

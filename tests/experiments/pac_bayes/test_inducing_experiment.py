@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pandas as pd
@@ -10,6 +11,8 @@ from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Task
+from gpsuite.experiments.pac_bayes.inducing import selected
+from gpsuite.methods.pac_bayes.certificates import certify
 
 POL = "experiment=pac_bayes/inducing_pol"
 
@@ -83,3 +86,24 @@ def test_a_run_writes_tables_figure_and_costs(tmp_path: Path, monkeypatch: pytes
     cost = pd.read_csv(folder / "tables" / "inducing_pol_timing.csv")
     assert (cost["evaluations"] == 2).all()
     assert (folder / "figures" / "inducing_pol.png").stat().st_size > 10_000
+
+
+def test_the_bound_of_the_chosen_number_pays_for_the_choice() -> None:
+    rows = [
+        {
+            "method": "kl_pac_sgp",
+            "inducing": m,
+            "split": split,
+            "gibbs_risk_train": risk,
+            "kl": 30.0,
+            "n_train": 1000,
+        }
+        for split, risks in enumerate([(0.2, 0.1, 0.15), (0.1, 0.2, 0.15)])
+        for m, risk in zip((10, 20, 30), risks, strict=True)
+    ]
+    frame = pd.DataFrame(rows).assign(n_hyperparameters=2)
+    frame["bound_kl"] = [certify(risk, 30.0, 1000, 2, 0.01).bound_kl for risk in frame["gibbs_risk_train"]]
+    best = selected(frame, 0.01)
+    assert list(best["chosen_m"]) == [20.0, 10.0]
+    expected = certify(0.1, 30.0 + math.log(3), 1000, 2, 0.01).bound_kl
+    assert best["bound_of_choice"].to_list() == pytest.approx([expected] * 2, rel=1e-12)
