@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
@@ -16,6 +18,10 @@ class Budget:
         seconds: wall-clock limit, measured from construction or the last `restart`.
         evaluations: limit on objective evaluations.
         boxes: limit on branch-and-bound boxes.
+        best: smallest objective value that was told with the spending; infinite if none was.
+        run: which of `runs` equal searches this budget is for, counted from 1.
+        runs: how many equal searches there are.
+        observer: told after every spending; must be quick, and must not change the budget.
     """
 
     seconds: float | None = None
@@ -24,17 +30,36 @@ class Budget:
     spent_evaluations: int = 0
     spent_boxes: int = 0
     started: float = field(default_factory=time.monotonic)
+    best: float = math.inf
+    run: int = 1
+    runs: int = 1
+    observer: Callable[[Budget], None] | None = field(default=None, repr=False, compare=False)
 
     def restart(self) -> None:
         """Start the clock and the counters anew."""
         self.started = time.monotonic()
         self.spent_evaluations = 0
         self.spent_boxes = 0
+        self.best = math.inf
 
-    def spend(self, evaluations: int = 0, boxes: int = 0) -> None:
-        """Count work that was done."""
+    def spend(self, evaluations: int = 0, boxes: int = 0, best: float = math.inf) -> None:
+        """Count work that was done, and note the best objective value so far, if there is one."""
         self.spent_evaluations += evaluations
         self.spent_boxes += boxes
+        self.best = min(self.best, best)
+        if self.observer is not None:
+            self.observer(self)
+
+    @property
+    def share(self) -> float:
+        """Share of the limit nearest to its end that is spent, over all runs, in [0, 1]; 0 without limits."""
+        limits = (
+            (self.elapsed, self.seconds),
+            (self.spent_evaluations, self.evaluations),
+            (self.spent_boxes, self.boxes),
+        )
+        shares = [spent / limit if limit > 0 else 1.0 for spent, limit in limits if limit is not None]
+        return (self.run - 1 + min(max(shares, default=0.0), 1.0)) / self.runs
 
     @property
     def elapsed(self) -> float:

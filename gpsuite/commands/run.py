@@ -16,6 +16,7 @@ gpsuite run experiment=<family>/<name> [key=value ...]
 
   scale=smoke|quick|paper   smallest, default, the paper's own setting
   method=NAME | methods=[A,B]   swap methods            dataset=NAME   swap the dataset
+  datasets=[A,B]            where an experiment runs over several
   dataset=csv dataset.path=FILE dataset.target=COLUMN   your own data
   seed=0                    another seed                 model=NAME    another kernel
   parallel=auto|serial|processes [parallel.workers=N]    threads=1     per process

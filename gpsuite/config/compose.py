@@ -13,6 +13,7 @@ from omegaconf.errors import OmegaConfBaseException
 from gpsuite.config.files import conf_dir, group_choices, read_file
 from gpsuite.config.overrides import Overrides, unknown_key
 from gpsuite.config.schema import SCALES, RunSettings
+from gpsuite.config.several import read_datasets, refuse_single
 from gpsuite.data.spec import CsvSpec, DatasetSpec
 from gpsuite.errors import UserError, nearest, unknown_name
 from gpsuite.experiments.base import EXPERIMENTS, METHODS, Experiment, MethodOptions
@@ -36,6 +37,7 @@ class Composed:
         model: kernel choice.
         dataset_name: name of the dataset file, or None.
         dataset: its spec, or None.
+        datasets: name -> spec of an experiment over several datasets, in the order asked for.
         meta: the experiment file's meta block.
     """
 
@@ -47,6 +49,7 @@ class Composed:
     model: ModelSpec
     dataset_name: str | None
     dataset: DatasetSpec | CsvSpec | None
+    datasets: Mapping[str, DatasetSpec]
     meta: Mapping[str, Any]
 
 
@@ -66,15 +69,18 @@ def compose_run(experiment: str, overrides: Overrides) -> Composed:
     scaled = OmegaConf.merge(content, (content.get("scales") or {}).get(scale) or {})
     plain: dict[str, Any] = OmegaConf.to_container(scaled)  # type: ignore[assignment]
     names = _method_names(entry, plain, overrides.groups, values)
+    datasets = read_datasets(plain.get("datasets"), values, experiment) if entry.several_datasets else {}
     sections = _sections(entry, plain, names)
     _apply(sections, values, experiment)
-    return _typed(experiment, entry, sections, plain)
+    return _typed(experiment, entry, sections, datasets, plain)
 
 
 def _compose_files(experiment: str, groups: Mapping[str, str], entry: Experiment) -> DictConfig:
     from hydra import compose, initialize_config_dir
     from hydra.errors import HydraException
 
+    if "dataset" in groups and entry.several_datasets:
+        raise refuse_single(f"dataset={groups['dataset']}", experiment)
     if "dataset" in groups and not entry.dataset_tasks:
         raise UserError(f"dataset={groups['dataset']}: {experiment} has a fixed dataset", key="dataset")
     chosen = [f"{group}={name}" for group, name in groups.items() if group not in ("experiment", "method")]
@@ -119,7 +125,11 @@ def _method_names(
 def _sections(entry: Experiment, plain: Mapping[str, Any], names: Sequence[str]) -> dict[str, DictConfig]:
     """Return typed sections: settings, run, model, dataset, and one per method."""
     run_names = {each.name for each in fields(RunSettings)}
-    own = {key: value for key, value in plain.items() if key not in {*run_names, *FILE_ONLY, "methods"}}
+    own = {
+        key: value
+        for key, value in plain.items()
+        if key not in {*run_names, *FILE_ONLY, "methods", "datasets"}
+    }
     model, dataset = own.pop("model", None), own.pop("dataset", None)
     own.pop("method", None)
     sections = {
@@ -150,6 +160,8 @@ def _apply(sections: Mapping[str, DictConfig], values: Mapping[str, Any], experi
     for key, value in values.items():
         head, _, rest = key.partition(".")
         methods = [part for name, part in sections.items() if name.startswith("method/")]
+        if head == "dataset" and rest and EXPERIMENTS.get(experiment).several_datasets:
+            raise refuse_single(key, experiment)
         if head == "dataset" and rest:
             _apply_dataset(sections, key, rest, value)
         elif head == "model" and rest:
@@ -199,7 +211,8 @@ def _set_all(
     experiment: str,
 ) -> None:
     if not targets:
-        raise unknown_key(key, valid_keys(sections), experiment)
+        several = EXPERIMENTS.get(experiment).several_datasets
+        raise unknown_key(key, valid_keys(sections, several=several), experiment)
     for target in targets:
         _set(target, rest, value, key)
 
@@ -219,10 +232,17 @@ def _set(target: DictConfig, key: str, value: Any, name: str) -> None:
         raise UserError(f"{name}={value}: {reason}", key=name) from error
 
 
-def valid_keys(sections: Mapping[str, DictConfig]) -> list[str]:
-    """Return every key the user may set for these sections, dotted."""
+def valid_keys(sections: Mapping[str, DictConfig], *, several: bool = False) -> list[str]:
+    """Return every key the user may set for these sections, dotted; `several`: of a list of datasets."""
     names = {section: [str(leaf) for leaf in part] for section, part in sections.items()}
-    keys = ["experiment", "dataset", "method", "methods", "model", *names["settings"]]
+    keys = [
+        "experiment",
+        "datasets" if several else "dataset",
+        "method",
+        "methods",
+        "model",
+        *names["settings"],
+    ]
     for name in names["run"]:
         node = sections["run"]._get_node(name)
         keys += [f"{name}.{leaf!s}" for leaf in node] if isinstance(node, DictConfig) else [name]
@@ -236,7 +256,11 @@ def valid_keys(sections: Mapping[str, DictConfig]) -> list[str]:
 
 
 def _typed(
-    experiment: str, entry: Experiment, sections: Mapping[str, DictConfig], plain: Mapping[str, Any]
+    experiment: str,
+    entry: Experiment,
+    sections: Mapping[str, DictConfig],
+    datasets: Mapping[str, DatasetSpec],
+    plain: Mapping[str, Any],
 ) -> Composed:
     for name, part in sections.items():
         missing = sorted(OmegaConf.missing_keys(part))
@@ -262,6 +286,7 @@ def _typed(
         model=built["model"],
         dataset_name=dataset.name if dataset is not None else None,
         dataset=dataset,
+        datasets=datasets,
         meta=plain.get("meta") or {},
     )
     _refuse_impossible_pairs(composed)
@@ -278,19 +303,28 @@ def _refuse_impossible_pairs(composed: Composed) -> None:
                 f"method={name}: not a method of {composed.experiment}\nvalid: {', '.join(valid)}",
                 key="method",
             )
-    if dataset is None:
-        return
+    if dataset is not None:
+        _refuse_dataset(composed, "dataset", dataset)
+    for spec in composed.datasets.values():
+        _refuse_dataset(composed, "datasets", spec)
+
+
+def _refuse_dataset(composed: Composed, key: str, dataset: DatasetSpec | CsvSpec) -> None:
+    """Raise when the experiment or a method cannot learn from the dataset; `key` is the user's word for it."""
+    entry = composed.entry
     allowed = set(entry.dataset_tasks or [dataset.task])
     for options in composed.methods.values():
         allowed &= set(METHODS.get(options.builder).dataset_tasks)
-    if dataset.task not in allowed:
-        valid = [name for name in group_choices()["dataset"] if name == "csv" or _task_of(name) in allowed]
-        methods = ", ".join(composed.methods) or composed.experiment
-        raise UserError(
-            f"dataset={composed.dataset_name}: a {dataset.task} dataset cannot be used with {methods}\n"
-            f"valid: {', '.join(valid)}",
-            key="dataset",
-        )
+    if dataset.task in allowed:
+        return
+    named = [name for name in group_choices()["dataset"] if name != "csv" or not entry.several_datasets]
+    valid = [name for name in named if name == "csv" or _task_of(name) in allowed]
+    methods = ", ".join(composed.methods) or composed.experiment
+    raise UserError(
+        f"{key}={dataset.name}: a {dataset.task} dataset cannot be used with {methods}\n"
+        f"valid: {', '.join(valid)}",
+        key=key,
+    )
 
 
 def _builder_of(method: str) -> str:

@@ -10,12 +10,13 @@ from typing import Any
 from gpsuite.config.compose import Composed, compose_run
 from gpsuite.config.files import conf_dir, group_choices
 from gpsuite.config.overrides import Overrides, read_overrides
+from gpsuite.config.several import prepare_datasets
 from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.data.spec import CsvSpec
 from gpsuite.engine.keys import short_hash
 from gpsuite.engine.runner import RunOptions
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import Request
+from gpsuite.experiments.base import EXPERIMENTS, Request
 
 
 def read_request(words: Sequence[str]) -> tuple[Request, RunOptions]:
@@ -29,6 +30,11 @@ def read_request(words: Sequence[str]) -> tuple[Request, RunOptions]:
     composed = compose_run(experiment, overrides)
     shipped = compose_run(experiment, Overrides({"experiment": experiment}, {"scale": composed.run.scale}))
     prepared = _prepare(composed)
+    several = prepare_datasets(
+        composed.datasets,
+        cache_dir=Path(composed.run.data_dir),
+        allow_stand_in=composed.run.scale == "smoke",
+    )
     science = _science(composed, prepared)
     original = _science(shipped, None)
     changed = tuple(key for key in {**original, **science} if science.get(key) != original.get(key))
@@ -43,10 +49,12 @@ def read_request(words: Sequence[str]) -> tuple[Request, RunOptions]:
         methods=composed.methods,
         model=composed.model,
         dataset=prepared,
+        datasets=several,
         budget_seconds=composed.run.budget.seconds,
         options=_plain(composed),
     )
-    return request, _options(composed, science, changed, tag, words)
+    parts = _parts(EXPERIMENTS.get(experiment).parts, changed, science, original)
+    return request, _options(composed, science, changed, parts, tag, words)
 
 
 def experiment_name(overrides: Overrides) -> str:
@@ -79,8 +87,10 @@ def _science(composed: Composed, prepared: PreparedDataset | None) -> dict[str, 
     dataset: dict[str, Any] = {"name": composed.dataset_name}
     if isinstance(composed.dataset, CsvSpec) and prepared is not None:
         dataset["content"] = prepared.content_hash
+    several = {"datasets": sorted(composed.datasets)} if composed.datasets else {}
     return {
         **asdict(composed.settings),
+        **several,
         "seed": composed.run.seed,
         "methods": {name: asdict(options) for name, options in composed.methods.items()},
         "model": asdict(composed.model),
@@ -88,9 +98,23 @@ def _science(composed: Composed, prepared: PreparedDataset | None) -> dict[str, 
     }
 
 
+def _parts(
+    allowed: Sequence[str], changed: Sequence[str], science: Mapping[str, Any], original: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return, in words, the changed settings that are a part of the shipped ones: fewer, or some of a list."""
+    parts = {}
+    for key in (key for key in changed if key in allowed):
+        ours, shipped = science[key], original[key]
+        some = set(ours) < set(shipped) if isinstance(shipped, list) else ours < shipped
+        if some:
+            parts[key] = f"{key}={ours} of {shipped}".replace("'", "")
+    return parts
+
+
 def _plain(composed: Composed) -> dict[str, Any]:
     """Return the whole configuration as plain values, for config.yaml."""
     dataset = asdict(composed.dataset) if composed.dataset is not None else None
+    several = {"datasets": {name: asdict(spec) for name, spec in composed.datasets.items()}}
     return {
         "experiment": composed.experiment,
         **asdict(composed.run),
@@ -98,6 +122,7 @@ def _plain(composed: Composed) -> dict[str, Any]:
         "methods": {name: asdict(options) for name, options in composed.methods.items()},
         "model": asdict(composed.model),
         "dataset": dataset,
+        **(several if composed.datasets else {}),
     }
 
 
@@ -105,6 +130,7 @@ def _options(
     composed: Composed,
     science: Mapping[str, Any],
     changed: tuple[str, ...],
+    parts: dict[str, str],
     tag: str | None,
     words: Sequence[str],
 ) -> RunOptions:
@@ -116,6 +142,7 @@ def _options(
         named=run.run_name is not None,
         science=short_hash({"experiment": composed.experiment, **science}),
         changed=changed,
+        parts=parts,
         mode=run.parallel.mode,
         workers=run.parallel.workers,
         address=run.parallel.address,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+import numpy as np
+
 from gpsuite.data.csv_cells import number_labels, parse_rows
 from gpsuite.data.csv_columns import choose_columns, csv_error, name_list, shorten
 from gpsuite.data.csv_text import decode, parse_separator, read_bytes, read_header, split_rows
@@ -46,6 +48,7 @@ def read_csv(spec: CsvSpec) -> Dataset:
     if task == "classification":
         y, label_names = number_labels(spec.path, names[0][0], labels)
     _check_not_constant(spec, X, y, names)
+    _check_spread(spec, numbers, [*names[1], *names[0]])
     return Dataset(
         name=spec.name,
         task=task,
@@ -116,3 +119,15 @@ def _check_not_constant(
         column = int(same.argmax())
         text = f"column {shorten(target_names[column])!r} is constant ({y[0, column]:g} in all rows)"
         raise csv_error("target", spec.target, text, "choose a target that varies")
+
+
+def _check_spread(spec: CsvSpec, numbers: FloatArray, names: Sequence[str]) -> None:
+    """Refuse columns (inputs, then numeric targets) whose variance leaves float64."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        deviation = numbers.std(axis=0)
+    wrong = ~np.isfinite(deviation) | (deviation == 0.0)
+    if wrong.any():
+        column = int(wrong.argmax())
+        reach = f"from {numbers[:, column].min():g} to {numbers[:, column].max():g}"
+        text = f"column {shorten(names[column])!r} goes {reach}: its variance cannot be computed"
+        raise csv_error("path", spec.path, text, "write it in a larger or smaller unit")

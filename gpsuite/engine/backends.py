@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from gpsuite.engine.reports import ReportFolder, Send
 from gpsuite.engine.worker import (
     end_with_parent,
     execute_group,
@@ -89,31 +90,38 @@ class _Attempt:
     deaths: int = 0
 
 
-def run_serial(groups: Sequence[Group], threads: int) -> Iterator[Record]:
-    """Run all groups in this process, yielding each record as its task ends."""
+def run_serial(groups: Sequence[Group], threads: int, send: Send | None = None) -> Iterator[Record]:
+    """Run all groups in this process, yielding each record as its task ends; `send` hears how far it is."""
     for tasks in groups:
-        yield from execute_group(tasks, threads)
+        yield from execute_group(tasks, threads, send)
 
 
-def run_pool(groups: Sequence[Group], pool: WorkerPool, threads: int) -> Iterator[Record]:
+def run_pool(
+    groups: Sequence[Group], pool: WorkerPool, threads: int, reports: ReportFolder | None = None
+) -> Iterator[Record]:
     """Run groups in a pool, yielding records as groups end, in whatever order that is.
 
     When a worker dies, every group in flight is suspect, unless the pool knows which one died with it; suspects run
     again one at a time, so that only the one that kills its worker keeps failing. After `DEATHS_ALLOWED` repetitions
-    its tasks get status error.
+    its tasks get status error. Workers on this machine can leave reports on running tasks in a folder.
     """
+    arguments = (threads,) if reports is None else (threads, reports.path)
     queue = deque(_Attempt(tasks) for tasks in groups)
     suspects: deque[_Attempt] = deque()
     flying: dict[Future[list[Record]], _Attempt] = {}
     while queue or suspects or flying:
         for attempt in _next_attempts(queue, suspects, len(flying), pool.workers):
-            flying[pool.submit(execute_group_here, attempt.tasks, threads)] = attempt
+            flying[pool.submit(execute_group_here, attempt.tasks, *arguments)] = attempt
         ended, _ = wait(flying, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
+        if reports is not None:
+            reports.look()
         for future in ended:
             attempt = flying.pop(future)
             try:
                 yield from future.result()
             except BrokenExecutor as error:
+                if reports is not None:
+                    reports.clear()  # the dead cannot withdraw theirs, and the living report again
                 attempt.deaths += 1
                 if attempt.deaths <= DEATHS_ALLOWED:
                     (queue if isinstance(error, WorkerDiedError) else suspects).append(attempt)

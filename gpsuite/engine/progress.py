@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
+from gpsuite.engine.reports import Report
 from gpsuite.experiments.base import DONE, Record
 
+if TYPE_CHECKING:
+    from rich.console import Group
+
 LINE_SECONDS = 10.0  # off a terminal, successes are reported at most this often
+RUNNING_SECONDS = 60.0  # and each running task this often
 
 
 class Progress(Protocol):
-    """Told of every record; knows how to show it."""
+    """Told of every record, and of how far running tasks are; knows how to show it."""
 
     def __enter__(self) -> Self: ...
 
@@ -25,13 +31,46 @@ class Progress(Protocol):
         """Show that a task ended."""
         ...
 
+    def running(self, reports: Sequence[Report]) -> None:
+        """Show how far the running tasks are; those that are not named have not reported."""
+        ...
+
+
+class _Tally:
+    """Tasks ended, running ones counted by their shares, and the time that the others will take at this pace."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.ended = total, 0
+        self._shares: dict[str, float] = {}
+        self._started = time.monotonic()
+
+    def end(self, label: str) -> None:
+        self.ended += 1
+        self._shares.pop(label, None)
+
+    def follow(self, reports: Sequence[Report]) -> None:
+        # what is spent is not yet certified and stored
+        self._shares = {report.label: min(report.share, 0.99) for report in reports}
+
+    @property
+    def completed(self) -> float:
+        return min(self.ended + sum(self._shares.values()), self.total)
+
+    @property
+    def left(self) -> str:
+        if self.completed == 0:
+            return "time left unknown"
+        seconds = (time.monotonic() - self._started) / self.completed * (self.total - self.completed)
+        return f"{clock(seconds)} left"
+
 
 class LineProgress:
-    """Plain lines: the first, then one every few seconds, every failure, and the last."""
+    """Plain lines: the first, then one every few seconds, every failure, the last, and a sign of life of long tasks."""
 
     def __init__(self, title: str, total: int) -> None:
-        self._title, self._total, self._count = title, total, 0
-        self._started = self._shown = time.monotonic()
+        self._tally = _Tally(total)
+        self._shown = time.monotonic()
+        self._told: dict[str, float] = {}  # running task -> when its last line was due
 
     def __enter__(self) -> Self:
         return self
@@ -43,61 +82,90 @@ class LineProgress:
 
     def advance(self, record: Record) -> None:
         """Print a line when it is time, when the task did not simply succeed, and at both ends."""
-        self._count += 1
+        self._tally.end(record.label)
         now = time.monotonic()
-        ends = self._count in (1, self._total)
+        ends = self._tally.ended in (1, self._tally.total)
         if not ends and record.status == DONE and now - self._shown < LINE_SECONDS:
             return
         self._shown = now
-        left = (now - self._started) / self._count * (self._total - self._count)
-        width = len(str(self._total))
-        print(
-            f"[{self._count:>{width}}/{self._total}] {describe(record)} | {clock(left)} left",
-            file=sys.stderr,
-            flush=True,
-        )
+        self._print(describe(record))
+
+    def running(self, reports: Sequence[Report]) -> None:
+        """Print a line about each task that has been running for another minute."""
+        self._tally.follow(reports)
+        now = time.monotonic()
+        for report in reports:
+            if now - self._told.setdefault(report.label, now) >= RUNNING_SECONDS:
+                self._told[report.label] = now
+                self._print(f"running  {report.label}: {report.text}")
+
+    def _print(self, text: str) -> None:
+        total = self._tally.total
+        width = len(str(total))
+        line = f"[{self._tally.ended:>{width}}/{total}] {text} | {self._tally.left}"
+        print(line, file=sys.stderr, flush=True)
 
 
 class BarProgress:
-    """A rich progress bar with elapsed and remaining time; failures scroll above it."""
+    """A rich progress bar with elapsed and remaining time, a line per running task; failures scroll above it."""
 
     def __init__(self, title: str, total: int) -> None:
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
+        from rich.live import Live
+        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as RichProgress
 
+        self._tally = _Tally(total)
+        self._running: Sequence[Report] = ()
+        self._last = ""
         self._bar = RichProgress(
             TextColumn("{task.description}"),
             BarColumn(),
-            MofNCompleteColumn(),
+            TextColumn("{task.fields[ended]}/{task.total}"),  # not what is completed, which has fractions
             TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
+            TextColumn("{task.fields[left]}"),
             TextColumn("{task.fields[last]}", style="dim"),
-            console=Console(stderr=True),
         )
-        self._task = self._bar.add_task(title, total=total, last="")
+        self._task = self._bar.add_task(title, total=total, ended=0, left="", last="")
+        self._live = Live(console=Console(stderr=True), get_renderable=self._shown)
 
     def __enter__(self) -> Self:
-        self._bar.start()
+        self._live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        self._running = ()
+        self._live.stop()
 
     def advance(self, record: Record) -> None:
         """Move the bar; a task that did not simply succeed keeps a line of its own."""
+        self._tally.end(record.label)
+        self._running = [report for report in self._running if report.label != record.label]
         if record.status != DONE:
-            self._bar.console.print(describe(record), markup=False, highlight=False)
-        self._bar.update(self._task, advance=1, last=f"{record.label} {record.headline}"[:60])
+            self._live.console.print(describe(record), markup=False, highlight=False)
+        self._last = f"{record.label} {record.headline}"[:60]
+        self._update()
+
+    def running(self, reports: Sequence[Report]) -> None:
+        """Move the bar by fractions and show a line per running task."""
+        self._tally.follow(reports)
+        self._running = reports
+        self._update()
+
+    def _update(self) -> None:
+        tally = self._tally
+        self._bar.update(
+            self._task, completed=tally.completed, ended=tally.ended, left=tally.left, last=self._last
+        )
+
+    def _shown(self) -> Group:
+        from rich.console import Group
+        from rich.text import Text
+
+        lines = (f"  {report.label}: {report.text}" for report in self._running)
+        return Group(self._bar, *(Text(line, no_wrap=True, overflow="ellipsis") for line in lines))
 
 
 def progress(title: str, total: int) -> Progress:

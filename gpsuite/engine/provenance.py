@@ -1,4 +1,4 @@
-"""Where a result comes from: versions, commit, machine."""
+"""Where a result comes from: datasets, versions, commit, machine."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import platform
 import subprocess
 from pathlib import Path
 from typing import Any
+
+from gpsuite.data.loading import PreparedDataset
+from gpsuite.experiments.base import Request
 
 PACKAGES = (
     "gpsuite",
@@ -52,6 +55,23 @@ def machine() -> dict[str, Any]:
         "memory_gb": _memory_gb(),
         "system": f"{platform.system()} {platform.machine()}",
         "openblas_coretype": os.environ.get("OPENBLAS_CORETYPE"),
+    }
+
+
+def dataset_provenance(request: Request) -> dict[str, Any]:
+    """Return the keys `dataset`, null without exactly one, and `datasets` for an experiment over several."""
+    data = request.dataset
+    several = {"datasets": [_described(each) for each in request.datasets.values()]}
+    return {"dataset": None if data is None else _described(data), **(several if request.datasets else {})}
+
+
+def _described(data: PreparedDataset) -> dict[str, Any]:
+    return {
+        "name": data.name,
+        "stand_in": data.stand_in,
+        "content_hash": data.content_hash,
+        "licence": data.spec.get("licence"),
+        "citation": data.spec.get("citation"),
     }
 
 

@@ -8,12 +8,11 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gpsuite.data.loading import PreparedDataset
 from gpsuite.engine.backends import Group, LokyPool, WorkerPool, run_pool, run_serial
 from gpsuite.engine.cluster import DaskPool
 from gpsuite.engine.folder import (
@@ -27,8 +26,10 @@ from gpsuite.engine.folder import (
     write_records,
 )
 from gpsuite.engine.keys import task_key
-from gpsuite.engine.progress import clock, progress
-from gpsuite.engine.provenance import git_state, machine, versions
+from gpsuite.engine.progress import Progress, clock, progress
+from gpsuite.engine.provenance import dataset_provenance, git_state, machine, versions
+from gpsuite.engine.reports import FOLDER as REPORTS
+from gpsuite.engine.reports import ReportFolder
 from gpsuite.engine.store import RecordStore, satisfies
 from gpsuite.engine.summary import publish_results, write_config
 from gpsuite.engine.worker import peak_memory_mb
@@ -49,6 +50,7 @@ class RunOptions:
         named: whether the tag was chosen by the user (`run_name=`).
         science: hash of everything that decides the numbers.
         changed: the science keys that differ from the shipped experiment.
+        parts: those of them that are a part of the shipped setting, in words.
         mode: auto, serial, processes or dask.
         workers: number of worker processes, or None for one per core (dask: all there are).
         address: where the Dask scheduler listens, for mode dask.
@@ -67,6 +69,7 @@ class RunOptions:
     named: bool = False
     science: str = ""
     changed: tuple[str, ...] = ()
+    parts: Mapping[str, str] = field(default_factory=dict)
     mode: str = "auto"
     workers: int | None = None
     address: str | None = None
@@ -109,7 +112,7 @@ def run_experiment(request: Request, options: RunOptions) -> RunReport:
         write_config(folder, request, options.command)
         write_json(folder / PLAN, _plan(request, options, tasks, keys))
         missing = _missing(tasks, keys, store, force=options.force)
-        computed = _compute(request, options, missing, store, total=len(tasks))
+        computed = _compute(request, options, missing, store, folder, total=len(tasks))
         records = _read_records(tasks, keys, store)
         _finish(request, options, folder, records, store, started, computed)
     return _report(folder, records, store)
@@ -132,7 +135,13 @@ def choose_mode(mode: str, groups: Sequence[Group], workers: int) -> str:
 
 
 def _compute(
-    request: Request, options: RunOptions, missing: Sequence[Task], store: RecordStore, *, total: int
+    request: Request,
+    options: RunOptions,
+    missing: Sequence[Task],
+    store: RecordStore,
+    folder: Path,
+    *,
+    total: int,
 ) -> int:
     """Run what is missing and store each record as it ends; return how many were computed."""
     if len(missing) < total:
@@ -151,7 +160,7 @@ def _compute(
             file=sys.stderr,
         )
     with progress(f"{request.experiment} {request.scale}", len(missing)) as shown:
-        for record in _records(groups_of(missing), options):
+        for record in _records(groups_of(missing), options, folder / REPORTS, shown):
             store.put(record)
             shown.advance(record)
             if record.status == ERROR and options.raise_errors:
@@ -159,14 +168,24 @@ def _compute(
     return len(missing)
 
 
-def _records(groups: Sequence[Group], options: RunOptions) -> Iterator[Record]:
+def _records(
+    groups: Sequence[Group], options: RunOptions, reports_dir: Path, shown: Progress
+) -> Iterator[Record]:
     workers = min(options.workers or os.cpu_count() or 1, len(groups))
     mode = choose_mode(options.mode, groups, workers)
     if mode == "serial":
-        yield from run_serial(groups, options.threads)
+        yield from run_serial(
+            groups, options.threads, lambda report: shown.running([] if report is None else [report])
+        )
         return
-    with closing(_pool(mode, workers, options)) as pool:
-        yield from run_pool(groups, pool, options.threads)
+    reports = ReportFolder(reports_dir, shown.running)
+    reports.clear()  # what a killed run left
+    try:
+        with closing(_pool(mode, workers, options)) as pool:
+            # a cluster's workers may be on machines that do not see this folder
+            yield from run_pool(groups, pool, options.threads, reports if mode == "processes" else None)
+    finally:
+        reports.clear()
 
 
 def _pool(mode: str, workers: int, options: RunOptions) -> WorkerPool:
@@ -238,7 +257,7 @@ def _finish(
 ) -> None:
     write_records(folder, records)
     link_arrays(folder, {record.key: store.arrays_path(record.key) for record in records})
-    notes = publish_results(request, records, folder, options.conf_dir, options.changed)
+    notes = publish_results(request, records, folder, options.conf_dir, options.changed, options.parts)
     before = read_json(folder / RUN)
     if computed == 0 and before is not None and before.get("science") == options.science:
         return  # nothing was computed: the provenance of what is shown has not changed
@@ -256,7 +275,6 @@ def _provenance(
 ) -> dict[str, Any]:
     now = time.time()
     meta = options.meta or {}
-    data = request.dataset
     return {
         "experiment": request.experiment,
         "title": meta.get("title"),
@@ -269,7 +287,7 @@ def _provenance(
         "status": "failed" if any(record.status == ERROR for record in records) else "done",
         "command": list(options.command),
         "seed": request.seed,
-        "dataset": None if data is None else _dataset(data),
+        **dataset_provenance(request),
         "tasks": dict(Counter(record.status for record in records)),
         "computed": computed,
         "failures": [
@@ -288,16 +306,6 @@ def _provenance(
         ),
         "started": _iso(started),
         "finished": _iso(now),
-    }
-
-
-def _dataset(data: PreparedDataset) -> dict[str, Any]:
-    return {
-        "name": data.name,
-        "stand_in": data.stand_in,
-        "content_hash": data.content_hash,
-        "licence": data.spec.get("licence"),
-        "citation": data.spec.get("citation"),
     }
 
 

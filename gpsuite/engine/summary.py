@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -12,6 +12,10 @@ from gpsuite.engine.folder import CONFIG
 from gpsuite.experiments.base import BUDGET, DONE, EXPERIMENTS, Record, Request
 from gpsuite.reporting.atomic import write_text
 from gpsuite.reporting.comparison import compare, read_published, write_comparison, write_statistics
+
+# A science key whose values statistics carry in their names: a run without one of the datasets has fewer statistics,
+# but those it has are the shipped experiment's.
+NAMED = ("datasets",)
 
 
 def write_config(folder: Path, request: Request, command: Sequence[str]) -> None:
@@ -22,17 +26,22 @@ def write_config(folder: Path, request: Request, command: Sequence[str]) -> None
 
 
 def publish_results(
-    request: Request, records: Sequence[Record], folder: Path, conf_dir: Path, changed: Sequence[str]
+    request: Request,
+    records: Sequence[Record],
+    folder: Path,
+    conf_dir: Path,
+    changed: Sequence[str],
+    parts: Mapping[str, str],
 ) -> list[str]:
     """Write tables, figures, statistics and the comparison; return notes on what limits them."""
-    notes = limitations(request, records)
+    notes = [*parts.values(), *limitations(request, records)]
     usable = [record for record in records if record.usable]
     statistics = []
     if usable:
         shown = "; ".join(notes) or None
         statistics = EXPERIMENTS.get(request.experiment).summarise(request, usable, folder, shown)
         write_statistics(folder / "tables", statistics)
-    why_not = not_comparable(request, records, changed)
+    why_not = not_comparable(request, records, [key for key in changed if key not in parts])
     published = read_published(conf_dir, request.experiment)
     rows = compare(published, statistics, comparable=not why_not, why_not=why_not)
     write_comparison(folder, rows)
@@ -42,8 +51,9 @@ def publish_results(
 def limitations(request: Request, records: Sequence[Record]) -> list[str]:
     """Return what a reader of the figures must know: stand-in data, smoke scale, tasks that did not end well."""
     notes = []
-    if request.dataset is not None and request.dataset.stand_in:
-        notes.append(f"stand-in data, not {request.dataset.name}")
+    made_up = [data.name for data in request.prepared if data.stand_in]
+    if made_up:
+        notes.append(f"stand-in data, not {', '.join(made_up)}")
     if request.scale == "smoke":
         notes.append("smoke scale: not for conclusions")
     other = Counter(record.status for record in records if record.status != DONE)
@@ -55,12 +65,13 @@ def limitations(request: Request, records: Sequence[Record]) -> list[str]:
 
 def not_comparable(request: Request, records: Sequence[Record], changed: Sequence[str]) -> str:
     """Return why the run must not be held against the paper, or an empty string."""
-    if request.dataset is not None and request.dataset.stand_in:
+    if any(data.stand_in for data in request.prepared):
         return "stand-in data"
     if request.scale == "smoke":
         return "smoke scale"
     if request.budget_seconds is not None and any(record.status == BUDGET for record in records):
         return f"tasks ended by budget.seconds={request.budget_seconds:g}"
-    if changed:
-        return f"settings differ from the shipped experiment: {', '.join(changed)}"
+    differing = [key for key in changed if key not in NAMED]
+    if differing:
+        return f"settings differ from the shipped experiment: {', '.join(differing)}"
     return ""

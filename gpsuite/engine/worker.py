@@ -10,8 +10,10 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from gpsuite.engine.keys import task_key
+from gpsuite.engine.reports import Reporter, Send, send_to_file
 from gpsuite.experiments.base import ERROR, EXPERIMENTS, Outcome, Record, SharedWork, Task
 
 PARENT_CHECK_SECONDS = 0.5
@@ -37,21 +39,35 @@ def import_family(experiment: str) -> None:
     importlib.import_module(f"gpsuite.experiments.{experiment.split('/')[0]}")
 
 
-def execute_group(tasks: Sequence[Task], threads: int) -> Iterator[Record]:
-    """Run the tasks of one group in order, yielding each record as it ends; failures are records too."""
+def execute_group(tasks: Sequence[Task], threads: int, send: Send | None = None) -> Iterator[Record]:
+    """Run the tasks of one group in order, yielding each record as it ends; failures are records too.
+
+    `send` is told how far the running task is.
+    """
     from threadpoolctl import threadpool_limits
 
     os.environ.update(thread_environment(threads))
-    shared = SharedWork()
+    reporter = Reporter(send) if send is not None else None
+    shared = SharedWork(reporter.observe if reporter is not None else None)
     for task in tasks:
         with threadpool_limits(limits=threads):
-            record = execute(task, shared)
+            record = _followed(task, shared, reporter)
         yield record
 
 
-def execute_group_here(tasks: Sequence[Task], threads: int) -> list[Record]:
-    """Run a group in a worker process and return its records together."""
-    return list(execute_group(tasks, threads))
+def execute_group_here(tasks: Sequence[Task], threads: int, reports: Path | None = None) -> list[Record]:
+    """Run a group in a worker process and return its records together; `reports` is a folder for reports."""
+    return list(execute_group(tasks, threads, None if reports is None else send_to_file(reports)))
+
+
+def _followed(task: Task, shared: SharedWork, reporter: Reporter | None) -> Record:
+    if reporter is None:
+        return execute(task, shared)
+    reporter.begin(task.label)
+    try:
+        return execute(task, shared)
+    finally:
+        reporter.end()
 
 
 def execute(task: Task, shared: SharedWork) -> Record:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.errors import UserError
 from gpsuite.models.config import ModelSpec
@@ -75,7 +76,8 @@ class Request:
         settings: the experiment's own settings (an instance of its settings dataclass).
         methods: method name -> options, in the order asked for.
         model: kernel choice.
-        dataset: verified dataset, or None for experiments without one.
+        dataset: verified dataset, or None for experiments without one, or with several.
+        datasets: name -> verified dataset of an experiment over several, in the order asked for; else empty.
         dataset_options: the dataset's file as configured, for the record.
         budget_seconds: wall-clock limit per task, or None.
         options: the composed configuration as plain values, as written to config.yaml.
@@ -88,8 +90,14 @@ class Request:
     methods: Mapping[str, MethodOptions]
     model: ModelSpec
     dataset: PreparedDataset | None = None
+    datasets: Mapping[str, PreparedDataset] = field(default_factory=dict)
     budget_seconds: float | None = None
     options: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def prepared(self) -> tuple[PreparedDataset, ...]:
+        """Every dataset of the request: none, the one, or several."""
+        return tuple(self.datasets.values()) if self.dataset is None else (self.dataset,)
 
     @property
     def family(self) -> str:
@@ -175,9 +183,14 @@ S = TypeVar("S")
 
 
 class SharedWork:
-    """Costly intermediate results that tasks of one group share (a trained model, a loaded dataset)."""
+    """Costly intermediate results that tasks of one group share (a trained model, a loaded dataset).
 
-    def __init__(self) -> None:
+    Args:
+        observer: for the tasks' budgets: who shows how far a running task is, or None.
+    """
+
+    def __init__(self, observer: Callable[[Budget], None] | None = None) -> None:
+        self.observer = observer
         self._done: dict[str, Any] = {}
 
     def once(self, name: str, compute: Callable[[], S]) -> S:
@@ -199,6 +212,10 @@ class Experiment:
         summarise: writes tables and figures from the records; returns the statistics to compare.
         builders: method builders it accepts; empty when it has no methods.
         dataset_tasks: kinds of dataset the user may swap in; empty when the dataset is fixed.
+        several_datasets: whether it runs over a list, `datasets=[A,B]`. Its statistics then carry the dataset's name,
+            so that a run on other datasets is never held against numbers of these.
+        parts: settings (numbers, or lists) of which a run may take a part, fewer or some of the shipped ones, and still
+            be held against the paper: it answers the same question from less evidence.
     """
 
     settings: type
@@ -207,6 +224,8 @@ class Experiment:
     summarise: Callable[[Request, Sequence[Record], Path, str | None], list[Statistic]]
     builders: tuple[str, ...] = ()
     dataset_tasks: tuple[str, ...] = ()
+    several_datasets: bool = False
+    parts: tuple[str, ...] = ()
 
 
 EXPERIMENTS: Registry[Experiment] = Registry("experiment")

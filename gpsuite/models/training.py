@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -144,7 +145,7 @@ class _Search:
         """Return loss and gradient, or a rejection where they are not finite."""
         if self.evaluations and self.budget.exhausted:
             raise _BudgetEndedError
-        self.budget.spend(evaluations=1)
+        self.budget.spend(evaluations=1, best=self.best.loss if self.best is not None else math.inf)
         self.evaluations += 1
         loss, gradient = self._objective(point)
         if not (np.isfinite(loss) and np.isfinite(gradient).all()):

@@ -19,7 +19,7 @@ from gpsuite.reporting.rows import (
     write_comparison,
     write_statistics,
 )
-from gpsuite.reporting.runs import RunFolder, find_runs
+from gpsuite.reporting.runs import SCALES, RunFolder, find_runs
 
 __all__ = [
     "VERDICTS",
@@ -40,6 +40,7 @@ __all__ = [
     "write_statistics",
 ]
 
+_DECIDED = ("reproduced", "partly", "not reproduced")
 _CONTEXT = "printed for orientation, no test decides it"
 
 # relative; so that 5.2 lies within 0.1 of 5.1 although their difference is 0.10000000000000053
@@ -193,7 +194,8 @@ def collect_comparisons(
 ) -> list[RunComparison]:
     """Gather the comparisons of all runs, and `not run` for published values without one.
 
-    Without `experiments`, each experiment shows its best shipped run (paper before quick before smoke); with
+    Without `experiments`, each experiment shows its best shipped run (paper before quick before smoke), or the best
+    tagged run that is held against the paper (a part of the shipped one) where only that decides anything; with
     them, all their runs: shipped ones first, best scale first, then tagged ones.
 
     Raises:
@@ -210,11 +212,22 @@ def collect_comparisons(
         entries = [entry for entry in published if entry.experiment == name]
         own = [run for run in runs if run.experiment == name]
         shipped = [run for run in own if not run.tag]
-        found += [_collect_run(run, entries) for run in (own if experiments else shipped[:1])]
-        if entries and not shipped:
+        shown = own if experiments else _best(own)
+        found += [_collect_run(run, entries) for run in shown]
+        if entries and not shipped and not shown:
             rows = [_row(entry, "not run", "") for entry in entries]
             found.append(RunComparison(name, None, rows))
     return [comparison for comparison in found if comparison.rows]
+
+
+def _best(runs: list[RunFolder]) -> list[RunFolder]:
+    """Return the best run to show: the first that decides something in the best scale, shipped before tagged."""
+    scales = [scale for scale in SCALES if any(run.scale == scale for run in runs)]
+    for scale in scales:
+        for run in (run for run in runs if run.scale == scale):
+            if any(row.verdict in _DECIDED for row in read_comparison(run.path)):
+                return [run]
+    return [run for run in runs if not run.tag][:1]
 
 
 def _collect_run(run: RunFolder, entries: list[Published]) -> RunComparison:

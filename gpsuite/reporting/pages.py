@@ -195,7 +195,7 @@ def _badges(run: RunFolder, about: Mapping[str, Any]) -> list[str]:
     tasks = _dict(about.get("tasks"))
     marks = [
         ("not finished", not about),
-        ("stand-in data", bool(_dict(about.get("dataset")).get("stand_in"))),
+        ("stand-in data", any(data.get("stand_in") for data in _datasets(about))),
         ("smoke scale", run.scale == "smoke"),
         ("failed tasks", any(tasks.get(status) for status in ("error", "diverged"))),
         ("ended by its budget", bool(tasks.get("budget"))),
@@ -213,11 +213,16 @@ def _facts(run: RunFolder, about: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("tasks", _pairs(about.get("tasks"))),
         ("scale", run.scale),
         ("settings changed", ", ".join(str(name) for name in _list(about.get("changed")))),
-        ("data", _data(_dict(about.get("dataset")))),
+        ("data", ", ".join(_data(data) for data in _datasets(about))),
         ("wall time", _seconds(about.get("wall_seconds"))),
         ("command", shlex.join(str(word) for word in _list(about.get("command")))),
     ]
     return [(name, str(value)) for name, value in facts if value not in (None, "")]
+
+
+def _datasets(about: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what run.json says of its dataset, or of each of several."""
+    return [_dict(each) for each in (_list(about.get("datasets")) or [about.get("dataset")])]
 
 
 def _data(dataset: Mapping[str, Any]) -> str:
@@ -240,7 +245,10 @@ def _provenance(about: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("machine", _pairs(about.get("machine"))),
         ("threads", about.get("threads")),
         ("seed", about.get("seed")),
-        ("dataset hash", _dict(about.get("dataset")).get("content_hash")),
+        (
+            "dataset hash",
+            ", ".join(str(data["content_hash"]) for data in _datasets(about) if "content_hash" in data),
+        ),
         ("started", about.get("started")),
         ("finished", about.get("finished")),
         ("CPU time", _seconds(about.get("cpu_seconds"))),

@@ -13,6 +13,7 @@ from tests.commands.conftest import Gpsuite
 
 RUN = ("run", "experiment=pac_bayes/regression")
 CSV = (*RUN, "dataset=csv", "dataset.path=table.csv")
+SEVERAL = ("run", "experiment=pac_bayes/loss_exp")
 ROWS = [f"{i},{(i * 7) % 11},{i * 0.5 + (i * 7) % 11}" for i in range(40)]
 
 
@@ -66,6 +67,33 @@ WORDS = [
     ((*RUN, "dataset.path=table.csv"), ["dataset.path", "dataset=csv"]),
     ((*RUN, "dataset=boston"), ["housing.data", "missing", "baadf72995", "GPSUITE_DATA_PATH"]),
     (("run", "experiment=pac_bayes/epsilon_boston", "dataset=diabetes"), ["fixed dataset"]),
+    ((*RUN, "datasets=[diabetes]"), ["datasets", "did you mean 'dataset'"]),
+    ((*SEVERAL, "datasets=[diabetes,kin40]"), ["dataset=kin40", "did you mean 'kin40k'"]),
+    ((*SEVERAL, "datasets=[diabetes,diabetes]"), ["datasets=[diabetes,diabetes]", "named twice"]),
+    ((*SEVERAL, "datasets=[]"), ["datasets=[]", "at least one"]),
+    ((*SEVERAL, "datasets=null"), ["datasets=[]", "at least one"]),
+    ((*SEVERAL, "datasets=[diabetes,7]"), ["dataset=7", "valid:"]),
+    ((*SEVERAL, "datasets=[diabetes,digits]"), ["datasets=digits", "classification dataset", "valid:"]),
+    ((*SEVERAL, "datasets=[csv]"), ["datasets=[csv]", "pac_bayes/regression dataset=csv"]),
+    ((*SEVERAL, "datasets=diabetes,pol"), ["add -m", "datasets=[diabetes,pol]"]),
+    ((*SEVERAL, "dataset=diabetes"), ["dataset=diabetes", "datasets=[A,B]"]),
+    ((*SEVERAL, "dataset=csv"), ["dataset=csv", "pac_bayes/regression dataset=csv"]),
+    ((*SEVERAL, "dataset.path=table.csv"), ["dataset.path", "pac_bayes/regression dataset=csv"]),
+    ((*SEVERAL, "dataset=nope"), ["unknown dataset"]),
+    ((*SEVERAL, "dataset=bostn"), ["did you mean 'boston'"]),
+    ((*SEVERAL, "dataset"), ["expected key=value"]),
+    ((*SEVERAL, "data_sets=[pol]"), ["data_sets", "did you mean 'datasets'"]),
+    (
+        SEVERAL,
+        ["pol_train_data.asc", "missing", "GPSUITE_DATA_PATH", "leave it out: datasets=[kin40k,sarcos]"],
+    ),
+    ((*SEVERAL, "datasets=[diabetes]", "inducing=[]"), ["inducing=[]", "at least one"]),
+    ((*SEVERAL, "datasets=[diabetes]", "inducing=[0,5]"), ["inducing=[0, 5]", "1 or more"]),
+    ((*SEVERAL, "datasets=[diabetes]", "inducing=[5,5]"), ["inducing=[5, 5]", "twice"]),
+    ((*SEVERAL, "datasets=[diabetes]", "scale=paper"), ["inducing=500", "353 training rows of diabetes"]),
+    ((*SEVERAL, "datasets=[diabetes]", "single_lengthscale=[sarcs]"), ["did you mean 'sarcos'"]),
+    ((*SEVERAL, "datasets=[diabetes]", "method=kl_pac_gp"), ["not a method of pac_bayes/loss_exp"]),
+    ((*SEVERAL, "datasets=[diabetes]", "epsilon=0"), ["epsilon=0"]),
     ((*RUN, "model=rbf"), ["unknown model", "se"]),
     ((*RUN, "model=matern32"), ["model=se"]),
     ((*RUN, "model.ard=perhaps"), ["model.ard=perhaps"]),

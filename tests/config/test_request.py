@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,29 @@ def test_each_kind_of_variation_gets_a_run_folder_of_its_own(tmp_path: Path) -> 
     tags = [read_request(words)[1].tag for words in variations]
     assert len(set(tags)) == len(variations)
     assert tags[0] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["repetitions=3"], {"repetitions": "repetitions=3 of 10"}),
+        (["repetitions=12"], {}),  # more is not a part
+        (["inducing=[5]", "epsilon=0.5"], {"inducing": "inducing=[5] of [5, 10, 15]"}),
+        (["inducing=[5,20]"], {}),
+    ],
+)
+def test_less_of_the_shipped_settings_is_named_as_a_part(words: list[str], parts: dict[str, str]) -> None:
+    scale = "paper" if "repetitions" in words[0] else "smoke"
+    experiment = "epsilon_boston" if scale == "paper" else "inducing_pol"
+    if scale == "paper" and not real_data_there():
+        pytest.skip("needs GPSUITE_DATA_PATH")
+    _, options = read_request([f"experiment=pac_bayes/{experiment}", f"scale={scale}", *words])
+    assert options.parts == parts
+    assert set(parts) <= set(options.changed)
+
+
+def real_data_there() -> bool:
+    return bool(os.environ.get("GPSUITE_DATA_PATH"))
 
 
 def test_the_tag_follows_content_not_place(tmp_path: Path) -> None:

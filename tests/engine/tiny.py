@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from gpsuite.budget import Budget
 from gpsuite.experiments.base import (
     BUDGET,
     EXPERIMENTS,
@@ -45,12 +47,20 @@ def plan(request: Request) -> list[Task]:
     return [task(number, request.options.get(str(number), "square")) for number in range(6)]
 
 
+pause = time.sleep
+
+
 def run(task: Task, shared: SharedWork) -> Outcome:
     number, behaviour = task.params["number"], task.params["behaviour"]
     if behaviour == "fail":
         raise ValueError(f"no square of {number}")
     if behaviour == "interrupt":
         raise KeyboardInterrupt
+    if behaviour == "spend":
+        budget = Budget(evaluations=4, observer=shared.observer)
+        for _ in range(2):
+            budget.spend(evaluations=1, best=1.0)
+            pause(0.0)
     count = shared.once("count", lambda: [0])
     count[0] += 1
     metrics = {"square": number**2 + 0.1, "nth_of_group": count[0], "nothing": float("nan")}

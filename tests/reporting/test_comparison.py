@@ -249,6 +249,18 @@ def test_collect_shows_all_runs_of_an_experiment_asked_for(places: tuple[Path, P
     assert summary(places, "family/two") == [("family/two", None, [("X3", "not run")])]
 
 
+def test_collect_shows_a_part_of_the_paper_s_run_where_that_alone_decides(places: tuple[Path, Path]) -> None:
+    results, _ = places
+    entry = published(experiment="family/one")
+    undecided = compare([entry], [Statistic("risk", 5.0)], comparable=False, why_not="settings differ")
+    write_comparison(results / "family/one" / "paper~aaa", undecided)
+    assert summary(places)[0][1] == "quick"
+    write_comparison(results / "family/one" / "paper~part", [only(entry, Statistic("risk", 5.0))])
+    assert summary(places)[0][1] == "paper~part"
+    write_comparison(results / "family/one" / "paper", [only(entry, Statistic("risk", 5.0))])
+    assert summary(places)[0][1] == "paper"
+
+
 def test_collect_without_any_result(places: tuple[Path, Path], tmp_path: Path) -> None:
     found = collect_comparisons(tmp_path / "nowhere", places[1])
     assert [row.verdict for item in found for row in item.rows] == ["not run"] * 3

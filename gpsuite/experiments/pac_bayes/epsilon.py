@@ -16,12 +16,13 @@ from gpsuite.experiments.pac_bayes.frames import (
     dataset_statistics,
     metric_statistics,
     records_frame,
+    summarise_fits,
     wide_table,
 )
 from gpsuite.experiments.pac_bayes.settings import SplitSettings, check_epsilon, fit_tasks
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import figure_style, method_style, save_figure
-from gpsuite.reporting.tables import summarise_groups, write_table
+from gpsuite.reporting.tables import write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +58,7 @@ def plan(request: Request) -> list[Task]:
 def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
     """Write the table and the five-panel figure; return means and the paper's claims as statistics."""
     frame = records_frame(records)
-    tidy = summarise_groups(frame, ["method", "epsilon"], METRICS)
+    tidy = summarise_fits(frame, ["method", "epsilon"], METRICS)
     titles = {name: options.title for name, options in request.methods.items()}
     count = frame.groupby(["method", "epsilon"]).size().min()
     caption = (
@@ -108,5 +109,7 @@ def _draw_panel(ax: Axes, part: pd.DataFrame, titles: dict[str, str], label: str
 
 
 EXPERIMENTS.register("pac_bayes/epsilon_boston")(
-    Experiment(EpsilonSettings, plan, run_fit, summarise, builders=("pac_gp", "full_gp"))
+    Experiment(
+        EpsilonSettings, plan, run_fit, summarise, builders=("pac_gp", "full_gp"), parts=("repetitions",)
+    )
 )

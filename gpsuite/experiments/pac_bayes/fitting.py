@@ -12,7 +12,16 @@ import numpy.typing as npt
 
 from gpsuite.data.loading import load
 from gpsuite.data.splits import fit_standardiser, train_test_indices
-from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task, finite_or_none
+from gpsuite.experiments.base import (
+    BUDGET,
+    DIVERGED,
+    DONE,
+    INFEASIBLE,
+    Outcome,
+    SharedWork,
+    Task,
+    finite_or_none,
+)
 from gpsuite.experiments.pac_bayes import trainers
 from gpsuite.experiments.pac_bayes.trainers import Trained
 from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate
@@ -25,6 +34,7 @@ from gpsuite.methods.pac_bayes.sparse_posterior import SparseGPPosterior
 FloatArray = npt.NDArray[np.float64]
 
 VACUOUS = 0.99  # an upper bound on a risk this close to 1 says nothing
+NO_DEVIATION = "the training targets are all equal: epsilon has no unit; use scaling=all, or accuracy="
 
 
 @dataclass(frozen=True)
@@ -46,6 +56,8 @@ def run_fit(task: Task, shared: SharedWork) -> Outcome:
     """
     params = task.params
     split = shared.once("split", lambda: read_split(task))
+    if "epsilon" in params["loss"] and params["scaling"] == "train" and np.ptp(split.y) == 0.0:
+        return Outcome({}, INFEASIBLE, NO_DEVIATION)
     epsilon = _epsilon(params["loss"], split.scale)
     trained = _train(split, params, epsilon, task.budget_seconds, shared)
     if trained.status == DIVERGED:
@@ -82,15 +94,17 @@ def _train(
     split: Split, params: Mapping[str, Any], epsilon: float, seconds: float | None, shared: SharedWork
 ) -> Trained:
     """Train as the method says; a likelihood knows neither goal nor posterior, so that a group trains once."""
-    X, y, builder = split.X, split.y, params["method"]["builder"]
+    X, y, builder, told = split.X, split.y, params["method"]["builder"], shared.observer
     if builder == "full_gp":
-        return shared.once("trained", lambda: trainers.maximise_full_likelihood(X, y, params, seconds))
+        return shared.once("trained", lambda: trainers.maximise_full_likelihood(X, y, params, seconds, told))
     if builder == "sparse_gp":
-        return shared.once("trained", lambda: trainers.maximise_sparse_likelihood(X, y, params, seconds))
+        return shared.once(
+            "trained", lambda: trainers.maximise_sparse_likelihood(X, y, params, seconds, told)
+        )
     loss = _loss(params["loss"]["name"], epsilon)
     if builder == "pac_sgp":
-        return trainers.minimise_sparse_bound(X, y, params, loss, seconds)
-    return trainers.minimise_bound(X, y, params, loss, seconds)
+        return trainers.minimise_sparse_bound(X, y, params, loss, seconds, told)
+    return trainers.minimise_bound(X, y, params, loss, seconds, told)
 
 
 def _evaluate(split: Split, params: Mapping[str, Any], epsilon: float, trained: Trained) -> Outcome:

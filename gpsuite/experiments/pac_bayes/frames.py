@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gpsuite.experiments.base import Record, Request
 from gpsuite.reporting.comparison import Statistic, statistic_name
-from gpsuite.reporting.tables import mean_and_error
+from gpsuite.reporting.tables import mean_and_error, summarise_groups
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +47,10 @@ PENALTY = {
     "log_theta_per_point": "ln|Θ|/n (hyperparameter grid)",
     "confidence_per_point": "ln(2√n/δ)/n (confidence)",
 }
-_ALL_LABELS = {**LABELS, **OWN_UNITS, **CERTIFICATES, **CHOICE, **PENALTY}
+
+# for methods that train from several starts
+STARTS = {"start_spread": "worst minus best start's objective"}
+_ALL_LABELS = {**LABELS, **OWN_UNITS, **CERTIFICATES, **CHOICE, **PENALTY, **STARTS}
 
 # the five panels of Fig. 2, in the paper's order
 PANELS = {
@@ -63,12 +67,26 @@ def records_frame(records: Sequence[Record]) -> pd.DataFrame:
     import pandas as pd
 
     frame = pd.DataFrame([{**record.axes, **record.metrics} for record in records])
-    numbers = [*METRICS, *OWN_UNITS, *CERTIFICATES, "log_theta", "confidence", "n_train"]
+    numbers = [*METRICS, *OWN_UNITS, *CERTIFICATES, *STARTS, "log_theta", "confidence", "n_train"]
     for metric in frame.columns.intersection(numbers):
         frame[metric] = frame[metric].astype(float)  # a missing number (None) becomes NaN
     for part in ("log_theta", "confidence"):
         frame[f"{part}_per_point"] = frame[part] / frame["n_train"]
     return frame
+
+
+def summarise_fits(frame: pd.DataFrame, by: Sequence[str], metrics: Sequence[str]) -> pd.DataFrame:
+    """Return `summarise_groups`, and `STARTS` for the groups whose methods train from several starts."""
+    import pandas as pd
+
+    tidy = summarise_groups(frame, by, metrics)
+    present = [metric for metric in STARTS if metric in frame]
+    several = frame.dropna(subset=present, how="any") if present else frame.iloc[:0]
+    return (
+        tidy
+        if several.empty
+        else pd.concat([tidy, summarise_groups(several, by, present)], ignore_index=True)
+    )
 
 
 def wide_table(tidy: pd.DataFrame, by: Sequence[str], titles: Mapping[str, str]) -> pd.DataFrame:
@@ -84,6 +102,8 @@ def wide_table(tidy: pd.DataFrame, by: Sequence[str], titles: Mapping[str, str])
         row["splits"] = int(group["n"].max())
         rows.append(row)
     table = pd.DataFrame(rows)
+    if table.isna().any(axis=None):  # not every group has every metric
+        table = table.fillna(mean_and_error(math.nan, None))[[*table.columns.drop("splits"), "splits"]]
     order = {name: number for number, name in enumerate(titles)}
     ranked = table.assign(_rank=table["method"].map(order))
     others = [name for name in by if name != "method"]
@@ -121,7 +141,6 @@ def dataset_statistics(request: Request) -> list[Statistic]:
 
 def metric_statistics(tidy: pd.DataFrame, by: Sequence[str]) -> list[Statistic]:
     """Return every mean of a tidy frame as a statistic named `metric[axis=value,...]`."""
-    import math
 
     def number(value: float) -> float | None:
         return float(value) if math.isfinite(value) else None

@@ -73,7 +73,8 @@ def plan(request: Request) -> list[Task]:
     settings: InducingSettings = request.settings
     data, ard = request_dataset(request), request.model.ard
     for name in settings.other_kernel:
-        require(name in request.methods, "other_kernel", name, f"valid: {', '.join(request.methods)}")
+        advice = f"not a method of this run\nvalid: other_kernel=[], or any of {', '.join(request.methods)}"
+        require(name in request.methods, "other_kernel", name, advice)
     tasks = []
     for inducing in settings.inducing:
         fits = [
@@ -176,5 +177,6 @@ for _name in ("inducing_pol", "inducing_kin40k", "inducing_sarcos"):
             summarise,
             builders=("pac_sgp", "sparse_gp"),
             dataset_tasks=("regression",),
+            parts=("repetitions", "inducing"),
         )
     )

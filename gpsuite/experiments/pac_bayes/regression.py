@@ -15,12 +15,13 @@ from gpsuite.experiments.pac_bayes.frames import (
     PENALTY,
     metric_statistics,
     records_frame,
+    summarise_fits,
     wide_table,
 )
 from gpsuite.experiments.pac_bayes.settings import SplitSettings, check_epsilon, fit_tasks
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import figure_style, method_style, save_figure
-from gpsuite.reporting.tables import summarise_groups, write_table
+from gpsuite.reporting.tables import write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,7 +71,7 @@ def plan(request: Request) -> list[Task]:
 def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
     """Write bounds and errors, and what the bounds pay for, one row per method; draw bound and risks."""
     frame = records_frame(records)
-    tidy = summarise_groups(frame, ["method"], [*METRICS, *OWN_UNITS, *PENALTY_ONLY])
+    tidy = summarise_fits(frame, ["method"], [*METRICS, *OWN_UNITS, *PENALTY_ONLY])
     titles = {name: options.title for name, options in request.methods.items()}
     counted = frame.groupby("method").size().min()
     caption = (

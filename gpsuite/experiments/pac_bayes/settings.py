@@ -14,7 +14,7 @@ from gpsuite.experiments.pac_bayes.methods import PacGPOptions, PacSGPOptions, S
 from gpsuite.seeds import derived_seed
 
 SCALINGS = ("all", "train")
-LEAST_TRAINING_ROWS = 5
+LEAST_TRAINING_ROWS = 8  # Maurer's theorem, behind the bounds' ln(2 sqrt(n)/delta), is stated for n >= 8
 KERNELS = {False: "se", True: "se_ard"}  # by whether every input has its own lengthscale
 FULL_GP_ROWS = 20_000  # an N x N matrix of this size is 3.2 GB
 
@@ -211,7 +211,8 @@ def _check_sizes(fit: Fit, settings: SplitSettings) -> None:
     rows, options = fit.dataset.rows, fit.options
     training = rows - math.ceil(rows * settings.test_share)
     enough = training >= LEAST_TRAINING_ROWS
-    require(enough, "test_share", settings.test_share, f"leaves {training} training rows of {rows}")
+    fault = f"leaves {training} training rows of {rows}; the bounds need {LEAST_TRAINING_ROWS} or more"
+    require(enough, "test_share", settings.test_share, fault)
     if isinstance(options, PacSGPOptions | SparseGPOptions):
         fits = options.inducing <= training
         advice = f"must be at most the {training} training rows of {fit.dataset.name}"

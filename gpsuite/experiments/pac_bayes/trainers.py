@@ -24,6 +24,7 @@ from gpsuite.seeds import stream
 
 FloatArray = npt.NDArray[np.float64]
 Params = Mapping[str, Any]
+Observer = Callable[[Budget], None]
 
 FITC, VFE = 1.0, 0.0  # alpha of the sparse posteriors
 
@@ -53,7 +54,12 @@ class Trained:
 
 
 def minimise_bound(
-    X: FloatArray, y: FloatArray, params: Params, loss: Loss, seconds: float | None
+    X: FloatArray,
+    y: FloatArray,
+    params: Params,
+    loss: Loss,
+    seconds: float | None,
+    observer: Observer | None = None,
 ) -> Trained:
     """Train a full GP on its bound, from one start or more."""
     method = params["method"]
@@ -61,7 +67,7 @@ def minimise_bound(
     def train(start: Hyperparameters | None, number: int) -> Trained:
         fit = train_full_gp(
             X, y, loss, objective=method["objective"], delta=params["delta"], ard=params["ard"], start=start,
-            budget=_budget(params, seconds), parametrisation=method["parametrisation"],
+            budget=_budget(params, seconds, observer, number), parametrisation=method["parametrisation"],
         )  # fmt: skip
         return _trained(fit)
 
@@ -69,7 +75,12 @@ def minimise_bound(
 
 
 def minimise_sparse_bound(
-    X: FloatArray, y: FloatArray, params: Params, loss: Loss, seconds: float | None
+    X: FloatArray,
+    y: FloatArray,
+    params: Params,
+    loss: Loss,
+    seconds: float | None,
+    observer: Observer | None = None,
 ) -> Trained:
     """Train a sparse GP in the FITC form on its bound, from one start or more."""
     method = params["method"]
@@ -77,7 +88,7 @@ def minimise_sparse_bound(
     def train(start: Hyperparameters | None, number: int) -> Trained:
         fit = train_sparse_gp(
             X, y, _first_inducing(X, params, number), loss, objective=method["objective"], delta=params["delta"],
-            ard=params["ard"], alpha=FITC, start=start, budget=_budget(params, seconds),
+            ard=params["ard"], alpha=FITC, start=start, budget=_budget(params, seconds, observer, number),
             parametrisation=method["parametrisation"],
         )  # fmt: skip
         return _trained_sparse(fit)
@@ -86,18 +97,20 @@ def minimise_sparse_bound(
 
 
 def maximise_sparse_likelihood(
-    X: FloatArray, y: FloatArray, params: Params, seconds: float | None
+    X: FloatArray, y: FloatArray, params: Params, seconds: float | None, observer: Observer | None = None
 ) -> Trained:
     """Train a sparse GP by VFE's lower bound or FITC's marginal likelihood, from the published start."""
     method = params["method"]
     fit = train_sparse_likelihood(
         X, y, _first_inducing(X, params, 0), form=method["likelihood"], ard=params["ard"], start=None,
-        budget=_budget(params, seconds), parametrisation=method["parametrisation"],
+        budget=_budget(params, seconds, observer), parametrisation=method["parametrisation"],
     )  # fmt: skip
     return _trained_sparse(fit)
 
 
-def maximise_full_likelihood(X: FloatArray, y: FloatArray, params: Params, seconds: float | None) -> Trained:
+def maximise_full_likelihood(
+    X: FloatArray, y: FloatArray, params: Params, seconds: float | None, observer: Observer | None = None
+) -> Trained:
     """Train GPflow's full GP by its marginal likelihood."""
     from gpsuite.models.tensorflow_setup import configure
 
@@ -108,13 +121,15 @@ def maximise_full_likelihood(X: FloatArray, y: FloatArray, params: Params, secon
 
     lengthscales = (1.0,) * (X.shape[1] if params["ard"] else 1)
     model = build_gpr(X, y, ModelSpec(ard=params["ard"]), Hyperparameters(1.0, lengthscales, 1.0))
-    report = maximise_likelihood(model, _budget(params, seconds))
+    report = maximise_likelihood(model, _budget(params, seconds, observer))
     found = hyperparameters_of(model)
     return Trained(found, report.status, report.reason, report.evaluations, report.loss)
 
 
-def _budget(params: Params, seconds: float | None) -> Budget:
-    return Budget(seconds=seconds, evaluations=params["max_evaluations"])
+def _budget(params: Params, seconds: float | None, observer: Observer | None, number: int = 0) -> Budget:
+    """Return the limits of one start's training."""
+    starts = params["method"].get("starts", 1)
+    return Budget(seconds, params["max_evaluations"], run=number + 1, runs=starts, observer=observer)
 
 
 def _first_inducing(X: FloatArray, params: Params, number: int) -> FloatArray:

@@ -70,7 +70,7 @@ class _Recorder:
     def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
         if self.evaluations and self.budget.exhausted:
             raise _BudgetSpentError(self.budget.reason)
-        self.budget.spend(evaluations=1)
+        self.budget.spend(evaluations=1, best=self.best_value)
         self.evaluations += 1
         try:
             value, gradient = self.objective(x)

@@ -17,6 +17,8 @@ from gpsuite.models.config import Hyperparameters
 
 FloatArray = npt.NDArray[np.float64]
 
+LARGEST = 1e100  # sums of squares of values up to this stay finite, divided by the smallest lengthscales too
+
 
 class NotPositiveDefiniteError(ArithmeticError):
     """A kernel matrix with its noise cannot be factorised in float64 at these hyperparameters."""
@@ -114,8 +116,12 @@ class FullGPPosterior:
         return cls(hyperparameters, X, y, max(kl, 0.0), mean, variance, factor, alpha)
 
     def predict(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean [N'] and latent variance [N'] at new inputs [N', D]; no observation noise added."""
-        cross = se_kernel(self.X, np.asarray(Xnew, dtype=np.float64), self.hyperparameters)
+        """Return mean [N'] and latent variance [N'] at new inputs [N', D]; no observation noise added.
+
+        Raises:
+            ValueError: if the inputs are not [N', D].
+        """
+        cross = se_kernel(self.X, checked_inputs(Xnew, self.X.shape[1]), self.hyperparameters)
         mean = cross.T @ self.alpha
         half = solve_triangular(self.factor, cross, lower=True, overwrite_b=True, check_finite=False)
         variance = self.hyperparameters.variance - np.einsum("ij,ij->j", half, half)
@@ -136,11 +142,27 @@ def checked_data(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return X [N, D] and y [N] as contiguous float64 arrays.
 
     Raises:
-        ValueError: if the shapes disagree, there are no rows or columns, or a value is not finite.
+        ValueError: if the shapes disagree, there are no rows or columns, or a value is not finite or so large that
+            its square might not be.
     """
     X, y = np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(y, dtype=np.float64)
     if X.ndim != 2 or y.shape != X.shape[:1] or X.size == 0:
         raise ValueError(f"expected X [N, D] and y [N] with N, D >= 1, got {X.shape} and {y.shape}")
     if not (np.isfinite(X).all() and np.isfinite(y).all()):
         raise ValueError("X and y must be finite")
+    largest = max(float(np.abs(X).max()), float(np.abs(y).max()))
+    if largest > LARGEST:
+        raise ValueError(f"X and y must not exceed {LARGEST:g}, got {largest:g}; standardise them first")
     return X, y
+
+
+def checked_inputs(Xnew: FloatArray, dimension: int) -> FloatArray:
+    """Return new inputs [N', D] as a float64 array.
+
+    Raises:
+        ValueError: if they are not a matrix with `dimension` columns.
+    """
+    Xnew = np.asarray(Xnew, dtype=np.float64)
+    if Xnew.ndim != 2 or Xnew.shape[1] != dimension:
+        raise ValueError(f"expected new inputs [N', {dimension}], got {Xnew.shape}")
+    return Xnew

@@ -8,7 +8,8 @@ the adjoint of K_ZZ has a closed form and no Cholesky factorisation is different
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +23,15 @@ from gpsuite.methods.pac_bayes.sparse_algebra import (
     InducingKernel,
     WhitenedPosterior,
     WhitenedSums,
+    add_product,
     blocks,
     check_alpha,
     checked_inducing,
+    head_of,
     squared_norms,
     symmetric,
 )
+from gpsuite.methods.pac_bayes.sparse_blocks import BlockArray, RiskSums, WeightedGram, stores, sum_risk
 from gpsuite.methods.pac_bayes.sparse_contraction import KernelContraction
 from gpsuite.methods.pac_bayes.sparse_covariance_form import (
     CovarianceForm,
@@ -39,13 +43,10 @@ from gpsuite.methods.pac_bayes.sparse_covariance_form import (
 
 FloatArray = npt.NDArray[np.float64]
 
-# Rows of C = V diag(gv) V' formed at once: only panels up to the diagonal are needed.
-_PANEL = 128
-
 
 @dataclass(frozen=True)
 class _State:
-    """What sweeps 1 and 2 leave behind, all at the current parameters."""
+    """What sweep 1 leaves behind, all at the current parameters."""
 
     inducing: InducingKernel
     features: FloatArray  # of X [N, D+2]
@@ -53,26 +54,7 @@ class _State:
     spare: FloatArray  # sigma_f^2 - |V_i|^2 [N]
     gram: FloatArray  # V Lambda^-1 V', symmetric
     posterior: WhitenedPosterior
-    form: CovarianceForm | None  # if given, the buffers hold K_ZX and not V
-
-
-@dataclass
-class _Risk:
-    """Losses and their derivatives at every point, with the sums over V that the gradient needs."""
-
-    mean: FloatArray  # [N]
-    loss: FloatArray  # [N]
-    d_mean: FloatArray  # [N]
-    d_variance: FloatArray  # [N]
-    C: FloatArray  # V diag(d_variance) V' [M, M]
-    V_d_mean: FloatArray  # [M]
-
-    def scaled(self, factor: float) -> _Risk:
-        """Return this with every derivative times a factor."""
-        return _Risk(
-            self.mean, self.loss, self.d_mean * factor, self.d_variance * factor, self.C * factor,
-            self.V_d_mean * factor,
-        )  # fmt: skip
+    form: CovarianceForm | None  # if given, the blocks are those of K_ZX and not of V
 
 
 @dataclass(frozen=True)
@@ -88,7 +70,8 @@ class _Adjoint:
 class SparseGPObjective:
     """The bound of a sparse GP and its gradient in the hyperparameters and the inducing inputs.
 
-    The buffers, two n x M arrays, are allocated once, so an instance must not be shared between threads. When K_ZZ
+    The buffers are allocated once, so an instance must not be shared between threads. They are two n x M arrays; or,
+    when these are not stored, O(M^2) numbers besides O(n D), for about a third more time. When K_ZZ
     cannot be factorised, a jitter relative to sigma_f^2 is added and kept for all later evaluations (`jitter`): a line
     search sees one function. For alpha = 0 evaluations use the cheaper covariance form (`use_covariance_form`) until
     K_ZZ is once too ill-conditioned for it, and the whitened form from then on; where they change over they agree.
@@ -102,6 +85,7 @@ class SparseGPObjective:
         ard: one lengthscale per input, or a single one.
         alpha: 1 is FITC, 0 is VFE (DTC).
         n_inducing: M.
+        store: whether to keep the n x M arrays; by default while they are below `sparse_blocks.STORED_BYTES`.
 
     Raises:
         ValueError: if shapes disagree, values are not finite, alpha is outside [0, 1], M < 1 or delta is outside
@@ -111,7 +95,7 @@ class SparseGPObjective:
 
     def __init__(
         self, X: FloatArray, y: FloatArray, loss: Loss, delta: float, objective: str, ard: bool, alpha: float,
-        n_inducing: int,
+        n_inducing: int, store: bool | None = None,
     ) -> None:  # fmt: skip
         self._X, self._y = checked_data(X, y)
         check_alpha(alpha)
@@ -123,9 +107,8 @@ class SparseGPObjective:
         self._bound = BoundObjective(objective, n, 1 + self.n_lengthscales, delta)
         self.jitter = 0.0
         self.use_covariance_form = alpha == 0.0
-        # every block is a contiguous piece of these; C order for (M, rows), Fortran order for its transpose
-        self._V = np.zeros(n * n_inducing)
-        self._U = np.zeros(n * n_inducing)
+        stored = stores(n, n_inducing, 2) if store is None else store
+        self._V, self._U = BlockArray(n, n_inducing, stored), BlockArray(n, n_inducing, stored)
         self._work = np.zeros((2 * n_inducing + 2) * min(n, BLOCK))
         self._adjoint = np.zeros(n_inducing * min(n, BLOCK))
 
@@ -172,10 +155,10 @@ class SparseGPObjective:
             self.use_covariance_form = False
         sums, spare = WhitenedSums.zeros(self.n_inducing), np.empty(self.n)
         for rows in blocks(self.n):
-            V = inducing.whitened(features[rows], self._block(self._V, rows))
+            V = inducing.whitened(features[rows], self._V.block(rows))
             spare[rows] = np.maximum(inducing.variance - squared_norms(V), 0.0)
             noise = s + self._alpha * spare[rows]
-            sums.add(V, noise, self._y[rows], self._temporary(self._work, V.shape))
+            sums.add(V, noise, self._y[rows], head_of(self._work, V.shape))
         posterior = WhitenedPosterior.condition(sums)
         noise = s + self._alpha * spare
         return _State(inducing, features, noise, spare, symmetric(sums.gram), posterior, None)
@@ -186,8 +169,8 @@ class SparseGPObjective:
         """Sweep 1 without whitening the blocks; None if the form cannot be had."""
         noise, raw = np.full(self.n, s), WhitenedSums.zeros(self.n_inducing)
         for rows in blocks(self.n):
-            K = inducing.cross(features[rows], self._block(self._V, rows))
-            raw.add(K, noise[rows], self._y[rows], self._temporary(self._work, K.shape))
+            K = inducing.cross(features[rows], self._V.block(rows))
+            raw.add(K, noise[rows], self._y[rows], head_of(self._work, K.shape))
         gram = whitened_matrix(inducing, symmetric(raw.gram))
         sums = WhitenedSums(gram, whitened_vector(inducing, raw.target))
         posterior = WhitenedPosterior.condition(sums)
@@ -196,40 +179,49 @@ class SparseGPObjective:
             return None
         return _State(inducing, features, noise, np.zeros(self.n), gram, posterior, form)
 
-    def _risk(self, state: _State) -> _Risk:
+    def _risk(self, state: _State) -> RiskSums:
         """Sweep 2: losses, not yet weighted by the bound's derivative, which needs their mean."""
-        M, n = self.n_inducing, self.n
-        risk = _Risk(np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.zeros((M, M)), np.zeros(M))
-        for rows in blocks(n):
-            block = self._block(self._V, rows)
-            risk.mean[rows], variance = self._moments(state, block, rows)
-            losses = self._loss.expected_with_gradient(self._y[rows], risk.mean[rows], variance)
-            risk.loss[rows], risk.d_mean[rows], risk.d_variance[rows] = losses
-            self._add_weighted_gram(risk.C, block, risk.d_variance[rows])
-            risk.V_d_mean += block @ risk.d_mean[rows]
-        risk.C = symmetric(risk.C, _PANEL)
-        if state.form is not None:
-            risk.C = whitened_matrix(state.inducing, risk.C)
-            risk.V_d_mean = whitened_vector(state.inducing, risk.V_d_mean)
-        return risk
+        first, moments = partial(self._first, state), partial(self._moments, state)
+        risk = sum_risk(self._loss, self._y, self.n_inducing, first, moments)
+        if state.form is None:
+            return risk
+        C, V_d_mean = whitened_matrix(state.inducing, risk.C), whitened_vector(state.inducing, risk.V_d_mean)
+        return replace(risk, C=C, V_d_mean=V_d_mean)
 
     def _moments(self, state: _State, block: FloatArray, rows: slice) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance at the points of a block of V, or of K_ZX in the covariance form."""
         if state.form is not None:
-            U = state.form.half_reduction(block, self._block(self._U, rows))
-            variance = np.maximum(state.inducing.variance - squared_norms(U), 0.0)
-            return block.T @ state.form.mean, variance
-        U = state.posterior.half_variance(block, self._kept_U(rows))
+            U = state.form.half_reduction(block, self._U.block(rows))
+            return block.T @ state.form.mean, np.maximum(state.inducing.variance - squared_norms(U), 0.0)
+        # only alpha > 0 needs U again
+        out = self._U.block(rows) if self._alpha > 0.0 else head_of(self._work, block.shape)
+        U = state.posterior.half_variance(block, out)
         return block.T @ state.posterior.mean, state.spare[rows] + squared_norms(U)
 
-    def _gradient(self, state: _State, risk: _Risk, d_kl: float) -> tuple[FloatArray, FloatArray]:
+    def _first(self, state: _State, rows: slice) -> FloatArray:
+        """Return a block of V, or of K_ZX in the covariance form, as sweep 1 stored it or computed again."""
+        block = self._V.block(rows)
+        if not self._V.stored:
+            fill = state.inducing.whitened if state.form is None else state.inducing.cross
+            fill(state.features[rows], block)
+        return block
+
+    def _second(self, state: _State, first: FloatArray, rows: slice) -> FloatArray:
+        """Return a block of U = L_B^-1 V, or of T_K' K_ZX, as sweep 2 stored it or computed again."""
+        block = self._U.block(rows)
+        if not self._U.stored:
+            fill = state.posterior.half_variance if state.form is None else state.form.half_reduction
+            fill(first, block)
+        return block
+
+    def _gradient(self, state: _State, risk: RiskSums, d_kl: float) -> tuple[FloatArray, FloatArray]:
         """Sweep 3: return the gradients in theta and in Z."""
         inducing, posterior, b = state.inducing, state.posterior, state.posterior.mean
         S = posterior.inverse_factor.T @ posterior.inverse_factor
         P = S @ (0.5 * d_kl * state.gram - risk.C) @ S
         adjoint = _Adjoint(S, 0.5 * (P + P.T), S @ (risk.V_d_mean + d_kl * b), d_kl)
         contraction = KernelContraction(inducing)
-        d_noise, E = np.zeros(self.n), np.zeros_like(S)
+        d_noise, E = np.zeros(self.n), WeightedGram(len(b))
         if state.form is not None:
             self._sweep_covariance_form(state, state.form, risk, adjoint, contraction)
         elif self._alpha == 0.0:
@@ -237,7 +229,7 @@ class SparseGPObjective:
         else:
             self._sweep(state, risk, adjoint, contraction, d_noise, E)
         Y = d_kl * (np.eye(len(b)) - S - np.outer(b, b)) - 2.0 * (risk.C + adjoint.P)
-        Y += np.outer(adjoint.u, b) + np.outer(b, adjoint.u) - 2.0 * self._alpha * symmetric(E, _PANEL)
+        Y += np.outer(adjoint.u, b) + np.outer(b, adjoint.u) - 2.0 * self._alpha * E.total()
         half = dtrsm(-0.5, inducing.factor, Y, side=0, lower=1, trans_a=1)
         contraction.add_prior(dtrsm(1.0, inducing.factor, half, side=1, lower=1, overwrite_b=1))
         s = float(state.noise[0] - self._alpha * state.spare[0])
@@ -251,39 +243,43 @@ class SparseGPObjective:
         return d_theta, contraction.d_Z
 
     def _sweep(
-        self, state: _State, risk: _Risk, adjoint: _Adjoint, contraction: KernelContraction, d_noise: FloatArray,
-        E: FloatArray,
+        self, state: _State, risk: RiskSums, adjoint: _Adjoint, contraction: KernelContraction, d_noise: FloatArray,
+        E: WeightedGram,
     ) -> None:  # fmt: skip
-        """Contract the adjoint of K_ZX for alpha > 0; fill `d_noise` and E = V diag(d_noise) V', in panels."""
+        """Contract the adjoint of K_ZX for alpha > 0; fill `d_noise` and E = V diag(d_noise) V'."""
         for rows in blocks(self.n):
             G = self._adjoint_block(state, risk, adjoint, E, d_noise, rows)
-            K = state.inducing.cross(state.features[rows], self._temporary(self._work, G.shape))
+            K = state.inducing.cross(state.features[rows], head_of(self._work, G.shape))
             contraction.add(G, state.features[rows], K)
 
     def _adjoint_block(
-        self, state: _State, risk: _Risk, adjoint: _Adjoint, E: FloatArray, d_noise: FloatArray, rows: slice
+        self,
+        state: _State,
+        risk: RiskSums,
+        adjoint: _Adjoint,
+        E: WeightedGram,
+        d_noise: FloatArray,
+        rows: slice,
     ) -> FloatArray:
-        """Return the adjoint of a block of K_ZX; fill the block of the adjoint of Lambda and add to E.
-
-        E is V diag(d_noise) V', in panels.
-        """
-        V, U, noise = self._block(self._V, rows), self._block(self._U, rows), state.noise[rows]
+        """Return the adjoint of a block of K_ZX; fill the block of the adjoint of Lambda and add to E."""
+        V, noise = self._first(state, rows), state.noise[rows]
+        U = self._second(state, V, rows)
         gv, b, residual = risk.d_variance[rows], state.posterior.mean, risk.mean[rows] - self._y[rows]
-        N = np.matmul(adjoint.P, V, out=self._temporary(self._work, V.shape))
+        N = np.matmul(adjoint.P, V, out=head_of(self._work, V.shape))
         uV = adjoint.u @ V
         d_noise[rows] = (uV * residual - np.einsum("ij,ij->j", V, N)) / noise**2
-        G = np.multiply(U, 2.0 * gv, out=self._temporary(self._adjoint, V.shape))
+        G = np.multiply(U, 2.0 * gv, out=head_of(self._adjoint, V.shape))
         dtrmm(1.0, state.posterior.inverse_factor, G.T, side=1, lower=1, overwrite_b=1)
         N *= 2.0 / noise
         G += N
         G -= np.multiply(V, 2.0 * (gv + self._alpha * d_noise[rows]), out=N)
-        G += np.outer(adjoint.u, -residual / noise, out=N)
-        G += np.outer(b, risk.d_mean[rows] - uV / noise, out=N)
-        self._add_weighted_gram(E, V, d_noise[rows])
+        weights = np.stack([-residual / noise, risk.d_mean[rows] - uV / noise])
+        add_product(G, np.stack([adjoint.u, b], axis=1), weights)
+        E.add(V, d_noise[rows])
         return state.inducing.unwhiten_adjoint(G)
 
     def _sweep_constant_noise(
-        self, state: _State, risk: _Risk, adjoint: _Adjoint, contraction: KernelContraction
+        self, state: _State, risk: RiskSums, adjoint: _Adjoint, contraction: KernelContraction
     ) -> None:
         """Contract the adjoint of K_ZX for alpha = 0, where the noise does not depend on V.
 
@@ -296,18 +292,18 @@ class SparseGPObjective:
         parts[:, 2 * M], parts[:, 2 * M + 1] = adjoint.u, state.posterior.mean
         left = dtrsm(1.0, inducing.factor, parts, side=0, lower=1, trans_a=1, overwrite_b=1)
         for rows in blocks(self.n):
-            V = self._block(self._V, rows)
-            right = self._temporary(self._work, (2 * M + 2, V.shape[1]))
+            V = self._first(state, rows)
+            right = head_of(self._work, (2 * M + 2, V.shape[1]))
             np.multiply(V, risk.d_variance[rows], out=right[:M])
             right[M : 2 * M] = V
             right[2 * M] = (self._y[rows] - risk.mean[rows]) / s
             right[2 * M + 1] = risk.d_mean[rows] - adjoint.u @ V / s
-            G = np.matmul(left, right, out=self._temporary(self._adjoint, V.shape))
-            K = inducing.cross(state.features[rows], self._temporary(self._work, G.shape))
+            G = np.matmul(left, right, out=head_of(self._adjoint, V.shape))
+            K = inducing.cross(state.features[rows], head_of(self._work, G.shape))
             contraction.add(G, state.features[rows], K)
 
     def _sweep_covariance_form(
-        self, state: _State, form: CovarianceForm, risk: _Risk, adjoint: _Adjoint, contraction: KernelContraction
+        self, state: _State, form: CovarianceForm, risk: RiskSums, adjoint: _Adjoint, contraction: KernelContraction
     ) -> None:  # fmt: skip
         """Contract the adjoint of K_ZX for alpha = 0 in the covariance form.
 
@@ -317,32 +313,11 @@ class SparseGPObjective:
         half = dtrsm(2.0 / s, inducing.factor, adjoint.P, side=0, lower=1, trans_a=1)
         weights = dtrsm(1.0, inducing.factor, half, side=1, lower=1, overwrite_b=1)
         u = unwhitened_vector(inducing, adjoint.u)
+        vectors = np.stack([u, form.mean], axis=1)
         for rows in blocks(self.n):
-            K, U = self._block(self._V, rows), self._block(self._U, rows)
-            G = form.adjoint(U, risk.d_variance[rows], K, weights, self._temporary(self._adjoint, K.shape))
-            work = self._temporary(self._work, K.shape)
-            G += np.outer(u, (self._y[rows] - risk.mean[rows]) / s, out=work)
-            G += np.outer(form.mean, risk.d_mean[rows] - u @ K / s, out=work)
+            K = self._first(state, rows)
+            U = self._second(state, K, rows)
+            G = form.adjoint(U, risk.d_variance[rows], K, weights, head_of(self._adjoint, K.shape))
+            residual = self._y[rows] - risk.mean[rows]
+            add_product(G, vectors, np.stack([residual / s, risk.d_mean[rows] - u @ K / s]))
             contraction.add(G, state.features[rows], K)
-
-    def _add_weighted_gram(self, total: FloatArray, V: FloatArray, weights: FloatArray) -> None:
-        """Add V diag(weights) V' to the panels of `total` up to the diagonal; weights of either sign."""
-        for first in range(0, len(V), _PANEL):
-            panel = slice(first, first + _PANEL)
-            total[panel, : panel.stop] += (V[panel] * weights) @ V[: panel.stop].T
-
-    def _kept_U(self, rows: slice) -> FloatArray:
-        """Return where a block of U = L_B^-1 V goes; only alpha > 0 needs it again."""
-        if self._alpha > 0.0:
-            return self._block(self._U, rows)
-        return self._temporary(self._U, (self.n_inducing, rows.stop - rows.start))
-
-    def _block(self, buffer: FloatArray, rows: slice) -> FloatArray:
-        """Return the block (M, rows) of an n x M buffer, in C order."""
-        M = self.n_inducing
-        return buffer[M * rows.start : M * rows.stop].reshape(M, rows.stop - rows.start)
-
-    @staticmethod
-    def _temporary(buffer: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        """Return the head of a buffer as an array of this shape, in C order."""
-        return buffer[: math.prod(shape)].reshape(shape)

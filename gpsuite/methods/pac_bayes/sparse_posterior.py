@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.methods.pac_bayes.losses import Loss
-from gpsuite.methods.pac_bayes.posteriors import checked_data, gibbs_risk
+from gpsuite.methods.pac_bayes.posteriors import checked_data, checked_inputs, gibbs_risk
 from gpsuite.methods.pac_bayes.sparse_algebra import (
     InducingKernel,
     WhitenedPosterior,
@@ -85,8 +85,12 @@ class SparseGPPosterior:
         return cls(hyperparameters, y, Z, alpha, whitened.kl, mean, variance, inducing, whitened)
 
     def predict(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean [N'] and latent variance [N'] at new inputs [N', D]; no observation noise added."""
-        return _predict(self.inducing, self.whitened, np.asarray(Xnew, dtype=np.float64))
+        """Return mean [N'] and latent variance [N'] at new inputs [N', D]; no observation noise added.
+
+        Raises:
+            ValueError: if the inputs are not [N', D].
+        """
+        return _predict(self.inducing, self.whitened, checked_inputs(Xnew, self.Z.shape[1]))
 
     def gibbs_risk(self, loss: Loss) -> float:
         """Return the mean expected loss at the training points."""

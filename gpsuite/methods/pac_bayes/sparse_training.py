@@ -86,7 +86,7 @@ def train_sparse_gp(
         return value, d_theta, d_Z
 
     first = first_point(start, bound.n_lengthscales)
-    gp, found = _search(evaluate, first, checked_inducing(Z, X.shape[1]), budget, parametrisation)
+    gp, found = _search(evaluate, first, checked_inducing(Z, np.shape(X)[1]), budget, parametrisation)
     return TrainedSparseGP(gp, found, alpha, bound.jitter)
 
 
@@ -120,7 +120,7 @@ def train_sparse_likelihood(
         UserError: if the form or the parametrisation is unknown.
     """
     likelihood = SparseLikelihoodObjective(X, y, ard, form, len(Z))
-    first, inputs = first_point(start, likelihood.n_lengthscales), checked_inducing(Z, X.shape[1])
+    first, inputs = first_point(start, likelihood.n_lengthscales), checked_inducing(Z, np.shape(X)[1])
     gp, found = _search(likelihood.value_and_gradient, first, inputs, budget, parametrisation)
     return TrainedSparseGP(gp, found, 1.0 if form == "fitc" else 0.0, likelihood.jitter)
 

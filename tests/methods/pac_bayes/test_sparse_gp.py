@@ -198,6 +198,39 @@ def test_symmetric_counts_whole_diagonal_blocks_once() -> None:
     np.testing.assert_array_equal(symmetric(panels, 2), full)
 
 
+@pytest.mark.parametrize(("alpha", "covariance_form"), FORMS)
+def test_blocks_computed_again_give_the_same(alpha: float, covariance_form: bool) -> None:
+    rng = np.random.default_rng(12)
+    n, M = 2 * BLOCK + 7, 70
+    X, y = rng.normal(size=(n, 4)), rng.normal(size=n)
+    results = []
+    for store in (True, False):
+        bound = SparseGPObjective(X, y, LOSS, 0.01, "kl", True, alpha, M, store=store)
+        bound.use_covariance_form = covariance_form
+        results.append(bound.value_and_gradient(np.array([0.3, 0.1, 0.2, 0.0, 0.4, -0.5]), X[:M]))
+        assert bound.use_covariance_form == covariance_form
+    stored, again = results
+    assert again[0] == pytest.approx(stored[0], rel=1e-14)
+    np.testing.assert_allclose(again[1], stored[1], rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(again[2], stored[2], rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(("alpha", "covariance_form"), FORMS)
+def test_memory_without_stored_blocks_does_not_grow_with_points_times_inducing_inputs(
+    alpha: float, covariance_form: bool
+) -> None:
+    rng = np.random.default_rng(9)
+    n, M = 20000, 64
+    X, y = rng.normal(size=(n, 2)), rng.normal(size=n)
+    tracemalloc.start()
+    bound = SparseGPObjective(X, y, LOSS, 0.01, "kl", False, alpha, M, store=False)
+    bound.use_covariance_form = covariance_form
+    bound.value_and_gradient(np.zeros(3), X[:M])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.5 * 8 * n * M
+
+
 def test_rejects_what_does_not_fit(small_data: Data) -> None:
     bound = SparseGPObjective(*small_data, LOSS, 0.01, "kl", True, 1.0, 7)
     with pytest.raises(ValueError, match="theta must have 5"):

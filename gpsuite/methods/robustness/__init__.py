@@ -1,0 +1,1 @@
+"""Certified ranges of a classifier's latent mean, variance and class probability over boxes and balls."""

@@ -1,0 +1,322 @@
+"""Batched best-first branch and bound for the extremum of a score over a region.
+
+Algorithm 1 of Blaas et al. (2020), with batches, an outer bound over open and fathomed boxes alike, and inherited
+bounds. It knows nothing of Gaussian processes: any function with bounds over boxes will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from gpsuite.budget import Budget
+from gpsuite.methods.robustness.regions import BoolArray, FloatArray, IntArray, Region
+from gpsuite.methods.robustness.search_tree import GrowingTree, Pool, SearchTree
+
+Attack = Callable[[FloatArray], FloatArray]
+"""From a point [d] of the region to a better one [d] in the region."""
+
+ROUNDING = 1e-9  # an attained probability may exceed its bound by no more than rounding of the evaluation
+
+
+class UnsoundBoundError(ArithmeticError):
+    """A point attains more than the bound allows: the bounding function is wrong."""
+
+
+class ScoreBounds(Protocol):
+    """What is used of a bounding function's answer; arrays [B], `split_score` [B, d]."""
+
+    @property
+    def low(self) -> FloatArray: ...  # noqa: D102
+    @property
+    def high(self) -> FloatArray: ...  # noqa: D102
+    @property
+    def centre(self) -> FloatArray: ...  # noqa: D102
+    @property
+    def split_score(self) -> FloatArray: ...  # noqa: D102
+
+
+class BoxBounding(Protocol):
+    """Bounds a score over boxes of the free inputs, and maps the score to a probability, increasing."""
+
+    def bounds(self, lo: FloatArray, hi: FloatArray) -> ScoreBounds:
+        """Bound the score over boxes [B, d]; NaN counts as no bound."""
+        ...
+
+    def to_probability(self, score: FloatArray) -> FloatArray:
+        """Return the probability of a score, also of infinite ones."""
+        ...
+
+    def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return probabilities rounded outwards."""
+        ...
+
+
+@dataclass(frozen=True)
+class Extremum:
+    """What a search knows about a maximum (sign 1) or minimum (sign -1) of the probability; valid at any time.
+
+    Attributes:
+        sign: 1 for a maximum, -1 for a minimum.
+        inner: attained at `witness`; the trivial 0 (maximum) or 1 (minimum) if there is no witness.
+        outer: proved: no point of the region exceeds it (maximum) or falls below it (minimum).
+        witness: [d] free inputs of the best point found, or None.
+        status: "closed" (gap within the tolerance), "decided" (the threshold is settled), "exhausted" (the remaining
+            boxes cannot be cut in floating point) or "budget".
+        reason: why it ended, in words.
+        boxes: boxes bounded.
+        seconds: wall-clock time.
+        trace: [k, 4] boxes, seconds, inner, outer each time one of the last two changed.
+        tree: all boxes with the bounds of the score.
+    """
+
+    sign: int
+    inner: float
+    outer: float
+    witness: FloatArray | None
+    status: str
+    reason: str
+    boxes: int
+    seconds: float
+    trace: FloatArray
+    tree: SearchTree
+
+    @property
+    def gap(self) -> float:
+        """What is not known: the distance of `outer` from `inner`, >= 0."""
+        return max(0.0, self.sign * (self.outer - self.inner))
+
+
+def branch_and_bound(
+    bounding: BoxBounding,
+    region: Region,
+    tolerance: float,
+    budget: Budget,
+    sign: int = 1,
+    incumbent: FloatArray | None = None,
+    attack: Attack | None = None,
+    batch: int = 64,
+    decide: float | None = None,
+) -> Extremum:
+    """Search the maximum (`sign=1`) or minimum (`sign=-1`) of the probability over the region.
+
+    Args:
+        bounding: bounds over boxes of the free inputs [B, d].
+        region: where.
+        tolerance: largest gap between attained and proved probability, >= 0.
+        budget: seconds and boxes; when it ends the best valid bounds are returned.
+        incumbent: [m, d] points to try first; those outside the region are left out.
+        attack: local search from a point, used at the start and when a box's centre beats the incumbent.
+        batch: boxes bounded at once, at least 2.
+        decide: stop as soon as it is known on which side of this probability the extremum lies; boxes that
+            cannot reach it are dropped, and `tolerance` only ends a tie.
+
+    Raises:
+        ValueError: if tolerance, sign or batch is out of range.
+        UnsoundBoundError: if a point of the region attains more than the bounds allow.
+    """
+    if not tolerance >= 0 or sign not in (-1, 1) or batch < 2:
+        raise ValueError("tolerance >= 0, sign = 1 or -1 and batch >= 2 are needed")
+    search = _Search(bounding, region, tolerance, budget, sign, attack, batch, decide)
+    return search.run(incumbent)
+
+
+class _Search:
+    """One run. Inside, `signed` scores and probabilities are those times `sign`, so it is always a maximum."""
+
+    def __init__(
+        self,
+        bounding: BoxBounding,
+        region: Region,
+        tolerance: float,
+        budget: Budget,
+        sign: int,
+        attack: Attack | None,
+        batch: int,
+        decide: float | None,
+    ) -> None:
+        self.bounding, self.region, self.tolerance = bounding, region, tolerance
+        self.budget, self.sign, self.attack, self.batch = budget, sign, attack, batch
+        self.threshold = None if decide is None else sign * decide
+        self.started, self.boxes, self.bounding_seconds = budget.elapsed, 0, 0.0
+        self.tree, self.pool = GrowingTree(), Pool(len(region.free))
+        self.closed = -np.inf  # largest signed score bound among boxes that were dropped
+        self.witness: FloatArray | None = None
+        self.score = -np.inf
+        self.inner = float(self._probability(np.array([-np.inf]))[0])
+        self.trace: list[tuple[float, float, float, float]] = []
+
+    def run(self, incumbent: FloatArray | None) -> Extremum:
+        root = self.region.lower[None], self.region.upper[None]
+        none = np.array([-1])
+        if self.budget.exhausted:
+            self.tree.append(none, none, np.zeros(1), np.array([np.inf]), none * 0, np.zeros(1, dtype=bool))
+            self.closed = np.inf
+            return self._result("budget", self.budget.reason)
+        self._try(self.region.start[None])
+        if incumbent is not None and len(incumbent):
+            self._try(incumbent)
+        self._improve()
+        self._add(*root, none, none, np.zeros(1))
+        while True:
+            self._note()
+            ended = self._ended()
+            if ended is not None:
+                return self._result(*ended)
+            self._branch(self._allowed() // 2)
+
+    def _ended(self) -> tuple[str, str] | None:
+        if self.threshold is not None and self.inner >= self.threshold:
+            return "decided", "an attained value reaches the threshold"
+        if not len(self.pool) or self._fathomed(np.array([self.pool.best]))[0]:
+            return self._covered()
+        if self.budget.exhausted:
+            return "budget", self.budget.reason
+        if self._allowed() < 2:
+            return "budget", f"{self.budget.boxes} boxes used up"
+        return None
+
+    def _covered(self) -> tuple[str, str]:
+        """Say what it means that no box is worth cutting any more."""
+        outer = self._outer()
+        if self.threshold is not None and outer < self.threshold:
+            return "decided", "no box reaches the threshold"
+        if outer <= self.inner + self.tolerance:
+            return "closed", "attained value and bound agree within the tolerance"
+        return "exhausted", "the remaining boxes cannot be cut in floating point"
+
+    def _allowed(self) -> int:
+        """How many boxes the next batch may have, by the boxes and the seconds that are left."""
+        allowed = self.batch
+        if self.budget.boxes is not None:
+            allowed = min(allowed, self.budget.boxes - self.budget.spent_boxes)
+        if self.budget.seconds is not None and self.boxes:
+            left = (self.budget.seconds - self.budget.elapsed) * self.boxes / max(self.bounding_seconds, 1e-9)
+            allowed = min(allowed, max(2, int(min(left, 1e9))))
+        return allowed
+
+    def _branch(self, count: int) -> None:
+        slots = self.pool.pop(count)
+        dim, cut = self.pool.dim[slots], self.pool.cut[slots]
+        lo, hi = (np.repeat(ends[slots], 2, axis=0) for ends in (self.pool.lo, self.pool.hi))
+        pair = np.arange(len(slots))
+        hi[2 * pair, dim] = cut
+        lo[2 * pair + 1, dim] = cut
+        parent = np.repeat(self.pool.node[slots], 2)
+        self._add(lo, hi, parent, np.repeat(dim, 2), np.repeat(cut, 2))
+
+    def _add(self, lo: FloatArray, hi: FloatArray, parent: IntArray, dim: IntArray, cut: FloatArray) -> None:
+        """Bound new boxes, note them as nodes and keep those that may beat the incumbent."""
+        node = np.arange(self.tree.size, self.tree.size + len(lo))
+        inherited, origin = np.full(len(lo), np.inf), node
+        if parent[0] >= 0:
+            inherited, origin = self.tree.bound(parent), self.tree.proved(parent)
+        small, large, meets = self.region.contract(lo, hi)
+        bound, proved = np.full(len(lo), -np.inf), node.copy()
+        score = np.zeros(lo.shape)
+        if meets.any():
+            own, score[meets] = self._bounds(small[meets], large[meets])
+            bound[meets] = np.minimum(own, inherited[meets])
+            proved[meets] = np.where(own <= inherited[meets], node[meets], origin[meets])
+        self.tree.append(parent, dim, cut, bound, proved, ~meets)
+        axis, middle, divisible = choose_cuts(small, large, score)
+        keep = meets & divisible & ~self._fathomed(bound)
+        dropped = bound[meets & ~keep]
+        self.closed = max(self.closed, float(dropped.max(initial=-np.inf)))
+        self.pool.push(bound[keep], node[keep], lo[keep], hi[keep], axis[keep], middle[keep])
+
+    def _bounds(self, lo: FloatArray, hi: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return signed outer bounds [B] (infinite for NaN) and split scores, and use the centres."""
+        before = self.budget.elapsed
+        answer = self.bounding.bounds(lo, hi)
+        self.bounding_seconds += self.budget.elapsed - before
+        self.boxes += len(lo)
+        self.budget.spend(boxes=len(lo))
+        outer = answer.high if self.sign > 0 else -answer.low
+        centre = self.sign * answer.centre
+        if self._offer(0.5 * lo + 0.5 * hi, centre):
+            self._improve()
+        return np.where(np.isnan(outer), np.inf, outer), answer.split_score
+
+    def _try(self, points: FloatArray) -> bool:
+        """Evaluate points [m, d] as boxes of no width."""
+        points = np.clip(points, self.region.lower, self.region.upper)
+        return self._offer(points, self.sign * self.bounding.bounds(points, points).centre)
+
+    def _offer(self, points: FloatArray, scores: FloatArray) -> bool:
+        """Take the best of `points` in the region as incumbent if it is better; tell whether it was."""
+        usable = np.where(np.isnan(scores) | ~self.region.contains(points), -np.inf, scores)
+        best = int(np.argmax(usable))
+        if not usable[best] > self.score:
+            return False
+        before = self.inner
+        self.score, self.witness = float(usable[best]), points[best].copy()
+        self.inner = float(self._probability(usable[best : best + 1])[0])
+        return self.inner > before + 0.1 * self.tolerance
+
+    def _improve(self) -> None:
+        if self.attack is not None and self.witness is not None and not self.budget.exhausted:
+            self._try(self.attack(self.witness)[None])
+
+    def _fathomed(self, bound: FloatArray) -> BoolArray:
+        """Tell which boxes cannot change the answer; rounding outwards is left to the final outer bound."""
+        probability = self._outer_probability(bound)
+        within: BoolArray = probability <= self.inner + self.tolerance
+        if self.threshold is not None:
+            within = within | (probability < self.threshold)
+        return within
+
+    def _probability(self, signed: FloatArray) -> FloatArray:
+        return self.sign * self.bounding.to_probability(self.sign * signed)
+
+    def _outer_probability(self, signed: FloatArray) -> FloatArray:
+        low, high = self.bounding.outward_probability(self.sign * signed, self.sign * signed)
+        return high if self.sign > 0 else -low
+
+    def _outer(self) -> float:
+        return float(self._outer_probability(np.array([max(self.closed, self.pool.best)]))[0])
+
+    def _note(self) -> None:
+        inner, outer = self.sign * self.inner, self.sign * self._outer()
+        if not self.trace or self.trace[-1][2:] != (inner, outer):
+            self.trace.append((float(self.boxes), self.budget.elapsed - self.started, inner, outer))
+
+    def _result(self, status: str, reason: str) -> Extremum:
+        outer = self._outer()
+        if self.witness is not None and self.inner > outer + ROUNDING:
+            raise UnsoundBoundError(
+                f"attained {self.sign * self.inner:.17g} at {self.witness}, bound {self.sign * outer:.17g}"
+            )
+        return Extremum(
+            sign=self.sign,
+            inner=self.sign * self.inner,
+            outer=self.sign * max(outer, self.inner),
+            witness=self.witness,
+            status=status,
+            reason=reason,
+            boxes=self.boxes,
+            seconds=self.budget.elapsed - self.started,
+            trace=np.array(self.trace).reshape(-1, 4),
+            tree=self.tree.finish(self.sign),
+        )
+
+
+def choose_cuts(
+    lo: FloatArray, hi: FloatArray, split_score: FloatArray
+) -> tuple[IntArray, FloatArray, BoolArray]:
+    """Return for boxes [B, d] the input to cut, the midpoint, and whether any cut is possible.
+
+    The input with the largest score is taken whose midpoint is a float strictly inside; where scores say nothing
+    (zero or not finite), the widest one.
+    """
+    middle = 0.5 * lo + 0.5 * hi
+    inside = (middle > lo) & (middle < hi)
+    score = np.where(np.isfinite(split_score) & inside, split_score, 0.0)
+    width = np.where(inside, hi - lo, -1.0)
+    silent = score.max(axis=1, keepdims=True) <= 0
+    axis = np.argmax(np.where(silent, width, np.where(inside, score, -1.0)), axis=1)
+    rows = np.arange(len(lo))
+    return axis, middle[rows, axis], inside[rows, axis]

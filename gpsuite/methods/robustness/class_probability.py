@@ -1,0 +1,196 @@
+"""From bounds of the latent mean and variance to bounds of the class probability, exact where monotone.
+
+For a symmetric link that is concave on f > 0, the class probability rises with the mean, and rises with the variance
+exactly where the mean is negative; so the extremes over a rectangle of (mean, variance) lie in its corners.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.special import ndtr
+
+from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.methods.robustness.rounding import PROBABILITY, QUADRATURE, above, below
+from gpsuite.models.links import Link, SqueezedProbit
+
+
+@dataclass(frozen=True)
+class LatentRanges:
+    """Bounds of the latent mean and variance, and the values at the box's centre inside them, [B] each."""
+
+    mean_low: FloatArray
+    mean_high: FloatArray
+    variance_low: FloatArray
+    variance_high: FloatArray
+    mean: FloatArray
+    variance: FloatArray
+
+
+@dataclass(frozen=True)
+class ScoreExpansion:
+    """First-order model of the score in (mean, variance) around the centre, [B] each.
+
+    |score - value - d_mean (mean - mean_0) - d_variance (variance - variance_0)| <= remainder over the ranges.
+    """
+
+    value: FloatArray
+    d_mean: FloatArray
+    d_variance: FloatArray
+    remainder: FloatArray
+
+
+class Score(Protocol):
+    """A monotone stand-in for the class probability."""
+
+    def separate(self, ranges: LatentRanges) -> tuple[FloatArray, FloatArray]:
+        """Return bounds of the score over rectangles of (mean, variance)."""
+
+    def expand(self, ranges: LatentRanges) -> ScoreExpansion:
+        """Return the first-order model at the centre values with a remainder for the whole rectangle."""
+
+    def value(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+        """Return the score."""
+
+    def to_probability(self, score: FloatArray) -> FloatArray:
+        """Return the class probability of a score."""
+
+    def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return class probabilities of score bounds, rounded outwards; NaN gives 0 and 1."""
+
+
+@dataclass(frozen=True)
+class ProbitScore:
+    """t = mean / sqrt(1 + variance), class probability squeeze + (1 - 2 squeeze) Phi(t).
+
+    Attributes:
+        squeeze: 0 for the probit, GPflow's 1e-3 for its `Bernoulli` likelihood.
+    """
+
+    squeeze: float = 0.0
+
+    def value(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+        """Return t."""
+        return np.asarray(mean / np.sqrt(1.0 + variance))
+
+    def separate(self, ranges: LatentRanges) -> tuple[FloatArray, FloatArray]:
+        """Return bounds of t at the corners (Blaas et al. 2020, Lemma 3)."""
+        low, high = _extreme_variances(ranges)
+        t_low, t_high = self.value(ranges.mean_low, low), self.value(ranges.mean_high, high)
+        return below(t_low, 0.0), above(t_high, 0.0)
+
+    def expand(self, ranges: LatentRanges) -> ScoreExpansion:
+        """Return the model of t; the second derivatives are 0, -(1+v)^-1.5 / 2 and 3/4 mean (1+v)^-2.5."""
+        d_mean, d_variance, mean_size = _spans(ranges)
+        width = 1.0 + ranges.variance
+        smallest = 1.0 + ranges.variance_low
+        mixed = 0.5 * d_mean * d_variance / smallest**1.5
+        curved = 0.375 * d_variance**2 * mean_size / smallest**2.5
+        remainder: FloatArray = np.asarray(mixed + curved, dtype=np.float64)
+        first = 1.0 / np.sqrt(width)
+        return ScoreExpansion(
+            ranges.mean * first, first, -0.5 * ranges.mean * first / width, above(remainder, 0.0)
+        )
+
+    def to_probability(self, score: FloatArray) -> FloatArray:
+        """Return squeeze + (1 - 2 squeeze) Phi(t)."""
+        return np.asarray(self.squeeze + (1.0 - 2.0 * self.squeeze) * ndtr(score))
+
+    def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the probabilities of bounds of t; each is off by a relative 1e-13 at most."""
+        return _outward(
+            self.to_probability(low) * (1.0 - PROBABILITY), self.to_probability(high) * (1.0 + PROBABILITY)
+        )
+
+
+@dataclass(frozen=True)
+class ProbabilityScore:
+    """The class probability itself, for any smooth link, from its Gaussian expectations.
+
+    Attributes:
+        link: gives the expectation, its derivatives and the largest derivatives of sigma.
+    """
+
+    link: Link
+
+    def value(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+        """Return E sigma(f)."""
+        return self.link.probability(mean, variance)
+
+    def separate(self, ranges: LatentRanges) -> tuple[FloatArray, FloatArray]:
+        """Return bounds of the class probability at the corners, moved outwards by the quadrature's error."""
+        low, high = _extreme_variances(ranges)
+        finite = (
+            np.isfinite(ranges.mean_low) & np.isfinite(ranges.mean_high) & np.isfinite(ranges.variance_high)
+        )
+        p_low, p_high = np.zeros(finite.shape), np.ones(finite.shape)
+        p_low[finite] = self.value(ranges.mean_low[finite], low[finite]) - QUADRATURE
+        p_high[finite] = self.value(ranges.mean_high[finite], high[finite]) + QUADRATURE
+        return np.clip(p_low, 0.0, 1.0), np.clip(p_high, 0.0, 1.0)
+
+    def expand(self, ranges: LatentRanges) -> ScoreExpansion:
+        """Return the model of E sigma(f): by the heat equation d/dv = (1/2) d^2/dm^2 every derivative is bounded.
+
+        Remainder B2/2 dm^2 + B3/2 dm dv + B4/8 dv^2 with B_k the largest |k-th derivative| of sigma.
+        """
+        d_mean, d_variance, _ = _spans(ranges)
+        B2, B3, B4 = self.link.B2, self.link.B3, self.link.B4
+        remainder = 0.5 * B2 * d_mean**2 + 0.5 * B3 * d_mean * d_variance + 0.125 * B4 * d_variance**2
+        by_mean, by_variance = self.link.probability_gradient(ranges.mean, ranges.variance)
+        quadrature = QUADRATURE * (1.0 + d_mean + d_variance)
+        return ScoreExpansion(
+            self.value(ranges.mean, ranges.variance), by_mean, by_variance, above(remainder, 0.0) + quadrature
+        )
+
+    def to_probability(self, score: FloatArray) -> FloatArray:
+        """Return the score, clipped to [0, 1]."""
+        return np.clip(score, 0.0, 1.0)
+
+    def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the bounds, clipped; the quadrature's error is in them already."""
+        return _outward(np.array(low), np.array(high))
+
+
+def score_of(link: Link) -> Score:
+    """Return the score that certification uses for a link."""
+    if link.name == "probit":
+        return ProbitScore()
+    if isinstance(link, SqueezedProbit):
+        return ProbitScore(link.squeeze)
+    return ProbabilityScore(link)
+
+
+def probability_bounds(
+    link: Link, mean: tuple[FloatArray, FloatArray], variance: tuple[FloatArray, FloatArray]
+) -> tuple[FloatArray, FloatArray]:
+    """Return bounds of the class probability over rectangles of latent mean and variance: exact up to rounding.
+
+    Args:
+        link: symmetric, concave on f > 0.
+        mean: lower and upper bound of the mean, [B] each.
+        variance: lower and upper bound of the variance, [B] each.
+    """
+    score = score_of(link)
+    ranges = LatentRanges(*mean, *variance, mean[0], variance[0])
+    return score.outward_probability(*score.separate(ranges))
+
+
+def _extreme_variances(ranges: LatentRanges) -> tuple[FloatArray, FloatArray]:
+    """Return the variances of the smallest and of the largest probability."""
+    low = np.where(ranges.mean_low >= 0.0, ranges.variance_high, ranges.variance_low)
+    high = np.where(ranges.mean_high >= 0.0, ranges.variance_low, ranges.variance_high)
+    return low, high
+
+
+def _spans(ranges: LatentRanges) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the largest |mean - centre|, |variance - centre| and |mean|."""
+    d_mean = np.maximum(ranges.mean_high - ranges.mean, ranges.mean - ranges.mean_low)
+    d_variance = np.maximum(ranges.variance_high - ranges.variance, ranges.variance - ranges.variance_low)
+    return d_mean, d_variance, np.maximum(np.abs(ranges.mean_low), np.abs(ranges.mean_high))
+
+
+def _outward(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    lower = np.where(np.isnan(low), 0.0, np.clip(low, 0.0, 1.0))
+    return lower, np.where(np.isnan(high), 1.0, np.clip(high, 0.0, 1.0))

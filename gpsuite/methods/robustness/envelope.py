@@ -1,0 +1,98 @@
+"""Envelope bound of the latent mean: every kernel term is replaced by a line in its squared distance.
+
+kappa is convex in q = r^2, so a positive weight is bounded below by the tangent at the middle of the range of q and a
+negative one by the chord over it. Each q_i is a separable quadratic of the inputs, and so is their sum, which is
+minimised exactly over the box. For the squared exponential kernel this is the mean bound of Blaas et al. 2020, App. D.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.methods.robustness.operator_form import OperatorForm
+from gpsuite.methods.robustness.rounding import SHORT_SUM
+from gpsuite.models.radial import kappa, kappa_and_slope
+
+# Relative width of the range of q below which the chord's slope would be rounding.
+_THIN = 1e-12
+
+
+def envelope_mean(
+    form: OperatorForm, centre: FloatArray, radius: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Bound the latent mean over B boxes, O(n d) each.
+
+    Args:
+        form: the posterior over the free inputs.
+        centre: scaled centres, [B, d].
+        radius: scaled half-widths, rounded up, [B, d].
+
+    Returns:
+        Lower and upper bounds in units of the latent function, [B] each.
+    """
+    q, nearest, farthest = distance_ranges(form, centre, radius)
+    tangent = tangent_line(form.kernel, nearest, farthest)
+    chord = chord_line(form.kernel, nearest, farthest)
+    geometry = (form, centre, radius, q, farthest)
+    low = _minimum(geometry, form.alpha, tangent, chord)
+    high = -_minimum(geometry, -form.alpha, tangent, chord)
+    return form.variance * low, form.variance * high
+
+
+def distance_ranges(
+    form: OperatorForm, centre: FloatArray, radius: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return squared distances from the data at the centre, and their smallest and largest values, [B, n] each."""
+    at_centre = np.tile(form.fixed, (len(centre), 1))
+    nearest, farthest = at_centre.copy(), at_centre.copy()
+    for j in range(centre.shape[1]):
+        offset = np.abs(form.U[:, j] - centre[:, j : j + 1])
+        at_centre += offset * offset
+        nearest += np.maximum(0.0, offset - radius[:, j : j + 1]) ** 2
+        farthest += (offset + radius[:, j : j + 1]) ** 2
+    return at_centre, nearest, farthest
+
+
+def tangent_line(kernel: str, nearest: FloatArray, farthest: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return value at q = 0 and slope of the tangent of kappa at the middle of the range of q: below kappa."""
+    middle = 0.5 * (nearest + farthest)
+    value, fall = kappa_and_slope(kernel, middle)
+    slope = -0.5 * fall
+    return value - slope * middle, slope
+
+
+def chord_line(kernel: str, nearest: FloatArray, farthest: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return value at q = 0 and slope of the chord of kappa over the range of q: above kappa inside it."""
+    width = farthest - nearest
+    thin = width <= _THIN * farthest
+    top = kappa(kernel, nearest)
+    slope = (kappa(kernel, farthest) - top) / np.where(thin, 1.0, width)
+    slope[thin] = 0.0
+    return top - slope * nearest, slope
+
+
+def _minimum(
+    geometry: tuple[OperatorForm, FloatArray, FloatArray, FloatArray, FloatArray],
+    alpha: FloatArray,
+    tangent: tuple[FloatArray, FloatArray],
+    chord: tuple[FloatArray, FloatArray],
+) -> FloatArray:
+    """Minimise sum_i alpha_i line_i(q_i(x)) over the boxes, with outward slack."""
+    form, centre, radius, q, farthest = geometry
+    positive = alpha >= 0.0
+    constant = alpha * np.where(positive, tangent[0], chord[0])
+    slope = alpha * np.where(positive, tangent[1], chord[1])
+    total = slope.sum(axis=1)
+    linear = -2.0 * (slope @ form.U - total[:, None] * centre)
+    bent = total[:, None] * radius
+    steep = np.abs(linear)
+    inside = (bent > 0.0) & (steep <= 2.0 * bent)
+    corner = bent * radius - steep * radius
+    vertex = -0.25 * steep * steep * radius / np.where(inside, bent, 1.0)
+    size = np.abs(slope)
+    reach = 2.0 * (np.abs(form.U).T @ size.T).T + 2.0 * size.sum(axis=1)[:, None] * np.abs(centre)
+    terms = np.abs(constant) + size * farthest + np.abs(alpha)
+    slack = form.slack.unit * (terms.sum(axis=1) + np.einsum("bj,bj->b", reach, radius))
+    low = (constant + slope * q).sum(axis=1) + np.where(inside, vertex, corner).sum(axis=1)
+    return np.asarray(low - 2.0 * slack - SHORT_SUM * np.abs(low))

@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+
+from gpsuite.budget import Budget
+from gpsuite.methods.pac_bayes.evaluation import evaluate
+from gpsuite.methods.pac_bayes.free_form import FreeFormObjective, FreeFormPosterior
+from gpsuite.methods.pac_bayes.free_form_training import train_free_form
+from gpsuite.methods.pac_bayes.losses import BandLoss
+from gpsuite.methods.pac_bayes.sparse_gp import SparseGPObjective
+from gpsuite.methods.pac_bayes.sparse_training import train_sparse_gp
+from gpsuite.models.config import Hyperparameters
+
+Data = tuple[np.ndarray, np.ndarray]
+LOSS = BandLoss(0.6)
+
+
+@pytest.mark.parametrize("parametrisation", ["softplus", "log"])
+@pytest.mark.parametrize(("ard", "alpha"), [(True, 1.0), (False, 0.0)])
+def test_training_starts_at_the_tied_bound_and_goes_below(
+    small_data: Data, ard: bool, alpha: float, parametrisation: str
+) -> None:
+    X, y = small_data
+    Z = X[:5]
+    start = Hyperparameters(1.0, (1.5,) * (3 if ard else 1), 0.3)
+    tied = SparseGPObjective(X, y, LOSS, 0.01, "kl", ard, alpha, 5)
+    before = tied.value_and_gradient(start.to_log(), Z)[0]
+    common = (X, y, Z, LOSS, "kl", 0.01, ard, start)
+    at_start = train_free_form(*common, Budget(evaluations=1), alpha, parametrisation)
+    assert at_start.gp.objective_value == pytest.approx(before, rel=1e-10)
+    trained = train_free_form(*common, Budget(evaluations=150), alpha, parametrisation)
+    assert trained.gp.objective_value < before - 0.02
+    free = FreeFormObjective(X, y, LOSS, 0.01, "kl", ard, 5)
+    theta = trained.gp.hyperparameters.to_log()[:-1]
+    value = free.value_and_gradient(theta, trained.Z, trained.gaussian)[0]
+    assert value == pytest.approx(trained.gp.objective_value, rel=1e-12)
+    assert trained.gp.hyperparameters.noise_variance == pytest.approx(0.3, rel=1e-14)
+    posterior = FreeFormPosterior.carry(trained.gp.rounded, X, y, trained.Z, trained.gaussian)
+    assert evaluate(posterior, X, y, LOSS, 0.01).bound_kl == pytest.approx(value, abs=2e-3)
+
+
+def test_training_improves_on_trained_fitc_and_ends_where_the_gradient_vanishes(small_data: Data) -> None:
+    X, y = small_data
+    fitc = train_sparse_gp(X, y, X[:3], LOSS, "sqrt", 0.01, False, 1.0, None, Budget(evaluations=1000))
+    start = fitc.gp.hyperparameters
+    trained = train_free_form(X, y, fitc.Z, LOSS, "sqrt", 0.01, False, start, Budget(evaluations=1000))
+    assert trained.gp.status == "done"
+    assert trained.gp.objective_value < fitc.gp.objective_value - 1e-4
+    free = FreeFormObjective(X, y, LOSS, 0.01, "sqrt", False, 3)
+    theta = trained.gp.hyperparameters.to_log()[:-1]
+    _, gradient, _ = free.value_and_gradient(theta, trained.Z, trained.gaussian)
+    parts = (gradient.d_theta, gradient.d_Z, gradient.d_mean, gradient.d_factor)
+    assert max(np.abs(part).max() for part in parts) < 1e-3
+
+
+def test_coinciding_inducing_inputs_are_no_error(small_data: Data) -> None:
+    X, y = small_data
+    Z = np.repeat(X[:1], 3, axis=0)
+    trained = train_free_form(X, y, Z, LOSS, "kl", 0.01, False, None, Budget(evaluations=10))
+    assert np.isfinite(trained.gp.objective_value)
+    assert trained.jitter > 0.0
+
+
+def test_rejects_a_start_that_does_not_fit(small_data: Data) -> None:
+    X, y = small_data
+    with pytest.raises(ValueError, match="start has 1 lengthscales, expected 3"):
+        train_free_form(
+            X, y, X[:4], LOSS, "kl", 0.01, True, Hyperparameters(1.0, (1.0,), 1.0), Budget(evaluations=1)
+        )
+    with pytest.raises(ValueError, match=r"expected Z \[M, 3\]"):
+        train_free_form(X, y, X[:4, :2], LOSS, "kl", 0.01, False, None, Budget(evaluations=1))

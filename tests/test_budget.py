@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from gpsuite.budget import Budget
+
+
+def test_the_observer_hears_every_spending_with_the_best_value_so_far() -> None:
+    heard: list[tuple[int, int, float]] = []
+    budget = Budget(
+        observer=lambda told: heard.append((told.spent_evaluations, told.spent_boxes, told.best)),
+    )
+    budget.spend(evaluations=1)
+    budget.spend(evaluations=2, best=0.5)
+    budget.spend(boxes=4, best=0.7)
+    assert heard == [(1, 0, math.inf), (3, 0, 0.5), (3, 4, 0.5)]
+
+
+def test_restart_forgets_the_best_value_too() -> None:
+    budget = Budget(evaluations=2)
+    budget.spend(evaluations=2, best=0.1)
+    assert budget.exhausted
+    budget.restart()
+    assert (budget.best, budget.spent_evaluations, budget.exhausted) == (math.inf, 0, False)
+
+
+@pytest.mark.parametrize(
+    ("budget", "share"),
+    [
+        (Budget(), 0.0),
+        (Budget(evaluations=100), 0.25),
+        (Budget(evaluations=10), 1.0),  # the last step may overspend
+        (Budget(evaluations=0), 1.0),
+        (Budget(evaluations=100, boxes=100), 0.5),
+        (Budget(evaluations=100, run=3, runs=5), 0.45),
+        (Budget(seconds=0.0), 1.0),
+    ],
+)
+def test_the_share_follows_the_limit_nearest_to_its_end(budget: Budget, share: float) -> None:
+    budget.spend(evaluations=25, boxes=50)
+    assert budget.share == pytest.approx(share)
