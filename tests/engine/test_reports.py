@@ -4,7 +4,7 @@ import errno
 import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -184,3 +184,23 @@ def test_reports_leave_nothing_in_the_run_folder(
     assert (reports.FOLDER in names) == (mode == "serial")  # serial runs use no files
     stored = [path.read_text(encoding="utf-8") for path in (tmp_path / ".records").rglob("*.json")]
     assert not any("evaluations" in text for text in stored)
+
+
+def test_the_reports_of_dead_workers_are_forgotten(tmp_path: Path) -> None:
+    class DyingPool(ThreadPool):
+        died = False
+
+        def submit(self, run: Callable[..., list[Any]], *arguments: Any) -> Future[list[Any]]:
+            if self.died:
+                return super().submit(run, *arguments)
+            self.died = True
+            send_to_file(arguments[-1])(Report("number 1", 0.5, "of the dead"))
+            future: Future[list[Any]] = Future()
+            future.set_exception(BrokenExecutor("killed"))
+            return future
+
+    pool, folder = DyingPool(), ReportFolder(tmp_path / "run", lambda told: None)
+    [record] = run_pool([[tiny.task(1)]], pool, 1, folder)
+    pool.close()
+    assert record.status == "done"
+    assert folder.read() == []

@@ -57,7 +57,7 @@ METHODS = ("kl_pac_sgp", "sqrt_pac_sgp", "vfe", "vfe_fitc_posterior", "fitc")
         (["inducing=[0]"], "inducing=.*1 or more"),
         (["inducing=[5,5]"], "twice"),
         (["inducing=[20000]"], "inducing=20000: must be at most the 320 training rows of pol"),
-        (["other_kernel=[full_gp]"], "other_kernel=full_gp: valid: kl_pac_sgp"),
+        (["other_kernel=[full_gp]"], "other_kernel=full_gp: not a method of this run"),
         (["epsilon=0"], "epsilon"),
         (["methods=[full_gp]"], "method"),
     ],

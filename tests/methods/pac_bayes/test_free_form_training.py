@@ -30,11 +30,13 @@ def test_training_starts_at_the_tied_bound_and_goes_below(
     trained = train_free_form(*common, Budget(evaluations=150), alpha, parametrisation)
     assert trained.gp.objective_value < before - 0.02
     free = FreeFormObjective(X, y, LOSS, 0.01, "kl", ard, 5)
+    free.jitter = trained.jitter
     theta = trained.gp.hyperparameters.to_log()[:-1]
     value = free.value_and_gradient(theta, trained.Z, trained.gaussian)[0]
-    assert value == pytest.approx(trained.gp.objective_value, rel=1e-12)
+    # the search brings two inducing inputs close to each other: K_ZZ has condition 1e8
+    assert value == pytest.approx(trained.gp.objective_value, rel=1e-7)
     assert trained.gp.hyperparameters.noise_variance == pytest.approx(0.3, rel=1e-14)
-    posterior = FreeFormPosterior.carry(trained.gp.rounded, X, y, trained.Z, trained.gaussian)
+    posterior = FreeFormPosterior.carry(trained.gp.rounded, X, y, trained.Z, trained.gaussian, trained.jitter)
     assert evaluate(posterior, X, y, LOSS, 0.01).bound_kl == pytest.approx(value, abs=2e-3)
 
 
