@@ -126,7 +126,8 @@ def run(task: Task, shared: SharedWork) -> Outcome:
     split = shared.once("split", lambda: read_split(task))
     loss = LOSSES.get(params["loss"]["name"])(params["loss"]["epsilon"])
     trained = shared.once(
-        "trained", lambda: minimise_bound(split.X, split.y, params, loss, task.budget_seconds)
+        "trained",
+        lambda: minimise_bound(split.X, split.y, params, loss, task.budget_seconds, shared.observer),
     )
     if trained.status == DIVERGED:
         return Outcome({}, DIVERGED, trained.reason)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.budget import Budget
-from gpsuite.experiments.base import DIVERGED
+from gpsuite.experiments.base import BUDGET, DIVERGED
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.sparse_training import (
     TrainedSparseGP,
@@ -64,14 +64,14 @@ def minimise_bound(
     """Train a full GP on its bound, from one start or more."""
     method = params["method"]
 
-    def train(start: Hyperparameters | None, number: int) -> Trained:
+    def train(start: Hyperparameters | None, number: int, left: float | None) -> Trained:
         fit = train_full_gp(
             X, y, loss, objective=method["objective"], delta=params["delta"], ard=params["ard"], start=start,
-            budget=_budget(params, seconds, observer, number), parametrisation=method["parametrisation"],
+            budget=_budget(params, left, observer, number), parametrisation=method["parametrisation"],
         )  # fmt: skip
         return _trained(fit)
 
-    return _best_start(train, X.shape[1], params)
+    return _best_start(train, X.shape[1], params, Budget(seconds))
 
 
 def minimise_sparse_bound(
@@ -85,15 +85,15 @@ def minimise_sparse_bound(
     """Train a sparse GP in the FITC form on its bound, from one start or more."""
     method = params["method"]
 
-    def train(start: Hyperparameters | None, number: int) -> Trained:
+    def train(start: Hyperparameters | None, number: int, left: float | None) -> Trained:
         fit = train_sparse_gp(
             X, y, _first_inducing(X, params, number), loss, objective=method["objective"], delta=params["delta"],
-            ard=params["ard"], alpha=FITC, start=start, budget=_budget(params, seconds, observer, number),
+            ard=params["ard"], alpha=FITC, start=start, budget=_budget(params, left, observer, number),
             parametrisation=method["parametrisation"],
         )  # fmt: skip
         return _trained_sparse(fit)
 
-    return _best_start(train, X.shape[1], params)
+    return _best_start(train, X.shape[1], params, Budget(seconds))
 
 
 def maximise_sparse_likelihood(
@@ -140,16 +140,26 @@ def _first_inducing(X: FloatArray, params: Params, number: int) -> FloatArray:
 
 
 def _best_start(
-    train: Callable[[Hyperparameters | None, int], Trained], dimension: int, params: Params
+    train: Callable[[Hyperparameters | None, int, float | None], Trained],
+    dimension: int,
+    params: Params,
+    clock: Budget,
 ) -> Trained:
-    """Train from the published start, then from drawn ones; return the best with every start's objective."""
-    runs = [train(None, 0)]
+    """Train from the published start, then from drawn ones; return the best with every start's objective.
+
+    All starts share the seconds of the clock.
+    """
+    runs = [train(None, 0, clock.seconds)]
     for number in range(1, params["method"]["starts"]):
-        runs.append(train(_drawn_start(dimension if params["ard"] else 1, params, number), number))
+        if clock.exhausted:
+            break
+        left = None if clock.seconds is None else clock.seconds - clock.elapsed
+        runs.append(train(_drawn_start(dimension if params["ard"] else 1, params, number), number, left))
+    cut = len(runs) < params["method"]["starts"]
     usable = [run for run in runs if run.status != DIVERGED]
     best = min(usable or runs, key=lambda run: run.objective)
     return Trained(
-        best.hyperparameters, best.status, best.reason, sum(run.evaluations for run in runs), best.objective,
+        best.hyperparameters, BUDGET if cut else best.status, clock.reason if cut else best.reason, sum(run.evaluations for run in runs), best.objective,
         best.Z, best.jitter, tuple(run.objective for run in runs),
     )  # fmt: skip
 

@@ -146,3 +146,10 @@ def test_too_many_rows_for_a_full_gp_name_the_sparse_one(
     with pytest.raises(UserError, match="method=kl_pac_sgp"):
         task("method=kl_pac_gp")
     assert task("method=kl_pac_sgp")
+
+
+def test_all_starts_share_the_seconds_of_a_task() -> None:
+    made = replace(task("method=kl_pac_gp_restarts", "method.starts=50"), budget_seconds=1e-6)
+    outcome = run(made)
+    assert outcome.status == "budget"
+    assert float(outcome.metrics["evaluations"] or 0) < 12  # the first start alone
