@@ -88,12 +88,12 @@ class WeightedSystem:
     @cached_property
     def root(self) -> Array:
         """F = L^-1 W^1/2 with (K + W^-1)^-1 = F'F, shape [N, N]."""
-        return np.ascontiguousarray(self._inverse) * self.root_weights
+        return np.asarray(np.ascontiguousarray(self._inverse) * self.root_weights)
 
     @cached_property
     def inverse_diagonal(self) -> Array:
         """Diagonal of B^-1, shape [N]."""
-        return np.einsum("ij,ij->j", self._inverse, self._inverse)
+        return np.asarray(np.einsum("ij,ij->j", self._inverse, self._inverse))
 
     def precision(self) -> Array:
         """Return R = (K + W^-1)^-1 = W^1/2 B^-1 W^1/2, shape [N, N]."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,14 @@ import tensorflow_probability as tfp
 from gpsuite.models.gpc import GPCPosterior
 from gpsuite.models.gpc_fit import classification_data
 from gpsuite.models.linalg import Array, CholeskyFactor, stable_cholesky
-from gpsuite.models.links import LOGISTIC, PROBIT, Link
+from gpsuite.models.links import Link
 from gpsuite.models.radial import kappa, squared_distances
+from gpsuite.models.tensorflow_links import log_sigma
+
+_QUARTER_PERIOD = math.pi / 2.0
+"""Length of a trajectory: a quarter period of a standard normal target gives independent draws, a whole none."""
+
+_PILOT_STEPS, _MOST_STEPS = 4, 64
 
 
 @dataclass(frozen=True)
@@ -22,9 +29,8 @@ class HMCSettings:
 
     Attributes:
         chains: independent chains, at least 2.
-        burn_in: steps thrown away; the step size is adapted during the first 80 percent of them.
-        draws: steps kept, per chain.
-        leapfrog_steps: per proposal.
+        burn_in: draws thrown away, in two halves; the leapfrog step is adapted in the first 80 percent of each.
+        draws: kept per chain.
         target_acceptance: of the adaptation.
         largest_r_hat: convergence limit of the potential scale reduction (Vehtari et al. 2021: 1.01).
         smallest_ess: convergence limit of the effective sample size over all chains (same source: 100 per chain).
@@ -32,8 +38,7 @@ class HMCSettings:
 
     chains: int = 4
     burn_in: int = 500
-    draws: int = 1000
-    leapfrog_steps: int = 8
+    draws: int = 2000
     target_acceptance: float = 0.8
     largest_r_hat: float = 1.01
     smallest_ess: float = 400.0
@@ -84,7 +89,7 @@ def sample_latents(
     the sampled distribution does not depend on it.
 
     Args:
-        posterior: Laplace or EP approximation over the training inputs.
+        posterior: Laplace or EP approximation over the training inputs; EP gives the better coordinates.
         y: labels -1 or +1, shape [N].
         Xnew: test inputs, shape [B, D].
         generator: seeds TensorFlow's stateless random numbers.
@@ -119,50 +124,51 @@ def _coordinates(posterior: GPCPosterior, lower: Array) -> tuple[Array, Array]:
 
 
 def _target(link: Link, y: Array, f_mean: Array, f_root: Array, centre: Array, root: Array) -> Any:
-    log_sigma = _log_sigma(link)
+    log_p = log_sigma(link)
     constants = [tf.constant(part, tf.float64) for part in (y, f_mean, f_root.T, centre, root.T)]
     labels, shift, to_f, origin, to_u = constants
 
     def log_density(z: tf.Tensor) -> tf.Tensor:
-        likelihood = tf.reduce_sum(log_sigma(labels * (shift + z @ to_f)), axis=-1)
+        likelihood = tf.reduce_sum(log_p(labels * (shift + z @ to_f)), axis=-1)
         return likelihood - 0.5 * tf.reduce_sum(tf.square(origin + z @ to_u), axis=-1)
 
     return log_density
 
 
-def _log_sigma(link: Link) -> Any:
-    if link == PROBIT:
-        return tfp.distributions.Normal(np.float64(0.0), np.float64(1.0)).log_cdf
-    if link == LOGISTIC:
-        return tf.math.log_sigmoid
-    raise ValueError(f"link {link.name}: HMC knows probit and logistic")
-
-
 def _run_chains(target: Any, dimension: int, seed: tf.Tensor, settings: HMCSettings) -> tuple[Array, Array]:
     """Return the states [draws, chains, N] and the acceptance probabilities [draws, chains]."""
-    kernel = tfp.mcmc.DualAveragingStepSizeAdaptation(
-        tfp.mcmc.HamiltonianMonteCarlo(
-            target, step_size=np.float64(dimension**-0.25), num_leapfrog_steps=settings.leapfrog_steps
-        ),
-        num_adaptation_steps=int(0.8 * settings.burn_in),
-        target_accept_prob=np.float64(settings.target_acceptance),
-    )
-    seeds = tfp.random.split_seed(seed, 2)
-    start = tf.random.stateless_normal([settings.chains, dimension], seeds[0], dtype=tf.float64)
-
-    @tf.function(autograph=False)
-    def sample() -> Any:
-        return tfp.mcmc.sample_chain(
-            settings.draws,
-            current_state=start,
-            kernel=kernel,
-            num_burnin_steps=settings.burn_in,
-            trace_fn=lambda _, results: results.inner_results.log_accept_ratio,
-            seed=seeds[1],
+    seeds = tfp.random.split_seed(seed, 4)
+    state = tf.random.stateless_normal([settings.chains, dimension], seeds[0], dtype=tf.float64)
+    size, steps = dimension**-0.25, _PILOT_STEPS
+    # The best step depends on the number of steps, which follows from it: adapt twice.
+    for half, part in (
+        (settings.burn_in // 2, seeds[1]),
+        (settings.burn_in - settings.burn_in // 2, seeds[2]),
+    ):
+        adaptive = tfp.mcmc.DualAveragingStepSizeAdaptation(
+            tfp.mcmc.HamiltonianMonteCarlo(target, np.float64(size), steps),
+            int(0.8 * half),
+            target_accept_prob=np.float64(settings.target_acceptance),
         )
+        states, sizes = _chain(adaptive, state, half, part, lambda _, results: results.new_step_size)
+        state, size = states[-1], float(sizes[-1])
+        steps = min(math.ceil(_QUARTER_PERIOD / size), _MOST_STEPS) if size > 0.0 else _MOST_STEPS
+    fixed = tfp.mcmc.HamiltonianMonteCarlo(target, np.float64(size), steps)
+    states, ratios = _chain(
+        fixed, state, settings.draws, seeds[3], lambda _, results: results.log_accept_ratio
+    )
+    return states, np.exp(np.minimum(ratios, 0.0))
 
-    states, log_ratio = sample()
-    return states.numpy(), np.exp(np.minimum(log_ratio.numpy(), 0.0))
+
+def _chain(kernel: Any, start: Any, draws: int, seed: tf.Tensor, trace: Any) -> tuple[Array, Array]:
+    """Return the states and what `trace` takes from the kernel's results, one row per draw."""
+
+    def sample() -> Any:
+        return tfp.mcmc.sample_chain(draws, start, kernel=kernel, trace_fn=trace, seed=seed)
+
+    # A concrete function: every call has its own constants, which TensorFlow would take for needless retracing.
+    states, traced = tf.function(sample, autograph=False).get_concrete_function()()
+    return states.numpy(), traced.numpy()
 
 
 def _summary(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from scipy.optimize import Bounds
 
 from gpsuite.budget import Budget
 from gpsuite.models.config import Hyperparameters, ModelSpec
@@ -17,6 +18,12 @@ from gpsuite.models.linalg import Array, NonFiniteMatrixError, NotPositiveDefini
 from gpsuite.models.links import Link
 from gpsuite.models.search import Search, run_search
 from gpsuite.registry import Registry
+
+SEARCH_RANGE = (1e-6, 1e6)
+"""The search's box for the variance and each lengthscale.
+
+On separable data EP's evidence may rise with the variance without end; beyond the box it tells nothing more.
+"""
 
 Inference = Callable[[Array, Array, ModelSpec, Hyperparameters, Link, Array | None], GPCFit]
 
@@ -71,15 +78,24 @@ def train_gpc(
 
     Raises:
         UserError: if the inference is unknown.
-        ValueError: if data, lengthscales or link do not fit.
+        ValueError: if data, lengthscales or link do not fit, or the start is outside `SEARCH_RANGE`.
         NotConvergedError: if there is no converged approximation at the start.
     """
     X, y = classification_data(X, y)
     lengths = start.lengthscales
     if spec.ard and len(lengths) == 1:
         start = Hyperparameters(start.variance, lengths * X.shape[1], start.noise_variance)
-    evidence = _Evidence(X, y, spec, link, INFERENCES.get(inference), start)
-    report = run_search(Search(evidence, budget), start.to_log()[:-1], None, "")
+    infer = INFERENCES.get(inference)
+
+    def fit_at(hyperparameters: Hyperparameters, state: Array | None) -> GPCFit:
+        return infer(X, y, spec, hyperparameters, link, state)
+
+    evidence = _Evidence(fit_at, start.noise_variance)
+    theta = start.to_log()[:-1]
+    box = Bounds(*(np.full_like(theta, limit) for limit in np.log(SEARCH_RANGE)))
+    if not ((theta >= box.lb) & (theta <= box.ub)).all():
+        raise ValueError(f"the start is outside of {SEARCH_RANGE}: {start}")
+    report = run_search(Search(evidence, budget), theta, box, "no converged approximation at the start")
     if evidence.best is None:
         raise NotConvergedError(f"{inference} did not converge at the start: {start}")
     fit, hyperparameters = evidence.best
@@ -90,10 +106,10 @@ class _Evidence:
     """The negative log marginal likelihood as the search sees it; NaN where no approximation converged."""
 
     def __init__(
-        self, X: Array, y: Array, spec: ModelSpec, link: Link, inference: Inference, start: Hyperparameters
+        self, fit_at: Callable[[Hyperparameters, Array | None], GPCFit], noise_variance: float
     ) -> None:
-        self._fit = lambda h, state: inference(X, y, spec, h, link, state)
-        self._noise = np.log(start.noise_variance)
+        self._fit_at = fit_at
+        self._log_noise = np.log(noise_variance)
         self._state: Array | None = None
         self.best: tuple[GPCFit, Hyperparameters] | None = None
         self.failed = 0
@@ -110,18 +126,12 @@ class _Evidence:
         return -fit.log_marginal_likelihood, -fit.gradient
 
     def _converged(self, theta: Array) -> tuple[GPCFit, Hyperparameters] | None:
-        if not np.isfinite(theta).all() or np.max(np.abs(theta)) > _LARGEST_LOG:
-            return None
-        hyperparameters = Hyperparameters.from_log(np.append(theta, self._noise))
+        hyperparameters = Hyperparameters.from_log(np.append(theta, self._log_noise))
         for state in (self._state, None) if self._state is not None else (None,):
             try:
-                fit = self._fit(hyperparameters, state)
+                fit = self._fit_at(hyperparameters, state)
             except (NonFiniteMatrixError, NotPositiveDefiniteError):
                 continue
             if fit.converged:
                 return fit, hyperparameters
         return None
-
-
-_LARGEST_LOG = 100.0
-"""Hyperparameters beyond exp(+-100) are rejected: their squares overflow in the kernel."""

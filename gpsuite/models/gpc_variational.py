@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import gpflow
 import numpy as np
 import tensorflow as tf
-from gpflow.likelihoods.utils import inv_probit
 from scipy.linalg import solve_triangular
 
 from gpsuite.models.config import Hyperparameters, ModelSpec
@@ -15,23 +14,11 @@ from gpsuite.models.gpc import GPCPosterior
 from gpsuite.models.gpc_fit import classification_data
 from gpsuite.models.kernels import build_kernel, kernel_name
 from gpsuite.models.linalg import Array, stable_cholesky
-from gpsuite.models.links import LOGISTIC, PROBIT, SQUEEZED_PROBIT, Link
+from gpsuite.models.links import Link
 from gpsuite.models.radial import expanded
+from gpsuite.models.tensorflow_links import build_bernoulli, link_of
 
 VariationalModel: TypeAlias = gpflow.models.VGP | gpflow.models.SVGP
-
-
-def exact_probit(f: tf.Tensor) -> tf.Tensor:
-    """Return Phi(f), without GPflow's squeeze to [1e-3, 1 - 1e-3]."""
-    return 0.5 * tf.math.erfc(-f / np.sqrt(2.0))
-
-
-_INVERSE_LINKS = (
-    (inv_probit, SQUEEZED_PROBIT),
-    (exact_probit, PROBIT),
-    (tf.math.sigmoid, LOGISTIC),
-    (tf.nn.sigmoid, LOGISTIC),
-)
 
 
 def build_vgp(
@@ -51,7 +38,7 @@ def build_vgp(
     """
     X, y = classification_data(X, y)
     kernel = build_kernel(spec, hyperparameters, X.shape[1])
-    return gpflow.models.VGP((X, (y[:, None] + 1.0) / 2.0), kernel, _likelihood(link))
+    return gpflow.models.VGP((X, (y[:, None] + 1.0) / 2.0), kernel, build_bernoulli(link))
 
 
 def build_svgp(
@@ -77,7 +64,7 @@ def build_svgp(
     """
     kernel = build_kernel(spec, hyperparameters, Z.shape[1])
     inducing = gpflow.inducing_variables.InducingPoints(np.array(Z, dtype=np.float64))
-    return gpflow.models.SVGP(kernel, _likelihood(link), inducing, num_data=num_data, whiten=whiten)
+    return gpflow.models.SVGP(kernel, build_bernoulli(link), inducing, num_data=num_data, whiten=whiten)
 
 
 def variational_posterior(model: VariationalModel) -> GPCPosterior:
@@ -91,7 +78,7 @@ def variational_posterior(model: VariationalModel) -> GPCPosterior:
         NotPositiveDefiniteError: if the inducing covariance cannot be factorised.
     """
     Z, whiten = _inducing_inputs(model)
-    kernel, link = model.kernel, _link_of(model.likelihood)
+    kernel, link = model.kernel, link_of(model.likelihood)
     _require_plain(model)
     K = np.asarray(kernel(Z).numpy()) + gpflow.config.default_jitter() * np.eye(len(Z))
     factor = stable_cholesky(K, jitters=(0.0,))
@@ -137,23 +124,6 @@ def as_vgp(posterior: GPCPosterior, y: Array) -> gpflow.models.VGP:
     model.q_mu.assign((lower.T @ posterior.alpha)[:, None])
     model.q_sqrt.assign(stable_cholesky(covariance, jitters=(0.0,)).lower[None])
     return model
-
-
-def _likelihood(link: Link) -> gpflow.likelihoods.Bernoulli:
-    for inverse, known in _INVERSE_LINKS:
-        if known == link:
-            return gpflow.likelihoods.Bernoulli(invlink=inverse)
-    raise ValueError(f"link {link.name}: GPflow has no such likelihood here")
-
-
-def _link_of(likelihood: Any) -> Link:
-    if type(likelihood) is gpflow.likelihoods.Bernoulli:
-        for inverse, link in _INVERSE_LINKS:
-            if likelihood.invlink is inverse:
-                return link
-    raise TypeError(
-        f"likelihood {type(likelihood).__name__}: only Bernoulli with a known link can be converted"
-    )
 
 
 def _inducing_inputs(model: VariationalModel) -> tuple[Array, bool]:

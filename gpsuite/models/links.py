@@ -19,7 +19,7 @@ from gpsuite.registry import Registry
 GPFLOW_SQUEEZE = 1e-3
 """GPflow's `Bernoulli` maps Phi to [1e-3, 1 - 1e-3]."""
 
-_TAIL, _TERMS = 3.0, 30
+_TAIL, _TERMS = 3.0, 60
 
 
 class Link(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -158,10 +158,14 @@ def _best_start(
     cut = len(runs) < params["method"]["starts"]
     usable = [run for run in runs if run.status != DIVERGED]
     best = min(usable or runs, key=lambda run: run.objective)
-    return Trained(
-        best.hyperparameters, BUDGET if cut else best.status, clock.reason if cut else best.reason, sum(run.evaluations for run in runs), best.objective,
-        best.Z, best.jitter, tuple(run.objective for run in runs),
-    )  # fmt: skip
+    whole = replace(
+        best,
+        evaluations=sum(run.evaluations for run in runs),
+        objectives=tuple(run.objective for run in runs),
+    )
+    if cut and best.status != DIVERGED:
+        return replace(whole, status=BUDGET, reason=clock.reason)
+    return whole
 
 
 def _drawn_start(n_lengthscales: int, params: Params, number: int) -> Hyperparameters:

@@ -256,7 +256,7 @@ class FreeFormPosterior:
     @classmethod
     def carry(
         cls, hyperparameters: Hyperparameters, X: FloatArray, y: FloatArray, Z: FloatArray,
-        gaussian: WhitenedGaussian,
+        gaussian: WhitenedGaussian, jitter: float = 0.0,
     ) -> FreeFormPosterior:  # fmt: skip
         """Carry a posterior of the whitened inducing variables to the training points, in O(N M^2) time.
 
@@ -268,6 +268,8 @@ class FreeFormPosterior:
             y: targets [N], finite.
             Z: inducing inputs [M, D], finite.
             gaussian: of M variables.
+            jitter: least multiple of sigma_f^2 on the diagonal of K_ZZ. What the whitened variables mean depends on
+                it, so it should be the one of training.
 
         Raises:
             ValueError: if shapes disagree or values are not finite.
@@ -279,7 +281,7 @@ class FreeFormPosterior:
             raise ValueError(f"{len(hyperparameters.lengthscales)} lengthscales for {X.shape[1]} inputs")
         if len(Z) != len(gaussian.mean):
             raise ValueError(f"{len(Z)} inducing inputs for {len(gaussian.mean)} inducing variables")
-        inducing = InducingKernel.factorise(Z, hyperparameters.to_log())
+        inducing = InducingKernel.factorise(Z, hyperparameters.to_log(), jitter)
         mean, variance = _predict(inducing, gaussian, X)
         return cls(hyperparameters, y, Z, gaussian.kl, mean, variance, inducing, gaussian)
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.budget import Budget
-from gpsuite.methods.pac_bayes.free_form import FreeFormObjective, WhitenedGaussian
+from gpsuite.methods.pac_bayes.free_form import FreeFormGradient, FreeFormObjective, WhitenedGaussian
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.minimise import minimise
 from gpsuite.methods.pac_bayes.parametrisation import PARAMETRISATIONS, Parametrisation
@@ -19,8 +19,8 @@ from gpsuite.models.config import Hyperparameters
 
 FloatArray = npt.NDArray[np.float64]
 
-# How far ln T_jj may move from its start; keeps its exponential finite.
-_LOG_RANGE = 30.0
+# Largest |ln T_jj|: keeps T regular and finite.
+_LARGEST_LOG = 50.0
 
 
 @dataclass(frozen=True)
@@ -84,15 +84,14 @@ def train_free_form(
     posterior = SparseGPPosterior.fit(first, X, y, Z, alpha)
     bound.jitter = posterior.inducing.jitter
     search = PARAMETRISATIONS.get(parametrisation)
-    point = _Point(search, first.n_kernel, posterior.Z.shape, WhitenedGaussian.of(posterior.whitened))
+    point = _Point(search, first.n_kernel, posterior.Z.shape)
 
     def value_and_gradient(u: FloatArray) -> tuple[float, FloatArray]:
         theta, slope, inputs, gaussian = point.unpack(u)
         value, gradient, _ = bound.value_and_gradient(theta, inputs, gaussian)
-        parts = point.pulled_back(u, gradient.d_mean, gradient.d_factor)
-        return value, np.concatenate([gradient.d_theta * slope, gradient.d_Z.ravel(), parts])
+        return value, point.packed_gradient(gradient, slope, gaussian)
 
-    begin = point.first(first.to_log()[:-1], posterior.Z)
+    begin = point.pack(first.to_log()[:-1], posterior.Z, WhitenedGaussian.of(posterior.whitened))
     minimum = minimise(value_and_gradient, begin, point.bounds(), budget)
     theta, _, inputs, gaussian = point.unpack(minimum.x)
     gp = trained_gp(minimum, np.append(theta, math.log(first.noise_variance)))
@@ -100,52 +99,41 @@ def train_free_form(
 
 
 class _Point:
-    """The search variables (u of the hyperparameters, Z, r, R): m = m_0 + T_0 r and T = T_0 R.
+    """The search variables: u of the hyperparameters, Z, m and the lower triangle of T, its diagonal as ln T_jj."""
 
-    N(m_0, T_0 T_0') is the first posterior: measured in its own spread, the bound is curved alike in all directions.
-    R is lower triangular; its diagonal is searched in the logarithm, so T stays regular.
-    """
-
-    def __init__(
-        self, search: Parametrisation, n_kernel: int, shape: tuple[int, ...], origin: WhitenedGaussian
-    ) -> None:
-        self._search, self._n_kernel, self._shape, self._origin = search, n_kernel, shape, origin
+    def __init__(self, search: Parametrisation, n_kernel: int, shape: tuple[int, ...]) -> None:
+        self._search, self._n_kernel, self._shape = search, n_kernel, shape
         self._rows, self._columns = np.tril_indices(shape[0])
         self._diagonal = np.flatnonzero(self._rows == self._columns)
         self._ends = np.cumsum([n_kernel, math.prod(shape), shape[0]])
 
-    def first(self, theta: FloatArray, Z: FloatArray) -> FloatArray:
-        """Return the variables at log hyperparameters theta [T], inducing inputs Z and the first posterior."""
-        at_origin = np.zeros(self._shape[0] + len(self._rows))
-        return np.concatenate([self._search.from_log(theta), Z.ravel(), at_origin])
+    def pack(self, theta: FloatArray, Z: FloatArray, gaussian: WhitenedGaussian) -> FloatArray:
+        """Return the variables at log hyperparameters theta [T], Z and a posterior with a positive diagonal of T."""
+        triangle = gaussian.factor[self._rows, self._columns]
+        triangle[self._diagonal] = np.log(triangle[self._diagonal])
+        return np.concatenate([self._search.from_log(theta), Z.ravel(), gaussian.mean, triangle])
 
     def bounds(self) -> list[tuple[float, float]]:
         """Return the limits of the variables."""
         kernel = hyperparameter_bounds(self._search, self._n_kernel)[:-1]
         triangle = np.full(len(self._rows), math.inf)
-        triangle[self._diagonal] = _LOG_RANGE
+        triangle[self._diagonal] = _LARGEST_LOG
         free = [(-math.inf, math.inf)] * (math.prod(self._shape) + self._shape[0])
         return kernel + free + [(-float(limit), float(limit)) for limit in triangle]
 
     def unpack(self, u: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, WhitenedGaussian]:
         """Return theta [T], its derivative in u [T], Z and the whitened posterior."""
-        kernel, inputs, r, triangle = np.split(u, self._ends)
+        kernel, inputs, mean, triangle = np.split(u, self._ends)
         theta, slope = self._search.to_log(kernel)
-        T = self._origin.factor
-        gaussian = WhitenedGaussian(self._origin.mean + T @ r, np.tril(T @ self._relative(triangle)))
-        return theta, slope, inputs.reshape(self._shape), gaussian
+        factor = np.zeros((len(mean), len(mean)))
+        factor[self._rows, self._columns] = triangle
+        factor[np.diag_indices_from(factor)] = np.exp(triangle[self._diagonal])
+        return theta, slope, inputs.reshape(self._shape), WhitenedGaussian(mean, factor)
 
-    def pulled_back(self, u: FloatArray, d_mean: FloatArray, d_factor: FloatArray) -> FloatArray:
-        """Return the derivatives in r and R from those in m and T."""
-        triangle, T = np.split(u, self._ends)[3], self._origin.factor
-        d_triangle = (T.T @ d_factor)[self._rows, self._columns]
-        d_triangle[self._diagonal] *= np.exp(triangle[self._diagonal])
-        return np.concatenate([T.T @ d_mean, d_triangle])
-
-    def _relative(self, triangle: FloatArray) -> FloatArray:
-        """Return R [M, M]."""
-        entries = triangle.copy()
-        entries[self._diagonal] = np.exp(entries[self._diagonal])
-        R = np.zeros((self._shape[0], self._shape[0]))
-        R[self._rows, self._columns] = entries
-        return R
+    def packed_gradient(
+        self, gradient: FreeFormGradient, slope: FloatArray, gaussian: WhitenedGaussian
+    ) -> FloatArray:
+        """Return the derivatives in the variables; `slope` is that of theta in u."""
+        triangle = gradient.d_factor[self._rows, self._columns]
+        triangle[self._diagonal] *= np.diagonal(gaussian.factor)
+        return np.concatenate([gradient.d_theta * slope, gradient.d_Z.ravel(), gradient.d_mean, triangle])

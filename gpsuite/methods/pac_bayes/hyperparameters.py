@@ -35,7 +35,9 @@ class HyperparameterGrid:
 
     def __post_init__(self) -> None:
         if self.decimals < 0 or self.half_width < 1:
-            raise ValueError(f"need decimals >= 0 and half_width >= 1, got {self.decimals}, {self.half_width}")
+            raise ValueError(
+                f"need decimals >= 0 and half_width >= 1, got {self.decimals}, {self.half_width}"
+            )
 
     @property
     def size(self) -> int:

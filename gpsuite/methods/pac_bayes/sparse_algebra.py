@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -110,6 +111,11 @@ class InducingKernel:
         """Turn the adjoint of V [M, rows] into that of K_ZX, L^-T times it, in place; return it."""
         dtrsm(1.0, self.factor, adjoint.T, side=1, lower=1, trans_a=0, overwrite_b=1)
         return adjoint
+
+    @cached_property
+    def inverse_factor(self) -> FloatArray:
+        """L^-1 [M, M], Fortran order."""
+        return np.asarray(dtrtri(self.factor, lower=1)[0])
 
     def unwhitened_vector(self, vector: FloatArray) -> FloatArray:
         """Return L^-T a [M]."""

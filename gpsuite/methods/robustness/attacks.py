@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 
 from gpsuite.methods.robustness.branch_and_bound import Attack
 from gpsuite.methods.robustness.regions import FloatArray, Region
@@ -122,17 +122,17 @@ def _lbfgs(objective: Objective, region: Region, start: FloatArray) -> FloatArra
         value, gradient = objective((start + width * z)[None])
         return -float(value[0]), -gradient[0] * width
 
-    bounds = np.column_stack([(region.lower - start) / width, (region.upper - start) / width])
+    bounds = Bounds((region.lower - start) / width, (region.upper - start) / width)
     found = minimize(
         descend, np.zeros_like(start), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": STEPS}
     )
     point = region.project((start + width * found.x)[None])[0]
-    return point if np.all(np.isfinite(point)) else start
+    return np.where(np.isfinite(point).all(), point, start)
 
 
 def _projected_gradients(objective: Objective, region: Region, start: FloatArray) -> FloatArray:
     """Climb by projected gradients with Barzilai-Borwein steps and a monotone line search."""
-    point = region.project(start[None])[0]
+    point: FloatArray = region.project(start[None])[0]
     value, gradient = (each[0] for each in objective(point[None]))
     widest = float(np.max(region.upper - region.lower, initial=0.0))
     step = widest / max(float(np.max(np.abs(gradient), initial=0.0)), TAIL)

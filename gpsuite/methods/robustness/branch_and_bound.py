@@ -108,6 +108,7 @@ def branch_and_bound(
         region: where.
         tolerance: largest gap between attained and proved probability, >= 0.
         budget: seconds and boxes; when it ends the best valid bounds are returned.
+        sign: 1 for the maximum, -1 for the minimum.
         incumbent: [m, d] points to try first; those outside the region are left out.
         attack: local search from a point, used at the start and when a box's centre beats the incumbent.
         batch: boxes bounded at once, at least 2.
@@ -248,16 +249,19 @@ class _Search:
 
     def _offer(self, points: FloatArray, scores: FloatArray) -> bool:
         """Take the best of `points` in the region as incumbent if it is better; tell whether it was."""
-        usable = np.where(np.isnan(scores) | ~self.region.contains(points), -np.inf, scores)
-        best = int(np.argmax(usable))
-        if not usable[best] > self.score:
+        better = np.flatnonzero(scores > self.score)  # false for NaN
+        better = better[self.region.contains(points[better])] if len(better) else better
+        if not len(better):
             return False
+        best = int(better[np.argmax(scores[better])])
         before = self.inner
-        self.score, self.witness = float(usable[best]), points[best].copy()
-        self.inner = float(self._probability(usable[best : best + 1])[0])
+        self.score, self.witness = float(scores[best]), points[best].copy()
+        self.inner = float(self._probability(scores[best : best + 1])[0])
         return self.inner > before + 0.1 * self.tolerance
 
     def _improve(self) -> None:
+        if self.threshold is not None and self.inner >= self.threshold:
+            return
         if self.attack is not None and self.witness is not None and not self.budget.exhausted:
             self._try(self.attack(self.witness)[None])
 

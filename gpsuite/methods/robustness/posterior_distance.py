@@ -88,4 +88,4 @@ def wasserstein_to_draws(mean: Array, variance: Array, draws: Array) -> Array:
     count = draws.shape[0]
     quantiles = ndtri((np.arange(count) + 0.5) / count)
     gaps = np.sort(draws, axis=0) - (mean + np.sqrt(variance) * quantiles[:, None])
-    return np.sqrt(np.mean(np.square(gaps), axis=0))
+    return np.asarray(np.sqrt(np.mean(np.square(gaps), axis=0)))

@@ -21,7 +21,7 @@ from gpsuite.methods.robustness.box_bounds import (
 from gpsuite.methods.robustness.class_probability import Score, score_of
 from gpsuite.methods.robustness.envelope import envelope_mean
 from gpsuite.methods.robustness.operator_form import OperatorForm, operator_form
-from gpsuite.methods.robustness.rkhs_taylor_features import coefficients
+from gpsuite.methods.robustness.rkhs_taylor_features import coefficients, n_terms
 from gpsuite.methods.robustness.rkhs_taylor_low_rank import reduced
 from gpsuite.methods.robustness.rkhs_taylor_mean import mean_model, measure
 from gpsuite.methods.robustness.rkhs_taylor_score import score_bounds
@@ -68,8 +68,7 @@ class RkhsTaylor:
             ValueError: if the shapes do not fit or lo > hi somewhere.
         """
         low, high = checked_boxes(lo, hi, len(self.dims))
-        n_terms = self.stacked.shape[1] * (1 + len(self.dims)) ** self.degree
-        piece = max(1, _PIECE // n_terms)
+        piece = max(1, _PIECE // (self.stacked.shape[1] * n_terms(len(self.dims), self.degree)))
         parts = [
             self._piece(low[start : start + piece], high[start : start + piece])
             for start in range(0, max(1, len(low)), piece)

@@ -29,25 +29,28 @@ class Coefficients:
     trace2: FloatArray
 
 
+def n_terms(n_free: int, degree: int) -> int:
+    """Return T, the number of terms up to a degree of 1 or 2."""
+    return 1 + n_free + (n_free * (n_free + 1) // 2 if degree == 2 else 0)
+
+
 def basis_values(form: OperatorForm, centre: FloatArray, degree: int) -> FloatArray:
-    """Return e_m(U_i) around every centre, [n, B, T]: degree 0, then d of degree 1, then pairs j <= k of degree 2.
+    """Return e_m(U_i) around every centre, [n, T, B]: degree 0, then d of degree 1, then pairs j <= k of degree 2.
 
     Squared exponential: e_m(v) = (v-c)^m / sqrt(m!) exp(-|v-c|^2/2). Others: kappa and psi (v-c)_j.
     """
     n, d = form.U.shape
-    offset = form.U[:, None, :] - centre
-    q = np.einsum("nbd,nbd->nb", offset, offset)
+    # Boxes last: every elementwise step then runs over contiguous memory, also for few inputs.
+    basis = np.empty((n, n_terms(d, degree), len(centre)))
+    offset = basis[:, 1 : 1 + d]
+    np.subtract(form.U[:, :, None], np.ascontiguousarray(centre.T), out=offset)
+    q = np.einsum("njb,njb->nb", offset, offset)
     q += form.fixed[:, None]
     value, slope = kappa_and_slope(form.kernel, q)
-    pairs = np.triu_indices(d) if degree == 2 else (np.empty(0, int), np.empty(0, int))
-    basis = np.empty((n, len(centre), 1 + d + len(pairs[0])))
-    basis[:, :, 0] = value
-    basis[:, :, 1 : 1 + d] = offset
-    basis[:, :, 1 : 1 + d] *= (slope / np.sqrt(form.profile.curvature))[:, :, None]
     if degree == 2:
-        first = basis[:, :, 1 : 1 + d]
-        np.multiply(first[:, :, pairs[0]], offset[:, :, pairs[1]], out=basis[:, :, 1 + d :])
-        basis[:, :, 1 + d :] *= np.where(pairs[0] == pairs[1], np.sqrt(0.5), 1.0)
+        _add_pairs(basis, d)
+    basis[:, 0] = value
+    basis[:, 1:] *= (slope if form.profile.folds else slope / np.sqrt(form.profile.curvature))[:, None]
     return basis
 
 
@@ -61,38 +64,40 @@ def coefficients(form: OperatorForm, stacked: FloatArray, centre: FloatArray, de
         degree: 1 or 2.
     """
     basis = basis_values(form, centre, degree)
-    n, n_boxes, n_terms = basis.shape
-    product = (stacked @ basis.reshape(n, n_boxes * n_terms)).reshape(-1, n_boxes, n_terms)
-    rows, mean = product[:-1], np.array(product[-1])
-    first = 1 + centre.shape[1]
+    n, terms, n_boxes = basis.shape
+    product = (stacked @ basis.reshape(n, terms * n_boxes)).reshape(len(stacked), terms, n_boxes)
+    rows, first = product[:-1], 1 + centre.shape[1]
     identity = np.eye(first)
     negative, positive = rows[: form.n_negative], rows[form.n_negative :]
-    gram = identity - _gram(negative, first) + _gram(positive, first)
-    mixed = _row(positive, first) - _row(negative, first)
-    trace = _squares(positive, first) - _squares(negative, first) + (n_terms - first)
-    # The allowance for an operator that is not quite positive, see `OperatorForm.dropped`.
-    allowance = form.allowance
+    block = _block(negative, first)
+    gram, mixed, trace = block[0], -block[1], -block[2]
+    if len(positive):
+        block = _block(positive, first)
+        gram, mixed, trace = gram - block[0], mixed + block[1], trace + block[2]
+    # The allowance is for an operator that is not quite positive, see `OperatorForm.dropped`.
+    beyond = terms - first
     return Coefficients(
-        mean=mean,
-        gram=gram + allowance * identity,
+        mean=np.ascontiguousarray(product[-1].T),
+        gram=(1.0 + form.allowance) * identity - gram,
         mixed=mixed,
-        trace2=np.maximum(trace * (1.0 + SHORT_SUM), 0.0) + (n_terms - first) * allowance,
+        trace2=np.maximum((beyond + trace) + beyond * (form.allowance + SHORT_SUM), 0.0),
     )
 
 
-def _gram(rows: FloatArray, first: int) -> FloatArray:
-    part = rows[:, :, :first]
-    return np.asarray(np.matmul(part.transpose(1, 2, 0), part.transpose(1, 0, 2)))
+def _add_pairs(basis: FloatArray, d: int) -> None:
+    """Fill in the products x_j x_k, j <= k, with 1/sqrt(2) where j = k."""
+    offset, start = basis[:, 1 : 1 + d], 1 + d
+    for j in range(d):
+        stop = start + d - j
+        np.multiply(offset[:, j:], offset[:, j : j + 1], out=basis[:, start:stop])
+        basis[:, start] *= np.sqrt(0.5)
+        start = stop
 
 
-def _row(rows: FloatArray, first: int) -> FloatArray:
-    """Return the inner products of the degree-0 column with those of degree 2, [B, T2]."""
-    if rows.shape[2] == first:
-        return np.zeros((rows.shape[1], 0))
-    left, right = rows[:, :, :1], rows[:, :, first:]
-    return np.asarray(np.matmul(left.transpose(1, 2, 0), right.transpose(1, 0, 2))[:, 0, :])
-
-
-def _squares(rows: FloatArray, first: int) -> FloatArray:
-    part = rows[:, :, first:]
-    return np.asarray(np.einsum("rbt,rbt->b", part, part))
+def _block(rows: FloatArray, first: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return of rows [r, T, B] the Gram matrix of degrees 0 and 1, row 0 with degree 2, and squares of degree 2."""
+    low = np.ascontiguousarray(rows[:, :first].transpose(2, 0, 1))
+    gram = np.matmul(low.transpose(0, 2, 1), low)
+    high = rows[:, first:]
+    mixed = np.einsum("rb,rtb->bt", rows[:, 0], high)
+    return gram, mixed, np.einsum("rtb,rtb->b", high, high)

@@ -14,8 +14,10 @@ FIRST_CAPACITY = 256
 
 @dataclass(frozen=True)
 class SearchTree:
-    """Every box ever bounded, by the cut that made it. Node 0 is the root; nodes 2k+1 and 2k+2 are siblings, the
-    lower and the upper part of their parent, so the leaves (nodes without children) cover the root by construction.
+    """Every box ever bounded, by the cut that made it.
+
+    Node 0 is the root; nodes 2k+1 and 2k+2 are siblings, the lower and the upper part of their parent, so the leaves
+    (nodes without children) cover the root by construction.
 
     Attributes:
         parent: [K] node that was cut; -1 for the root.
@@ -72,11 +74,13 @@ class GrowingTree:
 
     def bound(self, nodes: IntArray) -> FloatArray:
         """Return the signed bounds of `nodes`."""
-        return self._floats[1, nodes]
+        bounds: FloatArray = self._floats[1, nodes]
+        return bounds
 
     def proved(self, nodes: IntArray) -> IntArray:
         """Return where the bounds of `nodes` were computed."""
-        return self._integers[2, nodes]
+        proved: IntArray = self._integers[2, nodes]
+        return proved
 
     def finish(self, sign: int) -> SearchTree:
         """Return the tree with bounds in the score's own sign."""
@@ -126,7 +130,7 @@ class Pool:
         cut: FloatArray,
     ) -> None:
         """Add boxes [B, d] with their bounds and where each would be cut."""
-        slots = np.array([self._slot() for _ in range(len(bound))], dtype=np.int64)
+        slots = np.array(self._slots(len(bound)), dtype=np.int64)
         while self._next > len(self.node):
             self._grow()
         self.node[slots], self.dim[slots], self.cut[slots] = node, dim, cut
@@ -140,11 +144,13 @@ class Pool:
         self._unused += slots
         return np.array(slots, dtype=np.int64)
 
-    def _slot(self) -> int:
-        if self._unused:
-            return self._unused.pop()
-        self._next += 1
-        return self._next - 1
+    def _slots(self, count: int) -> list[int]:
+        again = min(count, len(self._unused))
+        slots = self._unused[len(self._unused) - again :]
+        del self._unused[len(self._unused) - again :]
+        slots += range(self._next, self._next + count - again)
+        self._next += count - again
+        return slots
 
     def _grow(self) -> None:
         for name in ("node", "dim", "cut", "lo", "hi"):

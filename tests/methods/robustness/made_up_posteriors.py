@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial.distance import cdist
 
+from gpsuite.methods.robustness.box_bounds import BoundingFunction
+from gpsuite.methods.robustness.class_probability import score_of
 from gpsuite.models.gpc import GPCPosterior
 from gpsuite.models.links import LINKS
 from gpsuite.models.radial import kappa, kappa_and_slope
@@ -59,7 +61,9 @@ def random_boxes(
     half[kind == 0] *= rng.random((np.sum(kind == 0), d)) < 0.5
     half[kind == 1] = 0.0
     far = kind == 2
-    centre[far] += rng.choice([-1.0, 1.0], (far.sum(), d)) * rng.uniform(20.0, 100.0, (far.sum(), 1)) * lengthscales
+    centre[far] += (
+        rng.choice([-1.0, 1.0], (far.sum(), d)) * rng.uniform(20.0, 100.0, (far.sum(), 1)) * lengthscales
+    )
     half[kind == 3] = rng.uniform(5.0, 60.0, (np.sum(kind == 3), 1)) * lengthscales
     half[kind == 4] *= 10.0 ** rng.uniform(-8.0, 0.0, (np.sum(kind == 4), d))
     half[kind == 5] = 1e-9
@@ -93,15 +97,14 @@ class Exact:
         k, slope = kappa_and_slope(p.kernel, cdist(scaled, data, "sqeuclidean"))
         weights = 2.0 * p.variance * (k @ p.root.T * p.weights) @ p.root
         return tuple(
-            p.variance * ((slope * w) @ data - (slope * w).sum(1)[:, None] * scaled)[:, self.free]
+            p.variance
+            * ((slope * w) @ data - (slope * w).sum(1)[:, None] * scaled)[:, self.free]
             / p.lengthscales[self.free]
             for w in (np.broadcast_to(p.alpha, k.shape), weights)
         )  # type: ignore[return-value]
 
 
-def points_inside(
-    rng: np.random.Generator, exact: Exact, low: Array, high: Array, count: int
-) -> Array:
+def points_inside(rng: np.random.Generator, exact: Exact, low: Array, high: Array, count: int) -> Array:
     """Return points of one box: random ones, corners, and points pushed along gradients to the extremes, [P, d]."""
     u = rng.random((count, len(low)))
     corner = rng.random(count) < 0.5
@@ -119,3 +122,33 @@ def points_inside(
                 moved = np.clip(moved + sign * step * direction * width, low, high)
             points.append(moved)
     return np.clip(np.concatenate(points), low, high)
+
+
+def count_violations(
+    rng: np.random.Generator, bound: BoundingFunction, exact: Exact, low: Array, high: Array, count: int
+) -> tuple[int, int]:
+    """Return how many checks were made of mean, variance and score at points of the boxes, and how many failed."""
+    result = bound.bounds(low, high)
+    checks = failures = 0
+    score = score_of(exact.posterior.link)
+    for b in range(len(low)):
+        mean, variance = exact(points_inside(rng, exact, low[b], high[b], count))
+        for value, least, most in (
+            (mean, result.mean_low[b], result.mean_high[b]),
+            (variance, result.variance_low[b], result.variance_high[b]),
+            (score.value(mean, variance), result.low[b], result.high[b]),
+        ):
+            checks += len(value)
+            # NaN counts as a failure.
+            failures += int(np.sum(~((value >= least) & (value <= most))))
+    return checks, failures
+
+
+def random_setting(
+    rng: np.random.Generator, kernel: str, link: str, n: int, most_inputs: int, sparse: bool
+) -> tuple[GPCPosterior, Array, npt.NDArray[np.int64]]:
+    """Return a posterior, a point near the data and a random choice of free inputs."""
+    n_inputs = int(rng.integers(1, most_inputs + 1))
+    posterior = random_posterior(rng, kernel, link, n, n_inputs, sparse)
+    free = np.sort(rng.permutation(n_inputs)[: rng.integers(1, n_inputs + 1)])
+    return posterior, posterior.X[0] + 0.2 * rng.standard_normal(n_inputs), free
