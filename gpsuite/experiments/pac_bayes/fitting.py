@@ -25,6 +25,7 @@ from gpsuite.experiments.base import (
 from gpsuite.experiments.pac_bayes import trainers
 from gpsuite.experiments.pac_bayes.trainers import Trained
 from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate
+from gpsuite.methods.pac_bayes.free_form import FreeFormPosterior
 from gpsuite.methods.pac_bayes.held_out import binomial_upper_bound, mean_loss_upper_bound
 from gpsuite.methods.pac_bayes.hyperparameters import PAPER_GRID
 from gpsuite.methods.pac_bayes.losses import LOSSES, Loss
@@ -102,6 +103,8 @@ def _train(
             "trained", lambda: trainers.maximise_sparse_likelihood(X, y, params, seconds, told)
         )
     loss = _loss(params["loss"]["name"], epsilon)
+    if builder == "free_form":
+        return trainers.minimise_free_form(X, y, params, loss, seconds, told)
     if builder == "pac_sgp":
         return trainers.minimise_sparse_bound(X, y, params, loss, seconds, told)
     return trainers.minimise_bound(X, y, params, loss, seconds, told)
@@ -140,6 +143,8 @@ def _posterior(split: Split, method: Mapping[str, Any], trained: Trained) -> Pos
     rounded = PAPER_GRID.rounded(trained.hyperparameters)
     if trained.Z is None:
         return FullGPPosterior.fit(rounded, split.X, split.y)
+    if trained.gaussian is not None:
+        return FreeFormPosterior.carry(rounded, split.X, split.y, trained.Z, trained.gaussian, trained.jitter)
     alpha = trainers.VFE if method.get("posterior") == "vfe" else trainers.FITC
     return SparseGPPosterior.fit(rounded, split.X, split.y, trained.Z, alpha)
 

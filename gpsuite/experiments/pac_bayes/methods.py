@@ -51,6 +51,26 @@ class PacSGPOptions(PacGPOptions):
 
 
 @dataclass(frozen=True)
+class FreeFormOptions(MethodOptions):
+    """A sparse GP whose posterior N(a, B) of the inducing variables is free, trained on a bound from the FITC form's.
+
+    Attributes:
+        objective: the bound to minimise.
+        parametrisation: of the search.
+        inducing: number of inducing inputs M; at most the training rows.
+    """
+
+    objective: str
+    parametrisation: str = "softplus"
+    inducing: int = 50
+
+    def check(self) -> None:
+        """Refuse impossible values."""
+        PacSGPOptions(self.builder, self.title, self.reference, self.objective, self.parametrisation,
+                      inducing=self.inducing).check()  # fmt: skip
+
+
+@dataclass(frozen=True)
 class FullGPOptions(MethodOptions):
     """A full GP trained by its marginal likelihood."""
 
@@ -87,5 +107,6 @@ def _check_parametrisation(given: str) -> None:
 
 METHODS.register("pac_gp")(MethodBuilder(PacGPOptions, REGRESSION))
 METHODS.register("pac_sgp")(MethodBuilder(PacSGPOptions, REGRESSION))
+METHODS.register("free_form")(MethodBuilder(FreeFormOptions, REGRESSION))
 METHODS.register("full_gp")(MethodBuilder(FullGPOptions, REGRESSION))
 METHODS.register("sparse_gp")(MethodBuilder(SparseGPOptions, REGRESSION))

@@ -142,7 +142,7 @@ EXPERIMENTS.register("pac_bayes/regression")(
         plan,
         run_fit,
         summarise,
-        builders=("pac_gp", "pac_sgp", "full_gp", "sparse_gp"),
+        builders=("pac_gp", "pac_sgp", "free_form", "full_gp", "sparse_gp"),
         dataset_tasks=("regression",),
     )
 )

@@ -10,11 +10,17 @@ from typing import Any
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import METHODS, MethodOptions, Request, Task, require
-from gpsuite.experiments.pac_bayes.methods import PacGPOptions, PacSGPOptions, SparseGPOptions
+from gpsuite.experiments.pac_bayes.methods import (
+    FreeFormOptions,
+    PacGPOptions,
+    PacSGPOptions,
+    SparseGPOptions,
+)
 from gpsuite.seeds import derived_seed
 
 SCALINGS = ("all", "train")
 LEAST_TRAINING_ROWS = 8  # Maurer's theorem, behind the bounds' ln(2 sqrt(n)/delta), is stated for n >= 8
+SPARSE = PacSGPOptions | SparseGPOptions | FreeFormOptions  # those with inducing inputs
 KERNELS = {False: "se", True: "se_ard"}  # by whether every input has its own lengthscale
 FULL_GP_ROWS = 20_000  # an N x N matrix of this size is 3.2 GB
 
@@ -134,7 +140,7 @@ def sparse_fit(
     Raises:
         UserError: if the method has no inducing inputs.
     """
-    if not isinstance(options, PacSGPOptions | SparseGPOptions):
+    if not isinstance(options, SPARSE):
         raise UserError(f"methods: {options.title} has no inducing inputs", key="methods")
     axes: dict[str, str | int | float] = {"kernel": KERNELS[ard], "inducing": inducing}
     changed = replace(options, inducing=inducing)
@@ -198,8 +204,8 @@ def _cost(fit: Fit, settings: SplitSettings) -> float:
     """Return a rough guess of CPU seconds: evaluations times their arithmetic, and compilation for GPflow."""
     rows, options = fit.dataset.rows * (1 - settings.test_share), fit.options
     starts = options.starts if isinstance(options, PacGPOptions) else 1
-    if isinstance(options, PacSGPOptions | SparseGPOptions):
-        passes = 6 if isinstance(options, PacSGPOptions) else 3
+    if isinstance(options, SPARSE):
+        passes = 3 if isinstance(options, SparseGPOptions) else 6
         evaluation = passes * rows * options.inducing * (options.inducing + 100) / 4e10
         return starts * min(settings.max_evaluations, 1000) * evaluation + 0.1
     work = 25 * 1.5 * (rows / 1000) ** 3 / 20
@@ -213,7 +219,7 @@ def _check_sizes(fit: Fit, settings: SplitSettings) -> None:
     enough = training >= LEAST_TRAINING_ROWS
     fault = f"leaves {training} training rows of {rows}; the bounds need {LEAST_TRAINING_ROWS} or more"
     require(enough, "test_share", settings.test_share, fault)
-    if isinstance(options, PacSGPOptions | SparseGPOptions):
+    if isinstance(options, SPARSE):
         fits = options.inducing <= training
         advice = f"must be at most the {training} training rows of {fit.dataset.name}"
         require(fits, "inducing" if "inducing" in fit.axes else "method.inducing", options.inducing, advice)

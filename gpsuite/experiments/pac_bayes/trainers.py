@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import BUDGET, DIVERGED
+from gpsuite.methods.pac_bayes.free_form import WhitenedGaussian
+from gpsuite.methods.pac_bayes.free_form_training import train_free_form
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.sparse_training import (
     TrainedSparseGP,
@@ -41,6 +43,7 @@ class Trained:
         Z: inducing inputs [M, D]; None for a full GP.
         jitter: multiple of sigma_f^2 that K_ZZ needed; 0 if none.
         objectives: the smallest values from every start.
+        gaussian: a free-form posterior of the whitened inducing variables; None for the others.
     """
 
     hyperparameters: Hyperparameters
@@ -51,6 +54,7 @@ class Trained:
     Z: FloatArray | None = None
     jitter: float = 0.0
     objectives: tuple[float, ...] = ()
+    gaussian: WhitenedGaussian | None = None
 
 
 def minimise_bound(
@@ -94,6 +98,31 @@ def minimise_sparse_bound(
         return _trained_sparse(fit)
 
     return _best_start(train, X.shape[1], params, Budget(seconds))
+
+
+def minimise_free_form(
+    X: FloatArray,
+    y: FloatArray,
+    params: Params,
+    loss: Loss,
+    seconds: float | None,
+    observer: Observer | None = None,
+) -> Trained:
+    """Train a sparse GP in the FITC form on its bound, then free its posterior: the bound can only fall."""
+    method, clock = params["method"], Budget(seconds)
+    single = {**params, "method": {**method, "starts": 1}}
+    first = minimise_sparse_bound(X, y, single, loss, seconds, observer)
+    if first.status == DIVERGED or first.Z is None:
+        return first
+    left = None if seconds is None else seconds - clock.elapsed
+    fit = train_free_form(
+        X, y, first.Z, loss, objective=method["objective"], delta=params["delta"], ard=params["ard"],
+        start=first.hyperparameters, budget=_budget(params, left, observer), alpha=FITC,
+        parametrisation=method["parametrisation"],
+    )  # fmt: skip
+    freed = _trained(fit.gp)
+    evaluations = first.evaluations + freed.evaluations
+    return replace(freed, evaluations=evaluations, Z=fit.Z, jitter=fit.jitter, gaussian=fit.gaussian)
 
 
 def maximise_sparse_likelihood(

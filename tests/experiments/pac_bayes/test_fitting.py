@@ -148,6 +148,14 @@ def test_too_many_rows_for_a_full_gp_name_the_sparse_one(
     assert task("method=kl_pac_sgp")
 
 
+def test_a_free_posterior_ends_at_or_below_the_bound_of_the_fitc_form() -> None:
+    bound = float(run(task("method=kl_pac_sgp", "method.inducing=10")).metrics["objective"] or 0)
+    freed = run(task("method=kl_pac_free_form", "method.inducing=10"))
+    assert float(freed.metrics["objective"] or 1) < bound
+    assert freed.arrays["inducing_inputs"].shape == (10, 10)
+    assert 12 < int(freed.metrics["evaluations"] or 0) <= 24
+
+
 def test_all_starts_share_the_seconds_of_a_task() -> None:
     made = replace(task("method=kl_pac_gp_restarts", "method.starts=50"), budget_seconds=1e-6)
     outcome = run(made)
