@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from gpsuite.models.gpc import GPCPosterior
+from gpsuite.models.gpc import SMALLEST_VARIANCE, GPCPosterior
 from gpsuite.models.gpc_fit import classification_data
 from gpsuite.models.linalg import Array, CholeskyFactor, stable_cholesky
 from gpsuite.models.links import Link
@@ -102,7 +102,7 @@ def sample_latents(
     X, y = classification_data(posterior.X, y)
     factor = stable_cholesky(_covariance(posterior, X, X))
     centre, root = _coordinates(posterior, factor.lower)
-    target = _target(posterior.link, y, factor.lower @ centre, factor.lower @ root, centre, root)
+    target = _target(posterior.link, y, factor.lower, centre, root)
     seed = tf.constant(generator.integers(2**31 - 1, size=2), tf.int32)
     states, accepted = _run_chains(target, len(y), seed, settings)
     whitened = centre + states @ root.T
@@ -117,20 +117,26 @@ def _covariance(posterior: GPCPosterior, A: Array, B: Array) -> Array:
 
 
 def _coordinates(posterior: GPCPosterior, lower: Array) -> tuple[Array, Array]:
-    """Return the approximation's mean L' alpha and a root of its covariance I - L' R L, both whitened."""
+    """Return the approximation's mean L' alpha and a root C of its covariance I - L' R L, both whitened.
+
+    C has orthogonal columns, so that the prior's |m + C z|^2 needs no matrix product.
+    """
     features = posterior.root @ lower
     covariance = np.eye(len(lower)) + (features.T * posterior.weights) @ features
-    return lower.T @ posterior.alpha, stable_cholesky(covariance).lower
+    values, vectors = np.linalg.eigh(covariance)
+    return lower.T @ posterior.alpha, vectors * np.sqrt(np.maximum(values, SMALLEST_VARIANCE))
 
 
-def _target(link: Link, y: Array, f_mean: Array, f_root: Array, centre: Array, root: Array) -> Any:
+def _target(link: Link, y: Array, lower: Array, centre: Array, root: Array) -> Any:
+    """Return the log density of z, up to a constant: log p(y | L(m + C z)) - |m + C z|^2 / 2."""
     log_p = log_sigma(link)
-    constants = [tf.constant(part, tf.float64) for part in (y, f_mean, f_root.T, centre, root.T)]
-    labels, shift, to_f, origin, to_u = constants
+    squares = np.einsum("ij,ij->j", root, root)
+    parts = (y, lower @ centre, (lower @ root).T, root.T @ centre, squares)
+    labels, f_mean, to_f, slope, curvature = (tf.constant(part, tf.float64) for part in parts)
 
     def log_density(z: tf.Tensor) -> tf.Tensor:
-        likelihood = tf.reduce_sum(log_p(labels * (shift + z @ to_f)), axis=-1)
-        return likelihood - 0.5 * tf.reduce_sum(tf.square(origin + z @ to_u), axis=-1)
+        likelihood = tf.reduce_sum(log_p(labels * (f_mean + z @ to_f)), axis=-1)
+        return likelihood - tf.reduce_sum(z * (slope + 0.5 * curvature * z), axis=-1)
 
     return log_density
 

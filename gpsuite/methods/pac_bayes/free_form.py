@@ -22,6 +22,7 @@ from gpsuite.methods.pac_bayes.posteriors import (
     checked_data,
     gibbs_risk,
 )
+from gpsuite.methods.pac_bayes.se_kernel import check_logarithms
 from gpsuite.methods.pac_bayes.sparse_algebra import (
     BLOCK,
     InducingKernel,
@@ -167,8 +168,7 @@ class FreeFormObjective:
             ValueError: if a shape is wrong or Z is not finite.
             NotPositiveDefiniteError: if K_ZZ cannot be factorised even with jitter, or the KL is not finite.
         """
-        if len(theta) != self.n_lengthscales + 1:
-            raise ValueError(f"theta must have {self.n_lengthscales + 1} entries, got {len(theta)}")
+        check_logarithms(theta, self.n_lengthscales + 1)
         Z = checked_inducing(Z, self._X.shape[1])
         if not len(Z) == len(gaussian.mean) == self.n_inducing:
             raise ValueError(f"expected M = {self.n_inducing}, got {len(Z)} and {len(gaussian.mean)}")

@@ -16,7 +16,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from gpsuite.methods.pac_bayes.certificates import BoundObjective
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import NotPositiveDefiniteError, RiskAndKL, checked_data
-from gpsuite.methods.pac_bayes.se_kernel import log_kernel_factors
+from gpsuite.methods.pac_bayes.se_kernel import check_logarithms, log_kernel_factors
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -103,8 +103,7 @@ class FullGPObjective:
 
     def _fill_kernel(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Fill the lower panels of K and of K + s I; return the kernel's two factors [N, D+2]."""
-        if len(theta) != self.n_lengthscales + 2:
-            raise ValueError(f"theta must have {self.n_lengthscales + 2} entries, got {len(theta)}")
+        check_logarithms(theta, self.n_lengthscales + 2)
         scaled = self._X * np.exp(-theta[1:-1])
         left, right = log_kernel_factors(scaled, float(theta[0]))
         variance, noise = math.exp(theta[0]), math.exp(theta[-1])

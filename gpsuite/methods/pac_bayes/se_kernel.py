@@ -12,6 +12,12 @@ from gpsuite.models.config import Hyperparameters
 FloatArray = npt.NDArray[np.float64]
 
 
+def check_logarithms(theta: FloatArray, count: int) -> None:
+    """Raise ValueError unless theta holds `count` logarithms of hyperparameters."""
+    if len(theta) != count:
+        raise ValueError(f"theta must have {count} entries, got {len(theta)}")
+
+
 def log_kernel_factors(scaled: FloatArray, log_variance: float) -> tuple[FloatArray, FloatArray]:
     """Return factors A, B [N, D+2] with A_i . B_j = ln sigma_f^2 - |x_i - x_j|^2 / 2.
 

@@ -246,17 +246,19 @@ def symmetric(lower: FloatArray, width: int = 1) -> FloatArray:
     return full
 
 
-def checked_inducing(Z: FloatArray, dimension: int) -> FloatArray:
-    """Return Z [M, D] as a contiguous float64 array.
+def checked_inducing(Z: FloatArray, dimension: int, n_inducing: int | None = None) -> FloatArray:
+    """Return Z [M, D] as a contiguous float64 array; M must be `n_inducing` where that is given.
 
     Raises:
-        ValueError: if Z is not [M, D] with M >= 1 or a value is not finite.
+        ValueError: if Z is not [M, D] with M >= 1, has another M, or a value is not finite.
     """
     Z = np.ascontiguousarray(Z, dtype=np.float64)
     if Z.ndim != 2 or Z.shape[1] != dimension or len(Z) == 0:
         raise ValueError(f"expected Z [M, {dimension}] with M >= 1, got {Z.shape}")
     if not np.isfinite(Z).all():
         raise ValueError("Z must be finite")
+    if n_inducing not in (None, len(Z)):
+        raise ValueError(f"expected {n_inducing} inducing inputs, got {len(Z)}")
     return Z
 
 

@@ -42,11 +42,6 @@ def whitened_vector(inducing: InducingKernel, vector: FloatArray) -> FloatArray:
     return np.asarray(dtrsm(1.0, inducing.factor, vector[:, None], side=0, lower=1)[:, 0])
 
 
-def unwhitened_vector(inducing: InducingKernel, vector: FloatArray) -> FloatArray:
-    """Return L^-T a [M]."""
-    return np.asarray(dtrsm(1.0, inducing.factor, vector[:, None], side=0, lower=1, trans_a=1)[:, 0])
-
-
 @dataclass(frozen=True)
 class CovarianceForm:
     """Mean K'mean and variance sigma_f^2 - |factor' K_i|^2 of the posterior; build it with `derive`.
@@ -80,7 +75,7 @@ class CovarianceForm:
             return None
         upper = np.asfortranarray(lower[::-1, ::-1])
         factor = dtrsm(1.0, inducing.factor, upper, side=0, lower=1, trans_a=1, overwrite_b=1)
-        return cls(factor, unwhitened_vector(inducing, posterior.mean))
+        return cls(factor, inducing.unwhitened_vector(posterior.mean))
 
     def half_reduction(self, K: FloatArray, out: FloatArray) -> FloatArray:
         """Write U = T_K' K [M, rows] to `out` and return it."""

@@ -18,6 +18,7 @@ from scipy.linalg.blas import dtrmm, dtrsm
 from gpsuite.methods.pac_bayes.certificates import BoundObjective
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, checked_data
+from gpsuite.methods.pac_bayes.se_kernel import check_logarithms
 from gpsuite.methods.pac_bayes.sparse_algebra import (
     BLOCK,
     InducingKernel,
@@ -36,7 +37,6 @@ from gpsuite.methods.pac_bayes.sparse_contraction import KernelContraction
 from gpsuite.methods.pac_bayes.sparse_covariance_form import (
     CovarianceForm,
     is_accurate,
-    unwhitened_vector,
     whitened_matrix,
     whitened_vector,
 )
@@ -130,11 +130,8 @@ class SparseGPObjective:
             ValueError: if a shape is wrong or Z is not finite.
             NotPositiveDefiniteError: if K_ZZ cannot be factorised even with jitter.
         """
-        if len(theta) != self.n_lengthscales + 2:
-            raise ValueError(f"theta must have {self.n_lengthscales + 2} entries, got {len(theta)}")
-        Z = checked_inducing(Z, self._X.shape[1])
-        if len(Z) != self.n_inducing:
-            raise ValueError(f"expected {self.n_inducing} inducing inputs, got {len(Z)}")
+        check_logarithms(theta, self.n_lengthscales + 2)
+        Z = checked_inducing(Z, self._X.shape[1], self.n_inducing)
         state = self._condition(theta, Z)
         unscaled = self._risk(state)
         risk, kl = float(unscaled.loss.mean()), state.posterior.kl
@@ -314,7 +311,7 @@ class SparseGPObjective:
         s, inducing = float(state.noise[0]), state.inducing
         half = dtrsm(2.0 / s, inducing.factor, adjoint.P, side=0, lower=1, trans_a=1)
         weights = dtrsm(1.0, inducing.factor, half, side=1, lower=1, overwrite_b=1)
-        u = unwhitened_vector(inducing, adjoint.u)
+        u = inducing.unwhitened_vector(adjoint.u)
         vectors = np.stack([u, form.mean], axis=1)
         for rows in blocks(self.n):
             K = self._first(state, rows)

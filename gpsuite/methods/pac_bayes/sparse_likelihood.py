@@ -22,6 +22,7 @@ from scipy.linalg.blas import dger, dtrsm
 
 from gpsuite.errors import unknown_name
 from gpsuite.methods.pac_bayes.posteriors import checked_data
+from gpsuite.methods.pac_bayes.se_kernel import check_logarithms
 from gpsuite.methods.pac_bayes.sparse_algebra import (
     BLOCK,
     InducingKernel,
@@ -116,11 +117,8 @@ class SparseLikelihoodObjective:
             ValueError: if a shape is wrong or Z is not finite.
             NotPositiveDefiniteError: if K_ZZ cannot be factorised even with jitter.
         """
-        if len(theta) != self.n_lengthscales + 2:
-            raise ValueError(f"theta must have {self.n_lengthscales + 2} entries, got {len(theta)}")
-        Z = checked_inducing(Z, self._X.shape[1])
-        if len(Z) != self.n_inducing:
-            raise ValueError(f"expected {self.n_inducing} inducing inputs, got {len(Z)}")
+        check_logarithms(theta, self.n_lengthscales + 2)
+        Z = checked_inducing(Z, self._X.shape[1], self.n_inducing)
         inducing = InducingKernel.factorise(Z, theta, self.jitter)
         self.jitter = inducing.jitter
         features, s = inducing.features(self._X), math.exp(theta[-1])

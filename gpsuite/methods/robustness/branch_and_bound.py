@@ -19,7 +19,9 @@ from gpsuite.methods.robustness.search_tree import GrowingTree, Pool, SearchTree
 Attack = Callable[[FloatArray], FloatArray]
 """From a point [d] of the region to a better one [d] in the region."""
 
-ROUNDING = 1e-9  # an attained probability may exceed its bound by no more than rounding of the evaluation
+ROUNDING = (
+    1e-6  # an attained probability carries the rounding of its evaluation, more so for ill-conditioned models
+)
 
 
 class UnsoundBoundError(ArithmeticError):
@@ -157,9 +159,8 @@ class _Search:
             self.tree.append(none, none, np.zeros(1), np.array([np.inf]), none * 0, np.zeros(1, dtype=bool))
             self.closed = np.inf
             return self._result("budget", self.budget.reason)
-        self._try(self.region.start[None])
-        if incumbent is not None and len(incumbent):
-            self._try(incumbent)
+        points = self.region.start[None]
+        self._try(points if incumbent is None else np.vstack([points, incumbent]))
         self._improve()
         self._add(*root, none, none, np.zeros(1))
         while True:

@@ -128,7 +128,8 @@ class Region:
             moved = np.sign(step) * np.maximum(np.abs(step) - multiplier, 0.0)
         else:
             moved = step / (1.0 + multiplier)
-        return np.clip(self.start + moved, self.lower, self.upper)
+        inside: FloatArray = np.clip(self.start + moved, self.lower, self.upper)
+        return inside
 
 
 def box(centre: npt.ArrayLike, radii: npt.ArrayLike, domain: Domain | None = None) -> Region:

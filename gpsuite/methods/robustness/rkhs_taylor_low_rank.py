@@ -42,9 +42,8 @@ def reduced(form: OperatorForm, posterior: GPCPosterior) -> OperatorForm:
     total = float(np.einsum("ri,ri->", form.root @ k, form.root))
     rank = _FIRST_RANK
     while rank <= _SHARE * len(form.root):
-        root = _leading(form.root, k, rank)
-        kept = float(np.einsum("ri,ri->", root @ k, root))
-        dropped = max(0.0, total - kept)
+        root = _trimmed(_leading(form.root, k, rank), k, total)
+        dropped = max(0.0, total - float(np.einsum("ri,ri->", root @ k, root)))
         if dropped <= _ACCEPTED:
             return _replaced(form, root, dropped)
         rank *= 2
@@ -56,6 +55,15 @@ def _leading(root: FloatArray, k: FloatArray, rank: int) -> FloatArray:
     test = np.random.default_rng(_SEED).standard_normal((root.shape[0], rank))
     basis, _ = qr(root @ (k @ (root.T @ test)), mode="economic")
     return np.asarray(basis.T @ root)
+
+
+def _trimmed(root: FloatArray, k: FloatArray, total: float) -> FloatArray:
+    """Rotate the rows to their principal directions and leave out those that the accepted trace allows."""
+    values, vectors = np.linalg.eigh(root @ k @ root.T)
+    lost = total - np.cumsum(values[::-1])
+    enough = np.flatnonzero(lost <= _ACCEPTED)
+    count = int(enough[0]) + 1 if len(enough) else len(values)
+    return np.asarray(vectors[:, ::-1][:, :count].T @ root)
 
 
 def _replaced(form: OperatorForm, root: FloatArray, dropped: float) -> OperatorForm:

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpsuite.methods.robustness.attacks import gpfgs, gpjm, local_search, strong_attack
+from gpsuite.methods.robustness.regions import Region, box, l1_ball, l2_ball, linf_ball
+from gpsuite.models.config import Hyperparameters, ModelSpec
+from gpsuite.models.gpc import GPCPosterior
+from gpsuite.models.gpc_training import INFERENCES
+from gpsuite.models.links import LINKS
+from tests.models.gpc_problems import fitted_posterior
+
+HERE = Path(__file__).parents[2] / "reference"
+FILE = Path(os.environ.get("GPSUITE_REFERENCE_DIR") or HERE) / "robustness.json"
+REFERENCE: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
+CASES = [pytest.param(case, id=case["id"]) for case in REFERENCE.get("cases", []) if "gpfgs" in case]
+REGIONS = {
+    "box": linf_ball([0.1, 0.3], 0.6, domain=(-0.4, 2.0)),
+    "l2": l2_ball([0.1, 0.3], 0.6, domain=(-0.4, 2.0)),
+    "l1": l1_ball([0.1, 0.3], 0.6),
+}
+
+
+@pytest.fixture(scope="module", params=["probit", "logistic", "squeezed_probit"])
+def posterior(request: pytest.FixtureRequest) -> GPCPosterior:
+    fitted = fitted_posterior("laplace", link=LINKS.get(request.param.replace("squeezed_", "")))[0]
+    return dataclasses.replace(fitted, link=LINKS.get(request.param))
+
+
+def inside(region: Region, points: np.ndarray) -> bool:
+    fixed = np.delete(points, region.free, axis=-1) == np.delete(region.centre, region.free)
+    return bool(fixed.all() and region.contains(np.atleast_2d(points)[:, region.free]).all())
+
+
+def best_on_a_grid(posterior: GPCPosterior, region: Region, sign: int) -> float:
+    axes = np.meshgrid(*(np.linspace(a, b, 81) for a, b in zip(region.lower, region.upper, strict=True)))
+    points = region.project(np.stack([axis.ravel() for axis in axes], axis=-1))
+    return float((sign * posterior.probability(region.embed(points))).max()) * sign
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize("case", CASES)
+def test_gpfgs_takes_the_reference_step(case: dict[str, Any]) -> None:
+    X = np.asarray(case["X"], dtype=float).reshape(len(case["X"]), -1)
+    h = Hyperparameters(case["kernel"]["variance"], tuple(case["kernel"]["lengthscales"]))
+    infer, link = INFERENCES.get(case["inference"]), LINKS.get(case["likelihood"])
+    posterior = infer(X, np.asarray(case["y"], dtype=float), ModelSpec(ard=True), h, link, None).posterior
+    for attack in case["gpfgs"]:
+        found = gpfgs(posterior, linf_ball(attack["x0"], attack["gamma"]))
+        np.testing.assert_allclose(found, attack["x_adv"], rtol=1e-12, atol=1e-12)
+        assert posterior.probability(found[None])[0] == pytest.approx(attack["prob_adv"], abs=1e-6)
+
+
+@pytest.mark.parametrize("name", REGIONS)
+def test_attacks_stay_in_region_and_domain(posterior: GPCPosterior, name: str) -> None:
+    region = REGIONS[name]
+    assert inside(region, gpfgs(posterior, region))
+    path = gpjm(posterior, region)
+    assert inside(region, path)
+    assert inside(region, strong_attack(posterior, region, 1, 4, np.random.default_rng(0))[0])
+
+
+@pytest.mark.parametrize("name", REGIONS)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_strong_attack_beats_a_fine_grid(posterior: GPCPosterior, name: str, sign: int) -> None:
+    region = REGIONS[name]
+    point, probability = strong_attack(posterior, region, sign, 6, np.random.default_rng(1))
+    assert probability == pytest.approx(posterior.probability(point[None])[0], abs=1e-14)
+    assert sign * probability >= sign * best_on_a_grid(posterior, region, sign) - 1e-7
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_local_search_never_gets_worse(posterior: GPCPosterior, sign: int) -> None:
+    for region in REGIONS.values():
+        climb = local_search(posterior, region, sign)
+        for start in region.project(np.random.default_rng(2).normal(size=(5, 2))):
+            before, after = posterior.probability(region.embed(np.array([start, climb(start)])))
+            assert sign * after >= sign * before - 1e-12
+
+
+def test_attacks_move_against_the_predicted_class(posterior: GPCPosterior) -> None:
+    for centre in posterior.X[:10]:
+        region = linf_ball(centre, 0.05)
+        p, *path = posterior.probability(np.vstack([gpjm(posterior, region), gpfgs(posterior, region)]))
+        direction = -1 if p > 0.5 else 1
+        assert direction * (path[-1] - p) > 0
+        assert direction * (path[-2] - p) > 0
+
+
+def test_gpjm_changes_one_input_per_step_and_no_more_than_asked() -> None:
+    posterior = fitted_posterior()[0]
+    path = gpjm(posterior, linf_ball([0.2, 0.1], 0.2))
+    assert (np.count_nonzero(np.diff(path, axis=0), axis=1) == 1).all()
+    assert len(path) == 3
+    assert len(gpjm(posterior, linf_ball([0.2, 0.1], 0.2), inputs=1)) == 2
+    gradient = np.abs(posterior.latent_with_gradient(path[:1])[2][0])
+    assert np.flatnonzero(path[1] - path[0])[0] == np.argmax(gradient)
+
+
+def test_where_nothing_can_move_the_attack_stays() -> None:
+    posterior = fitted_posterior()[0]
+    region = box([0.2, 0.1], 0.0)
+    for point in (gpfgs(posterior, region), gpjm(posterior, region)[-1]):
+        np.testing.assert_array_equal(point, region.centre)
+    assert strong_attack(posterior, region, 1, 3, np.random.default_rng(0))[0].tolist() == [0.2, 0.1]
+    far = l2_ball([1e6, 1e6], 1.0)  # flat: every gradient is zero
+    assert inside(far, strong_attack(posterior, far, 1, 3, np.random.default_rng(0))[0])

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpsuite.budget import Budget
+from gpsuite.methods.robustness.branch_and_bound import branch_and_bound
+from gpsuite.methods.robustness.certificate import (
+    Certificate,
+    CertificateError,
+    model_hash,
+    read_certificate,
+    write_certificate,
+)
+from gpsuite.methods.robustness.certify import certify
+from gpsuite.methods.robustness.checker import check_certificate
+from gpsuite.methods.robustness.regions import l2_ball, linf_ball
+from gpsuite.methods.robustness.verdict import build_bound, certify_class, probability_range
+from gpsuite.models.links import LINKS
+from tests.methods.robustness.certified_point import certified, small_certificate
+from tests.methods.robustness.made_up_posteriors import random_posterior
+from tests.models.gpc_problems import fitted_posterior
+
+
+def flat(value: object) -> list[object]:
+    """Every float and array of a certificate, in order."""
+    if dataclasses.is_dataclass(value):
+        return [x for field in dataclasses.fields(value) for x in flat(getattr(value, field.name))]
+    if isinstance(value, tuple):
+        return [x for each in value for x in flat(each)]
+    return [value]
+
+
+def same(first: Certificate, second: Certificate) -> bool:
+    pairs = zip(flat(first), flat(second), strict=True)
+    return all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in pairs)
+
+
+@pytest.mark.parametrize("norm", ["box", "l2"])
+def test_what_is_written_is_read_to_the_last_bit(tmp_path: Path, norm: str) -> None:
+    certificate = certified(norm=norm, radius=0.25)[3]
+    npz, other = write_certificate(certificate, tmp_path / "point.3")
+    assert (npz.name, other.name) == ("point.3.npz", "point.3.json")
+    assert same(read_certificate(npz), certificate)
+    assert same(read_certificate(other), certificate)
+    assert json.loads(other.read_text())["claims"]["minimum"]["outer"] == certificate.claims[0].outer
+
+
+def test_the_hash_is_of_the_floats_and_the_structure() -> None:
+    model = small_certificate().model
+    assert model_hash(model) == model_hash(dataclasses.replace(model, X=np.asfortranarray(model.X)))
+    for change in (
+        {"variance": np.nextafter(model.variance, 9)},
+        {"kernel": "matern52"},
+        {"link": "logistic"},
+        {"X": model.X.reshape(-1, 1)},
+        {"alpha": -model.alpha},
+    ):
+        assert model_hash(dataclasses.replace(model, **change)) != model_hash(model)
+
+
+def test_the_claims_enclose_what_the_search_enclosed_up_to_the_slack() -> None:
+    _, _, found, certificate = certified()
+    for claim, extremum in zip(certificate.claims, (found.minimum, found.maximum), strict=True):
+        assert claim.sign * (claim.outer - extremum.outer) <= 0.01 + 1e-9
+        assert claim.inner == pytest.approx(extremum.inner, abs=1e-10)
+        assert claim.sign * (claim.outer - claim.inner) >= 0
+
+
+def test_too_few_boxes_give_a_looser_claim_that_still_holds() -> None:
+    posterior, region = fitted_posterior()[0], linf_ball([0.2, 0.1], 0.6)
+    found = probability_range(posterior, region, 0.01, Budget(boxes=4000))
+    loose = certify(posterior, region, (found.maximum,), slack=1e-6, most_boxes=1)
+    tight = certify(posterior, region, (found.maximum,), slack=1e-3)
+    assert loose.claims[0].outer > tight.claims[0].outer >= found.maximum.inner
+    assert check_certificate(loose).confirmed and check_certificate(tight).confirmed
+
+
+def test_a_search_without_budget_has_a_certificate_too() -> None:
+    posterior, region = fitted_posterior()[0], linf_ball([0.2, 0.1], 0.6)
+    bounding = build_bound("rkhs_taylor", posterior, region)
+    nothing = branch_and_bound(bounding, region, 0.01, Budget(boxes=0))
+    certificate = certify(posterior, region, (nothing,), slack=1.0)
+    assert certificate.claims[0].inner is None
+    assert check_certificate(certificate).confirmed
+
+
+def test_a_decided_class_is_certified_on_the_right_side_of_one_half() -> None:
+    posterior = fitted_posterior()[0]
+    region = linf_ball(posterior.X[np.argmax(posterior.probability(posterior.X))], 0.4)
+    verdict, extremum = certify_class(posterior, region, Budget(boxes=4000))
+    assert verdict.status == "safe"
+    certificate = certify(posterior, region, (extremum,), slack=0.9 * (extremum.outer - 0.5))
+    assert certificate.claims[0].outer > 0.5
+    assert check_certificate(certificate).confirmed
+
+
+@pytest.mark.parametrize("kernel", ["squared_exponential", "matern52"])
+def test_sparse_posteriors_and_balls_are_certified(kernel: str) -> None:
+    rng = np.random.default_rng(5)
+    for link in ("probit", "logistic", "squeezed_probit"):
+        posterior = random_posterior(rng, kernel, link, 10, 3, sparse=True)
+        region = l2_ball(posterior.X[0], 0.05, free=[0, 2])
+        found = probability_range(posterior, region, 0.05, Budget(boxes=500))
+        certificate = certify(posterior, region, (found.minimum, found.maximum), slack=0.05, most_boxes=500)
+        assert check_certificate(certificate).problems == ()
+
+
+def test_a_link_without_a_plain_bound_is_refused() -> None:
+    model = dataclasses.replace(LINKS.get("probit"), name="cauchit")
+    posterior = dataclasses.replace(fitted_posterior()[0], link=model)
+    with pytest.raises(ValueError, match="cauchit"):
+        certify(posterior, linf_ball([0.0, 0.0], 0.1), ())
+
+
+def damage(path: Path, how: str) -> None:
+    npz, other = path.with_suffix(".npz"), path.with_suffix(".json")
+    description = json.loads(other.read_text())
+    if how == "no npz":
+        npz.unlink()
+    elif how == "no json":
+        other.unlink()
+    elif how == "half an npz":
+        npz.write_bytes(npz.read_bytes()[:2000])
+    elif how == "text for npz":
+        npz.write_text("no arrays")
+    elif how == "an array for npz":
+        with npz.open("wb") as stream:
+            np.save(stream, np.zeros(3))
+    elif how == "not json":
+        other.write_text("{")
+    elif how == "other json":
+        other.write_text('{"format": "shopping list"}')
+    elif how == "json list":
+        other.write_text("[]")
+    elif how == "newer":
+        other.write_text(json.dumps(description | {"version": 99}))
+    elif how == "no claims":
+        other.write_text(json.dumps(description | {"claims": {}}))
+    elif how == "claims of a wrong kind":
+        other.write_text(json.dumps(description | {"claims": {"minimum": {"outer": [1], "inner": None}}}))
+    elif how == "a missing array":
+        arrays = dict(np.load(npz))
+        del arrays["maximum_cut"]
+        np.savez(npz, **arrays)
+    elif how == "an array of a wrong kind":
+        np.savez(npz, **dict(np.load(npz)) | {"maximum_cut": np.array(["a"])})
+    elif how == "objects":
+        np.savez(npz, **dict(np.load(npz)) | {"maximum_cut": np.array([{}], dtype=object)})
+
+
+DAMAGES = [
+    "no npz", "no json", "half an npz", "text for npz", "an array for npz", "not json", "other json", "json list",
+    "newer", "no claims", "claims of a wrong kind", "a missing array", "an array of a wrong kind", "objects",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_an_unusable_file_is_a_clear_error(tmp_path: Path, how: str) -> None:
+    npz, _ = write_certificate(small_certificate(), tmp_path / "c")
+    damage(npz, how)
+    with pytest.raises(CertificateError, match=str(tmp_path)) as caught:
+        read_certificate(npz)
+    assert len(str(caught.value).splitlines()) == 1

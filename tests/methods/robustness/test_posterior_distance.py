@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from gpsuite.methods.robustness.posterior_distance import (
+    gaussian_kl,
+    gaussian_wasserstein,
+    posterior_distance,
+    wasserstein_to_draws,
+)
+
+MEAN, VARIANCE = np.array([0.0, 1.5]), np.array([1.0, 4.0])
+OTHER_MEAN, OTHER_VARIANCE = np.array([0.3, -1.0]), np.array([2.0, 0.5])
+
+
+def test_wasserstein_is_the_distance_of_quantiles() -> None:
+    for i, ours in enumerate(gaussian_wasserstein(MEAN, VARIANCE, OTHER_MEAN, OTHER_VARIANCE)):
+        first = norm(MEAN[i], np.sqrt(VARIANCE[i]))
+        second = norm(OTHER_MEAN[i], np.sqrt(OTHER_VARIANCE[i]))
+        square = quad(lambda p, a=first, b=second: (a.ppf(p) - b.ppf(p)) ** 2, 0.0, 1.0)[0]
+        assert ours == pytest.approx(np.sqrt(square), rel=1e-5)
+
+
+def test_kl_is_the_integral() -> None:
+    for i, ours in enumerate(gaussian_kl(MEAN, VARIANCE, OTHER_MEAN, OTHER_VARIANCE)):
+        first = norm(MEAN[i], np.sqrt(VARIANCE[i]))
+        second = norm(OTHER_MEAN[i], np.sqrt(OTHER_VARIANCE[i]))
+        integral = quad(
+            lambda f, a=first, b=second: a.pdf(f) * (a.logpdf(f) - b.logpdf(f)), -30.0, 30.0, limit=200
+        )[0]
+        assert ours == pytest.approx(integral, rel=1e-6)
+
+
+def test_equal_marginals_have_no_distance() -> None:
+    assert (gaussian_wasserstein(MEAN, VARIANCE, MEAN, VARIANCE) == 0.0).all()
+    assert (gaussian_kl(MEAN, VARIANCE, MEAN, VARIANCE) == 0.0).all()
+
+
+def test_distance_to_draws_sees_moments_and_skewness() -> None:
+    rng = np.random.default_rng(0)
+    draws = OTHER_MEAN + np.sqrt(OTHER_VARIANCE) * rng.standard_normal((20_000, 2))
+    exact = gaussian_wasserstein(MEAN, VARIANCE, OTHER_MEAN, OTHER_VARIANCE)
+    np.testing.assert_allclose(wasserstein_to_draws(MEAN, VARIANCE, draws), exact, rtol=0.03)
+    skewed = rng.exponential(size=(20_000, 1))
+    assert wasserstein_to_draws(np.ones(1), np.ones(1), skewed)[0] > 0.3
+
+
+def test_means_over_the_points() -> None:
+    draws = np.zeros((10, 2))
+    distance = posterior_distance(MEAN, VARIANCE, OTHER_MEAN, OTHER_VARIANCE, draws)
+    assert distance.n == 2
+    assert distance.wasserstein == pytest.approx(
+        gaussian_wasserstein(MEAN, VARIANCE, OTHER_MEAN, OTHER_VARIANCE).mean()
+    )
+    assert distance.kl == pytest.approx(gaussian_kl(OTHER_MEAN, OTHER_VARIANCE, MEAN, VARIANCE).mean())
+    assert distance.wasserstein_draws == pytest.approx(wasserstein_to_draws(MEAN, VARIANCE, draws).mean())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"mean": np.zeros(3)}, "same test inputs"),
+        ({"gold_draws": np.zeros((4, 3))}, "same test inputs"),
+        ({"mean": np.array([0.0, np.nan])}, "finite"),
+        ({"variance": np.array([0.0, 1.0])}, "positive"),
+    ],
+)
+def test_unusable_marginals_are_refused(change: dict[str, np.ndarray], message: str) -> None:
+    good = {
+        "mean": MEAN,
+        "variance": VARIANCE,
+        "gold_mean": OTHER_MEAN,
+        "gold_variance": OTHER_VARIANCE,
+        "gold_draws": np.zeros((4, 2)),
+    }
+    with pytest.raises(ValueError, match=message):
+        posterior_distance(**(good | change))

@@ -1,0 +1,32 @@
+"""Small classification problems and posteriors for the tests of the classifiers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpsuite.models.config import Hyperparameters, ModelSpec
+from gpsuite.models.gpc import GPCPosterior
+from gpsuite.models.gpc_training import INFERENCES
+from gpsuite.models.links import PROBIT, Link
+
+
+def two_classes(seed: int, count: int = 30, inputs: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    """Return inputs [count, inputs] and noisy labels -1 or +1 [count] of a curved boundary."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((count, inputs))
+    y = np.where(X[:, 0] + 0.5 * X[:, -1] ** 2 - 0.4 + 0.3 * rng.standard_normal(count) > 0.0, 1.0, -1.0)
+    return X, y
+
+
+def fitted_posterior(
+    inference: str = "ep",
+    kernel: str = "squared_exponential",
+    link: Link = PROBIT,
+    hyperparameters: Hyperparameters | None = None,
+    seed: int = 0,
+) -> tuple[GPCPosterior, np.ndarray]:
+    """Return a converged posterior over `two_classes` and the labels."""
+    X, y = two_classes(seed)
+    hyperparameters = hyperparameters or Hyperparameters(2.5, (0.8, 1.7))
+    fit = INFERENCES.get(inference)(X, y, ModelSpec(kernel, ard=True), hyperparameters, link, None)
+    return fit.require_converged(), y

@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import dblquad, quad
+from scipy.optimize import minimize
+
+from gpsuite.models.config import KERNEL_NAMES, Hyperparameters, ModelSpec
+from gpsuite.models.expectation_propagation import expectation_propagation
+from gpsuite.models.gpc_fit import GPCFit, KernelSystem, NotConvergedError, WeightedSystem
+from gpsuite.models.gpc_training import INFERENCES
+from gpsuite.models.laplace import laplace
+from gpsuite.models.links import LINKS, LOGISTIC, PROBIT, SQUEEZED_PROBIT, Link
+from tests.models.gpc_problems import two_classes
+
+SE = ModelSpec()
+BOTH = pytest.mark.parametrize("inference", ["laplace", "ep"])
+LINK = pytest.mark.parametrize("link", [PROBIT, LOGISTIC], ids=lambda link: link.name)
+
+
+def fit_at(inference: str, theta: np.ndarray, spec: ModelSpec, link: Link, seed: int = 0) -> GPCFit:
+    X, y = two_classes(seed, inputs=3)
+    fit = INFERENCES.get(inference)(X, y, spec, Hyperparameters.from_log(np.append(theta, 0.0)), link, None)
+    assert fit.converged
+    return fit
+
+
+@BOTH
+@LINK
+@pytest.mark.parametrize("kernel", KERNEL_NAMES)
+@pytest.mark.parametrize("ard", [False, True])
+def test_gradient_against_differences(inference: str, link: Link, kernel: str, ard: bool) -> None:
+    spec = ModelSpec(kernel, ard=ard)
+    theta = np.log([3.0, 0.7, 1.4, 2.5]) if ard else np.log([3.0, 1.1])
+    gradient = fit_at(inference, theta, spec, link).gradient
+    for j in range(len(theta)):
+        step = 1e-4 * np.eye(len(theta))[j]
+        high, low = (fit_at(inference, theta + s * step, spec, link) for s in (1.0, -1.0))
+        slope = (high.log_marginal_likelihood - low.log_marginal_likelihood) / 2e-4
+        assert gradient[j] == pytest.approx(slope, rel=1e-6, abs=1e-7)
+
+
+@LINK
+def test_laplace_is_the_mode_and_its_curvature(link: Link) -> None:
+    X, y = two_classes(3, 12)
+    h = Hyperparameters(2.0, (1.2,))
+    posterior = laplace(X, y, SE, h, link).require_converged()
+    K = KernelSystem(X, SE, h).K
+    inverse = np.linalg.inv(K)
+    found = minimize(
+        lambda f: 0.5 * f @ inverse @ f - link.log_likelihood(y, f).sum(), np.zeros(12), tol=1e-12
+    )
+    mode, variance = posterior.latent(X)
+    np.testing.assert_allclose(mode, found.x, atol=1e-4)
+    np.testing.assert_allclose(posterior.alpha, link.derivatives(y, mode)[0], rtol=1e-8)
+    covariance = np.linalg.inv(inverse - np.diag(link.derivatives(y, mode)[1]))
+    np.testing.assert_allclose(variance, np.diagonal(covariance), rtol=1e-8)
+
+
+@LINK
+@pytest.mark.parametrize("label", [-1.0, 1.0])
+@pytest.mark.parametrize("variance", [0.3, 4.0, 50.0])
+def test_ep_is_exact_for_one_point(link: Link, label: float, variance: float) -> None:
+    fit = expectation_propagation(np.zeros((1, 1)), np.array([label]), SE, Hyperparameters(variance), link)
+    sd = math.sqrt(variance)
+
+    def moment(power: int) -> float:
+        def weighted(f: float) -> float:
+            return f**power * float(link.sigma(label * f)) * math.exp(-0.5 * (f / sd) ** 2)
+
+        return quad(weighted, -12 * sd, 12 * sd, points=[0.0], epsabs=1e-14)[0] / (
+            sd * math.sqrt(2 * math.pi)
+        )
+
+    z, first, second = (moment(power) for power in range(3))
+    mean, spread = fit.require_converged().latent(np.zeros((1, 1)))
+    assert fit.log_marginal_likelihood == pytest.approx(math.log(z), abs=1e-10)
+    assert mean[0] == pytest.approx(first / z, rel=1e-8)
+    assert spread[0] == pytest.approx(second / z - (first / z) ** 2, rel=1e-8)
+
+
+@pytest.mark.parametrize("labels", [(1.0, 1.0), (1.0, -1.0)])
+def test_ep_against_quadrature_for_two_points(labels: tuple[float, float]) -> None:
+    X, y, h = np.array([[0.0], [0.7]]), np.array(labels), Hyperparameters(1.5)
+    fit = expectation_propagation(X, y, SE, h, PROBIT)
+    lower = np.linalg.cholesky(KernelSystem(X, SE, h).K)
+
+    def moment(weight: object) -> float:
+        def integrand(b: float, a: float) -> float:
+            f = lower @ np.array([a, b])
+            density = math.exp(-0.5 * (a * a + b * b)) / (2.0 * math.pi)
+            return weight(f) * density * math.exp(float(PROBIT.log_likelihood(y, f).sum()))
+
+        return dblquad(integrand, -8, 8, -8, 8, epsabs=1e-7)[0]
+
+    z = moment(lambda f: 1.0)
+    means = [moment(lambda f, i=i: f[i]) / z for i in range(2)]
+    # EP is not exact for two points, but close
+    assert fit.log_marginal_likelihood == pytest.approx(math.log(z), abs=3e-3)
+    np.testing.assert_allclose(fit.require_converged().latent(X)[0], means, atol=0.02)
+
+
+@BOTH
+@LINK
+def test_label_flip_mirrors_the_mean(inference: str, link: Link) -> None:
+    X, y = two_classes(1)
+    plus, minus = (
+        INFERENCES.get(inference)(X, sign * y, SE, Hyperparameters(2.0, (0.9,)), link, None)
+        for sign in (1.0, -1.0)
+    )
+    assert plus.log_marginal_likelihood == pytest.approx(minus.log_marginal_likelihood, abs=1e-10)
+    np.testing.assert_allclose(plus.posterior.alpha, -minus.posterior.alpha, atol=1e-9)
+    np.testing.assert_allclose(plus.gradient, minus.gradient, atol=1e-8)
+
+
+@BOTH
+@given(variance=st.floats(1e-3, 1e4), lengthscale=st.floats(0.05, 30.0), seed=st.integers(0, 20))
+def test_precision_of_the_data_is_between_zero_and_the_inverse_prior(
+    inference: str, variance: float, lengthscale: float, seed: int
+) -> None:
+    # 0 <= R and K R <= 1: eigenvalues of L' R L lie in [0, 1]
+    X, y = two_classes(seed, 15)
+    h = Hyperparameters(variance, (lengthscale,))
+    posterior = INFERENCES.get(inference)(X, y, SE, h, PROBIT, None).require_converged()
+    values, vectors = np.linalg.eigh(KernelSystem(X, SE, h).K)
+    features = posterior.root @ (vectors * np.sqrt(np.maximum(values, 0.0)))
+    shares = np.linalg.eigvalsh(features.T @ features)
+    assert shares.min() >= -1e-10
+    assert shares.max() <= 1.0 + 1e-10
+
+
+@BOTH
+def test_start_from_another_fit_changes_only_the_work(inference: str) -> None:
+    X, y = two_classes(2, 60)
+    infer = INFERENCES.get(inference)
+    other = infer(X, y, SE, Hyperparameters(3.0, (0.8,)), PROBIT, None)
+    cold = infer(X, y, SE, Hyperparameters(3.1, (0.82,)), PROBIT, None)
+    warm = infer(X, y, SE, Hyperparameters(3.1, (0.82,)), PROBIT, other.state)
+    assert warm.iterations < cold.iterations
+    assert warm.log_marginal_likelihood == pytest.approx(cold.log_marginal_likelihood, abs=1e-9)
+    np.testing.assert_allclose(warm.posterior.alpha, cold.posterior.alpha, atol=1e-7)
+
+
+@pytest.mark.parametrize("start", [np.full(30, 1e3), np.full(30, np.nan)])
+def test_laplace_survives_an_absurd_start(start: np.ndarray) -> None:
+    X, y = two_classes(0)
+    h = Hyperparameters(2.0, (0.9,))
+    expected = laplace(X, y, SE, h, PROBIT).log_marginal_likelihood
+    fit = laplace(X, y, SE, h, PROBIT, start)
+    assert fit.converged
+    assert fit.log_marginal_likelihood == pytest.approx(expected, abs=1e-10)
+
+
+@BOTH
+@pytest.mark.parametrize("variance", [1e-8, 1e6])
+@pytest.mark.parametrize("lengthscale", [1e-3, 1e3])
+def test_extreme_hyperparameters_converge_or_say_so(
+    inference: str, variance: float, lengthscale: float
+) -> None:
+    X, y = two_classes(0)
+    h = Hyperparameters(variance, (lengthscale,))
+    fit = INFERENCES.get(inference)(X, y, SE, h, PROBIT, None)
+    if fit.converged:
+        assert np.isfinite([fit.log_marginal_likelihood, *fit.gradient]).all()
+        assert fit.log_marginal_likelihood < 0.0
+    else:
+        with pytest.raises(NotConvergedError, match="no convergence"):
+            fit.require_converged()
+
+
+@BOTH
+def test_vanishing_prior_is_a_coin_toss(inference: str) -> None:
+    X, y = two_classes(0)
+    fit = INFERENCES.get(inference)(X, y, SE, Hyperparameters(1e-12), PROBIT, None)
+    assert fit.log_marginal_likelihood == pytest.approx(30 * math.log(0.5), rel=1e-9)
+
+
+@pytest.mark.parametrize("module", ["laplace", "expectation_propagation"])
+def test_stopped_early_is_not_converged(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"gpsuite.models.{module}.MAX_ITERATIONS", 2)
+    X, y = two_classes(0)
+    infer = INFERENCES.get("ep" if module == "expectation_propagation" else module)
+    fit = infer(X, y, SE, Hyperparameters(5.0), PROBIT, None)
+    assert (fit.converged, fit.iterations) == (False, 2)
+    with pytest.raises(NotConvergedError, match="2 iterations"):
+        fit.require_converged()
+
+
+@BOTH
+def test_duplicate_inputs_need_no_jitter(inference: str) -> None:
+    X, y = two_classes(4, 20)
+    X, y = np.vstack([X, X]), np.concatenate([y, y])
+    assert INFERENCES.get(inference)(X, y, SE, Hyperparameters(4.0, (3.0,)), PROBIT, None).converged
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        (np.zeros((3, 1)), np.ones(2), "labels"),
+        (np.zeros(3), np.ones(3), "inputs"),
+        (np.array([[0.0], [np.inf]]), np.ones(2), "1 non-finite"),
+        (np.zeros((2, 1)), np.array([0.0, 1.0]), "-1 or"),
+    ],
+)
+def test_wrong_data_are_refused(inference: str, X: np.ndarray, y: np.ndarray, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        INFERENCES.get(inference)(X, y, SE, Hyperparameters(), PROBIT, None)
+
+
+@BOTH
+def test_wrong_model_is_refused(inference: str) -> None:
+    X, y = two_classes(0)
+    with pytest.raises(ValueError, match="not concave"):
+        INFERENCES.get(inference)(X, y, SE, Hyperparameters(), SQUEEZED_PROBIT, None)
+    with pytest.raises(ValueError, match="2 lengthscales given for D=2 inputs with ard=False"):
+        INFERENCES.get(inference)(X, y, SE, Hyperparameters(1.0, (1.0, 2.0)), LINKS.get("probit"), None)
+
+
+def test_weighted_system_by_its_definitions() -> None:
+    rng = np.random.default_rng(0)
+    root = rng.standard_normal((6, 6))
+    K, weights, v = root @ root.T, np.array([0.0, 1e-9, 0.1, 0.5, 1.0, 0.9]), rng.standard_normal(6)
+    system = WeightedSystem(K, weights)
+    positive = np.where(weights > 0.0, weights, 1e-30)
+    R = np.linalg.inv(K + np.diag(1.0 / positive))
+    np.testing.assert_allclose(system.precision(), R, atol=1e-12)
+    np.testing.assert_allclose(system.root.T @ system.root, R, atol=1e-12)
+    np.testing.assert_allclose(system.smoothed(v), v - R @ K @ v, rtol=1e-10)

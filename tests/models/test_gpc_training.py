@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from gpsuite.budget import Budget
+from gpsuite.errors import UserError
+from gpsuite.models.config import Hyperparameters, ModelSpec
+from gpsuite.models.gpc_fit import NotConvergedError
+from gpsuite.models.gpc_training import INFERENCES, train_gpc
+from gpsuite.models.links import LOGISTIC, PROBIT
+from tests.models.gpc_problems import two_classes
+
+START = Hyperparameters(1.0, (1.0,))
+BOTH = pytest.mark.parametrize("inference", ["laplace", "ep"])
+
+
+@BOTH
+def test_budget_counts_evaluations_and_more_of_them_are_no_worse(inference: str) -> None:
+    X, y = two_classes(0, 50)
+    values = []
+    for limit in (1, 3, 10):
+        budget = Budget(evaluations=limit)
+        trained = train_gpc(X, y, ModelSpec(ard=True), PROBIT, inference, START, budget)
+        assert (trained.evaluations, budget.spent_evaluations) == (limit, limit)
+        assert (trained.status, trained.reason) == ("budget", f"{limit} evaluations used up")
+        values.append(trained.fit.log_marginal_likelihood)
+    assert values[0] < values[1] <= values[2]
+
+
+@BOTH
+@pytest.mark.parametrize("link", [PROBIT, LOGISTIC], ids=lambda link: link.name)
+def test_optimum_has_no_slope_and_is_kept(inference: str, link: object) -> None:
+    X, y = two_classes(1, 60)
+    trained = train_gpc(X, y, ModelSpec("matern52"), link, inference, START, Budget())
+    assert trained.status == "done"
+    assert np.abs(trained.fit.gradient).max() < 1e-3
+    again = INFERENCES.get(inference)(X, y, ModelSpec("matern52"), trained.hyperparameters, link, None)
+    assert again.log_marginal_likelihood == pytest.approx(trained.fit.log_marginal_likelihood, abs=1e-8)
+    assert trained.fit.converged
+
+
+def test_constant_inputs_keep_their_lengthscale() -> None:
+    X, y = two_classes(2, 40, inputs=3)
+    X[:, 1] = 0.25
+    start = Hyperparameters(1.0, (1.3,), 0.5)
+    trained = train_gpc(X, y, ModelSpec(ard=True), PROBIT, "ep", start, Budget(evaluations=8))
+    lengths = trained.hyperparameters.lengthscales
+    assert lengths[1] == pytest.approx(1.3, rel=1e-14)
+    assert min(abs(lengths[j] - 1.3) for j in (0, 2)) > 1e-3
+    assert trained.hyperparameters.noise_variance == pytest.approx(0.5)
+
+
+def test_separable_data_stay_in_the_search_range() -> None:
+    X = np.linspace(-1.0, 1.0, 20)[:, None]
+    trained = train_gpc(X, np.sign(X[:, 0]), ModelSpec(), PROBIT, "ep", START, Budget(evaluations=60))
+    assert trained.fit.converged
+    assert trained.hyperparameters.variance <= 1e6 * (1.0 + 1e-9)
+
+
+def test_steps_without_convergence_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = two_classes(0, 40)
+    whole = train_gpc(X, y, ModelSpec(), PROBIT, "laplace", START, Budget(evaluations=10))
+    limit = 1.0 + 0.2 * (whole.hyperparameters.variance - 1.0)
+    infer = INFERENCES.get("laplace")
+
+    def failing(X, y, spec, h, link, state):  # type: ignore[no-untyped-def]
+        fit = infer(X, y, spec, h, link, state)
+        object.__setattr__(fit, "converged", h.variance <= limit)
+        return fit
+
+    monkeypatch.setitem(INFERENCES._items, "laplace", failing)
+    trained = train_gpc(X, y, ModelSpec(), PROBIT, "laplace", START, Budget(evaluations=10))
+    assert trained.failed > 0
+    assert 1.0 < trained.hyperparameters.variance <= limit
+    assert trained.fit.converged
+
+
+def test_start_without_convergence_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpsuite.models.laplace.MAX_ITERATIONS", 1)
+    X, y = two_classes(0)
+    with pytest.raises(NotConvergedError, match="at the start"):
+        train_gpc(X, y, ModelSpec(), PROBIT, "laplace", START, Budget())
+
+
+def test_wrong_requests_are_refused() -> None:
+    X, y = two_classes(0)
+    with pytest.raises(UserError, match="did you mean 'laplace'"):
+        train_gpc(X, y, ModelSpec(), PROBIT, "laplac", START, Budget())
+    with pytest.raises(ValueError, match="outside"):
+        train_gpc(X, y, ModelSpec(), PROBIT, "ep", Hyperparameters(1e7), Budget())
+
+
+def test_training_needs_no_tensorflow() -> None:
+    code = "import sys, gpsuite.models.gpc_training, gpsuite.models.gpc_storage; print('tensorflow' in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == "False\n"
