@@ -10,10 +10,10 @@ from scipy.integrate import dblquad, quad
 from scipy.optimize import minimize
 
 from gpsuite.models.config import KERNEL_NAMES, Hyperparameters, ModelSpec
-from gpsuite.models.expectation_propagation import expectation_propagation
+from gpsuite.models.expectation_propagation import _posterior_variance, expectation_propagation
 from gpsuite.models.gpc_fit import GPCFit, KernelSystem, NotConvergedError, WeightedSystem
 from gpsuite.models.gpc_training import INFERENCES
-from gpsuite.models.laplace import laplace
+from gpsuite.models.laplace import _accepted_step, laplace
 from gpsuite.models.links import LINKS, LOGISTIC, PROBIT, SQUEEZED_PROBIT, Link
 from tests.models.gpc_problems import two_classes
 
@@ -219,6 +219,28 @@ def test_wrong_model_is_refused(inference: str) -> None:
         INFERENCES.get(inference)(X, y, SE, Hyperparameters(), SQUEEZED_PROBIT, None)
     with pytest.raises(ValueError, match="2 lengthscales given for D=2 inputs with ard=False"):
         INFERENCES.get(inference)(X, y, SE, Hyperparameters(1.0, (1.0, 2.0)), LINKS.get("probit"), None)
+
+
+def test_newton_step_that_overshoots_is_halved() -> None:
+    X, y = two_classes(0)
+    K = KernelSystem(X, SE, Hyperparameters(2.0, (0.9,))).K
+    mode = laplace(X, y, SE, Hyperparameters(2.0, (0.9,)), PROBIT).state
+    zero = np.zeros(30)
+    density = 30 * math.log(0.5)
+    a, f, reached = _accepted_step(y, PROBIT, density, (zero, zero), (50.0 * mode, 50.0 * K @ mode))
+    assert density <= reached
+    share = a[0] / (50.0 * mode[0])
+    assert share in {0.5**k for k in range(3, 8)}
+    np.testing.assert_allclose(f, K @ a, rtol=1e-12)
+    assert _accepted_step(y, PROBIT, 0.0, (zero, zero), (mode, K @ mode)) is None
+
+
+def test_posterior_variance_by_its_definition_also_for_weak_sites() -> None:
+    root = np.random.default_rng(1).standard_normal((5, 5))
+    K, tau = root @ root.T, np.array([0.0, 1e-12, 1e-6, 0.4, 3.0])
+    system = WeightedSystem(K, tau)
+    expected = np.diagonal(K - K @ system.precision() @ K)
+    np.testing.assert_allclose(_posterior_variance(system, tau), expected, rtol=1e-11)
 
 
 def test_weighted_system_by_its_definitions() -> None:
