@@ -6,7 +6,7 @@ import pytest
 from scipy.optimize import Bounds, OptimizeResult
 
 from gpsuite.budget import Budget
-from gpsuite.models import training
+from gpsuite.models import search as search_module
 from gpsuite.models.compiled import compiled_loss
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.exact import build_gpr
@@ -138,8 +138,8 @@ def test_start_without_likelihood_is_diverged(problem: Problem) -> None:
 
 
 def run_search(objective, start: float, box: Bounds | None = None):
-    search = training._Search(objective, Budget(evaluations=200))
-    return search, training._run(search, np.array([start]), box, "no start")
+    search = search_module.Search(objective, Budget(evaluations=200))
+    return search, search_module.run_search(search, np.array([start]), box, "no start")
 
 
 def test_steps_to_a_non_finite_loss_are_rejected() -> None:
@@ -175,15 +175,15 @@ def test_non_finite_gradient_is_rejected_too() -> None:
 def test_stalled_line_search_counts_as_converged_at_small_slope_only() -> None:
     stalled = OptimizeResult(status=2, message="ABNORMAL")
     for slope, status in ((1e-6, "done"), (1.0, "diverged")):
-        search = training._Search(lambda x, slope=slope: (5.0, np.array([slope])), Budget())
+        search = search_module.Search(lambda x, slope=slope: (5.0, np.array([slope])), Budget())
         search.evaluate(np.array([0.0]))
-        assert training._conclude(search, stalled, None).status == status
+        assert search_module._conclude(search, stalled, None).status == status
     # At the edge of the box a gradient that pushes outwards does not count.
-    assert training._conclude(search, stalled, Bounds([0.0], [9.0])).status == "done"
+    assert search_module._conclude(search, stalled, Bounds([0.0], [9.0])).status == "done"
 
 
 def test_iteration_limit_is_a_budget() -> None:
-    search = training._Search(lambda x: (5.0, np.array([1.0])), Budget())
+    search = search_module.Search(lambda x: (5.0, np.array([1.0])), Budget())
     search.evaluate(np.array([0.0]))
-    report = training._conclude(search, OptimizeResult(status=1, message="STOP"), None)
+    report = search_module._conclude(search, OptimizeResult(status=1, message="STOP"), None)
     assert (report.status, report.message) == ("budget", "STOP")

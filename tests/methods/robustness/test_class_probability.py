@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from gpsuite.methods.robustness.class_probability import LatentRanges, probability_bounds, score_of
+from gpsuite.methods.robustness.class_probability import (
+    LatentRanges,
+    ProbabilityScore,
+    probability_bounds,
+    score_of,
+)
 from gpsuite.methods.robustness.paper_bound_cells import cell_mass_bounds, cell_probability_bounds
 from gpsuite.models.links import LINKS
 from tests.methods.robustness.made_up_posteriors import LINK_NAMES
@@ -59,6 +64,22 @@ def test_the_remainder_is_of_second_order_and_not_idle(name: str) -> None:
         ranges = LatentRanges(0.7 - end, 0.7 + end, 1.0 - end, 1.0 + end, np.array([0.7]), np.array([1.0]))
         ratios.append(score.expand(ranges).remainder[0] / half**2)
     assert ratios[0] == pytest.approx(ratios[1], rel=0.5)
+
+
+@pytest.mark.parametrize("name", LINK_NAMES)
+@pytest.mark.parametrize(("d_mean", "d_variance"), [(0.0, 0.05), (0.05, 0.0)])
+def test_the_remainder_is_nearly_attained(name: str, d_mean: float, d_variance: float) -> None:
+    # Over many means one lies where the second derivative is largest.
+    score, m0 = ProbabilityScore(LINKS.get(name)), np.linspace(-4.0, 4.0, 401)
+    v0 = np.full_like(m0, 0.05)
+    expansion = score.expand(LatentRanges(m0 - d_mean, m0 + d_mean, v0 - d_variance, v0 + d_variance, m0, v0))
+    error = np.abs(
+        score.value(m0 + d_mean, v0 + d_variance)
+        - expansion.value
+        - expansion.d_mean * d_mean
+        - expansion.d_variance * d_variance
+    )
+    assert 0.6 < np.max(error / expansion.remainder) <= 1.0
 
 
 def test_links_choose_their_score() -> None:
