@@ -110,7 +110,9 @@ def _bound_factors(grid: Grid) -> Iterator[Statistic]:
     per_split = better / grid("bound_kl", KL)
     ratios = np.minimum(grid.mean("bound_kl", VFE), grid.mean("bound_kl", FITC)) / grid.mean("bound_kl", KL)
     note = ", ".join(f"M={m}: {ratio:.2f}" for m, ratio in zip(grid.numbers, ratios, strict=True))
-    for name, value in (("mean", ratios.mean()), ("min", ratios.min()), ("max", ratios.max())):
+    mean = Statistic("mean_bound_factor", float(ratios.mean()), n=len(ratios), note=note)
+    yield _with_interval(mean, _complete(per_split).mean(axis=1))
+    for name, value in (("min", ratios.min()), ("max", ratios.max())):
         yield Statistic(f"{name}_bound_factor", float(value), n=len(ratios), note=note)
     weakest = per_split[:, int(np.argmin(ratios))]
     interval = mean_statistic("", weakest[np.isfinite(weakest)])
@@ -131,7 +133,9 @@ def _against_baselines(grid: Grid) -> Iterator[Statistic]:
             f"factors {min(factors):.2f} to {max(factors):.2f}",
         )
     noise, of_vfe = grid.mean("noise_variance", KL), grid.mean("noise_variance", VFE)
-    yield Statistic("noise_variance_ratio_to_vfe", float((noise / of_vfe).mean()), n=len(noise))
+    ratio = Statistic("noise_variance_ratio_to_vfe", float((noise / of_vfe).mean()), n=len(noise))
+    per_split = grid("noise_variance", KL) / grid("noise_variance", VFE)
+    yield _with_interval(ratio, _complete(per_split).mean(axis=1))
     yield share("share_noise_variance_above_vfe", list(noise > of_vfe))
     lowest = [paired_p(*grid.pair("bound_kl", KL, name, k)) < LEVEL for k, name in cells]
     yield share("share_bound_lowest", lowest)
@@ -223,6 +227,19 @@ def _limit(name: str, interval: Statistic, limit: float | None) -> Statistic:
     """Return an end of an interval as a statistic of its own; NaN if there is no interval."""
     note = f"mean {interval.value:.4f}"
     return Statistic(name, float("nan") if limit is None else limit, n=interval.n, note=note)
+
+
+def _with_interval(statistic: Statistic, per_split: Array) -> Statistic:
+    """Return a ratio of means with the standard error and t interval of its counterpart in the single splits."""
+    spread = mean_statistic(statistic.name, per_split)
+    reach = None if spread.interval_high is None else spread.interval_high - spread.value
+    if reach is None:
+        return statistic
+    low, high = statistic.value - reach, statistic.value + reach
+    return replace(
+        statistic, standard_error=spread.standard_error, n=spread.n, interval_low=low, interval_high=high,
+        interval=spread.interval,
+    )  # fmt: skip
 
 
 def _noted(statistic: Statistic, note: str) -> Statistic:

@@ -73,6 +73,9 @@ def test_factors_are_those_of_the_means() -> None:
     one = found(frame())
     factors = [(0.33 + 0.04 + 5e-5 * m) / (0.16 - 5e-5 * m) for m in NUMBERS]
     assert one["mean_bound_factor"].value == pytest.approx(np.mean(factors), rel=1e-3)
+    mean = one["mean_bound_factor"]
+    assert mean.n == 4  # splits
+    assert (mean.interval_low or 9) < mean.value < (mean.interval_high or 0) < mean.value + 0.01
     assert one["min_bound_factor"].value == pytest.approx(min(factors), rel=1e-3)
     assert one["max_bound_factor"].value == pytest.approx(max(factors), rel=1e-3)
     assert one["min_bound_factor_lower_limit"].value < one["min_bound_factor"].value
