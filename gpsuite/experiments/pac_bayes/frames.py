@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gpsuite.experiments.base import Record, Request
-from gpsuite.reporting.comparison import Statistic, statistic_name
+from gpsuite.experiments.statistics import metric_statistics as metric_statistics
+from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.tables import mean_and_error, summarise_groups
 
 if TYPE_CHECKING:
@@ -137,23 +138,3 @@ def dataset_statistics(request: Request) -> list[Statistic]:
     if data is None:
         return []
     return [Statistic("dataset_rows", data.rows), Statistic("dataset_inputs", data.spec["n_inputs"])]
-
-
-def metric_statistics(tidy: pd.DataFrame, by: Sequence[str]) -> list[Statistic]:
-    """Return every mean of a tidy frame as a statistic named `metric[axis=value,...]`."""
-
-    def number(value: float) -> float | None:
-        return float(value) if math.isfinite(value) else None
-
-    return [
-        Statistic(
-            name=statistic_name(line["metric"], **{axis: line[axis] for axis in by}),
-            value=float(line["mean"]),
-            standard_error=number(line["standard_error"]),
-            n=int(line["n"]),
-            interval_low=number(line["interval_low"]),
-            interval_high=number(line["interval_high"]),
-            interval=str(line["interval"]),
-        )
-        for _, line in tidy.iterrows()
-    ]

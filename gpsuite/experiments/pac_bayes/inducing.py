@@ -51,11 +51,13 @@ class InducingSettings(SplitSettings):
         epsilon: half-width of the 0-1 band, in standard deviations of the target.
         inducing: numbers M of inducing inputs.
         other_kernel: methods trained also with the kernel that `model` does not name: ARD or a single lengthscale.
+        other_kernel_inducing: the numbers M at which they are.
     """
 
     epsilon: float = 0.6
     inducing: list[int] = field(default_factory=lambda: [100, 200, 300, 400, 500])
     other_kernel: list[str] = field(default_factory=list)
+    other_kernel_inducing: list[int] = field(default_factory=lambda: [100, 200, 300, 400, 500])
 
     def check(self) -> None:
         """Refuse impossible values."""
@@ -77,10 +79,11 @@ def plan(request: Request) -> list[Task]:
         require(name in request.methods, "other_kernel", name, advice)
     tasks = []
     for inducing in settings.inducing:
+        also = settings.other_kernel if inducing in settings.other_kernel_inducing else []
         fits = [
             sparse_fit(name, options, inducing, data, chosen, settings.epsilon)
             for name, options in request.methods.items()
-            for chosen in ((ard, not ard) if name in settings.other_kernel else (ard,))
+            for chosen in ((ard, not ard) if name in also else (ard,))
         ]
         tasks += split_tasks(request, settings, fits)
     return tasks
@@ -177,6 +180,6 @@ for _name in ("inducing_pol", "inducing_kin40k", "inducing_sarcos"):
             summarise,
             builders=("pac_sgp", "sparse_gp"),
             dataset_tasks=("regression",),
-            parts=("repetitions", "inducing"),
+            parts=("repetitions", "inducing", "other_kernel_inducing"),
         )
     )

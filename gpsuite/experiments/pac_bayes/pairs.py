@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtr, stdtrit
+from scipy.special import stdtr
 
-from gpsuite.reporting.comparison import Statistic
+from gpsuite.experiments.statistics import LEVEL, holm, mean_statistic, share
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LEVEL = 0.05  # of the paired tests
+__all__ = ["LEVEL", "Array", "Cell", "holm", "mean_statistic", "paired_p", "share"]
 
 Array = npt.NDArray[np.float64]
 
@@ -50,32 +49,3 @@ def paired_p(smaller: Array, larger: Array) -> float:
     if error <= 1e-12 * abs(mean):  # the same difference in every pair, up to rounding
         return 0.0 if mean < 0 else 1.0
     return float(stdtr(n - 1, mean / error))
-
-
-def holm(p_values: list[float]) -> list[bool]:
-    """Return which hypotheses Holm's step-down procedure rejects at `LEVEL`."""
-    order = np.argsort(p_values, kind="stable")
-    rejected = [False] * len(p_values)
-    for rank, index in enumerate(order):
-        if p_values[index] > LEVEL / (len(p_values) - rank):
-            break
-        rejected[index] = True
-    return rejected
-
-
-def share(name: str, cells: Sequence[bool]) -> Statistic:
-    """Return the share of cells in which a claim holds; NaN without cells."""
-    if not cells:
-        return Statistic(name, float("nan"), n=0)
-    return Statistic(name, float(np.mean(cells)), n=len(cells), note=f"{sum(cells)} of {len(cells)} cells")
-
-
-def mean_statistic(name: str, values: Array, note: str = "") -> Statistic:
-    """Return the mean with its standard error and 95 % t interval; NaN and no interval for fewer than two values."""
-    n = len(values)
-    mean = float(values.mean()) if n else float("nan")
-    if n < 2:
-        return Statistic(name, mean, n=n, note=note)
-    error = float(values.std(ddof=1)) / n**0.5
-    reach = float(stdtrit(n - 1, 0.975)) * error
-    return Statistic(name, mean, error, n, mean - reach, mean + reach, "95 % t interval", note=note)

@@ -28,13 +28,18 @@ def plan(*words: str) -> list[Task]:
 
 
 def test_both_kernels_are_planned_where_asked() -> None:
-    tasks = plan("other_kernel=[vfe]", "inducing=[7]", "repetitions=1")
+    tasks = plan("other_kernel=[vfe]", "inducing=[7]", "other_kernel_inducing=[7]", "repetitions=1")
     kernels = {(task.axes["method"], task.axes["kernel"], task.params["ard"]) for task in tasks}
     assert ("vfe", "se", False) in kernels
     assert ("vfe", "se_ard", True) in kernels
     assert ("fitc", "se", False) not in kernels
     assert {task.params["method"]["inducing"] for task in tasks} == {7}
     assert len({task_key(task) for task in tasks}) == len(tasks) == 6
+
+
+def test_the_other_kernel_can_be_left_to_some_numbers() -> None:
+    tasks = plan("inducing=[5,10]", "other_kernel_inducing=[5]", "repetitions=1")
+    assert {task.axes["inducing"] for task in tasks if task.axes["kernel"] == "se"} == {5}
 
 
 def test_small_numbers_of_inducing_inputs_come_first_and_vfe_trains_once() -> None:
@@ -73,6 +78,7 @@ def test_a_run_writes_tables_figure_and_costs(tmp_path: Path, monkeypatch: pytes
         POL,
         "scale=smoke",
         "inducing=[3,5]",
+        "other_kernel_inducing=[3,5]",
         "repetitions=2",
         "max_evaluations=2",
         "parallel=serial",
