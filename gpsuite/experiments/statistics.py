@@ -1,0 +1,69 @@
+"""Statistics that experiments of every family hand to the comparison: means, shares of cells, tests over cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import stdtrit
+
+from gpsuite.reporting.comparison import Statistic, statistic_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LEVEL = 0.05  # of the tests behind a claim
+
+Array = npt.NDArray[np.float64]
+
+
+def holm(p_values: list[float]) -> list[bool]:
+    """Return which hypotheses Holm's step-down procedure rejects at `LEVEL`."""
+    order = np.argsort(p_values, kind="stable")
+    rejected = [False] * len(p_values)
+    for rank, index in enumerate(order):
+        if p_values[index] > LEVEL / (len(p_values) - rank):
+            break
+        rejected[index] = True
+    return rejected
+
+
+def share(name: str, cells: Sequence[bool]) -> Statistic:
+    """Return the share of cells in which a claim holds; NaN without cells."""
+    if not cells:
+        return Statistic(name, float("nan"), n=0)
+    return Statistic(name, float(np.mean(cells)), n=len(cells), note=f"{sum(cells)} of {len(cells)} cells")
+
+
+def mean_statistic(name: str, values: Array, note: str = "") -> Statistic:
+    """Return the mean with its standard error and 95 % t interval; NaN and no interval for fewer than two values."""
+    n = len(values)
+    mean = float(values.mean()) if n else float("nan")
+    if n < 2:
+        return Statistic(name, mean, n=n, note=note)
+    error = float(values.std(ddof=1)) / n**0.5
+    reach = float(stdtrit(n - 1, 0.975)) * error
+    return Statistic(name, mean, error, n, mean - reach, mean + reach, "95 % t interval", note=note)
+
+
+def metric_statistics(tidy: pd.DataFrame, by: Sequence[str]) -> list[Statistic]:
+    """Return every mean of a tidy frame as a statistic named `metric[axis=value,...]`."""
+
+    def number(value: float) -> float | None:
+        return float(value) if math.isfinite(value) else None
+
+    return [
+        Statistic(
+            name=statistic_name(line["metric"], **{axis: line[axis] for axis in by}),
+            value=float(line["mean"]),
+            standard_error=number(line["standard_error"]),
+            n=int(line["n"]),
+            interval_low=number(line["interval_low"]),
+            interval_high=number(line["interval_high"]),
+            interval=str(line["interval"]),
+        )
+        for _, line in tidy.iterrows()
+    ]
