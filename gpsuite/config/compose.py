@@ -70,6 +70,7 @@ def compose_run(experiment: str, overrides: Overrides) -> Composed:
     plain: dict[str, Any] = OmegaConf.to_container(scaled)  # type: ignore[assignment]
     names = _method_names(entry, plain, overrides.groups, values)
     datasets = read_datasets(plain.get("datasets"), values, experiment) if entry.several_datasets else {}
+    _refuse_foreign_methods(experiment, entry, names)
     sections = _sections(entry, plain, names)
     _apply(sections, values, experiment)
     return _typed(experiment, entry, sections, datasets, plain)
@@ -120,6 +121,16 @@ def _method_names(
     if names and not entry.builders:
         raise UserError(f"method={names[0]}: this experiment has no methods", key="method")
     return names
+
+
+def _refuse_foreign_methods(experiment: str, entry: Experiment, names: Sequence[str]) -> None:
+    """Raise when a method does not belong to the experiment; other families' builders are not even registered."""
+    for name in names:
+        if _builder_of(name) not in entry.builders:
+            valid = [other for other in group_choices()["method"] if _builder_of(other) in entry.builders]
+            raise UserError(
+                f"method={name}: not a method of {experiment}\nvalid: {', '.join(valid)}", key="method"
+            )
 
 
 def _sections(entry: Experiment, plain: Mapping[str, Any], names: Sequence[str]) -> dict[str, DictConfig]:
@@ -294,17 +305,9 @@ def _typed(
 
 
 def _refuse_impossible_pairs(composed: Composed) -> None:
-    """Raise when a method does not belong to the experiment or cannot learn from the dataset."""
-    entry, dataset = composed.entry, composed.dataset
-    for name, options in composed.methods.items():
-        if options.builder not in entry.builders:
-            valid = [other for other in group_choices()["method"] if _builder_of(other) in entry.builders]
-            raise UserError(
-                f"method={name}: not a method of {composed.experiment}\nvalid: {', '.join(valid)}",
-                key="method",
-            )
-    if dataset is not None:
-        _refuse_dataset(composed, "dataset", dataset)
+    """Raise when a method cannot learn from the dataset."""
+    if composed.dataset is not None:
+        _refuse_dataset(composed, "dataset", composed.dataset)
     for spec in composed.datasets.values():
         _refuse_dataset(composed, "datasets", spec)
 

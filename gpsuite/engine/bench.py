@@ -15,6 +15,7 @@ from gpsuite.reporting.atomic import write_text
 
 PAIRS = 9  # interleaved repetitions per case
 SHORT = 0.05  # seconds: shorter work is repeated within one timing
+SLOW = 5.0  # seconds of CPU time: beyond, the warm-up alone says that once is enough
 COLUMNS = ("family", "case", "seconds", "reference", "reference_seconds", "ratio", "goal")
 
 
@@ -38,7 +39,7 @@ def run_cases(family: str, cases: Sequence[BenchCase], pairs: int = PAIRS) -> It
     for case in cases:
         with threadpool_limits(limits=1):
             ours, reference = case.prepare()
-            mine, theirs = _interleaved(ours, reference, pairs)
+            mine, theirs = _interleaved(ours, reference, case.pairs or pairs)
         yield BenchRow(family, case.case, mine, case.reference, theirs, mine / theirs, case.goal)
 
 
@@ -73,7 +74,9 @@ def _interleaved(ours: Work, reference: Work, pairs: int) -> tuple[float, float]
 
 
 def _repeats(work: Work) -> int:
-    work()  # warm-up: compilation, page faults, caches
+    first = _cpu_seconds(work, 1)  # warm-up: compilation, page faults, caches
+    if first > SLOW:
+        return 1
     return max(1, round(SHORT / max(_cpu_seconds(work, 1), 1e-6)))
 
 

@@ -17,9 +17,11 @@ class BenchCase:
         reference: what it is held against.
         prepare: called once; returns our work and the reference's work.
         goal: largest allowed ratio ours / reference.
+        pairs: repetitions of both, where a slow reference allows fewer than usual.
     """
 
     case: str
     reference: str
     prepare: Callable[[], tuple[Work, Work]]
     goal: float
+    pairs: int | None = None

@@ -61,6 +61,7 @@ def train_gpc(
     inference: str,
     start: Hyperparameters,
     budget: Budget,
+    largest_variance: float = SEARCH_RANGE[1],
 ) -> TrainedGPC:
     """Maximise the approximate log marginal likelihood over log variance and log lengthscales.
 
@@ -75,10 +76,11 @@ def train_gpc(
         inference: name in `INFERENCES`.
         start: where the search begins.
         budget: counts every evaluation; ends the search when exhausted.
+        largest_variance: end of the search's box for the variance.
 
     Raises:
         UserError: if the inference is unknown.
-        ValueError: if data, lengthscales or link do not fit, or the start is outside `SEARCH_RANGE`.
+        ValueError: if data, lengthscales or link do not fit, or the start is outside the search's box.
         NotConvergedError: if there is no converged approximation at the start.
     """
     X, y = classification_data(X, y)
@@ -92,9 +94,11 @@ def train_gpc(
 
     evidence = _Evidence(fit_at, start.noise_variance)
     theta = start.to_log()[:-1]
-    box = Bounds(*(np.full_like(theta, limit) for limit in np.log(SEARCH_RANGE)))
-    if not ((theta >= box.lb) & (theta <= box.ub)).all():
-        raise ValueError(f"the start is outside of {SEARCH_RANGE}: {start}")
+    lowest, highest = (np.full_like(theta, limit) for limit in np.log(SEARCH_RANGE))
+    highest[0] = np.log(largest_variance)
+    if not ((theta >= lowest) & (theta <= highest)).all():
+        raise ValueError(f"the start is outside of {SEARCH_RANGE}, variance {largest_variance:g}: {start}")
+    box = Bounds(lowest, highest)
     report = run_search(Search(evidence, budget), theta, box, "no converged approximation at the start")
     if evidence.best is None:
         raise NotConvergedError(f"{inference} did not converge at the start: {start}")

@@ -62,6 +62,7 @@ WORDS = [
         ["method.objective=best", "valid: catoni, kl, lambda, quadratic, sqrt"],
     ),
     ((*RUN, "method=kl_pac_gp", "method.title=mine"), ["method.title"]),
+    ((*RUN, "method=laplace"), ["method=laplace: not a method of pac_bayes/regression", "kl_pac_gp"]),
     ((*RUN, "dataset=bostn"), ["did you mean 'boston'"]),
     ((*RUN, "dataset=digits"), ["classification dataset cannot be used", "valid:"]),
     ((*RUN, "dataset.path=table.csv"), ["dataset.path", "dataset=csv"]),

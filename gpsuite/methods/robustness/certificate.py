@@ -101,12 +101,8 @@ def model_hash(model: PlainModel) -> str:
     return digest.hexdigest()
 
 
-def write_certificate(certificate: Certificate, path: Path) -> tuple[Path, Path]:
-    """Write `path` with the suffixes .npz and .json, each whole or not at all; return both paths.
-
-    Raises:
-        OSError: if a file cannot be written.
-    """
+def pack(certificate: Certificate) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Return what the two files hold: the description, plain JSON values, and the arrays."""
     arrays = {f"model_{name}": getattr(certificate.model, name) for name in MODEL_ARRAYS}
     arrays |= {f"region_{name}": getattr(certificate.region, name) for name in REGION_ARRAYS}
     claims: dict[str, Any] = {}
@@ -132,6 +128,26 @@ def write_certificate(certificate: Certificate, path: Path) -> tuple[Path, Path]
         "leaf_bound": LEAF_BOUND,
         "search": certificate.search,
     }
+    return description, arrays
+
+
+def write_certificate(certificate: Certificate, path: Path) -> tuple[Path, Path]:
+    """Write `path` with the suffixes .npz and .json, each whole or not at all; return both paths.
+
+    Raises:
+        OSError: if a file cannot be written.
+    """
+    return write_packed(*pack(certificate), path)
+
+
+def write_packed(
+    description: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], path: Path
+) -> tuple[Path, Path]:
+    """Write what `pack` returned, as `write_certificate` does.
+
+    Raises:
+        OSError: if a file cannot be written.
+    """
     text = json.dumps(description, indent=2, allow_nan=False) + "\n"
     npz, other = _paths(path)
     write_atomically(npz, lambda stream: np.savez(stream, **arrays))

@@ -151,6 +151,26 @@ def certify_class(
     return judge(probability, extremum, region), extremum
 
 
+def probability_extremum(
+    posterior: GPCPosterior,
+    region: Region,
+    sign: int,
+    tolerance: float,
+    budget: Budget,
+    bound: str | BoundBuilder = "rkhs_taylor",
+    batch: int = 64,
+) -> Extremum:
+    """Bound the largest (`sign=1`) or smallest (`sign=-1`) class probability over the region; attack first.
+
+    Raises:
+        UserError: for an unknown bound.
+        ValueError: if sign, tolerance or batch is out of range, or the region does not fit the classifier.
+        UnsoundBoundError: if a point attains more than the bounds allow.
+    """
+    bounding = build_bound(bound, posterior, region)
+    return _search(posterior, bounding, region, tolerance, budget, sign, batch, None)
+
+
 def bound_names() -> list[str]:
     """Return the names that `bound=` takes."""
     return sorted(_BOUNDS)

@@ -1,0 +1,1 @@
+"""The perturbation family: exact, finite-sample confidence regions (Csáji and Kis 2019)."""

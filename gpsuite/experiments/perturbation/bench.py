@@ -1,0 +1,216 @@
+"""Memberships of many coefficient vectors and a coverage study against plain loops; ellipsoid radii against SDPs."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.experiments.benchmark import BenchCase, Work
+from gpsuite.methods.perturbation.ellipsoid import outer_radii
+from gpsuite.methods.perturbation.groups import SignChanges
+from gpsuite.methods.perturbation.objectives import (
+    EpsilonSVR,
+    KernelLasso,
+    KernelLSSVM,
+    KernelRidge,
+    LinearLSSVM,
+    Objective,
+)
+from gpsuite.methods.perturbation.quadratics import PerturbedQuadratic
+from gpsuite.methods.perturbation.ranks import simulated_ranks
+from gpsuite.methods.perturbation.region import Region
+from gpsuite.models.radial import kappa, squared_distances
+from gpsuite.seeds import stream
+
+FloatArray = npt.NDArray[np.float64]
+Statistic = Callable[[FloatArray], Callable[[FloatArray], float]]
+"""alpha -> residuals -> Z, as one would write it down."""
+
+DATA = COMPARED = 100  # n = m
+LINEAR_INPUTS, LENGTHSCALE = 3, 0.5
+MODELS = ("kernel ridge", "kernel LS-SVM", "SVR", "LASSO")
+VECTORS, LINEAR_VECTORS = 1_000, 5_000
+KERNEL_GOAL, LINEAR_GOAL, RADII_GOAL = 1 / 12, 1 / 500, 1 / 20
+REPETITIONS, STUDY_DATA, STUDY_COMPARED = 10_000, 15, 20
+STUDY_GOAL = 0.5
+RADII_COEFFICIENTS = 10
+PAIRS = 5
+
+
+def cases() -> list[BenchCase]:
+    """Return the cases; both sides do the same number of memberships, repetitions or radii."""
+    loop = "a Python loop over perturbations"
+    found = [
+        BenchCase(
+            f"{VECTORS} memberships, {model}, n=m={DATA}",
+            loop,
+            partial(_memberships, model, VECTORS),
+            KERNEL_GOAL,
+            PAIRS,
+        )
+        for model in MODELS
+    ]
+    linear = f"{LINEAR_VECTORS} memberships, linear LS-SVM, d={LINEAR_INPUTS}, n=m={DATA}"
+    found.append(BenchCase(linear, loop, partial(_memberships, "linear", LINEAR_VECTORS), LINEAR_GOAL, PAIRS))
+    study = f"coverage study, {REPETITIONS} repetitions, 5 models, n={STUDY_DATA}, m={STUDY_COMPARED}"
+    found.append(BenchCase(study, loop, _coverage_study, STUDY_GOAL, 1))
+    if importlib.util.find_spec("clarabel"):
+        radii = f"ellipsoid radius set, m={COMPARED}, p={RADII_COEFFICIENTS}"
+        found.append(BenchCase(radii, "semidefinite programs by Clarabel", _radii, RADII_GOAL, PAIRS))
+    return found
+
+
+def _memberships(model: str, vectors: int) -> tuple[Work, Work]:
+    rng = stream(0, "bench", "perturbation")
+    X = rng.uniform(-3.0, 3.0, (DATA, LINEAR_INPUTS if model == "linear" else 1))
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.laplace(size=DATA)
+    objective, statistic = _models(X)[model]()
+    region = Region(objective, y, SignChanges().draw(DATA, COMPARED, rng), 10)
+    alphas = region.estimate + 0.1 * rng.standard_normal((vectors, len(region.estimate)))
+    return partial(region.contains, alphas), partial(_looped, region, statistic, alphas)
+
+
+def _looped(region: Region, statistic: Statistic, alphas: FloatArray) -> list[bool]:
+    """Return the memberships one by one; without ties, which cost nothing here."""
+    signs, design, y = region.perturbations.signs_and_order[0], region.objective.design, region.y
+    return [
+        _rank_by_loop(statistic(alpha), y - design @ alpha, signs) <= region.m - region.q for alpha in alphas
+    ]
+
+
+def _rank_by_loop(Z: Callable[[FloatArray], float], e: FloatArray, signs: FloatArray) -> int:
+    reference, rank = Z(e), 1
+    for sign in signs:
+        rank += Z(sign * e) < reference
+    return rank
+
+
+def _models(X: FloatArray) -> dict[str, Callable[[], tuple[Objective, Statistic]]]:
+    K = kappa("squared_exponential", squared_distances(X / LENGTHSCALE, X / LENGTHSCALE))
+    return {
+        "kernel ridge": partial(_ridge, K),
+        "kernel LS-SVM": partial(_least_squares, K),
+        "SVR": partial(_support_vectors, K),
+        "LASSO": partial(_lasso, K),
+        "linear": partial(_linear, X),
+    }
+
+
+def _ridge(K: FloatArray, penalty: float = 0.05) -> tuple[Objective, Statistic]:
+    n = len(K)
+    W = np.linalg.solve(2.0 / n * K + 2.0 * penalty * np.eye(n), K)
+
+    def statistic(alpha: FloatArray) -> Callable[[FloatArray], float]:
+        start = 2.0 * penalty * alpha
+
+        def Z(e: FloatArray) -> float:
+            z = start - 2.0 / n * e
+            return float(z @ W @ z)
+
+        return Z
+
+    return KernelRidge(K, penalty), statistic
+
+
+def _least_squares(K: FloatArray, C: float = 1.0) -> tuple[Objective, Statistic]:
+    inner = np.eye(len(K)) + C * K
+    W, h = np.linalg.solve(inner, K), np.linalg.solve(inner, np.ones(len(K)))
+    total = C * h.sum()
+
+    def statistic(alpha: FloatArray) -> Callable[[FloatArray], float]:
+        def Z(e: FloatArray) -> float:
+            z = alpha[1:] - C * e
+            v = W @ z
+            bias = -C * e.sum() - C * v.sum()
+            return float(z @ v + bias * bias / total)
+
+        return Z
+
+    return KernelLSSVM(K, C), statistic
+
+
+def _support_vectors(K: FloatArray, C: float = 12.0, epsilon: float = 0.2) -> tuple[Objective, Statistic]:
+    weight = C / len(K)
+
+    def statistic(alpha: FloatArray) -> Callable[[FloatArray], float]:
+        def Z(e: FloatArray) -> float:
+            z = alpha - weight * np.sign(e) * (np.abs(e) > epsilon)
+            return float(z @ K @ z)
+
+        return Z
+
+    return EpsilonSVR(K, C, epsilon), statistic
+
+
+def _lasso(K: FloatArray, penalty: float = 0.15) -> tuple[Objective, Statistic]:
+    def statistic(alpha: FloatArray) -> Callable[[FloatArray], float]:
+        start = penalty * np.sign(alpha)
+
+        def Z(e: FloatArray) -> float:
+            gradient = start - K @ e
+            return float(gradient @ gradient)
+
+        return Z
+
+    return KernelLasso(K, penalty), statistic
+
+
+def _linear(X: FloatArray, C: float = 1.0) -> tuple[Objective, Statistic]:
+    objective = LinearLSSVM(X, C, bias=False)
+    P, T, inverse = objective.P, objective.T, np.linalg.inv(objective.hessian)
+
+    def statistic(alpha: FloatArray) -> Callable[[FloatArray], float]:
+        start = P @ alpha
+
+        def Z(e: FloatArray) -> float:
+            gradient = start - T @ e
+            return float(gradient @ inverse @ gradient)
+
+        return Z
+
+    return objective, statistic
+
+
+def _coverage_study() -> tuple[Work, Work]:
+    """Return the ranks of the true coefficients of all models, batched and one repetition at a time."""
+    rng = stream(0, "bench", "coverage")
+    X = rng.uniform(-2.0, 2.0, (STUDY_DATA, 1))
+    models = [build() for build in _models(X).values()]
+    noise = rng.laplace(size=(REPETITIONS, STUDY_DATA))
+    signs = SignChanges().draw(STUDY_DATA, STUDY_COMPARED, rng, (REPETITIONS,)).signs_and_order[0]
+    truths = [rng.standard_normal(objective.design.shape[1]) for objective, _ in models]
+
+    def ours() -> None:
+        for (objective, _), truth in zip(models, truths, strict=True):
+            simulated_ranks(objective, truth, noise, SignChanges(), STUDY_COMPARED, rng)
+
+    def looped() -> None:
+        for (_, statistic), truth in zip(models, truths, strict=True):
+            Z = statistic(truth)
+            for e, drawn in zip(noise, signs, strict=True):
+                _rank_by_loop(Z, e, drawn)
+
+    return ours, looped
+
+
+def _radii() -> tuple[Work, Work]:
+    """Return the radii of a linear model's perturbations, by the scalar root and by one program each."""
+    rng = stream(0, "bench", "radii")
+    X = rng.standard_normal((DATA, RADII_COEFFICIENTS))
+    objective = LinearLSSVM(X, 1.0, bias=False)
+    signs, order = SignChanges().draw(DATA, COMPARED, rng).signs_and_order
+    y = X @ rng.standard_normal(RADII_COEFFICIENTS) + rng.laplace(size=DATA)
+
+    def ours() -> FloatArray:
+        return outer_radii(
+            PerturbedQuadratic.hessian_weighted(objective.P, objective.T, objective.design, y, signs, order)
+        )
+
+    quadratic = PerturbedQuadratic.hessian_weighted(
+        objective.P, objective.T, objective.design, y, signs, order
+    )
+    return ours, partial(_by_programs, quadratic)

@@ -1,0 +1,191 @@
+"""One point of robustness/safety: its certified range, verdict, attack and certificate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.budget import Budget
+from gpsuite.data.loading import load
+from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, Record, SharedWork, Task
+from gpsuite.experiments.robustness.any_checks import run_checks
+from gpsuite.experiments.robustness.any_settings import CHECK, point_region
+from gpsuite.experiments.robustness.classifiers import Array, Problem, task_classifier
+from gpsuite.experiments.robustness.free_inputs import choose
+from gpsuite.experiments.robustness.safety_points import crossed
+from gpsuite.experiments.robustness.safety_settings import label_name
+from gpsuite.methods.robustness.attacks import strong_attack
+from gpsuite.methods.robustness.certificate import Claim, pack, write_packed
+from gpsuite.methods.robustness.certify import certify
+from gpsuite.methods.robustness.regions import Region
+from gpsuite.methods.robustness.verdict import HALF, ProbabilityRange, build_bound, probability_range
+from gpsuite.models.gpc import GPCPosterior
+from gpsuite.models.gpc_fit import NotConvergedError
+from gpsuite.seeds import stream
+
+PREFIX, DESCRIPTION = "certificate_", "certificate_description"
+
+
+def run_safety(task: Task, shared: SharedWork) -> Outcome:
+    """Certify one point, or check the paper's statements there."""
+    clock = Budget(seconds=task.budget_seconds)
+    try:
+        problem, trained = task_classifier(task, shared)
+    except NotConvergedError as error:
+        return Outcome({}, DIVERGED, str(error))
+    assert task.dataset is not None  # task_classifier refused it
+    params, posterior = task.params, trained.fit.require_converged()
+    rows = load(task.dataset).X
+    point = int(params["point"])
+    chosen = choose(params["features"], problem, trained, problem.X_test[point])
+    region = point_region(problem, rows, params, chosen.inputs.tolist())
+    if params["kind"] == CHECK:
+        return run_checks(problem, trained, params, region)
+    seconds = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
+    budget = Budget(seconds=seconds, boxes=int(params["boxes"]), observer=shared.observer)
+    found = probability_range(posterior, region, float(params["tolerance"]), budget, params["bound"])
+    metrics = {
+        **_identity(problem, point, found),
+        "chosen_by": chosen.by,
+        "free_inputs": len(chosen.inputs),
+        **_range_metrics(found),
+        **_attack(posterior, region, found, params),
+    }
+    arrays = _arrays(problem, rows, region, found, point)
+    if params["certificate_boxes"]:
+        certified, stored = _certificate(posterior, region, found, params)
+        metrics |= certified
+        arrays |= stored
+    limited = found.status == "budget"
+    reason = "; ".join(_reasons(found)) if limited else ""
+    low, high = found.minimum.outer, found.maximum.outer
+    headline = f"{metrics['verdict']}, p {found.probability:.3f} in [{low:.3f}, {high:.3f}]"
+    return Outcome(metrics, BUDGET if limited else DONE, reason, arrays, headline)
+
+
+def _identity(problem: Problem, point: int, found: ProbabilityRange) -> dict[str, Any]:
+    positive, predicted = bool(problem.y_test[point] > 0), found.probability > HALF
+    return {
+        "row": int(problem.test_rows[point]),
+        "label": label_name(problem, positive),
+        "predicted": label_name(problem, predicted),
+        "correct": positive == predicted,
+        "probability": found.probability,
+    }
+
+
+def _range_metrics(found: ProbabilityRange) -> dict[str, Any]:
+    verdict = found.verdict.status
+    if verdict == "unknown" and any("seconds" in reason for reason in _reasons(found)):
+        verdict = "timeout"
+    return {
+        "verdict": verdict,
+        "why": found.verdict.reason,
+        "min_proved": found.minimum.outer,
+        "min_attained": found.minimum.inner,
+        "max_attained": found.maximum.inner,
+        "max_proved": found.maximum.outer,
+        "gap": found.gap,
+        "boxes": found.boxes,
+        "search_seconds": found.seconds,
+    }
+
+
+def _reasons(found: ProbabilityRange) -> list[str]:
+    ended = [each for each in (found.minimum, found.maximum) if each.status == "budget"]
+    return list(dict.fromkeys(each.reason for each in ended))
+
+
+def _attack(
+    posterior: GPCPosterior, region: Region, found: ProbabilityRange, params: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what the multi-start attack reaches towards the other class; it must lie within the bounds."""
+    sign = -1 if found.probability > HALF else 1
+    rng = stream(0, "attack", int(params["point"]))
+    _, reached = strong_attack(posterior, region, sign, int(params["starts"]), rng)
+    return {"attacked": reached, "attack_succeeds": bool(crossed(sign, reached))}
+
+
+def _arrays(
+    problem: Problem, rows: Array, region: Region, found: ProbabilityRange, point: int
+) -> dict[str, npt.NDArray[Any]]:
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "minimum_trace": found.minimum.trace,
+        "maximum_trace": found.maximum.trace,
+        "free": region.free,
+    }
+    example = found.verdict.counterexample
+    if example is not None:
+        change = (example - region.centre) * problem.scale
+        arrays["change"] = change
+        arrays["counterexample"] = rows[problem.test_rows[point]] + change
+    return arrays
+
+
+def _certificate(
+    posterior: GPCPosterior, region: Region, found: ProbabilityRange, params: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Return what the certificate claims, and its content as arrays of the record."""
+    bounding = build_bound(params["bound"], posterior, region)
+    certificate = certify(
+        posterior,
+        region,
+        (found.minimum, found.maximum),
+        bound_name=bounding.name,
+        bound_version=bounding.version,
+        most_boxes=int(params["certificate_boxes"]),
+    )
+    minimum, maximum = certificate.claims
+    description, arrays = pack(certificate)
+    stored = {f"{PREFIX}{name}": array for name, array in arrays.items()}
+    stored[DESCRIPTION] = np.array(json.dumps(description))
+    claims = {
+        "certified_min": minimum.outer,
+        "certified_max": maximum.outer,
+        "certificate_decides": _decides(found, minimum, maximum),
+    }
+    return claims, stored
+
+
+def _decides(found: ProbabilityRange, minimum: Claim, maximum: Claim) -> bool:
+    """Tell whether the certificate alone proves the verdict: its bound that it is safe, its witness that it is not."""
+    positive = found.probability > HALF
+    claim = minimum if positive else maximum
+    if found.verdict.status == "unsafe":
+        return claim.inner is not None and bool(crossed(claim.sign, claim.inner))
+    return claim.outer > HALF if positive else claim.outer < HALF
+
+
+def write_certificates(records: Sequence[Record], folder: Path) -> list[Path]:
+    """Write the certificates that the records hold as `folder`/<method>_point_<i>.npz and .json.
+
+    Certificates of earlier runs in the folder are removed.
+
+    Returns:
+        the .npz files.
+    """
+    wanted: dict[str, Record] = {
+        f"{record.axes['method']}_point_{record.axes['point']}": record
+        for record in records
+        if DESCRIPTION in record.arrays
+    }
+    for stale in folder.glob("*_point_*.*") if folder.is_dir() else ():
+        if stale.stem not in wanted:
+            stale.unlink()
+    if wanted:
+        folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, record in wanted.items():
+        arrays = {
+            key.removeprefix(PREFIX): array
+            for key, array in record.arrays.items()
+            if key.startswith(PREFIX) and key != DESCRIPTION
+        }
+        description = json.loads(str(record.arrays[DESCRIPTION]))
+        paths.append(write_packed(description, arrays, folder / f"{name}.npz")[0])
+    return paths

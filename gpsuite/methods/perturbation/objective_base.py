@@ -1,0 +1,180 @@
+"""What all objectives share: residual gradients and their weighted norms (Csáji and Kis 2019).
+
+With the residuals e = y - Phi alpha, each gradient is g(alpha, e) = U lift(alpha) - V score(e). A weighting M = F'F
+turns it into the statistic Z = |slope lift(alpha) - pull score(e)|^2 + |rest lift(alpha)|^2: only the rows of F on
+which the data acts are kept, and no Gram matrix is inverted.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
+
+from gpsuite.methods.perturbation import checks
+from gpsuite.methods.perturbation.checks import FloatArray
+
+Weighting = Literal["hessian", "rkhs", "identity"]
+"""M: the inverse Hessian; the norm of the gradient in the RKHS (K inverse); the identity."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A minimiser of the objective.
+
+    Attributes:
+        alpha: coefficients [p].
+        objective: the objective's value there.
+        converged: whether the duality gap is below its tolerance; always true for exact solves.
+        gap: duality gap, an upper bound of the distance of `objective` to the minimum; 0 for exact solves.
+    """
+
+    alpha: FloatArray
+    objective: float
+    converged: bool
+    gap: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """The weighted gradient's norm Z = |slope a - pull s|^2 + |rest a|^2, a = lift(alpha), s = score(e).
+
+    Attributes:
+        slope: [r, p].
+        pull: [r, n].
+        rest: [k, p]; a part that no perturbation changes.
+    """
+
+    slope: FloatArray
+    pull: FloatArray
+    rest: FloatArray
+
+
+class Objective(ABC):
+    """A convex objective in coefficients alpha [p], its data y [n] given."""
+
+    quadratic: ClassVar[bool] = False
+    weighting: Weighting
+
+    @property
+    @abstractmethod
+    def design(self) -> FloatArray:
+        """Phi [n, p]: the function's values at the data are Phi alpha."""
+
+    @property
+    @abstractmethod
+    def form(self) -> Form:
+        """The weighted gradient's norm as a product with few rows."""
+
+    @abstractmethod
+    def value(self, y: FloatArray, alpha: FloatArray) -> float:
+        """Return the objective at alpha [p]."""
+
+    @abstractmethod
+    def gradient(self, alphas: FloatArray, e: FloatArray) -> FloatArray:
+        """Return the gradient [..., p] at alphas [..., p] as a function of residuals e [..., n]."""
+
+    @abstractmethod
+    def fit(self, y: FloatArray) -> Fit:
+        """Return the minimiser for y [n]."""
+
+    def lift(self, alphas: FloatArray) -> FloatArray:
+        """Return what the gradient is linear in: alphas, or their signs."""
+        return alphas
+
+    def score(self, e: FloatArray) -> FloatArray:
+        """Return the residuals' part of the gradient, odd and elementwise: perturbing e perturbs it alike."""
+        return e
+
+    def residuals(self, y: FloatArray, alphas: FloatArray) -> FloatArray:
+        """Return y - Phi alpha, shape [..., n], for alphas [..., p]."""
+        return np.asarray(y - alphas @ self.design.T)
+
+    def check_outputs(self, y: npt.ArrayLike) -> FloatArray:
+        """Return y as an array [n].
+
+        Raises:
+            ValueError: if it is not finite, not of length n, or not +-1 where the objective asks for class labels.
+        """
+        outputs = checks.finite("y", y, 1)
+        if len(outputs) != len(self.design):
+            raise ValueError(f"y has {len(outputs)} values for n={len(self.design)} inputs")
+        if getattr(self, "classification", False):
+            checks.class_labels(outputs)
+        return outputs
+
+    def refuse_weighting(self, *allowed: Weighting) -> None:
+        """Raise ValueError unless the weighting is one of those allowed."""
+        if self.weighting not in allowed:
+            raise ValueError(
+                f"weighting={self.weighting!r} is not defined for {type(self).__name__}; valid: {', '.join(allowed)}"
+            )
+
+
+class QuadraticObjective(Objective):
+    """An objective with gradient P alpha - T e and constant Hessian H = P + T Phi."""
+
+    quadratic = True
+
+    @property
+    @abstractmethod
+    def P(self) -> FloatArray:
+        """The regulariser's part of the gradient [p, p]."""
+
+    @property
+    @abstractmethod
+    def T(self) -> FloatArray:
+        """The residuals' part of the gradient [p, n]."""
+
+    @cached_property
+    def hessian(self) -> FloatArray:
+        """H = P + T Phi, shape [p, p]."""
+        return np.asarray(self.P + self.T @ self.design)
+
+    def gradient(self, alphas: FloatArray, e: FloatArray) -> FloatArray:
+        """Return P alpha - T e."""
+        return np.asarray(alphas @ self.P.T - e @ self.T.T)
+
+    @abstractmethod
+    def solve(self, y: FloatArray) -> FloatArray:
+        """Return alpha with P alpha = T (y - Phi alpha)."""
+
+    def fit(self, y: FloatArray) -> Fit:
+        """Return the exact minimiser by a Cholesky factorisation."""
+        outputs = self.check_outputs(y)
+        alpha = self.solve(outputs)
+        return Fit(alpha, self.value(outputs, alpha), True)
+
+
+def spectrum(K: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the eigenvalues [r] of a Gram matrix above rounding and their eigenvectors as rows [r, n].
+
+    Dropping the others leaves the test exact: any weighting gives exact ranks.
+    """
+    values, vectors = np.linalg.eigh(K)
+    kept = values > len(K) * np.finfo(np.float64).eps * values[-1]
+    return values[kept], vectors[:, kept].T
+
+
+def small_form(P: FloatArray, T: FloatArray, metric: FloatArray | None) -> Form:
+    """Return the form of P alpha - T e in the inverse of a metric [p, p], or unweighted.
+
+    Raises:
+        ValueError: if the metric is not positive definite.
+    """
+    rest = np.empty((0, len(P)))
+    if metric is None:
+        return Form(P, T, rest)
+    try:
+        factor = cholesky(metric, lower=True)
+    except LinAlgError as error:
+        raise ValueError(
+            "the weighting's matrix is not positive definite: coefficients are not identified"
+        ) from error
+    whiten = [np.asarray(solve_triangular(factor, part, lower=True)) for part in (P, T)]
+    return Form(whiten[0], whiten[1], rest)

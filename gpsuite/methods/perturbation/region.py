@@ -1,0 +1,182 @@
+"""Exact, distribution-free confidence regions for the coefficients of kernel methods (Csáji and Kis 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.methods.perturbation import checks
+from gpsuite.methods.perturbation.checks import FloatArray
+from gpsuite.methods.perturbation.groups import Group, IntArray, Perturbations, SignChanges
+from gpsuite.methods.perturbation.objectives import Fit, Objective
+from gpsuite.methods.perturbation.ranks import RankTest
+
+Kernel = Callable[[FloatArray, FloatArray], Any]
+"""Covariances [A, B] of inputs [A, D] and [B, D]: a GPflow kernel, or a numpy function."""
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """The coefficients whose rank is at most m - q: they hold the ideal ones with probability 1 - q/m exactly.
+
+    The probability is over the noise and the perturbations, for noise whose distribution the group leaves alone.
+    Labels of classes are not of this kind.
+
+    Attributes:
+        objective: the model, p coefficients.
+        y: outputs [n].
+        perturbations: drawn once for this data set.
+        q: 0 < q < m.
+        features: maps inputs [J, D] to rows of Phi [J, p]; None where the design was given as a matrix.
+
+    Raises:
+        ValueError: if q is not in 1..m-1, or y or the perturbations do not fit the objective.
+    """
+
+    objective: Objective
+    y: FloatArray
+    perturbations: Perturbations
+    q: int
+    features: Callable[[FloatArray], FloatArray] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "y", self.objective.check_outputs(self.y))
+        if self.perturbations.shape != (self.m - 1, len(self.y)):
+            raise ValueError(
+                f"perturbations of shape {self.perturbations.shape} do not fit n={len(self.y)} data"
+            )
+        checks.valid_level(self.q, self.m)
+
+    @property
+    def m(self) -> int:
+        """Number of compared values."""
+        return self.perturbations.m
+
+    @property
+    def p(self) -> Fraction:
+        """The confidence, 1 - q/m."""
+        return Fraction(self.m - self.q, self.m)
+
+    @cached_property
+    def fitted(self) -> Fit:
+        """The objective's minimiser."""
+        return self.objective.fit(self.y)
+
+    @property
+    def estimate(self) -> FloatArray:
+        """The coefficients [p] that minimise the objective."""
+        return self.fitted.alpha
+
+    def z_values(self, alphas: npt.ArrayLike) -> FloatArray:
+        """Return the weighted gradient norms Z [J, m], Z_0 first, for alphas [J, p].
+
+        Raises:
+            ValueError: if alphas are not finite or not of length p.
+        """
+        return self._test.z_values(self._checked(alphas))
+
+    def ranks(self, alphas: npt.ArrayLike) -> IntArray:
+        """Return the rank [J], in 1..m, of each of alphas [J, p].
+
+        Raises:
+            ValueError: if alphas are not finite or not of length p.
+        """
+        return self._test.ranks(self._checked(alphas))
+
+    def contains(self, alphas: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+        """Return which of alphas [J, p] are members, [J].
+
+        Raises:
+            ValueError: if alphas are not finite or not of length p.
+        """
+        return np.asarray(self.ranks(alphas) <= self.m - self.q)
+
+    @cached_property
+    def _test(self) -> RankTest:
+        return RankTest(self.objective, self.y, self.perturbations, self.estimate)
+
+    def _checked(self, alphas: npt.ArrayLike) -> FloatArray:
+        array = np.asarray(alphas, dtype=np.float64)
+        width = self.objective.design.shape[1]
+        if array.ndim != 2 or array.shape[1] != width:
+            raise ValueError(f"alphas must have shape [J, {width}], got {array.shape}")
+        if not np.all(np.isfinite(array)):
+            raise ValueError("alphas must be finite")
+        return array
+
+
+def confidence_region(
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    *,
+    objective: Callable[..., Objective],
+    q: int,
+    m: int,
+    rng: np.random.Generator,
+    kernel: Kernel | None = None,
+    centres: npt.ArrayLike | None = None,
+    group: Group | None = None,
+) -> Region:
+    """Return the region of a model on inputs x [n, D] (or [n]) and outputs y [n].
+
+    Args:
+        x: inputs; distinct for kernel models.
+        y: outputs; -1 or +1 where the objective asks for labels.
+        objective: builds the objective from K (kernel models), from X (no kernel), or from K_xz and K_zz (centres
+            given), e.g. `partial(KernelRidge, penalty=0.05)`.
+        q: 0 < q < m; the confidence is 1 - q/m.
+        m: number of compared values, about 100 for stable regions.
+        rng: draws the perturbations, once.
+        kernel: covariance function; None for linear models.
+        centres: inputs [p, D] of the basis functions of a sparse kernel model.
+        group: sign changes unless given.
+
+    Raises:
+        ValueError: on q or m out of range, fewer than 2 data, non-finite values, equal inputs of a kernel model, a
+            rank-deficient design, or labels other than -1 and +1.
+    """
+    checks.valid_level(q, m)
+    X = _inputs("x", x)
+    checks.enough_rows(len(X))
+    outputs = checks.finite("y", y, 1)
+    model, features = _model(X, objective, kernel, None if centres is None else _inputs("centres", centres))
+    perturbations = (group or SignChanges()).draw(len(outputs), m, rng)
+    return Region(model, outputs, perturbations, q, features)
+
+
+def _inputs(name: str, values: npt.ArrayLike) -> FloatArray:
+    array = np.asarray(values, dtype=np.float64)
+    return checks.finite(name, array[:, None] if array.ndim == 1 else array, 2)
+
+
+def _model(
+    X: FloatArray, objective: Callable[..., Objective], kernel: Kernel | None, centres: FloatArray | None
+) -> tuple[Objective, Callable[[FloatArray], FloatArray]]:
+    """Return the objective and the map from inputs to its rows of Phi."""
+    if kernel is None:
+        if centres is not None:
+            raise ValueError("centres need a kernel")
+        linear = objective(X)
+        return linear, lambda Z: _with_constant(Z, linear.design.shape[1])
+    checks.distinct_rows(X, "inputs")
+    if centres is not None:
+        checks.distinct_rows(centres, "centres")
+    basis = X if centres is None else centres
+
+    def covariance(A: FloatArray, B: FloatArray) -> FloatArray:
+        return np.asarray(kernel(A, B), dtype=np.float64)
+
+    K = covariance(basis, basis)
+    model = objective(K) if centres is None else objective(covariance(X, basis), K)
+    return model, lambda Z: _with_constant(covariance(Z, basis), model.design.shape[1])
+
+
+def _with_constant(rows: FloatArray, width: int) -> FloatArray:
+    """Return the rows with a leading 1 where the model has a bias."""
+    return rows if rows.shape[1] == width else np.column_stack([np.ones(len(rows)), rows])

@@ -1,0 +1,94 @@
+"""The functions behind the bounds of one box: at every point of it they lie below and above the class probability.
+
+A bound over a box is the extremum of such functions (Blaas et al. 2020, Fig. 1, the dashed curve); branch and bound
+needs only the extremum, these curves show where it comes from.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpsuite.methods.robustness.box_bounds import BoundingFunction, FloatArray
+from gpsuite.methods.robustness.class_probability import probability_bounds
+from gpsuite.methods.robustness.envelope import chord_line, distance_ranges, tangent_line
+from gpsuite.methods.robustness.operator_form import OperatorForm
+from gpsuite.methods.robustness.paper_bound import PaperBound
+from gpsuite.methods.robustness.rkhs_taylor import RkhsTaylor
+from gpsuite.methods.robustness.rkhs_taylor_features import coefficients
+from gpsuite.methods.robustness.rkhs_taylor_mean import Boxes, QuadraticModel, mean_model, measure
+from gpsuite.methods.robustness.rkhs_taylor_variance import variance_model
+from gpsuite.models.links import Link
+
+Range = tuple[FloatArray, FloatArray]
+
+
+def bounding_curves(
+    bounding: BoundingFunction, link: Link, lo: FloatArray, hi: FloatArray, x: FloatArray
+) -> Range:
+    """Return bounds of the class probability at points of one box that hold there and follow the box's bound.
+
+    RKHS-Taylor: the quadratic models of mean and variance with their remainders; paper: the sum of tangents and chords
+    for the mean, the box's bounds for the variance. Neither is below the box's own bounds of mean and variance.
+
+    Args:
+        bounding: an RKHS-Taylor or paper bound.
+        link: of the classifier.
+        lo: lower ends of the box, [d].
+        hi: upper ends, [d].
+        x: points of the box, [K, d].
+
+    Raises:
+        TypeError: for another kind of bound.
+    """
+    if isinstance(bounding, RkhsTaylor):
+        return probability_bounds(link, *_taylor_ranges(bounding, lo, hi, x))
+    if isinstance(bounding, PaperBound):
+        return probability_bounds(link, *_paper_ranges(bounding, lo, hi, x))
+    raise TypeError(f"{bounding.name}: curves are known of the RKHS-Taylor and the paper's bound")
+
+
+def _taylor_ranges(
+    bounding: RkhsTaylor, lo: FloatArray, hi: FloatArray, x: FloatArray
+) -> tuple[Range, Range]:
+    form, degree = bounding.form, bounding.degree
+    boxes = measure(form, lo[None], hi[None], degree)
+    terms = coefficients(form, bounding.stacked, boxes.centre, degree)
+    offset = form.scale(x) - boxes.centre
+    mean = _quadratic(mean_model(form, boxes, terms.mean), offset)
+    low, high = _quadratic(variance_model(form, boxes, terms), offset)
+    return mean, (np.maximum(low, 0.0), np.maximum(high, 0.0))
+
+
+def _quadratic(model: QuadraticModel, offset: FloatArray) -> Range:
+    """Return the model with its remainders at offsets [K, d] from the centre, within the box's interval."""
+    value = (
+        model.constant + offset @ model.linear[0] + np.einsum("ki,ij,kj->k", offset, model.matrix[0], offset)
+    )
+    return np.maximum(value - model.below, model.low), np.minimum(value + model.above, model.high)
+
+
+def _paper_ranges(bounding: PaperBound, lo: FloatArray, hi: FloatArray, x: FloatArray) -> tuple[Range, Range]:
+    boxes, box = measure(bounding.form, lo[None], hi[None], 1), bounding.bounds(lo[None], hi[None])
+    low, high = _envelope(bounding.form, boxes, x)
+    count = np.ones(len(x))
+    mean = np.maximum(low, box.mean_low), np.minimum(high, box.mean_high)
+    return mean, (count * box.variance_low, count * box.variance_high)
+
+
+def _envelope(form: OperatorForm, boxes: Boxes, x: FloatArray) -> Range:
+    """Return the sums of tangents and chords at points [K, d], widened by the rounding of a sum of n terms."""
+    _, nearest, farthest = distance_ranges(form, boxes.centre, boxes.radius)
+    tangent, chord = (line(form.kernel, nearest, farthest) for line in (tangent_line, chord_line))
+    q = form.squared_distances(form.scale(x))
+    below, above = (constant + slope * q for constant, slope in (tangent, chord))
+    rising, falling = np.maximum(form.alpha, 0.0), np.minimum(form.alpha, 0.0)
+    slack = (
+        8.0
+        * len(form.alpha)
+        * np.finfo(np.float64).eps
+        * (np.abs(below) + np.abs(above))
+        @ np.abs(form.alpha)
+    )
+    low = form.variance * (below @ rising + above @ falling - slack)
+    high = form.variance * (above @ rising + below @ falling + slack)
+    return np.asarray(low), np.asarray(high)

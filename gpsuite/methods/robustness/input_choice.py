@@ -1,0 +1,110 @@
+"""Which inputs of a point may move: the shortest live lengthscales, or the patch around an image's salient point.
+
+Blaas et al. (2020, Sec. 6.1, App. E) free the pixels of a SIFT patch (Lowe 2004). They do not print how the pixels
+follow from the key points; here they are the pixels nearest to the centre of the key point of largest response.
+OpenCV's SIFT is optional: `gradient_patch` is the stated fallback and is never used under SIFT's name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import Any
+
+import numpy as np
+
+from gpsuite.errors import UserError
+from gpsuite.methods.robustness.regions import FloatArray, IntArray
+
+OPENCV = "cv2"
+ENLARGED = 4  # SIFT needs more pixels than 14 x 14 to build its octaves
+WINDOW = 1.5  # standard deviation in pixels of the window over which gradients are collected
+
+
+def opencv_found() -> bool:
+    """Tell whether OpenCV is installed, without importing it."""
+    found = importlib.util.find_spec(OPENCV)
+    return found is not None and found.origin is not None  # without an origin it is a folder of that name
+
+
+def shortest_lengthscales(lengthscales: FloatArray, X: FloatArray, count: int) -> IntArray:
+    """Return the `count` inputs with the shortest lengthscales (all if there are fewer), increasing.
+
+    Inputs that are constant in X are left out: their lengthscales stay where the training began and mean nothing.
+
+    Args:
+        lengthscales: [D].
+        X: training inputs [N, D].
+        count: how many at most.
+    """
+    live = np.flatnonzero(X.max(axis=0) > X.min(axis=0))
+    order = np.argsort(lengthscales[live], kind="stable")
+    return np.sort(live[order[:count]])
+
+
+def sift_patch(image: FloatArray, count: int) -> tuple[IntArray, str]:
+    """Return the `count` pixels nearest to the strongest SIFT key point, as places in the image read row by row.
+
+    The image is enlarged four times before detection. Without any key point, `gradient_patch` is used.
+
+    Args:
+        image: grey levels from 0 to 1, [h, w].
+        count: how many pixels.
+
+    Returns:
+        the places, increasing, and what chose them: "sift" or "gradient".
+
+    Raises:
+        UserError: if OpenCV is not installed, or the image has fewer pixels.
+    """
+    if not opencv_found():
+        raise UserError(
+            "features=sift: needs OpenCV, which is not installed: pip install 'gpsuite[sift]'\n"
+            "without it use features=gradient<N>, the patch of the largest gradient",
+            key="features",
+        )
+    cv2 = importlib.import_module(OPENCV)
+    grey = np.round(255 * np.clip(image, 0.0, 1.0)).astype(np.uint8)
+    size = (ENLARGED * image.shape[1], ENLARGED * image.shape[0])
+    large = cv2.resize(grey, size, interpolation=cv2.INTER_CUBIC)
+    points: list[Any] = list(cv2.SIFT_create().detect(large, None))
+    if not points:
+        return gradient_patch(image, count), "gradient"
+    best = max(points, key=lambda point: (point.response, point.size, -point.pt[1], -point.pt[0]))
+    column, row = ((coordinate + 0.5) / ENLARGED - 0.5 for coordinate in best.pt)
+    return nearest_pixels(image.shape, (row, column), count), "sift"
+
+
+def gradient_patch(image: FloatArray, count: int) -> IntArray:
+    """Return the `count` pixels nearest to where the squared gradient, in a Gaussian window, is largest.
+
+    Args:
+        image: grey levels [h, w].
+        count: how many pixels.
+
+    Returns:
+        places in the image read row by row, increasing.
+
+    Raises:
+        UserError: if the image has fewer pixels.
+    """
+    from scipy.ndimage import gaussian_filter
+
+    by_row, by_column = np.gradient(image)
+    energy = gaussian_filter(by_row**2 + by_column**2, WINDOW, mode="constant")
+    row, column = np.unravel_index(int(np.argmax(energy)), image.shape)
+    return nearest_pixels(image.shape, (float(row), float(column)), count)
+
+
+def nearest_pixels(shape: tuple[int, ...], middle: tuple[float, float], count: int) -> IntArray:
+    """Return the `count` pixels nearest to (row, column), ties by place; places are counted row by row.
+
+    Raises:
+        UserError: if there are fewer pixels.
+    """
+    height, width = shape
+    if count > height * width:
+        raise UserError(f"features: {count} pixels asked for, the image has {height * width}")
+    rows, columns = np.divmod(np.arange(height * width), width)
+    distance = (rows - middle[0]) ** 2 + (columns - middle[1]) ** 2
+    return np.sort(np.argsort(distance, kind="stable")[:count])

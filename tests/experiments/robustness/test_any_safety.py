@@ -1,0 +1,191 @@
+"""robustness/safety: any dataset, certificates, and the checks of the paper's statements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gpsuite.budget import Budget
+from gpsuite.experiments.robustness.any_checks import (
+    compare_closed_form,
+    points_outside,
+    prop1_gap,
+    sampled,
+)
+from gpsuite.experiments.robustness.any_summary import check_statistics
+from gpsuite.methods.robustness.regions import l2_ball, linf_ball
+from gpsuite.methods.robustness.verdict import probability_range
+from gpsuite.models.links import LINKS
+from tests.experiments.robustness.safety_runs import gpsuite, run
+from tests.models.gpc_problems import fitted_posterior
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def write_table(path: Path, rows: int = 70, classes: int = 2) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((rows, 3))
+    label = np.digitize(
+        X[:, 0] + 0.5 * X[:, 1], np.linspace(-0.5, 0.5, classes - 1) if classes > 2 else [0.0]
+    )
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(label=[f"class {k}" for k in label])
+    frame.to_csv(path, index=False)
+
+
+def test_every_point_gets_a_certificate_that_verify_confirms(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = run("safety", "count=2")
+    certificates = sorted((folder / "certificates").glob("*.npz"))
+    assert [path.name for path in certificates] == [
+        *("ep_point_0.npz", "ep_point_1.npz", "laplace_point_0.npz", "laplace_point_1.npz")
+    ]
+    table = pd.read_csv(folder / "tables" / "safety_points.csv").set_index(["method", "point"])
+    capsys.readouterr()
+    for path in certificates[:2]:
+        assert gpsuite("verify", str(path)) == 0
+        said = capsys.readouterr().out
+        assert "confirmed" in said
+        row = table.loc[("EP", int(path.stem[-1]))]
+        assert f"below {row['certified_min']:.10g}" in said
+        assert f"above {row['certified_max']:.10g}" in said
+    assert (table["min_proved"] <= table["min_attained"]).all()
+    assert (table["certified_max"] >= table["max_attained"] - 1e-9).all()
+    for name in ("safety", "safety_trace"):
+        assert (folder / "figures" / f"{name}.png").stat().st_size > 5000
+
+
+def test_certificates_of_points_no_longer_asked_for_are_removed() -> None:
+    words = ("method=laplace", "check_points=0", "points=[2]")
+    folder = run("safety", *words)
+    stale = folder / "certificates" / "laplace_point_7.npz"
+    stale.write_bytes(b"")
+    run("safety", *words)
+    assert not stale.exists()
+    assert (folder / "certificates" / "laplace_point_2.json").exists()
+
+
+def test_a_csv_of_the_user(capsys: pytest.CaptureFixture[str]) -> None:
+    write_table(Path("my table.csv"))
+    words = ("dataset=csv", "dataset.path=my table.csv", "dataset.target=label", "method=laplace", "count=3",
+             "features=all", "check_points=0")  # fmt: skip
+    folder = run("safety", *words)
+    table = pd.read_csv(folder / "tables" / "safety_points.csv")
+    assert set(table["label"]) <= {"class 0", "class 1"}
+    assert set(table["verdict"]) <= {"safe", "unsafe", "unknown"}
+    changes = pd.read_csv(folder / "tables" / "safety_changes.csv")
+    assert set(changes["point"]) == set(table.loc[table["verdict"] == "unsafe", "point"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["radius=-1"], "radius=-1.0: a radius must be a number of 0 or more"),
+        (["points=[99]"], "points=99: the test rows are numbered 0 to 9"),
+        (["bound=papr"], "did you mean 'paper'?"),
+        (["norm=l3"], "norm=l3: unknown norm"),
+        (["tolerance=0"], "tolerance=0.0: must be a number above 0"),
+        (["domain=[0,3]"], "test point 0 lies outside: its pixel_"),
+        (["domain=[3,0]"], "two increasing numbers"),
+        (["classes=[3,x]"], "digits has no label x"),
+        (["features=sift4"], "needs scaling=pixels"),
+        (["features=gradient4", "scaling=pixels", "dataset=breast_cancer"], "30 inputs are no image"),
+        (["dataset=diabetes"], "regression dataset cannot be used"),
+    ],
+)
+def test_mistakes_exit_2(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gpsuite("run", "experiment=robustness/safety", "scale=smoke", *words) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert len(said.splitlines()) <= 4
+    assert not Path("results/robustness").exists() or not list(Path("results/robustness").rglob("*.json"))
+
+
+def test_a_table_with_three_classes_asks_which_two(capsys: pytest.CaptureFixture[str]) -> None:
+    write_table(Path("three.csv"), classes=3)
+    words = ("dataset=csv", "dataset.path=three.csv", "dataset.target=label")
+    assert gpsuite("run", "experiment=robustness/safety", "scale=smoke", *words) == 2
+    assert "name two of them: classes=[class 0,class 1]" in capsys.readouterr().err
+
+
+def test_no_boxes_is_the_trivial_bound_and_no_error() -> None:
+    folder = run("safety", "boxes=0", "count=1", "method=laplace", "certificates=false")
+    table = pd.read_csv(folder / "tables" / "safety_points.csv")
+    assert table["verdict"].tolist() == ["unknown"]
+    assert table["status"].tolist() == ["budget"]
+    assert table[["min_proved", "max_proved"]].to_numpy().tolist() == [[0.0, 1.0]]
+    assert not (folder / "certificates").exists()
+
+
+def test_a_region_of_no_width_is_the_point() -> None:
+    folder = run("safety", "radius=0", "count=1", "method=laplace", "check_points=1")
+    [row] = pd.read_csv(folder / "tables" / "safety_points.csv").to_dict("records")
+    assert row["verdict"] == "safe"
+    assert row["min_proved"] == pytest.approx(row["probability"], abs=1e-6)
+    assert row["max_proved"] == pytest.approx(row["probability"], abs=1e-6)
+
+
+def test_points_outside_are_counted() -> None:
+    posterior = fitted_posterior("laplace", "squared_exponential", LINKS.get("probit"))[0]
+    inner, outer = linf_ball([0.2, 0.1], 0.1), linf_ball([0.2, 0.1], 2.0)
+    found = probability_range(posterior, inner, 0.01, Budget(boxes=2000))
+    rng = np.random.default_rng(0)
+    assert points_outside(posterior, inner, found, sampled(inner, 500, rng), 4, rng) == 0
+    assert points_outside(posterior, inner, found, sampled(outer, 500, rng), 4, rng) > 100
+
+
+def test_samples_lie_in_the_region() -> None:
+    ball = l2_ball([0.2, 0.1, 3.0], 0.7, [0, 2])
+    points = sampled(ball, 300, np.random.default_rng(1))
+    assert points.shape == (601, 3)
+    assert (points[:, 1] == 0.1).all()
+    assert np.linalg.norm(points - [0.2, 0.1, 3.0], axis=1).max() <= 0.7
+
+
+@pytest.mark.parametrize("link", ["probit", "logistic"])
+def test_the_gap_of_prop1_with_equal_steps_of_the_link_is_one_step(link: str) -> None:
+    posterior = fitted_posterior("laplace", "squared_exponential", LINKS.get(link))[0]
+    region = linf_ball([0.2, 0.1], 0.5)
+    for cells in (10, 100):
+        assert prop1_gap(posterior, region, cells) == pytest.approx(1 / cells, rel=1e-6)
+
+
+def test_closed_form_is_tighter_than_cells() -> None:
+    rng = np.random.default_rng(2)
+    mean = np.sort(rng.normal(0, 2, (2, 50)), axis=0)
+    variance = np.sort(rng.exponential(2, (2, 50)), axis=0)
+    found = compare_closed_form(LINKS.get("probit"), (mean[0], mean[1]), (variance[0], variance[1]))
+    assert found["closed_form_violations"] == 0
+    approaches = found["prop1_approaches"]
+    assert isinstance(approaches, int)
+    assert 40 <= approaches <= 50  # cells are bounded one by one: with a wide rectangle more of them need not help
+    point = mean[0], mean[0]
+    found = compare_closed_form(LINKS.get("probit"), point, (variance[0], variance[0]))
+    assert found["prop1_approaches"] == 50
+
+
+def test_check_statistics_leave_budgeted_runs_out() -> None:
+    from gpsuite.experiments.base import Record
+
+    def record(gap: float, unbudgeted: bool) -> Record:
+        metrics = {
+            "unbudgeted[eps=0.02]": unbudgeted,
+            "gap[eps=0.02]": gap,
+            "prop1_gap[eps=0.02]": 0.01,
+            "points_outside_bounds": 1,
+            "closed_form_boxes": 4,
+            "closed_form_violations": 0,
+            "prop1_approaches": 3,
+            "points_outside_mixture_bounds": 0,
+        }
+        return Record("k", "e", "", {"part": "check"}, "done", "", metrics, {})
+
+    found = {s.name: s for s in check_statistics([record(0.3, False), record(0.02, True)], [0.02])}
+    assert found["prop1_cells[eps=0.02]"].value == 100
+    assert (found["share_runs_with_gap_closed"].value, found["share_runs_with_gap_closed"].n) == (1.0, 1)
+    assert found["points_outside_bounds"].value == 2
+    assert found["share_prop1_approaches_closed_form"].value == 0.75

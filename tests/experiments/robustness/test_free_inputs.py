@@ -1,0 +1,65 @@
+"""Words that choose the free inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpsuite.errors import UserError
+from gpsuite.experiments.robustness import free_inputs
+from gpsuite.experiments.robustness.free_inputs import (
+    available,
+    check_images,
+    check_words,
+    describe,
+    image_order,
+    split_word,
+)
+
+
+def test_words() -> None:
+    assert split_word("all") == ("all", 0)
+    assert split_word("sift10") == ("sift", 10)
+    assert describe("shortest3") == "the 3 inputs of shortest lengthscale"
+    for word in ("", "first", "first0", "sift-1", "All", "first3x"):
+        with pytest.raises(UserError, match=r"unknown choice of inputs\nvalid: all"):
+            split_word(word)
+
+
+def test_more_inputs_than_there_are() -> None:
+    check_words(["first3", "all", "shortest9"], 3)  # shortest<N> means at most N
+    with pytest.raises(UserError, match="features=first4: the dataset has 3 inputs"):
+        check_words(["first4"], 3)
+
+
+def test_sift_without_opencv_becomes_gradient_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(free_inputs, "opencv_found", lambda: False)
+    assert available("sift10") == "gradient10"
+    assert "pip install 'gpsuite[sift]'" in capsys.readouterr().err
+    assert available("shortest3") == "shortest3"
+    assert capsys.readouterr().err == ""
+
+
+def test_named_pixels_lie_where_they_say() -> None:
+    names = [f"pixel_{row}_{column}" for column in range(3) for row in range(2)]  # column by column
+    order = image_order(names)
+    assert order.shape == (2, 3)
+    assert [names[place] for place in order.ravel()] == [
+        f"pixel_{row}_{column}" for row in range(2) for column in range(3)
+    ]
+
+
+def test_other_inputs_are_a_square_or_no_image() -> None:
+    assert np.array_equal(image_order(["a", "b", "c", "d"]), [[0, 1], [2, 3]])
+    with pytest.raises(UserError, match="3 inputs are no image"):
+        image_order(["a", "b", "c"])
+
+
+def test_pixels_need_grey_levels() -> None:
+    check_images(["sift3", "all"], "pixels", ["a", "b", "c", "d"])
+    with pytest.raises(UserError, match="needs scaling=pixels, not train"):
+        check_images(["gradient3"], "train")
+    with pytest.raises(UserError, match="are no image"):
+        check_images(["gradient3"], "pixels", ["a", "b", "c"])

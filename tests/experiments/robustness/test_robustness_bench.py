@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpsuite.experiments.robustness import bench
+
+
+def test_every_search_stands_beside_the_paper_s_bound_and_the_floor() -> None:
+    cases = bench.cases()
+    references = [case.reference.split(":")[0].split(",")[0] for case in cases]
+    assert references.count("bound=paper") == 3
+    assert references.count("floor") == 6
+    assert all(case.goal == 0.01 for case in cases if case.reference.startswith("bound=paper"))
+    assert len({(case.case, case.reference) for case in cases}) == len(cases)
+
+
+def test_the_cases_do_what_they_say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """On Synthetic2D, with few points and a short limit."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bench, "POINTS", 2)
+    monkeypatch.setattr(bench, "PAIRED", 1)
+    monkeypatch.setattr(bench, "LIMIT", 0.2)
+    monkeypatch.setattr(bench, "EVALUATIONS", {"synthetic2d": 2, "mnist38": 2})
+    for cached in (bench._classifier, bench._regions, bench._dataset):
+        cached.cache_clear()
+    for case in bench.cases():
+        if "synthetic2d" in case.case:
+            ours, reference = case.prepare()
+            gaps = ours()
+            reference()
+            if "together" in case.case:
+                assert isinstance(gaps, list)
+                assert max(gaps) <= 0.02
+    for cached in (bench._classifier, bench._regions, bench._dataset):
+        cached.cache_clear()
