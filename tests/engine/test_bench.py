@@ -4,6 +4,8 @@ import csv
 import time
 from pathlib import Path
 
+import pytest
+
 from gpsuite.engine.bench import COLUMNS, read_bench, run_cases, write_bench
 from gpsuite.experiments.benchmark import BenchCase, Work
 
@@ -50,3 +52,17 @@ def test_the_pac_bayes_cases_do_the_same_work() -> None:
             assert 0 < value <= 1
             assert len(gradient) == 2 + bench.INPUTS
             reference()
+
+
+def test_a_case_with_a_slow_reference_runs_it_as_often_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def slow() -> None:
+        calls.append(1)
+        burn(0.02)()
+
+    monkeypatch.setattr("gpsuite.engine.bench.SLOW", 0.01)
+    case = BenchCase("short", "slow", lambda: (burn(0.001), slow), goal=0.5, pairs=1)
+    [row] = run_cases("family", [case], pairs=7)
+    assert len(calls) == 2  # one warm-up, one timing
+    assert row.reference_seconds > 0.015

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csc_array
 
 from gpsuite.experiments.benchmark import BenchCase, Work
-from gpsuite.methods.perturbation.ellipsoid import outer_radii
+from gpsuite.methods.perturbation.ellipsoid import in_metric, inequality_chunks, outer_radii
 from gpsuite.methods.perturbation.groups import SignChanges
 from gpsuite.methods.perturbation.objectives import (
     EpsilonSVR,
@@ -201,16 +203,43 @@ def _radii() -> tuple[Work, Work]:
     """Return the radii of a linear model's perturbations, by the scalar root and by one program each."""
     rng = stream(0, "bench", "radii")
     X = rng.standard_normal((DATA, RADII_COEFFICIENTS))
-    objective = LinearLSSVM(X, 1.0, bias=False)
-    signs, order = SignChanges().draw(DATA, COMPARED, rng).signs_and_order
     y = X @ rng.standard_normal(RADII_COEFFICIENTS) + rng.laplace(size=DATA)
+    objective = LinearLSSVM(X, 1.0, bias=False)
+    drawn = SignChanges().draw(DATA, COMPARED, rng)
 
     def ours() -> FloatArray:
-        return outer_radii(
-            PerturbedQuadratic.hessian_weighted(objective.P, objective.T, objective.design, y, signs, order)
-        )
+        return outer_radii(PerturbedQuadratic.of(objective, y, drawn))
 
-    quadratic = PerturbedQuadratic.hessian_weighted(
-        objective.P, objective.T, objective.design, y, signs, order
-    )
-    return ours, partial(_by_programs, quadratic)
+    return ours, partial(_by_programs, PerturbedQuadratic.of(objective, y, drawn))
+
+
+def _by_programs(quadratic: PerturbedQuadratic) -> list[float]:
+    """Return each radius: min gamma, lambda >= 0, [[lambda A - I, lambda b], [lambda b', lambda c + gamma]] >= 0."""
+    found = []
+    for _, sets in inequality_chunks(in_metric(quadratic)[0]):
+        found += [_program(A, b, c) for A, b, c in zip(sets.A, sets.b, sets.c, strict=True)]
+    return found
+
+
+def _program(A: FloatArray, b: FloatArray, c: float) -> float:
+    clarabel = importlib.import_module("clarabel")  # an optional test tool without type information
+    p = len(b)
+    fixed, by_gamma, by_lambda = np.zeros((3, p + 1, p + 1))
+    fixed[:p, :p] = -np.eye(p)
+    by_gamma[p, p] = 1.0
+    by_lambda[:p, :p], by_lambda[:p, p], by_lambda[p, p] = A, b, c
+    rows = np.column_stack([_packed(by_gamma), _packed(by_lambda)])
+    matrix = csc_array(-np.vstack([[0.0, 1.0], rows]))
+    cones = [clarabel.NonnegativeConeT(1), clarabel.PSDTriangleConeT(p + 1)]
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    goal = np.array([1.0, 0.0])
+    offset = np.append(0.0, _packed(fixed))
+    solver = clarabel.DefaultSolver(csc_array((2, 2)), goal, matrix, offset, cones, settings)
+    return float(solver.solve().x[0])
+
+
+def _packed(symmetric: FloatArray) -> FloatArray:
+    """Return the upper triangle column by column, off-diagonal entries times sqrt 2; upper or full matrices."""
+    columns, rows = np.tril_indices(len(symmetric))
+    return np.asarray(symmetric[rows, columns] * np.where(rows == columns, 1.0, np.sqrt(2.0)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,14 @@ from gpsuite.methods.robustness.attacks import strong_attack
 from gpsuite.methods.robustness.certificate import Claim, pack, write_packed
 from gpsuite.methods.robustness.certify import certify
 from gpsuite.methods.robustness.regions import Region
-from gpsuite.methods.robustness.verdict import HALF, ProbabilityRange, build_bound, probability_range
+from gpsuite.methods.robustness.verdict import (
+    HALF,
+    ProbabilityRange,
+    Verdict,
+    build_bound,
+    certify_class,
+    probability_range,
+)
 from gpsuite.models.gpc import GPCPosterior
 from gpsuite.models.gpc_fit import NotConvergedError
 from gpsuite.seeds import stream
@@ -49,12 +57,14 @@ def run_safety(task: Task, shared: SharedWork) -> Outcome:
     seconds = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
     budget = Budget(seconds=seconds, boxes=int(params["boxes"]), observer=shared.observer)
     found = probability_range(posterior, region, float(params["tolerance"]), budget, params["bound"])
+    found = decided(posterior, region, found, budget, params["bound"])
+    found, attack = attacked(posterior, region, found, params)
     metrics = {
         **_identity(problem, point, found),
         "chosen_by": chosen.by,
         "free_inputs": len(chosen.inputs),
         **_range_metrics(found),
-        **_attack(posterior, region, found, params),
+        **attack,
     }
     arrays = _arrays(problem, rows, region, found, point)
     if params["certificate_boxes"]:
@@ -62,10 +72,34 @@ def run_safety(task: Task, shared: SharedWork) -> Outcome:
         metrics |= certified
         arrays |= stored
     limited = found.status == "budget"
-    reason = "; ".join(_reasons(found)) if limited else ""
+    reason = _limit(found, task.budget_seconds) if limited else ""
     low, high = found.minimum.outer, found.maximum.outer
     headline = f"{metrics['verdict']}, p {found.probability:.3f} in [{low:.3f}, {high:.3f}]"
     return Outcome(metrics, BUDGET if limited else DONE, reason, arrays, headline)
+
+
+def decided(
+    posterior: GPCPosterior, region: Region, found: ProbabilityRange, budget: Budget, bound: str
+) -> ProbabilityRange:
+    """Search on for the class alone, with what is left, where one half lies between attained and proved value.
+
+    Args:
+        posterior: the classifier.
+        region: where.
+        found: the range; returned as it is if its verdict is not unknown.
+        budget: that of the range.
+        bound: name of the bound.
+    """
+    if found.verdict.status != "unknown" or budget.exhausted:
+        return found
+    verdict, extremum = certify_class(posterior, region, budget, bound)
+    if verdict.status == "unknown":
+        return found
+    before = found.minimum if extremum.sign < 0 else found.maximum
+    spent = replace(extremum, boxes=extremum.boxes + before.boxes, seconds=extremum.seconds + before.seconds)
+    if extremum.sign < 0:
+        return replace(found, verdict=verdict, minimum=spent)
+    return replace(found, verdict=verdict, maximum=spent)
 
 
 def _identity(problem: Problem, point: int, found: ProbabilityRange) -> dict[str, Any]:
@@ -96,19 +130,41 @@ def _range_metrics(found: ProbabilityRange) -> dict[str, Any]:
     }
 
 
+def _limit(found: ProbabilityRange, seconds: float | None) -> str:
+    """Return which limit ended a search: the task's seconds, of which the training may have taken a part."""
+    reasons = _reasons(found)
+    if seconds is not None and any("seconds" in reason for reason in reasons):
+        return f"{seconds:g} seconds used up"
+    return "; ".join(reasons)
+
+
 def _reasons(found: ProbabilityRange) -> list[str]:
     ended = [each for each in (found.minimum, found.maximum) if each.status == "budget"]
     return list(dict.fromkeys(each.reason for each in ended))
 
 
-def _attack(
+def attacked(
     posterior: GPCPosterior, region: Region, found: ProbabilityRange, params: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return what the multi-start attack reaches towards the other class; it must lie within the bounds."""
+) -> tuple[ProbabilityRange, dict[str, Any]]:
+    """Set the multi-start attack against the range; its success decides where the search left the class open.
+
+    Args:
+        posterior: the classifier.
+        region: where.
+        found: the range.
+        params: of the task.
+
+    Returns:
+        the range with its verdict, and what the attack reached.
+    """
     sign = -1 if found.probability > HALF else 1
     rng = stream(0, "attack", int(params["point"]))
-    _, reached = strong_attack(posterior, region, sign, int(params["starts"]), rng)
-    return {"attacked": reached, "attack_succeeds": bool(crossed(sign, reached))}
+    point, reached = strong_attack(posterior, region, sign, int(params["starts"]), rng)
+    succeeds = bool(crossed(sign, reached))
+    if succeeds and found.verdict.status == "unknown":
+        reason = f"class probability {reached:.6g} at the attack's counterexample"
+        found = replace(found, verdict=Verdict("unsafe", reason, point))
+    return found, {"attacked": reached, "attack_succeeds": succeeds}
 
 
 def _arrays(

@@ -201,6 +201,7 @@ def draw_traces(
         ax.axhline(tolerance, color="#555555", lw=1, label="tolerance")
         ax.set_xscale("log")
         ax.set_yscale("log")
+        ax.set_ylim(bottom=0.1 * tolerance)
         ax.set_xlabel("boxes bounded")
         ax.set_ylabel("gap between proved and attained probability")
         fig.legend(loc="outside lower center", ncols=3)

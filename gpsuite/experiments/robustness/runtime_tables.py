@@ -104,6 +104,7 @@ def draw_runtime(frame: pd.DataFrame, epsilon: float, d: int, folder: Path, note
         axes[0].set_xticks(sorted(set(means["d"])))
         axes[0].set_xlabel("d (free pixels)")
         axes[0].set_title(f"ε = {epsilon:g}")
+        axes[1].set_xticks(sorted(set(means.loc[means["d"] == d, "eps"])))
         axes[1].set_xlabel("ε (tolerance)")
         axes[1].set_title(f"d = {d}")
         axes[0].set_ylabel("seconds for π max")

@@ -10,6 +10,7 @@ finite only if A is positive definite. Weak duality makes every mu an upper boun
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -98,8 +99,8 @@ def outer_radii(quadratic: PerturbedQuadratic) -> FloatArray:
     gammas = np.full(quadratic.count, np.inf)
     if not np.isfinite(quadratic.condition):
         return gammas
-    rounding = _ROUNDINGS * np.finfo(np.float64).eps * quadratic.estimate.size * quadratic.condition
-    for part, inequalities in inequality_chunks(quadratic):
+    scaled, rounding = in_metric(quadratic)
+    for part, inequalities in inequality_chunks(scaled):
         eigenvalues, vectors = np.linalg.eigh(inequalities.A)
         turned = np.einsum("ipk,ip->ik", vectors, inequalities.b)
         lowered = eigenvalues - rounding
@@ -110,27 +111,32 @@ def outer_radii(quadratic: PerturbedQuadratic) -> FloatArray:
     return gammas
 
 
-def inequality_chunks(quadratic: PerturbedQuadratic) -> list[tuple[slice, Inequalities]]:
-    """Return A = Q'E + E'Q - E'E, b = -(Q - E)'r, c = -|r|^2 with E = D R^-1, Q = F R^-1, by chunks.
+def inequality_chunks(quadratic: PerturbedQuadratic) -> Iterator[tuple[slice, Inequalities]]:
+    """Yield A = F'D + D'F - D'D, b = -(F - D)'r, c = -|r|^2 in d = alpha - alpha_hat, by slices of the perturbations.
 
-    This is I - S'S with S = Q - E, without its cancellation.
+    This is F'F - (F - D)'(F - D) without its cancellation.
+    """
+    F = quadratic.slope
+    for part, D in quadratic.chunks(quadratic.design):
+        r = quadratic.shifts[part]
+        half = np.matmul(F.T, D)
+        A = half + half.transpose(0, 2, 1) - np.matmul(D.transpose(0, 2, 1), D)
+        b = np.matmul(D.transpose(0, 2, 1), r[:, :, None])[:, :, 0] - r @ F
+        yield part, Inequalities(A, b, -np.einsum("ir,ir->i", r, r))
+
+
+def in_metric(quadratic: PerturbedQuadratic) -> tuple[PerturbedQuadratic, float]:
+    """Return the quadratic in u = R (alpha - alpha_hat), and the rounding of the eigenvalues of its A.
 
     Raises:
         ValueError: if the metric F'F is singular.
     """
     if not np.isfinite(quadratic.condition):
         raise ValueError("the metric of the region is singular: the design lacks full column rank")
-    R = quadratic.triangle
-    scaled = np.asarray(solve_triangular(R.T, quadratic.design.T, lower=True)).T
-    Q = np.asarray(solve_triangular(R.T, quadratic.slope.T, lower=True)).T
-    parts = []
-    for part, E in quadratic.chunks(np.ascontiguousarray(scaled)):
-        r = quadratic.shifts[part]
-        half = np.matmul(Q.T, E)
-        A = half + half.transpose(0, 2, 1) - np.matmul(E.transpose(0, 2, 1), E)
-        b = np.matmul(E.transpose(0, 2, 1), r[:, :, None])[:, :, 0] - r @ Q
-        parts.append((part, Inequalities(A, b, -np.einsum("ir,ir->i", r, r))))
-    return parts
+    width = quadratic.estimate.size
+    inverse = solve_triangular(quadratic.triangle, np.eye(width))
+    rounding = _ROUNDINGS * float(np.finfo(np.float64).eps) * width * quadratic.condition
+    return quadratic.in_basis(np.asarray(inverse)), rounding
 
 
 def _smallest_dual(eigenvalues: FloatArray, squares: FloatArray, constant: FloatArray) -> FloatArray:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.methods.perturbation.checks import FloatArray, finite, positive
-from gpsuite.methods.perturbation.objectives import spectrum
+from gpsuite.methods.perturbation.objective_base import spectrum
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ class NormBall:
 
     @cached_property
     def basis(self) -> FloatArray:
-        """W [p, free + r] with |(b, c)| in the ball iff |c| <= B for alpha = W (b, c); K's rounding directions left out."""
+        """W [p, free + r]: alpha = W (b, c) is in the ball iff |c| <= B; directions of K below rounding left out."""
         values, vectors = spectrum(self.gram)
         W = np.zeros((self.free + len(self.gram), self.free + len(values)))
         W[: self.free, : self.free] = np.eye(self.free)
@@ -79,7 +79,7 @@ class NormBall:
         return W
 
     def powers(self, features: FloatArray, variances: FloatArray) -> FloatArray:
-        """Return sqrt(k(x,x) - k_x'K^-1 k_x), shape [J]: the largest value at x of a unit function that is 0 at the data.
+        """Return sqrt(k(x,x) - k_x'K^-1 k_x), shape [J]: the largest f(x) with |f|_H = 1 and f = 0 at the data.
 
         The directions of K below rounding are left out, which can only enlarge it.
 

@@ -24,7 +24,7 @@ from scipy.linalg import qr
 
 from gpsuite.methods.perturbation.checks import FloatArray, valid_level
 from gpsuite.methods.perturbation.groups import Perturbations
-from gpsuite.methods.perturbation.objectives import QuadraticObjective
+from gpsuite.methods.perturbation.objective_base import QuadraticObjective
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -96,7 +96,7 @@ class PerturbedQuadratic:
         return self.perturbations.m - 1
 
     def in_basis(self, basis: FloatArray) -> PerturbedQuadratic:
-        """Return the quadratic in coefficients c [k] of alpha = alpha_hat + basis c, basis [p, k]: its estimate is 0."""
+        """Return the quadratic in c [k], alpha = alpha_hat + basis c, basis [p, k]; its estimate is 0."""
         # A alpha_hat = B e_hat: both may be taken from the gradient, which vanishes at c = 0
         return PerturbedQuadratic(
             self.penalty @ basis,

@@ -150,7 +150,8 @@ class QuadraticForms:
         slopes = np.concatenate([(form.slope + form.pull @ design)[None], form.slope + pulls @ design])
         whitened = np.asarray(solve_triangular(root, slopes.reshape(-1, len(root)).T, trans="T")).T
         Q = whitened.reshape(slopes.shape)
-        w = np.concatenate([np.zeros((1, len(form.pull))), form.pull @ residuals - pulls @ residuals])
+        gradient = form.slope @ test.alpha_hat - form.pull @ residuals
+        w = np.concatenate([gradient[None], gradient + (form.pull - pulls) @ residuals])
         squares, products, constants = (
             Q.transpose(0, 2, 1) @ Q,
             2.0 * np.einsum("krp,kr->kp", Q, w),

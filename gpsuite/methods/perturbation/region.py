@@ -12,10 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.methods.perturbation import checks
+from gpsuite.methods.perturbation.bands import Band, members_band, pointwise_band
 from gpsuite.methods.perturbation.checks import FloatArray
+from gpsuite.methods.perturbation.ellipsoid import Ellipsoid, outer_ellipsoid
 from gpsuite.methods.perturbation.groups import Group, IntArray, Perturbations, SignChanges
+from gpsuite.methods.perturbation.norm_ball import NormBall
+from gpsuite.methods.perturbation.objective_base import QuadraticObjective
 from gpsuite.methods.perturbation.objectives import Fit, Objective
+from gpsuite.methods.perturbation.quadratics import PerturbedQuadratic
 from gpsuite.methods.perturbation.ranks import RankTest
+from gpsuite.methods.perturbation.rays import RayBoundary, bisected_boundary, exact_boundary
+from gpsuite.methods.perturbation.sampling import Members
 
 Kernel = Callable[[FloatArray, FloatArray], Any]
 """Covariances [A, B] of inputs [A, D] and [B, D]: a GPflow kernel, or a numpy function."""
@@ -96,6 +103,61 @@ class Region:
             ValueError: if alphas are not finite or not of length p.
         """
         return np.asarray(self.ranks(alphas) <= self.m - self.q)
+
+    def ellipsoid(self) -> Ellipsoid:
+        """Return an ellipsoid around the estimate that contains the region; its radius may be infinite.
+
+        Raises:
+            ValueError: if the objective is not quadratic.
+        """
+        return outer_ellipsoid(self.quadratic, self.q)
+
+    def boundary(self, directions: npt.ArrayLike, ball: NormBall | None = None) -> RayBoundary:
+        """Return the boundary along rays from the estimate: exact for quadratic objectives, else by bisection.
+
+        Args:
+            directions: shape [J, p]; for bisection of a length such that a step of 1 is of the region's scale.
+            ball: restricts the rays to functions of bounded norm.
+
+        Raises:
+            ValueError: on a direction that is zero or not finite, or if the estimate lies outside the ball.
+        """
+        rays = checks.finite("directions", directions, 2)
+        limits = None if ball is None else ball.steps(self.estimate, rays)
+        if self.objective.quadratic:
+            return exact_boundary(self.quadratic, self.q, rays, limits)
+        return bisected_boundary(self.contains, self.estimate, rays, limits)
+
+    def band(self, x: npt.ArrayLike, members: Members | None = None) -> Band:
+        """Return a band of the ideal representation at inputs x [J, D] (or [J]), valid at all of them at once.
+
+        Quadratic objectives: the pointwise band, an outer one; with members given, or for other objectives, the range
+        over those members, an inner one. Other bands: `gpsuite.methods.perturbation.bands`.
+
+        Raises:
+            ValueError: if the region was given its design as a matrix, or the objective is not quadratic and there
+                are no members.
+        """
+        if self.features is None:
+            raise ValueError("a band needs the map from inputs to features: build by confidence_region")
+        rows = self.features(_inputs("x", x))
+        if members is not None:
+            return members_band(members, self.estimate, rows)
+        return pointwise_band(self.quadratic, self.q, rows)
+
+    @cached_property
+    def quadratic(self) -> PerturbedQuadratic:
+        """The region's comparisons as quadratic inequalities.
+
+        Raises:
+            ValueError: if the objective is not quadratic.
+        """
+        if not isinstance(self.objective, QuadraticObjective):
+            raise ValueError(
+                f"{type(self.objective).__name__} is not quadratic: it has no ellipsoid, and a band needs members "
+                "(boundary, then sample_members)"
+            )
+        return PerturbedQuadratic.of(self.objective, self.y, self.perturbations)
 
     @cached_property
     def _test(self) -> RankTest:

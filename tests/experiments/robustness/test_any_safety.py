@@ -15,6 +15,7 @@ from gpsuite.experiments.robustness.any_checks import (
     prop1_gap,
     sampled,
 )
+from gpsuite.experiments.robustness.any_points import attacked, decided
 from gpsuite.experiments.robustness.any_summary import check_statistics
 from gpsuite.methods.robustness.regions import l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import probability_range
@@ -129,6 +130,41 @@ def test_a_region_of_no_width_is_the_point() -> None:
     assert row["max_proved"] == pytest.approx(row["probability"], abs=1e-6)
 
 
+def test_a_verdict_within_the_tolerance_is_decided() -> None:
+    """With a tolerance of .3 the range leaves the class open; the search goes on for the class alone."""
+    posterior = fitted_posterior("laplace", "squared_exponential", LINKS.get("probit"))[0]
+    open_before = 0
+    for first in np.linspace(-1.5, 1.5, 30):
+        region = linf_ball([first, 0.1], 0.5)
+        budget = Budget(boxes=8000)
+        found = probability_range(posterior, region, 0.3, budget)
+        settled = decided(posterior, region, found, budget, "rkhs_taylor")
+        if found.verdict.status == "unknown":
+            open_before += 1
+            assert settled.verdict.status in ("safe", "unsafe")
+            assert settled.boxes > found.boxes
+        else:
+            assert settled is found
+        assert decided(posterior, region, found, Budget(boxes=0), "rkhs_taylor") is found
+    assert open_before
+
+
+def test_an_attack_that_succeeds_makes_an_open_verdict_unsafe() -> None:
+    posterior = fitted_posterior("laplace", "squared_exponential", LINKS.get("probit"))[0]
+    params = {"point": 0, "starts": 6}
+    for radius, expected in ((3.0, "unsafe"), (0.0, "unknown")):
+        region = linf_ball([0.2, 0.1], radius)
+        found = probability_range(posterior, region, 0.02, Budget(boxes=0))
+        assert found.verdict.status == "unknown"
+        settled, attack = attacked(posterior, region, found, params)
+        assert settled.verdict.status == expected
+        assert attack["attack_succeeds"] == (expected == "unsafe")
+        example = settled.verdict.counterexample
+        if example is not None:
+            [reached] = posterior.probability(example[None])
+            assert (reached > 0.5) != (found.probability > 0.5)
+
+
 def test_points_outside_are_counted() -> None:
     posterior = fitted_posterior("laplace", "squared_exponential", LINKS.get("probit"))[0]
     inner, outer = linf_ball([0.2, 0.1], 0.1), linf_ball([0.2, 0.1], 2.0)
@@ -162,7 +198,9 @@ def test_closed_form_is_tighter_than_cells() -> None:
     assert found["closed_form_violations"] == 0
     approaches = found["prop1_approaches"]
     assert isinstance(approaches, int)
-    assert 40 <= approaches <= 50  # cells are bounded one by one: with a wide rectangle more of them need not help
+    assert (
+        40 <= approaches <= 50
+    )  # cells are bounded one by one: with a wide rectangle more of them need not help
     point = mean[0], mean[0]
     found = compare_closed_form(LINKS.get("probit"), point, (variance[0], variance[0]))
     assert found["prop1_approaches"] == 50

@@ -1,0 +1,140 @@
+"""The batched ranks against the definition, each weighting's fast form against dense matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gpsuite.methods.perturbation.ranks as ranks_module
+from gpsuite.methods.perturbation.groups import (
+    Group,
+    Permutations,
+    Perturbations,
+    SignChanges,
+    SignedPermutations,
+)
+from gpsuite.methods.perturbation.objectives import LinearLSSVM, Objective
+from gpsuite.methods.perturbation.ranks import RankTest, rank, ranks_of_noise, simulated_ranks
+from tests.methods.perturbation.made_up_objectives import dense_z, inputs, objectives, outputs
+
+OBJECTIVES = objectives()
+GROUPS = [SignChanges(), Permutations(), SignedPermutations()]
+every_objective = pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
+every_group = pytest.mark.parametrize("group", GROUPS, ids=lambda group: type(group).__name__)
+
+
+def _rank_by_definition(Z: np.ndarray, perturbations: Perturbations) -> int:
+    assert perturbations.priority is not None
+    first, *priorities = perturbations.priority
+    found = 1
+    for value, priority in zip(Z[1:], priorities, strict=True):
+        tied = abs(value - Z[0]) <= 1e-12 * max(value, Z[0])
+        found += priority < first if tied else value < Z[0]
+    return found
+
+
+def _test(objective: Objective, group: Group, m: int = 20) -> RankTest:
+    y = outputs(objective)
+    drawn = group.draw(len(y), m, np.random.default_rng(5))
+    return RankTest(objective, y, drawn, objective.fit(y).alpha)
+
+
+def _alphas(test: RankTest, count: int = 30) -> np.ndarray:
+    rng = np.random.default_rng(6)
+    steps = np.geomspace(1e-4, 10.0, count)[:, None] * rng.standard_normal((count, len(test.alpha_hat)))
+    return np.asarray(np.vstack([test.alpha_hat + steps, np.zeros(len(test.alpha_hat))]))
+
+
+@every_group
+@every_objective
+def test_z_values_and_ranks_equal_the_dense_definition(objective: Objective, group: Group) -> None:
+    test = _test(objective, group)
+    alphas = _alphas(test)
+    Z = test.z_values(alphas)
+    expected = np.array([dense_z(objective, test.y, test.perturbations, alpha) for alpha in alphas])
+    # the dense inverse of a Gram matrix loses digits, the forms under test do not
+    np.testing.assert_allclose(Z, expected, atol=1e-6 * np.max(expected))
+    by_definition = [_rank_by_definition(row, test.perturbations) for row in Z]
+    assert test.ranks(alphas).tolist() == by_definition
+    gaps = np.min(np.abs(expected[:, 1:] - expected[:, :1]), axis=1)
+    clear = gaps > 1e-5 * np.max(expected, axis=1)
+    dense = np.array([_rank_by_definition(row, test.perturbations) for row in expected])
+    assert np.count_nonzero(clear) >= 10
+    assert test.ranks(alphas)[clear].tolist() == dense[clear].tolist()
+
+
+@every_objective
+def test_blocks_and_chunks_change_nothing(objective: Objective, monkeypatch: pytest.MonkeyPatch) -> None:
+    test = _test(objective, SignedPermutations())
+    alphas = _alphas(test)
+    expected = test.z_values(alphas)
+    monkeypatch.setattr(ranks_module, "_KEPT_BYTES", 0.0)
+    monkeypatch.setattr(ranks_module, "_BLOCK_BYTES", 3.5 * 8 * objective.form.pull.size)
+    monkeypatch.setattr(ranks_module, "_CHUNK_BYTES", 0.0)
+    again = RankTest(objective, test.y, test.perturbations, test.alpha_hat)
+    np.testing.assert_allclose(again.z_values(alphas), expected, rtol=1e-12)
+
+
+@every_group
+def test_quadratic_forms_decide_as_the_residuals_do(group: Group) -> None:
+    objective = LinearLSSVM(inputs(40, 3), 1.0)
+    test = _test(objective, group, m=60)
+    alphas = test.alpha_hat + 0.1 * np.random.default_rng(7).standard_normal((2_000, 4))
+    assert test._quadratic_forms is not None
+    undecided = test._quadratic_forms.ranks(alphas)[1]
+    assert not np.any(undecided)
+    expected = rank(test.z_values(alphas), test.perturbations.before_reference())
+    np.testing.assert_array_equal(test.ranks(alphas), expected)
+    assert len(np.unique(expected)) > 20
+
+
+def test_quadratic_forms_leave_rounding_to_the_residuals() -> None:
+    """Huge outputs hide ties in the expanded forms: zero noise ties everything at the truth."""
+    X = np.round(inputs(9, 2), 2)
+    objective = LinearLSSVM(X, 1.0)
+    truth = np.array([2.0**20, 3.0, -5.0])
+    drawn = SignChanges().draw(9, 12, np.random.default_rng(8))
+    y = objective.design @ truth
+    test = RankTest(objective, y, drawn, objective.fit(y).alpha)
+    residuals = objective.residuals(y, truth)
+    assert not np.any(residuals)
+    assert test._quadratic_forms is not None
+    assert test._quadratic_forms.ranks(truth[None])[1].tolist() == [True]
+    assert test.ranks(truth[None]).tolist() == [1 + np.count_nonzero(drawn.before_reference())]
+
+
+def test_ties_follow_the_drawn_order() -> None:
+    Z = np.array([1.0, 1.0 + 5e-13, 0.5, 2.0, 1.0 - 5e-13])
+    assert rank(Z, np.array([True, False, True, True])) == 4
+    assert rank(Z, np.array([False, True, False, False])) == 2
+    assert rank(Z, np.array([False, False, False, True])) == 3
+
+
+@every_group
+@every_objective
+def test_repeated_ranks_equal_the_rank_test(objective: Objective, group: Group) -> None:
+    rng = np.random.default_rng(9)
+    n, p = objective.design.shape
+    alpha, noise = rng.standard_normal(p), rng.laplace(size=(5, n))
+    drawn = group.draw(n, 15, rng, (5,))
+    found = ranks_of_noise(objective, alpha, noise, drawn)
+    assert drawn.priority is not None
+    for repetition, e in enumerate(noise):
+        signs = None if drawn.signs is None else drawn.signs[repetition]
+        order = None if drawn.order is None else drawn.order[repetition]
+        single = Perturbations(drawn.group, signs, order, drawn.priority[repetition])
+        y = objective.design @ alpha + e
+        assert RankTest(objective, y, single, alpha).ranks(alpha[None]).tolist() == [found[repetition]]
+
+
+def test_ties_without_an_order_favour_membership() -> None:
+    objective = LinearLSSVM(inputs(6, 2), 1.0)
+    noise = np.zeros((4, 6))
+    rng = np.random.default_rng(10)
+    free = simulated_ranks(objective, np.ones(3), noise, SignChanges(), 10, rng, break_ties=False)
+    assert free.tolist() == [1] * 4
+    drawn = simulated_ranks(
+        objective, np.ones(3), np.zeros((4_000, 6)), SignChanges(), 10, np.random.default_rng(11)
+    )
+    counts = np.bincount(drawn, minlength=11)[1:]
+    assert np.max(np.abs(counts - 400)) < 5.0 * np.sqrt(400)

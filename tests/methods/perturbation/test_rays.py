@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from gpsuite.methods.perturbation.groups import Perturbations
+from gpsuite.methods.perturbation.objectives import SparseKernelRidge
+from gpsuite.methods.perturbation.quadratics import PerturbedQuadratic
+from gpsuite.methods.perturbation.rays import bisected_boundary, exact_boundary
+from gpsuite.methods.perturbation.region import Region
+from gpsuite.methods.perturbation.sampling import kernel_directions, single_point_directions
+from tests.methods.perturbation.geometry_problems import (
+    GROUPS,
+    decisive,
+    nonsmooth_region,
+    quadratic_of,
+    quadratic_region,
+)
+
+KINDS = ["sparse", "linear", "kernel"]
+
+
+def directions_of(region: Region, count: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(count, len(region.estimate)))
+
+
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_exact_ends_agree_with_bisection_on_membership(kind: str, group: str) -> None:
+    region = quadratic_region(1, kind, group)
+    rays = directions_of(region, 60)
+    exact = region.boundary(rays)
+    searched = bisected_boundary(region.contains, region.estimate, rays)
+    assert (exact.method, searched.method) == ("exact", "bisection")
+    assert exact.unbounded.tolist() == searched.unbounded.tolist()
+    ended = ~exact.unbounded
+    assert np.any(ended)
+    np.testing.assert_allclose(exact.inside[ended], searched.inside[ended], rtol=1e-8)
+    assert np.all(exact.inside[ended] < exact.outside[ended])
+    assert np.all(searched.inside[ended] <= searched.outside[ended])
+    assert searched.returning == 0.0
+
+
+@given(st.integers(0, 10_000), st.sampled_from(sorted(GROUPS)), st.sampled_from(KINDS))
+@settings(max_examples=40)
+def test_quadratic_regions_are_star_shaped(seed: int, group: str, kind: str) -> None:
+    """Members along rays are exactly the steps up to the boundary: none missing inside, none beyond."""
+    region = quadratic_region(seed, kind, group)
+    assume(bool(region.contains(region.estimate[None])[0]))
+    rays = directions_of(region, 20, seed)
+    boundary = region.boundary(rays)
+    ends = np.where(boundary.unbounded, 1e3, boundary.inside)
+    for share in (0.01, 0.3, 0.7, 0.999):
+        alphas = region.estimate + share * ends[:, None] * rays
+        assert np.all(region.contains(alphas) | ~decisive(region, alphas))
+    for factor in (1.001, 2.0, 50.0):
+        beyond = (region.estimate + factor * boundary.outside[:, None] * rays)[~boundary.unbounded]
+        assert not np.any(region.contains(beyond) & decisive(region, beyond))
+
+
+def test_full_kernels_are_unbounded_along_single_points() -> None:
+    region = quadratic_region(4, "kernel", n=10, m=40, q=4)
+    rays = single_point_directions(region.objective.design)
+    boundary = region.boundary(rays)
+    assert boundary.unbounded_share == 1.0
+    assert boundary.members.shape == (0, 10)
+    assert np.all(region.contains(region.estimate + 1e4 * rays))
+    low = Region(region.objective, region.y, region.perturbations, 39).boundary(rays)
+    assert low.unbounded_share < 1.0
+
+
+def test_the_tie_breaking_permutation_decides_for_identities() -> None:
+    """Two identities above the reference make q = 2 hold everywhere; below it they never count."""
+    region = quadratic_region(0, "linear", m=4)
+    signs = np.array(region.perturbations.signs)
+    signs[:2] = 1.0
+    rays = directions_of(region, 5)
+    for priority, shares in (([0, 1, 2, 3], 1.0), ([2, 0, 1, 3], 0.0)):
+        drawn = Perturbations("signs", signs, None, np.array(priority))
+        fixed = Region(region.objective, region.y, drawn, 2)
+        boundary = fixed.boundary(rays)
+        assert boundary.unbounded_share == shares
+        searched = bisected_boundary(fixed.contains, fixed.estimate, rays)
+        assert searched.unbounded_share == shares
+        assert np.all(boundary.inside == np.where(shares, np.inf, -np.inf))
+        assert np.all(searched.inside[~searched.unbounded] == -np.inf)
+
+
+def test_other_weightings_find_the_last_of_several_ends() -> None:
+    """Without star shape the region may end and come back: the largest step in it counts."""
+    region = quadratic_region(7, "sparse", n=12, m=20, q=12)
+    objective = SparseKernelRidge(region.objective.cross, region.objective.centres_gram, 0.01, "identity")
+    plain = Region(objective, region.y, region.perturbations, 12)
+    rays = directions_of(plain, 400)
+    exact = plain.boundary(rays)
+    searched = bisected_boundary(plain.contains, plain.estimate, rays)
+    agree = searched.unbounded == exact.unbounded
+    assert np.mean(agree) > 0.95
+    # the grid may step over an end and a return that the exact method sees
+    assert np.all(searched.inside[agree] <= exact.outside[agree])
+    ended = agree & ~exact.unbounded
+    assert np.any(ended)
+    alphas = plain.estimate + exact.inside[ended, None] * (1.0 - 1e-6) * rays[ended]
+    assert np.all(plain.contains(alphas))
+    far = plain.estimate + exact.outside[ended, None] * (1.0 + 1e-6) * rays[ended]
+    assert not np.any(plain.contains(far))
+
+
+def test_a_return_of_the_region_is_found() -> None:
+    """Membership made to end at 1 and hold again in [3, 5]."""
+
+    def contains(alphas: np.ndarray) -> np.ndarray:
+        t = alphas[:, 0]
+        return np.asarray((t <= 1.0) | ((t >= 3.0) & (t <= 5.0)))
+
+    boundary = bisected_boundary(contains, np.zeros(1), np.array([[1.0], [-1.0]]))
+    assert boundary.unbounded.tolist() == [False, True]
+    assert boundary.inside[0] == pytest.approx(5.0)
+    assert boundary.outside[0] == pytest.approx(5.0)
+    assert boundary.inside[0] <= 5.0 <= boundary.outside[0]
+    assert boundary.returning == 0.5
+    assert boundary.unbounded_share == 0.5
+
+
+@pytest.mark.parametrize("kind", ["svr", "lasso"])
+def test_bisected_ends_bracket_a_change_of_membership(kind: str) -> None:
+    region = nonsmooth_region(1, kind)
+    rays = kernel_directions(50, region.objective.design, "coefficients", np.random.default_rng(0))
+    boundary = region.boundary(rays)
+    assert boundary.method == "bisection"
+    ended = ~boundary.unbounded
+    assert np.mean(ended) > 0.8
+    inside = region.estimate + boundary.inside[ended, None] * rays[ended]
+    outside = region.estimate + boundary.outside[ended, None] * rays[ended]
+    assert np.all(region.contains(inside))
+    assert not np.any(region.contains(outside))
+    np.testing.assert_allclose(boundary.inside[ended], boundary.outside[ended], rtol=1e-8)
+    assert len(boundary.members) == np.count_nonzero(ended)
+
+
+@pytest.mark.parametrize("bad", [[[0.0, 0.0]], [[np.nan, 1.0]], [1.0, 2.0]])
+def test_bad_directions_are_refused(bad: list[object]) -> None:
+    quadratic = quadratic_of(quadratic_region(0, "linear"))
+    with pytest.raises(ValueError, match="direction"):
+        exact_boundary(quadratic, 2, bad)
+
+
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    quadratic = quadratic_of(quadratic_region(0, "linear"))
+    parts = {name: getattr(quadratic, name) for name in quadratic.__dataclass_fields__}
+    with pytest.raises(ValueError, match="estimate must have shape"):
+        PerturbedQuadratic(**{**parts, "estimate": np.zeros(3)})
+    with pytest.raises(ValueError, match="response must be finite"):
+        PerturbedQuadratic(**{**parts, "response": quadratic.response * np.nan})
