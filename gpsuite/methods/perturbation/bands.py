@@ -118,7 +118,7 @@ def norm_ball_band(
     """
     inner = quadratic.in_basis(ball.basis)
     turned, powers = features @ ball.basis, ball.powers(features, variances)
-    start = ball.basis[ball.free :].T @ ball.gram @ quadratic.estimate[ball.free :]
+    start = ball.basis[ball.free :, ball.free :].T @ ball.gram @ quadratic.estimate[ball.free :]
     highs, lows = np.empty((2, quadratic.count, len(features)))
     for part, inequalities in inequality_chunks(inner):
         for sign, target in ((1.0, highs), (-1.0, lows)):

@@ -6,7 +6,6 @@ the comparison the other way round; then the estimate itself would lie outside t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,15 +15,17 @@ from scipy.linalg import cholesky, solve_triangular
 
 from gpsuite.methods.perturbation.checks import FloatArray
 from gpsuite.methods.perturbation.groups import Group, IntArray, Perturbations
-from gpsuite.methods.perturbation.objective_base import Objective
+from gpsuite.methods.perturbation.objective_base import Form, Objective
+from gpsuite.methods.perturbation.perturbed_norms import PerturbedNorms, squares
 
 TIE = 1e-12
 """Values within this share of each other are tied."""
 _UNDECIDED = 1e-9
 """Differences of the quadratic forms below this share of their terms are computed again from the residuals."""
-_KEPT_BYTES = 64e6
+_LEADING = 1e-6
+"""Rows of the form below this share of the largest, in square, are first left out."""
+_WORTH_LEADING = 0.9
 _BLOCK_BYTES = 16e6
-_CHUNK_BYTES = 0.75e6
 _QUADRATIC_CHUNK = 512
 _FEW_COEFFICIENTS = 32
 
@@ -59,56 +60,62 @@ class RankTest:
     alpha_hat: FloatArray
 
     def z_values(self, alphas: FloatArray) -> FloatArray:
-        """Return Z [J, m], Z_0 first, for alphas [J, p].
-
-        |slope a - pull G_i s|^2 with all pull G_i stacked into one matrix: one matrix product a block.
-        """
-        objective, form = self.objective, self.objective.form
-        scores = objective.score(objective.residuals(self.y, alphas))
-        lifted = objective.lift(alphas)
-        base = lifted @ form.slope.T
-        Z = np.empty((len(alphas), self.perturbations.m))
-        Z[:, 0] = _squares(base - scores @ form.pull.T)
-        column = 1
-        for stack in self._stacks:
-            count = len(stack) // len(form.pull)
-            step = max(8, int(_CHUNK_BYTES / (8 * len(stack))))
-            for start in range(0, len(alphas), step):
-                rows = slice(start, start + step)
-                moved = (scores[rows] @ stack.T).reshape(-1, count, len(form.pull))
-                moved -= base[rows, None, :]
-                Z[rows, column : column + count] = _squares(moved)
-            column += count
-        if len(form.rest):
-            Z += _squares(lifted @ form.rest.T)[:, None]
-        return Z
+        """Return Z [J, m], Z_0 first, for alphas [J, p]."""
+        lifted, scores = self._parts(alphas)
+        return self._norms.values(lifted, scores)
 
     def ranks(self, alphas: FloatArray) -> IntArray:
-        """Return the rank [J], in 1..m, of each of alphas [J, p]."""
-        if self._quadratic_forms is None:
+        """Return the rank [J], in 1..m, of each of alphas [J, p].
+
+        Cheaper statistics decide where rounding or what they leave out cannot matter; Z itself decides the others.
+        """
+        if self._quadratic_forms is not None:
+            ranks, undecided = self._quadratic_forms.ranks(alphas)
+        elif self._leading is not None:
+            ranks, undecided = self._leading_ranks(self._leading, *self._parts(alphas))
+        else:
             return rank(self.z_values(alphas), self.perturbations.before_reference())
-        ranks, undecided = self._quadratic_forms.ranks(alphas)
         if np.any(undecided):
             exact = self.z_values(alphas[undecided])
             ranks[undecided] = rank(exact, self.perturbations.before_reference())
         return ranks
 
-    @property
-    def _stacks(self) -> Iterator[FloatArray]:
-        """Blocks [count r, n] of the matrices pull G_i, kept when they are small."""
-        return iter(self._kept_stacks) if self._kept_stacks is not None else self._new_stacks()
+    def _parts(self, alphas: FloatArray) -> tuple[FloatArray, FloatArray]:
+        scores = self.objective.score(self.objective.residuals(self.y, alphas))
+        return self.objective.lift(alphas), scores
 
     @cached_property
-    def _kept_stacks(self) -> list[FloatArray] | None:
-        size = 8 * self.perturbations.m * self.objective.form.pull.size
-        return list(self._new_stacks()) if size <= _KEPT_BYTES else None
+    def _norms(self) -> PerturbedNorms:
+        return PerturbedNorms(self.objective.form, self.perturbations)
 
-    def _new_stacks(self) -> Iterator[FloatArray]:
-        pull, others = self.objective.form.pull, self.perturbations.m - 1
-        step = max(1, int(_BLOCK_BYTES / (8 * pull.size)))
-        for start in range(0, others, step):
-            block = self.perturbations.pull_back(pull, slice(start, start + step))
-            yield np.ascontiguousarray(block).reshape(-1, pull.shape[1])
+    @cached_property
+    def _leading(self) -> tuple[PerturbedNorms, Form] | None:
+        """The rows that matter most, and the rest, where leaving them out saves enough."""
+        form = self.objective.form
+        sizes = squares(form.pull)
+        kept = sizes > _LEADING * np.max(sizes)
+        if np.count_nonzero(kept) > _WORTH_LEADING * len(sizes):
+            return None
+        head, tail = (
+            Form(form.slope[rows], form.pull[rows], np.empty((0, form.slope.shape[1])))
+            for rows in (kept, ~kept)
+        )
+        return PerturbedNorms(head, self.perturbations), tail
+
+    def _leading_ranks(
+        self, leading: tuple[PerturbedNorms, Form], lifted: FloatArray, scores: FloatArray
+    ) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+        """Return ranks [J] by the leading rows, and where the others, all below a bound t^2, could change them."""
+        head, tail = leading
+        Z = head.values(lifted, scores)
+        left_out = np.sqrt(squares(lifted @ tail.slope.T))
+        left_out += np.linalg.norm(tail.pull) * np.sqrt(squares(scores))
+        same = self.perturbations.identities
+        difference = Z[:, 1:][:, ~same] - Z[:, :1]
+        ranks = 1 + np.count_nonzero(difference < 0.0, axis=1)
+        ranks += np.count_nonzero(self.perturbations.before_reference() & same)
+        nearest = np.min(np.abs(difference, out=difference), axis=1, initial=np.inf)
+        return ranks, nearest <= left_out**2 + _UNDECIDED * Z[:, 0]
 
     @cached_property
     def _quadratic_forms(self) -> QuadraticForms | None:
@@ -152,14 +159,14 @@ class QuadraticForms:
         Q = whitened.reshape(slopes.shape)
         gradient = form.slope @ test.alpha_hat - form.pull @ residuals
         w = np.concatenate([gradient[None], gradient + (form.pull - pulls) @ residuals])
-        squares, products, constants = (
+        second, products, constants = (
             Q.transpose(0, 2, 1) @ Q,
             2.0 * np.einsum("krp,kr->kp", Q, w),
-            _squares(w),
+            squares(w),
         )
         upper = np.triu_indices(len(root))
-        squares[:, *upper] *= np.where(upper[0] == upper[1], 1.0, 2.0)
-        parts = [squares[:, *upper], products, constants[:, None]]
+        second[:, *upper] *= np.where(upper[0] == upper[1], 1.0, 2.0)
+        parts = [second[:, *upper], products, constants[:, None]]
         scale = np.array([np.max(np.abs(part)) for part in parts])
         coefficients = np.concatenate([part[1:] - part[:1] for part in parts], axis=1)
         return QuadraticForms(test.alpha_hat, root, coefficients, scale, before)
@@ -203,11 +210,11 @@ def ranks_of_noise(
     form = objective.form
     scores = objective.score(noise)
     base = objective.lift(alpha) @ form.slope.T
-    reference = _squares(base - scores @ form.pull.T)
-    others = _squares(base - perturbations.apply(scores) @ form.pull.T)
+    reference = squares(base - scores @ form.pull.T)
+    others = squares(base - perturbations.apply(scores) @ form.pull.T)
     Z = np.concatenate([reference[:, None], others], axis=1)
     if len(form.rest):
-        Z += _squares(objective.lift(alpha) @ form.rest.T)
+        Z += squares(objective.lift(alpha) @ form.rest.T)
     return rank(Z, perturbations.before_reference())
 
 
@@ -245,11 +252,6 @@ def simulated_ranks(
 
 def _hessian(objective: Objective) -> FloatArray:
     return np.asarray(objective.hessian)  # type: ignore[attr-defined]  # quadratic objectives have one
-
-
-def _squares(rows: FloatArray) -> FloatArray:
-    """Return the squared norm of the last axis."""
-    return np.asarray(np.einsum("...r,...r->...", rows, rows))
 
 
 def _fill(terms: FloatArray, V: FloatArray) -> None:

@@ -1,4 +1,4 @@
-"""The semidefinite program of the ellipsoidal outer approximation, solved by Clarabel: an oracle for the scalar root."""
+"""The semidefinite program of the ellipsoidal outer approximation, by Clarabel: an oracle for the scalar root."""
 
 from __future__ import annotations
 

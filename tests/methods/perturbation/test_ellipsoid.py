@@ -48,7 +48,9 @@ def test_the_ellipsoid_contains_every_member(seed: int, group: str, kind: str) -
     assert np.all(ellipsoid.contains(members.alphas))
     if np.isfinite(ellipsoid.radius):
         assert boundary.unbounded_share == 0.0
-        assert not np.any(ellipsoid.contains(ellipsoid.centre + 1.001 * np.sqrt(ellipsoid.radius) * directions))
+        assert not np.any(
+            ellipsoid.contains(ellipsoid.centre + 1.001 * np.sqrt(ellipsoid.radius) * directions)
+        )
 
 
 def test_each_radius_is_attained_on_its_own_boundary() -> None:

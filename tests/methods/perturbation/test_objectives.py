@@ -29,7 +29,6 @@ def test_gradient_is_the_slope_of_the_objective(objective: Objective) -> None:
     alpha = np.random.default_rng(1).normal(size=objective.design.shape[1])  # away from the kinks
     slope = approx_fprime(alpha, lambda a: objective.value(y, a), 1e-6)
     gradient = objective.gradient(alpha, objective.residuals(y, alpha))
-    # the linear models' T is C Phi', kernel ridge's value is the mean: each gradient is that of its own value
     np.testing.assert_allclose(gradient, slope, rtol=2e-4, atol=1e-3)
 
 
@@ -151,7 +150,7 @@ def test_undefined_weightings_are_refused() -> None:
         lambda: KernelLasso(K, 1.0, "rkhs"),
         lambda: LinearLSSVM(inputs(6, 2), 1.0, weighting="rkhs"),
     ):
-        with pytest.raises(ValueError, match="is not defined for .*valid: "):
+        with pytest.raises(ValueError, match=r"is not defined for .*valid: "):
             build()
 
 

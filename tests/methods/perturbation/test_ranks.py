@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import gpsuite.methods.perturbation.ranks as ranks_module
+import gpsuite.methods.perturbation.perturbed_norms as norms_module
 from gpsuite.methods.perturbation.groups import (
     Group,
     Permutations,
@@ -68,9 +68,9 @@ def test_blocks_and_chunks_change_nothing(objective: Objective, monkeypatch: pyt
     test = _test(objective, SignedPermutations())
     alphas = _alphas(test)
     expected = test.z_values(alphas)
-    monkeypatch.setattr(ranks_module, "_KEPT_BYTES", 0.0)
-    monkeypatch.setattr(ranks_module, "_BLOCK_BYTES", 3.5 * 8 * objective.form.pull.size)
-    monkeypatch.setattr(ranks_module, "_CHUNK_BYTES", 0.0)
+    monkeypatch.setattr(norms_module, "_KEPT_BYTES", 0.0)
+    monkeypatch.setattr(norms_module, "_BLOCK_BYTES", 3.5 * 8 * objective.form.pull.size)
+    monkeypatch.setattr(norms_module, "_CHUNK_BYTES", 0.0)
     again = RankTest(objective, test.y, test.perturbations, test.alpha_hat)
     np.testing.assert_allclose(again.z_values(alphas), expected, rtol=1e-12)
 
@@ -101,6 +101,33 @@ def test_quadratic_forms_leave_rounding_to_the_residuals() -> None:
     assert test._quadratic_forms is not None
     assert test._quadratic_forms.ranks(truth[None])[1].tolist() == [True]
     assert test.ranks(truth[None]).tolist() == [1 + np.count_nonzero(drawn.before_reference())]
+
+
+@every_group
+@pytest.mark.parametrize("n", [30, 60])
+def test_leading_rows_decide_as_all_rows_do(n: int, group: Group) -> None:
+    decided = 0
+    for name, objective in objectives(n).items():
+        test = _test(objective, group, m=40)
+        if test._leading is None:
+            assert not name.startswith("Kernel")
+            continue
+        alphas = _alphas(test, 60)
+        undecided = test._leading_ranks(test._leading, *test._parts(alphas))[1]
+        decided += np.count_nonzero(~undecided)
+        expected = rank(test.z_values(alphas), test.perturbations.before_reference())
+        np.testing.assert_array_equal(test.ranks(alphas), expected)
+    assert decided > 300
+
+
+def test_what_is_left_out_is_looked_at_where_it_matters() -> None:
+    """Along a direction the leading rows hardly see, only all rows together can decide."""
+    objective = objectives(40)["KernelRidge-hessian"]
+    test = _test(objective, SignChanges(), m=40)
+    assert test._leading is not None
+    tail = test._leading[1]
+    alphas = test.alpha_hat + 1e6 * tail.slope[-1:] / np.linalg.norm(tail.slope[-1])
+    assert np.all(test._leading_ranks(test._leading, *test._parts(alphas))[1])
 
 
 def test_ties_follow_the_drawn_order() -> None:
