@@ -23,7 +23,7 @@ from gpsuite.experiments.base import (
     finite_or_none,
 )
 from gpsuite.experiments.pac_bayes import trainers
-from gpsuite.experiments.pac_bayes.trainers import Trained
+from gpsuite.experiments.pac_bayes.trainers import Trained, Training
 from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate
 from gpsuite.methods.pac_bayes.free_form import FreeFormPosterior
 from gpsuite.methods.pac_bayes.held_out import binomial_upper_bound, mean_loss_upper_bound
@@ -95,19 +95,18 @@ def _train(
     split: Split, params: Mapping[str, Any], epsilon: float, seconds: float | None, shared: SharedWork
 ) -> Trained:
     """Train as the method says; a likelihood knows neither goal nor posterior, so that a group trains once."""
-    X, y, builder, told = split.X, split.y, params["method"]["builder"], shared.observer
+    builder = params["method"]["builder"]
+    work = Training(split.X, split.y, params, seconds, shared.observer)
     if builder == "full_gp":
-        return shared.once("trained", lambda: trainers.maximise_full_likelihood(X, y, params, seconds, told))
+        return shared.once("trained", lambda: trainers.maximise_full_likelihood(work))
     if builder == "sparse_gp":
-        return shared.once(
-            "trained", lambda: trainers.maximise_sparse_likelihood(X, y, params, seconds, told)
-        )
-    loss = _loss(params["loss"]["name"], epsilon)
-    if builder == "free_form":
-        return trainers.minimise_free_form(X, y, params, loss, seconds, told)
-    if builder == "pac_sgp":
-        return trainers.minimise_sparse_bound(X, y, params, loss, seconds, told)
-    return trainers.minimise_bound(X, y, params, loss, seconds, told)
+        return shared.once("trained", lambda: trainers.maximise_sparse_likelihood(work))
+    trainer = {
+        "pac_gp": trainers.minimise_bound,
+        "pac_sgp": trainers.minimise_sparse_bound,
+        "free_form": trainers.minimise_free_form,
+    }[builder]
+    return trainer(work, _loss(params["loss"]["name"], epsilon))
 
 
 def _evaluate(split: Split, params: Mapping[str, Any], epsilon: float, trained: Trained) -> Outcome:

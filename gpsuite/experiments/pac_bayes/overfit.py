@@ -36,6 +36,7 @@ from gpsuite.experiments.pac_bayes.trainers import (
     FITC,
     VFE,
     Trained,
+    Training,
     maximise_sparse_likelihood,
     minimise_sparse_bound,
 )
@@ -200,8 +201,8 @@ def run(task: Task, shared: SharedWork) -> Outcome:
 
 def _train(split: Split, params: Mapping[str, Any], loss: BandLoss, seconds: float | None) -> Trained:
     if params["method"]["builder"] == "sparse_gp":
-        return maximise_sparse_likelihood(split.X, split.y, params, seconds)
-    return minimise_sparse_bound(split.X, split.y, params, loss, seconds)
+        return maximise_sparse_likelihood(Training(split.X, split.y, params, seconds))
+    return minimise_sparse_bound(Training(split.X, split.y, params, seconds), loss)
 
 
 def _curve(posterior: SparseGPPosterior, split: Split) -> dict[str, np.ndarray[Any, Any]]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gpsuite.budget import Budget
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task, finite_or_none
-from gpsuite.experiments.pac_bayes.trainers import FITC, VFE, maximise_full_likelihood
+from gpsuite.experiments.pac_bayes.trainers import FITC, VFE, Training, maximise_full_likelihood
 from gpsuite.methods.pac_bayes.certificates import certify
 from gpsuite.methods.pac_bayes.hyperparameters import PAPER_GRID
 from gpsuite.methods.pac_bayes.losses import BandLoss
@@ -120,7 +120,7 @@ def _displacement(fitted: _Fitted) -> float:
 
 def _fit(X: FloatArray, y: FloatArray, params: Mapping[str, Any], seconds: float | None) -> _Fitted:
     if params["method"]["builder"] == "full_gp":
-        trained = maximise_full_likelihood(X, y, params, seconds)
+        trained = maximise_full_likelihood(Training(X, y, params, seconds))
         none = np.empty((0, X.shape[1]))
         return _Fitted(trained.hyperparameters, trained.objective, trained.status, trained.reason, none, none)
     return _best_start(X, y, params, Budget(seconds=seconds))

@@ -32,7 +32,7 @@ from gpsuite.experiments.pac_bayes.settings import (
     request_dataset,
     split_tasks,
 )
-from gpsuite.experiments.pac_bayes.trainers import Trained, minimise_bound
+from gpsuite.experiments.pac_bayes.trainers import Trained, Training, minimise_bound
 from gpsuite.methods.pac_bayes.certificates import certify
 from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.hyperparameters import HyperparameterGrid
@@ -127,7 +127,9 @@ def run(task: Task, shared: SharedWork) -> Outcome:
     loss = LOSSES.get(params["loss"]["name"])(params["loss"]["epsilon"])
     trained = shared.once(
         "trained",
-        lambda: minimise_bound(split.X, split.y, params, loss, task.budget_seconds, shared.observer),
+        lambda: minimise_bound(
+            Training(split.X, split.y, params, task.budget_seconds, shared.observer), loss
+        ),
     )
     if trained.status == DIVERGED:
         return Outcome({}, DIVERGED, trained.reason)

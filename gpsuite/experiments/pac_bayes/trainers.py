@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -57,89 +57,90 @@ class Trained:
     gaussian: WhitenedGaussian | None = None
 
 
-def minimise_bound(
-    X: FloatArray,
-    y: FloatArray,
-    params: Params,
-    loss: Loss,
-    seconds: float | None,
-    observer: Observer | None = None,
-) -> Trained:
+@dataclass(frozen=True)
+class Training:
+    """What to train on, how, and within which limits.
+
+    Attributes:
+        X: training inputs [N, D].
+        y: training targets [N].
+        params: the task's science parameters.
+        seconds: wall-clock limit of the whole training, all starts together; None for none.
+        observer: told about every evaluation.
+    """
+
+    X: FloatArray
+    y: FloatArray
+    params: Params
+    seconds: float | None = None
+    observer: Observer | None = None
+
+    @property
+    def method(self) -> Mapping[str, Any]:
+        """The method's own options."""
+        return cast(Mapping[str, Any], self.params["method"])
+
+    def budget(self, left: float | None, number: int = 0) -> Budget:
+        """Return the limits of one start's training, which may take the seconds that are left."""
+        starts = self.method.get("starts", 1)
+        evaluations = self.params["max_evaluations"]
+        return Budget(left, evaluations, run=number + 1, runs=starts, observer=self.observer)
+
+
+def minimise_bound(work: Training, loss: Loss) -> Trained:
     """Train a full GP on its bound, from one start or more."""
-    method = params["method"]
 
     def train(start: Hyperparameters | None, number: int, left: float | None) -> Trained:
         fit = train_full_gp(
-            X, y, loss, objective=method["objective"], delta=params["delta"], ard=params["ard"], start=start,
-            budget=_budget(params, left, observer, number), parametrisation=method["parametrisation"],
+            work.X, work.y, loss, objective=work.method["objective"], delta=work.params["delta"],
+            ard=work.params["ard"], start=start, budget=work.budget(left, number),
+            parametrisation=work.method["parametrisation"],
         )  # fmt: skip
         return _trained(fit)
 
-    return _best_start(train, X.shape[1], params, Budget(seconds))
+    return _best_start(train, work)
 
 
-def minimise_sparse_bound(
-    X: FloatArray,
-    y: FloatArray,
-    params: Params,
-    loss: Loss,
-    seconds: float | None,
-    observer: Observer | None = None,
-) -> Trained:
+def minimise_sparse_bound(work: Training, loss: Loss) -> Trained:
     """Train a sparse GP in the FITC form on its bound, from one start or more."""
-    method = params["method"]
 
     def train(start: Hyperparameters | None, number: int, left: float | None) -> Trained:
         fit = train_sparse_gp(
-            X, y, _first_inducing(X, params, number), loss, objective=method["objective"], delta=params["delta"],
-            ard=params["ard"], alpha=FITC, start=start, budget=_budget(params, left, observer, number),
-            parametrisation=method["parametrisation"],
+            work.X, work.y, _first_inducing(work, number), loss, objective=work.method["objective"],
+            delta=work.params["delta"], ard=work.params["ard"], alpha=FITC, start=start,
+            budget=work.budget(left, number), parametrisation=work.method["parametrisation"],
         )  # fmt: skip
         return _trained_sparse(fit)
 
-    return _best_start(train, X.shape[1], params, Budget(seconds))
+    return _best_start(train, work)
 
 
-def minimise_free_form(
-    X: FloatArray,
-    y: FloatArray,
-    params: Params,
-    loss: Loss,
-    seconds: float | None,
-    observer: Observer | None = None,
-) -> Trained:
+def minimise_free_form(work: Training, loss: Loss) -> Trained:
     """Train a sparse GP in the FITC form on its bound, then free its posterior: the bound can only fall."""
-    method, clock = params["method"], Budget(seconds)
-    single = {**params, "method": {**method, "starts": 1}}
-    first = minimise_sparse_bound(X, y, single, loss, seconds, observer)
+    clock = Budget(work.seconds)
+    first = minimise_sparse_bound(work, loss)
     if first.status == DIVERGED or first.Z is None:
         return first
-    left = None if seconds is None else seconds - clock.elapsed
     fit = train_free_form(
-        X, y, first.Z, loss, objective=method["objective"], delta=params["delta"], ard=params["ard"],
-        start=first.hyperparameters, budget=_budget(params, left, observer), alpha=FITC,
-        parametrisation=method["parametrisation"],
+        work.X, work.y, first.Z, loss, objective=work.method["objective"], delta=work.params["delta"],
+        ard=work.params["ard"], start=first.hyperparameters, budget=work.budget(_left(clock)), alpha=FITC,
+        parametrisation=work.method["parametrisation"],
     )  # fmt: skip
     freed = _trained(fit.gp)
     evaluations = first.evaluations + freed.evaluations
     return replace(freed, evaluations=evaluations, Z=fit.Z, jitter=fit.jitter, gaussian=fit.gaussian)
 
 
-def maximise_sparse_likelihood(
-    X: FloatArray, y: FloatArray, params: Params, seconds: float | None, observer: Observer | None = None
-) -> Trained:
+def maximise_sparse_likelihood(work: Training) -> Trained:
     """Train a sparse GP by VFE's lower bound or FITC's marginal likelihood, from the published start."""
-    method = params["method"]
     fit = train_sparse_likelihood(
-        X, y, _first_inducing(X, params, 0), form=method["likelihood"], ard=params["ard"], start=None,
-        budget=_budget(params, seconds, observer), parametrisation=method["parametrisation"],
+        work.X, work.y, _first_inducing(work, 0), form=work.method["likelihood"], ard=work.params["ard"],
+        start=None, budget=work.budget(work.seconds), parametrisation=work.method["parametrisation"],
     )  # fmt: skip
     return _trained_sparse(fit)
 
 
-def maximise_full_likelihood(
-    X: FloatArray, y: FloatArray, params: Params, seconds: float | None, observer: Observer | None = None
-) -> Trained:
+def maximise_full_likelihood(work: Training) -> Trained:
     """Train GPflow's full GP by its marginal likelihood."""
     from gpsuite.models.tensorflow_setup import configure
 
@@ -148,43 +149,41 @@ def maximise_full_likelihood(
     from gpsuite.models.parameters import hyperparameters_of
     from gpsuite.models.training import maximise_likelihood
 
-    lengthscales = (1.0,) * (X.shape[1] if params["ard"] else 1)
-    model = build_gpr(X, y, ModelSpec(ard=params["ard"]), Hyperparameters(1.0, lengthscales, 1.0))
-    report = maximise_likelihood(model, _budget(params, seconds, observer))
+    ard = work.params["ard"]
+    start = Hyperparameters(1.0, (1.0,) * (work.X.shape[1] if ard else 1), 1.0)
+    model = build_gpr(work.X, work.y, ModelSpec(ard=ard), start)
+    report = maximise_likelihood(model, work.budget(work.seconds))
     found = hyperparameters_of(model)
     return Trained(found, report.status, report.reason, report.evaluations, report.loss)
 
 
-def _budget(params: Params, seconds: float | None, observer: Observer | None, number: int = 0) -> Budget:
-    """Return the limits of one start's training."""
-    starts = params["method"].get("starts", 1)
-    return Budget(seconds, params["max_evaluations"], run=number + 1, runs=starts, observer=observer)
+def _left(clock: Budget) -> float | None:
+    """Return the seconds that a clock has left; None without a limit."""
+    return None if clock.seconds is None else clock.seconds - clock.elapsed
 
 
-def _first_inducing(X: FloatArray, params: Params, number: int) -> FloatArray:
+def _first_inducing(work: Training, number: int) -> FloatArray:
     """Return k-means centres, as many as M or, with duplicate rows, as there are different rows."""
-    inducing = min(params["method"]["inducing"], len(np.unique(X, axis=0)))
+    inducing = min(work.method["inducing"], len(np.unique(work.X, axis=0)))
     names = ("inducing",) if number == 0 else ("inducing", number)
-    return kmeans_inducing(X, inducing, stream(params["split_seed"], *names))
+    return kmeans_inducing(work.X, inducing, stream(work.params["split_seed"], *names))
 
 
 def _best_start(
-    train: Callable[[Hyperparameters | None, int, float | None], Trained],
-    dimension: int,
-    params: Params,
-    clock: Budget,
+    train: Callable[[Hyperparameters | None, int, float | None], Trained], work: Training
 ) -> Trained:
     """Train from the published start, then from drawn ones; return the best with every start's objective.
 
-    All starts share the seconds of the clock.
+    All starts share the seconds of the training.
     """
+    clock, starts = Budget(work.seconds), work.method.get("starts", 1)
+    n_lengthscales = work.X.shape[1] if work.params["ard"] else 1
     runs = [train(None, 0, clock.seconds)]
-    for number in range(1, params["method"]["starts"]):
+    for number in range(1, starts):
         if clock.exhausted:
             break
-        left = None if clock.seconds is None else clock.seconds - clock.elapsed
-        runs.append(train(_drawn_start(dimension if params["ard"] else 1, params, number), number, left))
-    cut = len(runs) < params["method"]["starts"]
+        runs.append(train(_drawn_start(n_lengthscales, work.params, number), number, _left(clock)))
+    cut = len(runs) < starts
     usable = [run for run in runs if run.status != DIVERGED]
     best = min(usable or runs, key=lambda run: run.objective)
     whole = replace(

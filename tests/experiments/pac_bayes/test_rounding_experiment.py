@@ -14,7 +14,7 @@ from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Record, Request, SharedWork, Task
 from gpsuite.experiments.pac_bayes import rounding
 from gpsuite.experiments.pac_bayes.fitting import Split
-from gpsuite.experiments.pac_bayes.trainers import Trained
+from gpsuite.experiments.pac_bayes.trainers import Trained, Training
 from gpsuite.methods.pac_bayes.certificates import certify
 from gpsuite.methods.pac_bayes.hyperparameters import HyperparameterGrid
 from gpsuite.methods.pac_bayes.losses import BandLoss
@@ -99,8 +99,8 @@ def test_the_claims_follow_the_numbers() -> None:
 def test_the_grids_of_a_training_share_it(monkeypatch: pytest.MonkeyPatch) -> None:
     trainings: Counter[float] = Counter()
 
-    def count(X: object, y: object, params: dict[str, dict[str, float]], *rest: object) -> Trained:
-        trainings[params["loss"]["epsilon"]] += 1
+    def count(work: Training, loss: object) -> Trained:
+        trainings[work.params["loss"]["epsilon"]] += 1
         return Trained(Hyperparameters(1.2, (2.1,), 0.5), "done", "", 1, 0.5)
 
     monkeypatch.setattr(rounding, "minimise_bound", count)
