@@ -25,6 +25,7 @@ from gpsuite.methods.perturbation.ellipsoid import (
 )
 from gpsuite.methods.perturbation.norm_ball import NormBall
 from gpsuite.methods.perturbation.quadratics import PerturbedQuadratic, largest
+from gpsuite.methods.perturbation.ranks import TIE
 from gpsuite.methods.perturbation.sampling import Members
 
 BandKind = Literal["ellipsoid", "pointwise", "norm ball", "members", "members and norm ball"]
@@ -118,11 +119,12 @@ def norm_ball_band(
     """
     inner = quadratic.in_basis(ball.basis)
     turned, powers = features @ ball.basis, ball.powers(features, variances)
-    start = ball.basis[ball.free :, ball.free :].T @ ball.gram @ quadratic.estimate[ball.free :]
+    start = ball.basis[ball.free :].T @ ball.gram @ quadratic.estimate[ball.free :]
+    scale = float(np.linalg.norm(inner.slope, 2)) ** 2
     highs, lows = np.empty((2, quadratic.count, len(features)))
     for part, inequalities in inequality_chunks(inner):
         for sign, target in ((1.0, highs), (-1.0, lows)):
-            target[part] = _ball_supports(inequalities, sign * turned, powers, ball, start)
+            target[part] = _ball_supports(inequalities, sign * turned, powers, ball, start, scale)
     centre = features @ quadratic.estimate
     whole = np.full(len(features), np.inf) if ball.free else ball.bound * np.sqrt(variances)
     upper = np.minimum(_outward(centre, largest(highs, q)), whole)
@@ -201,7 +203,12 @@ def _supports(
 
 
 def _ball_supports(
-    inequalities: Inequalities, targets: FloatArray, powers: FloatArray, ball: NormBall, start: FloatArray
+    inequalities: Inequalities,
+    targets: FloatArray,
+    powers: FloatArray,
+    ball: NormBall,
+    start: FloatArray,
+    scale: float,
 ) -> FloatArray:
     """Return the smallest over the weights of the maxima on inequality + weight x ball, shape [I, J].
 
@@ -210,23 +217,23 @@ def _ball_supports(
         targets: rows of the linear functional, shape [J, free + r].
         powers: the functional's part on what vanishes at the data, shape [J].
         ball: the norm bound.
-        start: c_hat, shape [r].
+        start: (0, c_hat), shape [free + r].
+        scale: largest eigenvalue of F'F.
     """
     width = targets.shape[1]
     inside = np.concatenate([np.zeros(ball.free), np.ones(width - ball.free)])
-    shift = np.concatenate([np.zeros(ball.free), start])
     best = np.full((len(inequalities.c), len(targets)), np.inf)
     values, vectors = np.linalg.eigh(inequalities.A)
     unit = max(float(np.mean(np.abs(values))), 1e-300)
-    # rounding of eigenvalues: lowering them enlarges the ellipsoids
-    rounding = 2e-15 * width * float(np.abs(values).max(initial=unit))
+    # lowering the eigenvalues covers ties and rounding, as in the ellipsoid
+    rounding = (2.0 * TIE + 2e-15 * width) * scale
     for weight in unit * _WEIGHTS:
         if ball.free:
             tilted, vectors = np.linalg.eigh(inequalities.A + weight * np.diag(inside))
         else:
             tilted = values + weight
         bounded = tilted[:, 0] > 2.0 * rounding
-        b = inequalities.b + weight * shift
+        b = inequalities.b + weight * start
         c = inequalities.c + weight * (start @ start - ball.bound**2)
         found = _supports(
             (tilted - rounding)[bounded],

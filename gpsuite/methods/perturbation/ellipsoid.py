@@ -19,10 +19,11 @@ from scipy.linalg import solve_triangular
 
 from gpsuite.methods.perturbation.checks import FloatArray
 from gpsuite.methods.perturbation.quadratics import PerturbedQuadratic, largest
+from gpsuite.methods.perturbation.ranks import TIE
 
 SLACK = 1e-9
 """Relative widening of radii and bands that covers their rounding."""
-# A's eigenvalues lie in (-inf, 1]; below this many roundings times the condition number they count as zero.
+# A's eigenvalues are at most 1 and known up to this many roundings times p and the condition number.
 _ROUNDINGS = 8.0
 # mu = Lambda_min / (1 + e^theta); at the ends mu equals Lambda_min or its objective exceeds e^80.
 _THETA_END = 80.0
@@ -126,7 +127,10 @@ def inequality_chunks(quadratic: PerturbedQuadratic) -> Iterator[tuple[slice, In
 
 
 def in_metric(quadratic: PerturbedQuadratic) -> tuple[PerturbedQuadratic, float]:
-    """Return the quadratic in u = R (alpha - alpha_hat), and the rounding of the eigenvalues of its A.
+    """Return the quadratic in u = R (alpha - alpha_hat), and by how much to lower the eigenvalues of its A.
+
+    Lowering them by twice the tolerance of ties keeps members that hold Z_0 = Z_i by it, as Z_0 = |u|^2; the rest is
+    rounding.
 
     Raises:
         ValueError: if the metric F'F is singular.
@@ -136,7 +140,7 @@ def in_metric(quadratic: PerturbedQuadratic) -> tuple[PerturbedQuadratic, float]
     width = quadratic.estimate.size
     inverse = solve_triangular(quadratic.triangle, np.eye(width))
     rounding = _ROUNDINGS * float(np.finfo(np.float64).eps) * width * quadratic.condition
-    return quadratic.in_basis(np.asarray(inverse)), rounding
+    return quadratic.in_basis(np.asarray(inverse)), 2.0 * TIE + rounding
 
 
 def _smallest_dual(eigenvalues: FloatArray, squares: FloatArray, constant: FloatArray) -> FloatArray:

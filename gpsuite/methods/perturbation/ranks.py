@@ -65,10 +65,13 @@ class RankTest:
         return self._norms.values(lifted, scores)
 
     def ranks(self, alphas: FloatArray) -> IntArray:
-        """Return the rank [J], in 1..m, of each of alphas [J, p].
+        """Return the rank [J], in 1..m, of each of alphas [J, p]."""
+        step = max(1, int(_BLOCK_BYTES / (8 * self.perturbations.m)))
+        blocks = [self._block_ranks(alphas[start : start + step]) for start in range(0, len(alphas), step)]
+        return np.concatenate(blocks) if blocks else np.empty(0, dtype=np.int64)
 
-        Cheaper statistics decide where rounding or what they leave out cannot matter; Z itself decides the others.
-        """
+    def _block_ranks(self, alphas: FloatArray) -> IntArray:
+        """Return ranks; cheaper statistics decide where what they leave out cannot matter, Z itself the others."""
         if self._quadratic_forms is not None:
             ranks, undecided = self._quadratic_forms.ranks(alphas)
         elif self._leading is not None:

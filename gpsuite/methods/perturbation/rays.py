@@ -16,11 +16,10 @@ import numpy.typing as npt
 
 from gpsuite.methods.perturbation.checks import FloatArray, finite
 from gpsuite.methods.perturbation.quadratics import BoolArray, PerturbedQuadratic, largest
+from gpsuite.methods.perturbation.ranks import TIE
 
 # Relative half-width of an exact step's enclosure: roots of quadratics formed in float64.
 _SLACK = 1e-10
-# Z_i within this of Z_0 (relative) counts as tied, as in the ranks: such a step never ends.
-_FLAT = 1e-12
 _DOUBLINGS = 40
 # Bisections of a factor 2: the enclosure's relative width ends at about 2^-34.
 _BISECTIONS = 34
@@ -152,7 +151,8 @@ def _roots(quadratic: PerturbedQuadratic, rays: FloatArray) -> tuple[FloatArray,
         a = np.einsum("irj,irj->ij", 2.0 * slope - along, along)
         b = np.einsum("irj,ir->ij", along - slope, r)
         c = -np.einsum("ir,ir->i", r, r)[:, None]
-        first[part], again[part] = _quadratic_steps(a, b, np.broadcast_to(c, a.shape), _FLAT * scale)
+        # curvatures below the tolerance of ties count as none: such a step never ends
+        first[part], again[part] = _quadratic_steps(a, b, np.broadcast_to(c, a.shape), TIE * scale)
     return first, again
 
 

@@ -11,6 +11,7 @@ from gpsuite.methods.perturbation.bands import ellipsoid_band, members_band, poi
 from gpsuite.methods.perturbation.nonsmooth import EpsilonSVR
 from gpsuite.methods.perturbation.objectives import KernelRidge, SparseKernelRidge
 from gpsuite.methods.perturbation.quadratics import PerturbedQuadratic
+from gpsuite.methods.perturbation.rays import bisected_boundary
 from gpsuite.methods.perturbation.region import confidence_region
 from gpsuite.methods.perturbation.sampling import (
     isotropic_directions,
@@ -98,6 +99,18 @@ def test_sampled_members_are_confirmed_and_named() -> None:
         values = members.alphas @ region.objective.design.T
         assert np.all((values >= band.lower) & (values <= band.upper))
         assert band.sampler == members.sampler
+
+
+def test_points_in_a_gap_of_the_region_are_refused() -> None:
+    def contains(alphas: np.ndarray) -> np.ndarray:
+        t = alphas[:, 0]
+        return np.asarray((t <= 1.0) | ((t >= 3.0) & (t <= 5.0)))
+
+    boundary = bisected_boundary(contains, np.zeros(1), np.array([[1.0]]))
+    members = sample_members(boundary, contains, "axis", np.random.default_rng(0), inner=100)
+    assert np.all(contains(members.alphas))
+    assert members.refused == 101 - len(members.alphas)
+    assert 20 < members.refused < 60
 
 
 @pytest.mark.parametrize("metric", ["coefficients", "rkhs", "values"])

@@ -109,6 +109,34 @@ def test_other_weightings_find_the_last_of_several_ends() -> None:
     assert not np.any(plain.contains(far))
 
 
+def one_coefficient(signs: list[list[float]]) -> PerturbedQuadratic:
+    """Return Z_0 = (2 d)^2 from design (-1, 0, 1) and residuals (2, -2, 0)."""
+    return PerturbedQuadratic(
+        np.array([[2.0]]),
+        np.ones((1, 3)),
+        np.array([[-1.0], [0.0], [1.0]]),
+        np.zeros(1),
+        np.array([2.0, -2.0, 0.0]),
+        Perturbations("signs", np.array(signs), None, None),
+    )
+
+
+def test_an_inequality_that_holds_again_counts_again() -> None:
+    """The first sign flipped, Z_1 = (4 d + 4)^2: along -1 it is below Z_0 between the steps 2/3 and 2 only."""
+    quadratic = one_coefficient([[-1.0, 1.0, 1.0]])
+    rays = np.array([[-1.0]] * 4 + [[1.0]])
+    limits = np.array([np.inf, 3.0, 1.5, 0.5, np.inf])
+    boundary = exact_boundary(quadratic, 1, rays, limits)
+    np.testing.assert_allclose(boundary.inside, [np.inf, 3.0, 2.0 / 3.0, 0.5, np.inf], rtol=1e-9)
+
+
+def test_a_residual_of_zero_is_not_an_identity() -> None:
+    """The third sign flipped, the estimate's gradient stays and Z_1 = 0 everywhere: nothing else is a member."""
+    quadratic = one_coefficient([[1.0, 1.0, -1.0], [1.0, 1.0, 1.0]])
+    assert quadratic.unmoved.tolist() == [False, True]
+    assert exact_boundary(quadratic, 2, np.array([[1.0]])).outside.tolist() == [0.0]
+
+
 def test_a_return_of_the_region_is_found() -> None:
     """Membership made to end at 1 and hold again in [3, 5]."""
 

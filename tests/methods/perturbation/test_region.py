@@ -58,6 +58,23 @@ def test_far_points_are_outside_where_few_coefficients_meet_many_data(name: str)
     assert np.all(region.contains(region.estimate + 1e-9 * directions))
 
 
+@given(
+    st.integers(0, 10_000),
+    st.sampled_from([name for name in sorted(OBJECTIVES) if "-hessian" in name]),
+    st.sampled_from(GROUPS),
+    st.integers(1, 15),
+)
+def test_regions_are_star_shaped_about_the_estimate(seed: int, name: str, group: Any, q: int) -> None:
+    """Under inverse-Hessian weighting, whatever lies between a member and the estimate is a member."""
+    objective, rng = OBJECTIVES[name], np.random.default_rng(seed)
+    y = outputs(objective, seed % 5)
+    region = Region(objective, y, group.draw(len(y), 20, rng), q)
+    steps = rng.uniform(0.0, 2.0, (20, 1)) * rng.standard_normal((20, len(region.estimate)))
+    members = region.contains(region.estimate + steps)
+    for share in (0.99, 0.7, 0.3, 0.01):
+        assert np.all(region.contains(region.estimate + share * steps)[members])
+
+
 @given(st.integers(0, 10_000), st.sampled_from(sorted(OBJECTIVES)), st.integers(1, 18))
 def test_members_shrink_as_the_level_falls(seed: int, name: str, q: int) -> None:
     wide = _region(OBJECTIVES[name], q, seed=seed % 5)
