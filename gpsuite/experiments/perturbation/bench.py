@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Callable
 from functools import partial
 
@@ -60,9 +58,8 @@ def cases() -> list[BenchCase]:
     found.append(BenchCase(linear, loop, partial(_memberships, "linear", LINEAR_VECTORS), LINEAR_GOAL, PAIRS))
     study = f"coverage study, {REPETITIONS} repetitions, 5 models, n={STUDY_DATA}, m={STUDY_COMPARED}"
     found.append(BenchCase(study, loop, _coverage_study, STUDY_GOAL, 1))
-    if importlib.util.find_spec("clarabel"):
-        radii = f"ellipsoid radius set, m={COMPARED}, p={RADII_COEFFICIENTS}"
-        found.append(BenchCase(radii, "semidefinite programs by Clarabel", _radii, RADII_GOAL, PAIRS))
+    radii = f"ellipsoid radius set, m={COMPARED}, p={RADII_COEFFICIENTS}"
+    found.append(BenchCase(radii, "semidefinite programs by Clarabel", _radii, RADII_GOAL, PAIRS))
     return found
 
 
@@ -224,7 +221,8 @@ def _by_programs(quadratic: PerturbedQuadratic) -> list[float]:
 
 
 def _program(A: FloatArray, b: FloatArray, c: float) -> float:
-    clarabel = importlib.import_module("clarabel")  # an optional test tool without type information
+    import clarabel
+
     p = len(b)
     fixed, by_gamma, by_lambda = np.zeros((3, p + 1, p + 1))
     fixed[:p, :p] = -np.eye(p)
