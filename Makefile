@@ -7,6 +7,8 @@ INSTALLED := $(VENV)/.installed
 FAMILIES := $(notdir $(wildcard conf/experiment/*))
 FAMILIES := $(filter-out %.yaml,$(FAMILIES))
 SMOKE := results/.smoke
+# a process needs up to 1.5 GB, most of it TensorFlow
+TEST_PROCESSES ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup quickstart test test-slow lint types smoke bench report reproduce publish clean
@@ -30,7 +32,7 @@ quickstart: setup ## set up, then run the tour on embedded data and say where th
 	@echo "tables: results/*/*/*/tables    figures: results/*/*/*/figures    page: results/report.html"
 
 test: setup ## fast tests; needs neither network nor data
-	$(BIN)/python -m pytest -m "not slow and not network"
+	$(BIN)/python -m pytest --numprocesses=$(TEST_PROCESSES) --dist=worksteal -m "not slow and not network"
 
 test-slow: setup ## soundness, coverage and kill tests; resumes after an interruption
 	$(BIN)/python -m pytest -m "slow or guarantee" --resume --timeout=3600; code=$$?; [ $$code -eq 5 ] || exit $$code
