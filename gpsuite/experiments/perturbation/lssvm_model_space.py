@@ -1,0 +1,189 @@
+"""perturbation/lssvm_model_space: decision lines of members of the linear LS-SVM's regions (Csáji and Kis, Fig. 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, Outcome, Record, Request, SharedWork, Task
+from gpsuite.experiments.perturbation.linear import (
+    LABELS_NOTE,
+    Array,
+    LinearSettings,
+    compass,
+    confidence_text,
+    linear_region,
+    linear_tasks,
+    two_classes,
+)
+from gpsuite.experiments.statistics import share
+from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.figures import figure_style, save_figure
+from gpsuite.reporting.tables import write_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+INSIDE = 1.0 - 1e-6  # of the way to the boundary: decided by the rank test, not by rounding
+LINES = 90  # drawn in a panel
+
+
+def plan(request: Request) -> list[Task]:
+    """Return one task per draw of perturbations and q."""
+    return list(linear_tasks(request, "lssvm_model_space", request.settings.draws, {}))
+
+
+def run(task: Task, shared: SharedWork) -> Outcome:
+    """Find the boundary members and how they classify the data.
+
+    The arrays hold the members w, one a ray, the estimate, the inputs and the labels.
+    """
+    region = linear_region(task)
+    boundary = region.boundary(compass(int(task.params["rays"])))
+    members = region.estimate + INSIDE * (boundary.members - region.estimate)
+    members = members[region.contains(members)]
+    X, y = two_classes(task.dataset)
+    metrics = {
+        "members": len(members),
+        "unbounded_share": boundary.unbounded_share,
+        "returning_share": boundary.returning,
+        "angle_degrees": spread_of_normals(members, region.estimate),
+        "estimate_accuracy": float(np.mean(np.sign(X @ region.estimate) == y)),
+        **agreement(members, region.estimate, X),
+    }
+    arrays = {"members": members, "estimate": region.estimate, "X": X, "y": y}
+    text = f"{metrics['points_as_estimate']:.1%} of the data classified as the estimate does"
+    return Outcome(metrics, arrays=arrays, headline=text)
+
+
+def agreement(members: Array, estimate: Array, X: Array) -> dict[str, float]:
+    """Return the shares of members [J, 2] that classify all of X [n, 2] as the estimate does, and of single points."""
+    same = np.sign(members @ X.T) == np.sign(X @ estimate)
+    return {"all_as_estimate": float(np.mean(same.all(axis=1))), "points_as_estimate": float(np.mean(same))}
+
+
+def spread_of_normals(members: Array, estimate: Array) -> float:
+    """Return the largest angle, in degrees, between a member's normal w [J, 2] and the estimate's."""
+    cross = members[:, 1] * estimate[0] - members[:, 0] * estimate[1]
+    return float(np.degrees(np.abs(np.arctan2(cross, members @ estimate)).max()))
+
+
+def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+    """Write the table of bundles and the figure; return nestedness and the classification of the data."""
+    settings: LinearSettings = request.settings
+    caption = (
+        f"Boundary members of the linear LS-SVM's regions, mean over {settings.draws} sets of perturbations; sampler: "
+        f"{settings.rays} rays equally spaced in angle, exact ends; {LABELS_NOTE}{f' ({note})' if note else ''}"
+    )
+    write_table(bundle_table(records, settings.m), folder / "tables", "bundles", caption)
+    shown = [record for record in records if record.axes["draw"] == 0]
+    if shown:
+        _draw(shown, settings, folder / "figures", note)
+    return statements(request, records)
+
+
+def bundle_table(records: Sequence[Record], m: int) -> pd.DataFrame:
+    """Return means by q."""
+    import pandas as pd
+
+    names = {
+        "members": "members",
+        "angle_degrees": "largest angle to the estimate's line (degrees)",
+        "points_as_estimate": "share of data classified as by the estimate",
+        "all_as_estimate": "share of members that classify all data so",
+        "unbounded_share": "share of unbounded rays",
+        "returning_share": "share of returning rays",
+    }
+    rows = []
+    for q in dict.fromkeys(int(record.axes["q"]) for record in records):
+        own = [record for record in records if record.axes["q"] == q]
+        means = {title: float(np.mean([r.number(name) for r in own])) for name, title in names.items()}
+        rows.append({"p": confidence_text(q, m), "draws": len(own), **means})
+    return pd.DataFrame(rows)
+
+
+def statements(request: Request, records: Sequence[Record]) -> list[Statistic]:
+    """Return whether members stay members at the next larger p, and how members classify the data."""
+    if not records:
+        return []
+    strict = float(np.mean([record.number("all_as_estimate") for record in records]))
+    points = float(np.mean([record.number("points_as_estimate") for record in records]))
+    return [
+        share("share_regions_nested", nested(request, records)),
+        Statistic(
+            "share_classified_as_estimate",
+            strict,
+            n=sum(int(record.number("members")) for record in records),
+            note=f"all data as the estimate does; single data: {points:.4f}",
+        ),
+    ]
+
+
+def nested(request: Request, records: Sequence[Record]) -> list[bool]:
+    """Return, for each draw and step to the next smaller q, whether all members of the one region are in the other."""
+    tasks = {(task.axes["draw"], task.axes["q"]): task for task in plan(request)}
+    found = []
+    for draw in dict.fromkeys(record.axes["draw"] for record in records):
+        own = [record for record in records if record.axes["draw"] == draw]
+        own.sort(key=lambda record: -int(record.axes["q"]))
+        for smaller, larger in pairwise(own):
+            region = linear_region(tasks[draw, larger.axes["q"]])
+            found.append(bool(region.contains(smaller.arrays["members"]).all()))
+    return found
+
+
+def _draw(records: Sequence[Record], settings: LinearSettings, folder: Path, note: str | None) -> None:
+    """Draw the data and the decision lines of boundary members, one panel a q."""
+    import matplotlib.pyplot as plt
+    import pandas as pd
+
+    with figure_style():
+        columns = min(len(records), 2)
+        rows = -(-len(records) // columns)
+        size = (3.3 * columns + 0.4, 3.1 * rows + 1.0)
+        fig, grid = plt.subplots(rows, columns, figsize=size, sharex=True, sharey=True, squeeze=False)
+        lines = [_panel(ax, record, settings.m) for ax, record in zip(grid.flat, records, strict=False)]
+        for ax in list(grid.flat)[len(records) :]:
+            ax.set_axis_off()
+        for ax in grid[-1]:
+            ax.set_xlabel("x1")
+        for ax in grid[:, 0]:
+            ax.set_ylabel("x2")
+        fig.legend(*grid.flat[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+        unbounded = max(record.number("unbounded_share") for record in records)
+        text = f"{LABELS_NOTE}; {settings.rays} rays, exact ends, {unbounded:.0%} unbounded"
+        shown = pd.concat(lines, ignore_index=True)
+        save_figure(fig, shown, folder, "model_space", "; ".join(filter(None, (text, note))))
+
+
+def _panel(ax: Axes, record: Record, m: int) -> pd.DataFrame:
+    """Draw one q; return the weights of the lines shown."""
+    import pandas as pd
+
+    X, y, estimate = record.arrays["X"], record.arrays["y"], record.arrays["estimate"]
+    members = record.arrays["members"]
+    members = members[:: max(1, len(members) // LINES)]
+    for index, w in enumerate(members):
+        label = "decision lines of boundary members" if index == 0 else None
+        ax.axline((0.0, 0.0), (-w[1], w[0]), color="C5", alpha=0.35, linewidth=0.8, label=label, zorder=1)
+    ax.axline((0.0, 0.0), (-estimate[1], estimate[0]), color="black", label="decision line of the estimate")
+    for value, marker, colour in ((1.0, "o", "C0"), (-1.0, "^", "C1")):
+        part = X[y == value]
+        ax.plot(part[:, 0], part[:, 1], marker, color=colour, markersize=4, label=f"class {value:+.0f}")
+    ax.set_title(confidence_text(int(record.axes["q"]), m), fontsize=10)
+    reach = 1.05 * np.abs(X).max()
+    ax.set_xlim(-reach, reach)
+    ax.set_ylim(-reach, reach)
+    q = record.axes["q"]
+    weights = pd.DataFrame(np.vstack([estimate, members]), columns=["w1", "w2"])
+    return weights.assign(q=q, line=["estimate"] + ["member"] * len(members))
+
+
+EXPERIMENTS.register("perturbation/lssvm_model_space")(
+    Experiment(LinearSettings, plan, run, summarise, parts=("draws", "q_values"))
+)
