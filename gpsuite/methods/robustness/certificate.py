@@ -203,6 +203,7 @@ def _read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
         content.seek(0)
         with np.load(content, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
+    # what flipped bytes make of a zip: bad headers, wrong checksums, unknown compressions, ends too early
     except (ValueError, OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
         raise CertificateError(f"{path}: damaged or not an .npz file") from error
 
