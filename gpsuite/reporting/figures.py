@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ STYLE = Path(__file__).with_name("house.mplstyle")
 
 # Okabe and Ito's colours, as in house.mplstyle; the yellow is left out, being too light on white
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_NOTE_CHARACTERS = 13  # an inch, at 9 points
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 # methods that meet in one figure, so that their colours differ; others get theirs from the label's hash
 _KNOWN = (
@@ -60,7 +62,7 @@ def save_figure(
         data_frame: the numbers it shows; its index is not written.
         folder: the run's figures folder.
         name: file name without ending.
-        note: drawn small at the bottom, such as `stand-in data` or `smoke scale`.
+        note: written small below the figure, such as `stand-in data` or `smoke scale`.
 
     Raises:
         ResultsError: if a file cannot be written.
@@ -68,10 +70,9 @@ def save_figure(
     import matplotlib.pyplot as plt
 
     try:
-        if note:
-            _draw_note(fig, note)
+        below = _draw_note(fig, note) if note else 0.0
         # dates would make equal figures differ
-        image, page = _render(fig, "png", {}), _render(fig, "pdf", {"CreationDate": None})
+        image, page = _render(fig, "png", {}, below), _render(fig, "pdf", {"CreationDate": None}, below)
     finally:
         plt.close(fig)
     write_bytes(folder / f"{name}.png", image)
@@ -79,26 +80,19 @@ def save_figure(
     write_text(folder / f"{name}.csv", data_frame.to_csv(index=False, lineterminator="\n"))
 
 
-def _draw_note(fig: Figure, note: str) -> None:
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    height = float(fig.get_size_inches()[1])
-    strip = 0.2 / height  # 0.2 inches carry one line of 9 points
-    engine = fig.get_layout_engine()
-    if isinstance(engine, ConstrainedLayoutEngine):
-        engine.set(rect=(0.0, strip, 1.0, 1.0 - strip))
-    fig.text(
-        0.995,
-        0.02 / height,
-        note,
-        ha="right",
-        va="bottom",
-        fontsize=9,
-        color="#9a3412",
-    )
+def _draw_note(fig: Figure, note: str) -> float:
+    """Write the note below the figure, where no legend can lie; return the height in inches that it needs."""
+    width, height = (float(size) for size in fig.get_size_inches())
+    lines = textwrap.wrap(note, max(20, int(_NOTE_CHARACTERS * width)))
+    fig.text(0.995, -0.04 / height, "\n".join(lines), ha="right", va="top", fontsize=9, color="#9a3412")
+    return 0.08 + 0.17 * len(lines)
 
 
-def _render(fig: Figure, ending: str, metadata: dict[str, str | None]) -> bytes:
+def _render(fig: Figure, ending: str, metadata: dict[str, str | None], below: float) -> bytes:
+    from matplotlib.transforms import Bbox
+
     stream = io.BytesIO()
-    fig.savefig(stream, format=ending, metadata=metadata)
+    width, height = fig.get_size_inches()
+    page = Bbox.from_bounds(0.0, -below, width, height + below)
+    fig.savefig(stream, format=ending, metadata=metadata, bbox_inches=page if below else None)
     return stream.getvalue()

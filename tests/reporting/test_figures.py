@@ -45,6 +45,18 @@ def test_note_is_drawn_below_the_axes(tmp_path: Path) -> None:
     assert text.get_window_extent().y1 <= axes.get_tightbbox().y0
 
 
+def test_a_long_note_is_wrapped_below_the_lowest_legend(tmp_path: Path) -> None:
+    with figure_style():
+        figure, axes = plt.subplots(figsize=(4, 3))
+        axes.plot([0, 1], label="a")
+        legend = figure.legend(loc="outside lower center")
+        save_figure(figure, DATA, tmp_path, "bound", "word " * 40)
+    (text,) = figure.texts
+    box = text.get_window_extent()
+    assert box.y1 <= legend.get_window_extent().y0
+    assert box.x0 >= 0
+
+
 def test_figure_is_closed_when_drawing_fails(tmp_path: Path) -> None:
     with figure_style():
         figure, axes = plt.subplots()
