@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpsuite.experiments.base import BUDGET, ERROR, Record
+from gpsuite.experiments.base import BUDGET, ERROR, SKIPPED, Record
 from gpsuite.reporting.atomic import write_bytes, write_text
 
 FORMAT = 1
@@ -75,8 +75,11 @@ class RecordStore:
 
 
 def satisfies(record: Record | None, budget_seconds: float | None) -> bool:
-    """Whether a stored record answers a task: not an error, and not limited by a budget that has grown."""
-    if record is None or record.status == ERROR:
+    """Whether a stored record answers a task: not an error, not limited by a budget that has grown.
+
+    Nor skipped: what was missing then, a package say, may be there now, and skipping again costs nothing.
+    """
+    if record is None or record.status in (ERROR, SKIPPED):
         return False
     if record.status != BUDGET or record.budget_seconds is None:
         return True

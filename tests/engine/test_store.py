@@ -67,6 +67,7 @@ def test_what_a_stored_record_satisfies() -> None:
     assert not satisfies(None, None)
     assert satisfies(done, 1.0)
     assert not satisfies(failed, None)
+    assert not satisfies(replace(done, status="skipped"), None)  # what was missing may be there now
     assert satisfies(limited, 10.0)
     assert satisfies(limited, 5.0)
     assert not satisfies(limited, 20.0)  # the budget has grown
