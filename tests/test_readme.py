@@ -14,16 +14,35 @@ from gpsuite.config.request import read_request
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_python_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    [block] = re.findall(r"## Python use\n\n((?:    .*\n|\n)+)", README)
-    code = "\n".join(line[4:] for line in block.splitlines())
+def examples() -> list[str]:
+    """Return the blocks of code in the section on Python use."""
+    [section] = re.findall(r"## Python use\n(.*?)\n## ", README, flags=re.DOTALL)
+    blocks = re.findall(r"(?:^    .*\n(?:\n(?=    ))?)+", section, flags=re.MULTILINE)
+    return ["\n".join(line[4:] for line in block.splitlines()) for block in blocks]
+
+
+@pytest.mark.parametrize("code", examples(), ids=lambda code: code.splitlines()[-1][:24])
+def test_a_python_example_runs(code: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert len([line for line in code.splitlines() if line]) <= 10
     rng = np.random.default_rng(0)
     X, X_test = rng.standard_normal((60, 2)), rng.standard_normal((20, 2))
     y, y_test = np.sin(X[:, 0]), np.sin(X_test[:, 0])
-    exec(code, {"X": X, "y": y, "X_test": X_test, "y_test": y_test})
-    bound, risk = (float(word) for word in capsys.readouterr().out.split()[:2])
-    assert 0 < risk < bound < 1
+    names = {"X": X, "y": y, "X_test": X_test, "y_test": y_test, "labels": np.where(y > 0, 1.0, -1.0)}
+    exec(code, names)
+    printed = capsys.readouterr().out
+    if "bound_kl" in code:
+        bound, risk = (float(word) for word in printed.split()[:2])
+        assert 0 < risk < bound < 1
+    elif "probability_range" in code:
+        low, high = (float(word) for word in printed.split()[:2])
+        assert 0 < low < high < 1
+    else:
+        assert printed.startswith("9/10 [ True False]")
+
+
+def test_every_family_has_an_example() -> None:
+    for family in ("pac_bayes", "robustness", "perturbation"):
+        assert any(f"gpsuite.methods.{family}" in code for code in examples())
 
 
 def test_the_run_commands_compose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
