@@ -1,0 +1,216 @@
+"""A Gaussian process that learns: its hyperparameters' posterior and its predictions, kept up with the measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.models.config import FloatArray
+from gpsuite.models.hamiltonian import HMCSettings, sample_hmc
+from gpsuite.models.hyper_optimum import OptimumSettings, find_optimum
+from gpsuite.models.hyper_posterior import HyperPosterior
+from gpsuite.models.multi_output import IntArray, MultiOutputModel, Observations
+from gpsuite.models.pool_predictions import PoolPredictions
+from gpsuite.models.sequential_monte_carlo import SMCSettings, SMCState, start, update
+
+Kind = Literal["smc", "hmc", "map", "ml"]
+
+
+@dataclass(frozen=True)
+class InferenceSettings:
+    """How hyperparameters are inferred.
+
+    Attributes:
+        kind: `smc` follows the posterior from one measurement to the next; `hmc` (the paper's), `map` and `ml`
+            (maximum likelihood) begin anew with each.
+        smc: of `smc`.
+        hmc: of `hmc`.
+        optimum: of `map` and `ml`, whose kind comes from here.
+        pool_members: predict with this many hyperparameter vectors, equally spaced in their order, in place of all:
+            what is kept grows with their number times that of the inputs. Default: all.
+
+    Raises:
+        ValueError: if the kind is unknown or there are no members.
+    """
+
+    kind: Kind = "smc"
+    smc: SMCSettings = field(default_factory=SMCSettings)
+    hmc: HMCSettings = field(default_factory=HMCSettings)
+    optimum: OptimumSettings = field(default_factory=OptimumSettings)
+    pool_members: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("smc", "hmc", "map", "ml"):
+            raise ValueError(f"kind={self.kind}: must be smc, hmc, map or ml")
+        if self.pool_members is not None and self.pool_members < 1:
+            raise ValueError(f"pool_members={self.pool_members}: must be at least 1")
+
+
+class Learner:
+    """A model with P outputs, the posterior of its hyperparameters, and predictions at fixed inputs.
+
+    `start` or `add` infers, then `predict` brings the predictions up to date.
+
+    Args:
+        model: of the outputs; one output for a safety value.
+        observations: the first measurements.
+        X: inputs [n, D] to predict at.
+        settings: how hyperparameters are inferred.
+        capacity: largest number of measurements.
+        covariances: predict also the covariances between the outputs at each input.
+
+    Attributes:
+        observations: all measurements so far.
+        posterior: of the hyperparameters, given these.
+    """
+
+    posterior: HyperPosterior
+
+    def __init__(
+        self,
+        model: MultiOutputModel,
+        observations: Observations,
+        X: FloatArray,
+        settings: InferenceSettings,
+        *,
+        capacity: int,
+        covariances: bool = False,
+    ) -> None:
+        self.model = model
+        self.observations = observations
+        self._likelihood = model.likelihood(observations)
+        self._X, self._settings = X, settings
+        self._capacity, self._covariances = capacity, covariances
+        self._cloud: SMCState | None = None
+        self._predictions: PoolPredictions | None = None
+        self._counts: list[int] = []  # measurements when last predicted anew, then after each extension
+
+    def start(self, rng: np.random.Generator) -> None:
+        """Infer from the first measurements."""
+        if self._settings.kind == "smc":
+            self._cloud = start(self.model, self._likelihood, rng, self._settings.smc)
+            self.posterior = self._cloud.posterior
+        else:
+            self.posterior = self._inferred_anew(rng, None)
+
+    def add(self, X: FloatArray, p: IntArray, y: FloatArray, rng: np.random.Generator) -> None:
+        """Learn from measurements y [m] of outputs p [m] at inputs X [m, D] that were made together."""
+        self.observations = self.observations.extended(X, p, y)
+        previous, self._likelihood = self._likelihood, self.model.likelihood(self.observations)
+        if self._cloud is None:
+            self.posterior = self._inferred_anew(rng, self.posterior.u)
+            self._counts = []
+            return
+        log_predictive = self._extend(self._cloud, X, p, y)
+        self._cloud = update(
+            self._cloud, self.model, previous, self._likelihood, log_predictive, rng, self._settings.smc
+        )
+        self.posterior = self._cloud.posterior
+        if self._cloud.moved:
+            self._counts = []
+
+    def predict(self) -> None:
+        """Compute the predictions anew if the hyperparameters changed; else they are up to date already."""
+        if self._counts:
+            return
+        self._counts = [len(self.observations)]
+        u = self.posterior.u[self._members]
+        if self._predictions is not None:
+            self._predictions.recompute(u, self.observations)
+            return
+        self._predictions = PoolPredictions(
+            self.model,
+            u,
+            self.observations,
+            self._X,
+            capacity=self._capacity if self._settings.kind == "smc" else None,
+            covariances=self._covariances,
+        )
+
+    @property
+    def predictions(self) -> PoolPredictions:
+        """Of every hyperparameter vector that predicts.
+
+        Raises:
+            ValueError: before the first `predict`.
+        """
+        if self._predictions is None or not self._counts:
+            raise ValueError("predict first")
+        return self._predictions
+
+    @property
+    def weights(self) -> FloatArray:
+        """Weights of the hyperparameter vectors that predict; sum 1."""
+        chosen = self.posterior.weights[self._members]
+        return np.asarray(chosen / chosen.sum())
+
+    @property
+    def noise(self) -> FloatArray:
+        """Noise variances of the hyperparameter vectors that predict, [M, P]."""
+        return self.model.noise(self.posterior.u[self._members])
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return everything that `restore` needs; predictions are computed again there."""
+        own = {
+            "X": self.observations.X,
+            "p": self.observations.p,
+            "y": self.observations.y,
+            "counts": np.array(self._counts, dtype=np.int64),
+        }
+        if self._cloud is not None:
+            return {**own, **self._cloud.to_arrays()}
+        return {**own, "u": self.posterior.u, "weights": self.posterior.weights}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Go on where `arrays` was called on a learner of the same model, inputs and settings.
+
+        The predictions are led through the same steps as there, so that they agree in every bit.
+        """
+        X, p, y = arrays["X"], arrays["p"], arrays["y"]
+        if self._settings.kind == "smc":
+            self._cloud = SMCState.from_arrays(arrays)
+            self.posterior = self._cloud.posterior
+        else:
+            self.posterior = HyperPosterior(arrays["u"], arrays["weights"])
+        counts = [int(count) for count in arrays["counts"]]
+        if counts:
+            first = counts[0]
+            self.observations, self._counts = Observations(X[:first], p[:first], y[:first]), []
+            self.predict()
+            for begin, end in pairwise(counts):
+                self.predictions.extend(X[begin:end], p[begin:end], y[begin:end])
+        self.observations, self._counts = Observations(X, p, y), counts
+        self._likelihood = self.model.likelihood(self.observations)
+
+    @property
+    def _members(self) -> IntArray:
+        """Indices of the hyperparameter vectors that predict."""
+        total = len(self.posterior)
+        wanted = min(self._settings.pool_members or total, total)
+        return np.arange(wanted) * total // wanted
+
+    def _extend(self, cloud: SMCState, X: FloatArray, p: IntArray, y: FloatArray) -> FloatArray:
+        """Take new measurements into the predictions; return their log density before, at every particle."""
+        try:
+            log_predictive = self.predictions.extend(X, p, y)
+            self._counts.append(len(self.observations))
+        except np.linalg.LinAlgError:  # a predictive variance lost to rounding: no row can be added
+            self._counts = []
+            log_predictive = np.empty(0)
+        if len(log_predictive) == len(cloud.u):
+            return log_predictive
+        with np.errstate(invalid="ignore"):  # a particle without weight may have -inf before and after
+            return self._likelihood.value(cloud.u) - cloud.lml
+
+    def _inferred_anew(self, rng: np.random.Generator, previous: FloatArray | None) -> HyperPosterior:
+        """Infer from all measurements; the search for an optimum starts at the previous one, too."""
+        settings = self._settings
+        if settings.kind == "hmc":
+            return sample_hmc(self.model, self._likelihood, rng, settings.hmc)
+        optimum = replace(settings.optimum, kind="ml" if settings.kind == "ml" else "map")
+        return find_optimum(self.model, self._likelihood, rng, optimum, previous)

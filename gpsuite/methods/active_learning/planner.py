@@ -1,0 +1,385 @@
+"""Which measurement comes next: the models of outputs and safety, the rule, and what the rule leaves open."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.methods.active_learning.acquisition import choose, draw, entropy, joint_entropy
+from gpsuite.methods.active_learning.inference import InferenceSettings, Learner
+from gpsuite.methods.active_learning.metrics import log_densities
+from gpsuite.methods.active_learning.pipelines import Pipeline
+from gpsuite.methods.active_learning.problem import BoolArray, Problem
+from gpsuite.methods.active_learning.safety import moment_matched_probability, safe_set
+from gpsuite.models.config import FloatArray
+from gpsuite.models.mixtures import mixture_covariance, mixture_moments
+
+SavedState = dict[str, npt.NDArray[Any]]
+WhenNothingIsSafe = Literal["stop", "safest"]
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """A model at the inputs of a monitor.
+
+    Attributes:
+        mean: of the mixture over hyperparameters, [m, P].
+        variance: of the noise-free f, [m, P].
+        log_density: mean over the inputs of the log density of each output's targets, noise included, [P]; None
+            without targets.
+    """
+
+    mean: FloatArray
+    variance: FloatArray
+    log_density: FloatArray | None
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """A model and the query it asks for.
+
+    Attributes:
+        index: number of this model, from 0.
+        n_sum: number of measured output values it knows.
+        row: of the pool.
+        x: input [D].
+        p: output to measure, or None: all.
+        probability_safe: of x, by moment matching; NaN without a safety model.
+        entropy: of what is to be measured, noise-free, in nats.
+        probabilities: of being safe at every pool input, [n]; None without a safety model.
+        n_safe: number of pool inputs that are probably safe (all, without a safety model).
+        n_available: number of queries that were left, safe or not.
+        monitors: the model at each monitor, by name.
+        seconds: wall time of inference for `main` and `safety` and of `predict`.
+        diagnostics: of the inference for `main` and `safety`.
+    """
+
+    index: int
+    n_sum: int
+    row: int
+    x: FloatArray
+    p: int | None
+    probability_safe: float
+    entropy: float
+    probabilities: FloatArray | None
+    n_safe: int
+    n_available: int
+    monitors: Mapping[str, Judgement]
+    seconds: Mapping[str, float]
+    diagnostics: Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True, eq=False)
+class Step(Proposal):
+    """A model, the query it asked for, and what was measured.
+
+    Attributes:
+        y: measured value of output p, or of all outputs [P].
+        z: measured safety value; NaN if there is none.
+    """
+
+    y: float | FloatArray
+    z: float
+
+
+class Planner:
+    """Proposes a query, takes in what was measured, and proposes the next: Algorithm 1 of Li et al. 2022.
+
+    Args:
+        problem: pool, first measurements, safety limit, monitors.
+        pipeline: model and rule.
+        rng: the only source of randomness.
+        settings: how hyperparameters are inferred; default: sequential Monte Carlo.
+        when_nothing_is_safe: stop as infeasible, or propose the most probably safe input.
+        queries: largest number of queries; buffers are made for it.
+
+    Attributes:
+        index: number of queries answered.
+        status: `running`, or `infeasible` once no query is left.
+        reason: why it is infeasible, else empty.
+
+    Raises:
+        ValueError: if the pipeline needs a safety limit and the problem has none.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        pipeline: Pipeline,
+        rng: np.random.Generator,
+        settings: InferenceSettings | None,
+        when_nothing_is_safe: WhenNothingIsSafe,
+        queries: int,
+    ) -> None:
+        if pipeline.safe and problem.limit is None:
+            raise ValueError(f"{pipeline.name} asks for safe queries only: the problem needs a safety limit")
+        self.index, self.status, self.reason = 0, "running", ""
+        self._problem, self._pipeline, self._rng = problem, pipeline, rng
+        self._when_nothing_is_safe = when_nothing_is_safe
+        self._available = problem.pool.without(problem.outputs)
+        self._proposal: Proposal | None = None
+        self._last: _Measured | None = None  # not learnt yet
+        inputs, self._rows = problem.joined_inputs()
+        settings = settings or InferenceSettings()
+        self._outputs = Learner(
+            pipeline.output_model(problem.n_outputs, problem.n_inputs),
+            problem.outputs,
+            inputs,
+            settings,
+            capacity=len(problem.outputs) + queries * (problem.n_outputs if self._full else 1),
+            covariances=self._full,
+        )
+        self._safety: Learner | None = None
+        if pipeline.safe and problem.safety is not None:
+            capacity = len(problem.safety) + queries
+            model = pipeline.safety_model()
+            self._safety = Learner(model, problem.safety, problem.pool.X, settings, capacity=capacity)
+
+    def propose(self) -> Proposal | None:
+        """Learn what was measured last and return the next query; None, with status and reason, if none is left.
+
+        Without a measurement in between, the same proposal is returned again.
+
+        Raises:
+            FloatingPointError: if no allowed query has an entropy.
+        """
+        if self._proposal is not None or self.status != "running":
+            return self._proposal
+        seconds = self._learn()
+        begun = time.perf_counter()
+        for learner in self._learners.values():
+            learner.predict()
+        mean, variance = self._moments()
+        probabilities = self._probabilities()
+        allowed = self._allowed(probabilities)
+        if not allowed.any():
+            return None
+        scores = self._scores(variance)
+        chosen = draw(allowed, self._rng) if self._random else choose(scores, allowed)
+        if chosen is None:
+            raise FloatingPointError("the entropy of no allowed query is a number")
+        n_safe = len(allowed) if probabilities is None else int(self._safe(probabilities).sum())
+        self._proposal = Proposal(
+            index=self.index,
+            n_sum=len(self._outputs.observations),
+            row=chosen[0],
+            x=self._problem.pool.X[chosen[0]],
+            p=None if self._full else chosen[1],
+            probability_safe=float("nan") if probabilities is None else float(probabilities[chosen[0]]),
+            entropy=float(scores[chosen]),
+            probabilities=probabilities,
+            n_safe=n_safe,
+            n_available=int(self._candidates.sum()),
+            monitors=self._judgements(mean, variance),
+            seconds={**seconds, "predict": time.perf_counter() - begun},
+            diagnostics={name: learner.posterior.diagnostics for name, learner in self._learners.items()},
+        )
+        return self._proposal
+
+    def observe(self, y: float | FloatArray, z: float) -> Step:
+        """Take in what the proposed query gave; it is learnt from when the next query is asked for.
+
+        Args:
+            y: value of the proposed output, or of all outputs [P].
+            z: safety value; not looked at without a safety model.
+
+        Raises:
+            ValueError: without a proposal, or if y has not the right number of values.
+        """
+        proposal, values = self._proposal, np.atleast_1d(np.asarray(y, dtype=np.float64))
+        if proposal is None:
+            raise ValueError("nothing was proposed since the last observation")
+        if values.shape != (self._problem.n_outputs if self._full else 1,):
+            raise ValueError(f"y has shape {values.shape}; one value per measured output is expected")
+        rows = self._problem.pool.rows_at(proposal.x)
+        self._available[rows, slice(None) if proposal.p is None else proposal.p] = False
+        self._last = _Measured(proposal.row, proposal.p, values, float(z))
+        self._proposal = None
+        self.index += 1
+        return Step(**vars(proposal), y=y, z=z)
+
+    def state(self) -> SavedState:
+        """Return arrays by name, exact in an npz file, with which `restore` continues after the last observation.
+
+        Raises:
+            ValueError: while a proposal waits for its observation.
+        """
+        if self._proposal is not None:
+            raise ValueError("a proposal is waiting: save before proposing or after observing")
+        saved = {
+            "index": np.array(self.index),
+            "available": self._available.copy(),
+            "generator": np.array(json.dumps(self._rng.bit_generator.state)),
+        }
+        if self._last is not None:
+            saved |= self._last.arrays()
+        if self.index:
+            for name, learner in self._learners.items():
+                saved |= {f"{name}.{key}": array for key, array in learner.arrays().items()}
+        return saved
+
+    def restore(self, saved: SavedState) -> None:
+        """Go on where `state` was called on a planner of the same problem, pipeline, settings and queries.
+
+        The generator's state is overwritten.
+
+        Raises:
+            ValueError: if the saved pool has another shape.
+        """
+        if saved["available"].shape != self._available.shape:
+            raise ValueError(f"the saved pool is {saved['available'].shape}, not {self._available.shape}")
+        self.index, self._available = int(saved["index"]), saved["available"].copy()
+        self._rng.bit_generator.state = json.loads(str(saved["generator"]))
+        self._last = _Measured.from_arrays(saved) if "last_row" in saved else None
+        self._proposal, self.status, self.reason = None, "running", ""
+        if self.index:
+            for name, learner in self._learners.items():
+                start = f"{name}."
+                learner.restore(
+                    {key.removeprefix(start): array for key, array in saved.items() if key.startswith(start)}
+                )
+
+    @property
+    def _full(self) -> bool:
+        return self._pipeline.queries == "full"
+
+    @property
+    def _random(self) -> bool:
+        return self._pipeline.acquisition == "random"
+
+    @property
+    def _learners(self) -> dict[str, Learner]:
+        outputs = {"main": self._outputs}
+        return outputs if self._safety is None else {**outputs, "safety": self._safety}
+
+    @property
+    def _candidates(self) -> BoolArray:
+        """Queries that are left: [n, P], or [n] if all outputs are measured at once."""
+        return self._available.all(axis=1) if self._full else self._available
+
+    def _learn(self) -> dict[str, float]:
+        """Infer from all measurements; return the seconds of each model."""
+        seconds = {}
+        for name, learner in self._learners.items():
+            begun = time.perf_counter()
+            if not self.index:
+                learner.start(self._rng)
+            elif self._last is not None:
+                self._teach(learner, self._last)
+            seconds[name] = time.perf_counter() - begun
+        self._last = None
+        return seconds
+
+    def _teach(self, learner: Learner, last: _Measured) -> None:
+        x = self._problem.pool.X[[last.row]]
+        if learner is self._outputs:
+            p = np.arange(len(last.y)) if last.p is None else np.array([last.p])
+            learner.add(np.repeat(x, len(p), axis=0), p, last.y, self._rng)
+            return
+        known = learner.observations
+        # A table gives the same z with every output of a row: one measurement, not several that agree.
+        if not ((x == known.X).all(axis=1) & (last.z == known.y)).any():
+            learner.add(x, np.array([0]), np.array([last.z]), self._rng)
+
+    def _moments(self) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of the outputs at pool and monitors, [n + more, P]."""
+        found = self._outputs.predictions
+        return mixture_moments(found.mean, found.variance, self._outputs.weights)
+
+    def _scores(self, variance: FloatArray) -> FloatArray:
+        """Return the entropies of all queries: [n, P], or [n] if all outputs are measured at once."""
+        n = len(self._available)
+        found = self._outputs.predictions
+        if found.covariance is None:
+            return entropy(variance[:n])
+        joint = mixture_covariance(found.mean[:, :n], found.covariance[:, :n], self._outputs.weights)
+        return joint_entropy(joint[1])
+
+    def safety_moments(self) -> tuple[FloatArray, FloatArray] | None:
+        """Return mean and variance of the safety value at the pool by the last model, [n] each; None without one."""
+        if self._safety is None:
+            return None
+        found = self._safety.predictions
+        return mixture_moments(found.mean[..., 0], found.variance[..., 0], self._safety.weights)
+
+    def _probabilities(self) -> FloatArray | None:
+        """Return the probability of being safe at each pool input, [n]; None without a safety model."""
+        if self._safety is None or self._problem.limit is None:
+            return None
+        found = self._safety.predictions
+        return moment_matched_probability(
+            self._problem.limit, found.mean[..., 0], found.variance[..., 0], self._safety.weights
+        )
+
+    def _safe(self, probabilities: FloatArray) -> BoolArray:
+        return safe_set(probabilities, self._problem.delta)
+
+    def _allowed(self, probabilities: FloatArray | None) -> BoolArray:
+        """Return which candidates may be proposed; none, with status and reason, ends the exploration."""
+        candidates = self._candidates
+        if not candidates.any():
+            self._stop(f"the pool is exhausted after {self.index} queries")
+        if probabilities is None or not candidates.any():
+            return candidates
+        allowed = _at_rows(candidates, self._safe(probabilities))
+        if allowed.any():
+            return allowed
+        left = candidates.reshape(len(candidates), -1).any(axis=1)
+        chances = np.where(left, np.nan_to_num(probabilities), -1.0)
+        if self._when_nothing_is_safe == "safest":
+            return _at_rows(candidates, chances == chances.max())
+        demanded = 1.0 - self._problem.delta
+        self._stop(
+            f"no query left is safe with probability above {demanded:g}; the safest has {chances.max():.3g}"
+        )
+        return allowed
+
+    def _stop(self, reason: str) -> None:
+        self.status, self.reason = "infeasible", reason
+
+    def _judgements(self, mean: FloatArray, variance: FloatArray) -> dict[str, Judgement]:
+        """Return the model at each monitor."""
+        found, weights, noise = self._outputs.predictions, self._outputs.weights, self._outputs.noise
+        judged = {}
+        for name, monitor in self._problem.monitors.items():
+            rows, density = self._rows[name], None
+            if monitor.Y is not None:
+                each = log_densities(monitor.Y, found.mean[:, rows], found.variance[:, rows], noise, weights)
+                density = each.mean(axis=0)
+            judged[name] = Judgement(mean[rows], variance[rows], density)
+        return judged
+
+
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    """A query and what it gave: y [m] of output p (None: all), and z."""
+
+    row: int
+    p: int | None
+    y: FloatArray
+    z: float
+
+    def arrays(self) -> SavedState:
+        p = -1 if self.p is None else self.p
+        return {
+            "last_row": np.array(self.row),
+            "last_p": np.array(p),
+            "last_y": self.y,
+            "last_z": np.array(self.z),
+        }
+
+    @classmethod
+    def from_arrays(cls, saved: SavedState) -> _Measured:
+        p = int(saved["last_p"])
+        return cls(int(saved["last_row"]), None if p < 0 else p, saved["last_y"], float(saved["last_z"]))
+
+
+def _at_rows(candidates: BoolArray, rows: BoolArray) -> BoolArray:
+    """Return the candidates [n, P] or [n] at some rows [n]."""
+    return (candidates.T & rows).T

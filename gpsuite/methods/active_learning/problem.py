@@ -1,0 +1,152 @@
+"""What safe active learning starts from: a pool, first measurements, a safety limit and where to be judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.methods.active_learning.safety import SafetyLimit
+from gpsuite.models.config import FloatArray
+from gpsuite.models.multi_output import IntArray, Observations
+
+BoolArray = npt.NDArray[np.bool_]
+
+Oracle = Callable[[int, int | None], tuple[float | FloatArray, float]]
+"""Measures: pool row and output (None: all P outputs) -> y (or y [P]) and the safety value z."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """The inputs that may be queried, and which outputs may be measured there.
+
+    Both published rules are a choice of `available`: all true is the paper's (every (x, p) once), one true value per
+    row is that of its authors' code (each input offers one output and is then gone).
+
+    Attributes:
+        X: inputs [n, D].
+        available: [n, P]; a query takes its pair, or the whole row if all outputs are measured at once.
+
+    Raises:
+        ValueError: if the shapes do not fit, X is empty or not finite.
+    """
+
+    X: FloatArray
+    available: BoolArray
+
+    def __post_init__(self) -> None:
+        if self.X.ndim != 2 or not len(self.X) or not np.isfinite(self.X).all():
+            raise ValueError(f"X has shape {self.X.shape}; it must be [n, D] with n >= 1, all finite")
+        if self.available.ndim != 2 or len(self.available) != len(self.X) or not self.available.shape[1]:
+            raise ValueError(f"available has shape {self.available.shape}; it must be [{len(self.X)}, P]")
+
+    def rows_at(self, x: FloatArray) -> IntArray:
+        """Return the rows whose input equals x [D]: more than one where the pool repeats an input."""
+        return np.flatnonzero((x == self.X).all(axis=1))
+
+    def without(self, observations: Observations) -> BoolArray:
+        """Return `available` less the observed pairs, [n, P]."""
+        remaining = self.available.copy()
+        for x, p in zip(observations.X, observations.p, strict=True):
+            remaining[self.rows_at(x), p] = False
+        return remaining
+
+
+@dataclass(frozen=True, eq=False)
+class Monitor:
+    """Inputs at which every model of the sequence is judged.
+
+    Attributes:
+        X: inputs [m, D].
+        Y: targets [m, P] for the log density, or None.
+
+    Raises:
+        ValueError: if the shapes do not fit.
+    """
+
+    X: FloatArray
+    Y: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        if self.X.ndim != 2 or not len(self.X):
+            raise ValueError(f"X has shape {self.X.shape}; it must be [m, D] with m >= 1")
+        if self.Y is not None and (self.Y.ndim != 2 or len(self.Y) != len(self.X)):
+            raise ValueError(f"Y has shape {self.Y.shape}; it must be [{len(self.X)}, P]")
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """One task of safe active learning.
+
+    Attributes:
+        pool: what may be queried.
+        outputs: the first measurements of the P outputs.
+        safety: the first measurements of the safety value, as output 0; None if there is no safety value.
+        limit: when a safety value is safe; None if there is no safety value.
+        delta: a query must be safe with probability above 1 - delta, Eq. (9) of Li et al. 2022.
+        monitors: named inputs at which every model is judged.
+
+    Raises:
+        ContradictionError: if one output has two different first values at one input.
+        ValueError: if parts do not fit each other, or nothing was measured.
+    """
+
+    pool: Pool
+    outputs: Observations
+    safety: Observations | None = None
+    limit: SafetyLimit | None = None
+    delta: float = 0.05
+    monitors: Mapping[str, Monitor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.delta <= 1:
+            raise ValueError(f"delta={self.delta}: must be in (0, 1]")
+        if (self.safety is None) != (self.limit is None):
+            raise ValueError("give the first safety values together with their limit, or neither")
+        for name, measured in self._measurements().items():
+            if not len(measured):
+                raise ValueError(f"{name}: at least one first measurement is needed")
+            if measured.X.shape[1] != self.n_inputs:
+                raise ValueError(f"{name} has {measured.X.shape[1]} inputs, the pool {self.n_inputs}")
+        if self.outputs.p.min() < 0 or self.outputs.p.max() >= self.n_outputs:
+            raise ValueError(f"outputs are counted from 0 to {self.n_outputs - 1}")
+        self.outputs.check_consistent()
+        for name, monitor in self.monitors.items():
+            width = self.n_outputs if monitor.Y is None else monitor.Y.shape[1]
+            if (monitor.X.shape[1], width) != (self.n_inputs, self.n_outputs):
+                raise ValueError(
+                    f"monitor {name}: {self.n_inputs} inputs and {self.n_outputs} outputs expected"
+                )
+
+    @property
+    def n_inputs(self) -> int:
+        """Number D of inputs."""
+        return int(self.pool.X.shape[1])
+
+    @property
+    def n_outputs(self) -> int:
+        """Number P of outputs."""
+        return int(self.pool.available.shape[1])
+
+    def joined_inputs(self) -> tuple[FloatArray, dict[str, IntArray]]:
+        """Return the inputs of pool and monitors, those of the pool first, and which of them each monitor's are.
+
+        An input of several monitors, or of a monitor and the pool, stands there once.
+        """
+        n = len(self.pool.X)
+        place = {x.tobytes(): row for row, x in enumerate(self.pool.X)}
+        added: list[FloatArray] = []
+        rows = {}
+        for name, monitor in self.monitors.items():
+            for x in monitor.X:
+                if x.tobytes() not in place:
+                    place[x.tobytes()] = n + len(added)
+                    added.append(x)
+            rows[name] = np.array([place[x.tobytes()] for x in monitor.X])
+        return np.array([*self.pool.X, *added]), rows
+
+    def _measurements(self) -> dict[str, Observations]:
+        given = {"outputs": self.outputs, "safety": self.safety}
+        return {name: measured for name, measured in given.items() if measured is not None}
