@@ -1,23 +1,19 @@
 """Log marginal likelihood of the linear model of coregionalisation and its gradient, for many parameters at once.
 
-With K the covariance of the N observed values (never the full one of all outputs) and alpha = K^-1 y: log p(y) =
--(y' alpha + log det K + N log 2 pi) / 2 and d log p / dK = -(K^-1 - alpha alpha') / 2 (Rasmussen and Williams 2006,
-equations 2.30 and 5.9). Per parameter vector: a Cholesky factor, the inverse from it, two symmetric products.
+What LAPACK does is in `observed_pairs`: per parameter vector a Cholesky factor, the inverse from it, two symmetric
+products. The rest is sums over the pairs of each two outputs.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
-from scipy.linalg.blas import dsymv, dsyr
-from scipy.linalg.lapack import dpotrf, dpotri
 
 from gpsuite.models.config import FloatArray
-from gpsuite.models.latent_kernels import CHUNK, LatentKernel, squared_distances
+from gpsuite.models.latent_kernels import CHUNK, LatentKernel
 from gpsuite.models.multi_output import Observations
+from gpsuite.models.observed_pairs import CovarianceBatch, ObservedPairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,23 +41,6 @@ class Parameters:
         return Parameters(self.variance[part], self.lengthscale[part], self.noise[part], self.W[part])
 
 
-class _Batch:
-    """Arrays of one batch of parameter vectors, used again for every batch: fresh ones cost page faults."""
-
-    def __init__(self, size: int, n_latent: int, n_pairs: int, n: int) -> None:
-        self.value, self.slope, self.work = (np.empty((size, n_latent, n_pairs)) for _ in range(3))
-        self.packed = np.empty((size, n_pairs))
-        self.square = np.empty((size, n, n))
-        self.flat = self.square.reshape(size, n * n)
-        self.diagonal = self.flat[:, :: n + 1]
-        # Fortran-ordered, so that LAPACK works in place: the lower triangle of each view
-        self.views = [square.T for square in self.square]
-        self.alpha = np.empty((size, n))
-
-    def __len__(self) -> int:
-        return len(self.square)
-
-
 class CoregionalizationLikelihood:
     """Log marginal likelihood of given observations as a function of the constrained parameters.
 
@@ -72,18 +51,11 @@ class CoregionalizationLikelihood:
 
     def __init__(self, observations: Observations, n_outputs: int, n_latent: int, kernel: str) -> None:
         """Take at least one observation, P, L and the kernel's name, one of `LATENT_KERNELS`."""
-        order = np.argsort(observations.p, kind="stable")
-        X, p = observations.X[order], observations.p[order]
-        self._y, self._p, self._n_outputs, self._n_latent = observations.y[order], p, n_outputs, n_latent
-        self._member = (p[:, None] == np.arange(n_outputs)).astype(np.float64)
-        row, column = np.tril_indices(len(p), -1)
-        by_class = np.lexsort((row, column, p[column], p[row]))
-        row, column = row[by_class], column[by_class]
-        self._position = column * len(p) + row
-        self._kernel = LatentKernel(kernel, squared_distances(X, X)[row, column])
-        self._classes = _classes(p[row] * n_outputs + p[column], n_outputs)
-        self._step = max(1, CHUNK // max(1, n_latent * len(row)))
-        self._batch = _Batch(0, n_latent, len(row), len(p))
+        self._pairs = ObservedPairs(observations, n_outputs)
+        self._n_outputs, self._n_latent = n_outputs, n_latent
+        self._kernel = LatentKernel(kernel, self._pairs.r2)
+        self._step = max(1, CHUNK // max(1, n_latent * len(self._pairs.r2)))
+        self._allocate(0)
 
     def value_and_gradient(self, parameters: Parameters) -> tuple[FloatArray, Parameters]:
         """Return the log marginal likelihood [S] and its derivatives.
@@ -96,41 +68,33 @@ class CoregionalizationLikelihood:
         diagonal = np.empty((count, self._n_outputs))
         step = min(self._step, count)
         if step > len(self._batch):
-            self._batch = _Batch(step, self._n_latent, len(self._position), len(self._y))
+            self._allocate(step)
         with np.errstate(all="ignore"):
             for start in range(0, count, step):
                 part = slice(start, min(start + step, count))
                 rows = parameters.rows(part)
                 self._fill_covariances(rows)
-                value[part] = self._invert(len(rows))
+                value[part] = self._batch.invert(len(rows))
                 diagonal[part] = self._sum_by_class(sums[:, part])
             return self._finish(parameters, value, sums, diagonal)
 
+    def _allocate(self, size: int) -> None:
+        shape = (size, self._n_latent, len(self._pairs.r2))
+        self._batch = CovarianceBatch(size, self._pairs)
+        self._value, self._slope, self._work = (np.empty(shape) for _ in range(3))
+
     def _fill_covariances(self, parameters: Parameters) -> None:
-        """Compute the lower triangles of the observations' covariances, noise included."""
+        """Compute the pairs' covariances and, on the diagonal, the variances with noise."""
         batch, count = self._batch, len(parameters)
-        values = batch.value[:count]
+        values = self._value[:count]
         lengthscale = parameters.lengthscale[:, :, None]
-        self._kernel.fill(lengthscale, values, batch.slope[:count], batch.work[:count])
+        self._kernel.fill(lengthscale, values, self._slope[:count], self._work[:count])
         scaled = parameters.variance[:, None] * parameters.W
-        for p, q, pairs in self._classes:
+        for p, q, pairs in self._pairs.classes:
             weights = (scaled[:, p] * parameters.W[:, q])[:, None]
             np.matmul(weights, values[:, :, pairs], out=batch.packed[:count, None, pairs])
-        batch.flat[:count, self._position] = batch.packed[:count]
         variance = (scaled * parameters.W).sum(axis=2) + parameters.noise
-        batch.diagonal[:count] = variance[:, self._p]
-
-    def _invert(self, count: int) -> FloatArray:
-        """Replace covariances K by K^-1 - alpha alpha' (lower triangles); return the log marginal likelihoods."""
-        batch, y = self._batch, self._y
-        failed = [dpotrf(view, 1, 0, 1)[1] for view in batch.views[:count]]
-        half_log_det = np.log(batch.diagonal[:count]).sum(axis=1)
-        for view, alpha in zip(batch.views[:count], batch.alpha, strict=False):
-            dpotri(view, 1, 1)
-            dsymv(1.0, view, y, 0.0, alpha, lower=1, overwrite_y=1)
-            dsyr(-1.0, alpha, lower=1, a=view, overwrite_a=1)
-        value = -0.5 * (batch.alpha[:count] @ y) - half_log_det - 0.5 * len(y) * math.log(2.0 * math.pi)
-        return np.where(failed, -np.inf, value)
+        batch.diagonal[:count] = variance[:, self._pairs.p]
 
     def _sum_by_class(self, sums: FloatArray) -> FloatArray:
         """Sum (K^-1 - alpha alpha')_ij times k_l and l dk_l/dl over the pairs i, j of outputs p, q.
@@ -142,12 +106,11 @@ class CoregionalizationLikelihood:
             The diagonal's sums by output [count, P].
         """
         batch, count = self._batch, sums.shape[1]
-        np.take(batch.flat[:count], self._position, axis=1, out=batch.packed[:count], mode="clip")
-        diagonal: FloatArray = batch.diagonal[:count] @ self._member
+        diagonal: FloatArray = batch.diagonal[:count] @ self._pairs.member
         sums[:] = 0.0
-        for p, q, pairs in self._classes:
+        for p, q, pairs in self._pairs.classes:
             factor = batch.packed[:count, pairs, None]
-            for total, array in zip(sums, (batch.value, batch.slope), strict=True):
+            for total, array in zip(sums, (self._value, self._slope), strict=True):
                 found = np.matmul(array[:count, :, pairs], factor)[:, :, 0]
                 total[:, :, p, q] = total[:, :, q, p] = 2.0 * found if p == q else found
         for p in range(self._n_outputs):
@@ -213,13 +176,3 @@ class IndependentLikelihood:
         for each in (variance, lengthscale, noise):
             each[failed] = 0.0
         return value, Parameters(variance, lengthscale, noise, np.zeros_like(parameters.W))
-
-
-def _classes(code: npt.NDArray[np.int64], n_outputs: int) -> list[tuple[int, int, slice]]:
-    """Return (p, q, where the pairs of these outputs lie) for sorted codes p * P + q."""
-    found, starts = np.unique(code, return_index=True)
-    edges = [*starts.tolist(), len(code)]
-    return [
-        (int(each) // n_outputs, int(each) % n_outputs, slice(start, end))
-        for each, start, end in zip(found, edges[:-1], edges[1:], strict=True)
-    ]
