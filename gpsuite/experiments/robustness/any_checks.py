@@ -1,4 +1,4 @@
-"""The paper's statements about its own method, checked at one point: soundness, convergence, cells, mixtures."""
+"""The paper's statements about its method, checked at a point: soundness, convergence, cells, mixtures, candidates."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from gpsuite.budget import Budget
 from gpsuite.experiments.base import Outcome
 from gpsuite.experiments.robustness.classifiers import Array, Problem
 from gpsuite.methods.robustness.attacks import strong_attack
+from gpsuite.methods.robustness.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.class_probability import probability_bounds
+from gpsuite.methods.robustness.paper_bound import paper_bound
 from gpsuite.methods.robustness.paper_bound_cells import cell_mass_bounds, cell_probability_bounds
 from gpsuite.methods.robustness.regions import Region
 from gpsuite.methods.robustness.verdict import ProbabilityRange, build_bound, probability_range
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.gpc import GPCPosterior
+from gpsuite.models.gpc_fit import GPCFit
 from gpsuite.models.gpc_training import INFERENCES, TrainedGPC
 from gpsuite.models.links import Link
 from gpsuite.seeds import stream
@@ -27,6 +30,8 @@ ROUNDING = 1e-9  # of a class probability
 CELLS = (10, 100, 1000)
 BOXES = 40  # sub-boxes of the region on which the closed form is compared with Prop. 1
 PERTURBATIONS = ((0.0, 0.0), (0.3, 0.0), (-0.3, 0.2), (0.0, -0.2))  # of log variance and log lengthscales
+CANDIDATE_ROWS = 40  # of the classifier on which the paper's bound runs with and without its candidates
+CANDIDATE_EPS, CANDIDATE_BOXES = 0.1, 500  # tolerance and limit of these searches
 INVERSES = {"probit": ndtri, "logistic": logit}
 
 
@@ -56,6 +61,7 @@ def run_checks(problem: Problem, trained: TrainedGPC, params: Mapping[str, Any],
     metrics["points_outside_bounds"] = outside
     metrics |= _cells(posterior, region, params["bound"], rng)
     metrics["points_outside_mixture_bounds"] = _mixture(problem, trained, params, region, points)
+    metrics |= candidate_boxes(problem, trained, params["model"], region)
     return Outcome(metrics, headline=f"{outside} points outside")
 
 
@@ -156,15 +162,51 @@ def _mixture(
 
 def mixture(problem: Problem, trained: TrainedGPC, model: Mapping[str, Any]) -> list[GPCPosterior]:
     """Return posteriors at hyperparameters around the trained ones; those that do not converge are left out."""
-    infer = INFERENCES.get(model["method"]["inference"])
-    spec = ModelSpec(kernel=model["kernel"], ard=bool(model["ard"]))
-    link = trained.fit.posterior.link
     found = []
     for by_variance, by_length in PERTURBATIONS:
         theta = trained.hyperparameters.to_log()
         theta[0] += by_variance
         theta[1:-1] += by_length
-        fit = infer(problem.X, problem.y, spec, Hyperparameters.from_log(theta), link, None)
+        fit = _refit(problem, trained, model, Hyperparameters.from_log(theta), len(problem.X))
         if fit.converged:
             found.append(fit.posterior)
+    return found
+
+
+def _refit(
+    problem: Problem, trained: TrainedGPC, model: Mapping[str, Any], at: Hyperparameters, rows: int
+) -> GPCFit:
+    """Approximate the posterior of the first rows at given hyperparameters."""
+    infer = INFERENCES.get(model["method"]["inference"])
+    spec = ModelSpec(kernel=model["kernel"], ard=bool(model["ard"]))
+    return infer(problem.X[:rows], problem.y[:rows], spec, at, trained.fit.posterior.link, None)
+
+
+def candidate_boxes(
+    problem: Problem, trained: TrainedGPC, model: Mapping[str, Any], region: Region
+) -> dict[str, int | None]:
+    """Return the boxes that the paper's bound needs until eps with and without the candidates of its App. D.
+
+    Neither has an attack. The classifier is that of the first training rows at the trained hyperparameters, as every
+    box costs the square of the rows.
+
+    Returns:
+        by side, empty for other kernels than the bound's; None where the limit ended the search.
+    """
+    if trained.fit.posterior.kernel != "squared_exponential":
+        return {}
+    fit = _refit(problem, trained, model, trained.hyperparameters, CANDIDATE_ROWS)
+    if not fit.converged:
+        return {}
+    bounding = paper_bound(fit.posterior, region.centre, region.free)
+    found: dict[str, int | None] = {}
+    for side, sign in (("minimum", -1), ("maximum", 1)):
+        for variant, candidates in (("with", bounding.candidates), ("without", None)):
+            budget = Budget(boxes=CANDIDATE_BOXES)
+            # One box cut at a time, as in Algorithm 1: a larger batch would hide small differences.
+            search = branch_and_bound(
+                bounding, region, CANDIDATE_EPS, budget, sign, batch=2, candidates=candidates
+            )
+            closed = search.status == "closed"
+            found[f"boxes_{variant}_candidates[side={side}]"] = search.boxes if closed else None
     return found

@@ -26,8 +26,8 @@ from gpsuite.experiments.robustness.settings import (
 )
 from gpsuite.methods.robustness.regions import Region, l1_ball, l2_ball, linf_ball
 
-VERSION = 1
 POINT, CHECK = "safety_any", "safety_check"
+VERSIONS = {POINT: 1, CHECK: 2}  # raised when the numbers of a kind of task change
 DEFAULT_CLASSES = {name: ["3", "8"] for name in ("digits", "mnist")}  # where `classes` names none
 NORMS = {"linf": linf_ball, "l2": l2_ball, "l1": l1_ball}
 
@@ -201,7 +201,7 @@ def _task(
         axes={"method": method, "part": part, "point": point},
         params=params,
         dataset=dataset,
-        version=VERSION,
+        version=VERSIONS[params["kind"]],
         group=group,
         cost=2.0 * (min(dataset.rows, request.settings.train_rows) / 300) ** 2,
         budget_seconds=request.budget_seconds,

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.robustness.any_checks import CELLS
+from gpsuite.experiments.robustness.any_checks import CANDIDATE_EPS, CANDIDATE_ROWS, CELLS
+from gpsuite.experiments.robustness.delta_claims import wilcoxon_p
 from gpsuite.experiments.robustness.safety_claims import share
 from gpsuite.methods.robustness.verdict import HALF
 from gpsuite.reporting.comparison import Statistic
@@ -45,6 +46,7 @@ COLUMNS = (
 )
 VERDICTS = ("safe", "unsafe", "unknown", "timeout")
 COLOURS = {"safe": "#009E73", "unsafe": "#D55E00", "unknown": "#777777", "timeout": "#777777"}
+LEVEL = 0.05
 GAP = re.compile(r"gap\[eps=(.+)\]")
 
 
@@ -245,7 +247,28 @@ def check_statistics(checks: Sequence[Record], tolerances: Sequence[float]) -> l
             n=n,
             note="mixture over four sets of hyperparameters around the trained ones",
         ),
+        candidates_lower_boxes(checks),
     ]
+
+
+def candidates_lower_boxes(checks: Sequence[Record]) -> Statistic:
+    """Return 1 if the candidates of App. D lower the boxes until eps, paired by search; NaN without closed pairs."""
+    pairs = np.array(
+        [
+            [record.number(f"boxes_{variant}_candidates[side={side}]") for variant in ("with", "without")]
+            for record in checks
+            for side in ("minimum", "maximum")
+        ]
+    )
+    closed = pairs[np.isfinite(pairs).all(axis=1)]
+    what = f"paper's bound on {CANDIDATE_ROWS} training rows, eps {CANDIDATE_EPS:g}; candidates are no boxes"
+    note = f"{what}; closed both times: {len(closed)} of {len(pairs)} searches"
+    if not len(closed):
+        return Statistic("candidates_lower_boxes", float("nan"), n=0, note=note)
+    ratio, p = float(np.mean(closed[:, 0] / closed[:, 1])), wilcoxon_p(closed[:, 0], closed[:, 1])
+    lower = float(ratio < 1.0 and p < LEVEL)
+    note = f"mean ratio {ratio:.3g}, p {p:.2g}; {note}"
+    return Statistic("candidates_lower_boxes", lower, n=len(closed), note=note)
 
 
 def _total(checks: Sequence[Record], name: str) -> float:

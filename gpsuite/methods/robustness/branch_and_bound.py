@@ -23,6 +23,9 @@ ROUNDING = (
     1e-6  # an attained probability carries the rounding of its evaluation, more so for ill-conditioned models
 )
 
+Candidates = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
+"""From boxes lo, hi [B, d] to points [B, C, d] that promise an extremum and their scores [B, C]."""
+
 
 class UnsoundBoundError(ArithmeticError):
     """A point attains more than the bound allows: the bounding function is wrong."""
@@ -102,6 +105,7 @@ def branch_and_bound(
     attack: Attack | None = None,
     batch: int = 64,
     decide: float | None = None,
+    candidates: Candidates | None = None,
 ) -> Extremum:
     """Search the maximum (`sign=1`) or minimum (`sign=-1`) of the probability over the region.
 
@@ -116,6 +120,8 @@ def branch_and_bound(
         batch: boxes bounded at once, at least 2.
         decide: stop as soon as it is known on which side of this probability the extremum lies; boxes that
             cannot reach it are dropped, and `tolerance` only ends a tie.
+        candidates: points to try in every box besides its centre (Blaas et al. 2020, App. D), such as
+            `PaperBound.candidates`.
 
     Raises:
         ValueError: if tolerance, sign or batch is out of range.
@@ -123,7 +129,7 @@ def branch_and_bound(
     """
     if not tolerance >= 0 or sign not in (-1, 1) or batch < 2:
         raise ValueError("tolerance >= 0, sign = 1 or -1 and batch >= 2 are needed")
-    search = _Search(bounding, region, tolerance, budget, sign, attack, batch, decide)
+    search = _Search(bounding, region, tolerance, budget, sign, attack, batch, decide, candidates)
     return search.run(incumbent)
 
 
@@ -140,10 +146,12 @@ class _Search:
         attack: Attack | None,
         batch: int,
         decide: float | None,
+        candidates: Candidates | None,
     ) -> None:
         self.bounding, self.region, self.tolerance = bounding, region, tolerance
         self.budget, self.sign, self.attack, self.batch = budget, sign, attack, batch
         self.threshold = None if decide is None else sign * decide
+        self.candidates = candidates
         self.started, self.boxes, self.bounding_seconds = budget.elapsed, 0, 0.0
         self.tree, self.pool = GrowingTree(), Pool(len(region.free))
         self.closed = -np.inf  # largest signed score bound among boxes that were dropped
@@ -231,15 +239,19 @@ class _Search:
         self.pool.push(bound[keep], node[keep], lo[keep], hi[keep], axis[keep], middle[keep])
 
     def _bounds(self, lo: FloatArray, hi: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return signed outer bounds [B] (infinite for NaN) and split scores, and use the centres."""
+        """Return signed outer bounds [B] (infinite for NaN) and split scores; try centres and candidates."""
         before = self.budget.elapsed
         answer = self.bounding.bounds(lo, hi)
+        points, scores = 0.5 * lo + 0.5 * hi, answer.centre
+        if self.candidates is not None:
+            more, their_scores = self.candidates(lo, hi)
+            points = np.vstack([points, more.reshape(-1, lo.shape[1])])
+            scores = np.concatenate([scores, their_scores.ravel()])
         self.bounding_seconds += self.budget.elapsed - before
         self.boxes += len(lo)
         self.budget.spend(boxes=len(lo))
         outer = answer.high if self.sign > 0 else -answer.low
-        centre = self.sign * answer.centre
-        if self._offer(0.5 * lo + 0.5 * hi, centre):
+        if self._offer(points, self.sign * scores):
             self._improve()
         return np.where(np.isnan(outer), np.inf, outer), answer.split_score
 

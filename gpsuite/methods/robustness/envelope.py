@@ -14,6 +14,8 @@ from gpsuite.methods.robustness.operator_form import OperatorForm
 from gpsuite.methods.robustness.rounding import SHORT_SUM
 from gpsuite.models.radial import kappa, kappa_and_slope
 
+Line = tuple[FloatArray, FloatArray]
+
 # Relative width of the range of q below which the chord's slope would be rounding.
 _THIN = 1e-12
 
@@ -32,12 +34,28 @@ def envelope_mean(
         Lower and upper bounds in units of the latent function, [B] each.
     """
     q, nearest, farthest = distance_ranges(form, centre, radius)
-    tangent = tangent_line(form.kernel, nearest, farthest)
-    chord = chord_line(form.kernel, nearest, farthest)
+    tangent, chord = _lines(form.kernel, nearest, farthest)
     geometry = (form, centre, radius, q, farthest)
     low = _minimum(geometry, form.alpha, tangent, chord)
     high = -_minimum(geometry, -form.alpha, tangent, chord)
     return form.variance * low, form.variance * high
+
+
+def envelope_mean_extrema(form: OperatorForm, centre: FloatArray, radius: FloatArray) -> FloatArray:
+    """Return the scaled points of the boxes at which the lines of `envelope_mean` give the bounds.
+
+    Args:
+        form: the posterior over the free inputs.
+        centre: scaled centres, [B, d].
+        radius: scaled half-widths, [B, d].
+
+    Returns:
+        The lower bound's point first, [B, 2, d].
+    """
+    _, nearest, farthest = distance_ranges(form, centre, radius)
+    tangent, chord = _lines(form.kernel, nearest, farthest)
+    slopes = [weighted_line(alpha, tangent, chord)[1] for alpha in (form.alpha, -form.alpha)]
+    return np.stack([lowest_point(form, centre, radius, slope) for slope in slopes], axis=1)
 
 
 def distance_ranges(
@@ -54,7 +72,7 @@ def distance_ranges(
     return at_centre, nearest, farthest
 
 
-def tangent_line(kernel: str, nearest: FloatArray, farthest: FloatArray) -> tuple[FloatArray, FloatArray]:
+def tangent_line(kernel: str, nearest: FloatArray, farthest: FloatArray) -> Line:
     """Return value at q = 0 and slope of the tangent of kappa at the middle of the range of q: below kappa."""
     middle = 0.5 * (nearest + farthest)
     value, fall = kappa_and_slope(kernel, middle)
@@ -62,7 +80,7 @@ def tangent_line(kernel: str, nearest: FloatArray, farthest: FloatArray) -> tupl
     return value - slope * middle, slope
 
 
-def chord_line(kernel: str, nearest: FloatArray, farthest: FloatArray) -> tuple[FloatArray, FloatArray]:
+def chord_line(kernel: str, nearest: FloatArray, farthest: FloatArray) -> Line:
     """Return value at q = 0 and slope of the chord of kappa over the range of q: above kappa inside it."""
     width = farthest - nearest
     thin = width <= _THIN * farthest
@@ -72,21 +90,47 @@ def chord_line(kernel: str, nearest: FloatArray, farthest: FloatArray) -> tuple[
     return top - slope * nearest, slope
 
 
+def weighted_line(weights: FloatArray, tangent: Line, chord: Line) -> Line:
+    """Return values at q = 0 and slopes of lines below weights * kappa: the tangent where the weight is >= 0."""
+    positive = weights >= 0.0
+    constant = weights * np.where(positive, tangent[0], chord[0])
+    return constant, weights * np.where(positive, tangent[1], chord[1])
+
+
+def distance_sum(form: OperatorForm, centre: FloatArray, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return curvature [B] and gradient [B, d] at the centre of sum_i slope_i q_i(x), slope [B, n].
+
+    The sum exceeds its value at the centre by sum_j gradient_j t_j + curvature t_j^2 at t from the centre.
+    """
+    total = slope.sum(axis=1)
+    return total, -2.0 * (slope @ form.U - total[:, None] * centre)
+
+
+def lowest_point(form: OperatorForm, centre: FloatArray, radius: FloatArray, slope: FloatArray) -> FloatArray:
+    """Return the scaled points [B, d] of the boxes at which sum_i slope_i q_i(x) is smallest, slope [B, n]."""
+    total, gradient = distance_sum(form, centre, slope)
+    convex = total[:, None] > 0.0
+    vertex = -0.5 * gradient / np.where(convex, total[:, None], 1.0)
+    end = -np.copysign(radius, gradient)
+    return np.asarray(centre + np.where(convex, np.clip(vertex, -radius, radius), end))
+
+
+def _lines(kernel: str, nearest: FloatArray, farthest: FloatArray) -> tuple[Line, Line]:
+    return tangent_line(kernel, nearest, farthest), chord_line(kernel, nearest, farthest)
+
+
 def _minimum(
     geometry: tuple[OperatorForm, FloatArray, FloatArray, FloatArray, FloatArray],
     alpha: FloatArray,
-    tangent: tuple[FloatArray, FloatArray],
-    chord: tuple[FloatArray, FloatArray],
+    tangent: Line,
+    chord: Line,
 ) -> FloatArray:
     """Minimise sum_i alpha_i line_i(q_i(x)) over the boxes, with outward slack."""
     form, centre, radius, q, farthest = geometry
-    positive = alpha >= 0.0
-    constant = alpha * np.where(positive, tangent[0], chord[0])
-    slope = alpha * np.where(positive, tangent[1], chord[1])
-    total = slope.sum(axis=1)
-    linear = -2.0 * (slope @ form.U - total[:, None] * centre)
+    constant, slope = weighted_line(alpha, tangent, chord)
+    total, gradient = distance_sum(form, centre, slope)
     bent = total[:, None] * radius
-    steep = np.abs(linear)
+    steep = np.abs(gradient)
     inside = (bent > 0.0) & (steep <= 2.0 * bent)
     corner = bent * radius - steep * radius
     vertex = -0.25 * steep * steep * radius / np.where(inside, bent, 1.0)

@@ -6,6 +6,7 @@ the squared exponential kernel allows; `slow`: a convex quadratic program and 2 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,9 +21,9 @@ from gpsuite.methods.robustness.box_bounds import (
     trivial_where_invalid,
 )
 from gpsuite.methods.robustness.class_probability import LatentRanges, Score, score_of
-from gpsuite.methods.robustness.envelope import envelope_mean
+from gpsuite.methods.robustness.envelope import envelope_mean, envelope_mean_extrema
 from gpsuite.methods.robustness.operator_form import OperatorForm, operator_form
-from gpsuite.methods.robustness.paper_bound_pairs import Pairs, pair_variance
+from gpsuite.methods.robustness.paper_bound_pairs import Pairs, pair_variance, pair_variance_extrema
 from gpsuite.methods.robustness.paper_bound_programs import Operator, program_variance
 from gpsuite.methods.robustness.rkhs_taylor_mean import Boxes, measure
 from gpsuite.models.gpc import GPCPosterior
@@ -84,6 +85,30 @@ class PaperBound:
                 )
             )
 
+    def candidates(self, lo: FloatArray, hi: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return points of the boxes that promise an extremum, in units of X, and their scores (App. D, line 6).
+
+        They are where the relaxations attain their bounds: the mean's lower and upper one, the variance's lower and
+        upper one. The slow variant, whose programs would have to be solved once more, offers those of the mean.
+
+        Args:
+            lo: lower ends, [B, d].
+            hi: upper ends, [B, d].
+
+        Returns:
+            points [B, C, d] and scores [B, C], C = 4 (quick) or 2 (slow).
+        """
+        low, high = checked_boxes(lo, hi, len(self.dims))
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+            boxes = measure(self.form, low, high, 1)
+            scaled = envelope_mean_extrema(self.form, boxes.centre, boxes.radius)
+            if isinstance(self.covariance, Pairs):
+                scaled = np.concatenate([scaled, self._variance_extrema(self.covariance, boxes)], axis=1)
+            points = self.form.origin + scaled * self.form.lengthscales
+            points = np.clip(points, low[:, None], high[:, None])
+            mean, variance = self.form.moments(self.form.scale(points).reshape(-1, len(self.dims)))
+            return points, self.score.value(mean, variance).reshape(points.shape[:2])
+
     def to_probability(self, score: FloatArray) -> FloatArray:
         """Return the class probability of a score."""
         return self.score.to_probability(score)
@@ -97,9 +122,7 @@ class PaperBound:
         form = self.form
         low, high = np.empty(len(boxes.centre)), np.empty(len(boxes.centre))
         if isinstance(self.covariance, Pairs):
-            piece = max(1, _PIECE // len(self.covariance.weights))
-            for start in range(0, len(low), piece):
-                part = slice(start, start + piece)
+            for part in _pieces(self.covariance, len(low)):
                 low[part], high[part] = pair_variance(
                     form, self.covariance, boxes.centre[part], boxes.radius[part]
                 )
@@ -108,6 +131,19 @@ class PaperBound:
                 low[b], high[b] = program_variance(form, self.covariance, boxes.centre[b], boxes.radius[b])
         s = form.variance
         return np.maximum(s * low, 0.0), np.minimum(s * high, s * form.bound)
+
+    def _variance_extrema(self, pairs: Pairs, boxes: Boxes) -> FloatArray:
+        """Return the scaled points where the pairs' relaxation attains its bounds, [B, 2, d]."""
+        points = np.empty((len(boxes.centre), 2, len(self.dims)))
+        for part in _pieces(pairs, len(points)):
+            points[part] = pair_variance_extrema(self.form, pairs, boxes.centre[part], boxes.radius[part])
+        return points
+
+
+def _pieces(pairs: Pairs, boxes: int) -> Iterator[slice]:
+    """Return slices of the boxes small enough for arrays of all pairs."""
+    piece = max(1, _PIECE // len(pairs.weights))
+    return (slice(start, start + piece) for start in range(0, boxes, piece))
 
 
 def paper_bound(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray
+from gpsuite.methods.robustness.envelope import Line, distance_sum, lowest_point, weighted_line
 from gpsuite.methods.robustness.operator_form import OperatorForm
 from gpsuite.methods.robustness.rounding import SHORT_SUM
 
@@ -48,13 +49,7 @@ def pair_variance(
     q_i + q_l = sum_j 2 (x_j - m_j)^2 + (U_ij - U_lj)^2 / 2 with the middle m of the two data, so its range over a box
     is exact, and the bounded sum is again one separable quadratic of x.
     """
-    nearest, farthest = np.zeros((2, len(centre), len(pairs.weights)))
-    for j in range(centre.shape[1]):
-        left, right = form.U[pairs.first, j], form.U[pairs.second, j]
-        apart = np.abs(0.5 * (left + right) - centre[:, j : j + 1])
-        gap = 0.5 * (left - right) ** 2
-        nearest += 2.0 * np.maximum(0.0, apart - radius[:, j : j + 1]) ** 2 + gap
-        farthest += 2.0 * (apart + radius[:, j : j + 1]) ** 2 + gap
+    nearest, farthest = _ranges(form, pairs, centre, radius)
     tangent, chord = _lines(nearest, farthest)
     geometry = (form, pairs, centre, radius)
     largest = -_minimum(geometry, -pairs.weights, tangent, chord, farthest)
@@ -62,10 +57,41 @@ def pair_variance(
     return 1.0 - largest - SHORT_SUM, 1.0 - smallest + SHORT_SUM
 
 
-_Line = tuple[FloatArray, FloatArray]
+def pair_variance_extrema(
+    form: OperatorForm, pairs: Pairs, centre: FloatArray, radius: FloatArray
+) -> FloatArray:
+    """Return the scaled points of the boxes at which the lines of `pair_variance` give the bounds.
+
+    Returns:
+        The lower bound's point first, [B, 2, d].
+    """
+    tangent, chord = _lines(*_ranges(form, pairs, centre, radius))
+    slopes = [weighted_line(weights, tangent, chord)[1] for weights in (-pairs.weights, pairs.weights)]
+    points = [lowest_point(form, centre, radius, _per_datum(form, pairs, slope)) for slope in slopes]
+    return np.stack(points, axis=1)
 
 
-def _lines(nearest: FloatArray, farthest: FloatArray) -> tuple[_Line, _Line]:
+def _ranges(
+    form: OperatorForm, pairs: Pairs, centre: FloatArray, radius: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the smallest and the largest q_i + q_l over the boxes, [B, P] each."""
+    nearest, farthest = np.zeros((2, len(centre), len(pairs.weights)))
+    for j in range(centre.shape[1]):
+        left, right = form.U[pairs.first, j], form.U[pairs.second, j]
+        apart = np.abs(0.5 * (left + right) - centre[:, j : j + 1])
+        gap = 0.5 * (left - right) ** 2
+        nearest += 2.0 * np.maximum(0.0, apart - radius[:, j : j + 1]) ** 2 + gap
+        farthest += 2.0 * (apart + radius[:, j : j + 1]) ** 2 + gap
+    return nearest, farthest
+
+
+def _per_datum(form: OperatorForm, pairs: Pairs, slope: FloatArray) -> FloatArray:
+    """Return the factors [B, n] of the q_i in sum_p slope_p (q_i + q_l), slope [B, P]."""
+    n = len(form.U)
+    return np.stack([np.bincount(pairs.first, row, n) + np.bincount(pairs.second, row, n) for row in slope])
+
+
+def _lines(nearest: FloatArray, farthest: FloatArray) -> tuple[Line, Line]:
     """Return constants and slopes of the tangent at the middle and the chord of exp(-q/2)."""
     middle = 0.5 * (nearest + farthest)
     value = np.exp(-0.5 * middle)
@@ -79,22 +105,17 @@ def _lines(nearest: FloatArray, farthest: FloatArray) -> tuple[_Line, _Line]:
 def _minimum(
     geometry: tuple[OperatorForm, Pairs, FloatArray, FloatArray],
     weights: FloatArray,
-    tangent: _Line,
-    chord: _Line,
+    tangent: Line,
+    chord: Line,
     farthest: FloatArray,
 ) -> FloatArray:
     """Minimise sum_p weights_p line_p(q_i + q_l) over the boxes, with outward slack."""
     form, pairs, centre, radius = geometry
-    positive = weights >= 0.0
-    constant = weights * np.where(positive, tangent[0], chord[0])
-    slope = weights * np.where(positive, tangent[1], chord[1])
-    n = len(form.U)
-    per_datum = np.stack(
-        [np.bincount(pairs.first, row, n) + np.bincount(pairs.second, row, n) for row in slope]
-    )
+    constant, slope = weighted_line(weights, tangent, chord)
+    per_datum = _per_datum(form, pairs, slope)
     q = form.squared_distances(centre)
-    total = per_datum.sum(axis=1)
-    linear = np.abs(-2.0 * (per_datum @ form.U - total[:, None] * centre))
+    total, gradient = distance_sum(form, centre, per_datum)
+    linear = np.abs(gradient)
     bent = total[:, None] * radius
     inside = (bent > 0.0) & (linear <= 2.0 * bent)
     vertex = -0.25 * linear * linear * radius / np.where(inside, bent, 1.0)

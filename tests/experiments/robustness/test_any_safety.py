@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from gpsuite.budget import Budget
+from gpsuite.experiments.base import Record
+from gpsuite.experiments.robustness import any_checks
 from gpsuite.experiments.robustness.any_checks import (
+    candidate_boxes,
     compare_closed_form,
     points_outside,
     prop1_gap,
     sampled,
 )
 from gpsuite.experiments.robustness.any_points import attacked, decided
-from gpsuite.experiments.robustness.any_summary import check_statistics
+from gpsuite.experiments.robustness.any_summary import candidates_lower_boxes, check_statistics
 from gpsuite.methods.robustness.regions import l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import probability_range
+from gpsuite.models.config import Hyperparameters
 from gpsuite.models.links import LINKS
+from gpsuite.reporting.comparison import read_statistics
 from tests.experiments.robustness.safety_runs import gpsuite, run
-from tests.models.gpc_problems import fitted_posterior
+from tests.models.gpc_problems import fitted_posterior, two_classes
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +62,11 @@ def test_every_point_gets_a_certificate_that_verify_confirms(capsys: pytest.Capt
         assert f"above {row['certified_max']:.10g}" in said
     assert (table["min_proved"] <= table["min_attained"]).all()
     assert (table["certified_max"] >= table["max_attained"] - 1e-9).all()
+    [statistic] = [
+        each for each in read_statistics(folder / "tables") if each.name == "candidates_lower_boxes"
+    ]
+    assert statistic.n == 4
+    assert statistic.note.startswith("mean ratio")
     for name in ("safety", "safety_trace"):
         assert (folder / "figures" / f"{name}.png").stat().st_size > 5000
 
@@ -207,8 +218,6 @@ def test_closed_form_is_tighter_than_cells() -> None:
 
 
 def test_check_statistics_leave_budgeted_runs_out() -> None:
-    from gpsuite.experiments.base import Record
-
     def record(gap: float, unbudgeted: bool) -> Record:
         metrics = {
             "unbudgeted[eps=0.02]": unbudgeted,
@@ -227,3 +236,55 @@ def test_check_statistics_leave_budgeted_runs_out() -> None:
     assert (found["share_runs_with_gap_closed"].value, found["share_runs_with_gap_closed"].n) == (1.0, 1)
     assert found["points_outside_bounds"].value == 2
     assert found["share_prop1_approaches_closed_form"].value == 0.75
+
+
+def made_up_candidate_boxes(kernel: str, radius: float) -> dict[str, int | None]:
+    X, y = two_classes(0)
+    posterior = fitted_posterior("laplace", kernel)[0]
+    problem = SimpleNamespace(X=X, y=y)
+    trained = SimpleNamespace(
+        fit=SimpleNamespace(posterior=posterior), hyperparameters=Hyperparameters(2.5, (0.8, 1.7))
+    )
+    model = {"method": {"inference": "laplace"}, "kernel": kernel, "ard": True}
+    return candidate_boxes(problem, trained, model, linf_ball([0.2, 0.1], radius))  # type: ignore[arg-type]
+
+
+def test_candidates_lower_the_boxes_of_the_papers_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = made_up_candidate_boxes("squared_exponential", 0.6)
+    for side in ("minimum", "maximum"):
+        with_, without = (found[f"boxes_{each}_candidates[side={side}]"] for each in ("with", "without"))
+        assert with_ is not None and without is not None
+        assert 1 <= with_ < without
+    assert made_up_candidate_boxes("matern32", 0.6) == {}
+    monkeypatch.setattr(any_checks, "CANDIDATE_BOXES", 3)
+    limited = made_up_candidate_boxes("squared_exponential", 0.6)
+    assert limited["boxes_with_candidates[side=minimum]"] == 1
+    assert limited["boxes_without_candidates[side=minimum]"] is None
+
+
+def candidate_record(with_: int | None, without: int | None) -> Record:
+    metrics = {
+        f"boxes_{name}_candidates[side={side}]": boxes
+        for side in ("minimum", "maximum")
+        for name, boxes in (("with", with_), ("without", without))
+    }
+    return Record("k", "e", "", {"part": "check"}, "done", "", metrics, {})
+
+
+@pytest.mark.parametrize(
+    ("boxes", "expected", "n"),
+    [
+        ([(10, 20), (3, 9), (1, 1), (5, 9), (7, None)], 1.0, 8),
+        ([(10, 20)], 0.0, 2),  # too few to tell
+        ([(20, 10), (9, 3), (9, 5), (8, 9)], 0.0, 8),
+        ([(100, 101), (100, 103), (100, 107), (30, 10)], 0.0, 8),  # mostly fewer, but more on average
+        ([(None, None)], np.nan, 0),
+    ],
+)
+def test_whether_candidates_lower_the_boxes(
+    boxes: list[tuple[int | None, int | None]], expected: float, n: int
+) -> None:
+    found = candidates_lower_boxes([candidate_record(*pair) for pair in boxes])
+    assert found.value == pytest.approx(expected, nan_ok=True)
+    assert found.n == n
+    assert f"closed both times: {n} of {2 * len(boxes)} searches" in found.note

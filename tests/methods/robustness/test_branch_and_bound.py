@@ -236,6 +236,32 @@ def test_an_attack_and_an_incumbent_are_used_and_kept_in_the_region() -> None:
     assert lone.inner == pytest.approx(expit(wave(np.array([1.25]))))
 
 
+def test_candidates_are_tried_in_every_box_and_only_in_the_region() -> None:
+    def candidates(lo: np.ndarray, hi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        nearest = np.clip(0.0, lo, hi)
+        outside = np.full(lo.shape, 9.0)
+        return np.stack([nearest, outside], axis=1), np.stack([wave(nearest), 9.0 + 0 * lo[:, 0]], axis=1)
+
+    region = box([0.3, 0.3], 1.5)
+    found, plain = (run(wave_bound(2), region, candidates=each) for each in (candidates, None))
+    assert found.inner == expit(1.0)
+    assert found.witness is not None and found.witness.tolist() == [0.0, 0.0]
+    assert found.status == plain.status == "closed"
+    assert plain.inner < found.inner
+    assert found.boxes <= plain.boxes
+    root = run(wave_bound(2), region, budget=Budget(boxes=1), candidates=candidates)
+    assert root.inner == expit(1.0)
+
+
+def test_a_candidate_above_its_bound_is_noticed() -> None:
+    with pytest.raises(UnsoundBoundError, match="attained"):
+        run(
+            wave_bound(1),
+            box([0.3], 0.5),
+            candidates=lambda lo, hi: (hi[:, None], np.full((len(lo), 1), 8.0)),
+        )
+
+
 def test_cuts_are_floats_strictly_inside() -> None:
     tiny = np.nextafter(1.0, 2.0)
     lo, hi = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]), np.array([[tiny, 1.0], [tiny, tiny], [1.0, 3.0]])

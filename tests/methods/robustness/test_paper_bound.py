@@ -2,9 +2,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from gpsuite.budget import Budget
 from gpsuite.errors import UserError
-from gpsuite.methods.robustness.paper_bound import paper_bound
+from gpsuite.methods.robustness.branch_and_bound import branch_and_bound
+from gpsuite.methods.robustness.class_probability import score_of
+from gpsuite.methods.robustness.paper_bound import PaperBound, paper_bound
+from gpsuite.methods.robustness.regions import l2_ball, linf_ball
+from gpsuite.models.links import LINKS
 from tests.methods.robustness.made_up_posteriors import (
     LINK_NAMES,
     Exact,
@@ -13,6 +20,7 @@ from tests.methods.robustness.made_up_posteriors import (
     random_posterior,
     random_setting,
 )
+from tests.models.gpc_problems import fitted_posterior
 
 
 @pytest.mark.guarantee
@@ -66,3 +74,98 @@ def test_what_the_baseline_cannot_do_is_refused() -> None:
         paper_bound(sparse, sparse.X[0], np.arange(2), "slow")
     with pytest.raises(UserError, match="variant"):
         paper_bound(sparse, sparse.X[0], np.arange(2), "other")
+
+
+def relaxation(
+    weights: np.ndarray, q: np.ndarray, nearest: np.ndarray, farthest: np.ndarray
+) -> tuple[float, float]:
+    """Return sum_p weights_p line_p(q_p), the line below weights_p exp(-q/2) on [nearest, farthest], and its size."""
+    middle = 0.5 * (nearest + farthest)
+    tangent = np.exp(-middle / 2) * (1 - (q - middle) / 2)
+    width = np.where(farthest > nearest, farthest - nearest, 1.0)
+    rise = (np.exp(-farthest / 2) - np.exp(-nearest / 2)) / width
+    line = np.where(weights >= 0, tangent, np.exp(-nearest / 2) + rise * (q - nearest))
+    return float(weights @ line), float(np.abs(weights) @ (1 + np.abs(line)))
+
+
+def relaxed_moments(
+    bound: PaperBound, low: np.ndarray, high: np.ndarray, points: np.ndarray
+) -> tuple[list[float], list[float]]:
+    """Return what the relaxations of one box give at its four candidates, and the sizes of their sums."""
+    form, s = bound.form, bound.form.variance
+    lower, upper, x = (form.scale(each) for each in (low, high, points))
+    inside = np.clip(form.U, lower, upper)
+    data = (
+        np.sum((form.U - inside) ** 2, axis=1),
+        np.sum(np.maximum(np.abs(form.U - lower), np.abs(form.U - upper)) ** 2, axis=1),
+    )
+    i, k = np.triu_indices(len(form.U))
+    signs = np.where(np.arange(len(form.root)) < form.n_negative, 1.0, -1.0)
+    R = ((form.root.T * signs) @ form.root)[i, k] * np.where(i == k, 1.0, 2.0)
+    middle, gap = 0.5 * (form.U[i] + form.U[k]), 0.5 * np.sum((form.U[i] - form.U[k]) ** 2, axis=1)
+    near = 2 * np.sum((middle - np.clip(middle, lower, upper)) ** 2, axis=1) + gap
+    far = 2 * np.sum(np.maximum(np.abs(middle - lower), np.abs(middle - upper)) ** 2, axis=1) + gap
+    q = np.sum((x[:, None] - form.U) ** 2, axis=2)
+    mean_low, size = relaxation(form.alpha, q[0], *data)
+    mean_high, _ = relaxation(-form.alpha, q[1], *data)
+    largest, size_of_pairs = relaxation(-R, q[2, i] + q[2, k], near, far)
+    smallest, _ = relaxation(R, q[3, i] + q[3, k], near, far)
+    variances = [max(0.0, s * (1 + largest)), min(s * form.bound, s * (1 - smallest))]
+    return [s * mean_low, -s * mean_high, *variances], [s * size] * 2 + [s * size_of_pairs] * 2
+
+
+@given(seed=st.integers(0, 10_000))
+def test_candidates_attain_the_bounds_of_the_relaxations_in_their_boxes(seed: int) -> None:
+    # The bounds hold for every point, so a point at which a relaxation takes its bound is its extremum.
+    rng = np.random.default_rng(seed)
+    posterior, x0, free = random_setting(rng, "squared_exponential", "probit", 7, 4, bool(seed % 2))
+    bound = paper_bound(posterior, x0, free)
+    half = 10.0 ** rng.uniform(-2.0, 0.3, (6, len(free))) * posterior.lengthscales[free]
+    half[0, 0] = 0.0
+    centre = x0[free] + 0.5 * rng.standard_normal(half.shape) * posterior.lengthscales[free]
+    low, high = centre - half, centre + half
+    points, scores = bound.candidates(low, high)
+    assert points.shape == (6, 4, len(free))
+    assert np.all((points >= low[:, None]) & (points <= high[:, None]))
+    b = bound.bounds(low, high)
+    for box in range(6):
+        found, sizes = relaxed_moments(bound, low[box], high[box], points[box])
+        proved = (b.mean_low[box], b.mean_high[box], b.variance_low[box], b.variance_high[box])
+        assert np.all(np.abs(np.array(found) - proved) <= 1e-8 * np.array(sizes))
+        mean, variance = Exact(posterior, x0, free)(points[box])
+        expected = score_of(posterior.link).value(mean, variance)
+        np.testing.assert_allclose(scores[box], expected, atol=1e-6)
+
+
+def test_programs_offer_the_candidates_of_the_mean() -> None:
+    posterior = random_posterior(np.random.default_rng(9), "squared_exponential", "probit", 6, 2)
+    low, high = posterior.X[:3] - 0.2, posterior.X[:3] + 0.4
+    quick, slow = (
+        paper_bound(posterior, posterior.X[0], np.arange(2), variant).candidates(low, high)
+        for variant in ("quick", "slow")
+    )
+    assert slow[0].shape == (3, 2, 2)
+    np.testing.assert_array_equal(slow[0], quick[0][:, :2])
+    np.testing.assert_array_equal(slow[1], quick[1][:, :2])
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("ball", [linf_ball, l2_ball])
+def test_searches_with_candidates_stay_sound_and_need_fewer_boxes(ball, sign: int) -> None:
+    posterior = fitted_posterior("laplace", "squared_exponential", LINKS.get("probit"))[0]
+    region = ball([0.2, 0.1], 0.6)
+    bound = paper_bound(posterior, region.centre, region.free)
+    with_, without = (
+        branch_and_bound(bound, region, 0.02, Budget(boxes=9000), sign, batch=2, candidates=candidates)
+        for candidates in (bound.candidates, None)
+    )
+    points = region.project(np.random.default_rng(4).uniform(region.lower, region.upper, (2000, 2)))
+    best = (sign * posterior.probability(points)).max()
+    for found in (with_, without):
+        assert found.status == "closed"
+        assert found.witness is not None and region.contains(found.witness[None])[0]
+        assert found.inner == pytest.approx(posterior.probability(found.witness[None])[0], abs=1e-9)
+        assert best <= sign * found.outer
+    assert with_.boxes <= without.boxes
+    if ball is linf_ball:
+        assert with_.boxes < without.boxes
