@@ -14,6 +14,7 @@ from gpsuite.config.files import conf_dir, group_choices, read_file
 from gpsuite.config.overrides import Overrides, unknown_key
 from gpsuite.config.schema import SCALES, RunSettings
 from gpsuite.config.several import read_datasets, refuse_single
+from gpsuite.data.dataset import TASKS
 from gpsuite.data.spec import CsvSpec, DatasetSpec
 from gpsuite.errors import UserError, nearest, unknown_name
 from gpsuite.experiments.base import EXPERIMENTS, METHODS, Experiment, MethodOptions
@@ -21,8 +22,7 @@ from gpsuite.models.config import ModelSpec
 
 FILE_ONLY = ("meta", "scales")  # parts of an experiment file that are no settings
 METHOD_FIXED = ("builder", "title", "reference")  # what a method is, not how it is set
-TASKS = ("regression", "classification")
-CSV_OPTIONS = ("path", "target", "inputs", "task", "separator")
+CSV_OPTIONS = ("path", "target", "inputs", "task", "separator", "safety", "limit", "candidates")
 
 
 @dataclass(frozen=True)

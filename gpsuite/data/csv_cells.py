@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -14,13 +14,24 @@ from gpsuite.data.csv_text import Row
 from gpsuite.data.dataset import FloatArray
 from gpsuite.errors import DataError
 
+_GAPS = ("", "nan", "na")
+
 Label: TypeAlias = tuple[int, str]  # the line of the file, and the stripped text
 
 
 def parse_rows(
-    path: str, header: Sequence[str], rows: Iterable[Row], numeric: Sequence[int], label: int | None
+    path: str,
+    header: Sequence[str],
+    rows: Iterable[Row],
+    numeric: Sequence[int],
+    label: int | None,
+    *,
+    gaps: Collection[int] = (),
+    key: str = "path",
 ) -> tuple[FloatArray, list[Label]]:
     """Return the numeric columns [N, K] and, if `label` is a column number, the N labels.
+
+    In the columns `gaps` a cell may be empty, `nan` or `NA`: NaN.
 
     Raises:
         DataError: at the first row of another length than the header, or cell that is not a finite number.
@@ -30,16 +41,21 @@ def parse_rows(
     for line, row in rows:
         if len(row) != len(header):
             text = f"line {line} has {len(row)} cells, the header has {len(header)}"
-            raise csv_error("path", path, text, "quote cells that hold the separator, or repair the line")
+            raise csv_error(key, path, text, "quote cells that hold the separator, or repair the line")
         cells = [row[column] for column in numeric]
         numbers = _numbers(cells)
         if numbers is None:
-            numbers = [_cell(path, line, header[column], row[column]) for column in numeric]
+            numbers = [
+                math.nan
+                if column in gaps and row[column].strip().casefold() in _GAPS
+                else _cell(path, line, header[column], row[column], key)
+                for column in numeric
+            ]
         values.extend(numbers)
         if label is not None:
             labels.append((line, row[label].strip()))
     if not values:
-        raise csv_error("path", path, "the file has column names but no rows", "add the rows")
+        raise csv_error(key, path, "the file has column names but no rows", "add the rows")
     return np.array(values, dtype=np.float64).reshape(-1, len(numeric)), labels
 
 
@@ -55,7 +71,7 @@ def number_labels(path: str, column: str, labels: Sequence[Label]) -> tuple[Floa
     for line, text in labels:
         number = numbers[text]
         if not text or (number is not None and not math.isfinite(number)):
-            raise _bad_cell(path, line, column, text, number)
+            raise _bad_cell(path, line, column, text, number, "path")
     values = [number for number in numbers.values() if number is not None]
     if len(values) == len(numbers):
         _check_integers(column, labels, numbers)
@@ -86,26 +102,43 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _cell(path: str, line: int, column: str, text: str) -> float:
+def check_spread(path: str, numbers: FloatArray, names: Sequence[str], key: str = "path") -> None:
+    """Refuse columns [N, K] that vary, but whose variance leaves float64; NaN does not count.
+
+    Raises:
+        DataError: naming the first such column.
+    """
+    low, high = np.nanmin(numbers, axis=0), np.nanmax(numbers, axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        deviation = np.nanstd(numbers, axis=0)
+    wrong = (low < high) & (~np.isfinite(deviation) | (deviation == 0.0))
+    if wrong.any():
+        column = int(wrong.argmax())
+        reach = f"from {low[column]:g} to {high[column]:g}"
+        text = f"column {shorten(names[column])!r} goes {reach}: its variance cannot be computed"
+        raise csv_error(key, path, text, "write it in a larger or smaller unit")
+
+
+def _cell(path: str, line: int, column: str, text: str, key: str) -> float:
     number = _number(text)
     if number is None or not math.isfinite(number):
-        raise _bad_cell(path, line, column, text, number)
+        raise _bad_cell(path, line, column, text, number, key)
     return number
 
 
-def _bad_cell(path: str, line: int, column: str, text: str, number: float | None) -> DataError:
+def _bad_cell(path: str, line: int, column: str, text: str, number: float | None, key: str) -> DataError:
     where = f"line {line}, column {shorten(column)!r}"
     if not text.strip():
-        return csv_error("path", path, f"{where}: the cell is empty", "fill it, or remove the row")
+        return csv_error(key, path, f"{where}: the cell is empty", "fill it, or remove the row")
     if number is not None:
         what = f"{where}: {shorten(text)!r} is not a finite number"
-        return csv_error("path", path, what, "fill it, or remove the row")
+        return csv_error(key, path, what, "fill it, or remove the row")
     fix = (
         "write numbers as 1234.5"
         if "," in text
         else "write a number, or choose the columns by dataset.inputs"
     )
-    return csv_error("path", path, f"{where}: {shorten(text)!r} is not a number", fix)
+    return csv_error(key, path, f"{where}: {shorten(text)!r} is not a number", fix)
 
 
 def _check_integers(column: str, labels: Iterable[Label], numbers: dict[str, float | None]) -> None:

@@ -74,6 +74,23 @@ def choose_columns(key: str, value: Any, header: Sequence[str]) -> list[int]:
     return [position[name] for name in names]
 
 
+def other_columns(path: str, target: Any, used: Sequence[int], header: Sequence[str]) -> list[int]:
+    """Return the numbers of the columns that are not `used`: the default inputs.
+
+    Raises:
+        DataError: if none is left, or one of them has no name.
+    """
+    inputs = [column for column in range(len(header)) if column not in used]
+    if not inputs:
+        raise csv_error("target", target, "all columns are targets, no input is left", "name fewer targets")
+    unnamed = [column for column in inputs if not header[column]]
+    if unnamed:
+        named = [header[column] for column in inputs if header[column]]
+        text = f"column {unnamed[0] + 1} has no name (a stored row number?)"
+        raise csv_error("path", path, text, f"name it, or leave it out: dataset.inputs={name_list(named)}")
+    return inputs
+
+
 def _split_names(text: str, columns: Iterable[str]) -> list[str]:
     known = set(columns)
     if text in known:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-import numpy as np
-
-from gpsuite.data.csv_cells import number_labels, parse_rows
-from gpsuite.data.csv_columns import choose_columns, csv_error, name_list, shorten
+from gpsuite.data.csv_cells import check_spread, number_labels, parse_rows
+from gpsuite.data.csv_columns import choose_columns, csv_error, name_list, other_columns, shorten
+from gpsuite.data.csv_measurements import read_measurements
 from gpsuite.data.csv_text import decode, parse_separator, read_bytes, read_header, split_rows
 from gpsuite.data.dataset import TASKS, Dataset, FloatArray, Task
 from gpsuite.data.hashing import json_hash
@@ -25,7 +24,7 @@ def read_csv(spec: CsvSpec) -> Dataset:
     `label_names` keeps what the file says. Columns that are neither target nor input are not looked at.
 
     Args:
-        spec: path, target, inputs, task (None: regression) and separator.
+        spec: path, target, inputs, task (None: regression) and separator; for measurements as `read_measurements`.
 
     Raises:
         DataError: if the file or the choice of columns is not usable; names the key at fault, for a cell its line
@@ -33,6 +32,9 @@ def read_csv(spec: CsvSpec) -> Dataset:
         UserError: if the task is unknown.
     """
     task = _task(spec)
+    if task == "measurements":
+        return read_measurements(spec)
+    _refuse_unused(spec, task)
     separator = parse_separator(spec.separator)
     data = read_bytes(spec.path)
     rows = split_rows(spec.path, decode(spec.path, data), separator)
@@ -48,7 +50,7 @@ def read_csv(spec: CsvSpec) -> Dataset:
     if task == "classification":
         y, label_names = number_labels(spec.path, names[0][0], labels)
     _check_not_constant(spec, X, y, names)
-    _check_spread(spec, numbers, [*names[1], *names[0]])
+    check_spread(spec.path, numbers, [*names[1], *names[0]])
     return Dataset(
         name=spec.name,
         task=task,
@@ -70,6 +72,15 @@ def _task(spec: CsvSpec) -> Task:
     raise unknown_name("dataset.task", str(spec.task), TASKS)
 
 
+def _refuse_unused(spec: CsvSpec, task: Task) -> None:
+    for key in ("safety", "limit", "candidates"):
+        value = getattr(spec, key)
+        if value is not None:
+            raise csv_error(
+                key, value, f"a {task} table has none", "it belongs to active_learning/plan; leave it out"
+            )
+
+
 def _choose(spec: CsvSpec, task: Task, header: Sequence[str]) -> tuple[list[int], list[int]]:
     """Return the column numbers of targets and inputs."""
     if spec.target in (None, MISSING, ""):
@@ -79,28 +90,13 @@ def _choose(spec: CsvSpec, task: Task, header: Sequence[str]) -> tuple[list[int]
         raise csv_error("target", spec.target, "classification takes one target column", "name one of them")
     # values arrive as they were typed: `dataset.inputs=null` as a text
     if spec.inputs is None or (spec.inputs == "null" and "null" not in header):
-        return targets, _all_but(spec, targets, header)
+        return targets, other_columns(spec.path, spec.target, targets, header)
     inputs = choose_columns("inputs", spec.inputs, header)
     shared = [header[column] for column in inputs if column in targets]
     if shared:
         text = f"column {shorten(shared[0])!r} is also the target"
         raise csv_error("inputs", spec.inputs, text, "leave it out of dataset.inputs")
     return targets, inputs
-
-
-def _all_but(spec: CsvSpec, targets: Sequence[int], header: Sequence[str]) -> list[int]:
-    inputs = [column for column in range(len(header)) if column not in targets]
-    if not inputs:
-        raise csv_error(
-            "target", spec.target, "all columns are targets, no input is left", "name fewer targets"
-        )
-    unnamed = [column for column in inputs if not header[column]]
-    if unnamed:
-        named = [header[column] for column in inputs if header[column]]
-        text = f"column {unnamed[0] + 1} has no name (a stored row number?)"
-        fix = f"name it, or leave it out: dataset.inputs={name_list(named)}"
-        raise csv_error("path", spec.path, text, fix)
-    return inputs
 
 
 def _check_not_constant(
@@ -119,15 +115,3 @@ def _check_not_constant(
         column = int(same.argmax())
         text = f"column {shorten(target_names[column])!r} is constant ({y[0, column]:g} in all rows)"
         raise csv_error("target", spec.target, text, "choose a target that varies")
-
-
-def _check_spread(spec: CsvSpec, numbers: FloatArray, names: Sequence[str]) -> None:
-    """Refuse columns (inputs, then numeric targets) whose variance leaves float64."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        deviation = numbers.std(axis=0)
-    wrong = ~np.isfinite(deviation) | (deviation == 0.0)
-    if wrong.any():
-        column = int(wrong.argmax())
-        reach = f"from {numbers[:, column].min():g} to {numbers[:, column].max():g}"
-        text = f"column {shorten(names[column])!r} goes {reach}: its variance cannot be computed"
-        raise csv_error("path", spec.path, text, "write it in a larger or smaller unit")

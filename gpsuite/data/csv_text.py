@@ -40,35 +40,33 @@ def parse_separator(text: str) -> str:
     return separator
 
 
-def read_bytes(text: str) -> bytes:
-    """Return the content of the file `dataset.path` names.
+def read_bytes(text: str, key: str = "path") -> bytes:
+    """Return the content of the file `dataset.KEY` names.
 
     Raises:
         DataError: if there is none (with the nearest name in its folder), or it is a folder, empty or unreadable.
     """
     if text in (MISSING, ""):
-        raise csv_error("path", text, "no file named", "set dataset.path=FILE.csv")
+        raise csv_error(key, text, "no file named", f"set dataset.{key}=FILE.csv")
     path = csv_path(text)
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
-            raise csv_error("path", text, "is a folder", "name the CSV file in it")
+            raise csv_error(key, text, "is a folder", "name the CSV file in it")
         if not stat.S_ISREG(mode):
-            raise csv_error("path", text, "is not a regular file", "store the table in a file first")
+            raise csv_error(key, text, "is not a regular file", "store the table in a file first")
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise _no_such_file(text, path) from error
+        raise _no_such_file(text, path, key) from error
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise csv_error(
-            "path", text, f"cannot be read: {reason}", "check its name and permissions"
-        ) from error
+        raise csv_error(key, text, f"cannot be read: {reason}", "check its name and permissions") from error
     if not data.strip():
-        raise csv_error("path", text, "the file is empty", "it needs a line of column names, then the rows")
+        raise csv_error(key, text, "the file is empty", "it needs a line of column names, then the rows")
     return data
 
 
-def decode(path: str, data: bytes) -> str:
+def decode(path: str, data: bytes, key: str = "path") -> str:
     """Return the text of a UTF-8 file, with or without byte order mark.
 
     Raises:
@@ -76,15 +74,15 @@ def decode(path: str, data: bytes) -> str:
     """
     fix = "export the table as 'CSV UTF-8'"
     if b"\0" in data:
-        raise csv_error("path", path, "is not a text CSV (it holds binary data)", fix)
+        raise csv_error(key, path, "is not a text CSV (it holds binary data)", fix)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise csv_error("path", path, f"is not a text CSV in UTF-8 (line {line})", fix) from error
+        raise csv_error(key, path, f"is not a text CSV in UTF-8 (line {line})", fix) from error
 
 
-def split_rows(path: str, text: str, separator: str) -> Iterator[Row]:
+def split_rows(path: str, text: str, separator: str, key: str = "path") -> Iterator[Row]:
     """Yield the rows that are not blank, the column names first.
 
     Raises:
@@ -98,22 +96,25 @@ def split_rows(path: str, text: str, separator: str) -> Iterator[Row]:
             row = next(reader, None)
         except csv.Error as error:
             hint = "look for a quote that is not closed, or not doubled inside a quoted cell"
-            raise csv_error("path", path, f"line {start}: not valid CSV ({error})", hint) from error
+            raise csv_error(key, path, f"line {start}: not valid CSV ({error})", hint) from error
         if row is None:
             return
         if len(row) > 1 or (row and row[0].strip()):
             yield start, row
 
 
-def read_header(path: str, rows: Iterator[Row], separator: str) -> list[str]:
+def read_header(
+    path: str, rows: Iterator[Row], separator: str, *, key: str = "path", least: int = 2
+) -> list[str]:
     """Return the column names, stripped of blanks, from the first row.
 
     Raises:
-        DataError: if there is one column only (the separator is probably another), or two have the same name.
+        DataError: if there are fewer than `least` columns (the separator is probably another), or two have the same
+            name.
     """
     _, cells = next(rows, (0, []))
     header = [cell.strip() for cell in cells]
-    if len(header) < 2:
+    if len(header) < least:
         line = "".join(header)
         others = [shown for mark, shown in _OTHER_SEPARATORS.items() if mark in line and mark != separator]
         fix = f"set dataset.separator='{others[0]}'" if others else "it needs a target and one input at least"
@@ -122,20 +123,18 @@ def read_header(path: str, rows: Iterator[Row], separator: str) -> list[str]:
     repeated = first_repeated(header)
     if repeated is not None:
         fix = "the first line must hold the column names, all different"
-        raise csv_error("path", path, f"two columns are named {shorten(repeated)!r}", fix)
+        raise csv_error(key, path, f"two columns are named {shorten(repeated)!r}", fix)
     return header
 
 
-def _no_such_file(text: str, path: Path) -> DataError:
+def _no_such_file(text: str, path: Path, key: str) -> DataError:
     folder = path.parent
     if not os.path.isdir(folder):
         return csv_error(
-            "path", text, f"there is no folder '{shorten(str(folder), 300)}'", "check dataset.path"
+            key, text, f"there is no folder '{shorten(str(folder), 300)}'", f"check dataset.{key}"
         )
     try:
         names = sorted(os.listdir(folder))
     except OSError:
         names = []
-    return csv_error(
-        "path", text, f"no such file{nearest(path.name, names)}", f"looked in {folder.absolute()}"
-    )
+    return csv_error(key, text, f"no such file{nearest(path.name, names)}", f"looked in {folder.absolute()}")

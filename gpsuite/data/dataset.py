@@ -11,9 +11,44 @@ from numpy.typing import NDArray
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
-Task: TypeAlias = Literal["regression", "classification"]
+Task: TypeAlias = Literal["regression", "classification", "measurements"]
+Side: TypeAlias = Literal["above", "below"]
 
-TASKS: tuple[Task, ...] = ("regression", "classification")
+TASKS: tuple[Task, ...] = ("regression", "classification", "measurements")
+
+
+@dataclass(frozen=True, eq=False)
+class SafetyColumn:
+    """A measured quantity that must stay on one side of a limit.
+
+    Attributes:
+        name: the column's name.
+        z: measured values [N]; NaN where it was not measured. Read-only.
+        limit: the limit, in the column's unit.
+        side: on which side of the limit a value is safe; the limit itself is safe.
+
+    Raises:
+        ValueError: if the limit or a value is infinite.
+    """
+
+    name: str
+    z: FloatArray
+    limit: float
+    side: Side
+
+    def __post_init__(self) -> None:
+        z = np.array(self.z, dtype=np.float64)
+        if z.ndim != 1 or np.isinf(z).any() or not np.isfinite(self.limit):
+            raise ValueError(
+                "safety: z must be a vector, z and limit finite; NaN in z where it was not measured"
+            )
+        z.setflags(write=False)
+        object.__setattr__(self, "z", z)
+
+    @property
+    def safe(self) -> NDArray[np.bool_]:
+        """Which rows were measured to be safe [N]; an unmeasured one was not."""
+        return self.z >= self.limit if self.side == "above" else self.z <= self.limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,23 +57,26 @@ class Dataset:
 
     Attributes:
         name: the dataset's name in the configuration.
-        task: `regression` or `classification`.
+        task: `regression`, `classification`, or `measurements`: outputs with gaps, a safety column and candidates.
         X: inputs, float64 [N, D].
-        y: targets, float64 [N, P]; classification: P = 1 and the labels 0, ..., C-1 as floats.
+        y: targets, float64 [N, P]; classification: P = 1 and the labels 0, ..., C-1 as floats;
+            measurements: NaN where an output was not measured.
         input_names: D column names.
         target_names: P column names.
         content_hash: identifies the content; part of the key of every task that uses it.
         stand_in: True for generated data in place of a missing file.
         fixed_split: row indices (train, test) when the dataset comes with a split of its own.
         label_names: the C labels as the source writes them, in the order of their numbers (classification).
-        grid: further inputs without targets, float64 [G, D], when the source has them.
+        grid: further inputs without targets, float64 [G, D], when the source has them; measurements: the candidates.
+        safety: the safety column (measurements).
         units: column name -> unit, where known.
         licence: licence of the data, as stated by the source.
         citation: whom to cite.
         note: anything a reader of results should know.
 
     Raises:
-        ValueError: if shapes, names or labels do not fit together, or a value is not finite.
+        ValueError: if shapes, names or labels do not fit together, a value is not finite, or measurements have no
+            safety column or no candidates.
     """
 
     name: str
@@ -52,6 +90,7 @@ class Dataset:
     fixed_split: tuple[IntArray, IntArray] | None = None
     label_names: tuple[str, ...] | None = None
     grid: FloatArray | None = None
+    safety: SafetyColumn | None = None
     units: Mapping[str, str] = field(default_factory=dict)
     licence: str = ""
     citation: str = ""
@@ -59,7 +98,7 @@ class Dataset:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "X", _frozen_matrix("X", self.X))
-        object.__setattr__(self, "y", _frozen_matrix("y", self.y))
+        object.__setattr__(self, "y", _frozen_matrix("y", self.y, gaps=self.task == "measurements"))
         if self.grid is not None:
             object.__setattr__(self, "grid", _frozen_matrix("grid", self.grid))
         if self.fixed_split is not None:
@@ -67,6 +106,8 @@ class Dataset:
         self._check_shapes()
         if self.task == "classification":
             self._check_labels()
+        if self.task == "measurements":
+            self._check_measurements()
 
     @property
     def n_classes(self) -> int:
@@ -95,16 +136,23 @@ class Dataset:
         if self.label_names is not None and self.n_classes > len(self.label_names):
             raise ValueError(f"{self.n_classes} classes but {len(self.label_names)} label names")
 
+    def _check_measurements(self) -> None:
+        if self.safety is None or self.grid is None:
+            raise ValueError("measurements need a safety column and candidates (grid)")
+        if len(self.safety.z) != len(self.X):
+            raise ValueError(f"X has {len(self.X)} rows, the safety column has {len(self.safety.z)}")
 
-def _frozen_matrix(what: str, values: FloatArray) -> FloatArray:
-    """Return a read-only float64 copy of a non-empty finite matrix."""
+
+def _frozen_matrix(what: str, values: FloatArray, *, gaps: bool = False) -> FloatArray:
+    """Return a read-only float64 copy of a non-empty matrix, finite except for NaN where `gaps` are allowed."""
     matrix = np.array(values, dtype=np.float64, order="C")
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(
             f"{what} must be a matrix with at least one row and column; its shape is {matrix.shape}"
         )
-    if not np.isfinite(matrix).all():
-        row, column = np.argwhere(~np.isfinite(matrix))[0]
+    wrong = np.isinf(matrix) if gaps else ~np.isfinite(matrix)
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
         raise ValueError(f"{what}[{row}, {column}] is {matrix[row, column]}; all values must be finite")
     matrix.setflags(write=False)
     return matrix

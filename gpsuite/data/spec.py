@@ -55,7 +55,7 @@ class DatasetSpec:
     Attributes:
         name: name of the dataset.
         title: one line for lists.
-        task: `regression` or `classification`.
+        task: `regression`, `classification` or `measurements`.
         loader: name of the loader in `gpsuite.data.sources`.
         rows: number of rows N.
         n_inputs: number of inputs D.
@@ -106,7 +106,7 @@ class DatasetSpec:
 
 @dataclass
 class CsvSpec:
-    r"""The user's own table; path, target, inputs, task and separator are theirs to set.
+    r"""The user's own table; path, target, inputs, task, separator, safety, limit and candidates are theirs to set.
 
     Attributes:
         name: always `csv`.
@@ -115,8 +115,11 @@ class CsvSpec:
         path: the file.
         target: a column name, `[a, b]`, `a, b`, or a list of names.
         inputs: the same; None: all other columns.
-        task: `regression` or `classification`; None: what the experiment is made for.
+        task: `regression`, `classification` or `measurements`; None: what the experiment is made for.
         separator: one character; `\t` stands for a tab.
+        safety: measurements only: the column that must stay on one side of a limit.
+        limit: measurements only: what is safe, `<=1.0` or `>=0.7`.
+        candidates: measurements only: the file of inputs that may be measured next.
         licence: licence of the data.
         citation: whom to cite.
         note: anything a reader of results should know.
@@ -130,6 +133,9 @@ class CsvSpec:
     inputs: Any = None
     task: str | None = None
     separator: str = ","
+    safety: Any = None
+    limit: Any = None
+    candidates: str | None = None
     licence: str = ""
     citation: str = ""
     note: str = ""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpsuite.data.dataset import Dataset, FloatArray, IntArray
+from gpsuite.data.dataset import Dataset, FloatArray, IntArray, SafetyColumn, Task
 from gpsuite.data.hashing import content_hash
 from gpsuite.data.spec import DatasetSpec
 from gpsuite.registry import Registry
@@ -47,6 +47,7 @@ def make_dataset(
     fixed_split: tuple[IntArray, IntArray] | None = None,
     label_names: Sequence[str] | None = None,
     grid: FloatArray | None = None,
+    safety: SafetyColumn | None = None,
     units: Mapping[str, str] | None = None,
 ) -> Dataset:
     """Return the Dataset of a loader's arrays; everything that is said about it comes from the spec.
@@ -60,11 +61,12 @@ def make_dataset(
         fixed_split: row indices (train, test), when the dataset comes with a split.
         label_names: C names (classification).
         grid: further inputs without targets, [G, D].
+        safety: the safety column (measurements).
         units: column name -> unit.
     """
     return Dataset(
         name=spec.name,
-        task="classification" if spec.task == "classification" else "regression",
+        task=cast(Task, spec.task),
         X=inputs,
         y=targets.reshape(len(targets), -1),
         input_names=tuple(input_names),
@@ -73,6 +75,7 @@ def make_dataset(
         fixed_split=fixed_split,
         label_names=None if label_names is None else tuple(label_names),
         grid=grid,
+        safety=safety,
         units=units or {},
         licence=spec.licence,
         citation=spec.citation,

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpsuite.data.dataset import Dataset, FloatArray
+from gpsuite.data.dataset import Dataset, FloatArray, SafetyColumn
 from gpsuite.data.generators.classes import Classes, lssvm_classes, synthetic2d
 from gpsuite.data.generators.gp_samples import gp_samples
 from gpsuite.data.generators.regression import kernel_regression
 from gpsuite.data.generators.safe_sample import SafeSample
-from gpsuite.data.generators.sin_sigmoid import Form, exploration_grid, sin_sigmoid
+from gpsuite.data.generators.sin_sigmoid import Form, exploration_grid, initial_inputs, sin_sigmoid
 from gpsuite.data.hashing import array_hash
 from gpsuite.data.sources import LOADERS, Reader, make_dataset, train_then_test
 from gpsuite.data.spec import DatasetSpec
@@ -59,6 +59,19 @@ def load_sin_sigmoid(spec: DatasetSpec, read: Reader) -> Dataset:
         raise unknown_name("variant", str(spec.variant), SIN_SIGMOID_FORMS)
     sample = sin_sigmoid(_rng(spec), exploration_grid(spec.rows), form=SIN_SIGMOID_FORMS[spec.variant])
     return _safe(spec, sample, DECIMALS)
+
+
+@LOADERS.register("sin_sigmoid_measured")
+def load_sin_sigmoid_measured(spec: DatasetSpec, read: Reader) -> Dataset:
+    """Return the start of the toy problem: rows with one output each, in turn, and the exploration grid."""
+    rng = _rng(spec)
+    sample = sin_sigmoid(rng, np.round(initial_inputs(rng, spec.rows), DECIMALS))
+    one_each = np.arange(spec.rows)[:, None] % spec.n_targets == np.arange(spec.n_targets)
+    Y = np.round(np.where(one_each, sample.Y, np.nan), DECIMALS)
+    z, grid = np.round(sample.z, DECIMALS), np.round(exploration_grid(), DECIMALS)
+    _check(spec, sample.X, Y, z, grid)
+    safety = SafetyColumn("z", z, sample.threshold, "above")
+    return make_dataset(spec, sample.X, Y, ("x",), spec.target_names, grid=grid, safety=safety)
 
 
 @LOADERS.register("gp_samples")
@@ -112,7 +125,14 @@ def _checked(
     decimals: int = DECIMALS,
 ) -> Dataset:
     X, y = np.round(inputs, decimals), np.round(targets, decimals)
-    found = array_hash(X, y)
+    _check(spec, X, y)
+    names = ("x",) if X.shape[1] == 1 else tuple(f"x{column + 1}" for column in range(X.shape[1]))
+    split = None if spec.test_rows is None else train_then_test(len(X) - spec.test_rows, len(X))
+    return make_dataset(spec, X, y, names, target_names, fixed_split=split, label_names=label_names)
+
+
+def _check(spec: DatasetSpec, *arrays: FloatArray) -> None:
+    found = array_hash(*arrays)
     if found != spec.content_sha256:
         raise DataError(
             f"dataset={spec.name}: NumPy {np.__version__} generates other numbers than expected\n"
@@ -121,6 +141,3 @@ def _checked(
             "install the pinned version of NumPy: make setup",
             key="dataset",
         )
-    names = ("x",) if X.shape[1] == 1 else tuple(f"x{column + 1}" for column in range(X.shape[1]))
-    split = None if spec.test_rows is None else train_then_test(len(X) - spec.test_rows, len(X))
-    return make_dataset(spec, X, y, names, target_names, fixed_split=split, label_names=label_names)
