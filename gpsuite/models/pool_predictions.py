@@ -79,7 +79,8 @@ class PoolPredictions:
         self.variance = (
             np.empty((S, n, P)) if self.covariance is None else np.einsum("snpp->snp", self.covariance)
         )
-        self._V = np.empty((S, kept, n * P), dtype=dtype)
+        # filled, so that all its memory is taken now and none later, row by row
+        self._V = np.full((S, kept, n * P), 0.0, dtype=dtype)
         self._lower = np.zeros((S, kept, kept))
         self._whitened = np.empty((S, kept))
         self.jitter = np.zeros(S)

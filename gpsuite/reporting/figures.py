@@ -27,7 +27,7 @@ _KNOWN = (
     ("kl_pac_gp", "sqrt_pac_gp", "full_gp"),
     ("kl_pac_sgp", "sqrt_pac_sgp", "vfe", "fitc", "vfe_fitc_posterior", "full_gp_sparse"),
     ("laplace", "ep", "hmc", "vi"),
-    ("RS_MOGP", "AL_MOGP", "AL_indGPs", "AL_MOGP_nosafe"),
+    ("RS_MOGP", "AL_MOGP", "AL_indGPs", "AL_MOGP_nosafe", "AL_conv", "RS_conv"),
 )
 
 
