@@ -1,0 +1,105 @@
+"""active_learning/convergence: Lemma 1 and Theorems 2, 3 and 9 of Li et al. 2022 made visible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpsuite.experiments.active_learning.convergence_cells import TITLES, ConvergenceSettings, plan, run
+from gpsuite.experiments.active_learning.convergence_claims import Cell, cells_of, statistics
+from gpsuite.experiments.active_learning.convergence_figure import draw
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Request
+from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.tables import mean_and_error, write_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LABELS = {"largest_ratio": "largest mean / bound", "n": "checked n", "inputs": "D"}
+
+
+def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+    """Write the checks of Lemma 1 and the slopes beside the rates, draw both; return what conf/paper names."""
+    settings: ConvergenceSettings = request.settings
+    cells = cells_of(records)
+    if cells:
+        ending = f" ({note})" if note else ""
+        drawn = (
+            f"{settings.runs} drawn processes of {settings.n_outputs} outputs, pool of {settings.pool} inputs"
+        )
+        caption = f"Lemma 1: mean maximal variance (full: determinant) against (2 C / n) I; {drawn}{ending}"
+        write_table(lemma_table(cells), folder / "tables", "lemma_1", caption, LABELS)
+        caption = (
+            f"Log-log slopes against n, mean ± standard error over {drawn}; from {settings.fit_from} to "
+            f"{settings.queries} observed values; excess: slope of the mean over the rate{ending}"
+        )
+        write_table(rate_table(cells), folder / "tables", "rates", caption, LABELS)
+        draw(cells, folder / "figures", note)
+    return statistics(cells)
+
+
+def _place(cell: Cell) -> dict[str, str | int]:
+    return {
+        "process": TITLES[cell.kernel],
+        "inputs": cell.inputs,
+        "region": cell.region,
+        "outputs": cell.outputs,
+        "runs": len(cell.records),
+    }
+
+
+def lemma_table(cells: Sequence[Cell]) -> pd.DataFrame:
+    """Return one row per cell: checks of the bound, and the information by both routes and against its maximum."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        [
+            {
+                **_place(cell),
+                "n": int(cell.values("queries").sum()),
+                "violations": int(cell.values("violations").sum()),
+                "largest_ratio": float(cell.values("largest_ratio").max()),
+                "information (nats)": float(cell.values("information").mean()),
+                "greedy sum of maximum gains (nats)": float(cell.values("information_gain").mean()),
+                "log det minus chain rule, largest": float(cell.values("information_error").max()),
+                "allowed share of the pool, first": float(cell.values("allowed_first").mean()),
+                "allowed share of the pool, last": float(cell.values("allowed_last").mean()),
+            }
+            for cell in cells
+        ]
+    )
+
+
+def rate_table(cells: Sequence[Cell]) -> pd.DataFrame:
+    """Return one row per cell: slopes of the mean and mean maximal variance, of the rate, and whether it is kept."""
+    import pandas as pd
+
+    def text(cell: Cell, metric: str) -> str:
+        return mean_and_error(*cell.mean_and_error(metric))
+
+    return pd.DataFrame(
+        [
+            {
+                **_place(cell),
+                "slope": text(cell, "slope"),
+                "slope of the maximal": text(cell, "slope_maximal"),
+                "slope of the rate": float(cell.values("rate_slope").mean()),
+                "excess": text(cell, "excess"),
+                "excess of the maximal": text(cell, "excess_maximal"),
+                "rate kept": "yes" if cell.excess <= 0.0 else "no",
+            }
+            for cell in cells
+        ]
+    )
+
+
+EXPERIMENTS.register("active_learning/convergence")(
+    Experiment(
+        ConvergenceSettings,
+        plan,
+        run,
+        summarise,
+        parts=("runs", "kernels", "dimensions", "regions", "outputs"),
+    )
+)

@@ -1,0 +1,86 @@
+"""active_learning/convolution: a convolution process as the model, which Li et al. 2022 treat in theory only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpsuite.data.generators.gp_samples import PROCESSES, Process
+from gpsuite.errors import unknown_name
+from gpsuite.experiments.active_learning.claims import (
+    error_statistics,
+    safety_statistics,
+    threshold_statistics,
+)
+from gpsuite.experiments.active_learning.curves import Curves
+from gpsuite.experiments.active_learning.figures import draw_curves, draw_safety
+from gpsuite.experiments.active_learning.gp_settings import GpSamplesSettings
+from gpsuite.experiments.active_learning.methods import BUILDER, titles
+from gpsuite.experiments.active_learning.repetition import run_repetition
+from gpsuite.experiments.active_learning.settings import repetition_tasks
+from gpsuite.experiments.active_learning.tables import write_curve_tables
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Request, Task, require
+from gpsuite.reporting.comparison import Statistic
+
+LARGEST = (
+    10_000  # rows times outputs of a draw from a convolution process: a matrix of its square is factorised
+)
+
+
+@dataclass
+class ConvolutionSettings(GpSamplesSettings):
+    """Settings of the convolution process.
+
+    Attributes:
+        process: what the data are drawn from: convolution, or lmc, the linear model of coregionalisation.
+    """
+
+    process: str = "convolution"
+
+    def check(self) -> None:
+        """Refuse impossible values."""
+        super().check()
+        if self.process not in PROCESSES:
+            raise unknown_name("process", self.process, PROCESSES)
+        size = (self.pool_rows + self.test_rows) * self.outputs
+        fits = self.process == "lmc" or size <= LARGEST
+        require(
+            fits, "pool_rows", self.pool_rows, f"pool and test rows times outputs must be {LARGEST} or fewer"
+        )
+
+
+def plan(request: Request) -> list[Task]:
+    """Return one task per draw and pipeline."""
+    settings: ConvolutionSettings = request.settings
+    process: Process = "lmc" if settings.process == "lmc" else "convolution"
+    return repetition_tasks(request, settings.source(request, process))
+
+
+def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+    """Write curves and safety of the convolution process beside the other models."""
+    settings: ConvolutionSettings = request.settings
+    names = titles(request.methods)
+    curves = Curves.from_records(records, tuple(names))
+    points = settings.points(max(curves.final(method) for method in curves.methods))
+    drawn = {"lmc": "an LMC", "convolution": "a convolution process"}[settings.process]
+    tables, figures = folder / "tables", folder / "figures"
+    write_curve_tables(
+        curves, names, tables, "convolution", f"Draws from {drawn}", points, settings.thresholds, note
+    )
+    heading = f"draws from {drawn}: safe test rows, noisy targets"
+    draw_curves(
+        curves, names, figures, "convolution_curves", heading, "output units", settings.thresholds, note
+    )
+    draw_safety(curves, names, figures, "convolution_safety", f"draws from {drawn}: safety", note)
+    found = [*safety_statistics(curves), *error_statistics(curves, points)]
+    for threshold in settings.thresholds:
+        found += threshold_statistics(curves, threshold)
+    return found
+
+
+EXPERIMENTS.register("active_learning/convolution")(
+    Experiment(
+        ConvolutionSettings, plan, run_repetition, summarise, builders=(BUILDER,), parts=("repetitions",)
+    )
+)

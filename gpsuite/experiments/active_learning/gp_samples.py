@@ -1,0 +1,127 @@
+"""active_learning/gp_samples: draws from a four-output Gaussian process (Sec. 5.2 of Li et al. 2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from gpsuite.experiments.active_learning.claims import (
+    AL,
+    IND,
+    NOSAFE,
+    RS,
+    best_statistics,
+    error_statistics,
+    first_below,
+    precision_statistics,
+    resampled_means,
+    safety_statistics,
+    threshold_statistics,
+)
+from gpsuite.experiments.active_learning.curves import Curves
+from gpsuite.experiments.active_learning.figures import draw_curves, draw_safety
+from gpsuite.experiments.active_learning.generated_campaigns import drawn_samples
+from gpsuite.experiments.active_learning.gp_settings import GpSamplesSettings
+from gpsuite.experiments.active_learning.methods import BUILDER, titles
+from gpsuite.experiments.active_learning.repetition import run_repetition
+from gpsuite.experiments.active_learning.settings import repetition_tasks
+from gpsuite.experiments.active_learning.tables import write_curve_tables
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, Outcome, Record, Request, SharedWork, Task
+from gpsuite.experiments.statistics import mean_statistic
+from gpsuite.reporting.comparison import Statistic, statistic_name
+
+BASE_RATE = 80.0  # percent of the rows that are safe
+DATA = "draws"
+DATA_VERSION = 1
+WHAT = "Draws from a multi-output GP"
+
+
+def plan(request: Request) -> list[Task]:
+    """Return one task per draw and pipeline, and one that describes the draws."""
+    settings: GpSamplesSettings = request.settings
+    source = settings.source(request)
+    described = Task(
+        experiment=request.experiment,
+        label="share of safe rows",
+        axes={"method": "", "repetition": 0, "part": DATA},
+        params={"kind": DATA, **source.params},
+        version=DATA_VERSION,
+        cost=3.0,
+    )
+    return [*repetition_tasks(request, source), described]
+
+
+def run(task: Task, shared: SharedWork) -> Outcome:
+    """Run a repetition, or count the safe rows of all draws."""
+    if task.params["kind"] != DATA:
+        return run_repetition(task, shared)
+    data = drawn_samples(**task.params["samples"]).data
+    safe = 100.0 * float((data.z > data.threshold).mean())
+    return Outcome({"safe_row_percent": safe}, headline=f"{safe:.2f} % of the rows are safe")
+
+
+def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+    """Write curves and safety; return what the paper states."""
+    settings: GpSamplesSettings = request.settings
+    names = titles(request.methods)
+    data = [record for record in records if record.axes["method"] == ""]
+    curves = Curves.from_records(records, tuple(names))
+    found = [Statistic("safe_row_percent", record.number("safe_row_percent"), n=1) for record in data]
+    if not curves.methods:
+        return found
+    points = settings.points(max(curves.final(method) for method in curves.methods))
+    write_curve_tables(
+        curves, names, folder / "tables", "gp_samples", WHAT, points, settings.thresholds, note
+    )
+    heading = f"{settings.outputs} outputs drawn from a GP: safe test rows, noisy targets"
+    figures = folder / "figures"
+    draw_curves(
+        curves, names, figures, "gp_samples_curves", heading, "output units", settings.thresholds, note
+    )
+    draw_safety(curves, names, figures, "gp_samples_safety", "draws from a multi-output GP: safety", note)
+    return [*found, *gp_statistics(curves, points, settings.thresholds)]
+
+
+def gp_statistics(curves: Curves, points: Sequence[int], thresholds: Sequence[float]) -> Iterator[Statistic]:
+    """Return the statistics that conf/paper names."""
+    for threshold in thresholds:
+        yield from threshold_statistics(curves, threshold)
+        yield from order_statistics(curves, threshold)
+    yield from safety_statistics(curves)
+    yield from error_statistics(curves, points)
+    yield from precision_statistics(curves, points)
+    yield from best_statistics(curves)
+    if NOSAFE in curves.methods:
+        shares = mean_statistic("", 100.0 * curves.per_run(NOSAFE, "safe_noisy"))
+        if shares.interval_low is not None and shares.interval_high is not None:
+            inside = shares.interval_low <= BASE_RATE <= shares.interval_high
+            name = statistic_name("base_rate_in_interval", method=NOSAFE)
+            note = f"{shares.interval_low:.2f} to {shares.interval_high:.2f} %"
+            yield Statistic(name, float(inside), n=shares.n, note=note)
+
+
+def order_statistics(curves: Curves, threshold: float) -> list[Statistic]:
+    """Return how often, over runs drawn with replacement, AL_MOGP needs fewest points and AL_indGPs most.
+
+    A curve that does not reach the threshold needs more points than one that does; two such curves are not in order.
+    """
+    order = (AL, RS, IND)
+    if not set(order) <= set(curves.methods):
+        return []
+    shared = sorted(set.intersection(*(set(curves.runs[method]) for method in order)))
+    paired = Curves({method: {run: curves.runs[method][run] for run in shared} for method in order})
+    needed = []
+    for method in order:
+        curve = paired.curve(method, "rmse")
+        reached = [first_below(curve.n_sum, mean, threshold) for mean in resampled_means(curve, "order")]
+        needed.append(np.nan_to_num(reached, nan=np.inf))
+    ordered = (needed[0] < needed[1]) & (needed[1] < needed[2])
+    name = statistic_name("points_to_rmse_order_probability", threshold=threshold)
+    return [Statistic(name, float(ordered.mean()), n=len(shared), note=f"{len(ordered)} bootstrap samples")]
+
+
+EXPERIMENTS.register("active_learning/gp_samples")(
+    Experiment(GpSamplesSettings, plan, run, summarise, builders=(BUILDER,), parts=("repetitions",))
+)

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import wilcoxon
+
+from gpsuite.experiments.active_learning import claims
+from gpsuite.experiments.active_learning.curves import Curves
+from gpsuite.experiments.active_learning.engine_claims import precision_slopes, slope_statistics
+from gpsuite.experiments.active_learning.figures import draw_curves, draw_safety
+from gpsuite.experiments.active_learning.gp_samples import order_statistics
+from gpsuite.experiments.active_learning.observation_ablation import ablation_statistics, common_areas
+from gpsuite.experiments.active_learning.tables import points_table, precision_table, write_curve_tables
+from gpsuite.reporting.comparison import Statistic
+from tests.experiments.active_learning.made_up_campaign_records import record
+
+TITLES = {
+    "al_mogp": "AL_MOGP",
+    "rs_mogp": "RS_MOGP",
+    "al_indgps": "AL_indGPs",
+    "al_mogp_nosafe": "AL_MOGP_nosafe",
+}
+RUNS = 12
+
+
+def falling(rate: float, repetition: int, steps: int = 31) -> list[float]:
+    """An error that falls from 1 by `rate` a step, a little different in each repetition."""
+    return [1.0 - rate * k + 0.001 * repetition for k in range(steps)]
+
+
+def three_methods() -> Curves:
+    rates = {"al_mogp": 0.028, "rs_mogp": 0.02, "al_indgps": 0.024}
+    records = [record(method, r, falling(rate, r)) for method, rate in rates.items() for r in range(RUNS)]
+    return Curves.from_records(records, tuple(TITLES))
+
+
+def by_name(found: list[Statistic]) -> dict[str, Statistic]:
+    names = [statistic.name for statistic in found]
+    assert len(set(names)) == len(names)
+    return {statistic.name: statistic for statistic in found}
+
+
+def test_curves_keep_pairs_together_and_leave_out_what_is_not_usable() -> None:
+    records = [record("al_mogp", 2, [0.5, 0.4]), record("al_mogp", 0, [0.3, 0.2]), record("rs_mogp", 2, [1.0, 0.9]),
+               record("rs_mogp", 1, [7.0, 7.0], status="infeasible")]  # fmt: skip
+    curves = Curves.from_records(records, ("rs_mogp", "al_mogp", "al_indgps"))
+    assert curves.methods == ("rs_mogp", "al_mogp")
+    curve = curves.curve("al_mogp", "rmse")
+    assert curve.repetitions == (0, 2)
+    np.testing.assert_array_equal(curve.at(13), [0.2, 0.4])
+    with pytest.raises(KeyError):
+        curve.at(14)
+    left, right = curves.paired("al_mogp", "rs_mogp")
+    assert (left.tolist(), right.tolist()) == ([1], [0])
+
+
+def test_a_shorter_repetition_counts_where_it_has_values() -> None:
+    curve = Curves.from_records([record("a", 0, [1.0, 2.0, 3.0]), record("a", 1, [3.0])], ("a",)).curve(
+        "a", "rmse"
+    )
+    np.testing.assert_array_equal(curve.mean, [2.0, 2.0, 3.0])
+    np.testing.assert_allclose(curve.standard_error, [1.0, 0.0, 0.0])
+
+
+def test_the_area_is_the_mean_height_over_the_range_asked_for() -> None:
+    line = Curves.from_records([record("a", 0, [0.0, 1.0, 2.0, 9.0])], ("a",)).curve("a", "rmse")
+    np.testing.assert_allclose(line.area(12, 14), [1.0])
+    np.testing.assert_allclose(line.area(14, 14), [2.0])
+
+
+def test_points_and_iterations_to_a_threshold() -> None:
+    found = by_name(claims.threshold_statistics(three_methods(), 0.4))
+    # 1 - 0.028 k + 0.0055 <= 0.4 from k = 22, 1 - 0.024 k + 0.0055 <= 0.4 from k = 26
+    assert found["points_to_rmse[method=al_mogp,threshold=0.4]"].value == 34
+    assert found["iteration_to_rmse[method=al_mogp,threshold=0.4]"].value == 23
+    assert found["points_to_rmse[method=al_indgps,threshold=0.4]"].value == 38
+    never = found["points_to_rmse[method=rs_mogp,threshold=0.4]"]
+    assert np.isnan(never.value)
+    assert "not reached up to 42" in never.note
+    low, high = found["points_to_rmse[method=al_mogp,threshold=0.4]"].interval_low, never.interval_high
+    assert low is not None and 33 <= low <= 34
+    assert high is None
+
+
+def test_full_queries_count_iterations_by_their_own_step() -> None:
+    own = record("al_mogp_full", 0, [1.0, 0.5, 0.3], n_sum=[12, 16, 20])
+    found = by_name(claims.threshold_statistics(Curves.from_records([own], ("al_mogp_full",)), 0.4))
+    assert found["points_to_rmse[method=al_mogp_full,threshold=0.4]"].value == 20
+    assert found["iteration_to_rmse[method=al_mogp_full,threshold=0.4]"].value == 3
+
+
+def test_claims_hold_for_the_better_method_and_not_for_the_worse() -> None:
+    curves = three_methods()
+    good = by_name([*claims.best_statistics(curves), *claims.area_statistics(curves, 0.01)])
+    assert good["share_smallest_rmse_and_safe"].value == 1.0
+    assert good["share_highest_log_density"].value == good["share_smallest_rmse_area"].value == 1.0
+    swapped = Curves({"al_mogp": curves.runs["rs_mogp"], "rs_mogp": curves.runs["al_mogp"],
+                      "al_indgps": curves.runs["al_indgps"]})  # fmt: skip
+    bad = by_name([*claims.best_statistics(swapped), *claims.area_statistics(swapped, 0.01)])
+    assert bad["share_smallest_rmse_and_safe"].value == pytest.approx(1 / 3)  # safe, but not better
+    assert bad["share_highest_log_density"].value == bad["share_smallest_rmse_area"].value == 0.0
+
+
+def test_the_paired_test_is_wilcoxons() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=15), rng.normal(0.3, size=15)
+    assert claims.wilcoxon_p(a, b) == wilcoxon(a, b, alternative="less").pvalue
+    assert claims.wilcoxon_p(a, a) == 1.0
+    assert claims.wilcoxon_p(np.append(a, np.nan), np.append(b, 0.0)) == claims.wilcoxon_p(a, b)
+
+
+def test_safe_queries_are_counted_both_ways_with_intervals() -> None:
+    runs = [
+        record("al_mogp_nosafe", r, [1.0] * 4, safe_noisy=[1, 0, 0, r % 2], safe_true=[1, 1, 0, 0])
+        for r in range(6)
+    ]
+    curves = Curves.from_records(runs, tuple(TITLES))
+    found = by_name(claims.safety_statistics(curves))
+    assert found["safe_query_percent[method=al_mogp_nosafe]"].value == 37.5
+    assert found["truly_safe_query_percent[method=al_mogp_nosafe]"].value == 50.0
+    low = claims.safe_query_limit(curves, "al_mogp_nosafe", "lower")[0]
+    high = claims.safe_query_limit(curves, "al_mogp_nosafe", "upper")[0]
+    whole = found["safe_query_percent[method=al_mogp_nosafe]"]
+    assert (low.value, high.value) == (whole.interval_low, whole.interval_high)
+    assert low.name == "safe_query_percent_lower_limit[method=al_mogp_nosafe]"
+
+
+def test_precision_is_judged_in_every_cell() -> None:
+    good = [record("al_mogp", r, [1.0] * 11, precision_noisy=[0.96 + 0.001 * r] * 11) for r in range(5)]
+    bad = [
+        record("rs_mogp", r, [1.0] * 11, precision_noisy=[0.94 + 0.02 * r] * 10 + [0.90]) for r in range(2)
+    ]
+    found = by_name(
+        claims.precision_statistics(Curves.from_records([*good, *bad], tuple(TITLES)), [12, 22, 32])
+    )
+    assert found["safety_precision[method=rs_mogp,n_sum=12]"].value == pytest.approx(0.95)
+    assert found["share_safety_precision_above_0_95"].value == 0.75  # 4 cells: 22 of rs_mogp fails
+    assert found["share_safety_precision_surely_above_0_95"].value == 0.5
+    assert found["min_safety_precision"].value == pytest.approx(0.90)
+
+
+def test_the_order_of_points_is_a_share_of_paired_bootstrap_samples() -> None:
+    curves = three_methods()
+    name = "points_to_rmse_order_probability[threshold=0.7]"
+    wrong = by_name(order_statistics(curves, 0.7))[name]  # indgps before rs
+    right = Curves({**curves.runs, "rs_mogp": curves.runs["al_indgps"], "al_indgps": curves.runs["rs_mogp"]})
+    assert (wrong.value, by_name(order_statistics(right, 0.7))[name].value) == (0.0, 1.0)
+    assert (
+        by_name(order_statistics(right, 0.1))["points_to_rmse_order_probability[threshold=0.1]"].value == 0.0
+    )
+
+
+def test_slopes_of_precision() -> None:
+    n = np.arange(12, 22)
+    rising = [
+        record("rs_mogp", r, [1.0] * 10, precision_noisy=0.9 + (0.002 + 0.0001 * r) * (n - 12))
+        for r in range(5)
+    ]
+    flat = [
+        record("al_mogp", r, [1.0] * 10, precision_noisy=0.9 + 0.001 * (r - 2) * (n - 12)) for r in range(5)
+    ]
+    curves = Curves.from_records([*rising, *flat], tuple(TITLES))
+    np.testing.assert_allclose(precision_slopes(curves, "rs_mogp"), 0.002 + 0.0001 * np.arange(5))
+    found = by_name(slope_statistics(curves))
+    assert 0.0 < found["precision_slope_lower_limit[method=rs_mogp]"].value < 0.0022
+    assert found["share_flat_precision"].value == 1.0
+
+
+def test_ablation_compares_areas_over_the_common_range() -> None:
+    partial = [record("al_mogp", r, falling(0.03, r, 9)) for r in range(RUNS)]
+    full = [record("al_mogp_full", r, falling(0.04, r, 3), n_sum=[14, 16, 18]) for r in range(RUNS)]
+    curves = Curves.from_records([*partial, *full], ("al_mogp", "al_mogp_full"))
+    areas = common_areas(curves)
+    np.testing.assert_allclose(areas["al_mogp"], 1.0 - 0.03 * 4 + 0.001 * np.arange(RUNS))
+    np.testing.assert_allclose(areas["al_mogp_full"], 1.0 - 0.04 + 0.001 * np.arange(RUNS))
+    kinds = {"al_mogp": True, "al_mogp_full": False}
+    one_sided = Curves.from_records([record("al_mogp", 0, [1.0] * 4, p=[0, 0, 0, 1])], ("al_mogp",))
+    found = by_name(ablation_statistics({"toy": curves}, kinds, {"noise": one_sided}))
+    assert found["share_partial_most_efficient"].value == 1.0
+    assert found["max_query_share_of_one_output"].value == 0.75
+    swapped = Curves({"al_mogp": curves.runs["al_mogp_full"], "al_mogp_full": curves.runs["al_mogp"]})
+    assert (
+        by_name(ablation_statistics({"toy": swapped}, kinds, {}))["share_partial_most_efficient"].value == 0.0
+    )
+
+
+def test_tables_and_figures_come_from_records_alone(tmp_path: Path) -> None:
+    curves = three_methods()
+    write_curve_tables(curves, TITLES, tmp_path, "made", "Made up", [12, 22, 99], [0.4, 0.01], "note")
+    assert {path.stem for path in tmp_path.glob("*.csv")} == {
+        "made", "made_points", "made_precision", "made_safe_queries", "made_inference", "made_timing",
+    }  # fmt: skip
+    points = points_table(curves, TITLES, [0.4, 0.01])
+    assert points["values"].tolist() == ["34", "above 42", "38", "above 42", "above 42", "above 42"]
+    precision = precision_table(curves, TITLES, [12, 22, 99])
+    assert sorted(set(precision["N_sum"])) == [12, 22]
+    draw_curves(curves, TITLES, tmp_path, "curves", "made up", "units", (0.4,), None)
+    draw_safety(curves, TITLES, tmp_path, "safety", "made up", None)
+    assert (tmp_path / "curves.png").is_file()
+    assert (tmp_path / "safety.pdf").is_file()
