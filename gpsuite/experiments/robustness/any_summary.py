@@ -156,7 +156,7 @@ def draw_ranges(
                 ax.vlines(at, rows["min_attained"], rows["max_attained"], color=color, lw=2, label=verdict)
             ax.plot(places, own["probability"], "k.", ms=5, label="at the point")
             ax.axhline(HALF, color="#555555", lw=1)
-            ax.set_xticks(places, own["point"], fontsize=7)
+            ax.set_xticks(places, own["point"], fontsize=7, rotation=90 if len(places) > 25 else 0)
             ax.set_ylim(-0.02, 1.02)
             ax.set_ylabel(f"probability of {classes[1]}")
             ax.set_title(title)
