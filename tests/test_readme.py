@@ -28,6 +28,8 @@ def test_a_python_example_runs(code: str, capsys: pytest.CaptureFixture[str]) ->
     X, X_test = rng.standard_normal((60, 2)), rng.standard_normal((20, 2))
     y, y_test = np.sin(X[:, 0]), np.sin(X_test[:, 0])
     names = {"X": X, "y": y, "X_test": X_test, "y_test": y_test, "labels": np.where(y > 0, 1.0, -1.0)}
+    gaps = np.where(np.arange(60)[:, None] % 2 == np.arange(2), np.column_stack([y, y**2]), np.nan)
+    names |= {"Y": gaps, "z": 0.4 * X[:, 1], "candidates": X_test}
     exec(code, names)
     printed = capsys.readouterr().out
     if "bound_kl" in code:
@@ -36,12 +38,15 @@ def test_a_python_example_runs(code: str, capsys: pytest.CaptureFixture[str]) ->
     elif "probability_range" in code:
         low, high = (float(word) for word in printed.split()[:2])
         assert 0 < low < high < 1
+    elif "MeasurementPlanner" in code:
+        chances = [float(line.split()[-1]) for line in printed.splitlines()]
+        assert len(chances) == 3 and min(chances) > 0.95
     else:
         assert printed.startswith("9/10 [ True False]")
 
 
 def test_every_family_has_an_example() -> None:
-    for family in ("pac_bayes", "robustness", "perturbation"):
+    for family in ("pac_bayes", "robustness", "perturbation", "active_learning"):
         assert any(f"gpsuite.methods.{family}" in code for code in examples())
 
 
