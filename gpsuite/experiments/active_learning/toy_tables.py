@@ -74,7 +74,7 @@ def _draw_kinds(kinds: Mapping[str, Curves], title: str, folder: Path, note: str
     heading = f"sine and sigmoid: {title} by kind of inference"
     metrics = {
         "rmse": "RMSE (output units)",
-        "precision_noisy": "precision of the safety model, by measured z",
+        "precision_noisy": "precision of the safety model\n(by measured z)",
     }
     draw_curves(joined, KINDS, folder, "toy_kinds_of_inference", heading, "", (), note, metrics)
 
