@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
+from scipy.special import betaincinv, stdtrit
 
 from gpsuite.reporting.comparison import Statistic, statistic_name
 
@@ -36,6 +36,13 @@ def share(name: str, cells: Sequence[bool]) -> Statistic:
     if not cells:
         return Statistic(name, float("nan"), n=0)
     return Statistic(name, float(np.mean(cells)), n=len(cells), note=f"{sum(cells)} of {len(cells)} cells")
+
+
+def clopper_pearson(held: int, count: int, error: float = 0.05) -> tuple[float, float]:
+    """Return the exact binomial interval of a share observed as `held` of `count`; each end is missed with error/2."""
+    low = 0.0 if held == 0 else float(betaincinv(held, count - held + 1, error / 2.0))
+    high = 1.0 if held == count else float(betaincinv(held + 1, count - held, 1.0 - error / 2.0))
+    return low, high
 
 
 def mean_statistic(name: str, values: Array, note: str = "") -> Statistic:

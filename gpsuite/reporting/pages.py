@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import csv
 import json
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import unescape
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -40,10 +42,11 @@ _TITLES = {
 
 @dataclass
 class Table:
-    """A CSV file's beginning, as texts."""
+    """A CSV file's beginning, as texts, and the caption of the Markdown file beside it."""
 
     name: str
     link: str
+    caption: str = ""
     header: list[str] = field(default_factory=list)
     rows: list[list[str]] = field(default_factory=list)
     note: str = ""
@@ -324,7 +327,7 @@ def _fill_tables(sections: Sequence[Section], results_dir: Path) -> None:
 
 
 def _table(path: Path, results_dir: Path) -> Table:
-    table = Table(path.stem, _link(path, results_dir))
+    table = Table(path.stem, _link(path, results_dir), _caption(path.with_suffix(".md")))
     if not path.is_file():
         return table
     try:
@@ -338,6 +341,15 @@ def _table(path: Path, results_dir: Path) -> Table:
         return table
     table.note = f"first {MAX_ROWS} of {MAX_ROWS + hidden} rows" if hidden else ""
     return table
+
+
+def _caption(path: Path) -> str:
+    """Return the first line of a table in Markdown, without its escapes; nothing if there is no such file."""
+    try:
+        with path.open(encoding="utf-8") as stream:
+            return unescape(re.sub(r"\\([\\|])", r"\1", stream.readline().strip()))
+    except (OSError, ValueError):
+        return ""
 
 
 def _shorten(cell: str) -> str:

@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import json
 import re
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from gpsuite.reporting import pages
 from gpsuite.reporting.comparison import Criterion, Published, Statistic, compare, write_comparison
 from gpsuite.reporting.pages import MAX_ROWS, write_report
+from gpsuite.reporting.tables import write_table
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
@@ -167,6 +170,13 @@ def test_spoilt_comparison_and_table_are_said_on_the_page(full: tuple[Path, Path
     text = report(*full)
     assert re.search(r"cannot read .*comparison\.csv", text)
     assert re.search(r"cannot read .*summary\.csv", text)
+
+
+def test_a_table_keeps_the_caption_it_was_written_with(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "results")
+    caption = r"share with |x| < 1 and a \ backslash"
+    write_table(pd.DataFrame({"a": [1]}), run / "tables", "summary", caption)
+    assert f'<p class="quiet">{escape(caption)}</p>' in report(tmp_path / "results", tmp_path)
 
 
 def test_page_stays_small_and_links_what_it_leaves_out(tmp_path: Path) -> None:

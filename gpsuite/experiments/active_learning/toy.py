@@ -21,7 +21,8 @@ from gpsuite.experiments.active_learning.tables import write_curve_tables
 from gpsuite.experiments.active_learning.toy_checks import COST, IDENTITY, draw_priors, run_check
 from gpsuite.experiments.active_learning.toy_claims import PARTS, Parts, toy_statistics
 from gpsuite.experiments.active_learning.toy_settings import ToySettings
-from gpsuite.experiments.active_learning.toy_tables import write_part_tables
+from gpsuite.experiments.active_learning.toy_tables import KINDS, write_part_tables
+from gpsuite.experiments.active_learning.unsafe_queries import write_unsafe_tables
 from gpsuite.experiments.base import (
     EXPERIMENTS,
     Experiment,
@@ -87,6 +88,9 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
     )
     draw_priors(folder / "figures", "toy_priors", None)
     write_part_tables(parts, names, folder, note)
+    kinds = {**parts.inferences, **({"hmc": parts.hmc} if parts.hmc.methods else {})}
+    sets = {KINDS[kind]: curves for kind, curves in kinds.items()}
+    write_unsafe_tables(sets, names, settings.delta, folder / "tables", "toy_unsafe_queries", note)
     if not parts.main.methods:
         return toy_statistics(parts, settings)
     figures, points = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaincinv, roots_legendre
+from scipy.special import roots_legendre
 
 from gpsuite.budget import Budget
 from gpsuite.data.generators import FUNCTIONS, kernel_regression
@@ -26,6 +26,7 @@ from gpsuite.experiments.base import (
     require,
 )
 from gpsuite.experiments.pac_bayes.settings import check_epsilon
+from gpsuite.experiments.statistics import clopper_pearson
 from gpsuite.methods.pac_bayes.certificates import certify
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
@@ -161,13 +162,6 @@ def true_gibbs_risk(posterior: FullGPPosterior, epsilon: float, noise_scale: flo
     mean, variance = posterior.predict(x[:, None])
     loss = BandLoss(epsilon).expected(FUNCTIONS[TRUTH](x), mean, variance + noise_scale**2)
     return float(0.5 * weights @ loss)
-
-
-def clopper_pearson(held: int, count: int) -> tuple[float, float]:
-    """Return the exact 95 % interval of a share observed as `held` of `count`."""
-    low = 0.0 if held == 0 else float(betaincinv(held, count - held + 1, 0.025))
-    high = 1.0 if held == count else float(betaincinv(held + 1, count - held, 0.975))
-    return low, high
 
 
 def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:

@@ -23,7 +23,6 @@ from gpsuite.experiments.base import (
     Task,
     require,
 )
-from gpsuite.experiments.perturbation.coverage_claims import clopper_pearson
 from gpsuite.experiments.perturbation.peer_bands import (
     CENTRES,
     DOMAIN,
@@ -34,7 +33,7 @@ from gpsuite.experiments.perturbation.peer_bands import (
     Sample,
     features,
 )
-from gpsuite.experiments.statistics import mean_statistic
+from gpsuite.experiments.statistics import clopper_pearson, mean_statistic
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.figures import figure_style, save_figure
 from gpsuite.reporting.tables import write_table
@@ -206,7 +205,7 @@ def band_table(records: Sequence[Record]) -> pd.DataFrame:
     for record in records:
         peer = PEERS[str(record.axes["band"])]
         everywhere, n = record.arrays["everywhere"], len(record.arrays["everywhere"])
-        low, high = clopper_pearson(int(everywhere.sum()), n, 0.05)
+        low, high = clopper_pearson(int(everywhere.sum()), n)
         width, pointwise = (_mean_and_error(record.arrays[key]) for key in ("width", "share"))
         rows.append(
             {

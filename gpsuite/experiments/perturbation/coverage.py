@@ -10,8 +10,9 @@ import numpy as np
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Request
 from gpsuite.experiments.perturbation.coverage_cells import REFUSALS, CoverageSettings, plan, run
-from gpsuite.experiments.perturbation.coverage_claims import Cell, clopper_pearson, statistics
+from gpsuite.experiments.perturbation.coverage_claims import Cell, statistics
 from gpsuite.experiments.perturbation.coverage_models import BREAKS, MODEL_TITLES
+from gpsuite.experiments.statistics import clopper_pearson
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import figure_style, save_figure
 from gpsuite.reporting.tables import write_table

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaincinv, chdtrc
+from scipy.special import chdtrc
 from scipy.stats import binomtest
 
 from gpsuite.experiments.statistics import LEVEL, holm, share
@@ -61,13 +61,6 @@ class Cell:
         edges = [0, *sorted(self.m - q for q in self.excluded), self.m]
         widths = np.diff(edges)
         return np.add.reduceat(self.counts, edges[:-1]), self.total * widths / self.m
-
-
-def clopper_pearson(inside: int, total: int, error: float) -> tuple[float, float]:
-    """Return the exact binomial interval of a share, each end missed with probability error/2."""
-    low = 0.0 if inside == 0 else float(betaincinv(inside, total - inside + 1, error / 2.0))
-    high = 1.0 if inside == total else float(betaincinv(inside + 1, total - inside, 1.0 - error / 2.0))
-    return low, high
 
 
 def pooled_p_value(cells: Sequence[Cell]) -> tuple[float, int]:

@@ -15,7 +15,13 @@ from gpsuite.experiments.perturbation.kernel_models import (
     run_coverage,
 )
 from gpsuite.experiments.perturbation.linear import check_positive
-from gpsuite.experiments.perturbation.member_bands import band_table, band_tasks, draw_bands, run_band
+from gpsuite.experiments.perturbation.member_bands import (
+    UNBOUNDED,
+    band_table,
+    band_tasks,
+    draw_bands,
+    run_band,
+)
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.tables import write_table
 
@@ -55,7 +61,7 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
     ending = f" ({note})" if note else ""
     what = f"kernelised LASSO, Laplace noise, sign changes, m = {settings.m}{ending}"
     caption = f"Bands of sampled members (inner bands, {settings.rays} rays, unbounded rays left out): {what}"
-    write_table(band_table(bands, settings.m), folder / "tables", "bands", caption)
+    write_table(band_table(bands, settings.m), folder / "tables", "bands", f"{caption}. {UNBOUNDED}")
     table = coverage_table(covered, settings.q_values, settings.m)
     write_table(table, folder / "tables", "coverage", f"Coverage of the ideal coefficients: {what}")
     draw_bands(bands, settings.m, settings.rays, folder / "figures", "klasso_band", note)

@@ -21,7 +21,13 @@ from gpsuite.experiments.perturbation.kernel_models import (
     shared_params,
 )
 from gpsuite.experiments.perturbation.linear import check_positive
-from gpsuite.experiments.perturbation.member_bands import band_table, band_tasks, draw_bands, run_band
+from gpsuite.experiments.perturbation.member_bands import (
+    UNBOUNDED,
+    band_table,
+    band_tasks,
+    draw_bands,
+    run_band,
+)
 from gpsuite.experiments.statistics import share
 from gpsuite.methods.perturbation.sampling import kernel_directions, single_point_directions
 from gpsuite.reporting.comparison import Statistic
@@ -108,7 +114,7 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
     what += f" ({note})" if note else ""
     tables, m = folder / "tables", settings.m
     caption = f"Bands of sampled members (inner bands, {settings.rays} rays, unbounded rays left out): {what}"
-    write_table(band_table(parts["band"], m), tables, "bands", caption)
+    write_table(band_table(parts["band"], m), tables, "bands", f"{caption}. {UNBOUNDED}")
     far = (
         f"Z_i not below Z_0 at distance {STEPS[-1]:g} in the values at the data; rays that leave every region"
     )

@@ -30,6 +30,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MARGIN = 0.1  # of the grid beyond the data, in the data's range
+UNBOUNDED = (
+    "A ray is unbounded if the region has no end along it: where there are as many coefficients as data, far along "
+    "some directions the perturbed gradients stay as large as the unperturbed one, so that nothing excludes the "
+    "point. A bound on the norm, or fewer coefficients, closes the region."
+)
+"""What the tables of sampled members say of their unbounded rays."""
 
 
 def band_tasks(request: Request, model: Mapping[str, Any]) -> Iterator[Task]:

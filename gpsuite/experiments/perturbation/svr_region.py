@@ -26,7 +26,13 @@ from gpsuite.experiments.perturbation.kernel_models import (
     run_coverage,
 )
 from gpsuite.experiments.perturbation.linear import check_positive
-from gpsuite.experiments.perturbation.member_bands import band_table, band_tasks, draw_bands, run_band
+from gpsuite.experiments.perturbation.member_bands import (
+    UNBOUNDED,
+    band_table,
+    band_tasks,
+    draw_bands,
+    run_band,
+)
 from gpsuite.experiments.statistics import share
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.tables import write_table
@@ -83,7 +89,7 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
     covered = [record for record in records if record.axes["part"] == "coverage"]
     ending = f"Laplace noise, sign changes, m = {settings.m}{f' ({note})' if note else ''}"
     caption = f"Bands of sampled members (inner bands, {settings.rays} rays, unbounded rays left out): SVR, {ending}"
-    write_table(band_table(bands, settings.m), folder / "tables", "bands", caption)
+    write_table(band_table(bands, settings.m), folder / "tables", "bands", f"{caption}. {UNBOUNDED}")
     table = coverage_table(covered, settings.q_values, settings.m)
     write_table(table, folder / "tables", "coverage", f"Coverage of the ideal coefficients: {ending}")
     draw_bands(bands, settings.m, settings.rays, folder / "figures", "svr_region", note)

@@ -8,6 +8,7 @@ from gpsuite.config.request import read_request
 from gpsuite.data.generators import kernel_regression
 from gpsuite.experiments.base import EXPERIMENTS, Outcome, SharedWork
 from gpsuite.experiments.pac_bayes import coverage
+from gpsuite.experiments.statistics import clopper_pearson
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
 from gpsuite.models.config import Hyperparameters
 
@@ -34,7 +35,7 @@ def test_the_true_risk_is_that_of_new_data() -> None:
 @pytest.mark.parametrize(("held", "count"), [(0, 10), (7, 10), (10, 10), (395, 400)])
 def test_the_interval_is_the_exact_binomial_one(held: int, count: int) -> None:
     expected = binomtest(held, count).proportion_ci(0.95, method="exact")
-    assert coverage.clopper_pearson(held, count) == pytest.approx((expected.low, expected.high), rel=1e-9)
+    assert clopper_pearson(held, count) == pytest.approx((expected.low, expected.high), rel=1e-9)
 
 
 def test_a_batch_counts_what_its_arrays_show() -> None:

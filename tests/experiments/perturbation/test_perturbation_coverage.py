@@ -13,6 +13,7 @@ from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork, Task
 from gpsuite.experiments.perturbation import coverage_cells as cells
 from gpsuite.experiments.perturbation import coverage_claims as claims
 from gpsuite.experiments.perturbation.coverage import coverage_table, summarise
+from gpsuite.experiments.statistics import clopper_pearson
 
 NAME = "experiment=perturbation/coverage"
 
@@ -87,7 +88,7 @@ def test_the_tests_agree_with_their_textbook_forms() -> None:
     assert one.p_value(2) == binomtest(75, 150, 0.6).pvalue
     assert claims.uniformity_p_value([one])[0] == pytest.approx(chisquare(counts).pvalue)
     assert claims.pooled_p_value([one])[0] == pytest.approx(chisquare([75, 25, 50], [90, 30, 30]).pvalue)
-    low, high = claims.clopper_pearson(75, 150, 0.05)
+    low, high = clopper_pearson(75, 150)
     assert (low, high) == pytest.approx(binomtest(75, 150).proportion_ci(0.95, method="exact"))
 
 
