@@ -28,7 +28,12 @@ def generate_stand_in(spec: DatasetSpec) -> Dataset:
     y = sin(2 X W) + 0.1 noise. Classification (K = C): the label is the largest score's; the first C rows get
     the labels 0, ..., C-1, so that no class is empty. The last rows are the test part of a dataset that has one, in
     the same proportion.
+
+    Raises:
+        ValueError: for measurements, which are embedded or the user's own and so never missing.
     """
+    if spec.task == "measurements":
+        raise ValueError(f"{spec.name}: measurements have no stand-in")
     rng = stream(0, "stand-in", spec.name)
     n = min(spec.rows, MAX_ROWS)
     inputs = rng.standard_normal((n, spec.n_inputs))

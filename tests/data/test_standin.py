@@ -10,10 +10,21 @@ from gpsuite.data.hashing import content_hash
 from gpsuite.data.standin import MAX_ROWS, generate_stand_in, stand_in_hash
 from tests.data.made_up_data import CONF_DIR, made_up
 
+SPECS = {name: read_spec(CONF_DIR, name) for name in dataset_names(CONF_DIR) if name != "csv"}
+REPLACEABLE = [name for name, spec in SPECS.items() if spec.task != "measurements"]
 
-@pytest.mark.parametrize("name", [name for name in dataset_names(CONF_DIR) if name != "csv"])
+
+def test_measurements_are_never_missing_and_have_no_stand_in() -> None:
+    for name in SPECS.keys() - REPLACEABLE:
+        spec = SPECS[name]
+        assert isinstance(spec, DatasetSpec) and spec.embedded
+        with pytest.raises(ValueError, match="no stand-in"):
+            generate_stand_in(spec)
+
+
+@pytest.mark.parametrize("name", REPLACEABLE)
 def test_shape_and_task_are_those_of_the_dataset(name: str) -> None:
-    spec = read_spec(CONF_DIR, name)
+    spec = SPECS[name]
     assert isinstance(spec, DatasetSpec)
     dataset = generate_stand_in(spec)
     assert dataset.stand_in

@@ -53,7 +53,7 @@ from gpsuite.models.multi_output import Observations
 from gpsuite.models.sequential_monte_carlo import SMCSettings
 from gpsuite.seeds import stream
 
-pytestmark = pytest.mark.guarantee
+pytestmark = [pytest.mark.guarantee, pytest.mark.slow]
 
 DELTA = 0.05
 LIMIT = SafetyLimit(-0.5, "above")  # about a third of what the priors give is unsafe
@@ -179,7 +179,7 @@ def shares(runs: Sequence[Run]) -> tuple[float, float, int]:
     return float(unsafe.mean()), float(np.concatenate([run.by_mixture for run in runs]).mean()), len(unsafe)
 
 
-COUNTS = [FAST, pytest.param(MANY, marks=pytest.mark.slow)]
+COUNTS = [FAST, MANY]
 NOTICED = float(-np.log(FAMILY_ERROR / BETS))
 
 
@@ -207,7 +207,6 @@ def test_a_rule_with_ten_times_delta_is_noticed(kind: Kind) -> None:
     assert over_delta(simulations(kind, FAST, rule_delta=10.0 * DELTA)) > NOTICED
 
 
-@pytest.mark.slow
 def test_functions_that_are_not_from_the_prior_are_noticed() -> None:
     """The promise ends with its condition: functions that vary faster than the prior says are more often unsafe."""
     runs = simulations(HARDEST, 2 * FAST, lengthscale=0.1)
