@@ -84,6 +84,12 @@ def _draw_note(fig: Figure, note: str) -> float:
     """Write the note below the figure, where no legend can lie; return the height in inches that it needs."""
     width, height = (float(size) for size in fig.get_size_inches())
     lines = textwrap.wrap(note, max(20, int(_NOTE_CHARACTERS * width)))
+    fig.draw_without_rendering()
+    fig.set_layout_engine(
+        "none"
+    )  # what is laid out stays; else the page's new edge pulls legends onto the note
+    for legend in fig.legends:
+        legend.set_bbox_to_anchor((0.0, 0.0, 1.0, 1.0), transform=fig.transFigure)
     fig.text(0.995, -0.04 / height, "\n".join(lines), ha="right", va="top", fontsize=9, color="#9a3412")
     return 0.08 + 0.17 * len(lines)
 

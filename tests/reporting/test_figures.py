@@ -4,6 +4,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -55,6 +56,20 @@ def test_a_long_note_is_wrapped_below_the_lowest_legend(tmp_path: Path) -> None:
     box = text.get_window_extent()
     assert box.y1 <= legend.get_window_extent().y0
     assert box.x0 >= 0
+
+
+def test_a_legend_stays_where_it_was_without_the_note(tmp_path: Path) -> None:
+    rows = {}
+    for note in (None, "smoke scale"):
+        with figure_style():
+            figure, axes = plt.subplots(figsize=(4, 3))
+            axes.plot([0, 1], label="a")
+            figure.legend(loc="outside lower center", labelcolor="#ff0000")
+            save_figure(figure, DATA, tmp_path, "bound", note)
+        red = plt.imread(tmp_path / "bound.png")[..., :3] @ [1.0, -1.0, -1.0] > 0.9
+        rows[note] = np.flatnonzero(red.any(axis=1))[[0, -1]]
+    # counted from above, as the page grows below; to a pixel, since the letters' edges are smoothed
+    np.testing.assert_allclose(rows["smoke scale"], rows[None], atol=1)
 
 
 def test_figure_is_closed_when_drawing_fails(tmp_path: Path) -> None:
