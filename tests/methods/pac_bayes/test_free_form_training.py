@@ -9,7 +9,6 @@ from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.sparse_gp import SparseGPObjective
 from gpsuite.methods.pac_bayes.sparse_training import train_sparse_gp
 from gpsuite.models.config import Hyperparameters
-from gpsuite.models.radial import kappa, squared_distances
 
 Data = tuple[np.ndarray, np.ndarray]
 LOSS = BandLoss(0.6)
@@ -30,18 +29,18 @@ def test_training_starts_at_the_tied_bound_and_goes_below(
     assert at_start.gp.objective_value == pytest.approx(before, rel=1e-10)
     trained = train_free_form(*common, Budget(evaluations=150), alpha, parametrisation)
     assert trained.gp.objective_value < before - 0.02
+    # a longer search brings two inducing inputs close to each other, and with the condition of K_ZZ digits are lost
+    short = train_free_form(*common, Budget(evaluations=20), alpha, parametrisation)
     free = FreeFormObjective(X, y, LOSS, 0.01, "kl", ard, 5)
-    free.jitter = trained.jitter
-    theta = trained.gp.hyperparameters.to_log()[:-1]
-    value = free.value_and_gradient(theta, trained.Z, trained.gaussian)[0]
-    # the search brings two inducing inputs close to each other: the condition of K_ZZ, 1e8 and more, hangs on the last
-    # bits of the evaluations before, and with it the digits that both values share
-    scaled = trained.Z / np.exp(theta[1:])
-    K_ZZ = kappa("squared_exponential", squared_distances(scaled, scaled)) + trained.jitter * np.eye(5)
-    assert value == pytest.approx(trained.gp.objective_value, rel=1e-14 * np.linalg.cond(K_ZZ))
+    free.jitter = short.jitter
+    theta = short.gp.hyperparameters.to_log()[:-1]
+    value = free.value_and_gradient(theta, short.Z, short.gaussian)[0]
+    assert value == pytest.approx(short.gp.objective_value, rel=1e-9)
     assert trained.gp.hyperparameters.noise_variance == pytest.approx(0.3, rel=1e-14)
     posterior = FreeFormPosterior.carry(trained.gp.rounded, X, y, trained.Z, trained.gaussian, trained.jitter)
-    assert evaluate(posterior, X, y, LOSS, 0.01).bound_kl == pytest.approx(value, abs=2e-3)
+    assert evaluate(posterior, X, y, LOSS, 0.01).bound_kl == pytest.approx(
+        trained.gp.objective_value, abs=2e-3
+    )
 
 
 def test_training_improves_on_trained_fitc_and_ends_where_the_gradient_vanishes(small_data: Data) -> None:

@@ -273,9 +273,18 @@ def test_training_reaches_a_stationary_point(small_data: Data, form: Form, param
     assert after < before - 10.0
     assert np.abs(trained.Z - X[:4]).max() > 0.05
     assert trained.alpha == (1.0 if form == "fitc" else 0.0)
-    # the search stops at a relative reduction of 1e-8, where the objective is flat; how small the gradient is there
-    # depends on the last bits, which depend on where arrays lie in memory (.02 was met)
-    assert max(np.abs(d_theta).max(), np.abs(d_Z).max()) < 0.05 * max(np.abs(part).max() for part in slopes)
+    # the search stops at a relative reduction of 1e-8, where the objective is flat: how small the gradient is there
+    # hangs on the last bits of what came before, so searches from its end may go on, and gain next to nothing
+    limit, last = 0.01 * max(np.abs(part).max() for part in slopes), trained
+    for _ in range(8):
+        if max(np.abs(d_theta).max(), np.abs(d_Z).max()) < limit:
+            break
+        last = train_sparse_likelihood(
+            X, y, last.Z, form, True, last.gp.hyperparameters, Budget(evaluations=2000), parametrisation
+        )
+        end, d_theta, d_Z = ours.value_and_gradient(last.gp.hyperparameters.to_log(), last.Z)
+        assert after - end < 1e-4 * abs(after)
+    assert max(np.abs(d_theta).max(), np.abs(d_Z).max()) < limit
 
 
 @pytest.mark.parametrize("form", FORMS)
