@@ -55,6 +55,12 @@ class Curve:
         error: FloatArray = np.sqrt(squares / np.maximum(counts - 1, 1) / np.maximum(counts, 1))
         return error
 
+    @property
+    def heights(self) -> FloatArray:
+        """Mean of each repetition over its finite values [R]."""
+        found: FloatArray = np.nanmean(self.lines, axis=1)
+        return found
+
     def area(self, first: int, last: int) -> FloatArray:
         """Return each repetition's mean height between two N_sum, by the trapezoidal rule [R]."""
         inside = (self.n_sum >= first) & (self.n_sum <= last)
@@ -62,6 +68,19 @@ class Curve:
         if len(x) < 2:
             return np.asarray(y.mean(axis=1))
         return np.asarray(((y[:, 1:] + y[:, :-1]) / 2.0) @ np.diff(x) / (x[-1] - x[0]))
+
+
+def paired_curves(first: Curve, second: Curve) -> tuple[Curve, Curve]:
+    """Return both curves at the N_sum and in the repetitions that they share, NaN where either has no value."""
+    n_sum, left, right = np.intersect1d(first.n_sum, second.n_sum, return_indices=True)
+    shared = tuple(repetition for repetition in first.repetitions if repetition in second.repetitions)
+    a = first.lines[[first.repetitions.index(r) for r in shared]][:, left]
+    b = second.lines[[second.repetitions.index(r) for r in shared]][:, right]
+    known = np.isfinite(a) & np.isfinite(b)
+    return (
+        Curve(n_sum, np.where(known, a, np.nan), shared),
+        Curve(n_sum, np.where(known, b, np.nan), shared),
+    )
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,8 @@ from gpsuite.experiments.active_learning.claims import (
     safety_statistics,
     threshold_statistics,
 )
-from gpsuite.experiments.active_learning.curves import Curves
+from gpsuite.experiments.active_learning.curves import Curves, paired_curves
+from gpsuite.experiments.active_learning.samplers import sampler_statistics
 from gpsuite.experiments.active_learning.toy_checks import IDENTITY
 from gpsuite.experiments.active_learning.toy_settings import ToySettings
 from gpsuite.experiments.base import Record
@@ -122,6 +123,7 @@ def toy_statistics(parts: Parts, settings: ToySettings) -> list[Statistic]:
         *safe_query_limit(curves, NOSAFE, "upper"),
         *state_statistics(curves, settings.initial + settings.state_iteration - 1),
         *prior_statistics(parts.priors),
+        *sampler_statistics(parts.main, parts.hmc),
         *bayes_statistics(parts.inferences, [n for n in points if n <= LITTLE_DATA]),
     ]
 
@@ -233,10 +235,6 @@ def paired_values(first: Curves, second: Curves, metric: str, n_sum: int) -> tup
     Raises:
         KeyError: if a set has no model with so many values.
     """
-    runs, others = first.runs[AL], second.runs[AL]
-    shared = [repetition for repetition in runs if repetition in others]
-    a, b = first.curve(AL, metric), second.curve(AL, metric)
-    left = a.at(n_sum)[[a.repetitions.index(repetition) for repetition in shared]]
-    right = b.at(n_sum)[[b.repetitions.index(repetition) for repetition in shared]]
-    both = np.isfinite(left) & np.isfinite(right)
-    return left[both], right[both]
+    a, b = paired_curves(first.curve(AL, metric), second.curve(AL, metric))
+    left, right = a.at(n_sum), b.at(n_sum)
+    return left[np.isfinite(left)], right[np.isfinite(right)]

@@ -11,6 +11,7 @@ import numpy as np
 from gpsuite.experiments.active_learning.claims import AL
 from gpsuite.experiments.active_learning.curves import Curves
 from gpsuite.experiments.active_learning.figures import draw_curves
+from gpsuite.experiments.active_learning.samplers import write_sampler_comparison
 from gpsuite.experiments.active_learning.toy_checks import COST
 from gpsuite.experiments.active_learning.toy_claims import Parts
 from gpsuite.reporting.tables import mean_and_error, summarise_groups, write_table
@@ -39,6 +40,7 @@ def write_part_tables(parts: Parts, names: Mapping[str, str], folder: Path, note
         caption = f"{title} by kind of inference; mean ± standard error{ending}"
         write_table(frame, tables, "toy_kinds_of_inference", caption)
         _draw_kinds(kinds, title, folder / "figures", note)
+    write_sampler_comparison(parts.main, parts.hmc, names, folder, note)
     priors = {f"{factor:g}": curves for factor, curves in parts.priors.items() if AL in curves.methods}
     if len(priors) > 1:
         caption = f"{title} with priors of the hyperparameters times a factor; mean ± standard error{ending}"
