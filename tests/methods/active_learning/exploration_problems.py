@@ -1,12 +1,16 @@
-"""A tiny problem of safe active learning, shared by tests."""
+"""A tiny problem of safe active learning and its exploration, shared by tests."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from gpsuite.methods.active_learning.explore import Explorer, explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
+from gpsuite.methods.active_learning.pipelines import PIPELINES, Pipeline
+from gpsuite.methods.active_learning.planner import Step
 from gpsuite.methods.active_learning.problem import BoolArray, Monitor, Oracle, Pool, Problem
 from gpsuite.methods.active_learning.safety import SafetyLimit
 from gpsuite.models.config import FloatArray
@@ -14,6 +18,7 @@ from gpsuite.models.multi_output import Observations
 from gpsuite.models.sequential_monte_carlo import SMCSettings
 
 LIMIT = 0.6
+AL = PIPELINES["AL_MOGP"]
 SMALL = InferenceSettings(smc=SMCSettings(particles=12, moves=2, leapfrog=3))
 
 
@@ -75,3 +80,18 @@ def tiny(
         monitors={"test": Monitor(test[:, None], outputs(test, n_outputs)), "pool": Monitor(x[:1, None])},
     )
     return problem, truth
+
+
+def run(
+    problem: Problem,
+    truth: Truth,
+    pipeline: Pipeline = AL,
+    *,
+    seed: int = 7,
+    iterations: int = 6,
+    **options: Any,
+) -> tuple[Explorer, list[Step]]:
+    """Explore to the end; return the explorer and its steps."""
+    options.setdefault("settings", SMALL)
+    explorer = explore(problem, pipeline, truth.oracle, np.random.default_rng(seed), iterations, **options)
+    return explorer, list(explorer)

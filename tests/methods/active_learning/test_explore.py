@@ -1,19 +1,15 @@
-"""The exploration against a loop written out plainly, its ends, and continuing it."""
+"""The exploration: what it may query, how it ends, and what it keeps."""
 
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import ndtr
-from scipy.stats import norm
 
 from gpsuite.data.generators.sin_sigmoid import (
     THRESHOLD,
@@ -22,193 +18,17 @@ from gpsuite.data.generators.sin_sigmoid import (
     sin_sigmoid,
     true_safety,
 )
-from gpsuite.methods.active_learning.explore import Explorer, explore
+from gpsuite.methods.active_learning.explore import explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
 from gpsuite.methods.active_learning.pipelines import PIPELINES, Pipeline
 from gpsuite.methods.active_learning.planner import Planner, Step
 from gpsuite.methods.active_learning.problem import Monitor, Pool, Problem
 from gpsuite.methods.active_learning.safety import SafetyLimit
 from gpsuite.models.config import FloatArray
-from gpsuite.models.hamiltonian import HMCSettings, sample_hmc
-from gpsuite.models.hyper_optimum import OptimumSettings, find_optimum
-from gpsuite.models.hyper_posterior import HyperPosterior
-from gpsuite.models.multi_output import MultiOutputModel, Observations
+from gpsuite.models.multi_output import Observations
 from gpsuite.models.pool_predictions import PoolPredictions
-from gpsuite.models.sequential_monte_carlo import SMCState, start, update
-from tests.methods.active_learning.exploration_problems import SMALL, Truth, tiny
-
-AL = PIPELINES["AL_MOGP"]
-QUICK = {
-    "smc": SMALL,
-    "hmc": replace(
-        SMALL,
-        kind="hmc",
-        hmc=HMCSettings(burn_in=25, adaptation=20, step=0.1, samples=5, thinning=1, leapfrog=3),
-    ),
-    "map": replace(SMALL, kind="map", optimum=OptimumSettings(starts=1, evaluations=30)),
-    "ml": replace(SMALL, kind="ml", optimum=OptimumSettings(starts=1, evaluations=10)),
-}
-VARIANTS = [
-    *PIPELINES.values(),
-    Pipeline("full", queries="full"),
-    Pipeline("full random", queries="full", acquisition="random"),
-    Pipeline("convolution", mixing="convolution"),
-    Pipeline("squared exponential", kernel="squared_exponential"),
-]
-# Row by row extended predictions agree with new ones to rounding, which the moves of the particles enlarge a little.
-ROUNDING = 1e-6
-
-
-class NaiveModel:
-    """Keeps nothing but data and particles; every prediction inverts the covariance of all data."""
-
-    def __init__(self, model: MultiOutputModel, data: Observations, how: InferenceSettings) -> None:
-        self.model, self.data, self.how = model, data, how
-        self.cloud: SMCState | None = None
-
-    def start(self, rng: np.random.Generator) -> None:
-        if self.how.kind == "smc":
-            self.cloud = start(self.model, self.model.likelihood(self.data), rng, self.how.smc)
-        else:
-            self.found = self.refit(rng, None)
-
-    def add(self, X: FloatArray, p: Any, y: FloatArray, rng: np.random.Generator) -> None:
-        old = self.model.likelihood(self.data)
-        self.data = self.data.extended(X, p, y)
-        new = self.model.likelihood(self.data)
-        if self.cloud is None:
-            self.found = self.refit(rng, self.found.u)
-            return
-        ratio = new.value(self.cloud.u) - old.value(self.cloud.u)
-        self.cloud = update(self.cloud, self.model, old, new, ratio, rng, self.how.smc)
-
-    def refit(self, rng: np.random.Generator, previous: FloatArray | None) -> HyperPosterior:
-        likelihood = self.model.likelihood(self.data)
-        if self.how.kind == "hmc":
-            return sample_hmc(self.model, likelihood, rng, self.how.hmc)
-        return find_optimum(
-            self.model, likelihood, rng, replace(self.how.optimum, kind=self.how.kind), previous
-        )
-
-    @property
-    def posterior(self) -> HyperPosterior:
-        return self.found if self.cloud is None else self.cloud.posterior
-
-    def moments(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Mean and covariance of all outputs at one x: of each particle, and of their mixture."""
-        P = self.model.n_outputs
-        X, p = np.repeat(x[None], P, axis=0), np.arange(P)
-        u, weights, d = self.posterior.u, self.posterior.weights, self.data
-        K = self.model.covariance(u, d.X, d.p, d.X, d.p)
-        K = K + np.stack([np.diag(noise[d.p]) for noise in self.model.noise(u)])
-        cross = self.model.covariance(u, d.X, d.p, X, p)
-        solved = np.linalg.solve(K, cross)
-        means = np.einsum("snp,n->sp", solved, d.y)
-        covariances = self.model.covariance(u, X, p, X, p) - np.einsum("snp,snq->spq", cross, solved)
-        mean = weights @ means
-        second = covariances + means[:, :, None] * means[:, None, :]
-        return means, covariances, mean, np.einsum("s,spq->pq", weights, second) - np.outer(mean, mean)
-
-
-def naive_loop(
-    problem: Problem, pipeline: Pipeline, truth: Truth, seed: int, iterations: int, how: InferenceSettings
-) -> Iterator[dict[str, Any]]:
-    rng, P, pool = np.random.default_rng(seed), problem.n_outputs, problem.pool.X
-    main = NaiveModel(pipeline.output_model(P, problem.n_inputs), problem.outputs, how)
-    assert problem.safety is not None
-    assert problem.limit is not None
-    safety = NaiveModel(pipeline.safety_model(), problem.safety, how) if pipeline.safe else None
-    available = problem.pool.available.copy()
-    main.start(rng)
-    if safety is not None:
-        safety.start(rng)
-    for _ in range(iterations):
-        options, scores, probabilities = [], [], []
-        for row, x in enumerate(pool):
-            covariance = main.moments(x)[3]
-            if safety is not None:
-                _, _, [mean], [[variance]] = safety.moments(x)
-                probabilities.append(ndtr((mean - problem.limit.value) / np.sqrt(variance)))
-                if probabilities[-1] <= 1.0 - problem.delta:
-                    continue
-            if pipeline.queries == "full":
-                if available[row].all():
-                    options.append((row, None))
-                    scores.append(0.5 * np.log(np.linalg.det(2 * np.pi * np.e * covariance)))
-                continue
-            for p in np.flatnonzero(available[row]):
-                options.append((row, int(p)))
-                scores.append(0.5 * np.log(2 * np.pi * np.e * covariance[p, p]))
-        index = int(rng.choice(len(options)) if pipeline.acquisition == "random" else np.argmax(scores))
-        row, p = options[index]
-        test = problem.monitors["test"]
-        yield {
-            "query": (row, p),
-            "entropy": scores[index],
-            "probabilities": probabilities,
-            "mean": np.stack([main.moments(x)[2] for x in test.X]),
-            "variance": np.stack([np.diag(main.moments(x)[3]) for x in test.X]),
-            "log_density": naive_log_density(main, test),
-        }
-        measured = np.arange(P) if p is None else np.array([p])
-        available[row, measured] = False
-        X = np.repeat(pool[[row]], len(measured), axis=0)
-        main.add(X, measured, truth.Y[row, measured], rng)
-        if safety is not None and (row, truth.z[row]) not in {
-            (int(np.argmin(np.abs(pool[:, 0] - x))), z)
-            for x, z in zip(safety.data.X[:, 0], safety.data.y, strict=True)
-        }:
-            safety.add(pool[[row]], np.array([0]), truth.z[[row]], rng)
-
-
-def naive_log_density(main: NaiveModel, test: Monitor) -> FloatArray:
-    assert test.Y is not None
-    found = []
-    for x, y in zip(test.X, test.Y, strict=True):
-        means, covariances, _, _ = main.moments(x)
-        sd = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2) + main.model.noise(main.posterior.u))
-        found.append(np.log(main.posterior.weights @ norm.pdf(y, means, sd)))
-    return np.mean(found, axis=0)
-
-
-def run(
-    problem: Problem,
-    truth: Truth,
-    pipeline: Pipeline = AL,
-    *,
-    seed: int = 7,
-    iterations: int = 6,
-    **options: Any,
-) -> tuple[Explorer, list[Step]]:
-    options.setdefault("settings", SMALL)
-    explorer = explore(problem, pipeline, truth.oracle, np.random.default_rng(seed), iterations, **options)
-    return explorer, list(explorer)
-
-
-@pytest.mark.parametrize("pipeline", VARIANTS, ids=lambda pipeline: pipeline.name)
-def test_the_exploration_is_the_loop_written_out_plainly(pipeline: Pipeline) -> None:
-    check_against_naive_loop(pipeline, SMALL)
-
-
-@pytest.mark.parametrize("kind", ["hmc", "map", "ml"])
-def test_so_it_is_with_every_inference(kind: str) -> None:
-    check_against_naive_loop(AL, QUICK[kind])
-
-
-def check_against_naive_loop(pipeline: Pipeline, how: InferenceSettings) -> None:
-    problem, truth = tiny()
-    explorer, steps = run(problem, truth, pipeline, settings=how)
-    assert explorer.status == "done"
-    plain = naive_loop(problem, pipeline, truth, 7, 6, how)
-    for step, naive in zip(steps, plain, strict=True):
-        assert (step.row, step.p) == naive["query"]
-        np.testing.assert_allclose(step.entropy, naive["entropy"], rtol=ROUNDING)
-        if pipeline.safe:
-            np.testing.assert_allclose(step.probabilities, naive["probabilities"], atol=ROUNDING)
-        judged = step.monitors["test"]
-        np.testing.assert_allclose(judged.mean, naive["mean"], atol=ROUNDING)
-        np.testing.assert_allclose(judged.variance, naive["variance"], atol=ROUNDING)
-        np.testing.assert_allclose(judged.log_density, naive["log_density"], rtol=ROUNDING)
+from tests.methods.active_learning.exploration_problems import AL, SMALL, Truth, run, tiny
+from tests.methods.active_learning.naive_exploration import ROUNDING
 
 
 @settings(max_examples=15, deadline=None)
@@ -246,46 +66,6 @@ def test_below_a_limit_is_above_its_negative() -> None:
     for first, second in zip(above, below, strict=True):
         assert (first.row, first.p) == (second.row, second.p)
         np.testing.assert_array_equal(first.probabilities, second.probabilities)
-
-
-@pytest.mark.parametrize(
-    ("pipeline", "how"),
-    [
-        *(pytest.param(pipeline, SMALL, id=pipeline.name) for pipeline in VARIANTS),
-        *(pytest.param(AL, how, id=kind) for kind, how in QUICK.items() if kind != "smc"),
-        pytest.param(AL, replace(SMALL, pool_members=5), id="members"),
-    ],
-)
-def test_a_saved_exploration_continues_bit_by_bit(
-    pipeline: Pipeline, how: InferenceSettings, tmp_path: Path
-) -> None:
-    problem, truth = tiny()
-    _, whole = run(problem, truth, pipeline, settings=how)
-    for after in (0, 4):
-        rng = np.random.default_rng(7)
-        broken = explore(problem, pipeline, truth.oracle, rng, 6, how)
-        for _ in range(after):
-            next(broken)
-        np.savez(tmp_path / "state.npz", **broken.state())
-        with np.load(tmp_path / "state.npz", allow_pickle=False) as saved:
-            _, rest = run(problem, truth, pipeline, seed=99, settings=how, resume=dict(saved))
-        assert len(rest) == len(whole) - after
-        for first, second in zip(whole[after:], rest, strict=True):
-            assert_same(first, second)
-
-
-def assert_same(first: Step, second: Step) -> None:
-    for name, value in vars(first).items():
-        if name == "seconds":
-            continue
-        other = getattr(second, name)
-        if name == "monitors":
-            for key, judged in value.items():
-                np.testing.assert_array_equal(judged.mean, other[key].mean)
-                np.testing.assert_array_equal(judged.variance, other[key].variance)
-                np.testing.assert_array_equal(judged.log_density, other[key].log_density)
-        else:
-            np.testing.assert_equal(value, other)
 
 
 def test_a_saved_exploration_of_another_pool_is_refused() -> None:
