@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from gpsuite.commands.show import show_table
@@ -30,7 +31,10 @@ def main(words: list[str]) -> int:
 
 
 def _columns(run: RunComparison, row: ComparisonRow) -> dict[str, Any]:
-    ours = "" if row.ours is None else mean_and_error(row.ours, row.standard_error)
+    if row.ours is None:
+        ours = ""
+    else:
+        ours = f"{row.ours:g}" if math.isinf(row.ours) else mean_and_error(row.ours, row.standard_error)
     return {
         "id": row.id,
         "experiment": row.experiment,

@@ -63,7 +63,7 @@ class RunComparison:
 
 
 def judge(test: Criterion, ours: float) -> tuple[Verdict, float]:
-    """Decide on a finite value.
+    """Decide on a number, which may be infinite: a threshold never reached, say.
 
     Args:
         test: what is asked; of any kind but `context`.
@@ -83,7 +83,7 @@ def judge(test: Criterion, ours: float) -> tuple[Verdict, float]:
     elif test.low is not None and test.high is not None:
         difference = ours - min(max(ours, test.low), test.high)
         outside = abs(difference)
-    slack = _ROUNDING * max(abs(ours), abs(ours - difference))
+    slack = _ROUNDING * max(abs(ours), abs(ours - difference)) if math.isfinite(ours) else 0.0
     if outside <= test.tolerance + slack:
         return "reproduced", difference
     return ("partly" if outside <= _partly_distance(test) + slack else "not reproduced"), difference
@@ -125,13 +125,15 @@ def compare(
 
 
 def _compare_one(entry: Published, ours: Statistic) -> ComparisonRow:
-    if not math.isfinite(ours.value):
-        return _row(entry, "not comparable", f"ours is not finite ({ours.value})", ours.note)
+    if math.isnan(ours.value):
+        return _row(entry, "not comparable", "ours could not be computed", ours.note)
     if entry.test.kind == "all_of" and (not 0.0 <= ours.value <= 1.0 or ours.n == 0):
         return _row(
             entry, "not comparable", f"ours is not a share of cells: {ours.value:g}, n={ours.n}", ours.note
         )
     verdict, difference = judge(entry.test, ours.value)
+    if math.isinf(ours.value):
+        return _row(entry, verdict, ours.note, ours=ours)
     notes = (_in_cells(entry, ours), _in_standard_errors(entry, ours, difference), ours.note)
     return _row(entry, verdict, *notes, ours=ours, difference=difference)
 

@@ -23,7 +23,7 @@ class Statistic:
 
     Args:
         name: `metric` or `metric[axis=value,...]`, see `statistic_name`.
-        value: the number; NaN if it could not be computed.
+        value: the number; NaN if it could not be computed, infinite if larger than any (a threshold never reached).
         standard_error: of the value, in its unit.
         n: repetitions behind a mean, or cells behind a share.
         interval_low: lower end of the interval.

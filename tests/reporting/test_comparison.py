@@ -95,14 +95,32 @@ def test_wider_tolerance_never_worsens_the_verdict(value: float, tolerance: floa
     assert order.index(wide) >= order.index(narrow)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize(
     "test", [EQUALITY, BETWEEN, Criterion("at_least", value=0.0), Criterion("all_of", partly=0.5)]
 )
-def test_value_that_is_not_finite_is_never_compared(test: Criterion, value: float) -> None:
-    row = only(published(test), Statistic("risk", value))
+def test_value_that_could_not_be_computed_is_never_compared(test: Criterion) -> None:
+    row = only(published(test), Statistic("risk", math.nan, note="no pairs"))
     assert (row.verdict, row.ours, row.difference) == ("not comparable", None, None)
-    assert "not finite" in row.note
+    assert row.note == "ours could not be computed; no pairs"
+
+
+@pytest.mark.parametrize(
+    ("test", "value", "verdict"),
+    [
+        (EQUALITY, math.inf, "not reproduced"),
+        (BETWEEN, math.inf, "not reproduced"),
+        (BETWEEN, -math.inf, "not reproduced"),
+        (Criterion("at_least", value=0.0), math.inf, "reproduced"),
+        (Criterion("at_least", value=0.0), -math.inf, "not reproduced"),
+        (Criterion("at_most", value=0.0), math.inf, "not reproduced"),
+        (Criterion("all_of", partly=0.5), math.inf, "not comparable"),
+    ],
+)
+def test_what_is_beyond_every_number_is_judged(test: Criterion, value: float, verdict: str) -> None:
+    row = only(published(test, standard_error=0.1), Statistic("risk", value, note="never reached"))
+    assert (row.verdict, row.difference) == (verdict, None)
+    assert row.note.endswith("never reached")
+    assert row.ours == (None if verdict == "not comparable" else value)
 
 
 @pytest.mark.parametrize(("value", "n"), [(1.5, 5), (-0.1, 5), (1.0, 0)])

@@ -23,9 +23,9 @@ NOT_REACHED = "not reached"
 
 
 def first_below(n_sum: IntArray, mean: FloatArray, threshold: float) -> float:
-    """Return the first N_sum at which a mean curve is at most the threshold; NaN if it never is."""
+    """Return the first N_sum at which a mean curve is at most the threshold; infinite if it never is."""
     reached = np.flatnonzero(mean <= threshold)
-    return float(n_sum[reached[0]]) if len(reached) else float("nan")
+    return float(n_sum[reached[0]]) if len(reached) else float("inf")
 
 
 def resampled_means(curve: Curve, name: str) -> FloatArray:
@@ -131,7 +131,7 @@ def threshold_statistics(curves: Curves, threshold: float) -> list[Statistic]:
 def threshold_interval(curve: Curve, threshold: float) -> tuple[float, float]:
     """Return the bootstrap interval of the points to a threshold; infinite where runs do not reach it."""
     reached = [first_below(curve.n_sum, mean, threshold) for mean in resampled_means(curve, "points_to_rmse")]
-    ordered = np.sort(np.where(np.isfinite(reached), reached, np.inf))
+    ordered = np.sort(reached)
     tail = int(np.floor(0.025 * BOOTSTRAP))
     return float(ordered[tail]), float(ordered[-1 - tail])
 

@@ -115,8 +115,8 @@ def order_statistics(curves: Curves, threshold: float) -> list[Statistic]:
     needed = []
     for method in order:
         curve = paired.curve(method, "rmse")
-        reached = [first_below(curve.n_sum, mean, threshold) for mean in resampled_means(curve, "order")]
-        needed.append(np.nan_to_num(reached, nan=np.inf))
+        means = resampled_means(curve, "order")
+        needed.append(np.array([first_below(curve.n_sum, mean, threshold) for mean in means]))
     ordered = (needed[0] < needed[1]) & (needed[1] < needed[2])
     name = statistic_name("points_to_rmse_order_probability", threshold=threshold)
     return [Statistic(name, float(ordered.mean()), n=len(shared), note=f"{len(ordered)} bootstrap samples")]

@@ -77,7 +77,7 @@ def test_points_and_iterations_to_a_threshold() -> None:
     assert found["iteration_to_rmse[method=al_mogp,threshold=0.4]"].value == 23
     assert found["points_to_rmse[method=al_indgps,threshold=0.4]"].value == 38
     never = found["points_to_rmse[method=rs_mogp,threshold=0.4]"]
-    assert np.isnan(never.value)
+    assert never.value == np.inf
     assert "not reached up to 42" in never.note
     low, high = found["points_to_rmse[method=al_mogp,threshold=0.4]"].interval_low, never.interval_high
     assert low is not None and 33 <= low <= 34
