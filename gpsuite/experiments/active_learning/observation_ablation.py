@@ -60,11 +60,14 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
     names, ending = titles(request.methods), f" ({note})" if note else ""
     sets = {source: _curves(records, source, EQUAL, names) for source in settings.sources}
     sets = {source: curves for source, curves in sets.items() if curves.methods}
+    partial = {
+        name: pipeline_params(options)["queries"] == "partial" for name, options in request.methods.items()
+    }
+    full = [name for name, one_output in partial.items() if not one_output]
     for source, curves in sets.items():
         heading = f"{HEADINGS[source]}: one output per query, or all of them"
-        draw_curves(
-            curves, names, folder / "figures", f"observation_{source}", heading, "output units", (), note
-        )
+        name, units = f"observation_{source}", "output units"
+        draw_curves(curves, names, folder / "figures", name, heading, units, (), note, dashed=full)
         caption = (
             f"{HEADINGS[source]}: mean RMSE over the common range of N_sum, mean ± standard error{ending}"
         )
@@ -78,9 +81,6 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
     if unequal:
         caption = f"{names[AL]} on sine and sigmoid: share of the queries that go to each output{ending}"
         write_table(share_table(unequal), folder / "tables", "observation_unequal", caption)
-    partial = {
-        name: pipeline_params(options)["queries"] == "partial" for name, options in request.methods.items()
-    }
     return ablation_statistics(sets, partial, {k: v for k, v in unequal.items() if k != EQUAL})
 
 
