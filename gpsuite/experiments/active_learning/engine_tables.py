@@ -82,5 +82,5 @@ def _draw(frame: pd.DataFrame, folder: Path, note: str | None) -> None:
         ax.set_xlabel("random training rows, both outputs measured")
         ax.set_ylabel("RMSE (standardised units)")
         ax.set_title("sparse multi-output GP without a safety constraint")
-        ax.legend()
+        ax.legend(title=f"mean ± standard error over {frame['repetitions'].max()} sets of rows")
         save_figure(fig, frame, folder, "engine_saturation", note)
