@@ -42,12 +42,8 @@ def write_sampler_comparison(
 
 def sampler_statistics(ours: Curves, hmc: Curves) -> list[Statistic]:
     """Return the share of learning curves whose height differs by an interval containing 0, if any is known."""
-    found = [mean_statistic("", second.heights - first.heights) for _, _, first, second in _pairs(ours, hmc)]
-    within = [
-        statistic.interval_low <= 0.0 <= statistic.interval_high
-        for statistic in found
-        if statistic.interval_low is not None and statistic.interval_high is not None
-    ]
+    judged = [_contains_zero(second.heights - first.heights) for _, _, first, second in _pairs(ours, hmc)]
+    within = [equal for equal in judged if equal is not None]
     return [share("share_curves_equal_between_samplers", within)] if within else []
 
 
@@ -60,7 +56,7 @@ def sampler_table(ours: Curves, hmc: Curves, names: Mapping[str, str]) -> pd.Dat
         smc, slow = (mean_statistic("", curve.heights) for curve in (first, second))
         gap = mean_statistic("", second.heights - first.heights)
         low, high = (np.nan if end is None else end for end in (gap.interval_low, gap.interval_high))
-        each = _intervals(first, second)
+        each = [_contains_zero(gaps) for gaps in (second.lines - first.lines).T]
         rows.append({
             "method": names.get(method, method),
             "metric": METRICS[metric],
@@ -70,7 +66,7 @@ def sampler_table(ours: Curves, hmc: Curves, names: Mapping[str, str]) -> pd.Dat
             "HMC - SMC": gap.value,
             "from": low,
             "to": high,
-            "models whose own interval contains 0": f"{int(each.sum())} of {len(each)}",
+            "models whose own interval contains 0": f"{each.count(True)} of {len(each)}",
             "repetitions": gap.n,
         })  # fmt: skip
     return pd.DataFrame(rows)
@@ -103,14 +99,11 @@ def _pairs(ours: Curves, hmc: Curves) -> list[tuple[str, str, Curve, Curve]]:
     return found
 
 
-def _intervals(first: Curve, second: Curve) -> FloatArray:
-    """Return for every N_sum whether the paired 95 % t interval contains 0 (True where there is none) [T]."""
-    contains = []
-    for gap in (second.lines - first.lines).T:
-        found = mean_statistic("", gap[np.isfinite(gap)])
-        low, high = found.interval_low, found.interval_high
-        contains.append(low is None or high is None or low <= 0.0 <= high)
-    return np.array(contains)
+def _contains_zero(gaps: FloatArray) -> bool | None:
+    """Return whether the 95 % t interval of the mean of finite gaps contains 0; None if there is no interval."""
+    found = mean_statistic("", gaps[np.isfinite(gaps)])
+    low, high = found.interval_low, found.interval_high
+    return None if low is None or high is None else low <= 0.0 <= high
 
 
 def _draw_differences(frame: pd.DataFrame, names: Mapping[str, str], folder: Path, note: str | None) -> None:
