@@ -132,5 +132,5 @@ def _draw_differences(frame: pd.DataFrame, names: Mapping[str, str], folder: Pat
             ax.set_xlabel(N_LABEL)
             ax.locator_params(axis="x", integer=True)
         runs = int(frame["n"].max())
-        fig.suptitle(f"sine and sigmoid: samplers in the same {runs} repetitions, mean and 95 % interval")
+        fig.suptitle(f"sine and sigmoid: HMC and SMC in the\nsame {runs} repetitions, mean and 95 % interval")
         save_figure(fig, frame, folder, NAME, note)
