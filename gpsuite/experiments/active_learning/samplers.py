@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from gpsuite.experiments.active_learning.campaign import FloatArray
 
-METRICS = {"rmse": "RMSE", "log_density": "log density (nats)"}
+METRICS = {"rmse": "RMSE (output units)", "log_density": "log density (nats)"}
 NAME = "toy_samplers"
 
 

@@ -50,7 +50,7 @@ def test_a_value_missing_in_one_sampler_is_missing_in_the_pair() -> None:
 
 def test_the_interval_is_that_of_the_paired_t_test() -> None:
     line = samplers.sampler_table(smc(), hmc(SHIFT), NAMES).iloc[0]
-    assert (line["method"], line["metric"], line["repetitions"]) == ("AL_MOGP", "RMSE", 5)
+    assert (line["method"], line["metric"], line["repetitions"]) == ("AL_MOGP", "RMSE (output units)", 5)
     expected = ttest_rel(*(curve.heights for curve in reversed(
         paired_curves(smc().curve("al_mogp", "rmse"), hmc(SHIFT).curve("al_mogp", "rmse"))
     ))).confidence_interval(0.95)  # fmt: skip
