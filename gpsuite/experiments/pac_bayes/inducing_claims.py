@@ -184,7 +184,8 @@ def _kl_better_than_sqrt(grid: Grid) -> Statistic:
     cells = []
     for metric, column in product(("bound_kl", "gibbs_risk_test", "mse_test"), range(len(grid.numbers))):
         kl, sqrt = grid.pair(metric, KL, SQRT, column)
-        cells.append(bool((kl - sqrt).mean() <= 0))
+        if len(kl):
+            cells.append(bool((kl - sqrt).mean() <= 0))
     return share("share_kl_better_than_sqrt", cells)
 
 

@@ -119,6 +119,13 @@ def test_a_missing_record_leaves_the_others_decided() -> None:
     assert shares == dict.fromkeys(shares, 1.0)
 
 
+def test_an_m_at_which_one_method_was_not_trained_is_no_cell_of_their_comparison() -> None:
+    table = frame()
+    gap = (table["method"] == "sqrt_pac_sgp") & (table["inducing"] == 500)
+    assert found(table[~gap])["share_kl_better_than_sqrt"].value == 1.0
+    assert "6 of 6" in found(table[~gap])["share_kl_better_than_sqrt"].note
+
+
 def test_one_number_of_inducing_inputs_and_one_split_decide_no_trend() -> None:
     table = frame()
     small = table[(table["inducing"] == 100) & (table["split"] == 0)]
