@@ -105,10 +105,17 @@ def _parts(
     parts = {}
     for key in (key for key in changed if key in allowed):
         ours, shipped = science[key], original[key]
-        some = set(ours) < set(shipped) if isinstance(shipped, list) else ours < shipped
-        if some:
+        if _is_part(ours, shipped):
+            # of methods the names: that their options are the shipped ones has just been checked
+            ours, shipped = (list(each) if isinstance(each, dict) else each for each in (ours, shipped))
             parts[key] = f"{key}={ours} of {shipped}".replace("'", "")
     return parts
+
+
+def _is_part(ours: Any, shipped: Any) -> bool:
+    if isinstance(shipped, dict):
+        return len(ours) < len(shipped) and all(shipped.get(name) == value for name, value in ours.items())
+    return bool(set(ours) < set(shipped) if isinstance(shipped, list) else ours < shipped)
 
 
 def _plain(composed: Composed) -> dict[str, Any]:

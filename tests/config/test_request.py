@@ -80,6 +80,12 @@ def test_each_kind_of_variation_gets_a_run_folder_of_its_own(tmp_path: Path) -> 
         (["repetitions=12"], {}),  # more is not a part
         (["inducing=[5]", "epsilon=0.5"], {"inducing": "inducing=[5] of [5, 10, 15]"}),
         (["inducing=[5,20]"], {}),
+        (
+            ["methods=[kl_pac_sgp,vfe]"],
+            {"methods": "methods=[kl_pac_sgp, vfe] of [kl_pac_sgp, sqrt_pac_sgp, vfe, vfe_fitc_posterior, fitc]"},
+        ),
+        (["methods=[kl_pac_sgp,sqrt_pac_sgp_restarts]"], {}),  # one that is not among the shipped
+        (["method=kl_pac_sgp", "method.objective=quadratic"], {}),  # its options are others
     ],
 )
 def test_less_of_the_shipped_settings_is_named_as_a_part(words: list[str], parts: dict[str, str]) -> None:

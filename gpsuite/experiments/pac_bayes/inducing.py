@@ -180,6 +180,6 @@ for _name in ("inducing_pol", "inducing_kin40k", "inducing_sarcos"):
             summarise,
             builders=("pac_sgp", "sparse_gp"),
             dataset_tasks=("regression",),
-            parts=("repetitions", "inducing", "other_kernel_inducing"),
+            parts=("repetitions", "inducing", "methods", "other_kernel_inducing"),
         )
     )
