@@ -214,7 +214,7 @@ class Experiment:
         dataset_tasks: kinds of dataset the user may swap in; empty when the dataset is fixed.
         several_datasets: whether it runs over a list, `datasets=[A,B]`. Its statistics then carry the dataset's name,
             so that a run on other datasets is never held against numbers of these.
-        parts: settings (numbers, lists, or `methods`) of which a run may take a part, fewer or some of the shipped ones,
+        parts: settings (numbers, lists, or `methods`) of which a run may take a part, fewer or some of the shipped,
             and still be held against the paper: it answers the same question from less evidence.
     """
 

@@ -82,7 +82,9 @@ def test_each_kind_of_variation_gets_a_run_folder_of_its_own(tmp_path: Path) -> 
         (["inducing=[5,20]"], {}),
         (
             ["methods=[kl_pac_sgp,vfe]"],
-            {"methods": "methods=[kl_pac_sgp, vfe] of [kl_pac_sgp, sqrt_pac_sgp, vfe, vfe_fitc_posterior, fitc]"},
+            {
+                "methods": "methods=[kl_pac_sgp, vfe] of [kl_pac_sgp, sqrt_pac_sgp, vfe, vfe_fitc_posterior, fitc]"
+            },
         ),
         (["methods=[kl_pac_sgp,sqrt_pac_sgp_restarts]"], {}),  # one that is not among the shipped
         (["method=kl_pac_sgp", "method.objective=quadratic"], {}),  # its options are others
