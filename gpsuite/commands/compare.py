@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 from gpsuite.commands.show import show_table
@@ -10,6 +11,7 @@ from gpsuite.commands.words import experiment_names, read_words
 from gpsuite.config.files import conf_dir
 from gpsuite.reporting.comparison import ComparisonRow, RunComparison, collect_comparisons
 from gpsuite.reporting.tables import mean_and_error
+from gpsuite.text import visible
 
 HELP = """
 gpsuite compare [experiment ...] [results_dir=DIR]
@@ -17,6 +19,7 @@ gpsuite compare [experiment ...] [results_dir=DIR]
 published | ours +- standard error | n | difference | verdict, for the shipped runs of the largest scale;
 naming an experiment also shows its runs with other settings.
 Verdicts: reproduced, partly, not reproduced, not run, not comparable.
+A comparison that cannot be read is named and left out; the exit code is then 2.
 """
 
 
@@ -27,7 +30,10 @@ def main(words: list[str]) -> int:
     found = collect_comparisons(given.results_dir, conf_dir(), names)
     rows = [_columns(run, row) for run in found for row in run.rows]
     show_table("comparison with the published numbers", rows)
-    return 0
+    problems = [run.problem for run in found if run.problem]
+    for problem in problems:
+        print(f"gpsuite: {visible(problem)}", file=sys.stderr)
+    return 2 if problems else 0
 
 
 def _columns(run: RunComparison, row: ComparisonRow) -> dict[str, Any]:

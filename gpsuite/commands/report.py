@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 from gpsuite.commands.words import read_words
 from gpsuite.config.files import conf_dir
 from gpsuite.errors import UserError
 from gpsuite.reporting.pages import write_report
+from gpsuite.text import visible
 
 HELP = """
 gpsuite report [results_dir=DIR]
@@ -19,5 +23,19 @@ def main(words: list[str]) -> int:
     given = read_words(words)
     if given.names:
         raise UserError(f"{given.names[0]}: report takes no names; it covers all results")
-    print(write_report(given.results_dir, conf_dir()))
+    if not given.results_dir.is_dir():
+        raise UserError(
+            f"results_dir={given.results_dir}: no such folder, so there is nothing to report\n"
+            "start with: gpsuite run experiment=tour",
+            key="results_dir",
+        )
+    show_page(given.results_dir)
     return 0
+
+
+def show_page(results_dir: Path) -> None:
+    """Write the page of a results folder; print its path, and on stderr the files that it had to leave out."""
+    path, problems = write_report(results_dir, conf_dir())
+    for problem in problems:
+        print(f"gpsuite: {visible(problem)}", file=sys.stderr)
+    print(path)

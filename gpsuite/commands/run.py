@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpsuite.config.files import conf_dir, group_choices, read_file
+from gpsuite.config.files import group_choices, read_file
 from gpsuite.config.overrides import expand_sweeps
 from gpsuite.errors import UserError
 
@@ -64,7 +64,9 @@ def main(words: list[str]) -> int:
         code = max(code, report.exit_code)
         _print_paths(report.folder)
     if tour:
-        _print_report(requests[0][1].results_dir)
+        from gpsuite.commands.report import show_page
+
+        show_page(requests[0][1].results_dir)
     return code
 
 
@@ -90,9 +92,3 @@ def _print_paths(folder: Path) -> None:
     for pattern in ("tables/*.md", "figures/*.png", "comparison.csv"):
         for path in sorted(folder.glob(pattern)):
             print(f"  {path}")
-
-
-def _print_report(results_dir: Path) -> None:
-    from gpsuite.reporting.pages import write_report
-
-    print(write_report(results_dir, conf_dir()))

@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gpsuite.commands.show import show_table
 from gpsuite.commands.words import experiment_names, read_words
-from gpsuite.engine.folder import PLAN, RUN, read_json
+from gpsuite.engine.folder import PLAN, RUN
+from gpsuite.engine.plans import PlannedTask, read_plan
 from gpsuite.engine.store import RecordStore, satisfies
-from gpsuite.experiments.base import STATUSES
+from gpsuite.errors import ResultsError
+from gpsuite.experiments.base import BUDGET, STATUSES
+from gpsuite.reporting.reading import read_mapping
+from gpsuite.text import visible
+
+T = TypeVar("T")
 
 HELP = """
 gpsuite status [experiment ...] [results_dir=DIR]
 
-One row per run: tasks by status, missing ones, and whether its tables are complete.
+One row per run: tasks by status, missing ones, and whether its tables are complete. Every record is read and held
+against its checksum; a damaged one is named and counts as missing, as does one of an earlier version's format.
 """
 
 
 def main(words: list[str]) -> int:
     """Print one row per run folder of the experiments named."""
     given = read_words(words)
-    rows = [row for name in experiment_names(given.names) for row in _rows(name, given.results_dir)]
+    stores: dict[str, RecordStore] = {}
+    rows: list[dict[str, Any]] = []
+    for name in experiment_names(given.names):
+        family = name.split("/")[0]
+        store = stores.setdefault(family, RecordStore(given.results_dir, family))
+        for path in sorted((given.results_dir / name).glob(f"*/{PLAN}")):
+            rows.append({"experiment": name, "run": path.parent.name, **_counts(path, store)})
     if not rows:
         print(f"no runs under {given.results_dir}; start with: gpsuite run experiment=tour")
         return 0
@@ -31,27 +45,33 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _rows(experiment: str, results_dir: Path) -> Iterator[dict[str, Any]]:
-    store = RecordStore(results_dir, experiment.split("/")[0])
-    for path in sorted((results_dir / experiment).glob(f"*/{PLAN}")):
-        plan = read_json(path)
-        if plan is None:
-            continue
-        counts = Counter(_state(store, task) for task in plan["tasks"])
-        run = read_json(path.parent / RUN) or {}
-        complete = counts["missing"] == 0 and run.get("science") == plan.get("science")
-        yield {
-            "experiment": experiment,
-            "run": path.parent.name,
-            "tasks": len(plan["tasks"]),
-            **{status: counts[status] for status in STATUSES},
-            "missing": counts["missing"],
-            "tables": "complete" if complete else "run again to complete",
-        }
+def _counts(path: Path, store: RecordStore) -> dict[str, Any]:
+    """Return how many tasks of a plan ended how, and whether the tables are complete."""
+    plan = _read(read_plan, path)
+    if plan is None:
+        return {**dict.fromkeys(("tasks", *STATUSES, "missing"), ""), "tables": f"no usable {PLAN}: run again"}
+    counts = Counter(_state(store, task) for task in plan.tasks)
+    run = _read(read_mapping, path.parent / RUN) or {}
+    complete = counts["missing"] == 0 and run.get("science") == plan.science
+    return {
+        "tasks": len(plan.tasks),
+        **{status: counts[status] for status in STATUSES},
+        "missing": counts["missing"],
+        "tables": "complete" if complete else "run again to complete",
+    }
 
 
-def _state(store: RecordStore, task: dict[str, Any]) -> str:
-    record = store.get(task["key"])
-    if record is None or (record.status == "budget" and not satisfies(record, task.get("budget_seconds"))):
+def _read(read: Callable[[Path], T | None], path: Path) -> T | None:
+    """Return what `read` finds; a damaged file is named and counts as absent."""
+    try:
+        return read(path)
+    except ResultsError as error:
+        print(f"gpsuite: {visible(str(error))}", file=sys.stderr)
+        return None
+
+
+def _state(store: RecordStore, task: PlannedTask) -> str:
+    record = store.get(task.key)
+    if record is None or (record.status == BUDGET and not satisfies(record, task.budget_seconds)):
         return "missing"
     return record.status

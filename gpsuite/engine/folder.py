@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +12,12 @@ from typing import Any
 
 import filelock
 
+from gpsuite.engine.store import RecordStore
 from gpsuite.errors import ResultsError
 from gpsuite.experiments.base import Record
-from gpsuite.reporting.atomic import write_text
+from gpsuite.reporting.atomic import write_bytes, write_text
+from gpsuite.reporting.manifest import note_written, remove_stale
+from gpsuite.reporting.reading import read_mapping
 
 PLAN, RUN, CONFIG, RECORDS = "plan.json", "run.json", "config.yaml", "records.csv"
 
@@ -57,10 +58,9 @@ def locked(folder: Path, *, wait: bool) -> Iterator[None]:
 def read_json(path: Path) -> dict[str, Any] | None:
     """Return a JSON object, or None when the file is absent or damaged."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_mapping(path)
+    except ResultsError:
         return None
-    return value if isinstance(value, dict) else None
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
@@ -90,23 +90,23 @@ def records_csv(records: Sequence[Record]) -> str:
     return buffer.getvalue()
 
 
-def link_arrays(folder: Path, sources: Mapping[str, Path]) -> None:
-    """Put every record's npz into artifacts/ as a hard link (a copy where links are impossible)."""
+def copy_arrays(folder: Path, records: Sequence[Record], store: RecordStore) -> None:
+    """Put a copy of every record's npz into artifacts/: what is done to it there does not reach the record.
+
+    Copies of an earlier plan are removed; files that are not ours stay.
+
+    Raises:
+        ResultsError: if a copy cannot be written.
+    """
     artifacts = folder / "artifacts"
-    wanted = {f"{key}.npz": path for key, path in sources.items() if path.exists()}
-    for stale in artifacts.glob("*.npz") if artifacts.exists() else ():
-        if stale.name not in wanted:
-            stale.unlink()
-    for name, path in wanted.items():
-        target = artifacts / name
-        if target.exists() and target.samefile(path):
-            continue
-        artifacts.mkdir(exist_ok=True)
-        target.unlink(missing_ok=True)
-        try:
-            os.link(path, target)
-        except OSError:
-            shutil.copyfile(path, target)
+    sources = {path.name: path for path in (store.arrays_path(each.key) for each in records if each.arrays)}
+    remove_stale(artifacts, sources)
+    for name, source in sources.items():
+        content, target = source.read_bytes(), artifacts / name
+        linked = target.is_symlink() or (target.exists() and target.samefile(source))
+        if linked or not target.is_file() or target.read_bytes() != content:
+            write_bytes(target, content)
+    note_written(artifacts, sources)
 
 
 def _names(maps: Iterator[Mapping[str, Any]] | Any) -> list[str]:

@@ -15,7 +15,7 @@ def canonical_json(value: object) -> str:
 
 def short_hash(value: object, length: int = 20) -> str:
     """Return the first `length` hex digits of the SHA-256 of the value's canonical JSON."""
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:length]
+    return hashlib.sha256(canonical_json(value).encode("utf-8", "backslashreplace")).hexdigest()[:length]
 
 
 def task_key(task: Task) -> str:

@@ -18,7 +18,7 @@ from gpsuite.engine.cluster import DaskPool
 from gpsuite.engine.folder import (
     PLAN,
     RUN,
-    link_arrays,
+    copy_arrays,
     locked,
     read_json,
     run_folder,
@@ -26,6 +26,7 @@ from gpsuite.engine.folder import (
     write_records,
 )
 from gpsuite.engine.keys import task_key
+from gpsuite.engine.plans import plan_tasks
 from gpsuite.engine.progress import Progress, clock, progress
 from gpsuite.engine.provenance import dataset_provenance, git_state, machine, versions
 from gpsuite.engine.reports import FOLDER as REPORTS
@@ -103,7 +104,7 @@ def run_experiment(request: Request, options: RunOptions) -> RunReport:
         ResultsError: when results cannot be written; what is stored stays.
     """
     folder = run_folder(options.results_dir, request.experiment, request.scale, options.tag)
-    tasks = EXPERIMENTS.get(request.experiment).plan(request)
+    tasks = plan_tasks(request, options.changed)
     store = RecordStore(options.results_dir, request.family)
     with locked(folder, wait=options.wait):
         _refuse_other_science(folder, options)
@@ -210,12 +211,21 @@ def _missing(tasks: Sequence[Task], keys: Sequence[str], store: RecordStore, *, 
 
 
 def _read_records(tasks: Sequence[Task], keys: Sequence[str], store: RecordStore) -> list[Record]:
-    """Return the plan's records in its order, under the names this plan gives them."""
+    """Return the plan's records in its order, under the names this plan gives them; every task has one by now.
+
+    Raises:
+        ResultsError: if one was damaged since it was stored: results must not be drawn from the others alone.
+    """
     found = []
     for task, key in zip(tasks, keys, strict=True):
-        record = store.get(key, arrays=True)
-        if record is not None:
-            found.append(replace(record, experiment=task.experiment, label=task.label, axes=dict(task.axes)))
+        record = store.get(key)
+        if record is None:
+            raise ResultsError(
+                f"{store.path(key)}: the record of {task.label} was removed or damaged while this run went on\n"
+                "run the same command again",
+                key=str(store.path(key)),
+            )
+        found.append(replace(record, experiment=task.experiment, label=task.label, axes=dict(task.axes)))
     return found
 
 
@@ -256,7 +266,7 @@ def _finish(
     computed: int,
 ) -> None:
     write_records(folder, records)
-    link_arrays(folder, {record.key: store.arrays_path(record.key) for record in records})
+    copy_arrays(folder, records, store)
     notes = publish_results(request, records, folder, options.conf_dir, options.changed, options.parts)
     before = read_json(folder / RUN)
     if computed == 0 and before is not None and before.get("science") == options.science:

@@ -1,24 +1,28 @@
-"""Records on disk: one JSON (and one npz) per task key, written atomically, never pickled."""
+"""Records on disk: one JSON (and one npz) per task key, written atomically, never pickled, never believed unchecked."""
 
 from __future__ import annotations
 
 import io
 import json
-import math
-from dataclasses import asdict, replace
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from gpsuite.engine.sealed import DamagedRecordError, OtherFormatError, seal, unseal
 from gpsuite.experiments.base import BUDGET, ERROR, SKIPPED, Record
 from gpsuite.reporting.atomic import write_bytes, write_text
-
-FORMAT = 1
+from gpsuite.reporting.reading import read_bytes
+from gpsuite.text import visible
 
 
 class RecordStore:
     """The records of one family under `results/.records/<family>`.
+
+    A record that is damaged, or lies under another record's key, counts as missing; that is said once, on stderr.
 
     Args:
         results_dir: the results folder.
@@ -27,36 +31,44 @@ class RecordStore:
 
     def __init__(self, results_dir: Path, family: str) -> None:
         self.folder = results_dir / ".records" / family
+        self._told: set[str] = set()
 
     def put(self, record: Record) -> None:
-        """Store a record; the JSON is written last and marks it complete.
+        """Store a record; the JSON, written last, marks it complete: it fits no arrays but these.
 
         Raises:
             ResultsError: when the disk is full or read-only; nothing half-written is left.
         """
         if record.arrays:
             buffer = io.BytesIO()
-            np.savez_compressed(buffer, **record.arrays)
+            arrays: dict[str, Any] = dict(record.arrays)
+            np.savez_compressed(buffer, **arrays)
             write_bytes(self.arrays_path(record.key), buffer.getvalue())
         if record.traceback:
             write_text(self.traceback_path(record.key), record.traceback)
-        fields = asdict(replace(record, arrays={}, traceback=""))
-        for name in ("arrays", "traceback"):
-            fields.pop(name)
-        fields["metrics"] = {name: _storable(value) for name, value in fields["metrics"].items()}
-        text = json.dumps({"format": FORMAT, **fields}, indent=1, ensure_ascii=False)
-        write_text(self.folder / f"{record.key}.json", text + "\n")
+        text = json.dumps(seal(record), indent=1, ensure_ascii=False)
+        write_text(self.path(record.key), text + "\n")
 
-    def get(self, key: str, *, arrays: bool = False) -> Record | None:
-        """Return the stored record, or None when there is none, it is unreadable or of another format."""
+    def get(self, key: str) -> Record | None:
+        """Return the stored record with its arrays, or None when there is none that can be believed."""
+        path = self.path(key)
         try:
-            fields = json.loads((self.folder / f"{key}.json").read_text(encoding="utf-8"))
-            if fields.pop("format") != FORMAT:
-                return None
-            record = Record(**fields)
-            return replace(record, arrays=self._read_arrays(key)) if arrays else record
-        except (OSError, ValueError, KeyError, TypeError):
-            return None  # absent or damaged: the task is simply computed again
+            stored = json.loads(read_bytes(path))
+            named = stored.get("arrays") if isinstance(stored, dict) else None
+            return unseal(key, stored, self._read_arrays(key) if named else {})
+        except FileNotFoundError:
+            return None
+        except OtherFormatError as error:
+            self._tell("format", f"{path}: {error}; it and its like count as missing")
+        except DamagedRecordError as error:
+            self._tell(key, f"{path}: damaged record, counts as missing: {error}")
+        except (OSError, ValueError, RecursionError) as error:
+            self._tell(key, f"{path}: damaged record, counts as missing: it cannot be read ({error})")
+        return None
+
+    def path(self, key: str) -> Path:
+        """Return where the record's fields are kept."""
+        return self.folder / f"{key}.json"
 
     def arrays_path(self, key: str) -> Path:
         """Return where the record's arrays are kept."""
@@ -66,12 +78,19 @@ class RecordStore:
         """Return where the traceback of a failed task is kept."""
         return self.folder / f"{key}.traceback.txt"
 
-    def _read_arrays(self, key: str) -> dict[str, Any]:
+    def _read_arrays(self, key: str) -> Mapping[str, NDArray[Any]]:
         path = self.arrays_path(key)
-        if not path.exists():
-            return {}
-        with np.load(path, allow_pickle=False) as stored:
-            return {name: stored[name] for name in stored.files}
+        try:
+            with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as stored:
+                return {name: stored[name] for name in stored.files}
+        except Exception as error:  # a damaged archive raises a dozen kinds, from zlib.error to MemoryError
+            reason = "there is no such file" if isinstance(error, FileNotFoundError) else error
+            raise DamagedRecordError(f"its arrays in {path.name} cannot be read ({reason})") from error
+
+    def _tell(self, what: str, text: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            print(f"gpsuite: {visible(text)}", file=sys.stderr)
 
 
 def satisfies(record: Record | None, budget_seconds: float | None) -> bool:
@@ -84,8 +103,3 @@ def satisfies(record: Record | None, budget_seconds: float | None) -> bool:
     if record.status != BUDGET or record.budget_seconds is None:
         return True
     return budget_seconds is not None and budget_seconds <= record.budget_seconds
-
-
-def _storable(value: Any) -> Any:
-    """Return None for NaN and infinities, which JSON has no words for."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value

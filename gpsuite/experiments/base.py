@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -105,6 +107,27 @@ class Request:
         return self.experiment.split("/")[0]
 
 
+_ALLOWED: ContextVar[Iterator[int] | None] = ContextVar("tasks still allowed", default=None)
+
+
+class TooManyTasksError(Exception):
+    """A plan has more tasks than it may have."""
+
+
+@contextmanager
+def at_most(tasks: int) -> Iterator[None]:
+    """Allow so many tasks to be made inside: a plan that asks for more must not fill the memory first.
+
+    Raises:
+        TooManyTasksError: from the task that is one too many.
+    """
+    token = _ALLOWED.set(iter(range(tasks)))
+    try:
+        yield
+    finally:
+        _ALLOWED.reset(token)
+
+
 @dataclass(frozen=True)
 class Task:
     """The smallest unit worth repeating: one split x one method x one parameter value.
@@ -130,6 +153,11 @@ class Task:
     group: str = ""
     cost: float = 1.0
     budget_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        allowed = _ALLOWED.get()
+        if allowed is not None and next(allowed, None) is None:
+            raise TooManyTasksError
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpsuite.errors import ResultsError
 from gpsuite.reporting.published import Criterion, Published, read_published
 from gpsuite.reporting.rows import (
     VERDICTS,
@@ -55,11 +57,13 @@ class RunComparison:
         experiment: `<family>/<name>`.
         run: the run's folder; None if there is none.
         rows: in the order of conf/paper.
+        problem: why the run's comparison cannot be read, naming the file; there are no rows then.
     """
 
     experiment: str
     run: RunFolder | None
     rows: list[ComparisonRow]
+    problem: str = ""
 
 
 def judge(test: Criterion, ours: float) -> tuple[Verdict, float]:
@@ -198,42 +202,47 @@ def collect_comparisons(
 
     Without `experiments`, each experiment shows its best shipped run (paper before quick before smoke), or the best
     tagged run that is held against the paper (a part of the shipped one) where only that decides anything; with
-    them, all their runs: shipped ones first, best scale first, then tagged ones.
+    them, all their runs: shipped ones first, best scale first, then tagged ones. A comparison.csv that cannot be read
+    keeps its run out; what is wrong with it is listed all the same.
 
     Raises:
         ValueError: if a file of conf/paper is malformed.
-        ResultsError: if a comparison.csv cannot be read.
     """
     published = read_published(conf_dir)
-    runs = [run for run in find_runs(results_dir) if (run.path / "comparison.csv").is_file()]
+    runs = [run for run in find_runs(results_dir) if os.path.lexists(run.path / "comparison.csv")]
     names = experiments or dict.fromkeys(
         [entry.experiment for entry in published] + [run.experiment for run in runs]
     )
     found: list[RunComparison] = []
     for name in names:
         entries = [entry for entry in published if entry.experiment == name]
-        own = [run for run in runs if run.experiment == name]
-        shipped = [run for run in own if not run.tag]
+        own = [_collect_run(run, entries) for run in runs if run.experiment == name]
+        found += [item for item in own if item.problem]
+        own = [item for item in own if not item.problem]
+        shipped = [item for item in own if item.run is not None and not item.run.tag]
         shown = own if experiments else _best(own)
-        found += [_collect_run(run, entries) for run in shown]
+        found += shown
         if entries and not shipped and not shown:
             rows = [_row(entry, "not run", "") for entry in entries]
             found.append(RunComparison(name, None, rows))
-    return [comparison for comparison in found if comparison.rows]
+    return [comparison for comparison in found if comparison.rows or comparison.problem]
 
 
-def _best(runs: list[RunFolder]) -> list[RunFolder]:
+def _best(own: list[RunComparison]) -> list[RunComparison]:
     """Return the best run to show: the first that decides something in the best scale, shipped before tagged."""
-    scales = [scale for scale in SCALES if any(run.scale == scale for run in runs)]
-    for scale in scales:
-        for run in (run for run in runs if run.scale == scale):
-            if any(row.verdict in _DECIDED for row in read_comparison(run.path)):
-                return [run]
-    return [run for run in runs if not run.tag][:1]
+    runs = [(item.run, item) for item in own if item.run is not None]
+    for scale in SCALES:
+        for run, item in runs:
+            if run.scale == scale and any(row.verdict in _DECIDED for row in item.rows):
+                return [item]
+    return [item for run, item in runs if not run.tag][:1]
 
 
 def _collect_run(run: RunFolder, entries: list[Published]) -> RunComparison:
-    rows = read_comparison(run.path)
+    try:
+        rows = read_comparison(run.path)
+    except ResultsError as error:
+        return RunComparison(run.experiment, run, [], str(error))
     known = {row.id for row in rows}
     new = [
         _row(entry, "not run", "added after this run; run it again")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import csv
-import json
+import io
+import os
 import re
 import shlex
 from collections import Counter
@@ -18,13 +19,17 @@ from urllib.parse import quote
 
 from gpsuite.errors import ResultsError
 from gpsuite.reporting.atomic import cannot, write_text
-from gpsuite.reporting.comparison import RunComparison, collect_comparisons, read_published
+from gpsuite.reporting.comparison import collect_comparisons, read_published
 from gpsuite.reporting.contents import group_by_verdict, group_missing, row_anchor
+from gpsuite.reporting.reading import read_bytes, read_mapping
 from gpsuite.reporting.rows import VERDICTS, ComparisonRow, read_comparison
 from gpsuite.reporting.runs import SCALES, RunFolder, family_order, find_runs
+from gpsuite.text import visible_lines
 
 MAX_ROWS = 40
 """Rows of a table shown on the page; the rest is in its CSV."""
+
+UNFINISHED = "not finished: run the same command again to resume"
 
 _PAGE_LIMIT = 4_900_000  # bytes; figures fill what the rest leaves
 _TABLES_LIMIT = 1_000_000  # characters
@@ -87,11 +92,14 @@ class Section:
         return _count_verdicts(self.comparison)
 
 
-def write_report(results_dir: Path, conf_dir: Path) -> Path:
+def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
     """Write `results_dir`/report.html: every run's figures, tables, comparison and provenance.
 
     The page needs neither network nor other files, stays under 5 MB (what does not fit is linked), and is the
-    same for the same results.
+    same for the same results. Files that cannot be read are left out and named.
+
+    Returns:
+        the page, and what is wrong with the files that it had to leave out.
 
     Raises:
         ResultsError: if it cannot be written.
@@ -103,9 +111,9 @@ def write_report(results_dir: Path, conf_dir: Path) -> Path:
     families: dict[str, list[Section]] = {}
     for section in sorted(sections, key=lambda section: family_order(section.run.family)):
         families.setdefault(section.run.family, []).append(section)
-    best, problem = _collect(results_dir, conf_dir)
+    best = collect_comparisons(results_dir, conf_dir)
     anchors = {section.run.path: section.anchor for section in sections}
-    newest = {item.run.path: item.rows for item in best if item.run is not None}
+    newest = {item.run.path: item.rows for item in best if item.run is not None and not item.problem}
     for section in sections:  # also shows the values added to conf/paper since the run
         section.comparison = newest.get(section.run.path, section.comparison)
     content = {
@@ -114,20 +122,23 @@ def write_report(results_dir: Path, conf_dir: Path) -> Path:
         "groups": group_by_verdict(best, anchors),
         "missing": group_missing(best, conf_dir),
         "asked": {entry.id: str(entry.test) for entry in read_published(conf_dir)},
-        "problem": problem,
         "bench": bench if bench.rows else None,
     }
-    _fill_figures(sections, _PAGE_LIMIT - len(_render(content).encode("utf-8")))
+    _fill_figures(sections, _PAGE_LIMIT - len(_render(content).encode("utf-8", "backslashreplace")))
     path = results_dir / "report.html"
     write_text(path, _render(content))
-    return path
+    return path, [text for section in sections for text in section.problems if text != UNFINISHED]
 
 
 def _render(content: Mapping[str, object]) -> str:
     import jinja2
 
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: visible_lines(value) if type(value) is str else value,  # not its own mark-up
     )
     environment.filters["number"] = _number
     environment.globals["row_anchor"] = row_anchor
@@ -144,18 +155,10 @@ def _count_verdicts(rows: Iterable[ComparisonRow]) -> list[tuple[str, int]]:
     return [(verdict, counts[verdict]) for verdict in VERDICTS if counts[verdict]]
 
 
-def _collect(results_dir: Path, conf_dir: Path) -> tuple[list[RunComparison], str]:
-    """Return each experiment's best shipped comparison, and what kept us from reading them."""
-    try:
-        return collect_comparisons(results_dir, conf_dir), ""
-    except ResultsError as error:
-        return [], str(error)
-
-
 def _section(run: RunFolder, results_dir: Path) -> Section:
     about, problems = _read_run_json(run)
     comparison: list[ComparisonRow] = []
-    if (run.path / "comparison.csv").is_file():
+    if os.path.lexists(run.path / "comparison.csv"):
         try:
             comparison = read_comparison(run.path)
         except ResultsError as error:
@@ -184,14 +187,11 @@ def _section(run: RunFolder, results_dir: Path) -> Section:
 
 
 def _read_run_json(run: RunFolder) -> tuple[dict[str, Any], list[str]]:
-    path = run.path / "run.json"
-    if not path.is_file():
-        return {}, ["not finished: run the same command again to resume"]
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        return {}, [str(cannot("read", path, error))]
-    return (about, []) if isinstance(about, dict) else ({}, [f"cannot read {path}: not a mapping"])
+        about = read_mapping(run.path / "run.json")
+    except ResultsError as error:
+        return {}, [str(error)]
+    return ({}, [UNFINISHED]) if about is None else (about, [])
 
 
 def _badges(run: RunFolder, about: Mapping[str, Any]) -> list[str]:
@@ -241,7 +241,7 @@ def _provenance(about: Mapping[str, Any]) -> list[tuple[str, str]]:
         if git.get("commit")
         else ""
     )
-    memory = about.get("peak_memory_mb")
+    memory = _float(about.get("peak_memory_mb"))
     facts = [
         ("commit", commit),
         ("versions", _pairs(about.get("versions"))),
@@ -255,7 +255,7 @@ def _provenance(about: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("started", about.get("started")),
         ("finished", about.get("finished")),
         ("CPU time", _seconds(about.get("cpu_seconds"))),
-        ("peak memory", f"{memory:.0f} MB" if isinstance(memory, int | float) else None),
+        ("peak memory", None if memory is None else f"{memory:.0f} MB"),
     ]
     return [(name, str(value)) for name, value in facts if value not in (None, "")]
 
@@ -263,9 +263,10 @@ def _provenance(about: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _failure(item: Mapping[str, Any], records: Path) -> dict[str, str]:
     """Return a failed task's texts; its traceback is a file among the records, by name."""
     name = Path(str(item.get("traceback") or "")).name
-    text = ""
-    if name and (records / name).is_file():
-        text = (records / name).read_text(encoding="utf-8", errors="replace")
+    try:
+        text = read_bytes(records / name).decode("utf-8", "replace")
+    except (OSError, ValueError):  # none, or a name that no file can have
+        text = ""
     return {
         "task": str(item.get("task", "")),
         "reason": str(item.get("reason", "")),
@@ -287,15 +288,21 @@ def _pairs(value: object) -> str:
 
 
 def _seconds(value: object) -> str:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return ""
-    if value < 120:
-        return f"{value:.1f} s"
-    return f"{value / 60:.1f} min" if value < 7200 else f"{value / 3600:.1f} h"
+    seconds = _float(value)
+    if seconds is None or seconds < 120:
+        return "" if seconds is None else f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _float(value: object) -> float | None:
+    try:
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    except OverflowError:
+        return None
 
 
 def _link(path: Path, results_dir: Path) -> str:
-    return quote(path.relative_to(results_dir).as_posix())
+    return quote(os.fsencode(path.relative_to(results_dir).as_posix()))
 
 
 def _fill_figures(sections: Sequence[Section], room: int) -> None:
@@ -305,10 +312,16 @@ def _fill_figures(sections: Sequence[Section], room: int) -> None:
         for number, section in enumerate(sections)
         for position, figure in enumerate(section.figures)
     ]
-    for *_, figure in sorted(queue, key=lambda item: item[:4]):
-        if figure.path.stat().st_size * 4 // 3 + 40 > room:
+    for *_, number, figure in sorted(queue, key=lambda item: item[:4]):
+        try:
+            if figure.path.stat().st_size * 4 // 3 + 40 > room:
+                continue
+            content = read_bytes(figure.path)
+        except OSError as error:
+            sections[number].figures.remove(figure)
+            sections[number].problems.append(str(cannot("read", figure.path, error)))
             continue
-        figure.source = "data:image/png;base64," + base64.b64encode(figure.path.read_bytes()).decode("ascii")
+        figure.source = "data:image/png;base64," + base64.b64encode(content).decode("ascii")
         room -= len(figure.source)
 
 
@@ -328,14 +341,13 @@ def _fill_tables(sections: Sequence[Section], results_dir: Path) -> None:
 
 def _table(path: Path, results_dir: Path) -> Table:
     table = Table(path.stem, _link(path, results_dir), _caption(path.with_suffix(".md")))
-    if not path.is_file():
-        return table
     try:
-        with path.open(encoding="utf-8", newline="") as stream:
-            lines = csv.reader(stream)
-            table.header = next(lines, [])
-            table.rows = [[_shorten(cell) for cell in line] for line in islice(lines, MAX_ROWS)]
-            hidden = sum(1 for _ in lines)
+        lines = csv.reader(io.StringIO(read_bytes(path).decode("utf-8"), newline=""))
+        table.header = next(lines, [])
+        table.rows = [[_shorten(cell) for cell in line] for line in islice(lines, MAX_ROWS)]
+        hidden = sum(1 for _ in lines)
+    except FileNotFoundError:
+        return table
     except (OSError, ValueError, csv.Error) as error:
         table.note = str(cannot("read", path, error))
         return table
@@ -346,10 +358,10 @@ def _table(path: Path, results_dir: Path) -> Table:
 def _caption(path: Path) -> str:
     """Return the first line of a table in Markdown, without its escapes; nothing if there is no such file."""
     try:
-        with path.open(encoding="utf-8") as stream:
-            return unescape(re.sub(r"\\([\\|])", r"\1", stream.readline().strip()))
+        text = read_bytes(path).decode("utf-8")
     except (OSError, ValueError):
         return ""
+    return unescape(re.sub(r"\\([\\|])", r"\1", text.split("\n", 1)[0].strip()))
 
 
 def _shorten(cell: str) -> str:

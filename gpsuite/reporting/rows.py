@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
 from gpsuite.reporting.atomic import cannot, write_text
+from gpsuite.reporting.reading import read_bytes
 
 Verdict = Literal["reproduced", "partly", "not reproduced", "not run", "not comparable"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -130,12 +131,14 @@ def _read(path: Path, kind: type[Row]) -> list[Row]:
     described: Any = kind
     parsers = {field.name: _PARSERS[field.type] for field in fields(described)}
     try:
-        with path.open(encoding="utf-8", newline="") as stream:
-            reader = csv.DictReader(stream, strict=True)
-            if reader.fieldnames != list(parsers):
-                raise ValueError("its columns are not those of this version; run the experiment again")
-            return [kind(**{name: parse(line[name]) for name, parse in parsers.items()}) for line in reader]
-    except (OSError, ValueError, TypeError, csv.Error) as error:
+        reader = csv.DictReader(io.StringIO(read_bytes(path).decode("utf-8"), newline=""), strict=True)
+        if reader.fieldnames != list(parsers):
+            raise ValueError("its columns are not those of this version; run the experiment again")
+        lines = list(reader)
+        if any(None in line or None in line.values() for line in lines):
+            raise ValueError("a line is cut short or has too many cells; run the experiment again")
+        return [kind(**{name: parse(line[name]) for name, parse in parsers.items()}) for line in lines]
+    except (OSError, ValueError, csv.Error) as error:
         raise cannot("read", path, error) from error
 
 

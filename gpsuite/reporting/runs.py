@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,7 +58,7 @@ def _parse(path: Path, results_dir: Path) -> RunFolder | None:
     scale, _, tag = path.name.partition("~")
     if scale not in SCALES or parts[0] in ("published", "bench") or parts[0].startswith("."):
         return None
-    if not any((path / marker).is_file() for marker in _MARKERS):
+    if not any(os.path.isfile(path / marker) for marker in _MARKERS):  # False where the system refuses to look
         return None
     return RunFolder(path, "/".join(parts[:-1]), scale, tag)
 

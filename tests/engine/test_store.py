@@ -22,7 +22,7 @@ def record_of(number: int = 3, behaviour: str = "square") -> Record:
 def test_a_record_comes_back_as_it_was_put(tmp_path: Path) -> None:
     store, record = RecordStore(tmp_path, "tiny"), record_of()
     store.put(record)
-    back = store.get(record.key, arrays=True)
+    back = store.get(record.key)
     assert back is not None
     np.testing.assert_array_equal(back.arrays["powers"], record.arrays["powers"])
     assert back.metrics == {**record.metrics, "nothing": None}  # JSON has no NaN

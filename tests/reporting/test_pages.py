@@ -53,7 +53,7 @@ def make_run(results: Path, name: str = "pac_bayes/one/quick", **about: object) 
 
 def report(results: Path, conf: Path) -> str:
     results.mkdir(exist_ok=True)
-    return write_report(results, conf).read_text(encoding="utf-8")
+    return write_report(results, conf)[0].read_text(encoding="utf-8")
 
 
 def test_empty_results_say_what_to_type(tmp_path: Path) -> None:

@@ -1,0 +1,86 @@
+"""Plans: how many tasks one may have, and what plan.json says of one that was made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpsuite.errors import UserError
+from gpsuite.experiments.base import EXPERIMENTS, Request, Task, TooManyTasksError, at_most
+from gpsuite.reporting.atomic import cannot
+from gpsuite.reporting.reading import read_mapping
+
+MOST_TASKS = 100_000
+"""A plan of this size takes about 250 MB."""
+
+
+@dataclass(frozen=True)
+class PlannedTask:
+    """What plan.json says of one task: where its record lies, and its wall-clock limit."""
+
+    key: str
+    budget_seconds: float | None
+
+
+@dataclass(frozen=True)
+class StoredPlan:
+    """What plan.json says: the hash of the science, and the tasks."""
+
+    science: object
+    tasks: tuple[PlannedTask, ...]
+
+
+def plan_tasks(request: Request, changed: Sequence[str]) -> list[Task]:
+    """Return the tasks of a request.
+
+    Args:
+        request: what is asked for.
+        changed: the settings that differ from the shipped experiment.
+
+    Raises:
+        UserError: as soon as there are more than `MOST_TASKS`, naming the largest of the changed settings.
+    """
+    try:
+        with at_most(MOST_TASKS):
+            return EXPERIMENTS.get(request.experiment).plan(request)
+    except TooManyTasksError as error:
+        sizes = {key: _size(request.options.get(key)) for key in changed if key != "seed"}
+        key = max(sizes, key=lambda name: sizes[name], default=request.experiment)
+        raise UserError(
+            f"{key}{_shown(request.options.get(key))}: more than {MOST_TASKS} tasks, the most that one run may have\n"
+            "ask for less; runs share their records, so a large study can be made of several",
+            key=key,
+        ) from error
+
+
+def read_plan(path: Path) -> StoredPlan | None:
+    """Return what a plan.json says, or None when there is none.
+
+    Raises:
+        ResultsError: naming the file, when it is not as a run writes it.
+    """
+    plan = read_mapping(path)
+    if plan is None:
+        return None
+    try:
+        return StoredPlan(plan["science"], tuple(_task(each) for each in plan["tasks"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise cannot("read", path, ValueError("not a plan")) from error
+
+
+def _task(entry: Any) -> PlannedTask:
+    key, seconds = entry["key"], entry["budget_seconds"]
+    if not re.fullmatch("[0-9a-f]+", key) or not (seconds is None or isinstance(seconds, int | float)):
+        raise ValueError
+    return PlannedTask(key, seconds)
+
+
+def _size(value: Any) -> float:
+    return float(value) if isinstance(value, int) else float(len(value)) if isinstance(value, list) else 0.0
+
+
+def _shown(value: Any) -> str:
+    return f"={value}" if isinstance(value, int) else f" with {len(value)} values" if value else ""

@@ -1,0 +1,92 @@
+"""A record as a JSON object that shows by itself whether anything in it, or in its arrays, was changed.
+
+Every array has a digest of its own, which does not depend on how it is packed, and the checksum covers all fields and
+digests: a copy that leaves some arrays behind can still be checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpsuite.engine.keys import short_hash
+from gpsuite.experiments.base import Record
+
+FORMAT = 2
+
+# the arrays and the traceback have files of their own
+_FIELDS = tuple(field.name for field in fields(Record) if field.name not in ("arrays", "traceback"))
+
+
+class DamagedRecordError(ValueError):
+    """A stored record is not what was put there; the message says what is wrong with it."""
+
+
+class OtherFormatError(DamagedRecordError):
+    """A stored record is of another version's format."""
+
+
+def seal(record: Record) -> dict[str, Any]:
+    """Return a record as a JSON object: format, checksum, fields, and the digests of its arrays by name."""
+    content = {name: getattr(record, name) for name in _FIELDS}
+    # JSON has no words for NaN and infinities
+    content["metrics"] = {
+        name: None if isinstance(value, float) and not isfinite(value) else value
+        for name, value in record.metrics.items()
+    }
+    content["arrays"] = {name: array_digest(array) for name, array in record.arrays.items()}
+    return {"format": FORMAT, "checksum": _checksum(content), **content}
+
+
+def unseal(key: str, stored: Any, arrays: Mapping[str, NDArray[Any]]) -> Record:
+    """Return the record of a key from its JSON object and arrays.
+
+    Args:
+        key: the record's place: the hash of what its task computes.
+        stored: what the JSON file holds.
+        arrays: all its arrays.
+
+    Raises:
+        OtherFormatError: if it is of another format.
+        DamagedRecordError: if it is another task's, or anything in it or in the arrays is not as it was sealed.
+    """
+    if not isinstance(stored, dict) or "format" not in stored:
+        raise DamagedRecordError("it is not a record")
+    if stored["format"] != FORMAT:
+        raise OtherFormatError(f"it has format {stored['format']}, this version writes format {FORMAT}")
+    content = {name: value for name, value in stored.items() if name not in ("format", "checksum")}
+    try:
+        same = stored.get("checksum") == _checksum(content)
+    except ValueError:  # NaN, which no record has
+        same = False
+    if not same:
+        raise DamagedRecordError("its fields do not match its checksum")
+    if content["key"] != key:
+        raise DamagedRecordError(f"it is the record of another task, {content['key']}")
+    if {name: array_digest(array) for name, array in arrays.items()} != content.pop("arrays"):
+        raise DamagedRecordError("its arrays do not match their checksums")
+    return replace(Record(**content), arrays=dict(arrays))
+
+
+def array_digest(array: NDArray[Any]) -> str:
+    """Return the SHA-256 of an array's type, shape and values in row order.
+
+    Raises:
+        TypeError: for an array of Python objects, which cannot be stored.
+    """
+    array = np.asarray(array)
+    if array.dtype.hasobject:
+        raise TypeError("a record's array cannot hold Python objects")
+    digest = hashlib.sha256(f"{np.lib.format.dtype_to_descr(array.dtype)} {array.shape}".encode())
+    digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    return short_hash(content, 64)

@@ -1,0 +1,40 @@
+"""Reading what runs wrote, whatever has become of it since."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from gpsuite.reporting.atomic import cannot
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a regular file; opening anything else could wait for ever.
+
+    Raises:
+        OSError: if there is none, or it cannot be read.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+    return path.read_bytes()
+
+
+def read_mapping(path: Path) -> dict[str, Any] | None:
+    """Return a JSON object; None when there is no file.
+
+    Raises:
+        ResultsError: naming the file, when it holds anything else or cannot be read.
+    """
+    try:
+        value = json.loads(read_bytes(path).decode("utf-8"))
+        if not isinstance(value, dict):
+            raise ValueError("not a JSON object")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise cannot("read", path, error) from error
+    return value

@@ -1,0 +1,19 @@
+"""Text of users' files on its way to terminals, pages and figures."""
+
+from __future__ import annotations
+
+import re
+
+# What acts instead of being shown: control characters (escape sequences begin with one), marks that reverse the
+# direction of writing, further line ends, and the surrogates that stand for the bytes of names that are not UTF-8.
+_ACTING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    r"""Return the text on one line with every character that would act written out, such as `\x1b` or `\u202e`."""
+    return _ACTING.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def visible_lines(text: str) -> str:
+    """Return the text with its line ends kept and every other acting character written out."""
+    return "\n".join(visible(line) for line in text.split("\n"))
