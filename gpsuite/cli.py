@@ -6,12 +6,14 @@ Exit codes: 0 done; 1 some tasks failed; 2 the user's input is wrong; 130 interr
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
 
 from gpsuite import __version__
 from gpsuite.errors import UserError, unknown_name
+from gpsuite.text import visible_lines
 
 INTERRUPTED = 130
 
@@ -33,6 +35,9 @@ COMMANDS = {
 def main() -> int:
     """Run the command line in `sys.argv` and return the exit code."""
     words = sys.argv[1:]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal of few characters, names that are no UTF-8
     try:
         code = dispatch(words)
         sys.stdout.flush()
@@ -90,7 +95,7 @@ def usage() -> str:
 
 
 def _four_lines(text: str) -> str:
-    return "\n".join(text.splitlines()[:4])
+    return "\n".join(visible_lines(text).split("\n")[:4])
 
 
 if __name__ == "__main__":

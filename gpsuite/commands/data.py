@@ -14,6 +14,7 @@ from gpsuite.data.catalogue import dataset_names, describe, read_spec
 from gpsuite.data.files import fetch, verify
 from gpsuite.data.spec import DatasetSpec
 from gpsuite.errors import DataError, UserError, unknown_name
+from gpsuite.text import visible_lines
 
 HELP = """
 gpsuite data list                   rows, inputs, licence, and where each dataset was found
@@ -61,7 +62,7 @@ def _fetch(chosen: Sequence[DatasetSpec], data_dir: Path) -> int:
         try:
             paths = fetch(spec, data_dir)
         except DataError as error:
-            print(f"gpsuite: {error}", file=sys.stderr)
+            print(f"gpsuite: {visible_lines(str(error))}", file=sys.stderr)
             code = 1
             continue
         for path in paths.values():

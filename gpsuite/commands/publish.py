@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 from gpsuite.commands.words import experiment_names, read_words
 from gpsuite.engine.folder import RUN
-from gpsuite.errors import UserError
+from gpsuite.errors import ResultsError, UserError
 from gpsuite.reporting.publish import publish
+from gpsuite.text import visible_lines
 
 HELP = """
 gpsuite publish experiment ... [results_dir=DIR]
@@ -20,11 +23,18 @@ def main(words: list[str]) -> int:
     given = read_words(words)
     if not given.names:
         raise UserError("publish: name the experiments to publish, for example pac_bayes/epsilon_boston")
-    copied = 0
-    for name in experiment_names(given.names):
-        for path in sorted((given.results_dir / name).glob(f"*/{RUN}")):
-            print(publish(path.parent, given.results_dir))
-            copied += 1
-    if not copied:
+    runs = [
+        path.parent
+        for name in experiment_names(given.names)
+        for path in sorted((given.results_dir / name).glob(f"*/{RUN}"))
+    ]
+    if not runs:
         raise UserError(f"publish: no finished run of {', '.join(given.names)} under {given.results_dir}")
-    return 0
+    code = 0
+    for folder in runs:
+        try:
+            print(publish(folder, given.results_dir))
+        except ResultsError as error:  # one run's damage does not keep the others back
+            print(f"gpsuite: {visible_lines(str(error))}", file=sys.stderr)
+            code = 2
+    return code

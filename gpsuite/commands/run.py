@@ -10,6 +10,7 @@ from pathlib import Path
 from gpsuite.config.files import group_choices, read_file
 from gpsuite.config.overrides import expand_sweeps
 from gpsuite.errors import UserError
+from gpsuite.text import visible, visible_lines
 
 HELP = """
 gpsuite run experiment=<family>/<name> [key=value ...]
@@ -51,16 +52,16 @@ def main(words: list[str]) -> int:
         try:
             report = run_experiment(request, options)
         except TaskFailedError as failed:
-            print(f"gpsuite: {failed}", file=sys.stderr)
+            print(f"gpsuite: {visible_lines(str(failed))}", file=sys.stderr)
             return 1
         except UserError as error:  # a held folder, for example: the other runs go on
             if len(requests) == 1:
                 raise
-            print(f"gpsuite: {request.experiment}: {error}", file=sys.stderr)
+            print(f"gpsuite: {request.experiment}: {visible_lines(str(error))}", file=sys.stderr)
             code = 2
             continue
         for label, reason, trace in report.failures:
-            print(f"failed: {label}: {reason}\n  traceback: {trace}", file=sys.stderr)
+            print(f"failed: {visible(f'{label}: {reason}')}\n  traceback: {trace}", file=sys.stderr)
         code = max(code, report.exit_code)
         _print_paths(report.folder)
     if tour:

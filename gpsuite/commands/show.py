@@ -6,6 +6,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpsuite.text import visible
+
 FOLDABLE = 1.3  # a table this much wider than the terminal is still readable with folded cells
 
 
@@ -51,4 +53,4 @@ def _blocks(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _cell(value: Any) -> str:
-    return "" if value is None else " ".join(str(value).split())
+    return "" if value is None else visible(" ".join(str(value).split()))

@@ -39,7 +39,7 @@ def main(words: list[str]) -> int:
         for path in sorted((given.results_dir / name).glob(f"*/{PLAN}")):
             rows.append({"experiment": name, "run": path.parent.name, **_counts(path, store)})
     if not rows:
-        print(f"no runs under {given.results_dir}; start with: gpsuite run experiment=tour")
+        print(f"no runs under {visible(str(given.results_dir))}; start with: gpsuite run experiment=tour")
         return 0
     show_table("status", rows)
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,9 @@ from gpsuite.errors import UserError, nearest, unknown_name
 
 # Files, columns and separators may be anything: spaces, commas, brackets, '=', '~' are part of the value.
 LITERAL = "dataset."
+
+MOST_RUNS = 10_000
+"""Of one -m: each is composed and checked before the first begins."""
 
 GROUPS = ("experiment", "dataset", "method", "model", "parallel")
 
@@ -57,6 +61,9 @@ def expand_sweeps(words: Sequence[str], choices: Mapping[str, Sequence[str]]) ->
 
     Commas, `choice()` and `range()` follow Hydra's sweep syntax; `glob()` selects among a group's names,
     nested ones included.
+
+    Raises:
+        UserError: for a word that cannot be read, and for more than `MOST_RUNS` runs, before they are listed.
     """
     from hydra.core.override_parser.types import Glob
 
@@ -74,8 +81,31 @@ def expand_sweeps(words: Sequence[str], choices: Mapping[str, Sequence[str]]) ->
         elif not override.is_discrete_sweep():
             raise UserError(f"{key}={text}: an interval has no values to run; use range() or a list", key=key)
         else:
+            _check_range(key, text, override.value())
             columns.append([f"{key}={value}" for value in override.sweep_string_iterator()])
+    if math.prod(map(len, columns)) > MOST_RUNS:
+        swept = [f"{column[0].partition('=')[0]} ({len(column)} values)" for column in columns if len(column) > 1]
+        raise _too_many(", ".join(swept), swept[0].partition(" ")[0])
     return [list(run) for run in itertools.product(*columns)]
+
+
+def _check_range(key: str, text: str, value: Any) -> None:
+    """Refuse a range without end, or longer than a multirun may be, before its values are listed."""
+    from hydra.core.override_parser.types import RangeSweep
+    from hydra.errors import HydraException
+
+    if not isinstance(value, RangeSweep):
+        return
+    try:
+        length = sum(1 for _ in itertools.islice(value.range(), MOST_RUNS + 1))
+    except (ValueError, ArithmeticError, HydraException) as error:
+        raise UserError(f"{key}={text}: not a range ({error})", key=key) from error
+    if length > MOST_RUNS:
+        raise _too_many(f"{key}={text}", key)
+
+
+def _too_many(what: str, key: str) -> UserError:
+    return UserError(f"{what}: more than {MOST_RUNS} runs, the most that -m may start; sweep fewer values", key=key)
 
 
 def _globbed(key: str, glob: Any, choices: Mapping[str, Sequence[str]]) -> list[str]:

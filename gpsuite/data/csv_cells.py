@@ -13,6 +13,7 @@ from gpsuite.data.csv_columns import csv_error, shorten
 from gpsuite.data.csv_text import Row
 from gpsuite.data.dataset import FloatArray
 from gpsuite.errors import DataError
+from gpsuite.text import visible
 
 _GAPS = ("", "nan", "na")
 
@@ -53,7 +54,7 @@ def parse_rows(
             ]
         values.extend(numbers)
         if label is not None:
-            labels.append((line, row[label].strip()))
+            labels.append((line, visible(row[label].strip())))
     if not values:
         raise csv_error(key, path, "the file has column names but no rows", "add the rows")
     return np.array(values, dtype=np.float64).reshape(-1, len(numeric)), labels

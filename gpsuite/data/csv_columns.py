@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gpsuite.errors import DataError, nearest
+from gpsuite.text import visible
 
 _SHOWN_NAMES = 20
 _SHOWN_CHARACTERS = 80
@@ -57,9 +58,9 @@ def choose_columns(key: str, value: Any, header: Sequence[str]) -> list[int]:
     """
     position = {name: column for column, name in enumerate(header)}
     if isinstance(value, str):
-        names = _split_names(value.strip(), position)
+        names = _split_names(visible(value.strip()), position)  # as the header shows them
     elif isinstance(value, Sequence):
-        names = [str(name).strip() for name in value]
+        names = [visible(str(name).strip()) for name in value]
     else:
         names = [str(value)]
     if not names:

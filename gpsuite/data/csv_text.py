@@ -13,6 +13,7 @@ from typing import TypeAlias
 from gpsuite.data.csv_columns import csv_error, first_repeated, shorten
 from gpsuite.data.spec import MISSING
 from gpsuite.errors import DataError, nearest
+from gpsuite.text import visible
 
 Row: TypeAlias = tuple[int, list[str]]  # the line of the file it begins in, counted from 1, and its cells
 
@@ -106,7 +107,7 @@ def split_rows(path: str, text: str, separator: str, key: str = "path") -> Itera
 def read_header(
     path: str, rows: Iterator[Row], separator: str, *, key: str = "path", least: int = 2
 ) -> list[str]:
-    """Return the column names, stripped of blanks, from the first row.
+    """Return the column names, stripped of blanks, from the first row; control characters are written out.
 
     Raises:
         DataError: if there are fewer than `least` columns (the separator is probably another), or two have the same
@@ -120,6 +121,7 @@ def read_header(
         fix = f"set dataset.separator='{others[0]}'" if others else "it needs a target and one input at least"
         shown = "\\t" if separator == "\t" else separator
         raise csv_error("separator", f"'{shown}'", f"only one column found in {path}: {shorten(line)!r}", fix)
+    header = [visible(name) for name in header]
     repeated = first_repeated(header)
     if repeated is not None:
         fix = "the first line must hold the column names, all different"

@@ -41,16 +41,19 @@ def plan_tasks(request: Request, changed: Sequence[str]) -> list[Task]:
         changed: the settings that differ from the shipped experiment.
 
     Raises:
-        UserError: as soon as there are more than `MOST_TASKS`, naming the largest of the changed settings.
+        UserError: as soon as there are more than `MOST_TASKS`, or the memory is full, naming the largest of the
+            changed settings.
     """
     try:
         with at_most(MOST_TASKS):
             return EXPERIMENTS.get(request.experiment).plan(request)
-    except TooManyTasksError as error:
+    except (TooManyTasksError, MemoryError) as error:
+        many = f"more than {MOST_TASKS} tasks, the most that one run may have"
+        what = many if isinstance(error, TooManyTasksError) else "more than this machine's memory can hold"
         sizes = {key: _size(request.options.get(key)) for key in changed if key != "seed"}
         key = max(sizes, key=lambda name: sizes[name], default=request.experiment)
         raise UserError(
-            f"{key}{_shown(request.options.get(key))}: more than {MOST_TASKS} tasks, the most that one run may have\n"
+            f"{key}{_shown(request.options.get(key))}: {what}\n"
             "ask for less; runs share their records, so a large study can be made of several",
             key=key,
         ) from error

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from gpsuite.engine.reports import Report
 from gpsuite.experiments.base import DONE, Record
+from gpsuite.text import visible
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -97,7 +98,7 @@ class LineProgress:
         for report in reports:
             if now - self._told.setdefault(report.label, now) >= RUNNING_SECONDS:
                 self._told[report.label] = now
-                self._print(f"running  {report.label}: {report.text}")
+                self._print(visible(f"running  {report.label}: {report.text}"))
 
     def _print(self, text: str) -> None:
         total = self._tally.total
@@ -119,12 +120,12 @@ class BarProgress:
         self._running: Sequence[Report] = ()
         self._last = ""
         self._bar = RichProgress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
-            TextColumn("{task.fields[ended]}/{task.total}"),  # not what is completed, which has fractions
+            TextColumn("{task.fields[ended]}/{task.total}", markup=False),  # not what is completed, which has fractions
             TimeElapsedColumn(),
-            TextColumn("{task.fields[left]}"),
-            TextColumn("{task.fields[last]}", style="dim"),
+            TextColumn("{task.fields[left]}", markup=False),
+            TextColumn("{task.fields[last]}", style="dim", markup=False),
         )
         self._task = self._bar.add_task(title, total=total, ended=0, left="", last="")
         self._live = Live(console=Console(stderr=True), get_renderable=self._shown)
@@ -145,7 +146,7 @@ class BarProgress:
         self._running = [report for report in self._running if report.label != record.label]
         if record.status != DONE:
             self._live.console.print(describe(record), markup=False, highlight=False)
-        self._last = f"{record.label} {record.headline}"[:60]
+        self._last = visible(f"{record.label} {record.headline}")[:60]
         self._update()
 
     def running(self, reports: Sequence[Report]) -> None:
@@ -164,7 +165,7 @@ class BarProgress:
         from rich.console import Group
         from rich.text import Text
 
-        lines = (f"  {report.label}: {report.text}" for report in self._running)
+        lines = (visible(f"  {report.label}: {report.text}") for report in self._running)
         return Group(self._bar, *(Text(line, no_wrap=True, overflow="ellipsis") for line in lines))
 
 
@@ -177,7 +178,7 @@ def describe(record: Record) -> str:
     """Return one line about a record: status, task, main number, seconds, reason."""
     seconds = record.timing.get("wall_seconds")
     parts = [record.status, record.label, record.headline, f"{seconds:.1f} s" if seconds is not None else ""]
-    return "  ".join(part for part in [*parts, record.reason] if part)
+    return visible("  ".join(part for part in [*parts, record.reason] if part))
 
 
 def clock(seconds: float) -> str:

@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpsuite.reporting.atomic import write_bytes, write_text
+from gpsuite.text import visible_lines
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
 STYLE = Path(__file__).with_name("house.mplstyle")
+
+_MATHEMATICS: set[str] = set()
 
 # Okabe and Ito's colours, as in house.mplstyle; the yellow is left out, being too light on white
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -52,6 +55,15 @@ def figure_style() -> Iterator[None]:
         yield
 
 
+def math_label(text: str) -> str:
+    """Return a text of ours whose parts between `$` are to be set as mathematics.
+
+    Everything else on a figure is shown as it stands: it may be a column name, a class or a unit of a user's table.
+    """
+    _MATHEMATICS.add(text)
+    return text
+
+
 def save_figure(
     fig: Figure, data_frame: pd.DataFrame, folder: Path, name: str, note: str | None = None
 ) -> None:
@@ -70,6 +82,7 @@ def save_figure(
     import matplotlib.pyplot as plt
 
     try:
+        _show_texts_as_they_are(fig)
         below = _draw_note(fig, note) if note else 0.0
         # dates would make equal figures differ
         image, page = _render(fig, "png", {}, below), _render(fig, "pdf", {"CreationDate": None}, below)
@@ -80,17 +93,41 @@ def save_figure(
     write_text(folder / f"{name}.csv", data_frame.to_csv(index=False, lineterminator="\n"))
 
 
+def _show_texts_as_they_are(fig: Figure) -> None:
+    """Keep matplotlib from reading mathematics into texts but those marked by `math_label`, and powers of ten."""
+    from matplotlib.text import Text
+    from matplotlib.ticker import LogFormatter
+
+    powers = {
+        label
+        for axes in fig.axes
+        for axis in (axes.xaxis, axes.yaxis)
+        for formatter, ticks in (
+            (axis.get_major_formatter(), axis.get_major_ticks()),
+            (axis.get_minor_formatter(), axis.get_minor_ticks()),
+        )
+        if isinstance(formatter, LogFormatter)
+        for tick in ticks
+        for label in (tick.label1, tick.label2)
+    }
+    for each in fig.findobj(Text):
+        if each not in powers and each.get_text() not in _MATHEMATICS:
+            each.set_parse_math(False)
+            each.set_text(visible_lines(each.get_text()))
+
+
 def _draw_note(fig: Figure, note: str) -> float:
     """Write the note below the figure, where no legend can lie; return the height in inches that it needs."""
     width, height = (float(size) for size in fig.get_size_inches())
-    lines = textwrap.wrap(note, max(20, int(_NOTE_CHARACTERS * width)))
+    lines = textwrap.wrap(visible_lines(note), max(20, int(_NOTE_CHARACTERS * width)))
     fig.draw_without_rendering()
     fig.set_layout_engine(
         "none"
     )  # what is laid out stays; else the page's new edge pulls legends onto the note
     for legend in fig.legends:
         legend.set_bbox_to_anchor((0.0, 0.0, 1.0, 1.0), transform=fig.transFigure)
-    fig.text(0.995, -0.04 / height, "\n".join(lines), ha="right", va="top", fontsize=9, color="#9a3412")
+    below = fig.text(0.995, -0.04 / height, "\n".join(lines), ha="right", va="top", fontsize=9, color="#9a3412")
+    below.set_parse_math(False)
     return 0.08 + 0.17 * len(lines)
 
 

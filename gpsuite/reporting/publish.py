@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gpsuite.errors import ResultsError
 from gpsuite.reporting.atomic import cannot, write_bytes
+from gpsuite.reporting.reading import read_mapping
 
 _FILES = ("config.yaml", "comparison.csv", "run.json")
 _FOLDERS = ("tables", "figures")
@@ -15,7 +16,7 @@ _FOLDERS = ("tables", "figures")
 def publish(run_folder: Path, results_dir: Path) -> Path:
     """Copy a finished run to `results_dir`/published, under the same path; an earlier copy is replaced whole.
 
-    records.csv and artifacts stay behind.
+    records.csv and artifacts stay behind. What others put beside the earlier copy's files is kept.
 
     Args:
         run_folder: results/<family>/<name>/<scale>[~<tag>].
@@ -25,10 +26,10 @@ def publish(run_folder: Path, results_dir: Path) -> Path:
         The copy's folder.
 
     Raises:
-        ResultsError: if the run is not in `results_dir`, has not finished, or the copy fails; an earlier copy
-            then stays.
+        ResultsError: if the run is not in `results_dir`, has not finished, its run.json is damaged, or the copy
+            fails; an earlier copy then stays.
     """
-    if not (run_folder / "run.json").is_file():
+    if read_mapping(run_folder / "run.json") is None:
         raise ResultsError(f"{run_folder}: no finished run here (run.json is missing)", key=str(run_folder))
     try:
         inside = run_folder.resolve().relative_to(results_dir.resolve())
@@ -40,6 +41,7 @@ def publish(run_folder: Path, results_dir: Path) -> Path:
         _recover(target, fresh, old)
         for source in _sources(run_folder):
             write_bytes(fresh / source.relative_to(run_folder), source.read_bytes())
+        _keep_others(target, fresh)
         _swap(target, fresh, old)
     except OSError as error:
         raise cannot("publish", run_folder, error) from error
@@ -61,6 +63,17 @@ def _recover(target: Path, fresh: Path, old: Path) -> None:
     if old.exists() and not target.exists():
         old.rename(target)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _keep_others(target: Path, fresh: Path) -> None:
+    """Copy what lies in the earlier copy and is none of the things that are published."""
+    for path in target.iterdir() if target.exists() else ():
+        if path.name in (*_FILES, *_FOLDERS):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.copytree(path, fresh / path.name, symlinks=True)
+        else:
+            shutil.copy2(path, fresh / path.name, follow_symlinks=False)
 
 
 def _swap(target: Path, fresh: Path, old: Path) -> None:

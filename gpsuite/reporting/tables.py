@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpsuite.reporting.atomic import write_text
+from gpsuite.text import visible_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -138,7 +139,7 @@ def _cell(value: object) -> str:
 
 
 def _escape(text: str, replacements: Mapping[str, str]) -> str:
-    return "".join(replacements.get(letter, letter) for letter in text)
+    return "".join(replacements.get(letter, letter) for letter in visible_lines(text))
 
 
 def _markdown(labels: list[str], rows: list[list[str]], numeric: list[bool], caption: str) -> str:
@@ -149,7 +150,8 @@ def _markdown(labels: list[str], rows: list[list[str]], numeric: list[bool], cap
 
 def _latex(labels: list[str], rows: list[list[str]], numeric: list[bool], caption: str, name: str) -> str:
     def line(cells: list[str]) -> str:
-        return " & ".join(_escape(cell, _TEX) for cell in cells) + r" \\"
+        text = " & ".join(_escape(cell, _TEX) for cell in cells) + r" \\"
+        return f"{{}}{text}" if text[0] in "[*" else text  # else an argument of the line's end before it
 
     return "\n".join(
         [

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gpsuite.reporting.figures import figure_style, method_style, save_figure
+from gpsuite.reporting.figures import figure_style, math_label, method_style, save_figure
 
 DATA = pd.DataFrame({"epsilon": [0.2, 0.4], "bound": [0.1 + 0.2, 0.5]})
 
@@ -75,7 +75,7 @@ def test_a_legend_stays_where_it_was_without_the_note(tmp_path: Path) -> None:
 def test_figure_is_closed_when_drawing_fails(tmp_path: Path) -> None:
     with figure_style():
         figure, axes = plt.subplots()
-        axes.set_title("$\\frac{$")
+        axes.set_title(math_label("$\\frac{$"))
         with pytest.raises(ValueError):
             save_figure(figure, DATA, tmp_path, "bound")
     assert plt.get_fignums() == []

@@ -18,6 +18,7 @@ def run_folder(tmp_path: Path) -> Path:
         (folder / name).write_text(name)
     for name in ("config.yaml", "comparison.csv", "run.json", "records.csv", "plan.json"):
         (folder / name).write_text(name)
+    (folder / "run.json").write_text("{}")
     return folder
 
 

@@ -10,14 +10,14 @@ import numpy as np
 
 from gpsuite.experiments.active_learning.claims import DEMANDED
 from gpsuite.experiments.active_learning.curves import Curves
-from gpsuite.reporting.figures import figure_style, method_style, save_figure
+from gpsuite.reporting.figures import figure_style, math_label, method_style, save_figure
 from gpsuite.reporting.tables import summarise_groups
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-N_LABEL = "measured output values $N_{sum}$"
+N_LABEL = math_label("measured output values $N_{sum}$")
 MARKS = 8  # about so many markers along a curve
 
 

@@ -27,7 +27,7 @@ from gpsuite.experiments.pac_bayes.methods import PacSGPOptions
 from gpsuite.experiments.pac_bayes.settings import SplitSettings, check_epsilon, sparse_fit, split_tasks
 from gpsuite.methods.pac_bayes.losses import LOSSES
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.figures import figure_style, method_style, save_figure
+from gpsuite.reporting.figures import figure_style, math_label, method_style, save_figure
 from gpsuite.reporting.tables import mean_and_error, summarise_groups, write_table
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def _draw_bounds(
             label=f"{titles[name]}, trained on {TRAINED_ON[loss]}",
         )
     ax.set_ylim(0.0, 1.02)
-    ax.set_ylabel("upper bound $B_{kl}$ (probability)")
+    ax.set_ylabel(math_label("upper bound $B_{kl}$ (probability)"))
     ax.set_title("bound under the exponential loss")
 
 

@@ -22,6 +22,7 @@ from gpsuite.experiments.perturbation.coverage_models import (
     draw_inputs,
     draw_truth,
 )
+from gpsuite.experiments.perturbation.linear import check_drawn_together
 from gpsuite.methods.perturbation.groups import IntArray
 from gpsuite.methods.perturbation.objectives import LinearLSSVM
 from gpsuite.methods.perturbation.ranks import ranks_of_noise, simulated_ranks
@@ -87,6 +88,7 @@ class CoverageSettings:
         require(
             enough, "repetitions", self.repetitions, f"must be at least the number of designs, {self.designs}"
         )
+        check_drawn_together(self.repetitions)
         self._check_levels()
 
     def _check_levels(self) -> None:

@@ -14,7 +14,12 @@ from scipy.special import bdtr, bdtrc
 from gpsuite.data.generators import FUNCTIONS, draw_noise
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import Outcome, Record, Request, Task, require
-from gpsuite.experiments.perturbation.linear import check_levels, check_positive, confidence_text
+from gpsuite.experiments.perturbation.linear import (
+    check_drawn_together,
+    check_levels,
+    check_positive,
+    confidence_text,
+)
 from gpsuite.methods.perturbation.groups import SignChanges
 from gpsuite.methods.perturbation.objectives import (
     EpsilonSVR,
@@ -76,6 +81,7 @@ class KernelSettings:
         check_positive("norm_bound", self.norm_bound)
         for name, least in (("rays", 2), ("grid_points", 2), ("repetitions", 10)):
             require(getattr(self, name) >= least, name, getattr(self, name), f"must be {least} or more")
+        check_drawn_together(self.repetitions)
         require(bool(self.metrics), "metrics", self.metrics, "needs at least one value")
         require(len(set(self.metrics)) == len(self.metrics), "metrics", self.metrics, "has a value twice")
         for metric in self.metrics:

@@ -19,6 +19,8 @@ Array = npt.NDArray[np.float64]
 
 LABELS_NOTE = "±1 labels: coverage not exact"
 
+MOST_REPETITIONS = 1_000_000
+
 
 @dataclass
 class LinearSettings:
@@ -44,6 +46,12 @@ class LinearSettings:
         check_levels(self.m, self.q_values)
         require(self.rays >= 8, "rays", self.rays, "must be 8 or more")
         require(self.draws >= 1, "draws", self.draws, "must be 1 or more")
+
+
+def check_drawn_together(repetitions: int) -> None:
+    """Refuse more repetitions than one task, which draws them together, can hold."""
+    allowed = f"must be {MOST_REPETITIONS} or fewer: one task holds them all"
+    require(repetitions <= MOST_REPETITIONS, "repetitions", repetitions, allowed)
 
 
 def check_positive(key: str, value: float) -> None:

@@ -34,6 +34,7 @@ from gpsuite.methods.robustness.verdict import (
 )
 from gpsuite.models.gpc import GPCPosterior
 from gpsuite.models.gpc_fit import NotConvergedError
+from gpsuite.reporting.manifest import note_written, remove_stale
 from gpsuite.seeds import stream
 
 PREFIX, DESCRIPTION = "certificate_", "certificate_description"
@@ -220,7 +221,7 @@ def _decides(found: ProbabilityRange, minimum: Claim, maximum: Claim) -> bool:
 def write_certificates(records: Sequence[Record], folder: Path) -> list[Path]:
     """Write the certificates that the records hold as `folder`/<method>_point_<i>.npz and .json.
 
-    Certificates of earlier runs in the folder are removed.
+    Certificates of earlier runs in the folder are removed, other files are not.
 
     Returns:
         the .npz files.
@@ -230,9 +231,8 @@ def write_certificates(records: Sequence[Record], folder: Path) -> list[Path]:
         for record in records
         if DESCRIPTION in record.arrays
     }
-    for stale in folder.glob("*_point_*.*") if folder.is_dir() else ():
-        if stale.stem not in wanted:
-            stale.unlink()
+    files = [f"{name}{ending}" for name in wanted for ending in (".npz", ".json")]
+    remove_stale(folder, files)
     if wanted:
         folder.mkdir(parents=True, exist_ok=True)
     paths = []
@@ -244,4 +244,5 @@ def write_certificates(records: Sequence[Record], folder: Path) -> list[Path]:
         }
         description = json.loads(str(record.arrays[DESCRIPTION]))
         paths.append(write_packed(description, arrays, folder / f"{name}.npz")[0])
+    note_written(folder, files)
     return paths

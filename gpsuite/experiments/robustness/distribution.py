@@ -55,9 +55,10 @@ def plan(request: Request) -> list[Task]:
     settings: DistributionSettings = request.settings
     dataset = request_dataset(request)
     options = next(iter(request.methods.values()))
+    tasks = list(delta_tasks(request, settings, dataset, settings.radii, {}))  # first: there may be too many
     for number in range(settings.draws):  # two classes, and rows enough of both, before any work
         read_problem(dataset, model_params(request, settings, options, number, 1))
-    return list(delta_tasks(request, settings, dataset, settings.radii, {}))
+    return tasks
 
 
 def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpsuite.reporting.figures import figure_style, method_style, save_figure
+from gpsuite.reporting.figures import figure_style, math_label, method_style, save_figure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +46,7 @@ def draw(
             ax.set_title(
                 f"γ = {radius:g}" + (" (stated rule)" if radius == radii[0] and len(radii) > 1 else "")
             )
-        axes[0, 0].set_ylabel(r"$\delta = \pi_{\max} - \pi_{\min}$ (probability)")
+        axes[0, 0].set_ylabel(math_label(r"$\delta = \pi_{\max} - \pi_{\min}$ (probability)"))
         fig.supxlabel("evaluations of the marginal likelihood (epochs)")
         handles = [Patch( facecolor=method_style(method)["color"], alpha=0.55)
                    for method in titles]  # fmt: skip

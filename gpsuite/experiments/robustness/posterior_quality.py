@@ -89,11 +89,11 @@ def plan(request: Request) -> list[Task]:
         study = study_of(name)
         own = replace(settings, scaling=study.scaling, features=study.features, tolerance=study.tolerance)
         options = next(iter(request.methods.values()))
+        axes: dict[str, str | int | float] = {"part": DELTA, "dataset": study.title}
+        tasks += delta_tasks(request, own, dataset, study.radii[: own.gammas], axes)  # there may be too many
+        tasks += _hmc_tasks(request, own, dataset, study)
         for number in range(own.draws):
             read_problem(dataset, model_params(request, own, options, number, 1))
-        axes: dict[str, str | int | float] = {"part": DELTA, "dataset": study.title}
-        tasks += delta_tasks(request, own, dataset, study.radii[: own.gammas], axes)
-        tasks += _hmc_tasks(request, own, dataset, study)
     return tasks
 
 
