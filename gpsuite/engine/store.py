@@ -63,7 +63,8 @@ class RecordStore:
         except DamagedRecordError as error:
             self._tell(key, f"{path}: damaged record, counts as missing: {error}")
         except (OSError, ValueError, RecursionError) as error:
-            self._tell(key, f"{path}: damaged record, counts as missing: it cannot be read ({error})")
+            reason = error.strerror if isinstance(error, OSError) else error
+            self._tell(key, f"{path}: damaged record, counts as missing: it cannot be read ({reason})")
         return None
 
     def path(self, key: str) -> Path:
@@ -84,8 +85,8 @@ class RecordStore:
             with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as stored:
                 return {name: stored[name] for name in stored.files}
         except Exception as error:  # a damaged archive raises a dozen kinds, from zlib.error to MemoryError
-            reason = "there is no such file" if isinstance(error, FileNotFoundError) else error
-            raise DamagedRecordError(f"its arrays in {path.name} cannot be read ({reason})") from error
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+            raise DamagedRecordError(f"its arrays in the npz beside it cannot be read ({reason})") from error
 
     def _tell(self, what: str, text: str) -> None:
         if what not in self._told:
