@@ -8,6 +8,7 @@ from gpsuite.commands.words import experiment_names, read_words
 from gpsuite.engine.folder import RUN
 from gpsuite.errors import ResultsError, UserError
 from gpsuite.reporting.publish import publish
+from gpsuite.reporting.runs import folders_with
 from gpsuite.text import visible_lines
 
 HELP = """
@@ -24,9 +25,9 @@ def main(words: list[str]) -> int:
     if not given.names:
         raise UserError("publish: name the experiments to publish, for example pac_bayes/epsilon_boston")
     runs = [
-        path.parent
+        folder
         for name in experiment_names(given.names)
-        for path in sorted((given.results_dir / name).glob(f"*/{RUN}"))
+        for folder in folders_with(given.results_dir, name, RUN)
     ]
     if not runs:
         raise UserError(f"publish: no finished run of {', '.join(given.names)} under {given.results_dir}")

@@ -16,6 +16,7 @@ from gpsuite.engine.store import RecordStore, satisfies
 from gpsuite.errors import ResultsError
 from gpsuite.experiments.base import BUDGET, STATUSES
 from gpsuite.reporting.reading import read_mapping
+from gpsuite.reporting.runs import folders_with
 from gpsuite.text import visible
 
 T = TypeVar("T")
@@ -36,8 +37,8 @@ def main(words: list[str]) -> int:
     for name in experiment_names(given.names):
         family = name.split("/")[0]
         store = stores.setdefault(family, RecordStore(given.results_dir, family))
-        for path in sorted((given.results_dir / name).glob(f"*/{PLAN}")):
-            rows.append({"experiment": name, "run": path.parent.name, **_counts(path, store)})
+        for folder in folders_with(given.results_dir, name, PLAN):
+            rows.append({"experiment": name, "run": folder.name, **_counts(folder, store)})
     if not rows:
         print(f"no runs under {visible(str(given.results_dir))}; start with: gpsuite run experiment=tour")
         return 0
@@ -45,13 +46,13 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _counts(path: Path, store: RecordStore) -> dict[str, Any]:
+def _counts(folder: Path, store: RecordStore) -> dict[str, Any]:
     """Return how many tasks of a plan ended how, and whether the tables are complete."""
-    plan = _read(read_plan, path)
+    plan = _read(read_plan, folder / PLAN)
     if plan is None:
         return {**dict.fromkeys(("tasks", *STATUSES, "missing"), ""), "tables": f"no usable {PLAN}: run again"}
     counts = Counter(_state(store, task) for task in plan.tasks)
-    run = _read(read_mapping, path.parent / RUN) or {}
+    run = _read(read_mapping, folder / RUN) or {}
     complete = counts["missing"] == 0 and run.get("science") == plan.science
     return {
         "tasks": len(plan.tasks),

@@ -48,6 +48,12 @@ def find_runs(results_dir: Path) -> list[RunFolder]:
     return sorted((run for run in found if run is not None), key=_order)
 
 
+def folders_with(results_dir: Path, experiment: str, name: str) -> list[Path]:
+    """Return the folders of an experiment that hold an entry of this name, a file or not."""
+    folders = (results_dir / experiment).glob("*")
+    return sorted(folder for folder in folders if os.path.lexists(folder / name))
+
+
 def family_order(family: str) -> tuple[int, str]:
     """Sort key that puts the families of FAMILIES first."""
     return (FAMILIES.index(family) if family in FAMILIES else len(FAMILIES), family)
@@ -58,7 +64,7 @@ def _parse(path: Path, results_dir: Path) -> RunFolder | None:
     scale, _, tag = path.name.partition("~")
     if scale not in SCALES or parts[0] in ("published", "bench") or parts[0].startswith("."):
         return None
-    if not any(os.path.isfile(path / marker) for marker in _MARKERS):  # False where the system refuses to look
+    if not any(os.path.lexists(path / marker) for marker in _MARKERS):  # whatever they are by now
         return None
     return RunFolder(path, "/".join(parts[:-1]), scale, tag)
 

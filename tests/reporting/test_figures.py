@@ -7,8 +7,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.text import Text
 
 from gpsuite.reporting.figures import figure_style, math_label, method_style, save_figure
+from gpsuite.text import visible
 
 DATA = pd.DataFrame({"epsilon": [0.2, 0.4], "bound": [0.1 + 0.2, 0.5]})
 
@@ -98,3 +100,35 @@ def test_method_style_is_fixed_and_differs_within_a_group() -> None:
     assert len({style["color"] for style in group}) == len({style["marker"] for style in group}) == 3
     # an unknown label keeps its style in every process: it comes from a hash that has no random start
     assert method_style("my own method") == {"color": "#009E73", "marker": "o"}
+
+
+MISREAD = ("cost $ and $ {\\frac", "$x_{$", "_a^b_{", "\\nope$ $", "$$", "a\\$b", "\x1b[31m \u202e")
+
+
+def test_texts_of_the_users_are_not_read_as_mathematics(tmp_path: Path) -> None:
+    with figure_style():
+        figure, (axes, bars) = plt.subplots(1, 2)
+        for text in MISREAD:
+            axes.plot([1, 10], [1, 2], label=f"line {text}")
+            axes.annotate(text, (1, 1))
+        axes.set(title=MISREAD[0], xlabel=MISREAD[1], ylabel=MISREAD[-1])
+        bars.barh(range(len(MISREAD)), 1.0)
+        bars.set_yticks(range(len(MISREAD)), [visible(text) for text in MISREAD])  # names are so from the door on
+        figure.legend(title=MISREAD[1])
+        figure.suptitle(MISREAD[1])
+        save_figure(figure, DATA, tmp_path, "odd", note=" ".join(MISREAD))
+    assert (tmp_path / "odd.png").is_file()
+    texts = [each for each in figure.findobj(Text) if "$" in each.get_text()]
+    assert len(texts) > 20 and not any(each.get_parse_math() for each in texts)
+    assert axes.yaxis.label.get_text() == visible(MISREAD[-1])
+
+
+def test_our_own_mathematics_and_powers_of_ten_are_still_set(tmp_path: Path) -> None:
+    with figure_style():
+        figure, axes = plt.subplots()
+        axes.loglog([1, 1e6], [1, 1e6])
+        axes.set_ylabel(math_label("bound $B_{kl}$"))
+        save_figure(figure, DATA, tmp_path, "ours")
+    assert axes.yaxis.label.get_parse_math()
+    powers = [label for label in axes.get_xticklabels() if "mathdefault" in label.get_text()]
+    assert powers and all(label.get_parse_math() for label in powers)

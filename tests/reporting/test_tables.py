@@ -115,3 +115,19 @@ def test_markdown_and_latex_are_rounded_labelled_and_escaped(tmp_path: Path) -> 
     markdown = (tmp_path / "t.md").read_text()
     assert r"| a_b%&#\|&lt;i> | 0.3333 |" in markdown
     assert "| name | risk ± s.e. |\n| :--- | ---: |" in markdown
+
+
+def test_a_latex_line_never_begins_with_what_the_line_before_would_take_as_an_argument(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"[a]": ["[1cm]", "*", "b"], "v": ["[x]", "*", "y"]})
+    write_table(frame, tmp_path, "t", "caption")
+    lines = (tmp_path / "t.tex").read_text().splitlines()
+    assert [line[:3] for line in lines if "&" in line] == ["{}[", "{}[", "{}*", "b &"]
+
+
+def test_control_characters_of_a_cell_are_written_out_but_in_the_csv(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"name": ["\x1b[31mred\u202e"]})
+    write_table(frame, tmp_path, "t", "caption \x07")
+    for ending in ("md", "tex"):
+        text = (tmp_path / f"t.{ending}").read_text(encoding="utf-8")
+        assert "\x1b" not in text and "\x07" not in text and "u202e" in text
+    assert "\x1b[31m" in (tmp_path / "t.csv").read_text(encoding="utf-8")

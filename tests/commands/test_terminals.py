@@ -1,0 +1,146 @@
+"""Names from users' files on terminals of every kind, and requests too large to be planned."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from gpsuite import cli
+from gpsuite.engine import plans
+from tests.commands.conftest import Gpsuite
+
+ODD = ("cost $ and $ {\\frac", "_x^2_{", "\x1b[31mred\x1b[0m \u202eback\nnext", "[a|b]&%#~")
+LABELS = ("$\\bad{ $ \x1b[32mA", "_B^{\u2066")
+ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def write(path: str | Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    with open(path, "w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream).writerows([header, *rows])
+
+
+@pytest.fixture
+def tables(workplace: Path) -> Path:
+    """One table for each kind of experiment, with column names and labels that nobody should use."""
+    rows = [[i, (i * 7) % 11, (i * 13) % 17, i * 0.5 + (i * 7) % 11] for i in range(40)]
+    write("reg.csv", ODD, rows)
+    write("cls.csv", ODD, [[*row[:3], LABELS[int(row[0] + row[1]) % 7 > 3]] for row in rows])
+    at = [[i / 10 - 1, (i * 7) % 5 / 5] for i in range(16)]
+    write("meas.csv", ["_x$ $", ODD[2], "$y_{$ $", ODD[3]], [[*x, x[0] * x[1], 0.3 * x[0] ** 2] for x in at])
+    write("cand.csv", ["_x$ $", ODD[2]], at)
+    return workplace
+
+
+REGION = ("experiment=perturbation/region", "dataset.path=reg.csv", f"dataset.target={ODD[3]}")
+RUNS = {
+    "region": REGION,
+    "region of another target": (*REGION[:2], f"dataset.target={ODD[2]}"),
+    "bound": ("experiment=pac_bayes/regression", "method=kl_pac_gp", *REGION[1:]),
+    "safety": ("experiment=robustness/safety", "dataset.path=cls.csv", *REGION[2:], "dataset.task=classification"),
+    "plan": (
+        "experiment=active_learning/plan", "dataset.path=meas.csv", "dataset.target=$y_{$ $", "dataset.limit=<=1.0",
+        f"dataset.safety={ODD[3]}", "dataset.candidates=cand.csv",
+    ),
+}  # fmt: skip
+
+
+def shown_texts(folder: Path) -> Iterator[str]:
+    for path in folder.rglob("*"):
+        if path.suffix in (".md", ".tex", ".yaml", ".json", ".html") and path.is_file():
+            yield path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "name", ["region", *(pytest.param(name, marks=pytest.mark.slow) for name in list(RUNS)[1:])]
+)
+def test_odd_names_are_shown_as_they_are_and_act_nowhere(gpsuite: Gpsuite, tables: Path, name: str) -> None:
+    ended = gpsuite("run", "scale=smoke", "dataset=csv", *RUNS[name])
+    assert ended.code == 0, ended.err
+    assert "Warning" not in ended.err
+    assert gpsuite("report").code == 0
+    assert gpsuite("status").code == 0
+    for text in (ended.out, ended.err, *shown_texts(tables / "results")):
+        assert not ACTING.search(text)
+
+
+def test_messages_about_odd_names_do_not_act_either(gpsuite: Gpsuite, tables: Path) -> None:
+    for words in (
+        ("run", *REGION[:2], "dataset=csv", "dataset.target=\x1b[2J"),
+        ("run", "dataset=csv", REGION[0], "dataset.path=\x1b[2J.csv", "dataset.target=y"),
+        ("status", "\x1b[2J"),
+        ("report", "results_dir=\x1b[2J"),
+    ):
+        ended = gpsuite(*words)
+        assert ended.code == 2 and "\\x1b[2J" in ended.err
+        assert not ACTING.search(ended.err)
+
+
+def in_ascii(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    """Run a command on a terminal that knows ASCII only; return its exit code."""
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "argv", ["gpsuite", *words])
+        for name in ("stdout", "stderr"):
+            patch.setattr(sys, name, io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+        return cli.main()
+
+
+@pytest.mark.parametrize("command", ["compare", "list", "status"])
+def test_a_terminal_of_ascii_is_enough(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    assert in_ascii(monkeypatch, command) == 0
+
+
+def test_a_file_name_that_is_no_utf8_works_in_ascii_too(
+    tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = os.fsdecode(b"caf\xe9.csv")
+    try:
+        os.rename("reg.csv", name)
+    except OSError:
+        pytest.skip("this file system has UTF-8 names only")
+    words = ("run", "scale=smoke", "dataset=csv", REGION[0], f"dataset.path={name}", REGION[2])
+    assert in_ascii(monkeypatch, *words) == 0
+    assert in_ascii(monkeypatch, "report") == 0
+    assert "caf\\udce9.csv" in (tables / "results/report.html").read_text(encoding="utf-8")
+    [folder] = (tables / "results/perturbation/region").iterdir()
+    assert f"dataset.path={name}" in json.loads((folder / "run.json").read_bytes())["command"]
+
+
+def test_more_tasks_than_a_run_may_have(gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "MOST_TASKS", 100)
+    ended = gpsuite("run", "experiment=pac_bayes/regression", "scale=smoke", "repetitions=1000000000")
+    assert ended.code == 2 and "repetitions=1000000000: more than 100 tasks" in ended.err
+    ended = gpsuite("run", "experiment=perturbation/coverage", "repetitions=1000000000")
+    assert ended.code == 2 and "repetitions=1000000000: must be 1000000 or fewer" in ended.err
+    assert list(workplace.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", ["distribution_synthetic2d", "posterior_quality"])
+def test_draws_are_not_looked_at_before_the_tasks_are_counted(gpsuite: Gpsuite, experiment: str) -> None:
+    ended = gpsuite("run", f"experiment=robustness/{experiment}", "scale=smoke", "draws=1000000000")
+    assert ended.code == 2 and "draws=1000000000: more than 100000 tasks" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("seed=range(0,1000000000)",), "seed=range(0,1000000000): more than 10000 runs"),
+        (("seed=shuffle(range(0,1000000000))",), "more than 10000 runs"),
+        (("seed=range(0,200)", "epsilon=range(0.1,1.0,0.01)"), "seed (200 values), epsilon (90 values)"),
+        (("epsilon=range(0.0,1.0,0.0)",), "epsilon=range(0.0,1.0,0.0): not a range"),
+        (("seed=range(0,1,0)",), "seed=range(0,1,0): not a range"),
+    ],
+)
+def test_more_runs_than_a_sweep_may_start(gpsuite: Gpsuite, words: tuple[str, ...], named: str) -> None:
+    ended = gpsuite("run", "-m", "experiment=pac_bayes/regression", *words)
+    assert ended.code == 2 and named in ended.err

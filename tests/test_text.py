@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import unicodedata
+
+from gpsuite.text import visible, visible_lines
+
+
+def test_what_acts_is_written_out_and_what_shows_stays() -> None:
+    assert visible("\x1b[31m") == r"\x1b[31m"
+    assert visible("a\nb\tc\r") == r"a\nb\tc\r"
+    assert visible("\u202eevil\u2066") == r"\u202eevil\u2066"
+    assert visible("caf\udce9") == r"caf\udce9"
+    assert visible_lines("a\n\x07b") == "a\n\\x07b"
+    shown = "ζ target, ü 日本 😀 $x_{1}$ \\frac [a|b] ~'\" π±≤"
+    assert visible(shown) == shown
+
+
+def test_no_control_character_or_mark_of_direction_is_left() -> None:
+    everything = "".join(map(chr, range(0x110000)))
+    left = visible(everything)
+    assert not {unicodedata.category(letter) for letter in left} & {"Cc", "Cs", "Zl", "Zp"}
+    directions = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+    assert not {unicodedata.bidirectional(letter) for letter in left} & directions
