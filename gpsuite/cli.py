@@ -37,7 +37,9 @@ def main() -> int:
     words = sys.argv[1:]
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal of few characters, names that are no UTF-8
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # a terminal of few characters, names that are no UTF-8
     try:
         code = dispatch(words)
         sys.stdout.flush()

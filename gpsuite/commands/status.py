@@ -50,7 +50,10 @@ def _counts(folder: Path, store: RecordStore) -> dict[str, Any]:
     """Return how many tasks of a plan ended how, and whether the tables are complete."""
     plan = _read(read_plan, folder / PLAN)
     if plan is None:
-        return {**dict.fromkeys(("tasks", *STATUSES, "missing"), ""), "tables": f"no usable {PLAN}: run again"}
+        return {
+            **dict.fromkeys(("tasks", *STATUSES, "missing"), ""),
+            "tables": f"no usable {PLAN}: run again",
+        }
     counts = Counter(_state(store, task) for task in plan.tasks)
     run = _read(read_mapping, folder / RUN) or {}
     complete = counts["missing"] == 0 and run.get("science") == plan.science

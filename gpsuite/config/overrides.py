@@ -84,7 +84,9 @@ def expand_sweeps(words: Sequence[str], choices: Mapping[str, Sequence[str]]) ->
             _check_range(key, text, override.value())
             columns.append([f"{key}={value}" for value in override.sweep_string_iterator()])
     if math.prod(map(len, columns)) > MOST_RUNS:
-        swept = [f"{column[0].partition('=')[0]} ({len(column)} values)" for column in columns if len(column) > 1]
+        swept = [
+            f"{column[0].partition('=')[0]} ({len(column)} values)" for column in columns if len(column) > 1
+        ]
         raise _too_many(", ".join(swept), swept[0].partition(" ")[0])
     return [list(run) for run in itertools.product(*columns)]
 
@@ -105,7 +107,9 @@ def _check_range(key: str, text: str, value: Any) -> None:
 
 
 def _too_many(what: str, key: str) -> UserError:
-    return UserError(f"{what}: more than {MOST_RUNS} runs, the most that -m may start; sweep fewer values", key=key)
+    return UserError(
+        f"{what}: more than {MOST_RUNS} runs, the most that -m may start; sweep fewer values", key=key
+    )
 
 
 def _globbed(key: str, glob: Any, choices: Mapping[str, Sequence[str]]) -> list[str]:

@@ -35,7 +35,7 @@ from gpsuite.engine.store import RecordStore, satisfies
 from gpsuite.engine.summary import publish_results, write_config
 from gpsuite.engine.worker import peak_memory_mb
 from gpsuite.errors import ResultsError
-from gpsuite.experiments.base import ERROR, EXPERIMENTS, Record, Request, Task
+from gpsuite.experiments.base import ERROR, Record, Request, Task
 
 LONG_SECONDS = 300.0  # longer estimates are told before the work begins
 AUTO_SERIAL_SECONDS = 60.0  # below this much work, starting workers costs more than it saves

@@ -83,7 +83,7 @@ def array_digest(array: NDArray[Any]) -> str:
     array = np.asarray(array)
     if array.dtype.hasobject:
         raise TypeError("a record's array cannot hold Python objects")
-    digest = hashlib.sha256(f"{np.lib.format.dtype_to_descr(array.dtype)} {array.shape}".encode())
+    digest = hashlib.sha256(f"{array.dtype.descr} {array.shape}".encode())
     digest.update(array.tobytes())
     return digest.hexdigest()
 

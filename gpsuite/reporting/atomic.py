@@ -21,9 +21,9 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write `text` as UTF-8 with the line ends it has; otherwise as `write_bytes`.
+    r"""Write `text` as UTF-8 with the line ends it has; otherwise as `write_bytes`.
 
-    Bytes of a file name that are no UTF-8 become escapes such as `\\udce9`, which JSON reads back.
+    Bytes of a file name that are no UTF-8 become escapes such as `\udce9`, which JSON reads back.
     """
     write_bytes(path, text.encode("utf-8", "backslashreplace"))
 

@@ -126,7 +126,9 @@ def _draw_note(fig: Figure, note: str) -> float:
     )  # what is laid out stays; else the page's new edge pulls legends onto the note
     for legend in fig.legends:
         legend.set_bbox_to_anchor((0.0, 0.0, 1.0, 1.0), transform=fig.transFigure)
-    below = fig.text(0.995, -0.04 / height, "\n".join(lines), ha="right", va="top", fontsize=9, color="#9a3412")
+    below = fig.text(
+        0.995, -0.04 / height, "\n".join(lines), ha="right", va="top", fontsize=9, color="#9a3412"
+    )
     below.set_parse_math(False)
     return 0.08 + 0.17 * len(lines)
 

@@ -58,9 +58,8 @@ def shown_texts(folder: Path) -> Iterator[str]:
             yield path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    "name", ["region", *(pytest.param(name, marks=pytest.mark.slow) for name in list(RUNS)[1:])]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RUNS)
 def test_odd_names_are_shown_as_they_are_and_act_nowhere(gpsuite: Gpsuite, tables: Path, name: str) -> None:
     ended = gpsuite("run", "scale=smoke", "dataset=csv", *RUNS[name])
     assert ended.code == 0, ended.err
@@ -99,7 +98,7 @@ def test_a_terminal_of_ascii_is_enough(
     assert in_ascii(monkeypatch, command) == 0
 
 
-def test_a_file_name_that_is_no_utf8_works_in_ascii_too(
+def test_odd_columns_in_a_file_whose_name_is_no_utf8_work_in_ascii(
     tables: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = os.fsdecode(b"caf\xe9.csv")
@@ -110,12 +109,15 @@ def test_a_file_name_that_is_no_utf8_works_in_ascii_too(
     words = ("run", "scale=smoke", "dataset=csv", REGION[0], f"dataset.path={name}", REGION[2])
     assert in_ascii(monkeypatch, *words) == 0
     assert in_ascii(monkeypatch, "report") == 0
+    assert not any(ACTING.search(text) for text in shown_texts(tables / "results"))
     assert "caf\\udce9.csv" in (tables / "results/report.html").read_text(encoding="utf-8")
     [folder] = (tables / "results/perturbation/region").iterdir()
     assert f"dataset.path={name}" in json.loads((folder / "run.json").read_bytes())["command"]
 
 
-def test_more_tasks_than_a_run_may_have(gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_tasks_than_a_run_may_have(
+    gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(plans, "MOST_TASKS", 100)
     ended = gpsuite("run", "experiment=pac_bayes/regression", "scale=smoke", "repetitions=1000000000")
     assert ended.code == 2 and "repetitions=1000000000: more than 100 tasks" in ended.err

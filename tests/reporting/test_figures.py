@@ -113,7 +113,9 @@ def test_texts_of_the_users_are_not_read_as_mathematics(tmp_path: Path) -> None:
             axes.annotate(text, (1, 1))
         axes.set(title=MISREAD[0], xlabel=MISREAD[1], ylabel=MISREAD[-1])
         bars.barh(range(len(MISREAD)), 1.0)
-        bars.set_yticks(range(len(MISREAD)), [visible(text) for text in MISREAD])  # names are so from the door on
+        bars.set_yticks(
+            range(len(MISREAD)), [visible(text) for text in MISREAD]
+        )  # names are so from the door on
         figure.legend(title=MISREAD[1])
         figure.suptitle(MISREAD[1])
         save_figure(figure, DATA, tmp_path, "odd", note=" ".join(MISREAD))

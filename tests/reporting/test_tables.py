@@ -117,7 +117,9 @@ def test_markdown_and_latex_are_rounded_labelled_and_escaped(tmp_path: Path) -> 
     assert "| name | risk ± s.e. |\n| :--- | ---: |" in markdown
 
 
-def test_a_latex_line_never_begins_with_what_the_line_before_would_take_as_an_argument(tmp_path: Path) -> None:
+def test_a_latex_line_never_begins_with_what_the_line_before_would_take_as_an_argument(
+    tmp_path: Path,
+) -> None:
     frame = pd.DataFrame({"[a]": ["[1cm]", "*", "b"], "v": ["[x]", "*", "y"]})
     write_table(frame, tmp_path, "t", "caption")
     lines = (tmp_path / "t.tex").read_text().splitlines()

@@ -59,7 +59,9 @@ def _draw_panel(ax: Axes, record: Record, part: str, level: int) -> None:
     ax.plot(x, arrays[f"{part}_low"], color=LOWER, linestyle="--", label="lower bound function")
     ax.plot(x, arrays[f"{part}_high"], color=UPPER, linestyle=":", label="upper bound function")
     ax.axhline(proved, color=LOWER, linewidth=1, label=math_label(r"$\pi_{\min}^L(T)$: proved"))
-    ax.axhline(attained, color=POINT, linewidth=1, linestyle="-.", label=math_label(r"$\pi_{\min}^U(T)$: attained"))
+    ax.axhline(
+        attained, color=POINT, linewidth=1, linestyle="-.", label=math_label(r"$\pi_{\min}^U(T)$: attained")
+    )
     if level:
         ax.axvline(0.5 * (x[0] + x[-1]), color="0.5", linewidth=1, label="split")
     ax.set_ylim(-0.02, 1.02)

@@ -20,6 +20,7 @@ POL = "experiment=pac_bayes/inducing_pol"
 @pytest.fixture(autouse=True)
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPSUITE_OFFLINE", "1")
+    monkeypatch.delenv("GPSUITE_DATA_PATH", raising=False)  # the numbers of rows are the stand-in's
 
 
 def plan(*words: str) -> list[Task]:
