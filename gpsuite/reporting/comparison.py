@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpsuite.errors import ResultsError
 from gpsuite.reporting.published import Criterion, Published, read_published
+from gpsuite.reporting.reading import present
 from gpsuite.reporting.rows import (
     VERDICTS,
     ComparisonRow,
@@ -209,7 +209,7 @@ def collect_comparisons(
         ValueError: if a file of conf/paper is malformed.
     """
     published = read_published(conf_dir)
-    runs = [run for run in find_runs(results_dir) if os.path.lexists(run.path / "comparison.csv")]
+    runs = [run for run in find_runs(results_dir) if present(run.path / "comparison.csv")]
     names = experiments or dict.fromkeys(
         [entry.experiment for entry in published] + [run.experiment for run in runs]
     )

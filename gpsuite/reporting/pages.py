@@ -9,22 +9,25 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from html import unescape
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from gpsuite.errors import ResultsError
 from gpsuite.reporting.atomic import cannot, write_text
 from gpsuite.reporting.comparison import collect_comparisons, read_published
 from gpsuite.reporting.contents import group_by_verdict, group_missing, row_anchor
-from gpsuite.reporting.reading import read_bytes, read_mapping
+from gpsuite.reporting.reading import list_folder, present, read_bytes, read_mapping
 from gpsuite.reporting.rows import VERDICTS, ComparisonRow, read_comparison
 from gpsuite.reporting.runs import SCALES, RunFolder, family_order, find_runs
 from gpsuite.text import visible_lines
+
+T = TypeVar("T")
 
 MAX_ROWS = 40
 """Rows of a table shown on the page; the rest is in its CSV."""
@@ -107,7 +110,9 @@ def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
     """
     sections = [_section(run, results_dir) for run in find_runs(results_dir)]
     _fill_tables(sections, results_dir)
-    bench = _table(results_dir / "bench" / "bench.csv", results_dir)
+    problems: list[str] = []
+    timed = results_dir / "bench" / "bench.csv"
+    bench = _tried(problems, lambda: _table(timed, results_dir), None) if present(timed) else None
     families: dict[str, list[Section]] = {}
     for section in sorted(sections, key=lambda section: family_order(section.run.family)):
         families.setdefault(section.run.family, []).append(section)
@@ -122,12 +127,13 @@ def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
         "groups": group_by_verdict(best, anchors),
         "missing": group_missing(best, conf_dir),
         "asked": {entry.id: str(entry.test) for entry in read_published(conf_dir)},
-        "bench": bench if bench.rows else None,
+        "bench": bench if bench is not None and bench.rows else None,
     }
     _fill_figures(sections, _PAGE_LIMIT - len(_render(content).encode("utf-8", "backslashreplace")))
     path = results_dir / "report.html"
     write_text(path, _render(content))
-    return path, [text for section in sections for text in section.problems if text != UNFINISHED]
+    problems += [text for section in sections for text in section.problems if text != UNFINISHED]
+    return path, problems
 
 
 def _render(content: Mapping[str, object]) -> str:
@@ -155,14 +161,23 @@ def _count_verdicts(rows: Iterable[ComparisonRow]) -> list[tuple[str, int]]:
     return [(verdict, counts[verdict]) for verdict in VERDICTS if counts[verdict]]
 
 
+def _tried(problems: list[str], read: Callable[[], T], otherwise: T) -> T:
+    """Return what `read` finds; where it finds damage, note that and return the other."""
+    try:
+        return read()
+    except ResultsError as error:
+        problems.append(str(error))
+        return otherwise
+
+
 def _section(run: RunFolder, results_dir: Path) -> Section:
-    about, problems = _read_run_json(run)
+    problems: list[str] = []
+    about = _tried(problems, lambda: read_mapping(run.path / "run.json"), {})
+    if about is None:
+        about, problems = {}, [UNFINISHED]
     comparison: list[ComparisonRow] = []
-    if os.path.lexists(run.path / "comparison.csv"):
-        try:
-            comparison = read_comparison(run.path)
-        except ResultsError as error:
-            problems.append(str(error))
+    if present(run.path / "comparison.csv"):
+        comparison = _tried(problems, lambda: read_comparison(run.path), [])
     failures = [item for item in _list(about.get("failures")) if isinstance(item, dict)]
     title = str(about.get("title") or run.experiment)
     return Section(
@@ -181,17 +196,9 @@ def _section(run: RunFolder, results_dir: Path) -> Section:
         problems=problems,
         figures=[
             Figure(path.stem, _link(path, results_dir), path, f"{title}: {path.stem.replace('_', ' ')}")
-            for path in sorted((run.path / "figures").glob("*.png"))
+            for path in _tried(problems, lambda: list_folder(run.path / "figures", ".png"), [])
         ],
     )
-
-
-def _read_run_json(run: RunFolder) -> tuple[dict[str, Any], list[str]]:
-    try:
-        about = read_mapping(run.path / "run.json")
-    except ResultsError as error:
-        return {}, [str(error)]
-    return ({}, [UNFINISHED]) if about is None else (about, [])
 
 
 def _badges(run: RunFolder, about: Mapping[str, Any]) -> list[str]:
@@ -328,8 +335,11 @@ def _fill_figures(sections: Sequence[Section], room: int) -> None:
 def _fill_tables(sections: Sequence[Section], results_dir: Path) -> None:
     room = _TABLES_LIMIT
     for section in sections:
-        for path in sorted((section.run.path / "tables").glob("*.csv")):
-            table = _table(path, results_dir)
+        folder, problems = section.run.path / "tables", section.problems
+        for path in _tried(problems, partial(list_folder, folder, ".csv"), []):
+            table = _tried(problems, partial(_table, path, results_dir), None)
+            if table is None:
+                continue
             size = sum(len(cell) + 10 for row in table.rows for cell in row)
             if size > room:
                 table.header, table.rows = [], []
@@ -340,19 +350,15 @@ def _fill_tables(sections: Sequence[Section], results_dir: Path) -> None:
 
 
 def _table(path: Path, results_dir: Path) -> Table:
-    table = Table(path.stem, _link(path, results_dir), _caption(path.with_suffix(".md")))
     try:
         lines = csv.reader(io.StringIO(read_bytes(path).decode("utf-8"), newline=""))
-        table.header = next(lines, [])
-        table.rows = [[_shorten(cell) for cell in line] for line in islice(lines, MAX_ROWS)]
+        header = next(lines, [])
+        rows = [[_shorten(cell) for cell in line] for line in islice(lines, MAX_ROWS)]
         hidden = sum(1 for _ in lines)
-    except FileNotFoundError:
-        return table
     except (OSError, ValueError, csv.Error) as error:
-        table.note = str(cannot("read", path, error))
-        return table
-    table.note = f"first {MAX_ROWS} of {MAX_ROWS + hidden} rows" if hidden else ""
-    return table
+        raise cannot("read", path, error) from error
+    note = f"first {MAX_ROWS} of {MAX_ROWS + hidden} rows" if hidden else ""
+    return Table(path.stem, _link(path, results_dir), _caption(path.with_suffix(".md")), header, rows, note)
 
 
 def _caption(path: Path) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 from gpsuite.errors import ResultsError
 from gpsuite.reporting.atomic import cannot, write_bytes
-from gpsuite.reporting.reading import read_mapping
+from gpsuite.reporting.reading import present, read_mapping
 
 _FILES = ("config.yaml", "comparison.csv", "run.json")
 _FOLDERS = ("tables", "figures")
@@ -51,10 +52,16 @@ def publish(run_folder: Path, results_dir: Path) -> Path:
 
 
 def _sources(run_folder: Path) -> list[Path]:
+    """Return the files to copy; raises OSError where a folder does not let us look."""
     listed = [run_folder / name for name in _FILES]
-    for folder in _FOLDERS:
-        listed += sorted((run_folder / folder).rglob("*"))
+    for folder in filter(present, (run_folder / name for name in _FOLDERS)):
+        for place, _, names in os.walk(folder, onerror=_raise):
+            listed += sorted(Path(place) / name for name in names)
     return [path for path in listed if path.is_file() and not path.name.startswith(".")]
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def _recover(target: Path, fresh: Path, old: Path) -> None:

@@ -12,6 +12,31 @@ from typing import Any
 from gpsuite.reporting.atomic import cannot
 
 
+def present(path: Path) -> bool:
+    """Whether anything is at this path: also a broken link, or what the system does not let us look at."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def list_folder(folder: Path, ending: str = "") -> list[Path]:
+    """Return what lies in a folder, by name; nothing when there is no such folder.
+
+    Raises:
+        ResultsError: naming the folder, when it is none or cannot be read.
+    """
+    try:
+        return sorted(folder / name for name in os.listdir(folder) if name.endswith(ending))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise cannot("read", folder, error) from error
+
+
 def read_bytes(path: Path) -> bytes:
     """Return the content of a regular file; opening anything else could wait for ever.
 

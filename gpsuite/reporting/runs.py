@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
+
+from gpsuite.reporting.reading import list_folder, present
 
 SCALES = ("paper", "quick", "smoke")
 """Best first."""
@@ -49,9 +50,12 @@ def find_runs(results_dir: Path) -> list[RunFolder]:
 
 
 def folders_with(results_dir: Path, experiment: str, name: str) -> list[Path]:
-    """Return the folders of an experiment that hold an entry of this name, a file or not."""
-    folders = (results_dir / experiment).glob("*")
-    return sorted(folder for folder in folders if os.path.lexists(folder / name))
+    """Return the folders of an experiment that hold an entry of this name, a file or not.
+
+    Raises:
+        ResultsError: if the experiment's folder cannot be read.
+    """
+    return [folder for folder in list_folder(results_dir / experiment) if present(folder / name)]
 
 
 def family_order(family: str) -> tuple[int, str]:
@@ -64,7 +68,7 @@ def _parse(path: Path, results_dir: Path) -> RunFolder | None:
     scale, _, tag = path.name.partition("~")
     if scale not in SCALES or parts[0] in ("published", "bench") or parts[0].startswith("."):
         return None
-    if not any(os.path.lexists(path / marker) for marker in _MARKERS):  # whatever they are by now
+    if not any(present(path / marker) for marker in _MARKERS):  # whatever they are by now
         return None
     return RunFolder(path, "/".join(parts[:-1]), scale, tag)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -216,6 +217,29 @@ def test_no_command_falls_over_whatever_the_results_hold(
             vandalise(results, rng)
         for words in COMMANDS:
             survives(gpsuite, *words)
+
+
+def test_a_folder_that_the_system_does_not_let_us_read_is_named(
+    gpsuite: Gpsuite, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Permissions do not stop the superuser, so the refusal of the system is simulated."""
+    run, listdir, lstat = results / NAME / "smoke", os.listdir, Path.lstat
+
+    def refused(path: Any) -> list[str]:
+        if Path(path).name in ("figures", "tables"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return listdir(path)
+
+    def hidden(path: Path) -> os.stat_result:
+        if path.parent.name == "quick~mine":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return lstat(path)
+
+    monkeypatch.setattr(os, "listdir", refused)
+    monkeypatch.setattr(Path, "lstat", hidden)
+    said = survives(gpsuite, "report")
+    assert f"{run.relative_to(results.parent)}/figures: Permission denied" in said
+    assert "quick~mine" in gpsuite("status").out
 
 
 def test_a_report_of_nothing_makes_no_folder(gpsuite: Gpsuite, workplace: Path) -> None:
