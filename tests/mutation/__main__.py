@@ -35,6 +35,7 @@ from tests.mutation.executed import (
     SOURCES,
     TestFile,
     TimeLimit,
+    digest,
     fork,
     record,
     run_tests,
@@ -58,6 +59,7 @@ class Trial:
     change: str
     seconds: dict[str, float]
     key: str
+    tests: str
 
     def __str__(self) -> str:
         return f"{self.fault.path}:{self.fault.line}: {self.change}"
@@ -135,13 +137,15 @@ def _matches(entry: dict[str, str], fault: Fault, change: str) -> bool:
 
 def trials(arguments: argparse.Namespace, files: list[TestFile], shared: str) -> list[Trial]:
     """Return the sample with its tests."""
-    digests = {file.name: file.digest for file in files}
     found = []
     for fault, change in sample(arguments.paths, arguments.seed, arguments.sample):
         seconds = tests_for(fault, files, ROOT, arguments.seconds)
-        used = sorted({digests[name.split("::")[0]] for name in seconds})
-        word = " ".join([shared, fault.path, str(fault.number), change, *used])
-        found.append(Trial(fault, change, seconds, hashlib.sha256(word.encode()).hexdigest()[:24]))
+        used = {name.split("::")[0] for name in seconds}
+        tests = " ".join(sorted(file.digest for file in files if file.name in used))
+        key, tests = (
+            hashlib.sha256(word.encode()).hexdigest()[:24] for word in (f"{shared} {fault} {change}", tests)
+        )
+        found.append(Trial(fault, change, seconds, key, tests))
     return found
 
 
@@ -188,23 +192,35 @@ def measure(todo: list[Trial], processes: int, stored: Path) -> None:
 
 
 def _store(stored: Path, trial: Trial, outcome: str) -> None:
+    """Append an outcome; it holds as long as the test that noticed does not change, or all of them if none did."""
+    test = outcome.split(" ", 1)[1].split("::")[0]
+    tests = digest(ROOT / test) if test.endswith(".py") else trial.tests
     with stored.open("a", encoding="utf-8") as stream:
-        stream.write(json.dumps({"key": trial.key, "fault": str(trial), "outcome": outcome}) + "\n")
+        row = {"key": trial.key, "tests": tests, "fault": str(trial), "outcome": outcome}
+        stream.write(json.dumps(row) + "\n")
 
 
-def _outcomes(stored: Path) -> dict[str, str]:
-    """Return the stored outcomes; a line cut off by an interruption is left out."""
+def outcomes(stored: Path, trials: list[Trial]) -> dict[str, str]:
+    """Return the stored outcomes that still hold; a line cut off by an interruption is left out."""
     rows = stored.read_text(encoding="utf-8").splitlines() if stored.exists() else []
-    whole = [json.loads(row) for row in rows if row.endswith("}")]
-    return {row["key"]: row["outcome"] for row in whole}
+    found: dict[str, dict[str, str]] = {}
+    for row in (json.loads(row) for row in rows if row.endswith("}")):
+        found.setdefault(row["key"], {})[row["tests"]] = row["outcome"]
+    held = {}
+    for trial in trials:
+        files = {name.split("::")[0] for name in trial.seconds}
+        for tests in [trial.tests, *(digest(ROOT / name) for name in files)]:
+            if tests in found.get(trial.key, {}):
+                held[trial.key] = found[trial.key][tests]
+    return held
 
 
-def summary(trials: list[Trial], outcomes: dict[str, str]) -> str:
+def summary(trials: list[Trial], found: dict[str, str]) -> str:
     """Return the faults that no test noticed and the shares, with exact 95 % intervals."""
     from scipy.stats import binomtest
 
-    missed = [trial for trial in trials if outcomes[trial.key].startswith("not noticed")]
-    lines = [f"{trial}\n    {trial.fault.text}\n    {outcomes[trial.key]}" for trial in missed]
+    missed = [trial for trial in trials if found[trial.key].startswith("not noticed")]
+    lines = [f"{trial}\n    {trial.fault.text}\n    {found[trial.key]}" for trial in missed]
     rooms = Counter(_room(trial) for trial in trials)
     for name, count in [*sorted(rooms.items()), ("all", len(trials))]:
         noticed = count - sum(name in ("all", _room(trial)) for trial in missed)
@@ -250,12 +266,13 @@ def main() -> None:
         "the fork must import it with its fault"
     )
     files = record(ROOT, CACHE, functools.partial(print, flush=True))
-    stored, shared = CACHE / "outcomes.jsonl", shared_digest(ROOT)
+    stored = CACHE / "outcomes.jsonl"
+    shared = shared_digest(ROOT) + digest(Path(__file__).with_name("faults.py"))
     chosen = trials(arguments, files, shared)
-    before = _outcomes(stored)
+    before = outcomes(stored, chosen)
     start = time.perf_counter()
     measure([trial for trial in chosen if trial.key not in before], arguments.processes, stored)
-    print(summary(chosen, _outcomes(stored)))
+    print(summary(chosen, outcomes(stored, chosen)))
     print(f"{time.perf_counter() - start:.0f} s")
 
 

@@ -41,7 +41,7 @@ _DEFENSIVE = {
     "name",
 }
 """Keywords that guard against a programming error, or only save work."""
-TINY = 1e-5
+TINY, MANY = 1e-5, 32
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,12 @@ def _edits(node: ast.AST, statement: ast.stmt | None, scope: str) -> Iterator[_E
 
 
 def _children(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    if (
+        isinstance(node, ast.UnaryOp)
+        and isinstance(node.op, ast.USub)
+        and isinstance(node.operand, ast.Constant)
+    ):
+        return  # a negative number, changed as one
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list", "bases", "type_params"):
             continue
@@ -161,6 +167,8 @@ def _changes(node: ast.expr | ast.AugAssign) -> Iterator[Callable[[], None]]:
             yield partial(setattr, node, "op", ast.Or() if isinstance(node.op, ast.And) else ast.And())
         case ast.UnaryOp(op=ast.USub()):
             yield partial(setattr, node, "op", ast.UAdd())
+            if isinstance(node.operand, ast.Constant):
+                yield from _constants(node.operand)
         case ast.UnaryOp(op=ast.Not() | ast.Invert()):
             yield partial(setattr, node, "operand", ast.UnaryOp(type(node.op)(), node.operand))
         case ast.Constant():
@@ -176,7 +184,7 @@ def _constants(node: ast.Constant) -> Iterator[Callable[[], None]]:
     if isinstance(value, bool):
         yield partial(setattr, node, "value", not value)
     elif isinstance(value, int):
-        yield partial(setattr, node, "value", value + 1)
+        yield partial(setattr, node, "value", value + 1 if value < MANY else 2 * value)
     elif isinstance(value, float):
         # twice a tolerance is hardly a fault, a thousand times is
         yield partial(setattr, node, "value", 1.0 if value == 0.0 else value * (1e3 if value < TINY else 2.0))

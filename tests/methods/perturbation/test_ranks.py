@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gpsuite.methods.perturbation.perturbed_norms as norms_module
+import gpsuite.methods.perturbation.ranks as ranks_module
 from gpsuite.methods.perturbation.groups import (
     Group,
     Permutations,
@@ -165,3 +166,53 @@ def test_ties_without_an_order_favour_membership() -> None:
     )
     counts = np.bincount(drawn, minlength=11)[1:]
     assert np.max(np.abs(counts - 400)) < 5.0 * np.sqrt(400)
+
+
+def test_exact_ties_follow_the_drawn_order() -> None:
+    assert rank(np.zeros(4), np.array([True, False, True])) == 3
+    assert rank(np.full(3, 2.0), np.array([False, False])) == 1
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 17])
+@pytest.mark.parametrize("name", ["LinearLSSVM-hessian", "KernelRidge-hessian", "EpsilonSVR-rkhs"])
+def test_every_coefficient_vector_has_its_rank_whatever_the_blocks(
+    name: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """17 vectors in blocks of 8, those in chunks of 4: none is left out, none counted twice."""
+    test = _test(objectives(40)[name], SignChanges(), m=30)
+    alphas = _alphas(test, 30)[10 : 10 + count]
+    expected = [_rank_by_definition(row, test.perturbations) for row in test.z_values(alphas)]
+    monkeypatch.setattr(ranks_module, "_BLOCK_BYTES", 8.5 * 8 * 30)
+    monkeypatch.setattr(ranks_module, "_QUADRATIC_CHUNK", 4)
+    assert test.ranks(alphas).tolist() == expected
+
+
+def test_simulated_ranks_draw_anew_for_each_repetition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten repetitions in blocks of 3, 3, 3, 1 are those blocks one after the other."""
+    objective = LinearLSSVM(inputs(8, 2), 1.0)
+    noise = np.random.default_rng(12).laplace(size=(10, 8))
+    monkeypatch.setattr(ranks_module, "_BLOCK_BYTES", 3.5 * 8 * 20 * 8)
+    found = simulated_ranks(objective, np.ones(3), noise, SignChanges(), 20, np.random.default_rng(13))
+    rng, expected = np.random.default_rng(13), []
+    for start in (0, 3, 6, 9):
+        part = noise[start : start + 3]
+        drawn = SignChanges().draw(8, 20, rng, (len(part),))
+        expected += ranks_of_noise(objective, np.ones(3), part, drawn).tolist()
+    assert found.tolist() == expected
+
+
+def test_identities_among_leading_rows_keep_their_place() -> None:
+    """Identities tie with the reference everywhere: those drawn before it count, the others do not."""
+    objective = objectives(40)["KernelRidge-hessian"]
+    y = outputs(objective)
+    signs = np.array(SignChanges().draw(40, 20, np.random.default_rng(5)).signs)
+    signs[[2, 7, 11]] = 1.0
+    priority = np.roll(np.arange(20), 9)  # the reference is the tenth, identities 3, 8 and 12 around it
+    for order in (priority, priority[::-1].copy()):
+        drawn = Perturbations("signs", signs, None, order)
+        test = RankTest(objective, y, drawn, objective.fit(y).alpha)
+        assert test._leading is not None
+        alphas = _alphas(test)
+        assert test.ranks(alphas).tolist() == [
+            _rank_by_definition(row, drawn) for row in test.z_values(alphas)
+        ]
