@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import functools
+import gc
 import hashlib
 import importlib
 import importlib.abc
@@ -260,11 +261,13 @@ def main() -> None:
     ):
         os.environ.setdefault(name, value)  # fmt: skip
     CACHE.mkdir(exist_ok=True)
+    sys.dont_write_bytecode, sys.pycache_prefix = False, str(CACHE / "bytecode")
     for name in PRELOADED:
         importlib.import_module(name)
     assert not any(name.startswith("gpsuite") for name in sys.modules), (
         "the fork must import it with its fault"
     )
+    gc.freeze()  # TensorFlow's objects: a collection in a fork would copy and walk them all
     files = record(ROOT, CACHE, functools.partial(print, flush=True))
     stored = CACHE / "outcomes.jsonl"
     shared = shared_digest(ROOT) + digest(Path(__file__).with_name("faults.py"))
