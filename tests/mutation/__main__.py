@@ -60,7 +60,7 @@ class Trial:
     change: str
     seconds: dict[str, float]
     key: str
-    tests: str
+    tests: dict[str, str]
 
     def __str__(self) -> str:
         return f"{self.fault.path}:{self.fault.line}: {self.change}"
@@ -142,10 +142,8 @@ def trials(arguments: argparse.Namespace, files: list[TestFile], shared: str) ->
     for fault, change in sample(arguments.paths, arguments.seed, arguments.sample):
         seconds = tests_for(fault, files, ROOT, arguments.seconds)
         used = {name.split("::")[0] for name in seconds}
-        tests = " ".join(sorted(file.digest for file in files if file.name in used))
-        key, tests = (
-            hashlib.sha256(word.encode()).hexdigest()[:24] for word in (f"{shared} {fault} {change}", tests)
-        )
+        tests = {file.name: file.digest for file in files if file.name in used}
+        key = hashlib.sha256(f"{shared} {fault} {change}".encode()).hexdigest()[:24]
         found.append(Trial(fault, change, seconds, key, tests))
     return found
 
@@ -195,25 +193,34 @@ def measure(todo: list[Trial], processes: int, stored: Path) -> None:
 def _store(stored: Path, trial: Trial, outcome: str) -> None:
     """Append an outcome; it holds as long as the test that noticed does not change, or all of them if none did."""
     test = outcome.split(" ", 1)[1].split("::")[0]
-    tests = digest(ROOT / test) if test.endswith(".py") else trial.tests
+    row = {
+        "key": trial.key,
+        "tests": trial.tests.get(test, _all(trial)),
+        "fault": str(trial),
+        "outcome": outcome,
+    }
     with stored.open("a", encoding="utf-8") as stream:
-        row = {"key": trial.key, "tests": tests, "fault": str(trial), "outcome": outcome}
         stream.write(json.dumps(row) + "\n")
+
+
+def _all(trial: Trial) -> str:
+    return hashlib.sha256(" ".join(sorted(trial.tests.values())).encode()).hexdigest()[:24]
 
 
 def outcomes(stored: Path, trials: list[Trial]) -> dict[str, str]:
     """Return the stored outcomes that still hold; a line cut off by an interruption is left out."""
     rows = stored.read_text(encoding="utf-8").splitlines() if stored.exists() else []
-    found: dict[str, dict[str, str]] = {}
-    for row in (json.loads(row) for row in rows if row.endswith("}")):
-        found.setdefault(row["key"], {})[row["tests"]] = row["outcome"]
-    held = {}
-    for trial in trials:
-        files = {name.split("::")[0] for name in trial.seconds}
-        for tests in [trial.tests, *(digest(ROOT / name) for name in files)]:
-            if tests in found.get(trial.key, {}):
-                held[trial.key] = found[trial.key][tests]
-    return held
+    found = {(row["key"], row["tests"]): row["outcome"] for row in map(json.loads, filter(_whole, rows))}
+    return {
+        trial.key: found[trial.key, tests]
+        for trial in trials
+        for tests in [_all(trial), *trial.tests.values()]
+        if (trial.key, tests) in found
+    }
+
+
+def _whole(row: str) -> bool:
+    return row.startswith("{") and row.endswith("}")
 
 
 def summary(trials: list[Trial], found: dict[str, str]) -> str:

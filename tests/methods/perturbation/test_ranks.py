@@ -14,9 +14,9 @@ from gpsuite.methods.perturbation.groups import (
     SignChanges,
     SignedPermutations,
 )
-from gpsuite.methods.perturbation.objectives import LinearLSSVM, Objective
+from gpsuite.methods.perturbation.objectives import KernelLasso, LinearLSSVM, Objective
 from gpsuite.methods.perturbation.ranks import RankTest, rank, ranks_of_noise, simulated_ranks
-from tests.methods.perturbation.made_up_objectives import dense_z, inputs, objectives, outputs
+from tests.methods.perturbation.made_up_objectives import dense_z, gaussian, inputs, objectives, outputs
 
 OBJECTIVES = objectives()
 GROUPS = [SignChanges(), Permutations(), SignedPermutations()]
@@ -216,3 +216,55 @@ def test_identities_among_leading_rows_keep_their_place() -> None:
         assert test.ranks(alphas).tolist() == [
             _rank_by_definition(row, drawn) for row in test.z_values(alphas)
         ]
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_leading_rows_are_trusted_only_beyond_what_they_leave_out(scale: float) -> None:
+    """Along rays that the rows left out see more and more, in small and in large units."""
+    objective = objectives(40)["KernelRidge-hessian"]
+    y = scale * outputs(objective)
+    test = RankTest(
+        objective, y, SignChanges().draw(40, 40, np.random.default_rng(5)), objective.fit(y).alpha
+    )
+    assert test._leading is not None
+    tail = test._leading[1].slope
+    steps = scale * np.geomspace(1e-2, 1e8, 60)[:, None] * (tail[-1] / np.linalg.norm(tail[-1]))
+    alphas = test.alpha_hat + steps + scale * 0.02 * np.random.default_rng(6).standard_normal((60, 40))
+    undecided = test._leading_ranks(test._leading, *test._parts(alphas))[1]
+    assert 0 < np.count_nonzero(undecided) < 60
+    expected = rank(test.z_values(alphas), test.perturbations.before_reference())
+    assert test.ranks(alphas).tolist() == expected.tolist()
+
+
+def test_quadratic_forms_decide_what_is_clear_of_a_billionth_of_their_terms() -> None:
+    """Closer and closer to where a perturbation ties: undecided is below 1e-9 of the largest terms of each degree."""
+    test = _test(LinearLSSVM(inputs(40, 3), 1.0), SignChanges(), m=30)
+    forms = test._quadratic_forms
+    assert forms is not None
+    inside, outside = test.alpha_hat, test.alpha_hat + 0.3
+    for _ in range(60):
+        middle = 0.5 * (inside + outside)
+        inside, outside = (middle, outside) if test.ranks(middle[None])[0] == 1 else (inside, middle)
+    steps = np.concatenate([[0.0], np.geomspace(1e-13, 1e-3, 60)])[:, None]
+    alphas = np.concatenate([inside + steps * (test.alpha_hat - inside), test.alpha_hat + steps])
+    V = (alphas - forms.centre) @ forms.root.T
+    upper = np.triu_indices(4)
+    degrees = [V[:, upper[0]] * V[:, upper[1]], V, np.ones((len(V), 1))]
+    parts = np.split(forms.coefficients, [10, 14], axis=1)
+    difference = sum(terms @ part.T for terms, part in zip(degrees, parts, strict=True))
+    size = np.abs(V).sum(axis=1)
+    terms = sum(scale * size ** (2 - k) for k, scale in enumerate(forms.scale))
+    undecided = forms.ranks(alphas)[1]
+    np.testing.assert_array_equal(undecided, np.min(np.abs(difference), axis=1) <= 1e-9 * terms)
+    assert 10 < np.count_nonzero(undecided) < len(alphas) - 10
+
+
+def test_the_lasso_on_inputs_a_kernel_hardly_tells_apart() -> None:
+    """Directions in which the Gram matrix is rounding still carry the signs of the coefficients."""
+    X = inputs(12)
+    objective = KernelLasso(gaussian(X, X, 3.0), 0.15)
+    assert len(objective.form.rest) > 0
+    test = _test(objective, SignChanges())
+    alphas = _alphas(test)
+    expected = [dense_z(objective, test.y, test.perturbations, alpha) for alpha in alphas]
+    np.testing.assert_allclose(test.z_values(alphas), expected, rtol=1e-9)
