@@ -178,3 +178,12 @@ def test_weights_are_a_distribution_to_a_billionth() -> None:
             HyperPosterior(np.zeros((2, 1)), np.array(weights))
     with pytest.raises(ValueError, match="must be"):
         HyperPosterior(np.zeros(2), np.array([0.5, 0.5]))
+
+
+def test_the_defaults_are_the_papers_sampler() -> None:
+    """2,380 transitions, 23,800 gradients a chain; step .01, adapted by tenths to an acceptance of .75 in 90 steps."""
+    settings = HMCSettings()
+    assert settings.leapfrog * settings.transitions == 23_800
+    assert (settings.step, settings.adaptation, settings.burn_in) == (0.01, 90, 300)
+    assert (settings.adaptation_rate, settings.target_acceptance) == (0.1, 0.75)
+    assert (settings.samples, settings.thinning) == (100, 20)

@@ -146,3 +146,7 @@ def test_half_of_the_cloud_without_density_still_leads_on() -> None:
     assert state.u[:, 0].min() > 1.0
     assert state.diagnostics["temperatures"] == 1.0
     assert state.diagnostics["ess"] == pytest.approx(round(state.diagnostics["ess"]))
+
+
+def test_the_defaults_are_those_of_the_published_runs() -> None:
+    assert SMCSettings() == SMCSettings(128, 3, 10, keep=0.5, temper=0.3, restart=0.05)
