@@ -266,7 +266,7 @@ def main() -> None:
         ("TF_CPP_MIN_LOG_LEVEL", "3"),
         ("MPLBACKEND", "Agg"),
     ):
-        os.environ.setdefault(name, value)  # fmt: skip
+        os.environ.setdefault(name, value)
     CACHE.mkdir(exist_ok=True)
     sys.dont_write_bytecode, sys.pycache_prefix = False, str(CACHE / "bytecode")
     for name in PRELOADED:

@@ -22,8 +22,8 @@ from tests.mutation.faults import Fault
 SOURCES = ("gpsuite/methods", "gpsuite/models")
 TESTS = ("tests/methods", "tests/models")
 _IMPORT, _SETUP = "import", "setup"
-_LEAST_SECONDS, _SLOWER = 5.0, 8.0
-"""A test that takes this much more than when it was recorded hangs."""
+_LEAST_SECONDS, _SLOWER, _FIXTURES = 5.0, 8.0, 120.0
+"""A test that takes this much longer than when it was recorded hangs; what its fixtures may take."""
 
 
 @dataclass(frozen=True)
@@ -157,8 +157,15 @@ class TimeLimit:
         self.seconds = seconds
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        limit = time.process_time() + _LEAST_SECONDS + _SLOWER * self.seconds.get(nodeid, 0.0)
-        resource.setrlimit(resource.RLIMIT_CPU, (int(limit) + 1, resource.RLIM_INFINITY))
+        _limit(_FIXTURES)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        _limit(_LEAST_SECONDS + _SLOWER * self.seconds.get(item.nodeid, 0.0))
+
+
+def _limit(seconds: float) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + seconds) + 1, resource.RLIM_INFINITY))
 
 
 def in_child(work: Callable[[], None], seconds: float) -> None:
