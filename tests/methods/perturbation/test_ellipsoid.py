@@ -9,6 +9,7 @@ from scipy.optimize import minimize_scalar
 from gpsuite.methods.perturbation.bands import pointwise_band
 from gpsuite.methods.perturbation.ellipsoid import (
     SLACK,
+    _log_balance,
     _smallest_dual,
     in_metric,
     outer_ellipsoid,
@@ -178,3 +179,12 @@ def test_a_direction_that_no_perturbation_sees_is_unbounded() -> None:
         band = pointwise_band(quadratic, 1, np.eye(2))
         assert np.isinf(band.upper[column])
         assert np.isinf(band.lower[column])
+
+
+def test_the_balance_comes_with_its_derivative() -> None:
+    rng = np.random.default_rng(9)
+    lam = np.sort(rng.uniform(0.1, 1.0, size=(20, 3)), axis=1)
+    square, const, theta = rng.exponential(size=(20, 3)), rng.exponential(size=20), rng.normal(size=20)
+    above, below = (_log_balance(theta + step, lam, square, const)[0] for step in (1e-6, -1e-6))
+    slope = _log_balance(theta, lam, square, const)[1]
+    np.testing.assert_allclose(slope, (above - below) / 2e-6, rtol=1e-6)

@@ -234,6 +234,13 @@ def test_the_reach_is_the_last_step_that_enough_sets_contain(seed: int, q: int) 
     assert np.all(found <= cap)
 
 
+def test_curvatures_within_the_tolerance_never_end_a_step() -> None:
+    a = np.array([1.0, -1.0, 1.0 + 1e-9, -1.0 - 1e-9]) * 1e-12
+    first, again = _quadratic_steps(a, np.ones(4), -np.ones(4), np.full(4, 1e-12))
+    assert np.isinf(first).tolist() == [True, True, False, False]
+    assert np.isinf(again).tolist() == [True, True, True, False]
+
+
 def test_the_enclosures_are_as_narrow_as_stated() -> None:
     region = quadratic_region(1, "linear")
     exact = region.boundary(directions_of(region, 20))
