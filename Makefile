@@ -9,9 +9,13 @@ FAMILIES := $(filter-out %.yaml,$(FAMILIES))
 SMOKE := results/.smoke
 # a process needs up to 1.5 GB, most of it TensorFlow
 TEST_PROCESSES ?= 2
+SAMPLE ?= 300
+SEED ?= 0
+# folders or files for make mutants; empty: all methods and models
+MUTATED ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test test-slow lint types smoke bench report reproduce publish clean
+.PHONY: help setup quickstart test test-slow mutants lint types smoke bench report reproduce publish clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z%-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +40,9 @@ test: setup ## fast tests; needs neither network nor data
 
 test-slow: setup ## soundness, coverage and kill tests; resumes after an interruption
 	$(BIN)/python -m pytest -m "slow or guarantee" --resume --timeout=3600; code=$$?; [ $$code -eq 5 ] || exit $$code
+
+mutants: setup ## share of random small faults in methods and models that the fast tests notice; resumes, SAMPLE=, SEED=
+	$(BIN)/python -m tests.mutation --processes=$(TEST_PROCESSES) --sample=$(SAMPLE) --seed=$(SEED) $(MUTATED)
 
 lint: setup ## style, format and direction of imports
 	$(BIN)/ruff check gpsuite tests scripts

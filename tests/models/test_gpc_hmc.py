@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -7,8 +8,10 @@ import pytest
 
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.gpc_fit import KernelSystem
-from gpsuite.models.gpc_hmc import HMCLatents, HMCSettings, sample_latents
+from gpsuite.models.gpc_hmc import HMCLatents, HMCSettings, _summary, sample_latents
+from gpsuite.models.hamiltonian import split_r_hat
 from gpsuite.models.laplace import laplace
+from gpsuite.models.linalg import stable_cholesky
 from gpsuite.models.links import LOGISTIC, PROBIT, SQUEEZED_PROBIT, Link
 from tests.models.gpc_problems import fitted_posterior
 
@@ -73,3 +76,51 @@ def test_other_links_are_refused() -> None:
     object.__setattr__(posterior, "link", SQUEEZED_PROBIT)
     with pytest.raises(ValueError, match="probit or logistic is needed"):
         sample_latents(posterior, y, XNEW, np.random.default_rng(0), SHORT)
+
+
+@pytest.mark.parametrize(
+    ("largest", "smallest", "converged"), [(1.0, 1.0, True), (0.9999, 1.0, False), (1.0, 1.0001, False)]
+)
+def test_converged_is_both_limits_met(largest: float, smallest: float, converged: bool) -> None:
+    """At the limits themselves; the moments are those of the mixture over draws, the worst input counts."""
+    rng = np.random.default_rng(4)
+    means, cross = rng.normal(size=(50, 3, 2)), 0.3 * rng.normal(size=(5, 2))
+    means[:, 1, 1] += 1.0
+    factor = stable_cholesky(np.eye(5))
+
+    def summary(settings: HMCSettings) -> HMCLatents:
+        return _summary(means, 2.0, cross, np.array([[0.5, 1.0]]), factor, settings)
+
+    first = summary(SHORT)
+    found = summary(replace(SHORT, largest_r_hat=largest * first.r_hat, smallest_ess=smallest * first.ess))
+    assert found.converged == converged
+    conditional = 2.0 - np.sum(cross**2, axis=0)
+    np.testing.assert_allclose(found.conditional_variance, conditional)
+    np.testing.assert_allclose(found.mean, means.reshape(-1, 2).mean(axis=0))
+    np.testing.assert_allclose(found.variance, means.reshape(-1, 2).var(axis=0) + conditional)
+    np.testing.assert_array_equal(found.means, means.reshape(150, 2))
+    assert (found.acceptance, found.jitter) == (0.75, 0.0)
+    # Brooks and Gelman (1998), six half chains of 25: not rooted, so stricter than the limit's source
+    ratio = split_r_hat(means[:, :, 1]) ** 2
+    assert found.r_hat == pytest.approx(7.0 / 6.0 * ratio - 24.0 / 150.0, rel=1e-6)
+    assert found.r_hat > ratio > split_r_hat(means[:, :, 0]) ** 2
+    assert found.ess < 150
+
+
+def test_draws_that_are_not_finite_have_not_converged() -> None:
+    means = np.zeros((8, 2, 1))
+    means[3] = np.inf
+    with np.errstate(all="ignore"):
+        found = _summary(
+            means,
+            1.0,
+            np.zeros((2, 1)),
+            np.ones((1, 1)),
+            stable_cholesky(np.eye(2)),
+            replace(SHORT, smallest_ess=-np.inf),
+        )
+    assert not found.converged
+
+
+def test_the_limits_are_those_of_vehtari_et_al() -> None:
+    assert (HMCSettings().largest_r_hat, HMCSettings().smallest_ess) == (1.01, 100.0 * HMCSettings().chains)

@@ -98,3 +98,32 @@ def test_training_needs_no_tensorflow() -> None:
     code = "import sys, gpsuite.models.gpc_training, gpsuite.models.gpc_storage; print('tensorflow' in sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout == "False\n"
+
+
+def test_the_box_of_the_search_holds_at_its_ends() -> None:
+    """Variance and lengthscales from 1e-6 to 1e6, the variance up to what is asked for; its ends are inside."""
+    X, y = two_classes(0, 12)
+    one = {"spec": ModelSpec(), "link": PROBIT, "inference": "laplace", "budget": Budget(evaluations=1)}
+    for start in (Hyperparameters(1e-6, (1e6,)), Hyperparameters(1e6, (1e-6,))):
+        assert train_gpc(X, y, start=start, **one).hyperparameters.to_log() == pytest.approx(start.to_log())
+    for outside in (Hyperparameters(1.0, (1.1e6,)), Hyperparameters(1.0, (0.9e-6,)), Hyperparameters(0.9e-6)):
+        with pytest.raises(ValueError, match="outside"):
+            train_gpc(X, y, start=outside, **one)
+    train_gpc(X, y, start=Hyperparameters(3.0), largest_variance=3.0 * (1.0 + 1e-12), **one)
+    with pytest.raises(ValueError, match="outside"):
+        train_gpc(X, y, start=Hyperparameters(3.1), largest_variance=3.0, **one)
+
+
+def test_the_largest_variance_binds() -> None:
+    X = np.linspace(-1.0, 1.0, 20)[:, None]
+    trained = train_gpc(X, np.sign(X[:, 0]), ModelSpec(), PROBIT, "ep", START, Budget(evaluations=30), 5.0)
+    assert trained.hyperparameters.variance == pytest.approx(5.0)
+
+
+def test_one_lengthscale_is_given_to_each_input() -> None:
+    X, y = two_classes(0, 12, inputs=3)
+    start = Hyperparameters(1.0, (0.7,))
+    for ard, expected in ((True, (0.7, 0.7, 0.7)), (False, (0.7,))):
+        spec = ModelSpec(ard=ard)
+        trained = train_gpc(X, y, spec, PROBIT, "laplace", start, Budget(evaluations=1))
+        assert trained.hyperparameters.lengthscales == pytest.approx(expected)

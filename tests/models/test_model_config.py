@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from omegaconf import OmegaConf
 from omegaconf.errors import ConfigKeyError, ValidationError
@@ -78,3 +79,18 @@ def test_plain_modules_import_no_tensorflow() -> None:
         "sys.exit('tensorflow' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_logarithms_are_variance_lengthscales_noise_and_return() -> None:
+    values = Hyperparameters(2.0, (0.5, 3.0, 7.0), 0.01)
+    assert values.n_kernel == 4
+    np.testing.assert_allclose(values.to_log(), np.log([2.0, 0.5, 3.0, 7.0, 0.01]), rtol=1e-15)
+    back = Hyperparameters.from_log(values.to_log())
+    np.testing.assert_allclose(back.to_log(), values.to_log(), rtol=1e-15)
+    assert len(back.lengthscales) == 3
+
+
+def test_defaults_are_unit_scales_and_gpflows_noise_floor() -> None:
+    assert Hyperparameters() == Hyperparameters(1.0, (1.0,), 1.0)
+    assert ModelSpec() == ModelSpec("squared_exponential", False, 1e-6)
+    assert ModelSpec(noise_floor=0.0).noise_floor == 0.0

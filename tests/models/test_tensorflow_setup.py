@@ -4,9 +4,10 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
-from gpsuite.models.tensorflow_setup import configure
+from gpsuite.models.tensorflow_setup import _without_start_messages, configure
 
 SCRIPT = """
 from gpsuite.models.tensorflow_setup import configure
@@ -41,3 +42,31 @@ def test_repeated_call_is_harmless() -> None:
 def test_threads_must_be_positive() -> None:
     with pytest.raises(ValueError, match="threads=0"):
         configure(0)
+
+
+def test_what_is_written_while_importing_is_shown_only_if_that_fails(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with _without_start_messages():
+        os.write(2, b"held back\n")
+    os.write(2, b"after\n")
+    assert capfd.readouterr().err == "after\n"
+    with pytest.raises(ImportError), _without_start_messages():
+        os.write(2, b"first\n")
+        os.write(2, b"second\n")
+        raise ImportError
+    os.write(2, b"after\n")
+    assert capfd.readouterr().err == "first\nsecond\nafter\n"
+
+
+def test_a_running_tensorflow_keeps_its_threads() -> None:
+    import gpflow
+    import tensorflow as tf
+
+    configure(1)
+    tf.constant(1.0)  # TensorFlow runs from here on
+    gpflow.config.set_default_float("float32")
+    configure()
+    assert gpflow.default_float() is np.float64
+    with pytest.raises(RuntimeError, match="cannot change to 2 threads"):
+        configure(2)

@@ -4,8 +4,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
 
-from gpsuite.methods.perturbation.ellipsoid import SLACK, outer_ellipsoid, outer_radii
+from gpsuite.methods.perturbation.bands import pointwise_band
+from gpsuite.methods.perturbation.ellipsoid import (
+    SLACK,
+    _log_balance,
+    _smallest_dual,
+    in_metric,
+    outer_ellipsoid,
+    outer_radii,
+)
 from gpsuite.methods.perturbation.groups import Perturbations
 from gpsuite.methods.perturbation.objectives import KernelRidge, LinearLSSVM
 from gpsuite.methods.perturbation.quadratics import PerturbedQuadratic, largest
@@ -122,3 +131,60 @@ def test_the_radius_is_the_q_th_largest() -> None:
         ellipsoid = outer_ellipsoid(quadratic, q)
         assert ellipsoid.radius == np.sort(ellipsoid.gammas)[::-1][q - 1] * (1.0 + SLACK)
     assert largest(np.array([1.0, np.inf, 3.0]), 2) == 3.0
+
+
+@pytest.mark.parametrize("p", [1, 3])
+def test_the_dual_is_minimised_over_mu(p: int) -> None:
+    """[c + sum bh^2 / (Lambda - mu)] / mu over 0 < mu < Lambda_min by a bounded search."""
+    rng = np.random.default_rng(p)
+    lam = np.sort(rng.uniform(0.01, 1.0, size=(40, p)), axis=1)
+    squares = rng.exponential(size=(40, p)) * 10.0 ** rng.uniform(-6.0, 6.0, size=(40, 1))
+    constant = rng.exponential(size=40) * 10.0 ** rng.uniform(-6.0, 6.0, size=40)
+    squares[:3], constant[3:6] = 0.0, 0.0
+    squares[6], constant[6] = 0.0, 0.0
+    found = _smallest_dual(lam, squares, constant)
+    for ours, spectrum, square, const in zip(found, lam, squares, constant, strict=True):
+
+        def dual(
+            share: float, lam: np.ndarray = spectrum, sq: np.ndarray = square, c: float = const
+        ) -> float:
+            mu = share * lam[0]
+            return float(np.log((c + np.sum(sq / (lam - mu))) / mu))
+
+        if const == 0.0 and not square.any():
+            assert ours == 0.0
+            continue
+        best = minimize_scalar(dual, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-12})
+        assert np.log(ours) <= best.fun + 1e-9
+        assert np.log(ours) >= best.fun - 1e-5
+
+
+def test_the_eigenvalues_are_lowered_by_ties_and_rounding_as_stated() -> None:
+    """Twice the tolerance of ties, and eight roundings times p and the condition number."""
+    for kind, p in (("linear", 2), ("sparse", 4)):
+        quadratic = quadratic_of(quadratic_region(1, kind))
+        scaled, lowered = in_metric(quadratic)
+        assert lowered - 2e-12 == pytest.approx(8.0 * 2.0**-52 * p * quadratic.condition, rel=1e-3, abs=0.0)
+        np.testing.assert_allclose(scaled.slope.T @ scaled.slope, np.eye(p), atol=1e-12)
+
+
+def test_a_direction_that_no_perturbation_sees_is_unbounded() -> None:
+    """The flipped point does not touch the second coefficient: A is singular, its second eigenvalue positive."""
+    X = np.array([[1.0, 0.0], [1.1, 0.0], [0.0, 1.0], [0.0, 1.1]])
+    objective = LinearLSSVM(X, 1.0, bias=False)
+    for column, signs in ((1, [-1.0, 1.0, 1.0, 1.0]), (0, [1.0, 1.0, -1.0, 1.0])):
+        drawn = Perturbations("signs", np.array([signs]), None, None)
+        quadratic = PerturbedQuadratic.of(objective, np.array([1.0, 0.5, -1.0, 2.0]), drawn)
+        assert outer_radii(quadratic).tolist() == [np.inf]
+        band = pointwise_band(quadratic, 1, np.eye(2))
+        assert np.isinf(band.upper[column])
+        assert np.isinf(band.lower[column])
+
+
+def test_the_balance_comes_with_its_derivative() -> None:
+    rng = np.random.default_rng(9)
+    lam = np.sort(rng.uniform(0.1, 1.0, size=(20, 3)), axis=1)
+    square, const, theta = rng.exponential(size=(20, 3)), rng.exponential(size=20), rng.normal(size=20)
+    above, below = (_log_balance(theta + step, lam, square, const)[0] for step in (1e-6, -1e-6))
+    slope = _log_balance(theta, lam, square, const)[1]
+    np.testing.assert_allclose(slope, (above - below) / 2e-6, rtol=1e-6)

@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpsuite.methods.perturbation.bands import ellipsoid_band, members_band, pointwise_band
+from gpsuite.methods.perturbation.groups import Perturbations
 from gpsuite.methods.perturbation.nonsmooth import EpsilonSVR
-from gpsuite.methods.perturbation.objectives import KernelRidge, SparseKernelRidge
+from gpsuite.methods.perturbation.objectives import KernelRidge, LinearLSSVM, SparseKernelRidge
 from gpsuite.methods.perturbation.quadratics import PerturbedQuadratic
 from gpsuite.methods.perturbation.rays import bisected_boundary
-from gpsuite.methods.perturbation.region import confidence_region
+from gpsuite.methods.perturbation.region import Region, confidence_region
 from gpsuite.methods.perturbation.sampling import (
     isotropic_directions,
     kernel_directions,
@@ -68,6 +69,7 @@ def test_touching_directions_are_where_the_ellipsoid_is_widest() -> None:
     rows = np.random.default_rng(0).normal(size=(5, 4))
     rays = touching_directions(ellipsoid.triangle, rows)
     np.testing.assert_allclose(np.linalg.norm(rays @ ellipsoid.triangle.T, axis=1), 1.0)
+    np.testing.assert_array_equal(rays[5:], -rays[:5])
     reach = np.sqrt(ellipsoid.radius) * np.einsum("jp,jp->j", rows, rays[:5])
     np.testing.assert_allclose(reach, ellipsoid.half_widths(rows), rtol=1e-8)
 
@@ -165,3 +167,24 @@ def test_objectives_that_are_not_quadratic_need_members() -> None:
         region.ellipsoid()
     with pytest.raises(ValueError, match="needs the map from inputs"):
         nonsmooth_region(0, "svr").band(x)
+
+
+@pytest.mark.parametrize("curvature", [3e-12, 5e-12, 1e-11])
+def test_outer_bands_contain_the_members_that_hold_by_the_tolerance_of_ties(curvature: float) -> None:
+    """One coefficient; Z_1 - Z_0 curves by a few times the tolerance: far out, members hold Z_0 = Z_1 by it."""
+    small = np.sqrt(curvature / 2.0)
+    objective = LinearLSSVM(np.array([[1.0], [small]]), 1.0, bias=False)
+    drawn = Perturbations("signs", np.array([[1.0, -1.0]]), None, None)
+    region = Region(objective, np.array([1.0, 1.0]), drawn, 1)
+    low, high = 0.0, 1.0
+    while region.contains(region.estimate[None] + high):
+        low, high = high, 2.0 * high
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if region.contains(region.estimate[None] + middle) else (low, middle)
+    member = region.estimate + low
+    assert low > 1e5
+    band = pointwise_band(quadratic_of(region), 1, np.eye(1))
+    assert band.lower[0] < member[0] <= band.upper[0]
+    assert region.ellipsoid().contains(member[None]).tolist() == [True]
+    assert np.isfinite(band.upper[0])

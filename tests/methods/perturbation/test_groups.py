@@ -102,3 +102,13 @@ def test_bad_perturbations_are_refused() -> None:
     for priority in ([0, 1], [0, 0, 1]):
         with pytest.raises(ValueError, match=r"priority must be a permutation of 0\.\.2"):
             Perturbations("", signs, order, np.array(priority))
+
+
+@every_group
+def test_identities_are_recognised_in_every_repetition(group: Group) -> None:
+    drawn = group.draw(3, 4, np.random.default_rng(3), (200,))
+    e = np.array([1.0, 2.0, 4.0])
+    unchanged = np.all(drawn.apply(np.tile(e, (200, 1))) == e, axis=-1)
+    assert unchanged.shape == (200, 3)
+    np.testing.assert_array_equal(drawn.identities, unchanged)
+    assert 0 < np.count_nonzero(unchanged) < 200

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
-from gpsuite.methods.perturbation.bands import members_envelope, norm_ball_band
+from gpsuite.methods.perturbation.bands import _outward, members_envelope, norm_ball_band
+from gpsuite.methods.perturbation.groups import Perturbations
 from gpsuite.methods.perturbation.norm_ball import NormBall
 from gpsuite.methods.perturbation.objectives import KernelLSSVM, KernelRidge
 from gpsuite.methods.perturbation.quadratics import PerturbedQuadratic
@@ -154,3 +156,58 @@ def test_a_model_with_bias_keeps_its_members_in_the_band() -> None:
     values = boundary.members @ rows.T
     assert np.all((values >= band.lower) & (values <= band.upper))
     assert np.all(np.isfinite(band.upper))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_ball_band_of_one_perturbation_is_nearly_the_exact_one(seed: int, bias: bool) -> None:
+    """max f(x) over Z_0 <= Z_1 and |f|_H <= B, functions that vanish at the data included, by a convex solver."""
+    x, y, _ = data(seed, 6)
+    K = gaussian(x, x, 0.5)
+    objective = KernelLSSVM(K, 2.0) if bias else KernelRidge(K, 0.05)
+    signs = np.array([[1.0, -1.0, 1.0, -1.0, -1.0, 1.0]])
+    region = Region(objective, y, Perturbations("signs", signs, None, None), 1)
+    ball = NormBall(K, 3.0, free=int(bias))
+    at = np.array([x[2], 0.1, 0.9, 3.0])
+    rows = np.column_stack([np.ones(4), gaussian(at, x, 0.5)]) if bias else gaussian(at, x, 0.5)
+    band = norm_ball_band(quadratic_of(region), 1, rows, ball, np.ones(4))
+    power = np.sqrt(
+        1.0 - np.einsum("jk,kj->j", rows[:, int(bias) :], np.linalg.solve(K, rows[:, int(bias) :].T))
+    )
+
+    def norm_left(z: np.ndarray) -> float:
+        return float(9.0 - z[int(bias) : -1] @ K @ z[int(bias) : -1] - z[-1] ** 2)
+
+    def gap(z: np.ndarray) -> float:
+        Z = region.z_values(z[None, :-1])[0]
+        return float(Z[1] - Z[0])
+
+    for row, vanishing, low, high in zip(rows, power, band.lower, band.upper, strict=True):
+        for sign, bound in ((1.0, high), (-1.0, -low)):
+            target = sign * np.append(row, 0.0) + np.append(np.zeros(len(row)), vanishing)
+            found = minimize(
+                lambda z, target=target: -target @ z,
+                np.append(region.estimate, 0.0),
+                constraints=[{"type": "ineq", "fun": norm_left}, {"type": "ineq", "fun": gap}],
+                method="SLSQP",
+                options={"maxiter": 300, "ftol": 1e-10},
+            )
+            assert norm_left(found.x) > -1e-6
+            assert gap(found.x) > -1e-6
+            assert -found.fun <= bound + 1e-5
+            assert bound <= -found.fun + 0.02 * (abs(found.fun) + 0.3)
+
+
+def test_outward_is_above_by_the_slack_of_both_sizes() -> None:
+    centre, height = np.array([1.0, -2.0, 3.0, 0.0]), np.array([2.0, 5.0, -1.0, np.inf])
+    excess = _outward(centre, height)[:3] - (centre + height)[:3]
+    np.testing.assert_allclose(excess, 1e-9 * np.array([3.0, 7.0, 4.0]), rtol=1e-6)
+    assert _outward(centre, height)[3] == np.inf
+
+
+def test_a_centre_on_the_sphere_is_still_inside() -> None:
+    ball = NormBall(np.eye(2), 5.0)
+    centre = np.array([3.0, 4.0])
+    steps = ball.steps(centre, np.array([[3.0, 4.0], [-3.0, -4.0], [4.0, -3.0]]))
+    assert steps.tolist() == [0.0, 2.0, 0.0]
+    assert ball.contains(np.array([[3.0, 4.0], [3.0, 4.0001]])).tolist() == [True, False]

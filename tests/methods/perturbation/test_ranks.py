@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gpsuite.methods.perturbation.perturbed_norms as norms_module
+import gpsuite.methods.perturbation.ranks as ranks_module
 from gpsuite.methods.perturbation.groups import (
     Group,
     Permutations,
@@ -13,9 +14,9 @@ from gpsuite.methods.perturbation.groups import (
     SignChanges,
     SignedPermutations,
 )
-from gpsuite.methods.perturbation.objectives import LinearLSSVM, Objective
+from gpsuite.methods.perturbation.objectives import KernelLasso, LinearLSSVM, Objective
 from gpsuite.methods.perturbation.ranks import RankTest, rank, ranks_of_noise, simulated_ranks
-from tests.methods.perturbation.made_up_objectives import dense_z, inputs, objectives, outputs
+from tests.methods.perturbation.made_up_objectives import dense_z, gaussian, inputs, objectives, outputs
 
 OBJECTIVES = objectives()
 GROUPS = [SignChanges(), Permutations(), SignedPermutations()]
@@ -165,3 +166,105 @@ def test_ties_without_an_order_favour_membership() -> None:
     )
     counts = np.bincount(drawn, minlength=11)[1:]
     assert np.max(np.abs(counts - 400)) < 5.0 * np.sqrt(400)
+
+
+def test_exact_ties_follow_the_drawn_order() -> None:
+    assert rank(np.zeros(4), np.array([True, False, True])) == 3
+    assert rank(np.full(3, 2.0), np.array([False, False])) == 1
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 17])
+@pytest.mark.parametrize("name", ["LinearLSSVM-hessian", "KernelRidge-hessian", "EpsilonSVR-rkhs"])
+def test_every_coefficient_vector_has_its_rank_whatever_the_blocks(
+    name: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """17 vectors in blocks of 8, those in chunks of 4: none is left out, none counted twice."""
+    test = _test(objectives(40)[name], SignChanges(), m=30)
+    alphas = _alphas(test, 30)[10 : 10 + count]
+    expected = [_rank_by_definition(row, test.perturbations) for row in test.z_values(alphas)]
+    monkeypatch.setattr(ranks_module, "_BLOCK_BYTES", 8.5 * 8 * 30)
+    monkeypatch.setattr(ranks_module, "_QUADRATIC_CHUNK", 4)
+    assert test.ranks(alphas).tolist() == expected
+
+
+def test_simulated_ranks_draw_anew_for_each_repetition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten repetitions in blocks of 3, 3, 3, 1 are those blocks one after the other."""
+    objective = LinearLSSVM(inputs(8, 2), 1.0)
+    noise = np.random.default_rng(12).laplace(size=(10, 8))
+    monkeypatch.setattr(ranks_module, "_BLOCK_BYTES", 3.5 * 8 * 20 * 8)
+    found = simulated_ranks(objective, np.ones(3), noise, SignChanges(), 20, np.random.default_rng(13))
+    rng, expected = np.random.default_rng(13), []
+    for start in (0, 3, 6, 9):
+        part = noise[start : start + 3]
+        drawn = SignChanges().draw(8, 20, rng, (len(part),))
+        expected += ranks_of_noise(objective, np.ones(3), part, drawn).tolist()
+    assert found.tolist() == expected
+
+
+def test_identities_among_leading_rows_keep_their_place() -> None:
+    """Identities tie with the reference everywhere: those drawn before it count, the others do not."""
+    objective = objectives(40)["KernelRidge-hessian"]
+    y = outputs(objective)
+    signs = np.array(SignChanges().draw(40, 20, np.random.default_rng(5)).signs)
+    signs[[2, 7, 11]] = 1.0
+    priority = np.roll(np.arange(20), 9)  # the reference is the tenth, identities 3, 8 and 12 around it
+    for order in (priority, priority[::-1].copy()):
+        drawn = Perturbations("signs", signs, None, order)
+        test = RankTest(objective, y, drawn, objective.fit(y).alpha)
+        assert test._leading is not None
+        alphas = _alphas(test)
+        assert test.ranks(alphas).tolist() == [
+            _rank_by_definition(row, drawn) for row in test.z_values(alphas)
+        ]
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_leading_rows_are_trusted_only_beyond_what_they_leave_out(scale: float) -> None:
+    """Along rays that the rows left out see more and more, in small and in large units."""
+    objective = objectives(40)["KernelRidge-hessian"]
+    y = scale * outputs(objective)
+    test = RankTest(
+        objective, y, SignChanges().draw(40, 40, np.random.default_rng(5)), objective.fit(y).alpha
+    )
+    assert test._leading is not None
+    tail = test._leading[1].slope
+    steps = scale * np.geomspace(1e-2, 1e8, 60)[:, None] * (tail[-1] / np.linalg.norm(tail[-1]))
+    alphas = test.alpha_hat + steps + scale * 0.02 * np.random.default_rng(6).standard_normal((60, 40))
+    undecided = test._leading_ranks(test._leading, *test._parts(alphas))[1]
+    assert 0 < np.count_nonzero(undecided) < 60
+    expected = rank(test.z_values(alphas), test.perturbations.before_reference())
+    assert test.ranks(alphas).tolist() == expected.tolist()
+
+
+def test_quadratic_forms_decide_what_is_clear_of_a_billionth_of_their_terms() -> None:
+    """Closer and closer to where a perturbation ties: undecided is below 1e-9 of the largest terms of each degree."""
+    test = _test(LinearLSSVM(inputs(40, 3), 1.0), SignChanges(), m=30)
+    forms = test._quadratic_forms
+    assert forms is not None
+    inside, outside = test.alpha_hat, test.alpha_hat + 0.3
+    for _ in range(60):
+        middle = 0.5 * (inside + outside)
+        inside, outside = (middle, outside) if test.ranks(middle[None])[0] == 1 else (inside, middle)
+    steps = np.concatenate([[0.0], np.geomspace(1e-13, 1e-3, 60)])[:, None]
+    alphas = np.concatenate([inside + steps * (test.alpha_hat - inside), test.alpha_hat + steps])
+    V = (alphas - forms.centre) @ forms.root.T
+    upper = np.triu_indices(4)
+    degrees = [V[:, upper[0]] * V[:, upper[1]], V, np.ones((len(V), 1))]
+    parts = np.split(forms.coefficients, [10, 14], axis=1)
+    difference = sum(terms @ part.T for terms, part in zip(degrees, parts, strict=True))
+    size = np.abs(V).sum(axis=1)
+    terms = sum(scale * size ** (2 - k) for k, scale in enumerate(forms.scale))
+    undecided = forms.ranks(alphas)[1]
+    np.testing.assert_array_equal(undecided, np.min(np.abs(difference), axis=1) <= 1e-9 * terms)
+    assert 10 < np.count_nonzero(undecided) < len(alphas) - 10
+
+
+def test_the_lasso_on_inputs_a_kernel_hardly_tells_apart() -> None:
+    """Directions in which the Gram matrix is rounding still carry the signs of the coefficients."""
+    X = inputs(12)
+    objective = KernelLasso(gaussian(X, X, 3.0), 0.15)
+    assert len(objective.form.rest) > 0
+    test = _test(objective, SignChanges())
+    alphas = _alphas(test)
+    expected = [dense_z(objective, test.y, test.perturbations, alpha) for alpha in alphas]
+    np.testing.assert_allclose(test.z_values(alphas), expected, rtol=1e-9)

@@ -5,10 +5,18 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from gpsuite.methods.perturbation import quadratics
+from gpsuite.methods.perturbation.bands import pointwise_band
+from gpsuite.methods.perturbation.ellipsoid import outer_radii
 from gpsuite.methods.perturbation.groups import Perturbations
 from gpsuite.methods.perturbation.objectives import SparseKernelRidge
 from gpsuite.methods.perturbation.quadratics import PerturbedQuadratic
-from gpsuite.methods.perturbation.rays import bisected_boundary, exact_boundary
+from gpsuite.methods.perturbation.rays import (
+    _quadratic_steps,
+    _reach,
+    bisected_boundary,
+    exact_boundary,
+)
 from gpsuite.methods.perturbation.region import Region
 from gpsuite.methods.perturbation.sampling import kernel_directions, single_point_directions
 from tests.methods.perturbation.geometry_problems import (
@@ -183,3 +191,133 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
         PerturbedQuadratic(**{**parts, "estimate": np.zeros(3)})
     with pytest.raises(ValueError, match="response must be finite"):
         PerturbedQuadratic(**{**parts, "response": quadratic.response * np.nan})
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=60)
+def test_steps_are_where_the_inequality_ends_and_holds_again(seed: int) -> None:
+    """{t >= 0: a t^2 + 2 b t + c <= 0} is [0, first] and [again, inf) for every sign of a and b."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(size=(2, 30))
+    c = -rng.exponential(size=30) * rng.choice([0.01, 1.0], 30)
+    a[:3], b[3:6], c[6:9] = 0.0, 0.0, 0.0
+    first, again = _quadratic_steps(a, b, c, np.full(30, 1e-12))
+    for t in (0.3, 1.0, 3.0, 20.0, 1e3):
+        expected = a * t**2 + 2.0 * b * t + c <= 0.0
+        decided = np.abs(a * t**2 + 2.0 * b * t + c) > 1e-9 * (1.0 + t**2)
+        # a flat inequality that still rises is let go on for ever: outward
+        flat = np.abs(a) <= 1e-12
+        np.testing.assert_array_equal(
+            ((t <= first) | (t >= again))[decided & ~flat], expected[decided & ~flat]
+        )
+        assert np.all((t <= first)[flat])
+    assert np.all(first >= 0.0)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 6))
+@settings(max_examples=60)
+def test_the_reach_is_the_last_step_that_enough_sets_contain(seed: int, q: int) -> None:
+    """Against all steps of a fine grid that holds every end: six sets [0, first] and [again, cap]."""
+    rng = np.random.default_rng(seed)
+    first = rng.integers(-1, 8, size=(6, 5)).astype(float)
+    again = np.where(rng.random((6, 5)) < 0.5, np.maximum(first, 0.0) + rng.integers(1, 5, (6, 5)), np.inf)
+    first[0, 0], again[0, 0] = -np.inf, np.inf
+    cap = np.array([4.0, 6.0, 9.0, 12.0, 30.0])
+    first, again = np.minimum(first, cap), np.where(again < cap, again, np.inf)
+    grid = np.arange(-2.0, 31.0, 0.5)[:, None, None]
+    held = ((grid <= first) | (grid >= again)).sum(axis=1) >= q
+    expected = np.where(held & (grid[:, :, 0] <= cap), grid[:, :, 0], -np.inf).max(axis=0)
+    found = _reach(first, again, cap, q)
+    # below the smallest end every set that has one holds
+    clear = expected > -2.0
+    np.testing.assert_array_equal(found[clear], expected[clear])
+    assert np.all(found <= cap)
+
+
+def test_curvatures_within_the_tolerance_never_end_a_step() -> None:
+    a = np.array([1.0, -1.0, 1.0 + 1e-9, -1.0 - 1e-9]) * 1e-12
+    first, again = _quadratic_steps(a, np.ones(4), -np.ones(4), np.full(4, 1e-12))
+    assert np.isinf(first).tolist() == [True, True, False, False]
+    assert np.isinf(again).tolist() == [True, True, True, False]
+
+
+def test_the_enclosures_are_as_narrow_as_stated() -> None:
+    region = quadratic_region(1, "linear")
+    exact = region.boundary(directions_of(region, 20))
+    width = exact.outside / exact.inside - 1.0
+    np.testing.assert_allclose(width, 2e-10, rtol=1e-2)
+    assert exact.returning == 0.0
+
+
+def test_bisection_starts_at_a_millionth_of_a_millionth_of_its_cap() -> None:
+    """A region that ends at 1e-10 of the largest step tried is found; one without any member has no end inside."""
+
+    def contains(alphas: np.ndarray) -> np.ndarray:
+        return np.asarray(alphas[:, 0] <= 2e-4)
+
+    boundary = bisected_boundary(contains, np.zeros(1), np.array([[1.0], [2.0]]))
+    np.testing.assert_allclose(boundary.inside, [2e-4, 1e-4], rtol=1e-9)
+    assert np.all(boundary.outside >= [2e-4, 1e-4])
+    np.testing.assert_allclose(boundary.outside, boundary.inside, rtol=1e-9)
+    never = bisected_boundary(lambda alphas: np.zeros(len(alphas), dtype=bool), np.zeros(1), np.eye(1))
+    assert never.inside.tolist() == [-np.inf]
+    assert 0.0 <= never.outside[0] <= 1e-6
+    only = bisected_boundary(lambda alphas: alphas[:, 0] == 0.0, np.zeros(1), np.eye(1))
+    assert only.inside.tolist() == [0.0]
+    assert only.members.tolist() == [[0.0]]
+
+
+def test_limits_cap_the_bisection() -> None:
+    """Members throughout: the limit itself is the end, from outside; without a limit there is none."""
+    limits = np.array([3.0, np.inf])
+    boundary = bisected_boundary(
+        lambda alphas: np.ones(len(alphas), dtype=bool), np.zeros(1), np.array([[1.0], [-1.0]]), limits
+    )
+    assert boundary.inside[0] < 3.0 < boundary.outside[0]
+    np.testing.assert_allclose([boundary.inside[0], boundary.outside[0]], 3.0, rtol=2e-10)
+    assert boundary.unbounded.tolist() == [False, True]
+
+
+def test_blocks_of_perturbations_change_no_geometry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """19 perturbations in blocks of 6: radii, ends and bands as in one block; the last block has one."""
+    region = quadratic_region(3, "sparse", "signed")
+    quadratic, rows = quadratic_of(region), np.eye(4)
+    rays = {"many": directions_of(region, 30), "few": directions_of(region, 2)}
+
+    def geometry() -> list[np.ndarray]:
+        band = pointwise_band(quadratic, 2, rows)
+        ends = [exact_boundary(quadratic, 2, directions).inside for directions in rays.values()]
+        return [outer_radii(quadratic), band.lower, band.upper, *ends]
+
+    whole = geometry()
+    monkeypatch.setattr(quadratics, "_CHUNK_NUMBERS", 6 * quadratic.response.size)
+    for ours, expected in zip(geometry(), whole, strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-9)
+
+
+def test_a_gradient_that_moves_in_one_part_only_has_moved() -> None:
+    """The flipped point has no design and acts on one of two rows: Z_1 is not Z_0."""
+    quadratic = PerturbedQuadratic(
+        np.array([[1.0], [0.0]]),
+        np.array([[1.0, 1.0], [1.0, 0.0]]),
+        np.array([[1.0], [0.0]]),
+        np.zeros(1),
+        np.array([0.0, 1.0]),
+        Perturbations("signs", np.array([[1.0, -1.0], [-1.0, 1.0]]), None, None),
+    )
+    assert quadratic.unmoved.tolist() == [False, False]
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_rounding_is_no_movement(size: float) -> None:
+    """Three data that act alike, permuted: what is left of the gradient's change is rounding, in any units."""
+    quadratic = PerturbedQuadratic(
+        np.ones((1, 1)),
+        np.full((1, 3), 0.1 * size),
+        np.full((3, 1), 0.1),
+        np.zeros(1),
+        np.array([0.1, 0.2, 0.7]),
+        Perturbations("permutations", None, np.array([[1, 2, 0], [2, 0, 1]]), None),
+    )
+    assert np.any(quadratic.shifts != 0.0)
+    assert quadratic.unmoved.tolist() == [True, True]

@@ -66,6 +66,8 @@ def test_means_over_the_points() -> None:
         ({"gold_draws": np.zeros((4, 3))}, "same test inputs"),
         ({"mean": np.array([0.0, np.nan])}, "finite"),
         ({"variance": np.array([0.0, 1.0])}, "positive"),
+        ({"gold_variance": np.array([1.0, 0.0])}, "positive"),
+        ({"gold_draws": np.full((4, 2), np.inf)}, "finite"),
     ],
 )
 def test_unusable_marginals_are_refused(change: dict[str, np.ndarray], message: str) -> None:
@@ -78,3 +80,15 @@ def test_unusable_marginals_are_refused(change: dict[str, np.ndarray], message: 
     }
     with pytest.raises(ValueError, match=message):
         posterior_distance(**(good | change))
+
+
+def test_draws_stand_for_the_middles_of_their_cells() -> None:
+    """Two draws at the normal's own quartile middles, .25 and .75, are at no distance; each pair is sorted first."""
+    middle = norm.ppf([0.25, 0.75])
+    draws = np.column_stack([3.0 + 2.0 * middle, middle[::-1]])
+    np.testing.assert_allclose(
+        wasserstein_to_draws(np.array([3.0, 0.0]), np.array([4.0, 1.0]), draws), 0.0, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        wasserstein_to_draws(np.array([3.5, 0.0]), np.array([4.0, 1.0]), draws), [0.5, 0.0], atol=1e-12
+    )

@@ -1,0 +1,126 @@
+"""The search by itself: what scipy is shown, when it ends, and what is kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import Bounds, OptimizeResult
+
+from gpsuite.budget import Budget
+from gpsuite.models.search import Search, _conclude, _projected_slope, run_search
+
+
+def bowl(u: np.ndarray) -> tuple[float, np.ndarray]:
+    """|u - 1|^2 / 2, not defined where u_0 > 2."""
+    if u[0] > 2.0:
+        return np.nan, np.full_like(u, np.nan)
+    return float(0.5 * np.sum((u - 1.0) ** 2)), u - 1.0
+
+
+def test_a_point_without_a_loss_looks_like_a_parabola_through_the_origin_of_its_line() -> None:
+    """Slope at the origin as it is, minimum at a quarter of the step, above the origin at its end."""
+    search = Search(bowl, Budget())
+    origin = np.array([0.0, 0.5])
+    start, gradient = search.evaluate(origin)
+    step = np.array([3.0, 0.1])
+    loss, slope = search.evaluate(origin + step)
+    fall = -float(gradient @ step)
+    parabola = np.poly1d([2.0 * fall, -fall, start])
+    assert fall > 0.0
+    assert loss == pytest.approx(parabola(1.0))
+    assert float(slope @ step) == pytest.approx(np.polyder(parabola)(1.0))
+    assert np.roots(np.polyder(parabola))[0] == pytest.approx(0.25)
+    np.testing.assert_allclose(slope / step, slope[0] / step[0])
+    assert (search.rejected, search.evaluations) == (1, 2)
+    assert search.best is not None
+    np.testing.assert_array_equal(search.best.point, origin)
+
+
+def test_after_an_accepted_step_rejections_start_from_there() -> None:
+    search = Search(bowl, Budget())
+    search.evaluate(np.array([0.0, 0.0]))
+    moved = np.array([1.5, 0.5])
+    loss, gradient = search.evaluate(moved)
+    search.count_iteration(moved)
+    step = np.array([2.0, 0.0])
+    assert search.evaluate(moved + step)[0] == pytest.approx(loss + abs(gradient @ step))
+    assert search.iterations == 1
+
+
+def test_one_undefined_slope_is_a_rejection() -> None:
+    def loss(u: np.ndarray) -> tuple[float, np.ndarray]:
+        return float(u @ u), np.where(np.abs(u) > 5.0, np.inf, 2.0 * u)
+
+    search = Search(loss, Budget())
+    search.evaluate(np.array([1.0, 1.0]))
+    assert np.isfinite(search.evaluate(np.array([9.0, 1.0]))[1]).all()
+    assert search.rejected == 1
+
+
+def test_the_best_point_is_kept_not_the_last() -> None:
+    search = Search(bowl, Budget())
+    for u in ([0.0, 0.0], [1.0, 1.5], [1.0, 0.5], [-1.0, 0.0]):
+        search.evaluate(np.array(u))
+    assert search.best is not None
+    assert search.best.point.tolist() == [1.0, 1.5]
+    assert search.report("done", "reason").loss == 0.125
+    assert np.isnan(Search(bowl, Budget()).report("diverged", "reason").loss)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3])
+def test_the_budget_ends_the_search_but_not_before_the_start(limit: int) -> None:
+    def rosenbrock(u: np.ndarray) -> tuple[float, np.ndarray]:
+        across = u[1] - u[0] ** 2
+        slope = np.array([-400.0 * u[0] * across - 2.0 * (1.0 - u[0]), 200.0 * across])
+        return float(100.0 * across**2 + (1.0 - u[0]) ** 2), slope
+
+    budget = Budget(evaluations=limit)
+    report = run_search(Search(rosenbrock, budget), np.array([-1.0, 1.0]), None, "no start")
+    assert (report.status, report.evaluations) == ("budget", max(limit, 1))
+    assert budget.best == (4.0 if limit > 1 else np.inf)  # told with the next evaluation
+
+
+def test_a_start_without_a_loss_is_said() -> None:
+    report = run_search(Search(bowl, Budget()), np.array([3.0, 0.0]), None, "no loss there")
+    assert (report.status, report.reason, report.iterations) == ("diverged", "no loss there", 0)
+
+
+@pytest.mark.parametrize(
+    ("loss", "slope", "status"),
+    [
+        (1000.0, 0.09, "done"),
+        (1000.0, 0.11, "diverged"),
+        (-1000.0, 0.09, "done"),
+        (0.001, 0.9e-4, "done"),
+        (0.001, 1.1e-4, "diverged"),
+    ],
+)
+def test_a_stalled_line_search_has_converged_where_the_slope_is_rounding(
+    loss: float, slope: float, status: str
+) -> None:
+    """Below 1e-4 of max(1, |loss|)."""
+    search = Search(lambda u: (loss, np.array([slope, 0.0])), Budget())
+    search.evaluate(np.zeros(2))
+    report = _conclude(search, OptimizeResult(status=2, message="ABNORMAL"), None)
+    assert (report.status, report.message) == (status, "ABNORMAL")
+
+
+def test_scipys_own_ends_are_reported() -> None:
+    search = Search(bowl, Budget())
+    search.evaluate(np.zeros(2))
+    ends = {0: ("done", "converged"), 1: ("budget", "0 iterations used up")}
+    for status, expected in ends.items():
+        report = _conclude(search, OptimizeResult(status=status, message=""), None)
+        assert (report.status, report.reason) == expected
+
+
+def test_a_slope_that_pushes_out_of_the_box_does_not_count() -> None:
+    """At the lower limit a rising loss holds the point there; elsewhere at most the way to the limit counts."""
+    search = Search(lambda u: (0.0, np.array([5.0, -0.25, 0.5])), Budget())
+    search.evaluate(np.array([0.0, 0.5, 0.9]))
+    assert search.best is not None
+    box = Bounds(np.zeros(3), np.ones(3))
+    assert _projected_slope(search.best, box) == 0.5
+    assert _projected_slope(search.best, None) == 5.0
+    shifted = Bounds(np.array([-1.0, 0.0, 0.0]), np.ones(3))
+    assert _projected_slope(search.best, shifted) == 1.0
