@@ -45,7 +45,10 @@ class Kind:
     task: Task
 
 
-KINDS = {"robustness": Kind("gpsuite.methods.robustness.verification", "classification")}
+KINDS = {
+    "robustness": Kind("gpsuite.methods.robustness.verification", "classification"),
+    "pac_bayes": Kind("gpsuite.methods.pac_bayes.verification", "regression"),
+}
 
 
 def main(words: list[str]) -> int:
