@@ -188,7 +188,7 @@ def write_power(table: pd.DataFrame, folder: Path, note: str | None) -> None:
     caption = (
         "Where a wrong bound fails. Prior = posterior: the least probability over all true risks, a finite sum, held "
         "against the exact binomial limits; the penalty is the confidence term. GP that fits noise: simulated; the "
-        f"penalty is the KL; contradicted is a bound that held so rarely with probability below {LEVEL:g} if it is right. "
+        f"penalty is the KL; contradicted: a right bound holds so rarely with probability below {LEVEL:g}. "
         "What makes a bound larger than it need be shows in neither"
     )
     write_table(table, folder, "coverage_power", f"{caption}{f' ({note})' if note else ''}", columns)
