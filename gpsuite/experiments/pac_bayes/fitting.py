@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.splits import fit_standardiser, train_test_indices
 from gpsuite.experiments.base import (
@@ -17,6 +18,7 @@ from gpsuite.experiments.base import (
     DIVERGED,
     DONE,
     INFEASIBLE,
+    SKIPPED,
     Outcome,
     SharedWork,
     Task,
@@ -25,6 +27,7 @@ from gpsuite.experiments.base import (
 from gpsuite.experiments.pac_bayes import trainers
 from gpsuite.experiments.pac_bayes.risk_certificates import Fitted, stored_certificate
 from gpsuite.experiments.pac_bayes.trainers import Trained, Training
+from gpsuite.methods.pac_bayes.cost import Cost, full_gp_cost, sparse_gp_cost
 from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate
 from gpsuite.methods.pac_bayes.free_form import FreeFormPosterior
 from gpsuite.methods.pac_bayes.held_out import binomial_upper_bound, mean_loss_upper_bound
@@ -56,12 +59,17 @@ def run_fit(task: Task, shared: SharedWork) -> Outcome:
     Returns bound, risks, KL and errors in the units of the standardised target, and arrays with all that a check of
     the bound needs but the dataset.
     """
-    params = task.params
+    params, clock = task.params, Budget(task.budget_seconds)
     split = shared.once("split", lambda: read_split(task))
     if "epsilon" in params["loss"] and params["scaling"] == "train" and np.ptp(split.y) == 0.0:
         return Outcome({}, INFEASIBLE, NO_DEVIATION)
     epsilon = _epsilon(params["loss"], split.scale)
-    trained = _train(split, params, epsilon, task.budget_seconds, shared)
+    cost, left = None, None
+    if clock.seconds is not None:
+        cost, left = _cost(split, params), clock.seconds - clock.elapsed
+        if cost.least > left:
+            return Outcome({}, SKIPPED, _too_short(split, params, clock.seconds, cost))
+    trained = _train(params, epsilon, Training(split.X, split.y, params, left, shared.observer, cost), shared)
     if trained.status == DIVERGED:
         return Outcome({}, DIVERGED, trained.reason)
     return _evaluate(task.dataset, split, params, epsilon, trained)
@@ -92,12 +100,33 @@ def _loss(name: str, epsilon: float) -> Loss:
     return LOSSES.get(name)(epsilon)
 
 
-def _train(
-    split: Split, params: Mapping[str, Any], epsilon: float, seconds: float | None, shared: SharedWork
-) -> Trained:
+def _cost(split: Split, params: Mapping[str, Any]) -> Cost:
+    """Return what an evaluation and the certificate take."""
+    method, losses = params["method"], 1 + len(params["also"])
+    n, n_test = len(split.y), len(split.y_test)
+    if "inducing" not in method:
+        return full_gp_cost(n, n_test, losses, gpflow=method["builder"] == "full_gp")
+    kind = method.get("likelihood", "bound")
+    return sparse_gp_cost(n, n_test, method["inducing"], split.X.shape[1], kind, losses)
+
+
+def _too_short(split: Split, params: Mapping[str, Any], seconds: float, cost: Cost) -> str:
+    """Return why not even one evaluation fits, and what to do."""
+    sparse = "inducing" in params["method"]
+    model = f"sparse GP with M = {params['method']['inducing']}" if sparse else "full GP"
+    advice = (
+        "take fewer inducing inputs (method.inducing)" if sparse else "take a sparse one (method=kl_pac_sgp)"
+    )
+    return (
+        f"budget.seconds={seconds:g} is too short: one evaluation and the certificate of a {model} with "
+        f"{len(split.y)} rows take about {math.ceil(cost.least)} seconds; {advice} "
+        f"or budget.seconds={math.ceil(1.5 * cost.least)}"
+    )
+
+
+def _train(params: Mapping[str, Any], epsilon: float, work: Training, shared: SharedWork) -> Trained:
     """Train as the method says; a likelihood knows neither goal nor posterior, so that a group trains once."""
     builder = params["method"]["builder"]
-    work = Training(split.X, split.y, params, seconds, shared.observer)
     if builder == "full_gp":
         return shared.once("trained", lambda: trainers.maximise_full_likelihood(work))
     if builder == "sparse_gp":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +48,7 @@ class SparseGPPosterior:
         train_variance: latent variance at the training inputs [N].
         inducing: K_ZZ and its factor; its `jitter` is 0 unless K_ZZ is numerically singular.
         whitened: the posterior of the whitened inducing variables.
+        kl_slack: by how much rounding of K_ZZ can have moved the KL.
     """
 
     hyperparameters: Hyperparameters
@@ -59,6 +61,7 @@ class SparseGPPosterior:
     train_variance: FloatArray
     inducing: InducingKernel
     whitened: WhitenedPosterior
+    kl_slack: float = math.inf
 
     @classmethod
     def fit(
@@ -86,8 +89,9 @@ class SparseGPPosterior:
             if not inducing.is_regular or inducing.explains_too_much(X):
                 continue
             found = cls._conditioned(hyperparameters, X, y, Z, alpha, inducing)
-            if found._slack(Slopes.of_kl(len(y), found.kl)) <= LARGEST_SLACK * (1.0 + found.kl):
-                return found
+            slack = found._slack(Slopes.of_kl(len(y), found.kl))
+            if slack <= LARGEST_SLACK * (1.0 + found.kl):
+                return replace(found, kl_slack=slack)
         raise not_positive_definite()
 
     @classmethod
@@ -119,7 +123,7 @@ class SparseGPPosterior:
     def rounding(self, loss: Loss) -> RiskAndKL:
         """Return by how much rounding of K_ZZ can have moved the Gibbs risk of a loss and the KL, to first order."""
         risk = Slopes.of_risk(loss, self.y, self.train_mean, self.train_variance)
-        return RiskAndKL(self._slack(risk), self._slack(Slopes.of_kl(len(self.y), self.kl)))
+        return RiskAndKL(self._slack(risk), self.kl_slack)
 
     def _slack(self, slopes: Slopes) -> float:
         noise = self.hyperparameters.noise_variance

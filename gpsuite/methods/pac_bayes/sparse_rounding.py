@@ -26,7 +26,7 @@ LARGEST_SLACK = 1e-3
 
 @dataclass(frozen=True)
 class Slopes:
-    """The derivatives of a number in what it is computed from.
+    """The derivatives of a number, a risk or the KL, in what it is computed from.
 
     Attributes:
         d_mean: in the posterior means at the training inputs [N].
@@ -75,8 +75,10 @@ def sparse_slack(
     S = posterior.inverse_factor.T @ posterior.inverse_factor
     C, gram, V_d_mean = WeightedGram(M), WeightedGram(M), np.zeros(M)
     for rows, V, spare in _whitened_blocks(inducing, X):
-        C.add(V, slopes.d_variance[rows])
-        gram.add(V, 1.0 / (noise + alpha * spare))
+        if slopes.d_kl == 0.0:
+            C.add(V, slopes.d_variance[rows])
+        else:
+            gram.add(V, 1.0 / (noise + alpha * spare))
         V_d_mean += V @ slopes.d_mean[rows]
     P = S @ (0.5 * F * gram.total() - C.total()) @ S
     u = S @ (V_d_mean + F * b)
