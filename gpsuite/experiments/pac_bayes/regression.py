@@ -108,7 +108,7 @@ def _goal(request: Request) -> str:
 
 
 def _draw(tidy: pd.DataFrame, titles: dict[str, str], heading: str, folder: Path, note: str | None) -> None:
-    """Draw bound, test and training risk of every method, with 95 % t intervals over splits."""
+    """Draw bound, test and training risk of every method, with 95 % intervals over splits."""
     import matplotlib.pyplot as plt
 
     shown = tidy[tidy["metric"].isin(list(SHOWN))]
@@ -132,9 +132,7 @@ def _draw(tidy: pd.DataFrame, titles: dict[str, str], heading: str, folder: Path
         ax.set_ylim(0.0, 1.02)
         ax.set_ylabel("probability of an error above the goal")
         ax.set_title(heading)
-        fig.legend(
-            loc="outside lower center", ncols=len(titles), title="mean and 95 % t interval over splits"
-        )
+        fig.legend(loc="outside lower center", ncols=len(titles), title="mean and 95 % interval over splits")
         save_figure(fig, shown, folder, "regression", note)
 
 
