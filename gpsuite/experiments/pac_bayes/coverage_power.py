@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import roots_legendre
-from scipy.stats import binom
+from scipy.special import bdtr, gammaln, roots_legendre, xlog1py, xlogy
 
 from gpsuite.experiments.base import Outcome, Record, Request, Task
 from gpsuite.experiments.statistics import clopper_pearson
@@ -98,7 +97,9 @@ def largest_failure(n: int, delta: float) -> float:
     upper = np.array([each.bound_kl for each in found])
     lower = np.array([each.lower_kl for each in found])
     ends = np.concatenate([upper, lower])
-    chances = binom.pmf(np.arange(n + 1), n, ends[:, None])
+    k = np.arange(n + 1)
+    choices = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    chances = np.exp(choices + xlogy(k, ends[:, None]) + xlog1py(n - k, -ends[:, None]))
     above = np.concatenate([np.ones(n + 1, dtype=bool), np.zeros(n + 1, dtype=bool)])[:, None]
     ends = ends[:, None]
     # just above an upper bound that bound fails, just below a lower one that one does; 0 and 1 are no way out
@@ -158,7 +159,7 @@ def power_table(records: Sequence[Record]) -> pd.DataFrame:
                 }
             )
         held, count = int(record.number("held")), int(record.number("count"))
-        chance = float(binom.cdf(held, count, 1.0 - NOISE_DELTA))
+        chance = float(bdtr(held, count, 1.0 - NOISE_DELTA))
         lines.append(
             {
                 **{
