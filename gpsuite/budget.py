@@ -22,6 +22,7 @@ class Budget:
         run: which of `runs` equal searches this budget is for, counted from 1.
         runs: how many equal searches there are.
         observer: told after every spending; must be quick, and must not change the budget.
+        after: what follows the search, a certificate say, as a multiple of its longest step; it must fit too.
     """
 
     seconds: float | None = None
@@ -34,6 +35,7 @@ class Budget:
     run: int = 1
     runs: int = 1
     observer: Callable[[Budget], None] | None = field(default=None, repr=False, compare=False)
+    after: float = 0.0
 
     def restart(self) -> None:
         """Start the clock and the counters anew."""
@@ -65,6 +67,10 @@ class Budget:
     def elapsed(self) -> float:
         """Seconds since the start."""
         return time.monotonic() - self.started
+
+    def has_room(self, step: float) -> bool:
+        """Return whether a step of so many seconds, and what follows the search, end within the limit."""
+        return self.seconds is None or self.elapsed + (1.0 + self.after) * step <= self.seconds
 
     @property
     def reason(self) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaincinv, stdtrit
+from scipy.special import betaincinv, stdtr, stdtrit
 
 from gpsuite.reporting.comparison import Statistic, statistic_name
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LEVEL = 0.05  # of the tests behind a claim
+CORRECTED = "95 % t interval, corrected for splits that share rows"
 
 Array = npt.NDArray[np.float64]
 
@@ -54,6 +55,60 @@ def mean_statistic(name: str, values: Array, note: str = "") -> Statistic:
     error = float(values.std(ddof=1)) / n**0.5
     reach = float(stdtrit(n - 1, 0.975)) * error
     return Statistic(name, mean, error, n, mean - reach, mean + reach, "95 % t interval", note=note)
+
+
+def overlapping_statistic(name: str, values: Array, test_over_training: float, note: str = "") -> Statistic:
+    """Return the mean over random splits of the same rows, with Nadeau and Bengio's corrected t interval (2003).
+
+    Training sets that share rows make the splits' values alike: their variance over n splits is (1/n + n_test/n_train)
+    times the sample variance, not 1/n of it. NaN and no interval for fewer than two values.
+
+    Args:
+        name: of the statistic.
+        values: one per split, [n].
+        test_over_training: test rows over training rows of a split.
+        note: what a reader should know.
+    """
+    n = len(values)
+    mean = float(values.mean()) if n else float("nan")
+    if n < 2:
+        return Statistic(
+            name, mean, n=n, note="; ".join(part for part in (note, "one split: no interval") if part)
+        )
+    error = _overlapping_error(values, test_over_training)
+    reach = float(stdtrit(n - 1, 0.975)) * error
+    return Statistic(name, mean, error, n, mean - reach, mean + reach, CORRECTED, note=note)
+
+
+def overlapping_p(values: Array, test_over_training: float) -> float:
+    """Return the one-sided p-value of Nadeau and Bengio's corrected t-test that a mean over splits is above 0.
+
+    1 for fewer than two splits, which prove nothing. Arguments as in `overlapping_statistic`.
+    """
+    if len(values) < 2:
+        return 1.0
+    mean, error = float(values.mean()), _overlapping_error(values, test_over_training)
+    if error == 0.0:
+        return 0.0 if mean > 0.0 else 1.0
+    return float(stdtr(len(values) - 1, -mean / error))
+
+
+def _overlapping_error(values: Array, test_over_training: float) -> float:
+    return float(values.std(ddof=1)) * math.sqrt(1.0 / len(values) + test_over_training)
+
+
+def correct_intervals(tidy: pd.DataFrame, test_over_training: float) -> pd.DataFrame:
+    """Return a tidy frame of means over splits that share rows, its t intervals corrected for that."""
+    wider = (1.0 + tidy["n"] * test_over_training) ** 0.5
+    ends = {
+        end: tidy["mean"] + wider * (tidy[end] - tidy["mean"]) for end in ("interval_low", "interval_high")
+    }
+    return tidy.assign(**ends, interval=tidy["interval"].where(tidy["interval"] == "", CORRECTED))
+
+
+def without_intervals(tidy: pd.DataFrame) -> pd.DataFrame:
+    """Return a tidy frame of means over points that share a model, without the intervals that these do not give."""
+    return tidy.assign(interval_low=math.nan, interval_high=math.nan, interval="")
 
 
 def metric_statistics(tidy: pd.DataFrame, by: Sequence[str]) -> list[Statistic]:

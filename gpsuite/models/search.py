@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -72,14 +73,17 @@ class Search:
         self._origin: _Evaluation | None = None
         self._last: _Evaluation | None = None
         self.evaluations = self.iterations = self.rejected = 0
+        self._longest = 0.0
 
     def evaluate(self, point: Array) -> tuple[float, Array]:
         """Return loss and gradient, or a rejection where they are not finite."""
-        if self.evaluations and self.budget.exhausted:
+        if self.evaluations and (self.budget.exhausted or not self.budget.has_room(self._longest)):
             raise _BudgetEndedError
         self.budget.spend(evaluations=1, best=self.best.loss if self.best is not None else math.inf)
         self.evaluations += 1
+        begin = time.monotonic()
         loss, gradient = self._objective(point)
+        self._longest = max(self._longest, time.monotonic() - begin)
         if not (np.isfinite(loss) and np.isfinite(gradient).all()):
             return self._reject(point)
         self._last = _Evaluation(point.copy(), loss, gradient)
@@ -133,7 +137,8 @@ def run_search(search: Search, start: Array, box: Bounds | None, start_failure: 
             options={"maxiter": MAX_ITERATIONS, "maxfun": 20 * MAX_ITERATIONS},
         )
     except _BudgetEndedError:
-        return search.report("budget", search.budget.reason)
+        reason = search.budget.reason or "the seconds left have no room for another evaluation"
+        return search.report("budget", reason)
     except _StartNotFiniteError:
         return search.report("diverged", start_failure)
     return _conclude(search, result, box)

@@ -21,14 +21,20 @@ from gpsuite.experiments.pac_bayes.exponential_claims import (
     mse_changes,
 )
 from gpsuite.experiments.pac_bayes.fitting import run_fit
-from gpsuite.experiments.pac_bayes.frames import metric_statistics, records_frame, timing_table, wide_table
+from gpsuite.experiments.pac_bayes.frames import (
+    metric_statistics,
+    records_frame,
+    summarise_splits,
+    timing_table,
+    wide_table,
+)
 from gpsuite.experiments.pac_bayes.inducing import COST
 from gpsuite.experiments.pac_bayes.methods import PacSGPOptions
 from gpsuite.experiments.pac_bayes.settings import SplitSettings, check_epsilon, sparse_fit, split_tasks
 from gpsuite.methods.pac_bayes.losses import LOSSES
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import figure_style, math_label, method_style, save_figure
-from gpsuite.reporting.tables import mean_and_error, summarise_groups, write_table
+from gpsuite.reporting.tables import mean_and_error, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,7 +109,7 @@ def _trainings(options: MethodOptions) -> tuple[str, ...]:
 def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
     """Write the tables, draw changes, bounds and the losses; return means, changes and the paper's claims."""
     frame, tables = records_frame(records), folder / "tables"
-    tidy, changes = summarise_groups(frame, BY, METRICS), mse_changes(frame)
+    tidy, changes = summarise_splits(frame, BY, METRICS), mse_changes(frame)
     titles = {name: options.title for name, options in request.methods.items()}
     settings: ExponentialSettings = request.settings
     shown = f" ({note})" if note else ""

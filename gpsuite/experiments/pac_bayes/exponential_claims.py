@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpsuite.experiments.pac_bayes.pairs import LEVEL, Cell, mean_statistic, paired_p, share
+from gpsuite.experiments.pac_bayes.pairs import LEVEL, Cell, paired_p, share, split_statistic
 from gpsuite.reporting.comparison import Statistic, statistic_name
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def mse_changes(frame: pd.DataFrame) -> dict[tuple[str, int], Statistic]:
         if {BAND, EXP} <= set(part["trained_on"]):
             band, exp = Cell(part.assign(method=part["trained_on"])).pair("mse_test", BAND, EXP)
             name = statistic_name("mse_change_percent", dataset=dataset, inducing=inducing)
-            change = mean_statistic(name, 100.0 * (exp - band) / band)
+            change = split_statistic(name, 100.0 * (exp - band) / band)
             found[dataset, int(inducing)] = replace(change, unit="percent")
     return found
 

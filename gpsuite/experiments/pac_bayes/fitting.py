@@ -10,26 +10,30 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.data.loading import load
+from gpsuite.budget import Budget
+from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.splits import fit_standardiser, train_test_indices
 from gpsuite.experiments.base import (
     BUDGET,
     DIVERGED,
     DONE,
     INFEASIBLE,
+    SKIPPED,
     Outcome,
     SharedWork,
     Task,
     finite_or_none,
 )
 from gpsuite.experiments.pac_bayes import trainers
+from gpsuite.experiments.pac_bayes.risk_certificates import Fitted, stored_certificate
 from gpsuite.experiments.pac_bayes.trainers import Trained, Training
+from gpsuite.methods.pac_bayes.cost import Cost, full_gp_cost, sparse_gp_cost
 from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate
 from gpsuite.methods.pac_bayes.free_form import FreeFormPosterior
 from gpsuite.methods.pac_bayes.held_out import binomial_upper_bound, mean_loss_upper_bound
 from gpsuite.methods.pac_bayes.hyperparameters import PAPER_GRID
 from gpsuite.methods.pac_bayes.losses import LOSSES, Loss
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
 from gpsuite.methods.pac_bayes.sparse_posterior import SparseGPPosterior
 
 FloatArray = npt.NDArray[np.float64]
@@ -52,18 +56,23 @@ class Split:
 def run_fit(task: Task, shared: SharedWork) -> Outcome:
     """Train, round the prior's hyperparameters to the grid, certify, and measure on the test rows.
 
-    Returns bound, risks, KL and errors in the units of the standardised target, and arrays with the hyperparameters,
-    and inducing inputs of a sparse model.
+    Returns bound, risks, KL and errors in the units of the standardised target, and arrays with all that a check of
+    the bound needs but the dataset.
     """
-    params = task.params
+    params, clock = task.params, Budget(task.budget_seconds)
     split = shared.once("split", lambda: read_split(task))
     if "epsilon" in params["loss"] and params["scaling"] == "train" and np.ptp(split.y) == 0.0:
         return Outcome({}, INFEASIBLE, NO_DEVIATION)
     epsilon = _epsilon(params["loss"], split.scale)
-    trained = _train(split, params, epsilon, task.budget_seconds, shared)
+    cost, left = None, None
+    if clock.seconds is not None:
+        cost, left = _cost(split, params), clock.seconds - clock.elapsed
+        if cost.least > left:
+            return Outcome({}, SKIPPED, _too_short(split, params, clock.seconds, cost))
+    trained = _train(params, epsilon, Training(split.X, split.y, params, left, shared.observer, cost), shared)
     if trained.status == DIVERGED:
         return Outcome({}, DIVERGED, trained.reason)
-    return _evaluate(split, params, epsilon, trained)
+    return _evaluate(task.dataset, split, params, epsilon, trained)
 
 
 def read_split(task: Task) -> Split:
@@ -91,12 +100,33 @@ def _loss(name: str, epsilon: float) -> Loss:
     return LOSSES.get(name)(epsilon)
 
 
-def _train(
-    split: Split, params: Mapping[str, Any], epsilon: float, seconds: float | None, shared: SharedWork
-) -> Trained:
+def _cost(split: Split, params: Mapping[str, Any]) -> Cost:
+    """Return what an evaluation and the certificate take."""
+    method, losses = params["method"], 1 + len(params["also"])
+    n, n_test = len(split.y), len(split.y_test)
+    if "inducing" not in method:
+        return full_gp_cost(n, n_test, losses, gpflow=method["builder"] == "full_gp")
+    kind = method.get("likelihood", "bound")
+    return sparse_gp_cost(n, n_test, method["inducing"], split.X.shape[1], kind, losses)
+
+
+def _too_short(split: Split, params: Mapping[str, Any], seconds: float, cost: Cost) -> str:
+    """Return why not even one evaluation fits, and what to do."""
+    sparse = "inducing" in params["method"]
+    model = f"sparse GP with M = {params['method']['inducing']}" if sparse else "full GP"
+    advice = (
+        "take fewer inducing inputs (method.inducing)" if sparse else "take a sparse one (method=kl_pac_sgp)"
+    )
+    return (
+        f"budget.seconds={seconds:g} is too short: one evaluation and the certificate of a {model} with "
+        f"{len(split.y)} rows take about {math.ceil(cost.least)} seconds; {advice} "
+        f"or budget.seconds={math.ceil(1.5 * cost.least)}"
+    )
+
+
+def _train(params: Mapping[str, Any], epsilon: float, work: Training, shared: SharedWork) -> Trained:
     """Train as the method says; a likelihood knows neither goal nor posterior, so that a group trains once."""
     builder = params["method"]["builder"]
-    work = Training(split.X, split.y, params, seconds, shared.observer)
     if builder == "full_gp":
         return shared.once("trained", lambda: trainers.maximise_full_likelihood(work))
     if builder == "sparse_gp":
@@ -109,7 +139,9 @@ def _train(
     return trainer(work, _loss(params["loss"]["name"], epsilon))
 
 
-def _evaluate(split: Split, params: Mapping[str, Any], epsilon: float, trained: Trained) -> Outcome:
+def _evaluate(
+    data: PreparedDataset | None, split: Split, params: Mapping[str, Any], epsilon: float, trained: Trained
+) -> Outcome:
     posterior = _posterior(split, params["method"], trained)
     loss, delta = _loss(params["loss"]["name"], epsilon), params["delta"]
     found = evaluate(posterior, split.X_test, split.y_test, loss, delta)
@@ -119,7 +151,7 @@ def _evaluate(split: Split, params: Mapping[str, Any], epsilon: float, trained: 
         "rmse_test_own_units": found.mse_test**0.5 * split.scale,
         "epsilon_standardised": epsilon,
         "objective": trained.objective,
-        "jitter": trained.jitter,
+        "jitter": 0.0 if isinstance(posterior, FullGPPosterior) else posterior.inducing.jitter,
         **_spread(trained),
     }
     for name in params["also"]:
@@ -128,17 +160,16 @@ def _evaluate(split: Split, params: Mapping[str, Any], epsilon: float, trained: 
         numbers |= {f"{metric}_{name}": getattr(other, metric) for metric in chosen}
     limited = trained.status == BUDGET
     vacuous = f"the bound is vacuous: {found.bound_kl:.4f}" if found.bound_kl >= VACUOUS else ""
-    inducing = {} if trained.Z is None else {"inducing_inputs": trained.Z}
     return Outcome(
         {**{name: finite_or_none(value) for name, value in numbers.items()}, **_counts(found, trained)},
         BUDGET if limited else DONE,
         trained.reason if limited else found.certificate.reason or vacuous,
-        arrays={"lengthscales": np.array(found.hyperparameters.lengthscales), **inducing},
+        arrays=stored_certificate(data, params, posterior, found),
         headline=f"bound {found.bound_kl:.4f}{' (vacuous)' if vacuous else ''}",
     )
 
 
-def _posterior(split: Split, method: Mapping[str, Any], trained: Trained) -> Posterior:
+def _posterior(split: Split, method: Mapping[str, Any], trained: Trained) -> Fitted:
     rounded = PAPER_GRID.rounded(trained.hyperparameters)
     if trained.Z is None:
         return FullGPPosterior.fit(rounded, split.X, split.y)

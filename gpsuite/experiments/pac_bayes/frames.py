@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.pac_bayes.pairs import TEST_OVER_TRAINING
+from gpsuite.experiments.statistics import correct_intervals
 from gpsuite.experiments.statistics import metric_statistics as metric_statistics
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.tables import mean_and_error, summarise_groups
@@ -76,17 +78,23 @@ def records_frame(records: Sequence[Record]) -> pd.DataFrame:
     return frame
 
 
+def summarise_splits(frame: pd.DataFrame, by: Sequence[str], metrics: Sequence[str]) -> pd.DataFrame:
+    """Return `summarise_groups`, its intervals corrected: random splits of the same rows are alike."""
+    ratio = float((frame["n_test"] / frame["n_train"]).mean()) if "n_test" in frame else TEST_OVER_TRAINING
+    return correct_intervals(summarise_groups(frame, by, metrics), ratio)
+
+
 def summarise_fits(frame: pd.DataFrame, by: Sequence[str], metrics: Sequence[str]) -> pd.DataFrame:
-    """Return `summarise_groups`, and `STARTS` for the groups whose methods train from several starts."""
+    """Return `summarise_splits`, and `STARTS` for the groups whose methods train from several starts."""
     import pandas as pd
 
-    tidy = summarise_groups(frame, by, metrics)
+    tidy = summarise_splits(frame, by, metrics)
     present = [metric for metric in STARTS if metric in frame]
     several = frame.dropna(subset=present, how="any") if present else frame.iloc[:0]
     return (
         tidy
         if several.empty
-        else pd.concat([tidy, summarise_groups(several, by, present)], ignore_index=True)
+        else pd.concat([tidy, summarise_splits(several, by, present)], ignore_index=True)
     )
 
 

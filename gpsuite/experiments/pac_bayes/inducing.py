@@ -16,6 +16,7 @@ from gpsuite.experiments.pac_bayes.frames import (
     dataset_statistics,
     metric_statistics,
     records_frame,
+    summarise_splits,
     timing_table,
     wide_table,
 )
@@ -31,7 +32,7 @@ from gpsuite.experiments.pac_bayes.settings import (
 from gpsuite.methods.pac_bayes.certificates import certify
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import figure_style, method_style, save_figure
-from gpsuite.reporting.tables import summarise_groups, write_table
+from gpsuite.reporting.tables import write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,7 +94,7 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
     """Write the tables and the five panels against M; return means and the paper's claims as statistics."""
     frame, name = records_frame(records), request.experiment.split("/")[1]
     metrics = [*METRICS, *CERTIFICATES]
-    tidy = summarise_groups(frame, ["inducing", "kernel", "method"], metrics)
+    tidy = summarise_splits(frame, ["inducing", "kernel", "method"], metrics)
     titles = {method: options.title for method, options in request.methods.items()}
     counted = frame.groupby(["inducing", "kernel", "method"]).size()
     splits = f"{counted.min()}" if counted.min() == counted.max() else f"{counted.min()} to {counted.max()}"
@@ -109,7 +110,7 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
     write_table(tidy, tables, f"{name}_tidy", caption)
     write_table(timing_table(records, by, titles), tables, f"{name}_timing", COST)
     kernel = KERNELS[request.model.ard]
-    chosen = summarise_groups(
+    chosen = summarise_splits(
         selected(frame[frame["kernel"] == kernel], settings.delta), ["method"], list(SELECTED)
     )
     write_table(wide_table(chosen, ["method"], titles), tables, f"{name}_selected", f"{caption}; {CHOICE}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpsuite.experiments.pac_bayes.pairs import LEVEL, Array, mean_statistic, paired_p, share
+from gpsuite.experiments.pac_bayes.pairs import LEVEL, Array, paired_p, positive_p, share, split_statistic
 from gpsuite.reporting.comparison import Statistic, statistic_name
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ def _of_pac_sgp(grid: Grid) -> Iterator[Statistic]:
     yield Statistic("ln_theta_over_n", float(np.nanmax(penalty)), n=int(np.isfinite(penalty).sum()))
     if len(grid.numbers) < 2:
         return
-    slope = mean_statistic("bound_slope_per_100", 100 * _slopes(grid, "bound_kl", KL))
-    drop = mean_statistic("bound_drop", _complete(grid("bound_kl", KL)) @ _ends(len(grid.numbers)))
+    slope = split_statistic("bound_slope_per_100", 100 * _slopes(grid, "bound_kl", KL))
+    drop = split_statistic("bound_drop", _complete(grid("bound_kl", KL)) @ _ends(len(grid.numbers)))
     yield _limit(statistic_name("bound_slope_per_100_upper_limit", **of_kl), slope, slope.interval_high)
     yield _limit(statistic_name("bound_drop_lower_limit", **of_kl), drop, drop.interval_low)
     yield share("share_bound_falls_with_m", [bool(step < 0) for step in np.diff(bounds)])
@@ -115,7 +115,7 @@ def _bound_factors(grid: Grid) -> Iterator[Statistic]:
     for name, value in (("min", ratios.min()), ("max", ratios.max())):
         yield Statistic(f"{name}_bound_factor", float(value), n=len(ratios), note=note)
     weakest = per_split[:, int(np.argmin(ratios))]
-    interval = mean_statistic("", weakest[np.isfinite(weakest)])
+    interval = split_statistic("", weakest[np.isfinite(weakest)])
     yield _limit("min_bound_factor_lower_limit", interval, interval.interval_low)
 
 
@@ -174,7 +174,7 @@ def _baselines_deteriorate(grid: Grid) -> Statistic:
     if len(grid.numbers) < 2:
         return share("share_complexity_and_bound_grow", [])
     lows = [
-        mean_statistic("", _slopes(grid, metric, name)).interval_low
+        split_statistic("", _slopes(grid, metric, name)).interval_low
         for name, metric in product(BASELINES, ("kl_over_n", "bound_kl"))
     ]
     return share("share_complexity_and_bound_grow", [low is not None and low > 0 for low in lows])
@@ -194,14 +194,12 @@ def _all_methods(grid: Grid, methods: list[str]) -> Iterator[Statistic]:
         return
     gaps = [grid.mean("gibbs_risk_test", name) - grid.mean("gibbs_risk_train", name) for name in methods]
     yield Statistic("max_abs_risk_gap", float(np.abs(gaps).max()), n=sum(len(gap) for gap in gaps))
-    from scipy.stats import page_trend_test
-
     falls = []
     for name in methods:
         mse = _complete(grid("mse_test", name))
         if mse.shape[0] < 2 or mse.shape[1] < 3:
-            return  # Page's test needs two splits and three M
-        falls.append(bool(page_trend_test(-mse).pvalue < LEVEL))
+            return  # a trend needs two splits and three M
+        falls.append(positive_p(-_slopes(grid, "mse_test", name)) < LEVEL)
     yield share("share_mse_falls_with_m", falls)
 
 
@@ -232,7 +230,7 @@ def _limit(name: str, interval: Statistic, limit: float | None) -> Statistic:
 
 def _with_interval(statistic: Statistic, per_split: Array) -> Statistic:
     """Return a ratio of means with the standard error and t interval of its counterpart in the single splits."""
-    spread = mean_statistic(statistic.name, per_split)
+    spread = split_statistic(statistic.name, per_split)
     reach = None if spread.interval_high is None else spread.interval_high - spread.value
     if reach is None:
         return statistic

@@ -18,6 +18,7 @@ from gpsuite.experiments.pac_bayes.frames import (
     summarise_fits,
     wide_table,
 )
+from gpsuite.experiments.pac_bayes.risk_certificates import write_certificates
 from gpsuite.experiments.pac_bayes.settings import SplitSettings, check_epsilon, fit_tasks
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import figure_style, method_style, save_figure
@@ -69,7 +70,8 @@ def plan(request: Request) -> list[Task]:
 
 
 def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
-    """Write bounds and errors, and what the bounds pay for, one row per method; draw bound and risks."""
+    """Write certificates, bounds and errors, and what the bounds pay for, by method; draw bound and risks."""
+    write_certificates(records, folder / "certificates")
     frame = records_frame(records)
     tidy = summarise_fits(frame, ["method"], [*METRICS, *OWN_UNITS, *PENALTY_ONLY])
     titles = {name: options.title for name, options in request.methods.items()}
@@ -106,7 +108,7 @@ def _goal(request: Request) -> str:
 
 
 def _draw(tidy: pd.DataFrame, titles: dict[str, str], heading: str, folder: Path, note: str | None) -> None:
-    """Draw bound, test and training risk of every method, with 95 % t intervals over splits."""
+    """Draw bound, test and training risk of every method, with 95 % intervals over splits."""
     import matplotlib.pyplot as plt
 
     shown = tidy[tidy["metric"].isin(list(SHOWN))]
@@ -130,9 +132,7 @@ def _draw(tidy: pd.DataFrame, titles: dict[str, str], heading: str, folder: Path
         ax.set_ylim(0.0, 1.02)
         ax.set_ylabel("probability of an error above the goal")
         ax.set_title(heading)
-        fig.legend(
-            loc="outside lower center", ncols=len(titles), title="mean and 95 % t interval over splits"
-        )
+        fig.legend(loc="outside lower center", ncols=len(titles), title="mean and 95 % interval over splits")
         save_figure(fig, shown, folder, "regression", note)
 
 

@@ -24,7 +24,7 @@ from gpsuite.experiments.base import (
     require,
 )
 from gpsuite.experiments.pac_bayes.fitting import Split, read_split
-from gpsuite.experiments.pac_bayes.frames import dataset_statistics, metric_statistics
+from gpsuite.experiments.pac_bayes.frames import dataset_statistics, metric_statistics, summarise_splits
 from gpsuite.experiments.pac_bayes.settings import (
     Fit,
     SplitSettings,
@@ -40,7 +40,7 @@ from gpsuite.methods.pac_bayes.losses import LOSSES, Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, gibbs_risk
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import figure_style, save_figure
-from gpsuite.reporting.tables import mean_and_error, summarise_groups, write_table
+from gpsuite.reporting.tables import mean_and_error, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -173,7 +173,7 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
     """Write the tables and the figure of the bound against the decimals; return what decides App. F's claims."""
     frame = records_frame(records)
     by = ["method", "epsilon", "decimals"]
-    tidy = summarise_groups(frame, by, list(METRICS))
+    tidy = summarise_splits(frame, by, list(METRICS))
     titles = {name: options.title for name, options in request.methods.items()}
     splits = frame.groupby(by).size().min()
     caption = (
@@ -253,7 +253,7 @@ def _draw(frame: pd.DataFrame, titles: Mapping[str, str], folder: Path, note: st
     import matplotlib.pyplot as plt
 
     sizes = frame.assign(bound_change=frame["bound_change"].abs())
-    tidy = summarise_groups(sizes, ["method", "epsilon", "decimals"], list(PANELS))
+    tidy = summarise_splits(sizes, ["method", "epsilon", "decimals"], list(PANELS))
     with figure_style():
         fig, axes = plt.subplots(1, len(PANELS), figsize=(13, 4.2))
         for ax, (metric, (label, title)) in zip(axes, PANELS.items(), strict=True):

@@ -1,16 +1,20 @@
-"""What Sec. 6.2 of Blaas et al. 2020 says about delta, decided from the records of `deltas`."""
+"""What Sec. 6.2 of Blaas et al. 2020 says about delta, decided from the records of `deltas`.
+
+The unit is the training draw: all test points of a draw share its classifiers. Draws are random choices of the same
+rows, so that their intervals and tests are Nadeau and Bengio's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.experiments.statistics import LEVEL, holm, share
+from gpsuite.experiments.statistics import LEVEL, holm, overlapping_p, overlapping_statistic, share
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.seeds import stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,8 +23,7 @@ Array = npt.NDArray[np.float64]
 
 LAPLACE, EP = "laplace", "ep"
 ABOUT_FIVE = (2.5, 10.0)  # "about 5 times", within a factor of two
-REPLICATES = 2000
-BOOTSTRAP = "95 % bootstrap interval over draws and points"
+WIDEST = 4.0  # end over end of an interval that still says something
 SLACK = 1e-12  # the two definitions differ by sums of the same rounded numbers
 
 
@@ -53,38 +56,43 @@ class Deltas:
         both = np.isfinite(laplace) & np.isfinite(ep)
         return laplace[both], ep[both]
 
+    def medians(self, evaluations: int) -> tuple[Array, Array]:
+        """Return Laplace's and EP's medians over the points where both are known, one per draw with such points."""
+        laplace, ep = self(LAPLACE, evaluations), self(EP, evaluations)
+        both = np.isfinite(laplace) & np.isfinite(ep)
+        kept = both.any(axis=1)
+        first, second = (nan_medians(np.where(both, values, np.nan)[kept]) for values in (laplace, ep))
+        return first, second
 
-def bootstrap_medians(cells: Sequence[Array], rng: np.random.Generator) -> Array:
-    """Return medians of resampled draws, and points within them, the same for all cells: [cells, replicates].
 
-    Args:
-        cells: values [draws, points], NaN where missing.
-        rng: source of randomness.
+def nan_medians(values: Array) -> Array:
+    """Return the median of every row, NaN for a row without a value."""
+    known = np.isfinite(values).any(axis=1)
+    medians = np.full(len(values), np.nan)
+    medians[known] = np.nanmedian(values[known], axis=1)
+    return medians
+
+
+def ratio_statistic(name: str, deltas: Deltas, evaluations: int, test_over_training: float) -> Statistic:
+    """Return the ratio of median deltas Laplace / EP; NaN without pairs.
+
+    Its interval is that of the mean logarithm over training draws, which share rows; the test points of one draw share
+    a classifier, so that one draw gives none.
     """
-    draws, points = cells[0].shape
-    draw = rng.integers(draws, size=(REPLICATES, draws, 1))
-    point = rng.integers(points, size=(REPLICATES, draws, points))
-    return np.array([np.nanmedian(cell[draw, point], axis=(1, 2)) for cell in cells])
-
-
-def ratio_statistic(name: str, deltas: Deltas, evaluations: int) -> Statistic:
-    """Return the ratio of median deltas Laplace / EP with its bootstrap interval; NaN without pairs."""
-    laplace, ep = deltas(LAPLACE, evaluations), deltas(EP, evaluations)
-    known = np.isfinite(laplace) & np.isfinite(ep)
-    if not known.any():
+    laplace, ep = deltas.pair(evaluations)
+    if not len(ep):
         return Statistic(name, float("nan"), n=0)
-    cells = [np.where(known, cell, np.nan) for cell in (laplace, ep)]
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = float(np.nanmedian(cells[0]) / np.nanmedian(cells[1]))
-        replicates = np.divide(*bootstrap_medians(cells, stream(0, "bootstrap", evaluations)))
-    low, high = np.nanquantile(replicates, [0.025, 0.975]) if np.isfinite(replicates).any() else (np.nan,) * 2
+        ratio = float(np.median(laplace) / np.median(ep))
+        logs = np.log(np.divide(*deltas.medians(evaluations)))
+    logs = logs[np.isfinite(logs)]
+    found = overlapping_statistic(name, logs, test_over_training)
+    low, high = (
+        None if end is None else float(np.exp(end)) for end in (found.interval_low, found.interval_high)
+    )
+    note = f"{len(ep)} test points; {found.note}".strip("; ")
     return Statistic(
-        name,
-        ratio,
-        n=int(known.sum()),
-        interval_low=float(low),
-        interval_high=float(high),
-        interval=BOOTSTRAP,
+        name, ratio, n=len(logs), interval_low=low, interval_high=high, interval=found.interval, note=note
     )
 
 
@@ -98,57 +106,67 @@ def wilcoxon_p(smaller: Array, larger: Array) -> float:
     return float(wilcoxon(difference, alternative="less", method="approx").pvalue)
 
 
-def page_p(columns: Sequence[Array]) -> float:
-    """Return the p-value of Page's trend test that rows rise along three or more columns [n]; 1 where all are tied."""
-    from scipy.stats import page_trend_test
-
-    table = np.column_stack(columns)
-    if len(table) < 2 or not np.ptp(table, axis=1).any():
-        return 1.0
-    return float(page_trend_test(table, method="asymptotic").pvalue)
-
-
-def delta_claims(frame: pd.DataFrame) -> list[Statistic]:
+def delta_claims(frame: pd.DataFrame, test_over_training: float) -> list[Statistic]:
     """Return the statistics of conf/paper/blaas2020.yaml on one dataset.
 
     Args:
         frame: records of the shipped training at the first radius.
+        test_over_training: test points over training rows of a draw.
     """
     deltas = Deltas(frame)
     found = [definitions_agree(frame)]
     if {LAPLACE, EP} <= set(frame["method"]):
-        ratios = [ratio_statistic("", deltas, each) for each in deltas.evaluations]
-        largest = ratio_statistic("delta_ratio_laplace_over_ep", deltas, deltas.evaluations[-1])
-        found += [largest, ep_more_robust(deltas), share("share_ratio_interval_overlaps", overlaps(ratios))]
-    return [*found, falls_with_evaluations(deltas, sorted(set(frame["method"])))]
+        ratios = [ratio_statistic("", deltas, each, test_over_training) for each in deltas.evaluations]
+        largest = replace(ratios[-1], name="delta_ratio_laplace_over_ep")
+        found += [largest, ep_more_robust(deltas, test_over_training)]
+        found.append(share("share_ratio_about_five", about_five(ratios)))
+    return [*found, falls_with_evaluations(deltas, sorted(set(frame["method"])), test_over_training)]
 
 
-def ep_more_robust(deltas: Deltas) -> Statistic:
-    """Return the share of evaluation counts at which EP's delta is significantly smaller (Wilcoxon, Holm)."""
-    pairs = [deltas.pair(each) for each in deltas.evaluations]
-    p_values = [wilcoxon_p(ep, laplace) for laplace, ep in pairs if len(ep)]
+def ep_more_robust(deltas: Deltas, test_over_training: float) -> Statistic:
+    """Return the share of evaluation counts at which EP's median delta is significantly smaller over draws (Holm)."""
+    p_values = []
+    for each in deltas.evaluations:
+        laplace, ep = deltas.medians(each)
+        if len(ep) >= 2:
+            total = laplace + ep
+            relative = np.divide(laplace - ep, total, out=np.zeros_like(total), where=total > 0.0)
+            p_values.append(overlapping_p(relative, test_over_training))
     return share("share_ep_more_robust", holm(p_values))
 
 
-def overlaps(ratios: Sequence[Statistic]) -> list[bool]:
-    """Return which ratios' intervals meet "about 5"; those without an interval are left out."""
+def about_five(ratios: Sequence[Statistic]) -> list[bool]:
+    """Return which ratios are "about 5": in the range, with an interval that could have said no.
+
+    Left out are ratios without an interval, and those whose interval meets the range but is so wide that it would meet
+    nearly any.
+    """
     low, high = ABOUT_FIVE
-    return [
-        each.interval_low <= high and each.interval_high >= low
-        for each in ratios
-        if each.interval_low is not None and each.interval_high is not None
-        if np.isfinite([each.interval_low, each.interval_high]).all()
-    ]
-
-
-def falls_with_evaluations(deltas: Deltas, methods: Sequence[str]) -> Statistic:
-    """Return the share of methods whose delta falls as the evaluations rise (Page's test over points and draws)."""
     cells = []
+    for each in ratios:
+        if each.interval_low is None or each.interval_high is None:
+            continue
+        if not np.isfinite([each.interval_low, each.interval_high]).all():
+            continue
+        meets = each.interval_low <= high and each.interval_high >= low
+        if not meets or each.interval_high <= WIDEST * each.interval_low:
+            cells.append(meets and low <= each.value <= high)
+    return cells
+
+
+def falls_with_evaluations(deltas: Deltas, methods: Sequence[str], test_over_training: float) -> Statistic:
+    """Return the share of methods whose median delta falls with the logarithm of the evaluations, draw by draw."""
+    cells = []
+    places = np.log(np.array(deltas.evaluations, dtype=np.float64))
     for method in methods:
-        columns = [deltas(method, each).ravel() for each in reversed(deltas.evaluations)]
-        known = np.isfinite(columns).all(axis=0)
-        if len(columns) >= 3 and known.any():
-            cells.append(page_p([column[known] for column in columns]) < LEVEL)
+        medians = np.array([nan_medians(deltas(method, each)) for each in deltas.evaluations])
+        medians = medians[:, np.isfinite(medians).all(axis=0)]
+        scale = medians.mean(axis=0)
+        if len(places) >= 3 and medians.shape[1] >= 2:
+            slopes = (places - places.mean()) @ np.divide(
+                medians, scale, out=np.zeros_like(medians), where=scale > 0.0
+            )
+            cells.append(overlapping_p(-slopes, test_over_training) < LEVEL)
     return share("share_delta_falls_with_epochs", cells)
 
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Request, Task
 from gpsuite.experiments.robustness.classifiers import read_problem
-from gpsuite.experiments.robustness.delta_claims import Deltas, delta_claims, ratio_statistic, wilcoxon_p
+from gpsuite.experiments.robustness.delta_claims import Deltas, delta_claims, ratio_statistic
 from gpsuite.experiments.robustness.deltas import DeltaSettings, check_radii, delta_tasks, run_delta
 from gpsuite.experiments.robustness.distribution_figure import draw
 from gpsuite.experiments.robustness.frames import dataset_statistics, records_frame, timing_table
 from gpsuite.experiments.robustness.free_inputs import split_word
 from gpsuite.experiments.robustness.settings import model_params, request_dataset
-from gpsuite.experiments.statistics import metric_statistics
+from gpsuite.experiments.statistics import metric_statistics, without_intervals
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.tables import mean_and_error, summarise_groups, write_table
 
@@ -68,13 +68,20 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
     titles = {method: options.title for method, options in request.methods.items()}
     everything = records_frame(records)
     frame = everything[everything["training"] == settings.trainings[0]]
-    tidy = summarise_groups(frame, BY, METRICS)
+    tidy = without_intervals(
+        summarise_groups(frame, BY, METRICS)
+    )  # its rows are points of shared classifiers
     heading = _heading(request, frame)
     caption = _caption(heading, settings, note)
     write_table(delta_table(frame, titles), tables, name, caption)
     write_table(tidy, tables, f"{name}_tidy", caption)
     if {"laplace", "ep"} <= set(request.methods):
-        write_table(ratio_table(frame), tables, f"{name}_ratio", f"Median δ of Laplace over EP; {caption}")
+        write_table(
+            ratio_table(frame, shared_rows(settings)),
+            tables,
+            f"{name}_ratio",
+            f"Median δ of Laplace over EP; {caption}",
+        )
     write_table(model_table(frame, titles), tables, f"{name}_models", f"Trained classifiers; {caption}")
     first = everything[(everything["draw"] == 0) & (everything["radius"] == settings.radii[0])]
     if len(settings.trainings) > 1:
@@ -85,7 +92,7 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
     draw(frame, titles, settings.radii, heading, folder / "figures", name, note)
     main = frame[frame["radius"] == settings.radii[0]]
     data = dataset_statistics(request_dataset(request))
-    return [*data, *metric_statistics(tidy, BY), *delta_claims(main)]
+    return [*data, *metric_statistics(tidy, BY), *delta_claims(main, shared_rows(settings))]
 
 
 def _heading(request: Request, frame: pd.DataFrame) -> str:
@@ -133,16 +140,20 @@ def delta_table(frame: pd.DataFrame, titles: dict[str, str]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def ratio_table(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the ratio Laplace / EP of median delta per radius and evaluations, with interval and p-value."""
+def shared_rows(settings: DistributionSettings) -> float:
+    """Return test points over training rows of a draw, which decides how alike draws of the same rows are."""
+    return settings.points / settings.train_rows
+
+
+def ratio_table(frame: pd.DataFrame, test_over_training: float) -> pd.DataFrame:
+    """Return the ratio Laplace / EP of median delta per radius and evaluations, with its interval over draws."""
     import pandas as pd
 
     rows = []
     for radius, part in frame.groupby("radius", sort=True):
         deltas = Deltas(part)
         for evaluations in deltas.evaluations:
-            ratio = ratio_statistic("", deltas, evaluations)
-            laplace, ep = deltas.pair(evaluations)
+            ratio = ratio_statistic("", deltas, evaluations, test_over_training)
             rows.append(
                 {
                     "γ": radius,
@@ -150,8 +161,8 @@ def ratio_table(frame: pd.DataFrame) -> pd.DataFrame:
                     "ratio": ratio.value,
                     "95 % from": ratio.interval_low,
                     "to": ratio.interval_high,
-                    "p (EP smaller)": wilcoxon_p(ep, laplace),
-                    "pairs": len(ep),
+                    "draws": ratio.n,
+                    "pairs": len(deltas.pair(evaluations)[0]),
                 }
             )
     return pd.DataFrame(rows)

@@ -135,11 +135,11 @@ def _file_statistics(
 ) -> list[Statistic]:
     if dataset.name not in WHOLE_FILE:
         return []
-    other = WHOLE_FILE[dataset.name]
+    other, settings = WHOLE_FILE[dataset.name], request.settings
     inputs = int(_whole_file(request, dataset).spec["n_inputs"])
     return [
         Statistic("dataset_file_inputs", float(inputs)),
-        *accuracy_gain(records, dataset.name, other),
+        *accuracy_gain(records, dataset.name, other, settings.test_rows / settings.train_rows),
     ]
 
 

@@ -161,7 +161,9 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
     write_table(
         timing, tables, "posterior_quality_timing", "CPU seconds per task; the first of a model trains it"
     )
-    statistics = quality_claims(found, deltas, settings.hmc_evaluations)
+    statistics = quality_claims(
+        found, deltas, settings.hmc_evaluations, settings.points / settings.train_rows
+    )
     draw(statistics, found, deltas, titles, settings, folder / "figures", note)
     return statistics
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.experiments.robustness.delta_claims import EP, LAPLACE, REPLICATES, Deltas, bootstrap_medians
-from gpsuite.experiments.statistics import mean_statistic, share
+from gpsuite.experiments.robustness.delta_claims import EP, LAPLACE, Deltas
+from gpsuite.experiments.statistics import LEVEL, overlapping_p, overlapping_statistic, share
 from gpsuite.reporting.comparison import Statistic, statistic_name
-from gpsuite.seeds import stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,74 +38,82 @@ class Quality:
     at_points: Mapping[str, Array]
 
 
-def quality_claims(found: Sequence[Quality], deltas: Mapping[str, pd.DataFrame], at: int) -> list[Statistic]:
+def quality_claims(
+    found: Sequence[Quality], deltas: Mapping[str, pd.DataFrame], at: int, test_over_training: float
+) -> list[Statistic]:
     """Return the statistics of conf/paper/blaas2020.yaml over datasets.
 
     Args:
         found: distances to HMC, of converged chains.
         deltas: dataset's title -> records of delta; per dataset the radii in their order of importance.
         at: evaluations in training of the classifiers that HMC was run for.
+        test_over_training: test points over training rows of a draw.
     """
     main = {title: Deltas(frame[frame["rank"] == 0]) for title, frame in deltas.items()}
     return [
-        *distance_statistics(found),
-        ep_closer(found),
-        smallest_ratio(main, SPAM),
+        *distance_statistics(found, test_over_training),
+        ep_closer(found, test_over_training),
+        smallest_ratio(main, SPAM, test_over_training),
         smallest_delta(deltas, MNIST),
         same_order(found, main, at),
         rank_correlation(found, main, at),
     ]
 
 
-def distance_statistics(found: Sequence[Quality]) -> list[Statistic]:
-    """Return the mean distances per dataset and method over test points and draws."""
+def distance_statistics(found: Sequence[Quality], test_over_training: float) -> list[Statistic]:
+    """Return the mean distances per dataset and method, each draw's mean over its test points being one value."""
     statistics = []
     for dataset in dict.fromkeys(each.dataset for each in found):
         for distance, name in NAMES.items():
             for method in (LAPLACE, EP):
-                values = _pooled(found, dataset, f"{distance}_{method}")
+                values = _draw_means(found, dataset, f"{distance}_{method}")
                 if len(values):
                     named = statistic_name(name, dataset=dataset, method=method)
-                    statistics.append(mean_statistic(named, values, "test points of all draws"))
+                    note = "means over the test points of a draw"
+                    statistics.append(overlapping_statistic(named, values, test_over_training, note))
     return statistics
 
 
-def ep_closer(found: Sequence[Quality]) -> Statistic:
-    """Return the share of datasets and metrics in which EP is closer to HMC: the paired difference's interval > 0."""
+def ep_closer(found: Sequence[Quality], test_over_training: float) -> Statistic:
+    """Return the share of datasets and metrics in which EP is significantly closer to HMC, draw by draw.
+
+    One draw proves nothing: its test points share the classifiers and the chains.
+    """
     cells = []
     for dataset in dict.fromkeys(each.dataset for each in found):
         for distance in PAIRED:
-            laplace, ep = (_pooled(found, dataset, f"{distance}_{method}") for method in (LAPLACE, EP))
+            laplace, ep = (_draw_means(found, dataset, f"{distance}_{method}") for method in (LAPLACE, EP))
             if len(ep) >= 2 and len(laplace) == len(ep):
-                low = mean_statistic("", laplace - ep).interval_low
-                cells.append(low is not None and low > 0.0)
+                cells.append(overlapping_p(laplace - ep, test_over_training) < LEVEL / 2.0)
     return share("share_ep_closer_to_hmc", cells)
 
 
-def _pooled(found: Sequence[Quality], dataset: str, name: str) -> Array:
-    parts = [each.at_points[name] for each in found if each.dataset == dataset and name in each.at_points]
-    return np.concatenate(parts) if parts else np.empty(0)
+def _draw_means(found: Sequence[Quality], dataset: str, name: str) -> Array:
+    own = [each.at_points[name] for each in found if each.dataset == dataset and name in each.at_points]
+    return np.array([values.mean() for values in own])
 
 
-def smallest_ratio(deltas: Mapping[str, Deltas], dataset: str) -> Statistic:
-    """Return the bootstrap probability that a dataset has the smallest ratio Laplace / EP of median delta.
+def smallest_ratio(deltas: Mapping[str, Deltas], dataset: str, test_over_training: float) -> Statistic:
+    """Return with which confidence a dataset has the smallest ratio Laplace / EP of median delta.
 
-    At the largest number of evaluations; draws and points within them are resampled, each dataset by itself.
+    At the largest number of evaluations: 1 less the largest p-value of the one-sided tests of its mean logarithm over
+    training draws against each other dataset's; NaN unless each has two draws.
     """
-    name = statistic_name("smallest_ratio_probability", dataset=dataset)
+    name = statistic_name("smallest_ratio_confidence", dataset=dataset)
     if dataset not in deltas or len(deltas) < 2:
         return Statistic(name, float("nan"), n=0)
-    ratios = {}
+    logs = {}
     for title, each in deltas.items():
-        cells = [each(method, each.evaluations[-1]) for method in (LAPLACE, EP)]
-        if not np.isfinite(cells).all(axis=0).any():
-            return Statistic(name, float("nan"), n=0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratios[title] = np.divide(*bootstrap_medians(cells, stream(0, "smallest ratio", title)))
-    others = np.array([ratio for title, ratio in ratios.items() if title != dataset])
-    return Statistic(
-        name, float((ratios[dataset] < others).all(axis=0).mean()), n=REPLICATES, note="bootstrap samples"
-    )
+            values = np.log(np.divide(*each.medians(each.evaluations[-1])))
+        logs[title] = values[np.isfinite(values)]
+    draws = min(len(values) for values in logs.values())
+    if draws < 2:
+        return Statistic(name, float("nan"), n=draws, note="two training draws or more are needed")
+    # draws are numbered alike, so that the first ones of two datasets can be subtracted
+    own = logs.pop(dataset)[:draws]
+    p_values = [overlapping_p(values[:draws] - own, test_over_training) for values in logs.values()]
+    return Statistic(name, 1.0 - max(p_values), n=draws, note="training draws")
 
 
 def smallest_delta(deltas: Mapping[str, pd.DataFrame], dataset: str, ranks: int = 2) -> Statistic:
@@ -129,7 +136,7 @@ def same_order(found: Sequence[Quality], deltas: Mapping[str, Deltas], at: int) 
     name = "same_order_of_quality_and_robustness"
     pairs = []
     for title, each in deltas.items():
-        laplace, ep = (_pooled(found, title, f"wasserstein_{method}") for method in (LAPLACE, EP))
+        laplace, ep = (_draw_means(found, title, f"wasserstein_{method}") for method in (LAPLACE, EP))
         if len(laplace) and len(ep):
             pairs.append((float(laplace.mean() / ep.mean()), _ratio(each(LAPLACE, at), each(EP, at))))
     if len(pairs) < 2 or not np.isfinite(pairs).all():

@@ -12,31 +12,17 @@ from gpsuite.data.generators.classes import SYNTHETIC2D_SHIFT
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.safety_choice import Shown
 from gpsuite.experiments.robustness.safety_points import crossed
+from gpsuite.experiments.statistics import overlapping_statistic
 from gpsuite.methods.robustness.verdict import HALF
 from gpsuite.reporting.comparison import Statistic
 
 PRINTED = {"not spam": "benign"}  # label -> the paper's word
-WILSON = "95 % Wilson interval"
 
 
 def share(name: str, hits: Sequence[bool], note: str = "") -> Statistic:
-    """Return a share of points with its Wilson interval; NaN without points."""
+    """Return a share of points; NaN without points. No interval: they share one classifier, one training draw."""
     n = len(hits)
-    if not n:
-        return Statistic(name, float("nan"), n=0, note=note)
-    low, high = wilson(sum(hits), n)
-    return Statistic(
-        name, sum(hits) / n, n=n, interval_low=low, interval_high=high, interval=WILSON, note=note
-    )
-
-
-def wilson(hits: int, n: int) -> tuple[float, float]:
-    """Return the 95 % Wilson interval of a share (Wilson 1927)."""
-    z = 1.959963984540054
-    middle, weight = (hits + z * z / 2) / (n + z * z), 1 / (n + z * z)
-    reach = z * weight * (hits * (n - hits) / n + z * z / 4) ** 0.5
-    low = 0.0 if hits == 0 else middle - reach
-    return low, 1.0 if hits == n else middle + reach
+    return Statistic(name, sum(hits) / n if n else float("nan"), n=n, note=note)
 
 
 def crosses(record: Record, name: str) -> bool:
@@ -135,13 +121,16 @@ def dataset_statistics(data: Dataset) -> list[Statistic]:
     return found
 
 
-def accuracy_gain(records: Sequence[Record], ours: str, other: str) -> list[Statistic]:
-    """Return the paired difference of test accuracy over splits, with its interval's upper end.
+def accuracy_gain(
+    records: Sequence[Record], ours: str, other: str, test_over_training: float
+) -> list[Statistic]:
+    """Return the paired difference of test accuracy over splits, which share rows, with its interval's upper end.
 
     Args:
         records: of the accuracy tasks.
         ours: the dataset with the chosen inputs.
         other: that with all.
+        test_over_training: test rows over training rows of a split.
     """
     found: dict[str, dict[int, float]] = {ours: {}, other: {}}
     for record in records:
@@ -152,12 +141,7 @@ def accuracy_gain(records: Sequence[Record], ours: str, other: str) -> list[Stat
     gains = np.array([found[ours][split] - found[other][split] for split in splits])
     if len(gains) < 2:
         return []
-    from scipy.special import stdtrit
-
-    error = float(gains.std(ddof=1)) / len(gains) ** 0.5
-    mean, reach = float(gains.mean()), float(stdtrit(len(gains) - 1, 0.975)) * error
-    interval = (mean - reach, mean + reach, "95 % t interval over splits")
-    return [
-        Statistic("accuracy_gain", mean, error, len(gains), *interval),
-        Statistic("accuracy_gain_upper_limit", mean + reach, n=len(gains), note=f"mean gain {mean:.4f}"),
-    ]
+    gain = overlapping_statistic("accuracy_gain", gains, test_over_training)
+    upper = float("nan") if gain.interval_high is None else gain.interval_high
+    note = f"mean gain {gain.value:.4f}"
+    return [gain, Statistic("accuracy_gain_upper_limit", upper, n=len(gains), note=note)]

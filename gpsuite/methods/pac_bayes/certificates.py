@@ -16,6 +16,9 @@ from gpsuite.methods.pac_bayes.bounds import (
 )
 from gpsuite.methods.pac_bayes.hyperparameters import PAPER_GRID, HyperparameterGrid
 from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse_lower
+from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
+
+EXACT = RiskAndKL(0.0, 0.0)  # of numbers that rounding did not move by more than an ulp or so
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Penalty:
         n: number of training points.
         log_grid: ln of the number of settings (widths epsilon, numbers M of inducing points) among which the data
             chose: a union bound over a finite grid that was fixed before the data were seen.
+        rounding: by how much rounding can have moved the KL.
     """
 
     kl: float
@@ -36,11 +40,12 @@ class Penalty:
     confidence: float
     n: int
     log_grid: float = 0.0
+    rounding: float = 0.0
 
     @property
     def total(self) -> float:
-        """KL + ln|Theta| + ln(2 sqrt(n)/delta) + ln(grid size)."""
-        return self.kl + self.log_theta + self.confidence + self.log_grid
+        """KL + ln|Theta| + ln(2 sqrt(n)/delta) + ln(grid size), and what rounding may have hidden."""
+        return self.kl + self.log_theta + self.confidence + self.log_grid + self.rounding
 
     @property
     def per_point(self) -> float:
@@ -158,6 +163,7 @@ def certify(
     delta: float,
     grid_size: int = 1,
     grid: HyperparameterGrid = PAPER_GRID,
+    rounding: RiskAndKL = EXACT,
 ) -> Certificate:
     """Return the bounds; the trivial bound 1, with its reason, when the risk or the KL is not usable.
 
@@ -169,6 +175,7 @@ def certify(
         delta: allowed probability of failure, in (0, 1).
         grid_size: number of settings among which the data chose this one; 1 if it was fixed before.
         grid: the hyperparameter grid, fixed before the data were seen; decides ln|Theta|.
+        rounding: by how much rounding can have moved the risk and the KL; the bounds are for the worst of it.
 
     Raises:
         ValueError: if n < 1, T < 0, grid_size < 1 or delta is outside (0, 1).
@@ -177,9 +184,14 @@ def certify(
     kl_fault = "" if math.isfinite(kl) and kl >= 0.0 else f"the KL is {kl}, not finite and >= 0"
     parts = penalty(math.inf if kl_fault else kl, n, n_hyperparameters, delta, grid, grid_size)
     risk = 1.0 if risk_fault else gibbs_risk
-    if risk_fault or kl_fault:
-        reason = "trivial bound 1: " + " and ".join(fault for fault in (risk_fault, kl_fault) if fault)
-        return Certificate(n, delta, risk, parts, 1.0, 1.0, reason)
-    c = parts.per_point
-    lower = float(kl_inverse_lower(risk, c).p)
-    return Certificate(n, delta, risk, parts, kl_bound(risk, c)[0], sqrt_bound(risk, c)[0], lower_kl=lower)
+    known = 0.0 <= rounding.risk < math.inf and 0.0 <= rounding.kl < math.inf
+    rounding_fault = "" if known else "what rounding can have moved is not known"
+    if risk_fault or kl_fault or rounding_fault:
+        faults = [fault for fault in (risk_fault, kl_fault, rounding_fault) if fault]
+        return Certificate(n, delta, risk, parts, 1.0, 1.0, "trivial bound 1: " + " and ".join(faults))
+    parts = replace(parts, rounding=rounding.kl)
+    c, highest, lowest = parts.per_point, min(risk + rounding.risk, 1.0), max(risk - rounding.risk, 0.0)
+    lower = float(kl_inverse_lower(lowest, c).p)
+    return Certificate(
+        n, delta, risk, parts, kl_bound(highest, c)[0], sqrt_bound(highest, c)[0], lower_kl=lower
+    )

@@ -129,9 +129,9 @@ def evaluate(
     Xtest, ytest = checked_data(Xtest, ytest)
     y, fitted = posterior.y, posterior.train_mean
     mean, variance = posterior.predict(Xtest)
-    risk = gibbs_risk(posterior, loss)
+    risk, T = gibbs_risk(posterior, loss), hyperparameters.n_kernel
     return Evaluation(
-        certificate=certify(risk, posterior.kl, len(y), hyperparameters.n_kernel, delta, grid_size, grid),
+        certificate=certify(risk, posterior.kl, len(y), T, delta, grid_size, grid, posterior.rounding(loss)),
         hyperparameters=hyperparameters,
         gibbs_risk_train=risk,
         gibbs_risk_test=float(loss.expected(ytest, mean, variance).mean()),

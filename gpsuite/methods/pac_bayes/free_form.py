@@ -7,6 +7,7 @@ are kept whitened: a = L m and B = L T T' L' with L L' = K_ZZ, so that the prior
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -31,10 +32,12 @@ from gpsuite.methods.pac_bayes.sparse_algebra import (
     blocks,
     checked_inducing,
     head_of,
+    not_positive_definite,
     squared_norms,
 )
 from gpsuite.methods.pac_bayes.sparse_blocks import BlockArray, RiskSums, stores, sum_risk
 from gpsuite.methods.pac_bayes.sparse_contraction import KernelContraction
+from gpsuite.methods.pac_bayes.sparse_rounding import LARGEST_SLACK, Slopes, free_form_slack
 from gpsuite.models.config import Hyperparameters
 
 FloatArray = npt.NDArray[np.float64]
@@ -173,7 +176,7 @@ class FreeFormObjective:
         if not len(Z) == len(gaussian.mean) == self.n_inducing:
             raise ValueError(f"expected M = {self.n_inducing}, got {len(Z)} and {len(gaussian.mean)}")
         kl = gaussian.kl
-        inducing = InducingKernel.factorise(Z, np.append(theta, 0.0), self.jitter)
+        inducing = next(_whitenings(Z, np.append(theta, 0.0), self.jitter))
         self.jitter = inducing.jitter
         features = inducing.features(self._X)
         unscaled = self._risk(inducing, features, gaussian)
@@ -235,6 +238,7 @@ class FreeFormPosterior:
 
     Attributes:
         hyperparameters: those of the prior. Only the predictive density uses the noise variance.
+        X: training inputs [N, D].
         y: training targets [N].
         Z: inducing inputs [M, D].
         kl: KL(Q||P) in nats, of the inducing variables and hence on functions.
@@ -245,6 +249,7 @@ class FreeFormPosterior:
     """
 
     hyperparameters: Hyperparameters
+    X: FloatArray
     y: FloatArray
     Z: FloatArray
     kl: float
@@ -281,9 +286,10 @@ class FreeFormPosterior:
             raise ValueError(f"{len(hyperparameters.lengthscales)} lengthscales for {X.shape[1]} inputs")
         if len(Z) != len(gaussian.mean):
             raise ValueError(f"{len(Z)} inducing inputs for {len(gaussian.mean)} inducing variables")
-        inducing = InducingKernel.factorise(Z, hyperparameters.to_log(), jitter)
+        usable = _whitenings(Z, hyperparameters.to_log(), jitter)
+        inducing = next(each for each in usable if not each.explains_too_much(X))
         mean, variance = _predict(inducing, gaussian, X)
-        return cls(hyperparameters, y, Z, gaussian.kl, mean, variance, inducing, gaussian)
+        return cls(hyperparameters, X, y, Z, gaussian.kl, mean, variance, inducing, gaussian)
 
     def predict(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean [N'] and latent variance [N'] at new inputs [N', D]; no observation noise added."""
@@ -292,6 +298,24 @@ class FreeFormPosterior:
     def gibbs_risk(self, loss: Loss) -> float:
         """Return the mean expected loss at the training points."""
         return gibbs_risk(self, loss)
+
+    def rounding(self, loss: Loss) -> RiskAndKL:
+        """Return by how much rounding of K_ZZ can have moved the Gibbs risk of a loss and the KL, to first order."""
+        slopes = Slopes.of_risk(loss, self.y, self.train_mean, self.train_variance)
+        risk = free_form_slack(self.inducing, self.gaussian.mean, self.gaussian.factor, self.X, slopes)
+        return RiskAndKL(risk, self.inducing.entry_error * (1.0 + self.kl))
+
+
+def _whitenings(Z: FloatArray, theta: FloatArray, least_jitter: float) -> Iterator[InducingKernel]:
+    """Yield the factorisations of K_ZZ whose L is well determined: what m and T mean depends on L itself.
+
+    Raises:
+        NotPositiveDefiniteError: at the end.
+    """
+    for inducing in InducingKernel.factorisations(Z, theta, least_jitter):
+        if inducing.whitening_error <= LARGEST_SLACK:
+            yield inducing
+    raise not_positive_definite()
 
 
 def _predict(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -19,6 +20,7 @@ Status = Literal["done", "budget", "diverged"]
 
 # Relative reduction of the objective and projected gradient below which the search stops (the authors' code).
 _TOLERANCE = 1e-8
+NO_ROOM = "the seconds left have no room for another evaluation"
 # The budget ends the search, not scipy's own limits.
 _NO_LIMIT = 2**31 - 1
 
@@ -66,16 +68,22 @@ class _Recorder:
     evaluations: int = 0
     iterations: int = 0
     failures: list[str] = field(default_factory=list)
+    longest: float = 0.0
 
     def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
         if self.evaluations and self.budget.exhausted:
             raise _BudgetSpentError(self.budget.reason)
+        if self.evaluations and not self.budget.has_room(self.longest):
+            raise _BudgetSpentError(NO_ROOM)
         self.budget.spend(evaluations=1, best=self.best_value)
         self.evaluations += 1
+        begin = time.monotonic()
         try:
             value, gradient = self.objective(x)
         except NotPositiveDefiniteError as error:
             return self._wall(x, str(error))
+        finally:
+            self.longest = max(self.longest, time.monotonic() - begin)
         if not (math.isfinite(value) and np.isfinite(gradient).all()):
             return self._wall(x, "the objective or its gradient is not finite")
         self.highest = max(self.highest, value)

@@ -58,6 +58,9 @@ class Posterior(Protocol):
     def predict(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and latent variance at new inputs [N', D]."""
 
+    def rounding(self, loss: Loss) -> RiskAndKL:
+        """Return by how much rounding can have moved the Gibbs risk of a loss and the KL."""
+
 
 @dataclass(frozen=True)
 class FullGPPosterior:
@@ -130,6 +133,10 @@ class FullGPPosterior:
     def gibbs_risk(self, loss: Loss) -> float:
         """Return the mean expected loss at the training points."""
         return gibbs_risk(self, loss)
+
+    def rounding(self, loss: Loss) -> RiskAndKL:
+        """Return zeros: K + sigma^2 I is bounded below by its noise, so a few ulps are all there is."""
+        return RiskAndKL(0.0, 0.0)
 
 
 def gibbs_risk(posterior: Posterior, loss: Loss) -> float:

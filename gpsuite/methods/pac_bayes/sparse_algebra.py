@@ -25,6 +25,12 @@ FloatArray = npt.NDArray[np.float64]
 BLOCK = 512
 # Multiples of sigma_f^2 added to the diagonal of K_ZZ, the next one only when a factorisation fails.
 JITTERS = (0.0, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
+# A squared pivot is a difference of numbers near sigma_f^2: below this multiple of it rounding has a say in it.
+LEAST_PIVOT = 1e-12
+# |L^-1 k|^2 is at most sigma_f^2, the variance that the inducing variables explain; more is a sign of a wrong factor.
+EXPLAINED = 1.0 + 1e-9
+# Ulps of sigma_f^2 in an entry of K_ZZ. Against 50 digits 16 leave out 1 of 6000 random posteriors, 32 none.
+_ULPS = 64.0
 
 
 def blocks(n: int) -> Iterator[slice]:
@@ -69,17 +75,55 @@ class InducingKernel:
         Raises:
             NotPositiveDefiniteError: if the largest jitter is not enough.
         """
+        for inducing in cls.factorisations(Z, theta, least_jitter):
+            return inducing
+        raise not_positive_definite()
+
+    @classmethod
+    def factorisations(
+        cls, Z: FloatArray, theta: FloatArray, least_jitter: float
+    ) -> Iterator[InducingKernel]:
+        """Yield every factorisation of K_ZZ that LAPACK accepts, from the smallest jitter to the largest."""
         centre, lengthscales, variance = Z.mean(axis=0), np.exp(theta[1:-1]), math.exp(theta[0])
         scaled = (Z - centre) / lengthscales
         left, right = log_kernel_factors(scaled, float(theta[0]))
         exponent = left @ right.T
-        matrix = np.exp(np.minimum(exponent, exponent.T))  # the smaller of two roundings: symmetric
+        kernel = np.exp(np.minimum(exponent, exponent.T))  # the smaller of two roundings: symmetric
         for jitter in (j for j in JITTERS if j >= least_jitter):
+            matrix = kernel.copy()
             np.fill_diagonal(matrix, variance * (1.0 + jitter))
             factor, info = dpotrf(matrix.T, lower=1, clean=1)
             if info == 0 and math.isfinite(factor[-1, -1]):  # LAPACK may not notice a NaN
-                return cls(centre, lengthscales, scaled, left, variance, matrix, factor, jitter)
-        raise NotPositiveDefiniteError(f"K_ZZ is not positive definite even with {JITTERS[-1]:g} sigma_f^2 I")
+                yield cls(centre, lengthscales, scaled, left, variance, matrix, factor, jitter)
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether no squared pivot is so small that rounding decides it."""
+        return bool(np.diagonal(self.factor).min() ** 2 >= LEAST_PIVOT * self.variance)
+
+    @property
+    def entry_error(self) -> float:
+        """Error of an entry of K_ZZ as a multiple of sigma_f^2.
+
+        The exponent is a difference of squares of the scaled inputs, which carry their own ulps.
+        """
+        largest = float(squared_norms(self.scaled.T).max())
+        return _ULPS * float(np.finfo(np.float64).eps) * (1.0 + largest)
+
+    @property
+    def whitening_error(self) -> float:
+        """Bound on the relative error of L itself to first order: that of the entries times sigma_f^2 tr K_ZZ^-1."""
+        return self.entry_error * self.variance * float(np.vdot(self.inverse_factor, self.inverse_factor))
+
+    def explains_too_much(self, X: FloatArray) -> bool:
+        """Return whether |L^-1 k(Z, x)|^2 exceeds sigma_f^2 beyond rounding at an input x of X [N, D]."""
+        for rows in blocks(len(X)):
+            V = np.empty((len(self.scaled), rows.stop - rows.start))
+            if not np.all(
+                squared_norms(self.whitened(self.features(X[rows]), V)) <= EXPLAINED * self.variance
+            ):
+                return True
+        return False
 
     def features(self, X: FloatArray) -> FloatArray:
         """Return the kernel's factor of the inputs X [N, D]: (scaled X, half squares, 1), [N, D+2]."""
@@ -199,6 +243,11 @@ class WhitenedPosterior:
         # the solve is the faster of the two in this direction
         dtrsm(1.0, self.factor, out.T, side=1, lower=1, trans_a=1, overwrite_b=1)
         return out
+
+
+def not_positive_definite() -> NotPositiveDefiniteError:
+    """Return the error of a K_ZZ that no jitter makes usable."""
+    return NotPositiveDefiniteError(f"K_ZZ is not positive definite even with {JITTERS[-1]:g} sigma_f^2 I")
 
 
 def with_gram(total: FloatArray, block: FloatArray) -> FloatArray:

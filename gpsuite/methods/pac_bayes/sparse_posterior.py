@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from gpsuite.methods.pac_bayes.losses import Loss
-from gpsuite.methods.pac_bayes.posteriors import checked_data, checked_inputs, gibbs_risk
+from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, checked_data, checked_inputs, gibbs_risk
 from gpsuite.methods.pac_bayes.sparse_algebra import (
     InducingKernel,
     WhitenedPosterior,
@@ -16,8 +17,10 @@ from gpsuite.methods.pac_bayes.sparse_algebra import (
     blocks,
     check_alpha,
     checked_inducing,
+    not_positive_definite,
     squared_norms,
 )
+from gpsuite.methods.pac_bayes.sparse_rounding import LARGEST_SLACK, Slopes, sparse_slack
 from gpsuite.models.config import Hyperparameters
 
 FloatArray = npt.NDArray[np.float64]
@@ -30,8 +33,13 @@ class SparseGPPosterior:
     The effective noise of point i is Lambda_i = sigma^2 + alpha (k(x_i, x_i) - q_i), q = diag(K_XZ K_ZZ^-1 K_ZX);
     Q = K_ZZ + K_ZX Lambda^-1 K_XZ, a = K_ZZ Q^-1 K_ZX Lambda^-1 y, B = K_ZZ Q^-1 K_ZZ.
 
+    With a jitter j the inducing variables are u = f(Z) + e, e ~ N(0, j sigma_f^2 I) independent of everything: f itself
+    keeps its prior, so that Q is as good a posterior and its KL as good a bound as without. It is the predictor that is
+    certified.
+
     Attributes:
         hyperparameters: those it was computed at.
+        X: training inputs [N, D].
         y: training targets [N].
         Z: inducing inputs [M, D].
         alpha: 1 is FITC, 0 is VFE (DTC).
@@ -40,9 +48,11 @@ class SparseGPPosterior:
         train_variance: latent variance at the training inputs [N].
         inducing: K_ZZ and its factor; its `jitter` is 0 unless K_ZZ is numerically singular.
         whitened: the posterior of the whitened inducing variables.
+        kl_slack: by how much rounding of K_ZZ can have moved the KL.
     """
 
     hyperparameters: Hyperparameters
+    X: FloatArray
     y: FloatArray
     Z: FloatArray
     alpha: float
@@ -51,6 +61,7 @@ class SparseGPPosterior:
     train_variance: FloatArray
     inducing: InducingKernel
     whitened: WhitenedPosterior
+    kl_slack: float = math.inf
 
     @classmethod
     def fit(
@@ -74,7 +85,20 @@ class SparseGPPosterior:
         check_alpha(alpha)
         if len(hyperparameters.lengthscales) not in (1, X.shape[1]):
             raise ValueError(f"{len(hyperparameters.lengthscales)} lengthscales for {X.shape[1]} inputs")
-        inducing = InducingKernel.factorise(Z, hyperparameters.to_log())
+        for inducing in InducingKernel.factorisations(Z, hyperparameters.to_log(), 0.0):
+            if not inducing.is_regular or inducing.explains_too_much(X):
+                continue
+            found = cls._conditioned(hyperparameters, X, y, Z, alpha, inducing)
+            slack = found._slack(Slopes.of_kl(len(y), found.kl))
+            if slack <= LARGEST_SLACK * (1.0 + found.kl):
+                return replace(found, kl_slack=slack)
+        raise not_positive_definite()
+
+    @classmethod
+    def _conditioned(
+        cls, hyperparameters: Hyperparameters, X: FloatArray, y: FloatArray, Z: FloatArray, alpha: float,
+        inducing: InducingKernel,
+    ) -> SparseGPPosterior:  # fmt: skip
         sums = WhitenedSums.zeros(len(Z))
         for rows in blocks(len(y)):
             V, work = _block(inducing, X[rows])
@@ -82,7 +106,7 @@ class SparseGPPosterior:
             sums.add(V, hyperparameters.noise_variance + alpha * spare, y[rows], work)
         whitened = WhitenedPosterior.condition(sums)
         mean, variance = _predict(inducing, whitened, X)
-        return cls(hyperparameters, y, Z, alpha, whitened.kl, mean, variance, inducing, whitened)
+        return cls(hyperparameters, X, y, Z, alpha, whitened.kl, mean, variance, inducing, whitened)
 
     def predict(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean [N'] and latent variance [N'] at new inputs [N', D]; no observation noise added.
@@ -95,6 +119,15 @@ class SparseGPPosterior:
     def gibbs_risk(self, loss: Loss) -> float:
         """Return the mean expected loss at the training points."""
         return gibbs_risk(self, loss)
+
+    def rounding(self, loss: Loss) -> RiskAndKL:
+        """Return by how much rounding of K_ZZ can have moved the Gibbs risk of a loss and the KL, to first order."""
+        risk = Slopes.of_risk(loss, self.y, self.train_mean, self.train_variance)
+        return RiskAndKL(self._slack(risk), self.kl_slack)
+
+    def _slack(self, slopes: Slopes) -> float:
+        noise = self.hyperparameters.noise_variance
+        return sparse_slack(self.inducing, self.whitened, self.X, self.y, noise, self.alpha, slopes)
 
 
 def _block(inducing: InducingKernel, X: FloatArray) -> tuple[FloatArray, FloatArray]:

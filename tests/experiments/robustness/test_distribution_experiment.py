@@ -133,7 +133,7 @@ def test_a_smoke_run_without_data(name: str, tmp_path: Path, monkeypatch: pytest
         "delta_ratio_laplace_over_ep",
         "share_ep_more_robust",
         "share_delta_falls_with_epochs",
-        "share_ratio_interval_overlaps",
+        "share_ratio_about_five",
         "violations_delta_definitions",
         "dataset_rows",
     }

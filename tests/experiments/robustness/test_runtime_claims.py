@@ -59,14 +59,14 @@ def test_growth_with_the_dimension() -> None:
     found = statistics()
     # 2, 4, 8, 16, 32 boxes and 1.5 more on average: ten times their mean of 13.9 lies between d = 7 and d = 8
     assert found["last_dimension_before_explosion[bound=paper]"] == 7
-    assert found["log_boxes_slope_lower_limit[bound=paper,gamma=0.25]"] > 0.4
+    assert found["log_boxes_slope_smallest[bound=paper,gamma=0.25]"] > 0.4
     assert found["boxes_ratio[bound=paper,d=10]"] == pytest.approx(5.5 / 1025.5)
 
 
 def test_without_growth_there_is_no_explosion() -> None:
     found = statistics(growth=1.0)
     assert math.isnan(found["last_dimension_before_explosion[bound=paper]"])
-    assert found["log_boxes_slope_lower_limit[bound=paper,gamma=0.25]"] == pytest.approx(0.0, abs=1e-12)
+    assert found["log_boxes_slope_smallest[bound=paper,gamma=0.25]"] == pytest.approx(0.0, abs=1e-12)
 
 
 def test_an_unclosed_search_makes_the_ratio_a_lower_bound() -> None:

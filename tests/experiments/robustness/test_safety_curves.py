@@ -14,7 +14,7 @@ from gpsuite.experiments.robustness.safety_claims import (
     accuracy_gain,
     gpfgs_statistics,
     point_statistics,
-    wilson,
+    share,
 )
 from gpsuite.experiments.robustness.safety_points import (
     VERDICTS,
@@ -136,12 +136,10 @@ def test_accuracies_count_only_what_is_right() -> None:
     assert list(curve_table([shown], {"laplace": "Laplace"})["verdict"]) == ["safe", "unsafe", "unsafe"]
 
 
-def test_wilson_interval_against_scipy() -> None:
-    from scipy.stats import binomtest
-
-    for hits, n in ((0, 5), (3, 7), (60, 200), (4, 4)):
-        expected = binomtest(hits, n).proportion_ci(method="wilson")
-        assert wilson(hits, n) == pytest.approx((expected.low, expected.high), abs=1e-9)
+def test_shares_of_points_of_one_classifier_have_no_interval() -> None:
+    found = share("s", [True, True, False, True])
+    assert (found.value, found.n, found.interval_low, found.interval) == (0.75, 4, None, "")
+    assert np.isnan(share("s", []).value)
 
 
 def test_accuracy_gain_is_paired() -> None:
@@ -152,10 +150,12 @@ def test_accuracy_gain_is_paired() -> None:
     pairs = [(0.9, 0.88), (0.8, 0.79), (0.7, 0.70)]
     records = [record("ours", k, a) for k, (a, _) in enumerate(pairs)]
     records += [record("all", k, b) for k, (_, b) in enumerate(pairs)]
-    gain, limit = accuracy_gain(records, "ours", "all")
+    gain, limit = accuracy_gain(records, "ours", "all", 0.2)
     assert gain.value == pytest.approx(0.01)
-    assert limit.value == pytest.approx(0.01 + 4.302652729911275 * 0.01 / 3**0.5)
-    assert accuracy_gain(records[:1], "ours", "all") == []
+    assert limit.value == pytest.approx(0.01 + 4.302652729911275 * 0.01 * (1 / 3 + 0.2) ** 0.5)
+    assert accuracy_gain(records[:1], "ours", "all", 0.2) == []
+    worse = [record("ours", k, b - 0.05 - 0.001 * k) for k, (_, b) in enumerate(pairs)]
+    assert accuracy_gain([*worse, *records[3:]], "ours", "all", 0.2)[1].value < 0.0
 
 
 def test_exactly_one_half_is_the_negative_class() -> None:

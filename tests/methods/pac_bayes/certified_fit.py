@@ -1,0 +1,73 @@
+"""A small dataset and certified fits of it, as an experiment leaves them behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpsuite.data.dataset import Dataset
+from gpsuite.data.loading import PreparedDataset
+from gpsuite.data.splits import fit_standardiser, train_test_indices
+from gpsuite.experiments.pac_bayes.risk_certificates import DESCRIPTION, Fitted, stored_certificate
+from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate
+from gpsuite.methods.pac_bayes.free_form import FreeFormPosterior, WhitenedGaussian
+from gpsuite.methods.pac_bayes.hyperparameters import PAPER_GRID
+from gpsuite.methods.pac_bayes.losses import LOSSES
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
+from gpsuite.methods.pac_bayes.risk_certificate import write
+from gpsuite.methods.pac_bayes.sparse_posterior import SparseGPPosterior
+from gpsuite.models.config import Hyperparameters
+
+KINDS = ("full", "fitc", "vfe", "free_form")
+
+
+def small_dataset(rows: int = 60) -> Dataset:
+    """Return rows of a sine in units of its own."""
+    rng = np.random.default_rng(12)
+    X = rng.normal(size=(rows, 2)) * [3.0, 0.1] + [10.0, -2.0]
+    y = 50.0 + 20.0 * np.sin(X[:, :1]) + rng.normal(size=(rows, 1))
+    return Dataset("small", "regression", X, y, ("a", "b"), ("price",), "hash of small")
+
+
+def params(loss: str = "band01", scaling: str = "train", unit: str = "epsilon") -> dict[str, Any]:
+    """Return what a task's parameters say about the split and the goal."""
+    return {
+        "loss": {"name": loss, unit: 0.5 if unit == "epsilon" else 8.0},
+        "delta": 0.05, "split_seed": 3, "test_share": 0.2, "scaling": scaling,
+    }  # fmt: skip
+
+
+def certified(
+    kind: str, settings: dict[str, Any], dataset: Dataset
+) -> tuple[Fitted, Evaluation, dict[str, Any]]:
+    """Return a fit, what it is worth, and the arrays of its record."""
+    train, test = train_test_indices(len(dataset.X), settings["test_share"], settings["split_seed"])
+    inputs, target = (fit_standardiser(a, train, settings["scaling"]) for a in (dataset.X, dataset.y))
+    X, y = inputs.transform(dataset.X), target.transform(dataset.y)[:, 0]
+    h = PAPER_GRID.rounded(Hyperparameters(1.3, (0.8, 2.0), 0.2))
+    posterior: Fitted
+    if kind == "full":
+        posterior = FullGPPosterior.fit(h, X[train], y[train])
+    else:
+        posterior = SparseGPPosterior.fit(h, X[train], y[train], X[train][:9], float(kind != "vfe"))
+        if kind == "free_form":
+            gaussian = WhitenedGaussian.of(posterior.whitened)
+            posterior = FreeFormPosterior.carry(h, X[train], y[train], X[train][:9], gaussian)
+    goal = settings["loss"]
+    epsilon = goal["epsilon"] if "epsilon" in goal else goal["accuracy"] / float(target.scale[0])
+    found = evaluate(posterior, X[test], y[test], LOSSES.get(goal["name"])(epsilon), settings["delta"])
+    prepared = PreparedDataset(
+        "small", "regression", len(X), dataset.content_hash, False, {"target": "price"}, {}
+    )
+    return posterior, found, stored_certificate(prepared, settings, posterior, found)
+
+
+def written(arrays: dict[str, Any], folder: Path) -> Path:
+    """Write the files of a certificate and return the name of the first."""
+    import json
+
+    path = folder / "fit.npz"
+    write(json.loads(str(arrays[DESCRIPTION])), {k: v for k, v in arrays.items() if k != DESCRIPTION}, path)
+    return path
