@@ -11,7 +11,6 @@ from gpsuite.budget import Budget
 from gpsuite.methods.robustness.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.certificate import (
     Certificate,
-    CertificateError,
     model_hash,
     read_certificate,
     write_certificate,
@@ -21,6 +20,7 @@ from gpsuite.methods.robustness.checker import check_certificate
 from gpsuite.methods.robustness.regions import l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import build_bound, certify_class, probability_range
 from gpsuite.models.links import LINKS
+from gpsuite.untrusted import UnusableFileError
 from tests.methods.robustness.certified_point import certified, small_certificate
 from tests.methods.robustness.made_up_posteriors import random_posterior
 from tests.models.gpc_problems import fitted_posterior
@@ -163,6 +163,6 @@ DAMAGES = [
 def test_an_unusable_file_is_a_clear_error(tmp_path: Path, how: str) -> None:
     npz, _ = write_certificate(small_certificate(), tmp_path / "c")
     damage(npz, how)
-    with pytest.raises(CertificateError, match=str(tmp_path)) as caught:
+    with pytest.raises(UnusableFileError, match=str(tmp_path)) as caught:
         read_certificate(npz)
     assert len(str(caught.value).splitlines()) == 1
