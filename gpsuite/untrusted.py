@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from gpsuite.errors import UserError
 
-LARGEST_TEXT = 1 << 20
+LARGEST_TEXT = 4 << 20
 LARGEST_ARRAYS = 200 << 20
 MOST_ARRAYS = 64
 
@@ -129,15 +129,21 @@ def real(value: Any) -> float:
     return number
 
 
-def words(value: Any, longest: int = 200) -> str:
-    """Return a short printable text of a description.
+def words(value: Any) -> str:
+    """Return a text of a description; it may hold anything, `printable` makes it fit for a terminal.
 
     Raises:
         ValueError: for anything else.
     """
-    if not isinstance(value, str) or len(value) > longest or not value.isprintable():
-        raise ValueError(f"{_short(value)} is not a short printable text")
+    if not isinstance(value, str):
+        raise ValueError(f"{_short(value)} is not a text")
     return value
+
+
+def printable(text: str, longest: int = 80) -> str:
+    """Return a text shortened, and with escapes in place of what could move a terminal's cursor."""
+    shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text[: longest + 1])
+    return shown if len(shown) <= longest else f"{shown[: longest - 3]}..."
 
 
 def _short(value: Any) -> str:

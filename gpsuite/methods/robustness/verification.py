@@ -7,7 +7,9 @@ from typing import Any
 
 from gpsuite.data.dataset import Dataset
 from gpsuite.methods.robustness.certificate import read_certificate
+from gpsuite.methods.robustness.certificate_form import MalformedError
 from gpsuite.methods.robustness.checker import check_certificate
+from gpsuite.untrusted import UnusableFileError
 
 
 def verify_certificate(
@@ -27,7 +29,10 @@ def verify_certificate(
         UnusableFileError: if it is not a usable certificate.
     """
     certificate = read_certificate(path, description)
-    report = check_certificate(certificate)
+    try:
+        report = check_certificate(certificate)
+    except MalformedError as error:
+        raise UnusableFileError(f"{path}: not a certificate, {error}") from error
     if not report.confirmed:
         return 1, [f"{path}\trefuted", *report.problems]
     lines = [f"{path}\tconfirmed\t{report.leaves} leaves, {report.boxes} bounds computed again"]
