@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.budget import Budget
-from gpsuite.data.loading import load
+from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, Record, SharedWork, Task
 from gpsuite.experiments.robustness.any_checks import run_checks
 from gpsuite.experiments.robustness.any_settings import CHECK, point_region
@@ -21,7 +22,7 @@ from gpsuite.experiments.robustness.free_inputs import choose
 from gpsuite.experiments.robustness.safety_points import crossed
 from gpsuite.experiments.robustness.safety_settings import label_name
 from gpsuite.methods.robustness.attacks import strong_attack
-from gpsuite.methods.robustness.certificate import Claim, pack, write_packed
+from gpsuite.methods.robustness.certificate import Claim, Origin, pack, write_packed
 from gpsuite.methods.robustness.certify import certify
 from gpsuite.methods.robustness.regions import Region
 from gpsuite.methods.robustness.verdict import (
@@ -34,8 +35,10 @@ from gpsuite.methods.robustness.verdict import (
 )
 from gpsuite.models.gpc import GPCPosterior
 from gpsuite.models.gpc_fit import NotConvergedError
+from gpsuite.models.gpc_training import TrainedGPC
 from gpsuite.seeds import stream
 
+OURS = r"[a-z0-9_]+_point_[0-9]+\.(npz|json)"
 PREFIX, DESCRIPTION = "certificate_", "certificate_description"
 
 
@@ -68,7 +71,9 @@ def run_safety(task: Task, shared: SharedWork) -> Outcome:
     }
     arrays = _arrays(problem, rows, region, found, point)
     if params["certificate_boxes"]:
-        certified, stored = _certificate(posterior, region, found, params)
+        seconds = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
+        origin = _origin(task.dataset, problem, trained, params, region)
+        certified, stored = _certificate(posterior, region, found, params, Budget(seconds=seconds), origin)
         metrics |= certified
         arrays |= stored
     limited = found.status == "budget"
@@ -183,8 +188,37 @@ def _arrays(
     return arrays
 
 
+def _origin(
+    dataset: PreparedDataset,
+    problem: Problem,
+    trained: TrainedGPC,
+    params: Mapping[str, Any],
+    region: Region,
+) -> Origin:
+    """Return where the point's model and region come from, as the certificate states it."""
+    inference = str(params["model"]["method"]["inference"])
+    return Origin(
+        dataset=dataset.name,
+        content=dataset.content_hash,
+        row=int(problem.test_rows[int(params["point"])]),
+        classes=problem.label_names,
+        inputs=tuple(problem.input_names[place] for place in region.free),
+        inference=inference,
+        rows=problem.train_rows.astype(np.int64),
+        labels=problem.y,
+        offset=problem.offset,
+        scale=problem.scale,
+        sites=trained.fit.state if inference == "ep" else np.empty((2, 0)),
+    )
+
+
 def _certificate(
-    posterior: GPCPosterior, region: Region, found: ProbabilityRange, params: Mapping[str, Any]
+    posterior: GPCPosterior,
+    region: Region,
+    found: ProbabilityRange,
+    params: Mapping[str, Any],
+    budget: Budget,
+    origin: Origin,
 ) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     """Return what the certificate claims, and its content as arrays of the record."""
     bounding = build_bound(params["bound"], posterior, region)
@@ -195,6 +229,8 @@ def _certificate(
         bound_name=bounding.name,
         bound_version=bounding.version,
         most_boxes=int(params["certificate_boxes"]),
+        budget=budget,
+        origin=origin,
     )
     minimum, maximum = certificate.claims
     description, arrays = pack(certificate)
@@ -230,8 +266,9 @@ def write_certificates(records: Sequence[Record], folder: Path) -> list[Path]:
         for record in records
         if DESCRIPTION in record.arrays
     }
-    for stale in folder.glob("*_point_*.*") if folder.is_dir() else ():
-        if stale.stem not in wanted:
+    for stale in folder.iterdir() if folder.is_dir() else ():
+        ours = re.fullmatch(OURS, stale.name) and stale.is_file() and not stale.is_symlink()
+        if ours and stale.stem not in wanted:
             stale.unlink()
     if wanted:
         folder.mkdir(parents=True, exist_ok=True)

@@ -139,6 +139,8 @@ def _check_origin(model: PlainModel, region: StoredRegion, origin: Origin) -> No
     sites = {"laplace": 0, "ep": n}
     if origin.inference not in sites:
         _refuse(f"an inference that is not one of {', '.join(sites)}")
+    if model.squeeze != 0:
+        _refuse("a squeezed link, which neither inference takes")
     shapes = (
         origin.rows.shape == origin.labels.shape == (n,),
         origin.offset.shape == origin.scale.shape == (inputs,),

@@ -23,7 +23,7 @@ from gpsuite.models.gpc import GPCPosterior
 
 LOOSER = 1e-9  # relative, on what is stated: other machines' exp and log differ in the last bits
 WITNESS = 1e-11  # the same for what a witness attains, beside a tenth of its own rounding
-MOST_BOXES = 20_000
+LEAST_BOXES = 1000
 BATCH = 64  # boxes cut at once
 SET_UP = (
     2e-9,
@@ -38,7 +38,7 @@ def certify(
     slack: float = 1e-3,
     bound_name: str = "",
     bound_version: int = 0,
-    most_boxes: int = MOST_BOXES,
+    most_boxes: int | None = None,
     budget: Budget | None = None,
     origin: Origin | None = None,
 ) -> Certificate:
@@ -51,7 +51,8 @@ def certify(
         slack: how much looser than the search's outer probability the certified one may be, > 0.
         bound_name: the search's bound, for the reader.
         bound_version: its version.
-        most_boxes: boxes bounded at most per claim; then the claim is as loose as it must be.
+        most_boxes: boxes bounded at most per claim, as many as the search's but at least `LEAST_BOXES` by default;
+            then the claim is as loose as it must be.
         budget: its seconds limit both claims in the same way; when not even the first bound fits, nothing is claimed
             but that probabilities lie between 0 and 1.
         origin: where model and point come from.
@@ -71,7 +72,8 @@ def certify(
         claims = ()
         for rank, extremum in enumerate(ordered):
             share = (ends - time.monotonic()) / (len(ordered) - rank)
-            claims += (_Builder(plain, stored, extremum, slack, most_boxes, share).build(),)
+            most = max(LEAST_BOXES, extremum.boxes) if most_boxes is None else most_boxes
+            claims += (_Builder(plain, stored, extremum, slack, most, share).build(),)
     search = {"bound": bound_name, "version": bound_version, "boxes": [each.boxes for each in ordered]}
     return Certificate(model, stored, claims, model_hash(model), search, origin)
 

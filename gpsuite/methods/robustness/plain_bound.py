@@ -115,9 +115,10 @@ class PlainBound:
             alpha, root, fixed = alpha * fold, root * fold, np.zeros_like(fixed)
             points, scale = points[:, free], scale[free]
         self.operations = len(alpha) + len(root) + 16 * model.X.shape[1] + 64
-        self._prepare(alpha, root, fixed, wider, np.float64, points, scale)
-        if len(alpha) <= EXTENDED and self._rounding_is_felt():
-            self._prepare(alpha, root, fixed, wider, Long, points, scale)
+        with np.errstate(all="ignore"):  # overflow ends in inf or NaN, which are refused
+            self._prepare(alpha, root, fixed, wider, np.float64, points, scale)
+            if len(alpha) <= EXTENDED and self._rounding_is_felt():
+                self._prepare(alpha, root, fixed, wider, Long, points, scale)
 
     def _prepare(
         self,

@@ -28,7 +28,7 @@ _BLOCK = 1 << 11
 
 def logistic_value(mean: Any, variance: Any) -> FloatArray:
     """Return E sigma(f) [B], the first of `logistic_moments`."""
-    return _moments(mean, variance, 1)[0]
+    return np.asarray(_moments(mean, variance, 1)[0])
 
 
 def logistic_moments(mean: Any, variance: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -61,7 +61,7 @@ def _narrow(mean: FloatArray, deviation: FloatArray, count: int) -> FloatArray:
     f = mean[:, None] + deviation[:, None] * nodes
     p = expit(f)
     if count == 1:
-        return (p @ weights)[None]
+        return np.asarray(p @ weights)[None]
     q = expit(-f)
     slope = p * q
     return np.stack([p @ weights, slope @ weights, (slope * (q - p)) @ weights])
@@ -73,7 +73,7 @@ def _wide(mean: FloatArray, deviation: FloatArray, count: int) -> FloatArray:
     z = (mean[:, None] - nodes) / deviation[:, None]
     value = ndtr(z) @ weights
     if count == 1:
-        return value[None]
+        return np.asarray(value)[None]
     density = np.exp(-(z**2) / 2) / (np.sqrt(2 * np.pi) * deviation[:, None])
     return np.stack([value, density @ weights, (-z * density) @ weights / deviation])
 
