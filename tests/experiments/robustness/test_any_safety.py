@@ -53,11 +53,13 @@ def test_every_point_gets_a_certificate_that_verify_confirms(capsys: pytest.Capt
     ]
     table = pd.read_csv(folder / "tables" / "safety_points.csv").set_index(["method", "point"])
     capsys.readouterr()
-    for path in certificates[:2]:
-        assert gpsuite("verify", str(path)) == 0
+    for path, given in ((certificates[0], ()), (certificates[1], ()), (certificates[0], ("dataset=digits",))):
+        assert gpsuite("verify", str(path), *given) == 0
         said = capsys.readouterr().out
-        assert "confirmed" in said
+        levels = [line.split("\t")[1].split(":")[0] for line in said.splitlines()[1:4]]
+        assert levels == ["confirmed", "confirmed", "confirmed" if given else "not checked"]
         row = table.loc[("EP", int(path.stem[-1]))]
+        assert f"row {row['row']} of the dataset" in said
         assert f"below {row['certified_min']:.10g}" in said
         assert f"above {row['certified_max']:.10g}" in said
     assert (table["min_proved"] <= table["min_attained"]).all()
@@ -76,8 +78,14 @@ def test_certificates_of_points_no_longer_asked_for_are_removed() -> None:
     folder = run("safety", *words)
     stale = folder / "certificates" / "laplace_point_7.npz"
     stale.write_bytes(b"")
+    own = [folder / "certificates" / name for name in ("my_point_of_view.txt", "mine.npz", "EP_point_1.npz")]
+    for path in own:
+        path.write_bytes(b"mine")
+    linked = folder / "certificates" / "laplace_point_8.npz"
+    linked.symlink_to(own[1].name)
     run("safety", *words)
     assert not stale.exists()
+    assert all(path.read_bytes() == b"mine" for path in (*own, linked))
     assert (folder / "certificates" / "laplace_point_2.json").exists()
 
 
@@ -91,6 +99,15 @@ def test_a_csv_of_the_user(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(table["verdict"]) <= {"safe", "unsafe", "unknown"}
     changes = pd.read_csv(folder / "tables" / "safety_changes.csv")
     assert set(changes["point"]) == set(table.loc[table["verdict"] == "unsafe", "point"])
+    certificate = str(folder / "certificates" / "laplace_point_0.npz")
+    capsys.readouterr()
+    assert gpsuite("verify", certificate, "dataset.path=my table.csv", "dataset.target=label") == 0
+    said = capsys.readouterr().out
+    assert "(c) the stored rows and labels are the dataset's\tconfirmed" in said
+    assert "a from " in said and "probability of class 1 against class 0" in said
+    write_table(Path("my table.csv"), rows=71)
+    assert gpsuite("verify", certificate, "dataset.path=my table.csv", "dataset.target=label") == 1
+    assert "(c) the stored rows and labels are the dataset's\trefuted: the content" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
