@@ -33,7 +33,7 @@ found it, prints what it is about and what it claims, and names what was checked
 What must be trusted besides this program: numpy, scipy and LAPACK, the C library's exp and erfc, and the processor's
 floats of 64 and 80 bits; where long floats are no longer than 64 bits nothing is checked (exit code 2). Bounds of
 rounding assume errors of a few units in the last place; no interval arithmetic, no proof checker. A certificate holds
-its training rows: share it as you would share the data (`gpsuite publish` leaves certificates out).
+its training rows, at most 160 MB (4,400 rows): share it as you would share the data; `gpsuite publish` leaves it out.
 
 Exit code 0: nothing refuted, and (a) confirmed; 1: refuted, with the reason; 2: not a usable certificate.
 """

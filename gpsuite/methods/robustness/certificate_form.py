@@ -17,7 +17,7 @@ from gpsuite.methods.robustness.certificate import (
 from gpsuite.methods.robustness.plain_bound import CURVATURE, FloatArray, PlainModel
 
 LARGEST = 1e100  # of any number: products of a few of them are still finite in extended precision
-MOST_ENDS = 1 << 24  # nodes times free inputs
+MOST_NODES, MOST_ENDS = 1 << 18, 1 << 23  # of a tree, and times the free inputs: a second and 128 MB
 
 
 class MalformedError(ValueError):
@@ -36,6 +36,11 @@ def check_form(certificate: Certificate) -> None:
         _check_claim(certificate.region, claim)
     if certificate.origin is not None:
         _check_origin(certificate.model, certificate.region, certificate.origin)
+
+
+def most_nodes(free_inputs: int) -> int:
+    """Return how many nodes a tree may have."""
+    return min(MOST_NODES, MOST_ENDS // free_inputs)
 
 
 def rebuild_boxes(
@@ -118,7 +123,7 @@ def _check_claim(region: StoredRegion, claim: Claim) -> None:
     leaves, nodes = len(claim.leaf), len(claim.parent)
     if not len(claim.leaf_bound) == len(claim.leaf_proved) == len(claim.leaf_degree) == leaves or not nodes:
         _refuse("the leaves' entries are incomplete")
-    if nodes * len(region.free) > MOST_ENDS:
+    if nodes > most_nodes(len(region.free)):
         _refuse(f"too large to check: {nodes} nodes")
     if not np.array_equal(np.sort(claim.leaf), np.setdiff1d(np.arange(nodes), claim.parent)):
         _refuse("the leaves listed are not those of the tree")

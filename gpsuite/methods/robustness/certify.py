@@ -16,6 +16,7 @@ from scipy.special import ndtri
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.branch_and_bound import Extremum
 from gpsuite.methods.robustness.certificate import Certificate, Claim, Origin, StoredRegion, model_hash
+from gpsuite.methods.robustness.certificate_form import most_nodes
 from gpsuite.methods.robustness.checker import attained, node_bounds, shrink_to_ball
 from gpsuite.methods.robustness.plain_bound import FloatArray, PlainBound, PlainModel, class_probability
 from gpsuite.methods.robustness.regions import Region
@@ -129,8 +130,9 @@ class _Builder:
     def build(self) -> Claim:
         """Cut the loosest boxes until none is too loose or the budget ends, and return the claim."""
         self._keep([0], [True])
+        room = most_nodes(len(self.region.free))
         while self.open and self.boxes_left > 1:
-            count = min(BATCH, self.boxes_left // 2)
+            count = min(BATCH, self.boxes_left // 2, (room - len(self.parent)) // 2)
             if self.per_box > 0:
                 count = int(min(count, (self.ends - time.monotonic()) / (2 * self.per_box)))
             if count < 1:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from gpsuite.budget import Budget
+from gpsuite.methods.robustness import certificate_form
 from gpsuite.methods.robustness import certify as certify_module
 from gpsuite.methods.robustness.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.certificate import (
@@ -235,3 +236,12 @@ def test_boxes_are_counted_and_cut_where_the_search_cut() -> None:
     assert len(np.unique(claim.leaf_proved)) <= 41
     stored = list(zip(claim.dim[1:].tolist(), claim.cut[1:].tolist(), strict=True))
     assert set(stored[:8]) <= set(zip(tree.dim.tolist(), tree.cut.tolist(), strict=True))
+
+
+def test_no_certificate_is_too_large_to_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior, region = fitted_posterior()[0], linf_ball([0.2, 0.1], 0.6)
+    found = probability_range(posterior, region, 0.002, Budget(boxes=4000))
+    monkeypatch.setattr(certificate_form, "MOST_NODES", 9)
+    certificate = certify(posterior, region, (found.maximum,), 1e-5)
+    assert len(certificate.claims[0].parent) <= 9
+    assert check_certificate(certificate).confirmed

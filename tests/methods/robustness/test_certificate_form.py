@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gpsuite.methods.robustness.certificate import Certificate
-from gpsuite.methods.robustness.certificate_form import MOST_ENDS, MalformedError, check_form
+from gpsuite.methods.robustness.certificate_form import MalformedError, check_form, most_nodes
 from gpsuite.methods.robustness.checker import check_certificate
 from tests.methods.robustness.certified_point import certified, changed, small_certificate, with_claim
 
@@ -119,10 +119,15 @@ def test_claims_that_are_none_are_refused(words: str, changes: dict[str, Any]) -
         check_certificate(with_claim(small_certificate(), 1, **changes))
 
 
-def test_a_tree_that_fills_the_memory_is_refused_at_once() -> None:
-    nodes = 2 * (MOST_ENDS // 4) + 3
-    parent = np.repeat(np.arange(-1, nodes // 2), 2)[1:]
-    huge = with_claim(small_certificate(), 0, parent=parent, dim=parent, cut=np.zeros(nodes))
+@pytest.mark.parametrize("inputs", [1, 2, 784])
+def test_a_tree_that_fills_the_memory_is_refused_at_once(inputs: int) -> None:
+    nodes = most_nodes(inputs)
+    assert nodes <= 1 << 18 and nodes * inputs <= 1 << 23
+    assert nodes >= 10_000
+    if inputs > 2:
+        return
+    parent = np.repeat(np.arange(-1, nodes // 2 + 1), 2)[1:]
+    huge = with_claim(small_certificate(), 0, parent=parent, dim=parent, cut=np.zeros(len(parent)))
     started = time.process_time()
     with pytest.raises(MalformedError, match="too large"):
         check_form(huge)
