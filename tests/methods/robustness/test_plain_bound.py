@@ -289,6 +289,20 @@ def test_the_operators_range_is_that_of_the_latent_variance(sparse: bool) -> Non
         assert worst <= float(plain.g) * model.variance
 
 
+def test_negative_variances_are_covered_by_nu() -> None:
+    """Weights beyond -1 make G indefinite: nu must reach its smallest eigenvalue, uniform weights or not."""
+    rng = np.random.default_rng(12)
+    for weights in (np.full(8, -1.5), rng.uniform(-9.0, 1.0, 8)):
+        model = plain_model(random_posterior(rng, "matern52", "probit", 8, 2))
+        model = dataclasses.replace(model, weights=weights)
+        plain = PlainBound(model, model.X[0], np.arange(2))
+        M = model.root @ (model.variance * gram(model.X, model.lengthscales, model.kernel)) @ model.root.T
+        values = np.linalg.eigvals(M @ np.diag(weights)).real
+        assert 1 + values.min() < 0
+        assert -(1 + values.min()) <= float(plain.nu) == pytest.approx(-(1 + values.min()), rel=1e-3)
+        assert float(plain.g) == pytest.approx(max(1.0, 1 + values.max()), rel=1e-3)
+
+
 def test_weights_that_are_no_posteriors_are_bounded_too() -> None:
     """A certificate may hold any floats: negative latent variances count as zero, for every box alike."""
     rng, bad = np.random.default_rng(10), 0
