@@ -22,7 +22,7 @@ from gpsuite.experiments.robustness.free_inputs import choose
 from gpsuite.experiments.robustness.safety_points import crossed
 from gpsuite.experiments.robustness.safety_settings import label_name
 from gpsuite.methods.robustness.attacks import strong_attack
-from gpsuite.methods.robustness.certificate import Claim, Origin, pack, write_packed
+from gpsuite.methods.robustness.certificate import Certificate, Claim, Origin, pack, write_packed
 from gpsuite.methods.robustness.certify import certify
 from gpsuite.methods.robustness.regions import Region
 from gpsuite.methods.robustness.verdict import (
@@ -70,14 +70,16 @@ def run_safety(task: Task, shared: SharedWork) -> Outcome:
         **attack,
     }
     arrays = _arrays(problem, rows, region, found, point)
+    limited = found.status == "budget"
+    reason = _limit(found, task.budget_seconds) if limited else ""
     if params["certificate_boxes"]:
         seconds = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
         origin = _origin(task.dataset, problem, trained, params, region)
-        certified, stored = _certificate(posterior, region, found, params, Budget(seconds=seconds), origin)
-        metrics |= certified
-        arrays |= stored
-    limited = found.status == "budget"
-    reason = _limit(found, task.budget_seconds) if limited else ""
+        certificate = _certify(posterior, region, found, params, Budget(seconds=seconds), origin)
+        metrics |= _claims(certificate, found)
+        arrays |= _packed(certificate)
+        if certificate.search["out_of_time"] and not limited:
+            limited, reason = True, f"{task.budget_seconds:g} seconds used up, in the certificate"
     low, high = found.minimum.outer, found.maximum.outer
     headline = f"{metrics['verdict']}, p {found.probability:.3f} in [{low:.3f}, {high:.3f}]"
     return Outcome(metrics, BUDGET if limited else DONE, reason, arrays, headline)
@@ -212,17 +214,16 @@ def _origin(
     )
 
 
-def _certificate(
+def _certify(
     posterior: GPCPosterior,
     region: Region,
     found: ProbabilityRange,
     params: Mapping[str, Any],
     budget: Budget,
     origin: Origin,
-) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """Return what the certificate claims, and its content as arrays of the record."""
+) -> Certificate:
     bounding = build_bound(params["bound"], posterior, region)
-    certificate = certify(
+    return certify(
         posterior,
         region,
         (found.minimum, found.maximum),
@@ -232,16 +233,23 @@ def _certificate(
         budget=budget,
         origin=origin,
     )
+
+
+def _claims(certificate: Certificate, found: ProbabilityRange) -> dict[str, Any]:
     minimum, maximum = certificate.claims
-    description, arrays = pack(certificate)
-    stored = {f"{PREFIX}{name}": array for name, array in arrays.items()}
-    stored[DESCRIPTION] = np.array(json.dumps(description))
-    claims = {
+    return {
         "certified_min": minimum.outer,
         "certified_max": maximum.outer,
         "certificate_decides": _decides(found, minimum, maximum),
     }
-    return claims, stored
+
+
+def _packed(certificate: Certificate) -> dict[str, npt.NDArray[Any]]:
+    """Return a certificate's content as arrays of the record."""
+    description, arrays = pack(certificate)
+    stored = {f"{PREFIX}{name}": array for name, array in arrays.items()}
+    stored[DESCRIPTION] = np.array(json.dumps(description))
+    return stored
 
 
 def _decides(found: ProbabilityRange, minimum: Claim, maximum: Claim) -> bool:

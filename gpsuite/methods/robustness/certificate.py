@@ -32,7 +32,7 @@ IntArray = npt.NDArray[np.int64]
 FORMAT = "gpsuite-certificate"
 KIND = "robustness"
 VERSION = 2
-LEAF_BOUND = {"name": "plain-taylor", "version": 1}
+LEAF_BOUND = {"name": "plain-taylor", "version": 2}
 SIDES = {"minimum": -1, "maximum": 1}
 MODEL_ARRAYS = ("X", "lengthscales", "alpha", "root", "weights")
 REGION_ARRAYS = ("centre", "free", "lower", "upper")
@@ -126,7 +126,7 @@ class Certificate:
         region: where.
         claims: the smaller sign first.
         model_hash: SHA-256 of the model, as stated.
-        search: which bound the search used, for the reader only.
+        search: which bound the search used, and whether seconds ended the certificate; for the reader only.
         origin: None where a posterior was certified of which nothing else is known.
     """
 

@@ -64,18 +64,25 @@ def certify(
     model = plain_model(posterior)
     stored = StoredRegion(region.centre, region.free, region.lower, region.upper, region.norm, region.radius)
     left = np.inf if budget is None or budget.seconds is None else budget.seconds - budget.elapsed
-    ends = time.monotonic() + left
+    ends, out_of_time = time.monotonic() + left, _set_up_seconds(model) > left
     ordered = sorted(extrema, key=lambda extremum: extremum.sign)
-    if _set_up_seconds(model) > left:
+    claims: tuple[Claim, ...] = ()
+    if out_of_time:
         claims = tuple(_trivial_claim(model, extremum.sign) for extremum in ordered)
     else:
         plain = PlainBound(model, region.centre, region.free)
-        claims = ()
         for rank, extremum in enumerate(ordered):
             share = (ends - time.monotonic()) / (len(ordered) - rank)
             most = max(LEAST_BOXES, extremum.boxes) if most_boxes is None else most_boxes
-            claims += (_Builder(plain, stored, extremum, slack, most, share).build(),)
-    search = {"bound": bound_name, "version": bound_version, "boxes": [each.boxes for each in ordered]}
+            builder = _Builder(plain, stored, extremum, slack, most, share)
+            claims += (builder.build(),)
+            out_of_time = out_of_time or builder.out_of_time
+    search = {
+        "bound": bound_name,
+        "version": bound_version,
+        "boxes": [each.boxes for each in ordered],
+        "out_of_time": out_of_time,
+    }
     return Certificate(model, stored, claims, model_hash(model), search, origin)
 
 
@@ -117,6 +124,7 @@ class _Builder:
         self.plain, self.region, self.extremum, self.sign = plain, region, extremum, extremum.sign
         self.target = self._score_of(extremum.outer + 0.999 * self.sign * slack)
         self.boxes_left, self.ends, self.per_box = most_boxes, time.monotonic() + seconds, 0.0
+        self.out_of_time = False
         tree = extremum.tree
         self.tree, self.searched = tree, self.sign * tree.bound
         self.first_child = np.zeros(len(tree.parent), dtype=np.int64)  # 0: a leaf, as the root is no child
@@ -131,10 +139,11 @@ class _Builder:
         """Cut the loosest boxes until none is too loose or the budget ends, and return the claim."""
         self._keep([0], [True])
         room = most_nodes(len(self.region.free))
-        while self.open and self.boxes_left > 1:
+        while self.open:
             count = min(BATCH, self.boxes_left // 2, (room - len(self.parent)) // 2)
-            if self.per_box > 0:
-                count = int(min(count, (self.ends - time.monotonic()) / (2 * self.per_box)))
+            fits = (self.ends - time.monotonic()) / (2 * max(self.per_box, 1e-9))
+            self.out_of_time = fits < 1 <= count
+            count = int(min(count, fits))
             if count < 1:
                 break
             self._cut([heapq.heappop(self.open)[1] for _ in range(min(count, len(self.open)))])

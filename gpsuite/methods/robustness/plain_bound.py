@@ -100,11 +100,8 @@ class PlainBound:
         if model.kernel not in CURVATURE or model.link not in ("probit", "logistic"):
             raise ValueError(f"no plain bound for kernel {model.kernel}, link {model.link}")
         self.model, self.s, self.curvature = model, Long(model.variance), Long(CURVATURE[model.kernel])
-        self.X, self.scale, self.weights = (
-            model.X[:, free],
-            model.lengthscales[free].astype(Long),
-            model.weights,
-        )
+        self.X, self.weights = model.X[:, free], model.weights
+        self.scale = model.lengthscales[free].astype(Long)
         held = np.delete(np.arange(model.X.shape[1]), free)
         moved = (model.X[:, held].astype(Long) - centre[held]) / model.lengthscales[held].astype(Long)
         fixed = np.sum(moved**2, axis=1)

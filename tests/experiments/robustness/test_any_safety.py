@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.robustness import any_checks
+from gpsuite.experiments.robustness import any_checks, any_points
 from gpsuite.experiments.robustness.any_checks import (
     candidate_boxes,
     compare_closed_form,
@@ -21,6 +22,8 @@ from gpsuite.experiments.robustness.any_checks import (
 )
 from gpsuite.experiments.robustness.any_points import attacked, decided
 from gpsuite.experiments.robustness.any_summary import candidates_lower_boxes, check_statistics
+from gpsuite.methods.robustness.certificate import Certificate
+from gpsuite.methods.robustness.certify import certify
 from gpsuite.methods.robustness.regions import l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import probability_range
 from gpsuite.models.config import Hyperparameters
@@ -87,6 +90,20 @@ def test_certificates_of_points_no_longer_asked_for_are_removed() -> None:
     assert not stale.exists()
     assert all(path.read_bytes() == b"mine" for path in (*own, linked))
     assert (folder / "certificates" / "laplace_point_2.json").exists()
+
+
+@pytest.mark.slow
+def test_a_certificate_out_of_time_claims_little_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hurried(*given: Any, budget: Budget, **more: Any) -> Certificate:
+        assert budget.seconds is not None and 0 < budget.seconds <= 1000
+        return certify(*given, budget=Budget(seconds=0.0), **more)
+
+    monkeypatch.setattr(any_points, "certify", hurried)
+    folder = run("safety", "method=laplace", "check_points=0", "count=1", "budget.seconds=1000")
+    [row] = pd.read_csv(folder / "tables" / "safety_points.csv").to_dict("records")
+    assert (row["certified_min"], row["certified_max"]) == (0.0, 1.0)
+    assert row["status"] == "budget"
+    assert gpsuite("verify", str(folder / "certificates" / "laplace_point_0.npz")) == 0
 
 
 def test_a_csv_of_the_user(capsys: pytest.CaptureFixture[str]) -> None:

@@ -186,6 +186,7 @@ def test_seconds_end_a_certificate_which_then_claims_less(monkeypatch: pytest.Mo
         assert len(part.leaf) < len(claim.leaf)
         assert claim.sign * (part.outer - claim.outer) > 0 and claim.sign * (part.outer - extremum.inner) > 0
     assert all(check_certificate(each).confirmed for each in (whole, trivial, limited))
+    assert [each.search["out_of_time"] for each in (whole, trivial, limited)] == [False, True, True]
 
 
 def test_the_second_claim_gets_half_of_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

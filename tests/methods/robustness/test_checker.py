@@ -15,7 +15,12 @@ from gpsuite.errors import UserError
 from gpsuite.methods.robustness import checker
 from gpsuite.methods.robustness.certificate import Certificate, StoredRegion, model_hash
 from gpsuite.methods.robustness.certificate_form import MalformedError, rebuild_boxes
-from gpsuite.methods.robustness.checker import check_certificate, require_extended_precision, shrink_to_ball
+from gpsuite.methods.robustness.checker import (
+    check_certificate,
+    node_bounds,
+    require_extended_precision,
+    shrink_to_ball,
+)
 from gpsuite.methods.robustness.regions import l1_ball, l2_ball
 from tests.methods.robustness.certified_point import (
     certified,
@@ -275,6 +280,16 @@ def test_the_checkers_contraction_is_that_of_the_ball() -> None:
         stored = StoredRegion(np.zeros(2), np.arange(2), -np.ones(2), np.ones(2), norm, 0.5)
         low, high, _ = shrink_to_ball(stored, np.array([[0.3, -1.0]]), np.array([[0.4, 1.0]]))
         np.testing.assert_allclose([low[0], high[0]], [[0.3, -left], [0.4, left]], rtol=1e-14)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_box_outside_the_ball_restricts_nothing(sign: int) -> None:
+    certificate = certified(norm="l2", radius=0.25)[3]
+    region = certificate.region
+    plain = PlainBound(certificate.model, region.centre, region.free)
+    lo = np.array([region.upper - 0.01, region.lower])
+    found = node_bounds(plain, region, sign, lo, np.tile(region.upper, (2, 1)))
+    assert found[0] == -sign * np.inf and np.isfinite(found[1])
 
 
 @pytest.mark.parametrize("sign", [-1, 1])

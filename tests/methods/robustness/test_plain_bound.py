@@ -332,6 +332,22 @@ def test_numbers_too_large_give_no_bound_or_are_refused() -> None:
     assert (low[0], high[0]) == (-np.inf, np.inf)
 
 
+def test_a_posterior_without_any_reduction_has_the_prior_variance() -> None:
+    """Rank 0, one row, one input: t = k alpha / sqrt(1 + s)."""
+    model = PlainModel(
+        np.zeros((1, 1)),
+        "matern32",
+        3.0,
+        np.ones(1),
+        np.array([0.5]),
+        np.zeros((0, 1)),
+        np.zeros(0),
+        "probit",
+    )
+    low, high = PlainBound(model, np.zeros(1), np.arange(1)).bounds(np.zeros((1, 1)), np.zeros((1, 1)))
+    assert low[0] <= 0.75 <= high[0] <= low[0] + 1e-11
+
+
 def test_batches_and_single_boxes_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(11)
     model = plain_model(random_posterior(rng, "matern32", "logistic", 8, 3))
