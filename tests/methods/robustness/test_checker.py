@@ -16,11 +16,13 @@ from gpsuite.methods.robustness import checker
 from gpsuite.methods.robustness.certificate import Certificate, StoredRegion, model_hash
 from gpsuite.methods.robustness.certificate_form import MalformedError, rebuild_boxes
 from gpsuite.methods.robustness.checker import (
+    attained,
     check_certificate,
     node_bounds,
     require_extended_precision,
     shrink_to_ball,
 )
+from gpsuite.methods.robustness.plain_bound import PlainBound
 from gpsuite.methods.robustness.regions import l1_ball, l2_ball
 from tests.methods.robustness.certified_point import (
     certified,
@@ -290,6 +292,18 @@ def test_a_box_outside_the_ball_restricts_nothing(sign: int) -> None:
     lo = np.array([region.upper - 0.01, region.lower])
     found = node_bounds(plain, region, sign, lo, np.tile(region.upper, (2, 1)))
     assert found[0] == -sign * np.inf and np.isfinite(found[1])
+
+
+def test_what_is_attained_is_enclosed_by_both_roundings() -> None:
+    class Wide:
+        def bounds(self, lo: np.ndarray, hi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            assert lo.shape == hi.shape == (1, 2) and np.array_equal(lo, hi)
+            return np.array([0.1]), np.array([0.3])
+
+        def probability(self, score: float) -> tuple[float, float]:
+            return score - 0.01, score + 0.02
+
+    assert attained(Wide(), np.zeros(2)) == pytest.approx((0.09, 0.32))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("sign", [-1, 1])

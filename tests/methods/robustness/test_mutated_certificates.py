@@ -214,7 +214,7 @@ def the_model(d: dict[str, Any], a: dict[str, np.ndarray], rng: np.random.Genera
     d["model"][key] = {
         "kernel": str(rng.choice(["squared_exponential", "matern32", "matern52"])),
         "link": str(rng.choice(["probit", "logistic"])),
-        "variance": number(float(d["model"]["variance"]), rng),
+        "variance": number(float(d["model"].get("variance", 1.0)), rng),
         "squeeze": float(rng.choice([0.0, 1e-3, 0.49])),
         "sha256": "0" * 64,
     }[key]
