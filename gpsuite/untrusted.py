@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 import stat
 import struct
 import zipfile
@@ -21,12 +22,17 @@ import numpy.typing as npt
 
 from gpsuite.errors import UserError
 
-LARGEST_TEXT = 1 << 20
-LARGEST_ARRAYS = 200 << 20
+LARGEST_TEXT = 4 << 20
+LARGEST_ARRAYS = 160 << 20
 MOST_ARRAYS = 64
 
 _END = struct.Struct("<4s4H2LH")  # a zip's last record; entries and size of its directory are at 3, 4 and 5
 _DIRECTORY_ENTRY = 512  # bytes of the directory that one short name may take
+_HEADER = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '([<>|=][a-zA-Z][0-9]{0,4})', 'fortran_order': (True|False), "
+    rb"'shape': \(([0-9, ]{0,80})\), \} {0,256}\n",  # no two ways to match anything: no backtracking
+    re.DOTALL,
+)
 _WIDE_END = b"PK\x06\x07"
 
 
@@ -68,7 +74,7 @@ def read_description(path: Path) -> dict[str, Any]:
 def read_arrays(
     path: Path, expected: Mapping[str, tuple[type[np.generic], int]]
 ) -> dict[str, npt.NDArray[Any]]:
-    """Return exactly the `expected` arrays of an uncompressed .npz file of at most `LARGEST_ARRAYS` bytes.
+    """Return exactly the `expected` arrays, read-only, of an uncompressed .npz file of at most `LARGEST_ARRAYS` bytes.
 
     Args:
         path: the file.
@@ -129,15 +135,21 @@ def real(value: Any) -> float:
     return number
 
 
-def words(value: Any, longest: int = 200) -> str:
-    """Return a short printable text of a description.
+def words(value: Any) -> str:
+    """Return a text of a description; it may hold anything, `printable` makes it fit for a terminal.
 
     Raises:
         ValueError: for anything else.
     """
-    if not isinstance(value, str) or len(value) > longest or not value.isprintable():
-        raise ValueError(f"{_short(value)} is not a short printable text")
+    if not isinstance(value, str):
+        raise ValueError(f"{_short(value)} is not a text")
     return value
+
+
+def printable(text: str, longest: int = 80) -> str:
+    """Return a text shortened, and with escapes in place of what could move a terminal's cursor."""
+    shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text[: longest + 1])
+    return shown if len(shown) <= longest else f"{shown[: longest - 3]}..."
 
 
 def _short(value: Any) -> str:
@@ -151,17 +163,17 @@ def _one_line(error: BaseException) -> str:
 def _read_bytes(path: Path, largest: int) -> bytes:
     """Return a regular file's content; a pipe or a device could block or never end."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
+        about = path.stat()
+        if not stat.S_ISREG(about.st_mode):
             raise UnusableFileError(f"{path}: not a regular file")
+        if about.st_size > largest:
+            raise UnusableFileError(f"{path}: larger than {largest >> 20} MB")
         with path.open("rb") as stream:
-            content = stream.read(largest + 1)
+            return stream.read(about.st_size)
     except OSError as error:
         raise UnusableFileError(f"{path}: cannot be read ({error.strerror})") from error
     except ValueError as error:
         raise UnusableFileError(f"{str(path)!a}: not a file's name") from error
-    if len(content) > largest:
-        raise UnusableFileError(f"{path}: larger than {largest >> 20} MB")
-    return content
 
 
 def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -203,21 +215,22 @@ def _check_names(members: list[str], expected: Mapping[str, Any]) -> None:
 
 
 def _read_array(content: bytes, name: str, kind: type[np.generic], ndim: int) -> npt.NDArray[Any]:
-    """Return the array of an .npy member whose size is exactly the one that its header states."""
-    stream = io.BytesIO(content)
-    if np.lib.format.read_magic(stream) != (1, 0):  # type: ignore[no-untyped-call]
-        raise ValueError(f"{name} is of another version of the .npy format")
-    header = np.lib.format.read_array_header_1_0(stream)  # type: ignore[no-untyped-call]
-    shape, by_columns, dtype = header
-    if dtype != np.dtype(kind) or len(shape) != ndim:
-        raise ValueError(f"{name} is not a {np.dtype(kind).name} array with {ndim} axes")
-    if (
-        any(length < 0 for length in shape)
-        or math.prod(shape) * dtype.itemsize != len(content) - stream.tell()
-    ):
+    """Return the array of an .npy member whose size is exactly the one that its header states.
+
+    The header is matched, not evaluated: numpy's own reader parses it as Python.
+    """
+    header = _HEADER.match(content)
+    if header is None:
+        raise ValueError(f"{name} is damaged, or of another version of the .npy format")
+    described, by_columns, lengths = (group.decode() for group in header.groups())
+    shape = tuple(int(length) for length in lengths.replace(",", " ").split())
+    dtype = np.dtype(kind)
+    if described != dtype.str or len(shape) != ndim:
+        raise ValueError(f"{name} is not a {dtype.name} array with {ndim} axes")
+    if math.prod(shape) * dtype.itemsize != len(content) - header.end():
         raise ValueError(f"{name} has another size than it states")
-    flat = np.frombuffer(content, dtype=dtype, offset=stream.tell())
-    array = np.array(flat.reshape(shape, order="F" if by_columns else "C"), order="C")
+    flat = np.frombuffer(content, dtype=dtype, offset=header.end())
+    array = np.ascontiguousarray(flat.reshape(shape, order="F" if by_columns == "True" else "C"))
     if kind is np.float64 and np.isnan(array).any():
         raise ValueError(f"{name} has values that are not numbers")
     return array

@@ -17,11 +17,25 @@ from gpsuite.errors import UserError
 from gpsuite.untrusted import UnusableFileError, file_pair, read_description
 
 HELP = """
-gpsuite verify CERTIFICATE [dataset=NAME | dataset.path=my.csv dataset.target=NAME ...]
+gpsuite verify CERTIFICATE [dataset=NAME]
+gpsuite verify CERTIFICATE dataset.path=my.csv dataset.target=NAME [dataset.inputs=...] [dataset.separator=...]
 
 Checks a certificate (CERTIFICATE.npz with CERTIFICATE.json beside it; either name will do) without the code that
-found it.
-Exit code 0: confirmed; 1: refuted, with the reason; 2: not a usable certificate.
+found it, prints what it is about and what it claims, and names what was checked:
+
+(a) the bound holds for the stored posterior: boxes are rebuilt from the cuts, every bound is computed again in another
+    and simpler way with its rounding added, and the witnesses are evaluated;
+(b) the stored posterior is the Laplace or EP posterior of the stored rows and labels, within a residual of 1e-6 of its
+    stationarity equations: the mean in prior standard deviations and the covariance relative to the prior's, at any
+    input, and for EP the moments of every site. Hyperparameters are taken as stated, whatever training found them;
+(c) those rows, labels and the point are the dataset's, to the last bit, if the dataset is given.
+
+What must be trusted besides this program: numpy, scipy and LAPACK, the C library's exp and erfc, and the processor's
+floats of 64 and 80 bits; where long floats are no longer than 64 bits nothing is checked (exit code 2). Bounds of
+rounding assume errors of a few units in the last place; no interval arithmetic, no proof checker. A certificate holds
+its training rows, at most 160 MB (4,400 rows): share it as you would share the data; `gpsuite publish` leaves it out.
+
+Exit code 0: nothing refuted, and (a) confirmed; 1: refuted, with the reason; 2: not a usable certificate.
 """
 
 FORMAT = "gpsuite-certificate"

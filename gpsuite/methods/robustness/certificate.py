@@ -1,7 +1,7 @@
-"""The certificate of a probability range: what is claimed, and the boxes and bounds that prove it.
+"""The certificate of a probability range: what is claimed about what, and the boxes and bounds that prove it.
 
-Two files: `NAME.npz` with plain arrays (model, region, one tree of cuts per claim) and `NAME.json` with the claims,
-the region's kind and the model's hash. Nothing is pickled. Boxes are not stored: they follow from the cuts.
+Two files: `NAME.npz` with plain arrays (model, region, origin, one tree of cuts per claim) and `NAME.json` with the
+claims, names and the model's hash. Nothing is pickled. Boxes are not stored: they follow from the cuts.
 """
 
 from __future__ import annotations
@@ -32,12 +32,15 @@ IntArray = npt.NDArray[np.int64]
 FORMAT = "gpsuite-certificate"
 KIND = "robustness"
 VERSION = 2
-LEAF_BOUND = {"name": "plain-taylor", "version": 1}
+LEAF_BOUND = {"name": "plain-taylor", "version": 2}
 SIDES = {"minimum": -1, "maximum": 1}
 MODEL_ARRAYS = ("X", "lengthscales", "alpha", "root", "weights")
 REGION_ARRAYS = ("centre", "free", "lower", "upper")
 TREE_ARRAYS = ("parent", "dim", "cut", "leaf", "leaf_bound", "leaf_proved", "leaf_degree", "witness")
-INTEGERS = ("free", "parent", "dim", "leaf", "leaf_proved", "leaf_degree")
+ORIGIN_NAMES = ("dataset", "content", "row", "classes", "inputs", "inference")
+ORIGIN_ARRAYS = ("rows", "labels", "offset", "scale", "sites")
+INTEGERS = ("free", "parent", "dim", "leaf", "leaf_proved", "leaf_degree", "rows")
+MATRICES = ("X", "root", "sites")
 
 
 @dataclass(frozen=True)
@@ -84,14 +87,55 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where model and point come from, as far as it was said.
+
+    Attributes:
+        dataset: its name.
+        content: its content hash.
+        row: the point's row in the dataset.
+        classes: names of the negative and the positive class.
+        inputs: names of the region's free inputs.
+        inference: "laplace" or "ep".
+        rows: [N] the training rows in the dataset.
+        labels: [N] -1 or 1.
+        offset: [D] inputs of the model are those of the dataset minus `offset`, over `scale`.
+        scale: [D].
+        sites: [2, N] precision and shift of EP's sites; [2, 0] for Laplace's method, whose sites follow from alpha.
+    """
+
+    dataset: str
+    content: str
+    row: int
+    classes: tuple[str, str]
+    inputs: tuple[str, ...]
+    inference: str
+    rows: IntArray
+    labels: FloatArray
+    offset: FloatArray
+    scale: FloatArray
+    sites: FloatArray
+
+
+@dataclass(frozen=True)
 class Certificate:
-    """A model, a region and up to two claims; `search` says which bound the search used (for the reader only)."""
+    """A model, a region and up to two claims.
+
+    Attributes:
+        model: the stored posterior.
+        region: where.
+        claims: the smaller sign first.
+        model_hash: SHA-256 of the model, as stated.
+        search: which bound the search used, and whether seconds ended the certificate; for the reader only.
+        origin: None where a posterior was certified of which nothing else is known.
+    """
 
     model: PlainModel
     region: StoredRegion
     claims: tuple[Claim, ...]
     model_hash: str
     search: dict[str, Any]
+    origin: Origin | None = None
 
 
 def model_hash(model: PlainModel) -> str:
@@ -115,6 +159,9 @@ def pack(certificate: Certificate) -> tuple[dict[str, Any], dict[str, npt.NDArra
             value = getattr(claim, name)
             arrays[f"{side}_{name}"] = np.empty(0) if value is None else value
     model, region = certificate.model, certificate.region
+    origin = certificate.origin
+    if origin is not None:
+        arrays |= {f"origin_{name}": getattr(origin, name) for name in ORIGIN_ARRAYS}
     description = {
         "format": FORMAT,
         "kind": KIND,
@@ -128,6 +175,7 @@ def pack(certificate: Certificate) -> tuple[dict[str, Any], dict[str, npt.NDArra
             "sha256": certificate.model_hash,
         },
         "region": {"norm": region.norm, "radius": None if region.norm == "box" else region.radius},
+        "origin": None if origin is None else {name: getattr(origin, name) for name in ORIGIN_NAMES},
         "leaf_bound": LEAF_BOUND,
         "search": certificate.search,
     }
@@ -176,20 +224,25 @@ def read_certificate(path: Path, description: dict[str, Any] | None = None) -> C
         raise UnusableFileError(
             f"{other}: a certificate of another version (this gpsuite reads {VERSION}); run the experiment again"
         )
-    sides = parse_fields(other, lambda: [SIDES[side] and side for side in found["claims"]])
-    arrays = read_arrays(npz, _expected_arrays(sides))
+    groups: dict[str, tuple[str, ...]] = parse_fields(other, lambda: _groups(found))
+    expected = {
+        f"{group}_{name}": (np.int64 if name in INTEGERS else np.float64, 2 if name in MATRICES else 1)
+        for group, names in groups.items()
+        for name in names
+    }
+    arrays = read_arrays(npz, expected)
     certificate: Certificate = parse_fields(other, lambda: _certificate(found, arrays))
     return certificate
 
 
-def _expected_arrays(sides: list[str]) -> dict[str, tuple[type[np.generic], int]]:
-    axes = {"X": 2, "root": 2}
-    groups = {"model": MODEL_ARRAYS, "region": REGION_ARRAYS} | dict.fromkeys(sides, TREE_ARRAYS)
-    return {
-        f"{group}_{name}": (np.int64 if name in INTEGERS else np.float64, axes.get(name, 1))
-        for group, names in groups.items()
-        for name in names
-    }
+def _groups(description: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Return which arrays belong to a description."""
+    if not description["claims"] or not set(description["claims"]) <= set(SIDES):
+        raise ValueError(f"claims are of {' and '.join(SIDES)}")
+    groups = {"model": MODEL_ARRAYS, "region": REGION_ARRAYS} | dict.fromkeys(
+        description["claims"], TREE_ARRAYS
+    )
+    return groups | ({} if description["origin"] is None else {"origin": ORIGIN_ARRAYS})
 
 
 def _certificate(description: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Certificate:
@@ -206,10 +259,26 @@ def _certificate(description: dict[str, Any], arrays: dict[str, npt.NDArray[Any]
         norm=words(region["norm"]),
         radius=np.inf if region["radius"] is None else real(region["radius"]),
     )
-    claims = tuple(_claim(side, claim, arrays) for side, claim in description["claims"].items())
-    if not claims:
-        raise ValueError("it claims nothing")
-    return Certificate(model, stored, claims, words(about["sha256"]), dict(description["search"]))
+    stated = description["claims"]
+    claims = tuple(_claim(side, stated[side], arrays) for side in SIDES if side in stated)
+    origin = None if description["origin"] is None else _origin(description["origin"], arrays)
+    return Certificate(model, stored, claims, words(about["sha256"]), dict(description["search"]), origin)
+
+
+def _origin(about: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Origin:
+    negative, positive = about["classes"]
+    row = about["row"]
+    if isinstance(row, bool) or not isinstance(row, int):
+        raise ValueError("the row is not a whole number")
+    return Origin(
+        dataset=words(about["dataset"]),
+        content=words(about["content"]),
+        row=row,
+        classes=(words(negative), words(positive)),
+        inputs=tuple(words(name) for name in about["inputs"]),
+        inference=words(about["inference"]),
+        **{name: arrays[f"origin_{name}"] for name in ORIGIN_ARRAYS},
+    )
 
 
 def _claim(side: str, claim: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Claim:
