@@ -33,6 +33,13 @@ def test_nothing_is_outside_and_no_witness_overclaims(inference: str, link: str,
     assert faults(counts) == 0
 
 
+@pytest.mark.parametrize("inference", ["laplace", "svgp"])
+def test_no_witness_overclaims_in_a_small_part_of_the_study(inference: str) -> None:
+    counts = study([7], inference, "matern52", "probit", 128)
+    assert counts["witnesses"] >= 32
+    assert faults(counts) == 0
+
+
 def distances_of_scaled_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the slack once left out: inputs and centre are each rounded at their own size."""
 
