@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 
 from gpsuite.methods.robustness import operator_form as operator_form_module
-from gpsuite.methods.robustness.class_probability import ProbabilityScore, ProbitScore, probability_bounds
+from gpsuite.methods.robustness.class_probability import (
+    LatentRanges,
+    ProbabilityScore,
+    ProbitScore,
+    probability_bounds,
+)
 from gpsuite.methods.robustness.operator_form import operator_form
 from gpsuite.methods.robustness.point_bounds import latent_ranges, score_at
 from gpsuite.methods.robustness.rounding import SHORT_SUM, UNDERFLOW
@@ -124,3 +129,24 @@ def test_a_point_whose_moments_overflow_is_known_to_be_anything(link: str) -> No
     low, high = score_at(form, score, np.array([[1e300]]))
     p_low, p_high = score.outward_probability(low, high)
     assert p_low[0] <= 0.5 <= p_high[0]
+
+
+@pytest.mark.parametrize("mean", [(-3.0, 0.5, 1.0), (-1.0, 0.5, 3.0), (-1.0, -0.5, 3.0)])
+@pytest.mark.parametrize("variance", [(1.0, 1.5, 4.0), (1.0, 3.5, 4.0)])
+def test_remainders_count_the_farther_side_of_the_point_of_expansion(
+    mean: tuple[float, float, float], variance: tuple[float, float, float]
+) -> None:
+    (m_low, m, m_high), (v_low, v, v_high) = ((np.array([end]) for end in ends) for ends in (mean, variance))
+    ranges = LatentRanges(m_low, m_high, v_low, v_high, m, v)
+    d_mean, d_variance = (
+        max(mean[2] - mean[1], mean[1] - mean[0]),
+        max(variance[2] - variance[1], variance[1] - 1.0),
+    )
+    # the second derivatives of m / sqrt(1 + v) at the smallest variance, and the largest |mean| = 3
+    probit = 0.5 * d_mean * d_variance / 2**1.5 + 0.375 * d_variance**2 * 3.0 / 2**2.5
+    assert ProbitScore().expand(ranges).remainder[0] == pytest.approx(probit, rel=1e-12)
+    link = LINKS.get("logistic")
+    logistic = (
+        0.5 * link.B2 * d_mean**2 + 0.5 * link.B3 * d_mean * d_variance + 0.125 * link.B4 * d_variance**2
+    )
+    assert ProbabilityScore(link).expand(ranges).remainder[0] == pytest.approx(logistic, rel=1e-9)
