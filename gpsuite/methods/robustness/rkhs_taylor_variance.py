@@ -9,7 +9,7 @@ from gpsuite.methods.robustness.operator_form import OperatorForm
 from gpsuite.methods.robustness.rkhs_taylor_features import Coefficients
 from gpsuite.methods.robustness.rkhs_taylor_mean import Boxes, QuadraticModel
 from gpsuite.methods.robustness.rkhs_taylor_quadratic import quadratic_range, quadratic_size
-from gpsuite.methods.robustness.rounding import EXPONENTIAL, SHORT_SUM, TAIL
+from gpsuite.methods.robustness.rounding import EXPONENTIAL, SHORT_SUM, TAIL, short_sum
 
 _Form = tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]
 
@@ -17,8 +17,9 @@ _Form = tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatA
 def variance_model(form: OperatorForm, boxes: Boxes, terms: Coefficients) -> QuadraticModel:
     """Bound the latent variance over boxes.
 
-    With y the expanded part of phi and Q = <y, G y>: sqrt(Sigma/s) lies in sqrt(Q) +- sqrt(g tail), by the triangle
-    inequality in the seminorm of G.
+    With y the expanded part of phi, H = G + nu >= 0 and Q = <y, H y>: sqrt(<phi, H phi>) lies in
+    sqrt(Q) +- sqrt(g tail), by the triangle inequality in the seminorm of H, and Sigma/s = <phi, H phi> - nu since
+    |phi| = 1. A variance that the stored floats make negative counts as zero.
 
     Args:
         form: the posterior.
@@ -34,14 +35,19 @@ def variance_model(form: OperatorForm, boxes: Boxes, terms: Coefficients) -> Qua
     high = (np.sqrt(q_high) + reach) ** 2 * (1.0 + SHORT_SUM)
     low, high = _intersect_distance(form, boxes, g0 + short, (low, high))
     cross = 2.0 * np.sqrt(q_high) * reach * (1.0 + SHORT_SUM)
-    s = form.variance
+    s, nu = form.variance, form.allowance
+    low, high = low - nu - form.dropped, np.maximum(high - nu, 0.0)
+    # What is below zero is moved up to it, at the centre and wherever it may be.
+    lift = np.maximum(nu - g0, 0.0)
+    raised = np.where(low <= 0.0, nu, 0.0)
+    scale = SHORT_SUM * (g0 + nu)
     return QuadraticModel(
-        constant=s * g0,
+        constant=s * np.maximum(g0 - nu, 0.0),
         linear=s * linear,
         matrix=s * matrix,
-        below=s * (below + short + cross + form.dropped),
-        above=s * (above + short + cross + reach * reach * (1.0 + SHORT_SUM)),
-        low=s * np.maximum(0.0, low - form.dropped),
+        below=s * (below + short + cross + form.dropped + lift + scale),
+        above=s * (above + short + cross + reach * reach * (1.0 + SHORT_SUM) + raised + scale),
+        low=s * np.maximum(0.0, low),
         high=s * high,
         rest=s * np.sqrt(g0),
     )
@@ -59,7 +65,7 @@ def _folded(form: OperatorForm, boxes: Boxes, g0: FloatArray, terms: Coefficient
     fourth = 0.5 * square * square * t2 * (1.0 + SHORT_SUM)
     size = quadratic_size(linear, matrix, radius)
     rounding = slack * boxes.growth**2
-    scale = SHORT_SUM * (1.0 + g0 * square + size)
+    scale = short_sum(radius.shape[1]) * (1.0 + g0 * square + size)
     common = third + square * size + rounding * (1.0 + square + 0.5 * square * square) + scale
     bent = 0.5 * square * square
     below = common + bent * np.maximum(0.0, size - g0)
@@ -93,7 +99,7 @@ def _radial(form: OperatorForm, boxes: Boxes, g0: FloatArray, terms: Coefficient
         + SHORT_SUM * square
     )
     rounding = form.slack.gram * boxes.growth**2
-    scale = SHORT_SUM * (1.0 + g0 * square + root * length + curvature * inner)
+    scale = short_sum(radius.shape[1]) * (1.0 + g0 * square + root * length + curvature * inner)
     common = first * length + rounding * (1.0 + square) + scale
     below = common + second * inner
     above = common + g0 * excess
