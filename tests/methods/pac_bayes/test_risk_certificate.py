@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from gpsuite.errors import UserError
+from gpsuite.methods.pac_bayes import plain_risk
 from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse, kl_inverse_lower
 from gpsuite.methods.pac_bayes.plain_risk import largest_risk, on_grid, smallest_risk
 from gpsuite.methods.pac_bayes.verification import verify_certificate
@@ -195,3 +196,27 @@ def test_the_grid_is_whole_hundredths_within_six() -> None:
     assert on_grid(np.exp([-6.0, 6.0, 0.0, 0.13, -3.77]))
     for outside in (6.01, -6.01, 0.005, 0.1301):
         assert not on_grid(np.exp([0.0, outside]))
+
+
+@pytest.mark.parametrize("kind", ["fitc", "vfe"])
+def test_a_true_certificate_of_a_nearly_singular_kernel_is_confirmed(tmp_path: Path, kind: str) -> None:
+    # 9 inducing inputs in 3 places: float64 is off by more than the check's tolerance, and the slack covers it
+    _, found, arrays = certified(kind, params(), DATA, apart=2e-3)
+    assert found.certificate.penalty.rounding > 1e-6
+    code, lines = _verify(written(arrays, tmp_path))
+    assert code == 0, lines
+
+
+def test_beyond_extended_precision_float64_decides_what_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plain_risk, "LONG_WORK", 0.0)
+    path = written(certified("fitc", params(), DATA)[2], tmp_path)
+    code, lines = _verify(path)
+    assert code == 0
+    assert "in float64" in lines[0]
+    _description(path, _less("kl", 0.01))
+    with pytest.raises(UnusableFileError, match="float64 does not decide"):
+        _verify(path)
+    _description(path, _less("kl", 3.0))
+    assert _verify(path)[0] == 1
