@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from gpsuite.errors import UserError
-from gpsuite.methods.pac_bayes import plain_risk
+from gpsuite.methods.pac_bayes import plain_risk, verification
 from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse, kl_inverse_lower
 from gpsuite.methods.pac_bayes.plain_risk import largest_risk, on_grid, smallest_risk
 from gpsuite.methods.pac_bayes.verification import verify_certificate
@@ -174,6 +174,19 @@ def test_what_would_take_too_long_is_refused(tmp_path: Path) -> None:
     path = written({**arrays, "inducing_inputs": np.zeros((5000, 2))}, tmp_path)
     with pytest.raises(UnusableFileError, match="too large to check"):
         _verify(path)
+
+
+def test_the_work_of_a_check_is_counted_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind, needed in (("full", 2 * 48**3), ("fitc", 2 * 48 * 81 + 3 * 729)):
+        path = written(certified(kind, params(), DATA)[2], tmp_path)
+        monkeypatch.setattr(verification, "LARGEST_WORK", needed - 1)
+        with pytest.raises(UnusableFileError, match="too large to check"):
+            _verify(path)
+        monkeypatch.setattr(verification, "LARGEST_WORK", needed)
+        assert _verify(path)[0] == 0
+    monkeypatch.setattr(verification, "LARGEST_FULL", 47)
+    with pytest.raises(UnusableFileError, match="too large to check"):
+        _verify(written(certified("full", params(), DATA)[2], tmp_path))
 
 
 def test_a_singular_predictor_is_no_refutation(tmp_path: Path) -> None:
