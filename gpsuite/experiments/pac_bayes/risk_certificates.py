@@ -47,9 +47,10 @@ def stored_certificate(
     loss, certificate = params["loss"], found.certificate
     unit = "standard deviations" if "epsilon" in loss else "own"
     goal = Goal(loss["name"], float(loss.get("epsilon", loss.get("accuracy"))), unit)
-    claim = RiskClaim(
-        params["delta"], found.gibbs_risk_train, certificate.penalty.kl, found.bound_kl, certificate.lower_kl
-    )
+    # risk and KL as the bound takes them: with what rounding can have hidden
+    risk = min(found.gibbs_risk_train + certificate.risk_rounding, 1.0)
+    kl = certificate.penalty.kl + certificate.penalty.rounding
+    claim = RiskClaim(params["delta"], risk, kl, found.bound_kl, certificate.lower_kl)
     description, arrays = pack(RiskCertificate(_rows(data, params), _predictor(posterior), goal, claim))
     return {**arrays, DESCRIPTION: np.array(json.dumps(description))}
 

@@ -130,8 +130,10 @@ def minimise_free_form(work: Training, loss: Loss) -> Trained:
     clock = Budget(work.seconds)
     share = None if work.seconds is None else FIRST_SHARE * work.seconds
     first = minimise_sparse_bound(replace(work, seconds=share), loss)
-    if first.status == DIVERGED or first.Z is None or not work.fits(clock):
+    if first.status == DIVERGED or first.Z is None:
         return first
+    if not work.fits(clock):
+        return replace(first, status=BUDGET, reason="the seconds left have no room for a free posterior")
     fit = train_free_form(
         work.X, work.y, first.Z, loss, objective=work.method["objective"], delta=work.params["delta"],
         ard=work.params["ard"], start=first.hyperparameters, budget=work.budget(_left(clock)), alpha=FITC,

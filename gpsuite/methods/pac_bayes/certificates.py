@@ -67,6 +67,7 @@ class Certificate:
         reason: why the bounds are the trivial 1, or an empty string.
         lower_kl: lower inverse-kl bound, in [0, gibbs_risk]; 0 if it is trivial. Eq. 4 bounds kl(risk || true risk)
             itself, so it costs no part of delta.
+        risk_rounding: by how much rounding can have moved the Gibbs risk.
     """
 
     n: int
@@ -77,6 +78,7 @@ class Certificate:
     bound_sqrt: float
     reason: str = ""
     lower_kl: float = 0.0
+    risk_rounding: float = 0.0
 
     @property
     def bound_bayes(self) -> float:

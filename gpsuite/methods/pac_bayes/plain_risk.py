@@ -17,8 +17,8 @@ FloatArray = npt.NDArray[np.float64]
 LongArray = npt.NDArray[np.longdouble]
 Long = np.longdouble
 
-# Multiplications that extended precision may take; beyond, float64 with its own tolerance.
-LONG_WORK = 3e9
+# Multiplications that extended precision may take, about two minutes; beyond, float64 with its own tolerance.
+LONG_WORK = 2.5e10
 # What is refused: minutes of arithmetic, or more memory than a check may take.
 LARGEST_WORK, LARGEST_FULL = 3e11, 6000
 _BLOCK = 1024  # rows of K_XZ held at once

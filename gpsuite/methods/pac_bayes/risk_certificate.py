@@ -96,8 +96,8 @@ class RiskClaim:
 
     Attributes:
         delta: allowed probability of failure.
-        gibbs_risk: on the training rows.
-        kl: KL(Q||P) in nats.
+        gibbs_risk: on the training rows, at most.
+        kl: KL(Q||P) in nats, at most.
         bound: on the Gibbs risk on new rows.
         lower: bound on it from below.
     """

@@ -85,14 +85,16 @@ class SparseGPPosterior:
         check_alpha(alpha)
         if len(hyperparameters.lengthscales) not in (1, X.shape[1]):
             raise ValueError(f"{len(hyperparameters.lengthscales)} lengthscales for {X.shape[1]} inputs")
+        found = None
         for inducing in InducingKernel.factorisations(Z, hyperparameters.to_log(), 0.0):
             if not inducing.is_regular or inducing.explains_too_much(X):
                 continue
             found = cls._conditioned(hyperparameters, X, y, Z, alpha, inducing)
-            slack = found._slack(Slopes.of_kl(len(y), found.kl))
-            if slack <= LARGEST_SLACK * (1.0 + found.kl):
-                return replace(found, kl_slack=slack)
-        raise not_positive_definite()
+            if found.kl_slack <= LARGEST_SLACK * (1.0 + found.kl):
+                break
+        if found is None:
+            raise not_positive_definite()
+        return found  # the slack of the last jitter, however large, enters the certificate
 
     @classmethod
     def _conditioned(
@@ -106,7 +108,8 @@ class SparseGPPosterior:
             sums.add(V, hyperparameters.noise_variance + alpha * spare, y[rows], work)
         whitened = WhitenedPosterior.condition(sums)
         mean, variance = _predict(inducing, whitened, X)
-        return cls(hyperparameters, X, y, Z, alpha, whitened.kl, mean, variance, inducing, whitened)
+        found = cls(hyperparameters, X, y, Z, alpha, whitened.kl, mean, variance, inducing, whitened)
+        return replace(found, kl_slack=found._slack(Slopes.of_kl(len(y), found.kl)))
 
     def predict(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean [N'] and latent variance [N'] at new inputs [N', D]; no observation noise added.

@@ -154,3 +154,9 @@ def test_bayes_bound_is_capped() -> None:
     for wrong in (-0.1, math.nan):
         with pytest.raises(ValueError, match=">= 0"):
             bayes_risk_bound(wrong)
+
+
+def test_at_zero_risk_the_kl_bounds_slope_is_that_of_its_limit() -> None:
+    bound, d_risk, d_c = kl_bound(0.0, 0.3)
+    assert (bound, d_risk, d_c) == pytest.approx((1.0 - math.exp(-0.3), 0.0, math.exp(-0.3)), rel=1e-14)
+    assert kl_bound(1e-12, 0.3)[1] > 10.0

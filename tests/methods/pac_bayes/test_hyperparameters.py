@@ -52,3 +52,8 @@ def test_rejects_what_is_not_positive(values: tuple[float, tuple[float, ...], fl
         Hyperparameters(*values)
     with pytest.raises(ValueError, match="must be positive"):
         round_to_grid([1.0, 0.0])
+
+
+def test_the_narrowest_grid_that_is_allowed() -> None:
+    assert HyperparameterGrid(0, 1).size == 3
+    assert HyperparameterGrid(2, 1).size == 201

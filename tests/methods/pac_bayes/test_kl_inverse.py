@@ -1,4 +1,4 @@
-from decimal import Decimal, localcontext
+from decimal import Context, Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -179,3 +179,18 @@ def test_lower_inverse_takes_the_smallest_numbers() -> None:
 def test_lower_inverse_rejects_what_is_no_risk_or_no_divergence(q: float, c: float) -> None:
     with pytest.raises(ValueError, match="must"):
         kl_inverse_lower(q, c)
+
+
+@pytest.mark.parametrize("q", [1e-6, 1e-3, 0.03, 0.2, 0.5, 0.7, 0.97, 1.0 - 1e-3])
+@pytest.mark.parametrize("distance", ["3e-3", "9.9e-3", "1.01e-2"])
+def test_small_gaps_keep_their_digits_on_both_sides_of_the_series_end(q: float, distance: str) -> None:
+    with localcontext(Context(prec=50)):
+        exact_q, grown = Decimal(q), Decimal(distance).exp()
+        odds = exact_q / (1 - exact_q) * grown
+        p = odds / (1 + odds)
+        c = exact_q * (exact_q / p).ln() + (1 - exact_q) * ((1 - exact_q) / (1 - p)).ln()
+        gap = p - exact_q
+        inverse = kl_inverse(q, float(c))
+        # from the end where the digits are: an ulp of it is up to 3e-14 of the gap
+        near, far = Decimal(float(inverse.p)) - exact_q, 1 - exact_q - Decimal(float(inverse.one_minus_p))
+        assert abs((near if q < 0.5 else far) / gap - 1) < Decimal("4e-13")

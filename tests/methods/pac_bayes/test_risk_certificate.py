@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from gpsuite.errors import UserError
+from gpsuite.methods.pac_bayes import plain_risk, verification
 from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse, kl_inverse_lower
 from gpsuite.methods.pac_bayes.plain_risk import largest_risk, on_grid, smallest_risk
 from gpsuite.methods.pac_bayes.verification import verify_certificate
@@ -175,6 +176,19 @@ def test_what_would_take_too_long_is_refused(tmp_path: Path) -> None:
         _verify(path)
 
 
+def test_the_work_of_a_check_is_counted_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind, needed in (("full", 2 * 48**3), ("fitc", 2 * 48 * 81 + 3 * 729)):
+        path = written(certified(kind, params(), DATA)[2], tmp_path)
+        monkeypatch.setattr(verification, "LARGEST_WORK", needed - 1)
+        with pytest.raises(UnusableFileError, match="too large to check"):
+            _verify(path)
+        monkeypatch.setattr(verification, "LARGEST_WORK", needed)
+        assert _verify(path)[0] == 0
+    monkeypatch.setattr(verification, "LARGEST_FULL", 47)
+    with pytest.raises(UnusableFileError, match="too large to check"):
+        _verify(written(certified("full", params(), DATA)[2], tmp_path))
+
+
 def test_a_singular_predictor_is_no_refutation(tmp_path: Path) -> None:
     arrays = certified("fitc", params(), DATA)[2]
     path = written({**arrays, "inducing_inputs": np.zeros((9, 2))}, tmp_path)
@@ -195,3 +209,27 @@ def test_the_grid_is_whole_hundredths_within_six() -> None:
     assert on_grid(np.exp([-6.0, 6.0, 0.0, 0.13, -3.77]))
     for outside in (6.01, -6.01, 0.005, 0.1301):
         assert not on_grid(np.exp([0.0, outside]))
+
+
+@pytest.mark.parametrize("kind", ["fitc", "vfe"])
+def test_a_true_certificate_of_a_nearly_singular_kernel_is_confirmed(tmp_path: Path, kind: str) -> None:
+    # 9 inducing inputs in 3 places: float64 is off by more than the check's tolerance, and the slack covers it
+    _, found, arrays = certified(kind, params(), DATA, apart=2e-3)
+    assert found.certificate.penalty.rounding > 1e-6
+    code, lines = _verify(written(arrays, tmp_path))
+    assert code == 0, lines
+
+
+def test_beyond_extended_precision_float64_decides_what_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plain_risk, "LONG_WORK", 0.0)
+    path = written(certified("fitc", params(), DATA)[2], tmp_path)
+    code, lines = _verify(path)
+    assert code == 0
+    assert "in float64" in lines[0]
+    _description(path, _less("kl", 0.01))
+    with pytest.raises(UnusableFileError, match="float64 does not decide"):
+        _verify(path)
+    _description(path, _less("kl", 3.0))
+    assert _verify(path)[0] == 1

@@ -13,6 +13,7 @@ from gpsuite.methods.pac_bayes.free_form import FreeFormPosterior, WhitenedGauss
 from gpsuite.methods.pac_bayes.hyperparameters import PAPER_GRID
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
+from gpsuite.methods.pac_bayes.se_kernel import se_kernel
 from gpsuite.methods.pac_bayes.sparse_algebra import LEAST_PIVOT, InducingKernel
 from gpsuite.methods.pac_bayes.sparse_posterior import SparseGPPosterior
 from gpsuite.methods.pac_bayes.sparse_rounding import LARGEST_SLACK
@@ -69,6 +70,69 @@ def test_no_certificate_rests_on_less_than_the_exact_numbers_of_its_predictor() 
 @pytest.mark.guarantee
 def test_no_certificate_of_many_rests_on_less_than_the_exact_numbers() -> None:
     assert _overclaims(seed=2, problems=4000) == []
+
+
+def _moments(
+    K: np.ndarray,
+    cross: np.ndarray,
+    y: np.ndarray,
+    prior: Hyperparameters,
+    alpha: float | None,
+    m: np.ndarray,
+    T: np.ndarray,
+) -> tuple[float, np.ndarray, np.ndarray]:  # fmt: skip
+    """Return KL, means and variances as functions of K_ZZ; alpha None is the free form N(m, T T')."""
+    L = np.linalg.cholesky(K)
+    V = np.linalg.solve(L, cross)
+    spare = prior.variance - (V * V).sum(axis=0)
+    S = T @ T.T
+    if alpha is not None:
+        noise = prior.noise_variance + alpha * spare
+        S = np.linalg.inv(np.eye(len(K)) + (V / noise) @ V.T)
+        m = S @ V @ (y / noise)
+    kl = 0.5 * (np.trace(S) - len(K) + m @ m - np.linalg.slogdet(S)[1])
+    return float(kl), V.T @ m, spare + np.einsum("ij,ik,kj->j", V, S, V)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0, None])
+def test_the_slack_is_the_derivative_in_the_kernel_times_its_rounding(alpha: float | None) -> None:
+    rng = np.random.default_rng(6)
+    X, y, Z = rng.normal(size=(30, 2)), rng.normal(size=30), rng.normal(size=(4, 2))
+    h, loss = Hyperparameters(1.7, (0.9, 1.3), 0.2), BandLoss(0.7)
+    m, T = rng.normal(size=4), np.tril(rng.normal(size=(4, 4))) + 2.0 * np.eye(4)
+    posterior: SparseGPPosterior | FreeFormPosterior
+    if alpha is None:
+        posterior = FreeFormPosterior.carry(h, X, y, Z, WhitenedGaussian(m, T))
+    else:
+        posterior = SparseGPPosterior.fit(h, X, y, Z, alpha)
+    cross = se_kernel(Z, X, h)
+
+    def numbers(K: np.ndarray) -> np.ndarray:
+        kl, mean, variance = _moments(K, cross, y, h, alpha, m, T)
+        return np.array([kl, loss.expected(y, mean, variance).mean()])
+
+    total, step = np.zeros(2), 1e-5
+    for i in range(4):
+        for j in range(i + 1):
+            E = np.zeros((4, 4))
+            E[i, j] = E[j, i] = step
+            total += (
+                np.abs(numbers(posterior.inducing.matrix + E) - numbers(posterior.inducing.matrix - E))
+                / step
+                / 2
+            )
+    error, beyond = posterior.inducing.entry_error, 1.0 + posterior.inducing.whitening_error
+    spread = 1.0 + (alpha or 0.0) * h.variance / h.noise_variance
+    slack = posterior.rounding(loss)
+    assert slack.risk == pytest.approx(error * (h.variance * total[1] * beyond + spread), rel=1e-6, abs=0.0)
+    expected = error * (h.variance * total[0] * beyond + (1.0 + posterior.kl) * spread)
+    assert slack.kl == pytest.approx(expected, rel=1e-6, abs=0.0)
+    largest = (posterior.inducing.scaled**2).sum(axis=1).max()
+    assert error == pytest.approx(64.0 * 2.0**-52 * (1.0 + largest), abs=0.0)
+    inverse = np.linalg.inv(posterior.inducing.matrix)
+    assert posterior.inducing.whitening_error == pytest.approx(
+        error * h.variance * np.trace(inverse), rel=1e-9, abs=0.0
+    )
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
