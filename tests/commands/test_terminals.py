@@ -30,12 +30,12 @@ def write(path: str | Path, header: Sequence[str], rows: Sequence[Sequence[objec
 @pytest.fixture
 def tables(workplace: Path) -> Path:
     """One table for each kind of experiment, with column names and labels that nobody should use."""
-    rows = [[i, (i * 7) % 11, (i * 13) % 17, i * 0.5 + (i * 7) % 11] for i in range(40)]
+    rows = [[i, (i * 7) % 11, (i * 13) % 17, i * 0.5 + (i * 7) % 11 + (i * 3) % 5] for i in range(40)]
     write("reg.csv", ODD, rows)
     write("cls.csv", ODD, [[*row[:3], LABELS[int(row[0] + row[1]) % 7 > 3]] for row in rows])
     at = [[i / 10 - 1, (i * 7) % 5 / 5] for i in range(16)]
     write("meas.csv", ["_x$ $", ODD[2], "$y_{$ $", ODD[3]], [[*x, x[0] * x[1], 0.3 * x[0] ** 2] for x in at])
-    write("cand.csv", ["_x$ $", ODD[2]], at)
+    write("cand.csv", ["_x$ $", ODD[2]], [[x[0] + 0.03, x[1]] for x in at])
     return workplace
 
 
