@@ -54,7 +54,7 @@ RUNS = {
 
 def shown_texts(folder: Path) -> Iterator[str]:
     for path in folder.rglob("*"):
-        if path.suffix in (".md", ".tex", ".yaml", ".json", ".html") and path.is_file():
+        if path.suffix in (".md", ".tex", ".yaml", ".html"):  # JSON holds the command as it was
             yield path.read_text(encoding="utf-8")
 
 
