@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gpsuite import cli
 from gpsuite.engine import plans
@@ -54,7 +55,7 @@ RUNS = {
 
 def shown_texts(folder: Path) -> Iterator[str]:
     for path in folder.rglob("*"):
-        if path.suffix in (".md", ".tex", ".yaml", ".html"):  # JSON holds the command as it was
+        if path.suffix in (".md", ".tex", ".html"):
             yield path.read_text(encoding="utf-8")
 
 
@@ -68,6 +69,8 @@ def test_odd_names_are_shown_as_they_are_and_act_nowhere(gpsuite: Gpsuite, table
     assert gpsuite("status").code == 0
     for text in (ended.out, ended.err, *shown_texts(tables / "results")):
         assert not ACTING.search(text)
+    [config] = (tables / "results").rglob("config.yaml")
+    assert yaml.safe_load(config.read_text(encoding="utf-8"))["experiment"] in RUNS[name][0]
 
 
 def test_messages_about_odd_names_do_not_act_either(gpsuite: Gpsuite, tables: Path) -> None:
