@@ -19,7 +19,7 @@ from gpsuite.experiments.robustness.any_checks import (
     prop1_gap,
     sampled,
 )
-from gpsuite.experiments.robustness.any_points import attacked, decided
+from gpsuite.experiments.robustness.any_points import attacked, decided, write_certificates
 from gpsuite.experiments.robustness.any_summary import candidates_lower_boxes, check_statistics
 from gpsuite.methods.robustness.regions import l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import probability_range
@@ -71,14 +71,16 @@ def test_every_point_gets_a_certificate_that_verify_confirms(capsys: pytest.Capt
         assert (folder / "figures" / f"{name}.png").stat().st_size > 5000
 
 
-def test_certificates_of_points_no_longer_asked_for_are_removed() -> None:
+def test_certificates_of_an_earlier_run_are_removed_and_files_of_others_are_not() -> None:
     words = ("method=laplace", "check_points=0", "points=[2]")
-    folder = run("safety", *words)
-    stale = folder / "certificates" / "laplace_point_7.npz"
-    stale.write_bytes(b"")
+    certificates = run("safety", *words) / "certificates"
+    mine = certificates / "laplace_point_7.npz"
+    mine.write_bytes(b"")
     run("safety", *words)
-    assert not stale.exists()
-    assert (folder / "certificates" / "laplace_point_2.json").exists()
+    names = [mine.name, "laplace_point_2.json", "laplace_point_2.npz"]
+    assert sorted(path.name for path in certificates.iterdir()) == sorted(names)
+    write_certificates([], certificates)
+    assert [path.name for path in certificates.iterdir()] == [mine.name]
 
 
 def test_a_csv_of_the_user(capsys: pytest.CaptureFixture[str]) -> None:
