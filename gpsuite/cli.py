@@ -36,10 +36,8 @@ def main() -> int:
     """Run the command line in `sys.argv` and return the exit code."""
     words = sys.argv[1:]
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(
-                errors="backslashreplace"
-            )  # a terminal of few characters, names that are no UTF-8
+        if isinstance(stream, io.TextIOWrapper):  # it may know few characters, and names need not be UTF-8
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = dispatch(words)
         sys.stdout.flush()

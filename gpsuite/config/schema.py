@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 
@@ -74,6 +75,7 @@ class RunSettings:
         require(self.on_error in ("continue", "raise"), "on_error", self.on_error, "valid: continue, raise")
         self.parallel.check()
         seconds, name = self.budget.seconds, self.run_name
-        require(seconds is None or seconds > 0, "budget.seconds", seconds, "must be above 0")
+        limit = seconds is None or 0 < seconds < math.inf
+        require(limit, "budget.seconds", seconds, "must be above 0 and finite; leave it out for no limit")
         plain = name is None or (name != "" and not set(name) & set("/\\~\0") and not name.startswith("."))
         require(plain, "run_name", name, "must be a plain folder name without / \\ ~")

@@ -15,9 +15,9 @@ import filelock
 from gpsuite.engine.store import RecordStore
 from gpsuite.errors import ResultsError
 from gpsuite.experiments.base import Record
-from gpsuite.reporting.atomic import write_bytes, write_text
+from gpsuite.reporting.atomic import cannot, write_bytes, write_text
 from gpsuite.reporting.manifest import note_written, remove_stale
-from gpsuite.reporting.reading import read_mapping
+from gpsuite.reporting.reading import read_bytes, read_mapping
 
 PLAN, RUN, CONFIG, RECORDS = "plan.json", "run.json", "config.yaml", "records.csv"
 
@@ -96,17 +96,27 @@ def copy_arrays(folder: Path, records: Sequence[Record], store: RecordStore) -> 
     Copies of an earlier plan are removed; files that are not ours stay.
 
     Raises:
-        ResultsError: if a copy cannot be written.
+        ResultsError: if a record cannot be read, or a copy not be written.
     """
     artifacts = folder / "artifacts"
     sources = {path.name: path for path in (store.arrays_path(each.key) for each in records if each.arrays)}
     remove_stale(artifacts, sources)
     for name, source in sources.items():
-        content, target = source.read_bytes(), artifacts / name
-        linked = target.is_symlink() or (target.exists() and target.samefile(source))
-        if linked or not target.is_file() or target.read_bytes() != content:
-            write_bytes(target, content)
+        try:
+            content = read_bytes(source)
+        except OSError as error:
+            raise cannot("read", source, error) from error
+        if not _is_copy(artifacts / name, source, content):
+            write_bytes(artifacts / name, content)
     note_written(artifacts, sources)
+
+
+def _is_copy(path: Path, source: Path, content: bytes) -> bool:
+    """Whether a file of its own, not a link to the source, has this content."""
+    try:
+        return not path.is_symlink() and not path.samefile(source) and read_bytes(path) == content
+    except OSError:
+        return False
 
 
 def _names(maps: Iterator[Mapping[str, Any]] | Any) -> list[str]:

@@ -81,8 +81,8 @@ def _task(entry: Any) -> PlannedTask:
     return PlannedTask(key, seconds)
 
 
-def _size(value: Any) -> float:
-    return float(value) if isinstance(value, int) else float(len(value)) if isinstance(value, list) else 0.0
+def _size(value: Any) -> int:
+    return value if isinstance(value, int) else len(value) if isinstance(value, list) else 0
 
 
 def _shown(value: Any) -> str:

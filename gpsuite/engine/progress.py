@@ -122,9 +122,8 @@ class BarProgress:
         self._bar = RichProgress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
-            TextColumn(
-                "{task.fields[ended]}/{task.total}", markup=False
-            ),  # not what is completed, which has fractions
+            # not what is completed, which has fractions
+            TextColumn("{task.fields[ended]}/{task.total}", markup=False),
             TimeElapsedColumn(),
             TextColumn("{task.fields[left]}", markup=False),
             TextColumn("{task.fields[last]}", style="dim", markup=False),

@@ -39,6 +39,7 @@ class RecordStore:
         Raises:
             ResultsError: when the disk is full or read-only; nothing half-written is left.
         """
+        text = json.dumps(seal(record), indent=1, ensure_ascii=False)
         if record.arrays:
             buffer = io.BytesIO()
             arrays: dict[str, Any] = dict(record.arrays)
@@ -46,7 +47,6 @@ class RecordStore:
             write_bytes(self.arrays_path(record.key), buffer.getvalue())
         if record.traceback:
             write_text(self.traceback_path(record.key), record.traceback)
-        text = json.dumps(seal(record), indent=1, ensure_ascii=False)
         write_text(self.path(record.key), text + "\n")
 
     def get(self, key: str) -> Record | None:

@@ -12,6 +12,7 @@ from gpsuite.engine.folder import CONFIG
 from gpsuite.experiments.base import BUDGET, DONE, EXPERIMENTS, Record, Request
 from gpsuite.reporting.atomic import write_text
 from gpsuite.reporting.comparison import compare, read_published, write_comparison, write_statistics
+from gpsuite.text import visible
 
 # A science key whose values statistics carry in their names: a run without one of the datasets has fewer statistics,
 # but those it has are the shipped experiment's.
@@ -21,8 +22,7 @@ NAMED = ("datasets",)
 def write_config(folder: Path, request: Request, command: Sequence[str]) -> None:
     """Write the composed configuration as config.yaml, with the command that asked for it as a comment."""
     text = yaml.safe_dump(dict(request.options), sort_keys=False, allow_unicode=True)
-    words = " ".join(command).replace("\n", " ")
-    write_text(folder / CONFIG, f"# {words}\n{text}")
+    write_text(folder / CONFIG, f"# {visible(' '.join(command))}\n{text}")
 
 
 def publish_results(

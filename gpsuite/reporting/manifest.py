@@ -32,7 +32,7 @@ def remove_stale(folder: Path, wanted: Collection[str]) -> None:
     for name, digest in written.items():
         path = folder / name
         found = _digest(path)
-        if name in wanted or path.parent != folder or path.is_symlink() or found is None or found != digest:
+        if found is None or found != digest or name in wanted or path.parent != folder or path.is_symlink():
             continue
         try:
             path.unlink()

@@ -112,7 +112,7 @@ def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
     _fill_tables(sections, results_dir)
     problems: list[str] = []
     timed = results_dir / "bench" / "bench.csv"
-    bench = _tried(problems, lambda: _table(timed, results_dir), None) if present(timed) else None
+    bench = _tried(problems, partial(_table, results_dir), timed) if present(timed) else None
     families: dict[str, list[Section]] = {}
     for section in sorted(sections, key=lambda section: family_order(section.run.family)):
         families.setdefault(section.run.family, []).append(section)
@@ -161,23 +161,23 @@ def _count_verdicts(rows: Iterable[ComparisonRow]) -> list[tuple[str, int]]:
     return [(verdict, counts[verdict]) for verdict in VERDICTS if counts[verdict]]
 
 
-def _tried(problems: list[str], read: Callable[[], T], otherwise: T) -> T:
-    """Return what `read` finds; where it finds damage, note that and return the other."""
+def _tried(problems: list[str], read: Callable[[Path], T], path: Path) -> T | None:
+    """Return what `read` finds; None where it finds damage, which is noted."""
     try:
-        return read()
+        return read(path)
     except ResultsError as error:
         problems.append(str(error))
-        return otherwise
+        return None
 
 
 def _section(run: RunFolder, results_dir: Path) -> Section:
     problems: list[str] = []
-    about = _tried(problems, lambda: read_mapping(run.path / "run.json"), {})
+    about = _tried(problems, read_mapping, run.path / "run.json")
     if about is None:
-        about, problems = {}, [UNFINISHED]
+        about, problems = {}, problems or [UNFINISHED]
     comparison: list[ComparisonRow] = []
     if present(run.path / "comparison.csv"):
-        comparison = _tried(problems, lambda: read_comparison(run.path), [])
+        comparison = _tried(problems, read_comparison, run.path) or []
     failures = [item for item in _list(about.get("failures")) if isinstance(item, dict)]
     title = str(about.get("title") or run.experiment)
     return Section(
@@ -196,7 +196,8 @@ def _section(run: RunFolder, results_dir: Path) -> Section:
         problems=problems,
         figures=[
             Figure(path.stem, _link(path, results_dir), path, f"{title}: {path.stem.replace('_', ' ')}")
-            for path in _tried(problems, lambda: list_folder(run.path / "figures", ".png"), [])
+            for path in _tried(problems, list_folder, run.path / "figures") or []
+            if path.suffix == ".png"
         ],
     )
 
@@ -333,11 +334,11 @@ def _fill_figures(sections: Sequence[Section], room: int) -> None:
 
 
 def _fill_tables(sections: Sequence[Section], results_dir: Path) -> None:
-    room = _TABLES_LIMIT
+    room, read_table = _TABLES_LIMIT, partial(_table, results_dir)
     for section in sections:
         folder, problems = section.run.path / "tables", section.problems
-        for path in _tried(problems, partial(list_folder, folder, ".csv"), []):
-            table = _tried(problems, partial(_table, path, results_dir), None)
+        for path in _tried(problems, list_folder, folder) or []:
+            table = _tried(problems, read_table, path) if path.suffix == ".csv" else None
             if table is None:
                 continue
             size = sum(len(cell) + 10 for row in table.rows for cell in row)
@@ -349,7 +350,7 @@ def _fill_tables(sections: Sequence[Section], results_dir: Path) -> None:
             section.tables.append(table)
 
 
-def _table(path: Path, results_dir: Path) -> Table:
+def _table(results_dir: Path, path: Path) -> Table:
     try:
         lines = csv.reader(io.StringIO(read_bytes(path).decode("utf-8"), newline=""))
         header = next(lines, [])

@@ -23,14 +23,14 @@ def present(path: Path) -> bool:
     return True
 
 
-def list_folder(folder: Path, ending: str = "") -> list[Path]:
+def list_folder(folder: Path) -> list[Path]:
     """Return what lies in a folder, by name; nothing when there is no such folder.
 
     Raises:
         ResultsError: naming the folder, when it is none or cannot be read.
     """
     try:
-        return sorted(folder / name for name in os.listdir(folder) if name.endswith(ending))
+        return sorted(folder / name for name in os.listdir(folder))
     except FileNotFoundError:
         return []
     except OSError as error:

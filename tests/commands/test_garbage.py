@@ -189,7 +189,7 @@ def vandalise(results: Path, rng: np.random.Generator) -> None:
     try:
         content = path.read_bytes() if path.is_file() else b""
         plain = json.loads(content) if path.suffix == ".json" else None
-    except ValueError:
+    except (ValueError, RecursionError):
         plain, kind = None, 0
     if kind == 0:
         spoil(path, SPOILERS[int(rng.integers(len(SPOILERS)))])
@@ -205,7 +205,7 @@ def vandalise(results: Path, rng: np.random.Generator) -> None:
         path.write_bytes(bytes(spoilt))
 
 
-@pytest.mark.parametrize("rounds", [2, pytest.param(400, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [2, pytest.param(250, marks=pytest.mark.slow)])
 def test_no_command_falls_over_whatever_the_results_hold(
     gpsuite: Gpsuite, results: Path, whole: Path, rounds: int
 ) -> None:
@@ -258,3 +258,21 @@ def test_publishing_again_keeps_what_others_put_there(gpsuite: Gpsuite, results:
     assert gpsuite("publish", NAME).code == 0
     assert (published / "notes.md").read_text(encoding="utf-8") == "mine"
     assert (published / "more" / "a.txt").is_file() and (published / "link").is_symlink()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", SPOILERS[:-1])
+def test_a_plan_starts_anew_where_the_artifacts_of_earlier_ones_are_spoilt(
+    gpsuite: Gpsuite, workplace: Path, how: str
+) -> None:
+    rows = [f"{i / 10 - 1},{(i * 7) % 5},{0.3 * (i / 10 - 1) ** 2}" for i in range(17)]
+    (workplace / "cand.csv").write_text("x\n-0.51\n0.52\n", encoding="utf-8")
+    words = ("dataset=csv", "dataset.path=m.csv", "dataset.target=y", "dataset.safety=z", "dataset.limit=<=1")
+    for known in (16, 17):
+        (workplace / "m.csv").write_text("\n".join(["x,y,z", *rows[:known]]), encoding="utf-8")
+        ended = gpsuite(
+            "run", "experiment=active_learning/plan", "scale=smoke", *words, "dataset.candidates=cand.csv"
+        )
+        assert ended.code == 0, ended.err
+        for path in (workplace / "results").rglob("artifacts/*.npz"):
+            spoil(path, how)

@@ -109,6 +109,7 @@ WORDS = [
     ((*RUN, "repetitions=2.5"), ["repetitions=2.5"]),
     ((*RUN, "repetitions=many"), ["repetitions=many"]),
     ((*RUN, "scaling=none"), ["scaling=none", "all, train"]),
+    ((*RUN, "budget.seconds=inf"), ["budget.seconds=inf", "finite"]),
     ((*RUN, "seed=-1"), ["seed=-1"]),
     ((*RUN, "seed=0,1"), ["add -m"]),
     ((*RUN, "seed=1", "seed=2"), ["given twice"]),

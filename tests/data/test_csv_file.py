@@ -192,3 +192,18 @@ def test_any_names_and_numbers_come_back(tmp_path: Path, data: st.DataObject, na
     assert dataset.target_names == (target,)
     np.testing.assert_array_equal(dataset.y[:, 0], table[:, where])
     np.testing.assert_array_equal(dataset.X, np.delete(table, where, axis=1))
+
+
+def test_names_and_labels_that_would_act_on_a_terminal_are_written_out_at_the_door(tmp_path: Path) -> None:
+    escape = "\x1b[31mred"
+    rows = [[i, i * i, ("a\u202e", "b\x07")[i % 2]] for i in range(12)]
+    path = tmp_path / "odd.csv"
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream).writerows([[escape, "two\nlines", "label\u2066"], *rows])
+    for target in ("label\u2066", "label\\u2066"):  # as the file has it, or as it is shown
+        dataset = read_csv(
+            csv_spec(str(path), target=target, inputs=[escape, "two\nlines"], task="classification")
+        )
+        assert dataset.input_names == ("\\x1b[31mred", "two\\nlines")
+        assert dataset.target_names == ("label\\u2066",)
+        assert dataset.label_names == ("a\\u202e", "b\\x07")

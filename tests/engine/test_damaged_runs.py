@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -137,13 +138,18 @@ def test_a_file_that_is_not_ours_is_never_removed(tmp_path: Path, link: str | No
         assert (outside / "mine.npz").is_file()
 
 
-@pytest.mark.parametrize("listed", ["", "[1]", '{"../../../outside.txt": null, "mine.npz": null, "": 3}'])
-def test_a_damaged_list_of_our_files_removes_nothing(tmp_path: Path, listed: str) -> None:
+MINE = hashlib.sha256(b"mine").hexdigest()
+UP = "../../../../outside.txt"
+
+
+@pytest.mark.parametrize("listed", ["[1]", {UP: MINE, "mine.npz": None, "": 3, "a\0": MINE, "x" * 300: None}])
+def test_a_damaged_list_of_our_files_removes_nothing(tmp_path: Path, listed: object) -> None:
     run_experiment(tiny.request(), options(tmp_path))
     folder = tmp_path / FOLDER
-    (tmp_path / "outside.txt").write_text("mine", encoding="utf-8")
+    (tmp_path / "outside.txt").write_bytes(b"mine")
     (folder / "artifacts" / "mine.npz").mkdir()
-    (folder / ".artifacts-written.json").write_text(listed, encoding="utf-8")
+    assert (folder / "artifacts" / UP).is_file()
+    (folder / ".artifacts-written.json").write_text(json.dumps(listed), encoding="utf-8")
     run_experiment(tiny.request(n1="fail"), options(tmp_path))
     assert (tmp_path / "outside.txt").exists()
     assert (folder / "artifacts" / "mine.npz").is_dir()

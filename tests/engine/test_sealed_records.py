@@ -149,8 +149,15 @@ def test_the_digest_is_of_the_values_not_of_their_packing() -> None:
         save(buffer, array=np.asfortranarray(array))
         buffer.seek(0)
         assert array_digest(np.load(buffer)["array"]) == array_digest(array)
-    others = [array.T, array.ravel(), array.astype(">f8"), array.astype("f4"), array + 0.0 * array + 1e-12]
-    assert len({array_digest(other) for other in (array, *others)}) == 6
+    others = [
+        array.T,
+        array.ravel(),
+        array.astype(">f8"),
+        array.astype("f4"),
+        array + 1e-12,
+        array.view("i8"),
+    ]
+    assert len({array_digest(other) for other in (array, *others)}) == 7
     with pytest.raises(TypeError):
         array_digest(np.array([{}], dtype=object))
 

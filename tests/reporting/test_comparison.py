@@ -209,7 +209,7 @@ def test_comparison_columns_and_round_trip(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("spoil", [("verdict", "vrdct"), ("reproduced", "maybe"), ("0.1", "abc")])
 def test_spoilt_comparison_is_named(spoil: tuple[str, str], tmp_path: Path) -> None:
-    write_comparison(tmp_path, [only(published(), Statistic("risk", 5.0))])
+    write_comparison(tmp_path, [only(published(), Statistic("risk", 5.0, note="a note"))])
     path = tmp_path / "comparison.csv"
     path.write_text(path.read_text().replace(*spoil))
     with pytest.raises(ResultsError, match=r"cannot read .*comparison\.csv"):
@@ -292,3 +292,26 @@ def test_comparing_imports_neither_pandas_nor_tensorflow() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("experiments", "others"), [([], ["quick~mine"]), (["family/one"], ["smoke", "quick~mine"])]
+)
+def test_a_comparison_that_cannot_be_read_is_passed_over_and_said_once(
+    places: tuple[Path, Path], experiments: list[str], others: list[str]
+) -> None:
+    path = places[0] / "family/one/quick/comparison.csv"
+    path.write_bytes(path.read_bytes()[:-3])
+    found = collect_comparisons(*places, experiments=experiments or None)
+    assert [str(path) in item.problem for item in found if item.problem] == [True]
+    assert [item.run.path.name for item in found if item.run is not None and item.rows] == others
+
+
+def test_no_line_of_a_comparison_is_read_that_was_cut_short(tmp_path: Path) -> None:
+    write_comparison(tmp_path, [only(published(), Statistic("risk", 5.0))])
+    path = tmp_path / "comparison.csv"
+    whole = path.read_text(encoding="utf-8").rstrip("\n")
+    for spoilt in (whole[:-1], whole.rpartition(",")[0] + "\n", f"{whole},more\n"):
+        path.write_text(spoilt, encoding="utf-8")
+        with pytest.raises(ResultsError, match=r"comparison\.csv"):
+            read_comparison(tmp_path)

@@ -10,6 +10,7 @@ import base64
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from gpsuite.methods.active_learning.pipelines import Pipeline
 from gpsuite.methods.active_learning.plan import MeasurementPlanner
 from gpsuite.methods.active_learning.safety import SafetyLimit
 from gpsuite.models.sequential_monte_carlo import SMCSettings
+from gpsuite.reporting.reading import read_bytes
 from gpsuite.seeds import stream
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -142,7 +144,7 @@ def _earlier_plans(results_dir: Path, data: Dataset, params: Mapping[str, Any]) 
     found: dict[str, _Earlier] = {}
     for path in sorted((results_dir / "active_learning" / "plan").glob("*/artifacts/*.npz")):
         try:
-            with np.load(path, allow_pickle=False) as stored:
+            with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as stored:
                 entry = json.loads(str(stored[ABOUT]))
                 if path.stem in found or entry["lineage"] != _lineage(data, params):
                     continue
@@ -150,7 +152,7 @@ def _earlier_plans(results_dir: Path, data: Dataset, params: Mapping[str, Any]) 
             state = {name.removeprefix(STATE): array for name, array in state.items()}
             planner = new_planner(data, params)
             planner.restore(state)
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        except (OSError, ValueError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error):
             continue
         found[path.stem] = _Earlier(path.stem, entry, planner, state)
     return list(found.values())

@@ -20,7 +20,7 @@ from gpsuite.experiments.robustness.any_checks import (
     prop1_gap,
     sampled,
 )
-from gpsuite.experiments.robustness.any_points import attacked, decided
+from gpsuite.experiments.robustness.any_points import attacked, decided, write_certificates
 from gpsuite.experiments.robustness.any_summary import candidates_lower_boxes, check_statistics
 from gpsuite.methods.robustness.certificate import Certificate
 from gpsuite.methods.robustness.certify import certify
@@ -76,20 +76,20 @@ def test_every_point_gets_a_certificate_that_verify_confirms(capsys: pytest.Capt
         assert (folder / "figures" / f"{name}.png").stat().st_size > 5000
 
 
-def test_certificates_of_points_no_longer_asked_for_are_removed() -> None:
+def test_certificates_of_an_earlier_run_are_removed_and_files_of_others_are_not() -> None:
     words = ("method=laplace", "check_points=0", "points=[2]")
-    folder = run("safety", *words)
-    stale = folder / "certificates" / "laplace_point_7.npz"
-    stale.write_bytes(b"")
-    own = [folder / "certificates" / name for name in ("my_point_of_view.txt", "mine.npz", "EP_point_1.npz")]
-    for path in own:
+    certificates = run("safety", *words) / "certificates"
+    mine = [certificates / name for name in ("laplace_point_7.npz", "my_point_of_view.txt", "EP_point_1.npz")]
+    for path in mine:
         path.write_bytes(b"mine")
-    linked = folder / "certificates" / "laplace_point_8.npz"
-    linked.symlink_to(own[1].name)
+    linked = certificates / "laplace_point_8.npz"
+    linked.symlink_to(mine[1].name)
     run("safety", *words)
-    assert not stale.exists()
-    assert all(path.read_bytes() == b"mine" for path in (*own, linked))
-    assert (folder / "certificates" / "laplace_point_2.json").exists()
+    kept = {path.name for path in (*mine, linked)}
+    assert {path.name for path in certificates.iterdir()} == {*kept, "laplace_point_2.json", "laplace_point_2.npz"}
+    write_certificates([], certificates)
+    assert {path.name for path in certificates.iterdir()} == kept
+    assert all(path.read_bytes() == b"mine" for path in (*mine, linked))
 
 
 @pytest.mark.slow
