@@ -112,3 +112,11 @@ def test_identities_are_recognised_in_every_repetition(group: Group) -> None:
     assert unchanged.shape == (200, 3)
     np.testing.assert_array_equal(drawn.identities, unchanged)
     assert 0 < np.count_nonzero(unchanged) < 200
+
+
+@every_group
+def test_the_smallest_sizes_are_drawn(group: Group) -> None:
+    drawn = group.draw(2, 2, np.random.default_rng(5))
+    assert (drawn.shape, drawn.m, drawn.n) == ((1, 2), 2, 2)
+    assert drawn.priority is not None
+    assert sorted(drawn.priority.tolist()) == [0, 1]
