@@ -236,24 +236,29 @@ def test_leading_rows_are_trusted_only_beyond_what_they_leave_out(scale: float) 
     assert test.ranks(alphas).tolist() == expected.tolist()
 
 
-def test_quadratic_forms_decide_what_is_clear_of_a_billionth_of_their_terms() -> None:
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_quadratic_forms_decide_what_is_clear_of_a_billionth_of_their_terms(scale: float) -> None:
     """Closer and closer to where a perturbation ties: undecided is below 1e-9 of the largest terms of each degree."""
-    test = _test(LinearLSSVM(inputs(40, 3), 1.0), SignChanges(), m=30)
+    objective = LinearLSSVM(inputs(40, 3), 1.0)
+    y = scale * outputs(objective)
+    test = RankTest(
+        objective, y, SignChanges().draw(40, 30, np.random.default_rng(5)), objective.fit(y).alpha
+    )
     forms = test._quadratic_forms
     assert forms is not None
-    inside, outside = test.alpha_hat, test.alpha_hat + 0.3
+    inside, outside = test.alpha_hat, test.alpha_hat + 0.3 * scale
     for _ in range(60):
         middle = 0.5 * (inside + outside)
         inside, outside = (middle, outside) if test.ranks(middle[None])[0] == 1 else (inside, middle)
     steps = np.concatenate([[0.0], np.geomspace(1e-13, 1e-3, 60)])[:, None]
-    alphas = np.concatenate([inside + steps * (test.alpha_hat - inside), test.alpha_hat + steps])
+    alphas = np.concatenate([inside + steps * (test.alpha_hat - inside), test.alpha_hat + scale * steps])
     V = (alphas - forms.centre) @ forms.root.T
     upper = np.triu_indices(4)
     degrees = [V[:, upper[0]] * V[:, upper[1]], V, np.ones((len(V), 1))]
     parts = np.split(forms.coefficients, [10, 14], axis=1)
     difference = sum(terms @ part.T for terms, part in zip(degrees, parts, strict=True))
     size = np.abs(V).sum(axis=1)
-    terms = sum(scale * size ** (2 - k) for k, scale in enumerate(forms.scale))
+    terms = sum(largest * size ** (2 - k) for k, largest in enumerate(forms.scale))
     undecided = forms.ranks(alphas)[1]
     np.testing.assert_array_equal(undecided, np.min(np.abs(difference), axis=1) <= 1e-9 * terms)
     assert 10 < np.count_nonzero(undecided) < len(alphas) - 10
