@@ -14,7 +14,9 @@ from gpsuite.methods.perturbation.groups import (
     SignChanges,
     SignedPermutations,
 )
+from gpsuite.methods.perturbation.objective_base import Form
 from gpsuite.methods.perturbation.objectives import KernelLasso, LinearLSSVM, Objective
+from gpsuite.methods.perturbation.perturbed_norms import PerturbedNorms
 from gpsuite.methods.perturbation.ranks import RankTest, rank, ranks_of_noise, simulated_ranks
 from tests.methods.perturbation.made_up_objectives import dense_z, gaussian, inputs, objectives, outputs
 
@@ -273,3 +275,32 @@ def test_the_lasso_on_inputs_a_kernel_hardly_tells_apart() -> None:
     alphas = _alphas(test)
     expected = [dense_z(objective, test.y, test.perturbations, alpha) for alpha in alphas]
     np.testing.assert_allclose(test.z_values(alphas), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+@pytest.mark.parametrize("name", ["KernelRidge-hessian", "KernelRidge-identity"])
+def test_any_rows_left_out_are_bounded(name: str, scale: float) -> None:
+    """Half of the rows left out, much more than is ever done: what is then called decided is still the rank."""
+    objective = objectives(12)[name]
+    drawn = SignChanges().draw(12, 4, np.random.default_rng(5))
+    form, test = objective.form, RankTest(objective, scale * outputs(objective), drawn, np.zeros(12))
+    wrong = decided = 0
+    for kept in (
+        np.arange(len(form.pull)) >= 3,
+        np.arange(len(form.pull)) % 2 == 0,
+        np.arange(len(form.pull)) < 2,
+    ):
+        head, tail = (Form(form.slope[rows], form.pull[rows], form.rest) for rows in (kept, ~kept))
+        alphas = (
+            scale
+            * np.random.default_rng(6).standard_normal((400, 12))
+            * np.geomspace(1e-2, 10.0, 400)[:, None]
+        )
+        parts = test._parts(alphas)
+        ranks, undecided = test._leading_ranks((PerturbedNorms(head, drawn), tail), *parts)
+        exact = rank(test.z_values(alphas), drawn.before_reference())
+        assert np.array_equal(ranks[~undecided], exact[~undecided])
+        wrong += np.count_nonzero(ranks != exact)
+        decided += np.count_nonzero(~undecided)
+    assert wrong > 20
+    assert decided > 20
