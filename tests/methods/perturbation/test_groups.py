@@ -120,3 +120,10 @@ def test_the_smallest_sizes_are_drawn(group: Group) -> None:
     assert (drawn.shape, drawn.m, drawn.n) == ((1, 2), 2, 2)
     assert drawn.priority is not None
     assert sorted(drawn.priority.tolist()) == [0, 1]
+
+
+@every_group
+def test_one_vector_may_be_perturbed_by_every_repetition(group: Group) -> None:
+    many = group.draw(5, 4, np.random.default_rng(6), (6,))
+    e = np.arange(5.0)
+    np.testing.assert_array_equal(many.apply(e), many.apply(np.tile(e, (6, 1))))

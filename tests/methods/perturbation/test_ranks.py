@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -281,26 +283,30 @@ def test_the_lasso_on_inputs_a_kernel_hardly_tells_apart() -> None:
 @pytest.mark.parametrize("name", ["KernelRidge-hessian", "KernelRidge-identity"])
 def test_any_rows_left_out_are_bounded(name: str, scale: float) -> None:
     """Half of the rows left out, much more than is ever done: what is then called decided is still the rank."""
-    objective = objectives(12)[name]
+    objective, rng = objectives(12)[name], np.random.default_rng(6)
     drawn = SignChanges().draw(12, 4, np.random.default_rng(5))
     form, test = objective.form, RankTest(objective, scale * outputs(objective), drawn, np.zeros(12))
     wrong = decided = 0
-    for kept in (
-        np.arange(len(form.pull)) >= 3,
-        np.arange(len(form.pull)) % 2 == 0,
-        np.arange(len(form.pull)) < 2,
-    ):
+    for kept in np.arange(len(form.pull)) >= 3, np.arange(len(form.pull)) % 2 == 0:
         head, tail = (Form(form.slope[rows], form.pull[rows], form.rest) for rows in (kept, ~kept))
-        alphas = (
-            scale
-            * np.random.default_rng(6).standard_normal((400, 12))
-            * np.geomspace(1e-2, 10.0, 400)[:, None]
-        )
-        parts = test._parts(alphas)
-        ranks, undecided = test._leading_ranks((PerturbedNorms(head, drawn), tail), *parts)
+        alphas = scale * rng.standard_normal((200, 12)) * np.geomspace(1e-2, 10.0, 200)[:, None]
+        ranks, undecided = test._leading_ranks((PerturbedNorms(head, drawn), tail), *test._parts(alphas))
         exact = rank(test.z_values(alphas), drawn.before_reference())
         assert np.array_equal(ranks[~undecided], exact[~undecided])
         wrong += np.count_nonzero(ranks != exact)
         decided += np.count_nonzero(~undecided)
     assert wrong > 20
     assert decided > 20
+
+
+def test_what_is_left_out_is_the_sum_of_both_parts() -> None:
+    """One row, slope 1 and pull 2: |3 + 2|^2 = 25 at worst; a head whose values differ by less cannot decide."""
+    objective = LinearLSSVM(inputs(12, 2), 1.0)
+    test = _test(objective, SignChanges(), m=3)
+    tail = Form(np.array([[1.0, 0.0, 0.0]]), 2.0 * np.eye(1, 12), np.empty((0, 3)))
+    lifted, scores = np.array([[3.0, 0.0, 0.0]]), np.eye(1, 12)
+    for difference, undecided in ((24.9, True), (25.1, False), (-24.9, True), (-25.1, False)):
+        head = SimpleNamespace(values=lambda a, s, d=difference: np.array([[max(-d, 0.0), max(d, 0.0), 1e3]]))
+        ranks, found = test._leading_ranks((head, tail), lifted, scores)  # type: ignore[arg-type]
+        assert found.tolist() == [undecided]
+        assert ranks.tolist() == [1 + (difference < 0.0)]
