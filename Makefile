@@ -73,5 +73,5 @@ publish: setup ## copy finished results to results/published
 	$(BIN)/gpsuite publish $(FAMILIES)
 
 clean: ## remove caches and smoke results; records, results and data stay
-	rm -rf $(SMOKE) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(SMOKE) dist .mutants .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find gpsuite tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -155,6 +155,19 @@ def test_laplace_survives_an_absurd_start(start: np.ndarray) -> None:
     assert fit.log_marginal_likelihood == pytest.approx(expected, abs=1e-10)
 
 
+def test_a_start_worse_than_none_is_not_taken() -> None:
+    """Of lower log density than f = 0, -N log 2: the iteration is that without a start, to the last bit."""
+    X, y = two_classes(0)
+    h = Hyperparameters(2.0, (0.9,))
+    K, cold = KernelSystem(X, SE, h).K, laplace(X, y, SE, h, PROBIT)
+    for size, taken in ((-0.02, False), (-0.005, False), (0.02, True)):
+        start = size * y
+        density = PROBIT.log_likelihood(y, K @ start).sum() - 0.5 * start @ K @ start
+        assert (density >= -30 * np.log(2.0)) == taken
+        assert density > -30 * np.log(3.0)
+        assert np.array_equal(laplace(X, y, SE, h, PROBIT, start).state, cold.state) != taken
+
+
 @BOTH
 @pytest.mark.parametrize("variance", [1e-8, 1e6])
 @pytest.mark.parametrize("lengthscale", [1e-3, 1e3])

@@ -150,3 +150,19 @@ def test_half_of_the_cloud_without_density_still_leads_on() -> None:
 
 def test_the_defaults_are_those_of_the_published_runs() -> None:
     assert SMCSettings() == SMCSettings(128, 3, 10, keep=0.5, temper=0.3, restart=0.05)
+
+
+class Steep(HalfSpace):
+    """A likelihood so steep that no stage that a float can tell from none keeps the share asked for."""
+
+    def value(self, u: np.ndarray) -> np.ndarray:
+        return -1e30 * np.sum(u**2, axis=1)
+
+    def value_and_gradient(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.value(u), -2e30 * u
+
+
+def test_a_stage_always_leads_on() -> None:
+    state = start(MODEL, Steep(0.0), np.random.default_rng(2), replace(SMALL, moves=1, leapfrog=1))
+    assert np.isfinite(state.log_evidence)
+    assert 2.0 <= state.diagnostics["temperatures"] < 100.0

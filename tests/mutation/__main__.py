@@ -10,6 +10,7 @@ are listed with the reason in equivalent.toml and are not counted.
 from __future__ import annotations
 
 import argparse
+import ast
 import fnmatch
 import functools
 import gc
@@ -19,6 +20,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import json
+import linecache
 import os
 import resource
 import sys
@@ -85,7 +87,10 @@ class Planted(importlib.abc.MetaPathFinder):
         class Loader(importlib.machinery.SourceFileLoader):
             def get_code(self, fullname: str) -> CodeType:
                 tree, _ = plant(Path(self.path).read_text(encoding="utf-8"), number)
-                return compile(tree, self.path, "exec", dont_inherit=True)
+                text = ast.unparse(tree)
+                # TensorFlow's AutoGraph reads the source of what it traces
+                linecache.cache[self.path] = (len(text), None, text.splitlines(keepends=True), self.path)
+                return compile(text, self.path, "exec", dont_inherit=True)
 
         return importlib.util.spec_from_file_location(
             fullname, found.origin, loader=Loader(fullname, found.origin)

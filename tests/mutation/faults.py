@@ -99,7 +99,7 @@ def _last_line(statement: ast.stmt) -> int:
     """Return the last line of a statement, or of its header where the fault is in the header alone."""
     body = getattr(statement, "body", None)
     if body and not isinstance(statement, ast.FunctionDef | ast.ClassDef):
-        return max(statement.lineno, body[0].lineno - 1)
+        return max(statement.lineno, int(body[0].lineno) - 1)
     return statement.end_lineno or statement.lineno
 
 

@@ -113,6 +113,8 @@ def test_points_in_a_gap_of_the_region_are_refused() -> None:
     assert np.all(contains(members.alphas))
     assert members.refused == 101 - len(members.alphas)
     assert 20 < members.refused < 60
+    ends = sample_members(boundary, contains, "axis", np.random.default_rng(0))
+    np.testing.assert_array_equal(ends.alphas, boundary.members)
 
 
 @pytest.mark.parametrize("metric", ["coefficients", "rkhs", "values"])

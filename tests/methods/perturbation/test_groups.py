@@ -112,3 +112,18 @@ def test_identities_are_recognised_in_every_repetition(group: Group) -> None:
     assert unchanged.shape == (200, 3)
     np.testing.assert_array_equal(drawn.identities, unchanged)
     assert 0 < np.count_nonzero(unchanged) < 200
+
+
+@every_group
+def test_the_smallest_sizes_are_drawn(group: Group) -> None:
+    drawn = group.draw(2, 2, np.random.default_rng(5))
+    assert (drawn.shape, drawn.m, drawn.n) == ((1, 2), 2, 2)
+    assert drawn.priority is not None
+    assert sorted(drawn.priority.tolist()) == [0, 1]
+
+
+@every_group
+def test_one_vector_may_be_perturbed_by_every_repetition(group: Group) -> None:
+    many = group.draw(5, 4, np.random.default_rng(6), (6,))
+    e = np.arange(5.0)
+    np.testing.assert_array_equal(many.apply(e), many.apply(np.tile(e, (6, 1))))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
+from gpsuite.methods.perturbation import checks
 from gpsuite.methods.perturbation.objectives import (
     EpsilonSVR,
     KernelLasso,
@@ -173,3 +174,28 @@ def test_bad_arrays_are_refused() -> None:
         KernelRidge(K, 0.1).fit(np.array([1.0, np.inf, 0.0, 0.0, 0.0, 0.0]))
     with pytest.raises(ValueError, match="for 3 centres"):
         SparseKernelRidge(K[:, :3], K[:2, :2], 0.1)
+
+
+def test_gram_matrices_are_refused_at_their_limits() -> None:
+    """A diagonal entry of zero; two rows are enough; asymmetry of 1e-9 of the largest entry is rounding."""
+    with pytest.raises(ValueError, match=r"positive diagonal, smallest entry 0\.0"):
+        KernelRidge(np.array([[1.0, 0.5], [0.5, 0.0]]), 0.1)
+    two = np.array([[1.0, 0.5], [0.5, 2.0]])
+    KernelRidge(two, 0.1)
+    skew = np.array([[0.0, 1.0], [0.0, 0.0]])
+    KernelRidge(two + 1.9e-9 * skew, 0.1)
+    with pytest.raises(ValueError, match="symmetric"):
+        KernelRidge(two + 2.1e-9 * skew, 0.1)
+    for wrong in (two[0], two[None], np.empty((0, 0))):
+        with pytest.raises(ValueError, match="non-empty array of 2 dimensions"):
+            KernelRidge(wrong, 0.1)
+
+
+def test_levels_are_integers_of_any_kind_but_no_flags() -> None:
+    checks.valid_level(np.int64(1), np.int32(2))  # type: ignore[arg-type]
+    for q, m in ((True, 20), (1, True), (2.0, 20), (2, 20.0)):
+        with pytest.raises(ValueError, match="must be an integer"):
+            checks.valid_level(q, m)  # type: ignore[arg-type]
+    for q, m in ((0, 5), (5, 5)):
+        with pytest.raises(ValueError, match="0 < q < m"):
+            checks.valid_level(q, m)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,9 @@ from gpsuite.methods.perturbation.groups import (
     SignChanges,
     SignedPermutations,
 )
+from gpsuite.methods.perturbation.objective_base import Form
 from gpsuite.methods.perturbation.objectives import KernelLasso, LinearLSSVM, Objective
+from gpsuite.methods.perturbation.perturbed_norms import PerturbedNorms
 from gpsuite.methods.perturbation.ranks import RankTest, rank, ranks_of_noise, simulated_ranks
 from tests.methods.perturbation.made_up_objectives import dense_z, gaussian, inputs, objectives, outputs
 
@@ -218,7 +222,7 @@ def test_identities_among_leading_rows_keep_their_place() -> None:
         ]
 
 
-@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
 def test_leading_rows_are_trusted_only_beyond_what_they_leave_out(scale: float) -> None:
     """Along rays that the rows left out see more and more, in small and in large units."""
     objective = objectives(40)["KernelRidge-hessian"]
@@ -236,24 +240,29 @@ def test_leading_rows_are_trusted_only_beyond_what_they_leave_out(scale: float) 
     assert test.ranks(alphas).tolist() == expected.tolist()
 
 
-def test_quadratic_forms_decide_what_is_clear_of_a_billionth_of_their_terms() -> None:
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_quadratic_forms_decide_what_is_clear_of_a_billionth_of_their_terms(scale: float) -> None:
     """Closer and closer to where a perturbation ties: undecided is below 1e-9 of the largest terms of each degree."""
-    test = _test(LinearLSSVM(inputs(40, 3), 1.0), SignChanges(), m=30)
+    objective = LinearLSSVM(inputs(40, 3), 1.0)
+    y = scale * outputs(objective)
+    test = RankTest(
+        objective, y, SignChanges().draw(40, 30, np.random.default_rng(5)), objective.fit(y).alpha
+    )
     forms = test._quadratic_forms
     assert forms is not None
-    inside, outside = test.alpha_hat, test.alpha_hat + 0.3
+    inside, outside = test.alpha_hat, test.alpha_hat + 0.3 * scale
     for _ in range(60):
         middle = 0.5 * (inside + outside)
         inside, outside = (middle, outside) if test.ranks(middle[None])[0] == 1 else (inside, middle)
     steps = np.concatenate([[0.0], np.geomspace(1e-13, 1e-3, 60)])[:, None]
-    alphas = np.concatenate([inside + steps * (test.alpha_hat - inside), test.alpha_hat + steps])
+    alphas = np.concatenate([inside + steps * (test.alpha_hat - inside), test.alpha_hat + scale * steps])
     V = (alphas - forms.centre) @ forms.root.T
     upper = np.triu_indices(4)
     degrees = [V[:, upper[0]] * V[:, upper[1]], V, np.ones((len(V), 1))]
     parts = np.split(forms.coefficients, [10, 14], axis=1)
     difference = sum(terms @ part.T for terms, part in zip(degrees, parts, strict=True))
     size = np.abs(V).sum(axis=1)
-    terms = sum(scale * size ** (2 - k) for k, scale in enumerate(forms.scale))
+    terms = sum(largest * size ** (2 - k) for k, largest in enumerate(forms.scale))
     undecided = forms.ranks(alphas)[1]
     np.testing.assert_array_equal(undecided, np.min(np.abs(difference), axis=1) <= 1e-9 * terms)
     assert 10 < np.count_nonzero(undecided) < len(alphas) - 10
@@ -268,3 +277,36 @@ def test_the_lasso_on_inputs_a_kernel_hardly_tells_apart() -> None:
     alphas = _alphas(test)
     expected = [dense_z(objective, test.y, test.perturbations, alpha) for alpha in alphas]
     np.testing.assert_allclose(test.z_values(alphas), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+@pytest.mark.parametrize("name", ["KernelRidge-hessian", "KernelRidge-identity"])
+def test_any_rows_left_out_are_bounded(name: str, scale: float) -> None:
+    """Half of the rows left out, much more than is ever done: what is then called decided is still the rank."""
+    objective, rng = objectives(12)[name], np.random.default_rng(6)
+    drawn = SignChanges().draw(12, 4, np.random.default_rng(5))
+    form, test = objective.form, RankTest(objective, scale * outputs(objective), drawn, np.zeros(12))
+    wrong = decided = 0
+    for kept in np.arange(len(form.pull)) >= 3, np.arange(len(form.pull)) % 2 == 0:
+        head, tail = (Form(form.slope[rows], form.pull[rows], form.rest) for rows in (kept, ~kept))
+        alphas = scale * rng.standard_normal((200, 12)) * np.geomspace(1e-2, 10.0, 200)[:, None]
+        ranks, undecided = test._leading_ranks((PerturbedNorms(head, drawn), tail), *test._parts(alphas))
+        exact = rank(test.z_values(alphas), drawn.before_reference())
+        assert np.array_equal(ranks[~undecided], exact[~undecided])
+        wrong += np.count_nonzero(ranks != exact)
+        decided += np.count_nonzero(~undecided)
+    assert wrong > 20
+    assert decided > 20
+
+
+def test_what_is_left_out_is_the_sum_of_both_parts() -> None:
+    """One row, slope 1 and pull 2: |3 + 2|^2 = 25 at worst; a head whose values differ by less cannot decide."""
+    objective = LinearLSSVM(inputs(12, 2), 1.0)
+    test = _test(objective, SignChanges(), m=3)
+    tail = Form(np.array([[1.0, 0.0, 0.0]]), 2.0 * np.eye(1, 12), np.empty((0, 3)))
+    lifted, scores = np.array([[3.0, 0.0, 0.0]]), np.eye(1, 12)
+    for difference, undecided in ((24.9, True), (25.1, False), (-24.9, True), (-25.1, False)):
+        head = SimpleNamespace(values=lambda a, s, d=difference: np.array([[max(-d, 0.0), max(d, 0.0), 1e3]]))
+        ranks, found = test._leading_ranks((head, tail), lifted, scores)  # type: ignore[arg-type]
+        assert found.tolist() == [undecided]
+        assert ranks.tolist() == [1 + (difference < 0.0)]
