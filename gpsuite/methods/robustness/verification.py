@@ -106,6 +106,8 @@ def dataset_fault(certificate: Certificate, origin: Origin, dataset: Dataset) ->
     model, region = certificate.model, certificate.region
     if dataset.content_hash != origin.content:
         return f"the content of {dataset.name} is {dataset.content_hash}"
+    if dataset.task != "classification":
+        return f"{dataset.name} is a {dataset.task} dataset"
     if dataset.X.shape[1] != model.X.shape[1] or max(origin.row, int(origin.rows.max())) >= len(dataset.X):
         return "rows or inputs that the dataset does not have"
     if len(np.unique(origin.rows)) != len(origin.rows) or origin.row in origin.rows:
@@ -114,9 +116,11 @@ def dataset_fault(certificate: Certificate, origin: Origin, dataset: Dataset) ->
     labels = [names[int(label)] for label in dataset.y[origin.rows, 0]]
     if labels != [origin.classes[int(label > 0)] for label in origin.labels]:
         return "the labels are not the dataset's"
-    if not np.array_equal(model.X, (dataset.X[origin.rows] - origin.offset) / origin.scale):
+    with np.errstate(over="ignore"):  # an infinite row differs from any stored one
+        X, x = ((dataset.X[rows] - origin.offset) / origin.scale for rows in (origin.rows, origin.row))
+    if not np.array_equal(model.X, X):
         return "the training inputs are not the dataset's"
-    if not np.array_equal(region.centre, (dataset.X[origin.row] - origin.offset) / origin.scale):
+    if not np.array_equal(region.centre, x):
         return f"the region's centre is not row {origin.row}"
     if tuple(dataset.input_names[place] for place in region.free) != origin.inputs:
         return "the free inputs have other names"

@@ -115,6 +115,30 @@ def test_a_moved_posterior_is_not_stationary(inference: str, link: str, what: st
     assert found.largest > TOLERANCE and found.largest > found.rounding
 
 
+@pytest.mark.parametrize("link", ["probit", "logistic"])
+@pytest.mark.parametrize("size", [1e20, 1e90])
+@pytest.mark.parametrize("inference", ["laplace", "ep"])
+def test_what_overflows_is_no_residual_of_zero(inference: str, size: float, link: str) -> None:
+    model, origin = residuals(inference, "squared_exponential", link)
+    for part in ("alpha", "root", "variance"):
+        huge = dataclasses.replace(model, **{part: getattr(model, part) * size})
+        assert not stationarity_residuals(huge, origin).largest <= TOLERANCE
+    if inference == "ep":
+        for sites in (origin.sites * size, -origin.sites, origin.sites * 0):
+            assert (
+                not stationarity_residuals(model, dataclasses.replace(origin, sites=sites)).largest
+                <= TOLERANCE
+            )
+
+
+def test_a_residual_within_rounding_is_neither_confirmed_nor_refuted() -> None:
+    model, origin = residuals("laplace", "squared_exponential", "probit")
+    certificate = dataclasses.replace(small_certificate(), model=model, origin=origin)
+    vast = remade(certificate, variance=1e40, alpha=model.alpha * 1e-3)
+    level = check_levels(vast, None)[1]
+    assert level.outcome == OPEN and "too ill-conditioned" in level.reason
+
+
 @pytest.mark.parametrize("which", [0, 1])
 def test_moved_sites_are_not_stationary(which: int) -> None:
     """Sites that agree with alpha and R but not with the likelihood: those of Laplace's method."""
@@ -152,6 +176,7 @@ def swapped(first: int, second: int) -> np.ndarray:
 
 FAULTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("content", {"content_hash": 64 * "8"}, {}),
+    ("regression", {"task": "regression", "label_names": None}, {}),
     ("labels", {"y": np.zeros((31, 1))}, {}),
     ("labels", {}, {"classes": ("yes", "no")}),
     ("training inputs", {"X": its_dataset().X + changed(np.zeros((31, 2)), (4, 1), 1e-12)}, {}),
