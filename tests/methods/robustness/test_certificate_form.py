@@ -80,6 +80,7 @@ FAULTS: list[tuple[str, str, dict[str, Any]]] = [
     ("labels are", "origin", {"labels": np.zeros(30)}),
     ("labels are", "origin", {"rows": np.arange(30) - 1}),
     ("labels are", "origin", {"row": -1}),
+    ("labels are", "origin", {"row": 10**400}),
     ("scale must", "origin", {"scale": np.array([1.0, 0.0])}),
     ("scale must", "origin", {"scale": np.array([1.0, -1.0])}),
     ("origin: a number", "origin", {"offset": np.array([np.inf, 0.0])}),

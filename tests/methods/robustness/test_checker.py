@@ -200,6 +200,15 @@ MALFORMED: list[tuple[Callable[[Certificate], Certificate], str]] = [
 ]
 
 
+def test_the_problem_names_the_leaf() -> None:
+    original = small_certificate()
+    claim, at = original.claims[1], worst_leaf(original.claims[1])
+    assert f"leaf {claim.leaf[at]}: stated" in check_certificate(improve_a_leaf(original)).problems[0]
+    at = worst_leaf(original.claims[0])
+    leaf = original.claims[0].leaf[at]
+    assert f"minimum: leaf {leaf} cites node" in check_certificate(cite_a_stranger(original)).problems[0]
+
+
 @pytest.mark.parametrize(("mutate", "words"), MALFORMED, ids=[mutate.__name__ for mutate, _ in MALFORMED])
 def test_what_is_no_certificate_is_refused(mutate: Callable[[Certificate], Certificate], words: str) -> None:
     with pytest.raises(MalformedError, match=words):
@@ -273,6 +282,11 @@ def test_the_checkers_contraction_loses_no_point() -> None:
         low, high, meets = shrink_to_ball(stored, lo, hi)
         assert meets.all() and (low <= points).all() and (points <= high).all()
         assert (lo <= low).all() and (high <= hi).all() and (high - low < hi - lo).any()
+        outwards = points > ball.start  # boxes that touch the ball in one corner, a point of the rim
+        low, high, meets = shrink_to_ball(
+            stored, np.where(outwards, points, lo), np.where(outwards, hi, points)
+        )
+        assert meets.all() and (low <= high).all()
         assert not shrink_to_ball(stored, ball.start[None] + 0.79, ball.start[None] + 0.9)[2][0]
 
 

@@ -206,7 +206,7 @@ def test_rows_that_are_not_the_datasets_are_refuted(
 
 
 def test_the_description_names_everything() -> None:
-    said = dict(describe(small_certificate()))
+    said = dict(describe(small_certificate(), proved=True))
     claims = small_certificate().claims
     assert said["dataset"].startswith(f"two classes, content {64 * '7'}")
     assert said["point"].startswith("row 30 ")
@@ -236,12 +236,14 @@ def test_the_description_is_in_the_datasets_units_and_safe_to_print() -> None:
         inputs=("a\x1b[2J", "b" * 1000),
         dataset="line\nbreak",
     )
-    said = dict(describe(certificate))
+    said = dict(describe(certificate, proved=True))
     assert said["free"].startswith(r"a\x1b[2J from 97 to 107; bbb")
     assert len(said["free"]) < 200
     assert said["dataset"].startswith(r"line\nbreak, ")
+    forged = dataclasses.replace(small_certificate(), model_hash="\x1b[2J\ud800")
+    assert dict(describe(forged, proved=False))["model"].endswith(r"SHA-256 \x1b[2J\ud800")
     ball = certified(norm="l2", radius=0.25)[3]
-    assert dict(describe(ball))["region"].startswith("L2 ball of radius 0.25")
+    assert dict(describe(ball, proved=True))["region"].startswith("L2 ball of radius 0.25")
 
 
 def test_many_free_inputs_are_not_all_listed() -> None:
@@ -253,7 +255,7 @@ def test_many_free_inputs_are_not_all_listed() -> None:
             small_certificate().region, free=np.arange(20), lower=np.zeros(20), upper=np.ones(20)
         ),
     )
-    assert dict(describe(wide))["free"].endswith("and 8 more")
+    assert dict(describe(wide, proved=True))["free"].endswith("and 8 more")
 
 
 def test_a_squeezed_link_has_no_inference() -> None:
