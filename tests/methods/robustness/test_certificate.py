@@ -19,8 +19,10 @@ from gpsuite.methods.robustness.certificate import (
     read_certificate,
     write_certificate,
 )
+from gpsuite.methods.robustness.certificate_form import rebuild_boxes
 from gpsuite.methods.robustness.certify import certify
-from gpsuite.methods.robustness.checker import check_certificate
+from gpsuite.methods.robustness.checker import check_certificate, node_bounds
+from gpsuite.methods.robustness.plain_bound import PlainBound
 from gpsuite.methods.robustness.regions import l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import build_bound, certify_class, probability_range
 from gpsuite.models.links import LINKS
@@ -211,6 +213,35 @@ def test_a_set_up_that_would_not_fit_is_not_begun(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(certify_module, "PlainBound", None)
     certificate = certify(posterior, region, (found.minimum,), budget=Budget(seconds=20_000.0))
     assert certificate.claims[0].outer == 0.0
+
+
+def test_the_set_up_is_estimated_from_rows_and_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certify_module, "SET_UP", (2.0, 3.0))
+    assert certify_module._set_up_seconds(small_certificate().model) == 2 * 30**3 + 3 * 30**2 * 2
+
+
+def test_boxes_that_the_search_found_too_loose_are_not_bounded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior, region = fitted_posterior()[0], linf_ball([0.2, 0.1], 0.6)
+    found = probability_range(posterior, region, 0.002, Budget(boxes=4000))
+    bounded: list[int] = []
+
+    def counted(plain: Any, where: Any, sign: int, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
+        bounded.append(len(lo))
+        return node_bounds(plain, where, sign, lo, hi)
+
+    monkeypatch.setattr(certify_module, "node_bounds", counted)
+    claim = certify(posterior, region, (found.maximum,), slack=1e-5).claims[0]
+    assert sum(bounded) < 0.8 * len(claim.parent)
+
+
+def test_leaves_state_bounds_a_little_looser_than_computed() -> None:
+    """Other machines' last bits must not refute a certificate: 1e-9 of the bound, whatever its size."""
+    certificate = small_certificate()
+    plain = PlainBound(certificate.model, certificate.region.centre, certificate.region.free)
+    for claim in certificate.claims:
+        lo, hi = rebuild_boxes(certificate.region, claim.parent, claim.dim, claim.cut)
+        own = node_bounds(plain, certificate.region, claim.sign, lo[claim.leaf_proved], hi[claim.leaf_proved])
+        np.testing.assert_allclose(claim.sign * (claim.leaf_bound - own), 1e-9 * np.abs(own), rtol=1e-4)
 
 
 def test_fewer_leaves_where_the_claim_may_be_loose() -> None:
