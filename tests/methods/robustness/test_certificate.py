@@ -24,6 +24,7 @@ from gpsuite.methods.robustness.certify import certify
 from gpsuite.methods.robustness.checker import check_certificate, node_bounds
 from gpsuite.methods.robustness.plain_bound import PlainBound
 from gpsuite.methods.robustness.regions import l2_ball, linf_ball
+from gpsuite.methods.robustness.search_tree import SearchTree
 from gpsuite.methods.robustness.verdict import build_bound, certify_class, probability_range
 from gpsuite.models.links import LINKS
 from gpsuite.untrusted import UnusableFileError
@@ -258,16 +259,26 @@ def test_fewer_leaves_where_the_claim_may_be_loose() -> None:
     assert leaves[0] > leaves[1] > leaves[2] == [1, 1]
 
 
-def test_boxes_are_counted_and_cut_where_the_search_cut() -> None:
+def test_boxes_are_cut_where_the_search_cut_and_then_in_the_middle() -> None:
     posterior, region = fitted_posterior()[0], linf_ball([0.2, 0.1], 0.6)
-    found = probability_range(posterior, region, 0.002, Budget(boxes=4000))
-    tree, claim = (
-        found.maximum.tree,
-        certify(posterior, region, (found.maximum,), 1e-4, most_boxes=41).claims[0],
+    found = probability_range(posterior, region, 0.002, Budget(boxes=4000)).maximum
+    parent, dim, cut = (
+        np.array([-1, 0, 0, 2, 2]),
+        np.array([-1, 1, 1, 0, 0]),
+        np.array([0, 0.123, 0.123, 0.3, 0.3]),
     )
+    loose = np.full(5, np.inf)
+    tree = SearchTree(parent, dim, cut, loose, np.arange(5), np.zeros(5, dtype=bool))
+    claim = certify(posterior, region, (dataclasses.replace(found, tree=tree),), 1e-4, most_boxes=41).claims[
+        0
+    ]
+    for part, searched in ((claim.parent, parent), (claim.dim, dim), (claim.cut, cut)):
+        assert part[:3].tolist() == searched[:3].tolist()
+    below = {
+        (axis, where) for axis, where in zip(claim.dim[3:].tolist(), claim.cut[3:].tolist(), strict=True)
+    }
+    assert (0, 0.3) in below and (0, pytest.approx(0.2)) in {(axis, round(where, 9)) for axis, where in below}
     assert len(np.unique(claim.leaf_proved)) <= 41
-    stored = list(zip(claim.dim[1:].tolist(), claim.cut[1:].tolist(), strict=True))
-    assert set(stored[:8]) <= set(zip(tree.dim.tolist(), tree.cut.tolist(), strict=True))
 
 
 def test_no_certificate_is_too_large_to_check(monkeypatch: pytest.MonkeyPatch) -> None:
