@@ -46,6 +46,7 @@ def test_a_changed_claim_is_refuted_with_the_reason(gpsuite: Gpsuite, certificat
     assert (ended.code, ended.err) == (1, "")
     assert ended.out.splitlines()[0] == "point.npz\trefuted"
     assert "maximum: the leaves prove" in ended.out
+    assert "maximum\tclaimed, not proved: no class probability" in ended.out
 
 
 def test_a_zeroed_posterior_is_refuted_though_its_bound_may_hold(gpsuite: Gpsuite, workplace: Path) -> None:

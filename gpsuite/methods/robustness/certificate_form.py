@@ -154,7 +154,7 @@ def _check_origin(model: PlainModel, region: StoredRegion, origin: Origin) -> No
     )
     if not all(shapes):
         _refuse("the origin's arrays do not fit the model")
-    if not np.all(np.abs(origin.labels) == 1) or np.any(origin.rows < 0) or origin.row < 0:
+    if not np.all(np.abs(origin.labels) == 1) or np.any(origin.rows < 0) or not 0 <= origin.row < 2**63:
         _refuse("labels are -1 or 1, rows at least 0")
     _check_numbers("origin", origin.offset, origin.scale, origin.sites)
     if not np.all(origin.scale >= 1 / LARGEST):

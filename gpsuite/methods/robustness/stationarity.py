@@ -64,8 +64,8 @@ def stationarity_residuals(model: PlainModel, origin: Origin) -> Residuals:
         model: the stored posterior, over its training rows.
         origin: labels, and EP's sites.
     """
-    K = model.variance * gram(model.X, model.lengthscales, model.kernel)
     with np.errstate(all="ignore"):  # what overflows ends in inf or NaN, which is no residual to accept
+        K = model.variance * gram(model.X, model.lengthscales, model.kernel)
         f = K @ model.alpha
         if origin.inference == "laplace":
             slope, precision = _log_likelihood_derivatives(model.link, origin.labels, f)
@@ -74,14 +74,15 @@ def stationarity_residuals(model: PlainModel, origin: Origin) -> Residuals:
             precision, shift = origin.sites
             slope = shift - precision * f  # alpha = (I + S K)^-1 nu
             moments = _moment_gap(model, origin, K, f)
-        if not (np.all(np.isfinite(precision)) and np.all(precision >= 0)):
-            return Residuals(np.inf, np.inf, np.inf, 0.0)
         gap = model.alpha - slope
-        covariance, condition = _covariance_residual(model, K, precision)
-        mean = float(np.sqrt(max(0.0, gap @ K @ gap)))
-        size = np.abs(model.alpha) + np.abs(slope) + precision * (K @ np.abs(model.alpha))
         unit = _ROUNDS * len(f) * 2.0**-53
-        return Residuals(mean, covariance, moments, float(unit * max(condition, np.sqrt(size @ K @ size))))
+        # the rounding of the sum is added: where it cancels it says nothing
+        mean = np.sqrt(np.abs(gap @ K @ gap) + unit * (np.abs(gap) @ K @ np.abs(gap)))
+        covariance, condition = _covariance_residual(model, K, precision, unit)
+        size = np.abs(model.alpha) + np.abs(slope) + precision * (K @ np.abs(model.alpha))
+        return Residuals(
+            float(mean), covariance, moments, float(unit * max(condition, np.sqrt(size @ K @ size)))
+        )
 
 
 def _log_likelihood_derivatives(link: str, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -92,15 +93,23 @@ def _log_likelihood_derivatives(link: str, y: FloatArray, f: FloatArray) -> tupl
     return y * ratio, ratio * (ratio + y * f)
 
 
-def _covariance_residual(model: PlainModel, K: FloatArray, precision: FloatArray) -> tuple[float, float]:
+def _covariance_residual(
+    model: PlainModel, K: FloatArray, precision: FloatArray, unit: float
+) -> tuple[float, float]:
     """Return the Frobenius norm of K^1/2 (R - R') K^1/2, and the size of the terms that cancel in it."""
-    root = np.sqrt(precision)
+    root = np.sqrt(precision)  # NaN for what is no precision
     B = np.eye(len(K)) + root[:, None] * K * root
-    expected = solve_triangular(cholesky(B, lower=True), np.diag(root), lower=True)
+    if not np.all(np.isfinite(B)):
+        return np.inf, np.inf
+    try:
+        expected = solve_triangular(cholesky(B, lower=True), np.diag(root), lower=True)
+    except np.linalg.LinAlgError:
+        return np.inf, np.inf
     stored = -(model.root.T * model.weights) @ model.root
     difference = (stored - expected.T @ expected) @ K
-    size = float(np.sqrt(np.sum(expected**2) * np.max(np.diagonal(K))))
-    return float(np.sqrt(max(0.0, float(np.sum(difference * difference.T))))), 1.0 + size
+    squares = difference * difference.T
+    residual = np.sqrt(np.abs(np.sum(squares)) + unit * np.sum(np.abs(squares)))
+    return float(residual), float(1.0 + np.sqrt(np.sum(expected**2) * np.max(np.diagonal(K))))
 
 
 def _moment_gap(model: PlainModel, origin: Origin, K: FloatArray, f: FloatArray) -> float:

@@ -55,7 +55,8 @@ def verify_certificate(
     lines = [f"{path}\t{REFUTED if refuted else CONFIRMED}"]
     for letter, level in zip("abc", levels, strict=True):
         lines.append(f"({letter}) {level.statement}\t{level.outcome}: {level.reason}")
-    return (1 if refuted else 0), lines + [f"{name}\t{text}" for name, text in describe(certificate)]
+    said = describe(certificate, proved=levels[0].outcome == CONFIRMED)
+    return (1 if refuted else 0), lines + [f"{name}\t{text}" for name, text in said]
 
 
 def check_levels(certificate: Certificate, dataset: Dataset | None) -> tuple[Level, Level, Level]:
@@ -106,6 +107,8 @@ def dataset_fault(certificate: Certificate, origin: Origin, dataset: Dataset) ->
     model, region = certificate.model, certificate.region
     if dataset.content_hash != origin.content:
         return f"the content of {dataset.name} is {dataset.content_hash}"
+    if dataset.task != "classification":
+        return f"{dataset.name} is a {dataset.task} dataset"
     if dataset.X.shape[1] != model.X.shape[1] or max(origin.row, int(origin.rows.max())) >= len(dataset.X):
         return "rows or inputs that the dataset does not have"
     if len(np.unique(origin.rows)) != len(origin.rows) or origin.row in origin.rows:
@@ -114,17 +117,19 @@ def dataset_fault(certificate: Certificate, origin: Origin, dataset: Dataset) ->
     labels = [names[int(label)] for label in dataset.y[origin.rows, 0]]
     if labels != [origin.classes[int(label > 0)] for label in origin.labels]:
         return "the labels are not the dataset's"
-    if not np.array_equal(model.X, (dataset.X[origin.rows] - origin.offset) / origin.scale):
+    with np.errstate(over="ignore"):  # an infinite row differs from any stored one
+        X, x = ((dataset.X[rows] - origin.offset) / origin.scale for rows in (origin.rows, origin.row))
+    if not np.array_equal(model.X, X):
         return "the training inputs are not the dataset's"
-    if not np.array_equal(region.centre, (dataset.X[origin.row] - origin.offset) / origin.scale):
+    if not np.array_equal(region.centre, x):
         return f"the region's centre is not row {origin.row}"
     if tuple(dataset.input_names[place] for place in region.free) != origin.inputs:
         return "the free inputs have other names"
     return ""
 
 
-def describe(certificate: Certificate) -> Iterator[tuple[str, str]]:
-    """Yield in words what a certificate is about and what it claims."""
+def describe(certificate: Certificate, proved: bool) -> Iterator[tuple[str, str]]:
+    """Yield in words what a certificate is about and what it claims, with a warning unless that was proved."""
     model, region, origin = certificate.model, certificate.region, certificate.origin
     if origin is not None:
         yield "dataset", f"{printable(origin.dataset)}, content {printable(origin.content)} (as stated)"
@@ -137,7 +142,7 @@ def describe(certificate: Certificate) -> Iterator[tuple[str, str]]:
         "model",
         f"{by}kernel {model.kernel}, variance {model.variance:.6g}, lengthscales {model.lengthscales.min():.6g} to "
         f"{model.lengthscales.max():.6g}, {model.link}{squeezed} link, {len(model.X)} rows, "
-        f"SHA-256 {certificate.model_hash}",
+        f"SHA-256 {printable(certificate.model_hash)}",
     )
     yield "free", "; ".join(_free_inputs(certificate))
     shape = (
@@ -150,7 +155,8 @@ def describe(certificate: Certificate) -> Iterator[tuple[str, str]]:
     for claim in certificate.claims:
         side, no = ("maximum", "above") if claim.sign > 0 else ("minimum", "below")
         reached = "" if claim.inner is None else f"; {claim.inner:.10g} is attained"
-        yield side, f"no class probability in the region is {no} {claim.outer:.10g}{reached}"
+        statement = f"no class probability in the region is {no} {claim.outer:.10g}{reached}"
+        yield side, statement if proved else f"claimed, not proved: {statement}"
 
 
 def _free_inputs(certificate: Certificate) -> list[str]:

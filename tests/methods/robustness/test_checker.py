@@ -200,6 +200,15 @@ MALFORMED: list[tuple[Callable[[Certificate], Certificate], str]] = [
 ]
 
 
+def test_the_problem_names_the_leaf() -> None:
+    original = small_certificate()
+    claim, at = original.claims[1], worst_leaf(original.claims[1])
+    assert f"leaf {claim.leaf[at]}: stated" in check_certificate(improve_a_leaf(original)).problems[0]
+    at = worst_leaf(original.claims[0])
+    leaf = original.claims[0].leaf[at]
+    assert f"minimum: leaf {leaf} cites node" in check_certificate(cite_a_stranger(original)).problems[0]
+
+
 @pytest.mark.parametrize(("mutate", "words"), MALFORMED, ids=[mutate.__name__ for mutate, _ in MALFORMED])
 def test_what_is_no_certificate_is_refused(mutate: Callable[[Certificate], Certificate], words: str) -> None:
     with pytest.raises(MalformedError, match=words):
@@ -273,6 +282,11 @@ def test_the_checkers_contraction_loses_no_point() -> None:
         low, high, meets = shrink_to_ball(stored, lo, hi)
         assert meets.all() and (low <= points).all() and (points <= high).all()
         assert (lo <= low).all() and (high <= hi).all() and (high - low < hi - lo).any()
+        outwards = points > ball.start  # boxes that touch the ball in one corner, a point of the rim
+        low, high, meets = shrink_to_ball(
+            stored, np.where(outwards, points, lo), np.where(outwards, hi, points)
+        )
+        assert meets.all() and (low <= high).all()
         assert not shrink_to_ball(stored, ball.start[None] + 0.79, ball.start[None] + 0.9)[2][0]
 
 
@@ -292,6 +306,21 @@ def test_a_box_outside_the_ball_restricts_nothing(sign: int) -> None:
     lo = np.array([region.upper - 0.01, region.lower])
     found = node_bounds(plain, region, sign, lo, np.tile(region.upper, (2, 1)))
     assert found[0] == -sign * np.inf and np.isfinite(found[1])
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_the_claim_is_held_to_the_outward_rounding(sign: int) -> None:
+    original, index = small_certificate(), (sign + 1) // 2
+    outer = original.claims[index].outer
+    assert not check_certificate(with_claim(original, index, outer=outer * (1 - sign * 1e-12))).confirmed
+    assert check_certificate(with_claim(original, index, outer=outer * (1 + sign * 1e-12))).confirmed
+
+
+def test_the_report_counts_leaves_and_bounds() -> None:
+    original = small_certificate()
+    report = check_certificate(original)
+    assert report.leaves == sum(len(claim.leaf) for claim in original.claims)
+    assert report.boxes == sum(len(np.unique(claim.leaf_proved)) for claim in original.claims)
 
 
 def test_what_is_attained_is_enclosed_by_both_roundings() -> None:

@@ -115,6 +115,30 @@ def test_a_moved_posterior_is_not_stationary(inference: str, link: str, what: st
     assert found.largest > TOLERANCE and found.largest > found.rounding
 
 
+@pytest.mark.parametrize("link", ["probit", "logistic"])
+@pytest.mark.parametrize("size", [1e20, 1e90])
+@pytest.mark.parametrize("inference", ["laplace", "ep"])
+def test_what_overflows_is_no_residual_of_zero(inference: str, size: float, link: str) -> None:
+    model, origin = residuals(inference, "squared_exponential", link)
+    for parts in (("alpha",), ("root",), ("variance",), ("alpha", "variance")):
+        huge = dataclasses.replace(model, **{part: getattr(model, part) * size for part in parts})
+        assert not stationarity_residuals(huge, origin).largest <= TOLERANCE
+    if inference == "ep":
+        for sites in (origin.sites * size, -origin.sites, origin.sites * 0):
+            assert (
+                not stationarity_residuals(model, dataclasses.replace(origin, sites=sites)).largest
+                <= TOLERANCE
+            )
+
+
+def test_a_residual_within_rounding_is_neither_confirmed_nor_refuted() -> None:
+    model, origin = residuals("laplace", "squared_exponential", "probit")
+    certificate = dataclasses.replace(small_certificate(), model=model, origin=origin)
+    vast = remade(certificate, variance=1e40, alpha=model.alpha * 1e-3)
+    level = check_levels(vast, None)[1]
+    assert level.outcome == OPEN and "too ill-conditioned" in level.reason
+
+
 @pytest.mark.parametrize("which", [0, 1])
 def test_moved_sites_are_not_stationary(which: int) -> None:
     """Sites that agree with alpha and R but not with the likelihood: those of Laplace's method."""
@@ -152,6 +176,7 @@ def swapped(first: int, second: int) -> np.ndarray:
 
 FAULTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("content", {"content_hash": 64 * "8"}, {}),
+    ("regression", {"task": "regression", "label_names": None}, {}),
     ("labels", {"y": np.zeros((31, 1))}, {}),
     ("labels", {}, {"classes": ("yes", "no")}),
     ("training inputs", {"X": its_dataset().X + changed(np.zeros((31, 2)), (4, 1), 1e-12)}, {}),
@@ -181,7 +206,7 @@ def test_rows_that_are_not_the_datasets_are_refuted(
 
 
 def test_the_description_names_everything() -> None:
-    said = dict(describe(small_certificate()))
+    said = dict(describe(small_certificate(), proved=True))
     claims = small_certificate().claims
     assert said["dataset"].startswith(f"two classes, content {64 * '7'}")
     assert said["point"].startswith("row 30 ")
@@ -211,12 +236,14 @@ def test_the_description_is_in_the_datasets_units_and_safe_to_print() -> None:
         inputs=("a\x1b[2J", "b" * 1000),
         dataset="line\nbreak",
     )
-    said = dict(describe(certificate))
+    said = dict(describe(certificate, proved=True))
     assert said["free"].startswith(r"a\x1b[2J from 97 to 107; bbb")
     assert len(said["free"]) < 200
     assert said["dataset"].startswith(r"line\nbreak, ")
+    forged = dataclasses.replace(small_certificate(), model_hash="\x1b[2J\ud800")
+    assert dict(describe(forged, proved=False))["model"].endswith(r"SHA-256 \x1b[2J\ud800")
     ball = certified(norm="l2", radius=0.25)[3]
-    assert dict(describe(ball))["region"].startswith("L2 ball of radius 0.25")
+    assert dict(describe(ball, proved=True))["region"].startswith("L2 ball of radius 0.25")
 
 
 def test_many_free_inputs_are_not_all_listed() -> None:
@@ -228,7 +255,7 @@ def test_many_free_inputs_are_not_all_listed() -> None:
             small_certificate().region, free=np.arange(20), lower=np.zeros(20), upper=np.ones(20)
         ),
     )
-    assert dict(describe(wide))["free"].endswith("and 8 more")
+    assert dict(describe(wide, proved=True))["free"].endswith("and 8 more")
 
 
 def test_a_squeezed_link_has_no_inference() -> None:
