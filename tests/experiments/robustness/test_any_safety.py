@@ -86,7 +86,11 @@ def test_certificates_of_an_earlier_run_are_removed_and_files_of_others_are_not(
     linked.symlink_to(mine[1].name)
     run("safety", *words)
     kept = {path.name for path in (*mine, linked)}
-    assert {path.name for path in certificates.iterdir()} == {*kept, "laplace_point_2.json", "laplace_point_2.npz"}
+    assert {path.name for path in certificates.iterdir()} == {
+        *kept,
+        "laplace_point_2.json",
+        "laplace_point_2.npz",
+    }
     write_certificates([], certificates)
     assert {path.name for path in certificates.iterdir()} == kept
     assert all(path.read_bytes() == b"mine" for path in (*mine, linked))
