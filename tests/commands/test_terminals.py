@@ -94,7 +94,7 @@ def in_ascii(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
         return cli.main()
 
 
-@pytest.mark.parametrize("command", ["compare", "list", "status"])
+@pytest.mark.parametrize("command", ["compare", "status"])
 def test_a_terminal_of_ascii_is_enough(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:

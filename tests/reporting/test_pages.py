@@ -258,3 +258,12 @@ def test_seconds_are_given_in_a_fitting_unit() -> None:
         "",
         "",
     ]
+
+
+def test_what_would_act_on_the_page_is_written_out(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "results", title="\x1b[31mred \u202eback", command=["gpsuite", "caf\udce9"])
+    (folder / "tables" / "t.csv").write_text("a\u2066,b\n\x07,1\n", encoding="utf-8")
+    text = report(tmp_path / "results", tmp_path)
+    assert not set(text) & set("\x1b\x07\u202e\u2066")
+    for shown in ("\\x1b[31mred \\u202eback", "caf\\udce9", "a\\u2066", "\\x07"):
+        assert shown in text
