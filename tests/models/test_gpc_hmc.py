@@ -122,5 +122,5 @@ def test_draws_that_are_not_finite_have_not_converged() -> None:
     assert not found.converged
 
 
-def test_the_limits_are_those_of_vehtari_et_al() -> None:
-    assert (HMCSettings().largest_r_hat, HMCSettings().smallest_ess) == (1.01, 100.0 * HMCSettings().chains)
+def test_the_defaults_are_those_of_the_published_runs_with_the_limits_of_vehtari_et_al() -> None:
+    assert HMCSettings() == HMCSettings(4, 500, 2000, 0.8, largest_r_hat=1.01, smallest_ess=4 * 100.0)

@@ -63,3 +63,10 @@ def test_kmeans_needs_enough_different_rows(M: int) -> None:
     X = np.array([[0.0], [1.0], [1.0], [2.0]])
     with pytest.raises(ValueError, match="3 different rows"):
         kmeans_inducing(X, M, np.random.default_rng(0))
+
+
+def test_one_inducing_input_is_the_mean_and_all_rows_may_be_taken() -> None:
+    X = np.array([[0.0, 1.0], [2.0, 5.0], [4.0, 0.0]])
+    np.testing.assert_allclose(kmeans_inducing(X, 1, np.random.default_rng(0)), [[2.0, 2.0]])
+    every = kmeans_inducing(X, 3, np.random.default_rng(0))
+    np.testing.assert_allclose(every[np.argsort(every[:, 0])], X)

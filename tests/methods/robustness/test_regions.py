@@ -65,6 +65,7 @@ def test_chosen_free_inputs_are_sorted() -> None:
         (lambda: linf_ball([1.5], 0.1, domain=(0, 1)), "outside its domain"),
         (lambda: linf_ball([np.nan], 0.1), "finite"),
         (lambda: interval_box([0.5], [0.6], [0.7]), "between"),
+        (lambda: interval_box([0.5, 0.5], [0.0, 0.6], [1.0, 0.7]), "between"),
         (lambda: interval_box([0.5], [-np.inf], [0.7]), "finite"),
     ],
 )
