@@ -22,8 +22,8 @@ _LIMIT = re.compile(r"(<=?|≤|>=?|≥)?\s*(\S+)")
 def read_measurements(spec: CsvSpec) -> Dataset:
     """Read measured rows and candidates.
 
-    An output or safety cell may be empty (or `nan`, `NA`) where nothing was measured; input cells may not. Rows of equal
-    inputs are repeated measurements.
+    An output or safety cell may be empty (or `nan`, `NA`) where nothing was measured; input cells may not. Rows with
+    the same inputs are repeated measurements.
     Candidates are read from a second file by the names of the inputs; its other columns are not looked at.
 
     Args:

@@ -286,20 +286,21 @@ class _Annealing:
 
     def _move(self, cloud: _Cloud, u: FloatArray, target: Target) -> None:
         settings, rng = self._settings, self._rng
-        points, moved = Points.at(target, u), np.zeros(len(u), dtype=bool)
+        points, moved, made = Points.at(target, u), np.zeros(len(u), dtype=bool), 0
         for _ in range(settings.moves):
             step = cloud.step_size * rng.uniform(*_JITTER, size=len(u))
             result = transition(target, points, step, settings.leapfrog, rng)
             points, moved = result.points, moved | result.accepted
             acceptance = float(result.acceptance.mean())
             self._acceptance.append(acceptance)
+            made += 1
             scaled = cloud.step_size * np.exp(_ADAPTATION * (acceptance - _TARGET_ACCEPTANCE))
             cloud.step_size = float(np.clip(scaled, *_STEP_LIMITS))
             if self._stop():
                 break
         cloud.u = points.u
         self._unmoved.append(float(np.mean(~moved)))
-        self._gradients += len(u) * len(target.parts) * (1 + settings.moves * settings.leapfrog)
+        self._gradients += len(u) * len(target.parts) * (1 + made * settings.leapfrog)
 
 
 def systematic_resample(weights: FloatArray, rng: np.random.Generator) -> IntArray:

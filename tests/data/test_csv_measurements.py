@@ -89,7 +89,6 @@ FILES: list[tuple[tuple[object, ...], list[str]]] = [
         (["a,y,w,z", "0,1,,2", "1,2,3,3"], ["a", "1"]),
         ["dataset.limit=<=1", "no measured row is safe", "z=2"],
     ),
-    (([*MEASURED, "0,1,0.7,,0.3"],), ["lines 2 and 6", "'y' two values", "0.5 and 0.7"]),
     (([*MEASURED, "0,1,text,,0.3"],), ["line 6, column 'y'", "'text' is not a number"]),
     (([*MEASURED, "0,1,inf,,0.3"],), ["line 6, column 'y'", "not a finite number"]),
     (([*MEASURED, "0,,1,,0.3"],), ["line 6, column 'b'", "the cell is empty"]),

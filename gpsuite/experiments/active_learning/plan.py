@@ -110,7 +110,9 @@ class PlanSettings:
         fits = 1 <= self.measurements <= MOST_PER_PLAN
         require(fits, "measurements", self.measurements, f"must be from 1 to {MOST_PER_PLAN}")
         require(0.0 < self.delta < 1.0, "delta", self.delta, "must lie between 0 and 1")
-        require(0.0 <= self.step <= LONGEST_STEP, "step", self.step, f"must lie between 0 and {LONGEST_STEP:g}")
+        require(
+            0.0 <= self.step <= LONGEST_STEP, "step", self.step, f"must lie between 0 and {LONGEST_STEP:g}"
+        )
         for name, valid in CHOICES.items():
             value = getattr(self, name)
             require(value in valid, name, value, f"valid: {', '.join(valid)}")

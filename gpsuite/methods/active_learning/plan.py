@@ -161,7 +161,7 @@ class MeasurementPlanner:
         mean = units.y_offset + units.y_scale * outputs.mean
         sd = units.y_scale * np.sqrt(np.maximum(outputs.variance, 0.0))
         return Plan(
-            status="infeasible" if not chosen else "budget" if cut else "done",
+            status="budget" if cut else "done" if chosen else "infeasible",
             reason="; ".join(part for part in (reason, cut) if part),
             warnings=tuple(self._warnings(X, safety)),
             proposals=tuple(

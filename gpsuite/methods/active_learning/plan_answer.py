@@ -42,8 +42,8 @@ class Plan:
     """The next measurements, and what the models say at the candidates.
 
     Attributes:
-        status: `done`, `infeasible` if no candidate is safe enough, or `budget` if the time for it was used up: the
-            best plan so far.
+        status: `done`, `infeasible` if no candidate is safe enough, or `budget` if the time was used up: the best plan
+            so far, which may be without proposals.
         reason: why there are no, or fewer, proposals than asked for; else empty.
         warnings: what should be known before it is followed.
         proposals: in the order to be measured.

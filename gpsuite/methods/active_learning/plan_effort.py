@@ -15,7 +15,7 @@ LEAST_PARTICLES, LEAST_MEMBERS = 32, 16
 ROOM = 100_000_000
 """Numbers that are kept to condition on proposals: 0.8 GB."""
 
-INFERENCE_SECONDS, PREDICTION_SECONDS = 3.0, 150.0
+INFERENCE_SECONDS, PREDICTION_SECONDS = 2.0, 150.0
 """More is not spent on one posterior, or on one model's predictions, than with the least allows."""
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-
 
 from gpsuite.methods.active_learning.plan import MeasurementPlanner
 from gpsuite.methods.active_learning.safety import SafetyLimit
@@ -97,8 +95,3 @@ def ten_rounds(family: str, number: int) -> tuple[int, int]:
         y = case.f(x) + 0.1 * rng.standard_normal(1)
         planner.tell(x, y, h + case.noise * rng.standard_normal(1))
     return proposals, unsafe
-
-
-def batches(count: int, size: int) -> Iterator[range]:
-    for begin in range(0, count, size):
-        yield range(begin, min(begin + size, count))

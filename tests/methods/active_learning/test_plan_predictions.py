@@ -89,7 +89,9 @@ def test_choices_are_those_of_conditioning_everywhere_anew(full: bool) -> None:
         assert (each.row, each.p) == (best[0], None if full else best[1])
         assert each.entropy == pytest.approx(score[best], abs=1e-9)
         p = np.arange(2) if full else np.array([each.p])
-        observations = observations.extended(np.repeat(GRID[[each.row]], len(p), axis=0), p, anew.mean[each.row, p])
+        observations = observations.extended(
+            np.repeat(GRID[[each.row]], len(p), axis=0), p, anew.mean[each.row, p]
+        )
 
 
 def test_a_shortlist_holds_the_best_and_a_spread_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.methods.active_learning import plan_predictions, plan_safety
-from gpsuite.methods.active_learning.plan import MeasurementPlanner
+from gpsuite.methods.active_learning.plan import DEFAULT_GUARD, MeasurementPlanner
 from gpsuite.methods.active_learning.plan_answer import Plan
 from gpsuite.methods.active_learning.plan_clock import Clock
 from gpsuite.methods.active_learning.safety import SafetyLimit
@@ -34,7 +34,7 @@ class Ticking(Budget):
 
 
 def flat_planner(
-    n: int = 12, D: int = 1, noise: float = 0.01, guard: SafetyGuard | None = SafetyGuard(), seed: int = 0
+    n: int = 12, D: int = 1, noise: float = 0.01, guard: SafetyGuard | None = DEFAULT_GUARD, seed: int = 0
 ) -> MeasurementPlanner:
     """Return a planner that was told a safety value of 0 with noise, measured on [-.5, .5]^D; safe below 1."""
     rng = np.random.default_rng(seed)
@@ -58,7 +58,9 @@ def test_while_the_safety_value_has_hardly_varied_proposals_stay_near() -> None:
     assert X.min() - reach - 1e-12 <= low < X.min() and X.max() < high <= X.max() + reach + 1e-12
     held_back = (plan.probability_safe > 0.95) & ~plan.safe
     assert plan.n_beyond_step == held_back.sum() > 0
-    assert any(f"{plan.n_beyond_step} more candidates, farther out than 0.15" in each for each in plan.warnings)
+    assert any(
+        f"{plan.n_beyond_step} more candidates, farther out than 0.15" in each for each in plan.warnings
+    )
     assert all(plan.safe[each.row] for each in plan.proposals)
 
 
@@ -80,7 +82,7 @@ def test_once_it_has_varied_there_is_no_step() -> None:
 
 
 def test_on_a_bowl_measured_in_its_middle_first_proposals_are_safe() -> None:
-    """Safe where .6 |x|^2 < 1: without the guard about a quarter of first proposals are not; the slow study has more."""
+    """Safe where .6 |x|^2 < 1: without the guard about a quarter of first proposals are not."""
     unsafe = {True: 0, False: 0}
     for seed in range(6):
         rng = np.random.default_rng([10, seed])
