@@ -150,7 +150,7 @@ def plan(request: Request) -> list[Task]:
             {**params, **carried},
             dataset,
             VERSION,
-            cost=_seconds(data, settings),
+            cost=_seconds(data, settings, start.state is not None),
             budget_seconds=request.budget_seconds,
         )
     ]
@@ -265,7 +265,7 @@ def _arrays(found: Plan) -> Mapping[str, np.ndarray[Any, Any]]:
     }
 
 
-def _seconds(data: Dataset, settings: PlanSettings) -> float:
+def _seconds(data: Dataset, settings: PlanSettings, warm: bool) -> float:
     """Return the CPU seconds to expect, roughly."""
     measured = [int((~np.isnan(values)).sum()) for values in (data.y, safety_of(data).z)]
     return plan_seconds(
@@ -274,6 +274,7 @@ def _seconds(data: Dataset, settings: PlanSettings) -> float:
         candidates=len(_candidates(data)),
         measurements=settings.measurements,
         smc=SMCSettings(settings.particles, settings.moves, settings.leapfrog),
+        warm=warm,
     )
 
 

@@ -154,7 +154,7 @@ class MeasurementPlanner:
         done = [outputs.predict(np.flatnonzero(part), clock.ended) for part in (first, ~first) if part.any()]
         rng = self._rng if self._pipeline.acquisition == "random" else None
         chosen = Chooser(candidates, outputs, posterior, self._full, rng).choose(allowed, wanted, clock.ended)
-        cut = self._cut(len(X), safety.judged, sum(done), clock)
+        cut = self._cut(len(X), safety.judged, sum(done), len(chosen) < wanted and clock.ended())
         if not reason and len(chosen) < n:
             why = "the time ended" if cut else "no other candidate is safe and free"
             reason = f"only {len(chosen)} of {n} measurements: {why}"
@@ -245,17 +245,19 @@ class MeasurementPlanner:
             self._units = units
             for name, model in self._models().items():
                 values = self._in_model_units(name)
-                smc = replace(self._smc, particles=self._particles(len(values), model.n_outputs))
+                smc = self._sized(len(values), model.n_outputs)
                 self._beliefs[name] = Belief.cold(model, values, self._rng, smc, stops[name])
             return f"cold: {reason}"
         known = sum(belief.learnt for belief in self._beliefs.values())
         for name, belief in self._beliefs.items():
-            belief.learn(self._in_model_units(name), self._rng, self._smc, stops[name])
+            values = self._in_model_units(name)
+            smc = self._sized(len(values), belief.model.n_outputs)
+            belief.learn(values, self._rng, smc, stops[name])
         return f"warm: {known} values known, {self.n_values - known} new"
 
-    def _particles(self, values: int, outputs: int) -> int:
-        smc = self._smc
-        return particles(smc.particles, values, outputs, smc.moves, smc.leapfrog)
+    def _sized(self, values: int, outputs: int) -> SMCSettings:
+        """Return the settings of the inference from this many values."""
+        return replace(self._smc, particles=particles(self._smc, values, outputs))
 
     def _predicting(self, name: str, candidates: int) -> HyperPosterior:
         """Return the hyperparameter vectors that predict at this many candidates."""
@@ -309,6 +311,12 @@ class MeasurementPlanner:
         self, candidates: FloatArray, rows: BoolArray, safety: SafetyJudgement, safest: int, clock: Clock
     ) -> str:
         """Return why none of the candidates that can still be measured is safe enough."""
+        if self._guard is not None and (safety.beyond_step & rows).any():
+            return (
+                f"the safety value has hardly varied, and no candidate that is left lies within {self._guard.step:g} "
+                f"measured ranges of where it was measured; {(safety.beyond_step & rows).sum()} farther out would be "
+                "safe enough by the model: offer candidates nearer to it, or a larger step"
+            )
         at = ", ".join(f"{value:.6g}" for value in candidates[safest])
         reason = (
             f"none of {rows.sum()} candidates is safe with probability above {1.0 - self._delta:g}; "
@@ -342,7 +350,7 @@ class MeasurementPlanner:
             )
         return warnings
 
-    def _cut(self, candidates: int, judged: int, predicted: int, clock: Clock) -> str:
+    def _cut(self, candidates: int, judged: int, predicted: int, ended: bool) -> str:
         """Return what the budget has cut short; empty: nothing."""
         models = [name for name, belief in self._beliefs.items() if belief.unfinished]
         cut = [f"inference for {name} ended early" for name in models]
@@ -350,8 +358,8 @@ class MeasurementPlanner:
             cut.append(f"safety judged at {judged} of {candidates} candidates")
         if predicted < candidates:
             cut.append(f"outputs predicted at {predicted}")
-        if not cut and clock.ended():
-            cut.append("nothing was left out but later proposals")
+        if not cut and ended:
+            cut.append("later proposals left out")
         return f"budget used up: {', '.join(cut)}" if cut else ""
 
     @property

@@ -15,6 +15,9 @@ LEAST_PARTICLES, LEAST_MEMBERS = 32, 16
 ROOM = 100_000_000
 """Numbers that are kept to condition on proposals: 0.8 GB."""
 
+WARM_STAGES = 3.0
+"""Of an inference that continues, with a few new values; both likelihoods count."""
+
 INFERENCE_SECONDS, PREDICTION_SECONDS = 2.0, 150.0
 """More is not spent on one posterior, or on one model's predictions, than with the least allows."""
 
@@ -25,16 +28,16 @@ def gradient_seconds(values: int, outputs: int) -> float:
     return 2.2e-9 * n**2 * outputs + 2.75e-11 * n**3 + 6e-7 * n + 5e-7 * float(outputs) ** 2
 
 
-def gradients(values: int, outputs: int, moves: int, leapfrog: int) -> float:
+def gradients(smc: SMCSettings, values: int, outputs: int) -> float:
     """Return the number of gradients per particle of a cold start: stages times moves."""
     stages = 1.0 + 1.2 * math.log2(1.0 + values) + 0.15 * outputs
-    return stages * (1 + moves * leapfrog)
+    return stages * (1 + smc.moves * smc.leapfrog)
 
 
-def particles(most: int, values: int, outputs: int, moves: int, leapfrog: int) -> int:
-    """Return how many particles stand for a posterior: at most `most`, at least the smaller of that and 32."""
-    each = gradient_seconds(values, outputs) * gradients(values, outputs, moves, leapfrog)
-    return min(most, max(LEAST_PARTICLES, int(INFERENCE_SECONDS / each)))
+def particles(smc: SMCSettings, values: int, outputs: int) -> int:
+    """Return how many particles stand for a posterior: at most those of the settings, at least the smaller of 32."""
+    each = gradient_seconds(values, outputs) * gradients(smc, values, outputs)
+    return min(smc.particles, max(LEAST_PARTICLES, int(INFERENCE_SECONDS / each)))
 
 
 def prediction_seconds(values: int, outputs: int, candidates: int) -> float:
@@ -49,9 +52,16 @@ def members(most: int, values: int, outputs: int, candidates: int) -> int:
 
 
 def plan_seconds(
-    values: int, safety_values: int, *, outputs: int, candidates: int, measurements: int, smc: SMCSettings
+    values: int,
+    safety_values: int,
+    *,
+    outputs: int,
+    candidates: int,
+    measurements: int,
+    smc: SMCSettings,
+    warm: bool = False,
 ) -> float:
-    """Return the seconds of a plan that starts cold; one that continues needs less.
+    """Return the seconds of a plan.
 
     Args:
         values: number of output values, N.
@@ -60,15 +70,15 @@ def plan_seconds(
         candidates: number of candidates.
         measurements: asked for.
         smc: settings of the inference, its particles the most.
+        warm: whether it continues an earlier one.
     """
     total = 0.0
     for n, P in ((safety_values, 1), (values, outputs)):
-        count = particles(smc.particles, n, P, smc.moves, smc.leapfrog)
-        total += count * gradients(n, P, smc.moves, smc.leapfrog) * gradient_seconds(n, P)
-    most = particles(smc.particles, safety_values, 1, smc.moves, smc.leapfrog)
-    total += members(most, safety_values, 1, candidates) * safety_seconds(safety_values, candidates)
-    most = particles(smc.particles, values, outputs, smc.moves, smc.leapfrog)
-    predicting = members(most, values, outputs, candidates)
+        each = WARM_STAGES * (1 + smc.moves * smc.leapfrog) if warm else gradients(smc, n, P)
+        total += particles(smc, n, P) * each * gradient_seconds(n, P)
+    judging = members(particles(smc, safety_values, 1), safety_values, 1, candidates)
+    total += judging * safety_seconds(safety_values, candidates)
+    predicting = members(particles(smc, values, outputs), values, outputs, candidates)
     total += predicting * prediction_seconds(values, outputs, candidates)
     if measurements > 1:
         again = min(candidates, ROOM // (predicting * outputs * (values + measurements)))

@@ -116,5 +116,5 @@ class Belief:
             return posterior
         edges = np.cumsum(posterior.weights)
         teeth = (np.arange(most) + 0.5) / most
-        chosen = np.minimum(np.searchsorted(edges / edges[-1], teeth), len(posterior) - 1)
+        chosen = np.searchsorted(edges / edges[-1], teeth)
         return HyperPosterior(posterior.u[chosen], np.full(most, 1.0 / most))

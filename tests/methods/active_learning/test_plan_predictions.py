@@ -141,9 +141,9 @@ def test_fewer_hyperparameter_vectors_stand_for_the_posterior() -> None:
 
 
 def test_effort_grows_with_the_tables_and_has_a_floor() -> None:
-    assert particles(128, 40, 2, 3, 10) == 128
-    assert particles(128, 500, 10, 3, 10) == LEAST_PARTICLES
-    assert particles(16, 500, 10, 3, 10) == 16
+    assert particles(SMCSettings(128), 40, 2) == 128
+    assert particles(SMCSettings(128), 500, 10) == LEAST_PARTICLES
+    assert particles(SMCSettings(16), 500, 10) == 16
     assert members(128, 40, 2, 1000) == 128
     assert members(32, 500, 10, 100_000) == LEAST_MEMBERS
     assert gradient_seconds(200, 4) > 2.0 * gradient_seconds(100, 4)

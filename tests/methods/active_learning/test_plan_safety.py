@@ -64,6 +64,15 @@ def test_while_the_safety_value_has_hardly_varied_proposals_stay_near() -> None:
     assert all(plan.safe[each.row] for each in plan.proposals)
 
 
+def test_where_only_the_step_forbids_it_says_so() -> None:
+    far = np.array([[0.7], [0.75], [3.0]])
+    plan = flat_planner().ask(far)
+    assert (plan.status, plan.n_safe, plan.n_beyond_step) == ("infeasible", 0, 2)
+    assert "no candidate that is left lies within 0.15 measured ranges" in plan.reason
+    assert "2 farther out would be safe enough by the model" in plan.reason
+    assert flat_planner(guard=SafetyGuard(step=0.5)).ask(far).status == "done"
+
+
 def test_who_knows_better_gives_the_step() -> None:
     near, far = (flat_planner(guard=SafetyGuard(step=step)).ask(GRID) for step in (0.0, 0.4))
     assert edges(near)[1] < flat_planner()._known["safety"].observations.X.max() <= edges(far)[1] - 0.2

@@ -20,6 +20,11 @@ import pytest
 from scipy.stats import beta, t
 
 from gpsuite import methods
+from gpsuite.methods.active_learning.plan import DEFAULT_GUARD, MeasurementPlanner
+from gpsuite.methods.active_learning.safety import SafetyLimit
+from gpsuite.methods.active_learning.safety_guard import SafetyGuard
+from gpsuite.models.config import FloatArray
+from gpsuite.seeds import stream
 from tests.methods.active_learning import safety_cases
 from tests.methods.active_learning.safety_cases import SET_ASIDE, TUNING
 from tests.methods.active_learning.safety_study import Count, first_proposal, ten_rounds
@@ -93,6 +98,35 @@ def test_what_begins_just_outside_a_flat_region_is_met_in_fewer_than_a_tenth(
     found = counted(kept, family, SEEDS, "walls")
     assert found.unsafe / found.proposed < 0.1, found
     assert found.unguarded_unsafe / found.unguarded_proposed > 0.1, found
+
+
+@pytest.mark.parametrize(
+    "example", ["bowl, 10 values", "bowl, 20 values", "bowl, 40 values", "flat, then a wall"]
+)
+def test_the_known_examples(example: str, kept: Callable[..., Any]) -> None:
+    """Measured in [-.4, .4]^2, asked over [-2, 2]^2; without the guard 14 to 20 of 60, and behind the wall all."""
+
+    def unsafe(guard: SafetyGuard | None) -> int:
+        return sum(example_is_unsafe(example, seed, guard) for seed in range(60))
+
+    assert kept(f"{example} guarded", lambda: unsafe(DEFAULT_GUARD)) <= 2
+    assert kept(f"{example} unguarded", lambda: unsafe(None)) >= 6
+
+
+def example_is_unsafe(example: str, seed: int, guard: SafetyGuard | None) -> bool:
+    n = int(example.split()[1]) if example.startswith("bowl") else 20
+    rng = stream(1407, "planner safety", example, seed)
+    X, candidates = rng.uniform(-0.4, 0.4, (n, 2)), rng.uniform(-2.0, 2.0, (250, 2))
+
+    def h(x: FloatArray) -> FloatArray:
+        bowl = 0.6 * (x**2).sum(axis=1)
+        return np.asarray(bowl if example.startswith("bowl") else 3.0 * (np.abs(x).max(axis=1) > 1.0))
+
+    planner = MeasurementPlanner(SafetyLimit(1.0, "below"), rng, guard=guard)
+    planner.tell(
+        X, np.sin(2.0 * X[:, 0]) + 0.1 * rng.standard_normal(n), h(X) + 0.02 * rng.standard_normal(n)
+    )
+    return any(h(each.x[None])[0] > 1.0 for each in planner.ask(candidates).proposals)
 
 
 def test_over_ten_rounds_at_most_a_twentieth_of_the_proposals_is_unsafe(kept: Callable[..., Any]) -> None:
