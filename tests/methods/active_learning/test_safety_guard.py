@@ -199,4 +199,4 @@ def test_impossible_guards_are_refused() -> None:
             SafetyGuard(**wrong)
     with pytest.raises(ValueError, match="at least 0"):
         SafetyGuard(step=float("nan"))
-    assert SafetyGuard(step=0.0).step == 0.0
+    assert SafetyGuard(step=0.0, thinnest=1.0).step == 0.0
