@@ -151,10 +151,13 @@ class MeasurementPlanner:
         posterior = self._predicting("outputs", len(X))
         outputs = OutputPredictions(self._beliefs["outputs"], posterior, X, self._full)
         first = allowed.any(axis=1)  # what may be proposed is predicted first
-        done = [outputs.predict(np.flatnonzero(part), clock.ended) for part in (first, ~first) if part.any()]
+        done = 0
+        for part in (first, ~first):
+            if part.any() and not (done and clock.ended()):
+                done += outputs.predict(np.flatnonzero(part), clock.ended)
         rng = self._rng if self._pipeline.acquisition == "random" else None
         chosen = Chooser(candidates, outputs, posterior, self._full, rng).choose(allowed, wanted, clock.ended)
-        cut = self._cut(len(X), safety.judged, sum(done), len(chosen) < wanted and clock.ended())
+        cut = self._cut(len(X), safety.judged, done, len(chosen) < wanted and clock.ended())
         if not reason and len(chosen) < n:
             why = "the time ended" if cut else "no other candidate is safe and free"
             reason = f"only {len(chosen)} of {n} measurements: {why}"
