@@ -25,7 +25,7 @@ from gpsuite.methods.active_learning.plan_answer import NothingToMeasureError, P
 from gpsuite.methods.active_learning.plan_clock import Clock
 from gpsuite.methods.active_learning.plan_effort import members, particles
 from gpsuite.methods.active_learning.plan_models import Belief, KnownValues
-from gpsuite.methods.active_learning.plan_predictions import Chooser, OutputPredictions
+from gpsuite.methods.active_learning.plan_predictions import Choice, Chooser, OutputPredictions
 from gpsuite.methods.active_learning.plan_safety import SafetyJudgement, judge_safety, warnings_of
 from gpsuite.methods.active_learning.plan_units import Units
 from gpsuite.methods.active_learning.planner import WhenNothingIsSafe
@@ -148,16 +148,8 @@ class MeasurementPlanner:
             reason = self._nothing_safe(candidates, rows, safety, safest, clock)
             if when_nothing_is_safe == "safest":
                 allowed, wanted = free & (np.arange(len(free)) == safest)[:, None], 1
-        posterior = self._predicting("outputs", len(X))
-        outputs = OutputPredictions(self._beliefs["outputs"], posterior, X, self._full)
-        first = allowed.any(axis=1)  # what may be proposed is predicted first
-        done = 0
-        for part in (first, ~first):
-            if part.any() and not (done and clock.ended()):
-                done += outputs.predict(np.flatnonzero(part), clock.ended)
-        rng = self._rng if self._pipeline.acquisition == "random" else None
-        chosen = Chooser(candidates, outputs, posterior, self._full, rng).choose(allowed, wanted, clock.ended)
-        cut = self._cut(len(X), safety.judged, done, len(chosen) < wanted and clock.ended())
+        outputs, predicted, chosen = self._choose(candidates, X, allowed, wanted, clock)
+        cut = self._cut(len(X), safety.judged, predicted, len(chosen) < wanted and clock.ended())
         if not reason and len(chosen) < n:
             why = "the time ended" if cut else "no other candidate is safe and free"
             reason = f"only {len(chosen)} of {n} measurements: {why}"
@@ -168,11 +160,8 @@ class MeasurementPlanner:
             reason="; ".join(part for part in (reason, cut) if part),
             warnings=tuple(self._warnings(X, safety)),
             proposals=tuple(
-                Proposal(
-                    each.row, candidates[each.row], each.p, each.entropy,
-                    float(safety.probability[each.row]), mean[each.row], sd[each.row],
-                )
-                for each in chosen
+                Proposal(row, candidates[row], p, score, float(safety.probability[row]), mean[row], sd[row])
+                for row, p, score in chosen
             ),
             probability_safe=safety.probability,
             mean=mean,
@@ -183,7 +172,7 @@ class MeasurementPlanner:
             safest=safest,
             started=started,
             diagnostics={name: belief.cloud.diagnostics for name, belief in self._beliefs.items()},
-        )  # fmt: skip
+        )
 
     def check(self, candidates: FloatArray) -> None:
         """Raise what `ask` would raise for these candidates."""
@@ -309,6 +298,20 @@ class MeasurementPlanner:
             guard,
             clock.ended,
         )
+
+    def _choose(
+        self, candidates: FloatArray, X: FloatArray, allowed: BoolArray, n: int, clock: Clock
+    ) -> tuple[OutputPredictions, int, list[Choice]]:
+        """Return the outputs' predictions, at how many candidates there was time for them, and up to n choices."""
+        posterior = self._predicting("outputs", len(X))
+        outputs = OutputPredictions(self._beliefs["outputs"], posterior, X, self._full)
+        first, predicted = allowed.any(axis=1), 0
+        for part in (first, ~first):  # what may be proposed is predicted first
+            if part.any() and not (predicted and clock.ended()):
+                predicted += outputs.predict(np.flatnonzero(part), clock.ended)
+        rng = self._rng if self._pipeline.acquisition == "random" else None
+        chooser = Chooser(candidates, outputs, posterior, self._full, rng)
+        return outputs, predicted, chooser.choose(allowed, n, clock.ended)
 
     def _nothing_safe(
         self, candidates: FloatArray, rows: BoolArray, safety: SafetyJudgement, safest: int, clock: Clock

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -86,8 +86,7 @@ class OutputPredictions:
         return int(ROOM // (len(self._posterior) * P * each))
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """A measurement to make: row of the candidates, output (None: all), and its entropy in nats."""
 
     row: int

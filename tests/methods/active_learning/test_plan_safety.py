@@ -168,7 +168,9 @@ def test_a_budget_ends_with_the_best_plan_so_far(monkeypatch: pytest.MonkeyPatch
             assert plan.safe[each.row] and np.isfinite(each.mean).all()
         assert not plan.safe[np.isnan(plan.probability_safe)].any()
         predicted = np.isfinite(plan.mean[:, 0])
-        assert predicted[plan.safe].all() or not predicted[~plan.safe].any(), "what may be proposed comes first"
+        assert predicted[plan.safe].all() or not predicted[~plan.safe].any(), (
+            "what may be proposed comes first"
+        )
         told[seconds] = plan.reason
         if seconds == 1.0:
             again = planner.ask(GRID)
