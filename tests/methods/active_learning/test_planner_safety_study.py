@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, t
 
-from gpsuite import methods
+from gpsuite import methods, models
 from gpsuite.methods.active_learning.plan import DEFAULT_GUARD, MeasurementPlanner
 from gpsuite.methods.active_learning.safety import SafetyLimit
 from gpsuite.methods.active_learning.safety_guard import SafetyGuard
@@ -38,7 +38,8 @@ GOAL, LIMIT = 0.05, 0.07
 @pytest.fixture
 def kept(request: pytest.FixtureRequest) -> Callable[[str, Callable[[], Any]], Any]:
     """Return a function that computes what is not in pytest's cache."""
-    sources = [*Path(methods.__path__[0]).glob("active_learning/*.py"), Path(safety_cases.__file__)]
+    rooms = [Path(methods.__path__[0], "active_learning"), Path(models.__path__[0])]
+    sources = [path for room in rooms for path in room.glob("*.py")] + [Path(safety_cases.__file__)]
     code = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(sources))).hexdigest()[:16]
 
     def once(name: str, compute: Callable[[], Any]) -> Any:
@@ -63,7 +64,8 @@ def counted(kept: Callable[..., Any], family: str, seeds: int, purpose: str) -> 
     total = Count()
     for begin in range(0, seeds, BATCH):
         found = kept(
-            f"{purpose} {family} {begin}", lambda family=family, begin=begin: batch(family, begin, purpose)
+            f"{purpose} {family} {begin} to {begin + BATCH}",
+            lambda family=family, begin=begin: batch(family, begin, purpose),
         )
         total.add(Count(**found))
     return total
@@ -134,7 +136,7 @@ def test_over_ten_rounds_at_most_a_twentieth_of_the_proposals_is_unsafe(kept: Ca
     runs = []
     for family in SET_ASIDE:
         runs += kept(
-            f"ten rounds {family}",
+            f"{LONG_SEEDS} times ten rounds {family}",
             lambda family=family: [list(ten_rounds(family, number)) for number in range(LONG_SEEDS)],
         )
     proposals, unsafe = np.array(runs, dtype=np.float64).T
