@@ -63,10 +63,8 @@ def batch(family: str, begin: int, purpose: str) -> dict[str, float]:
 def counted(kept: Callable[..., Any], family: str, seeds: int, purpose: str) -> Count:
     total = Count()
     for begin in range(0, seeds, BATCH):
-        found = kept(
-            f"{purpose} {family} {begin} to {begin + BATCH}",
-            lambda family=family, begin=begin: batch(family, begin, purpose),
-        )
+        name = f"{purpose} {family} {begin} to {begin + BATCH}"
+        found = kept(name, lambda family=family, begin=begin: batch(family, begin, purpose))
         total.add(Count(**found))
     return total
 
