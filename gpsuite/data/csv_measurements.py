@@ -22,15 +22,16 @@ _LIMIT = re.compile(r"(<=?|≤|>=?|≥)?\s*(\S+)")
 def read_measurements(spec: CsvSpec) -> Dataset:
     """Read measured rows and candidates.
 
-    An output or safety cell may be empty (or `nan`, `NA`) where nothing was measured; input cells may not.
+    An output or safety cell may be empty (or `nan`, `NA`) where nothing was measured; input cells may not. Rows with
+    the same inputs are repeated measurements.
     Candidates are read from a second file by the names of the inputs; its other columns are not looked at.
 
     Args:
         spec: path, target (the outputs), inputs (None: all other columns), safety, limit, candidates, separator.
 
     Raises:
-        DataError: if a file, a column, a cell or the limit is not usable, an output was never measured, one output has
-            two values at one input, or no measured row is safe.
+        DataError: if a file, a column, a cell or the limit is not usable, an output was never measured, or no measured
+            row is safe.
     """
     separator = parse_separator(spec.separator)
     data, header, rows = _open(spec.path, separator, "path", 2)
@@ -38,14 +39,12 @@ def read_measurements(spec: CsvSpec) -> Dataset:
     limit, side = parse_limit(spec.limit)
     names = [header[column] for column in inputs]
     measured = [*targets, safety]
-    numbers, labels = parse_rows(
+    numbers, _ = parse_rows(
         spec.path, header, rows, [*inputs, *measured], inputs[0], gaps=frozenset(measured)
     )
     X, Y, z = np.split(numbers, [len(inputs), len(inputs) + len(targets)], axis=1)
-    lines = [line for line, _ in labels]
     target_names = [header[column] for column in targets]
     _check_measured(spec, np.column_stack([Y, z]), [*target_names, header[safety]])
-    _check_contradictions(spec, lines, X, Y, target_names)
     column = SafetyColumn(header[safety], z[:, 0], limit, side)
     if not column.safe.any():
         best = np.nanmin(z) if side == "below" else np.nanmax(z)
@@ -140,19 +139,3 @@ def _check_measured(spec: CsvSpec, values: FloatArray, names: Sequence[str]) -> 
         key = "safety" if column == len(names) - 1 else "target"
         text = f"column {shorten(names[column])!r} has no value in any row"
         raise csv_error(key, getattr(spec, key), text, "measure it once at least, or leave it out")
-
-
-def _check_contradictions(
-    spec: CsvSpec, lines: Sequence[int], X: FloatArray, Y: FloatArray, names: Sequence[str]
-) -> None:
-    """Refuse two values of one output at one input: the model takes a measured pair to be settled."""
-    seen: dict[tuple[object, ...], tuple[int, float]] = {}
-    for row, column in np.argwhere(~np.isnan(Y)):
-        line, value = lines[row], float(Y[row, column])
-        before, known = seen.setdefault((*X[row].tolist(), int(column)), (line, value))
-        if known != value:
-            text = (
-                f"lines {before} and {line} give {shorten(names[column])!r} two values at one input: "
-                f"{known:g} and {value:g}"
-            )
-            raise csv_error("path", spec.path, text, "keep one of them, for instance their mean")

@@ -15,6 +15,9 @@ from gpsuite.models.latent_kernels import CHUNK, LatentKernel
 from gpsuite.models.multi_output import Observations
 from gpsuite.models.observed_pairs import CovarianceBatch, ObservedPairs
 
+FEWEST, MANY_CLASSES = 4, 20
+"""Parameter vectors per batch at least, where the pairs of outputs are more than this."""
+
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
@@ -54,7 +57,9 @@ class CoregionalizationLikelihood:
         self._pairs = ObservedPairs(observations, n_outputs)
         self._n_outputs, self._n_latent = n_outputs, n_latent
         self._kernel = LatentKernel(kernel, self._pairs.r2)
-        self._step = max(1, CHUNK // max(1, n_latent * len(self._pairs.r2)))
+        # With many classes the calls cost more than what leaves the cache: never so few vectors that they dominate.
+        least = FEWEST if len(self._pairs.classes) > MANY_CLASSES and len(self._pairs.r2) < CHUNK else 1
+        self._step = max(least, CHUNK // max(1, n_latent * len(self._pairs.r2)))
         self._allocate(0)
 
     def value_and_gradient(self, parameters: Parameters) -> tuple[FloatArray, Parameters]:

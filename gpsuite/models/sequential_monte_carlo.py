@@ -7,7 +7,7 @@ can shrink with them, and the spread of the lengthscales with it, at healthy-loo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -77,7 +77,8 @@ class SMCState:
     Diagnostics, each of the last start or update: ess (after reweighting, before any resampling; after a start:
     that of its last stage), acceptance and unmoved (share of particles with no accepted trajectory), both means
     over the stages, NaN without moves; step_size; temperatures (stages with moves); gradients (of one
-    hyperparameter vector, the previous observations' counted too); restarted (0 or 1); log_evidence.
+    hyperparameter vector, the previous observations' counted too); restarted (0 or 1); log_evidence; and beta, only if
+    it was stopped before the last stage: u then follows a posterior of which the new observations are a part only.
 
     Attributes:
         u: particles [S, d].
@@ -136,10 +137,18 @@ class SMCState:
         )
 
 
+def _never() -> bool:
+    return False
+
+
 def start(
-    model: MultiOutputModel, likelihood: Likelihood, rng: np.random.Generator, settings: SMCSettings
+    model: MultiOutputModel,
+    likelihood: Likelihood,
+    rng: np.random.Generator,
+    settings: SMCSettings,
+    stop: Callable[[], bool] = _never,
 ) -> SMCState:
-    """Draw particles from the prior and lead them to the posterior in stages.
+    """Draw particles from the prior and lead them to the posterior in stages, until `stop` says to end early.
 
     Raises:
         NoFiniteStartError: if the likelihood is not finite at any particle.
@@ -147,7 +156,7 @@ def start(
     u = model.draw_prior(rng, settings.particles)
     uniform = np.full(len(u), -np.log(len(u)))
     cloud = _Cloud(u, uniform, _finite(likelihood.value(u)), _FIRST_STEP * u.shape[1] ** -0.25, 0.0)
-    return _Annealing(model, likelihood, None, rng, settings).run(cloud, settings.keep)
+    return _Annealing(model, likelihood, None, rng, settings, stop).run(cloud, settings.keep)
 
 
 def update(
@@ -158,6 +167,7 @@ def update(
     log_predictive: FloatArray,
     rng: np.random.Generator,
     settings: SMCSettings,
+    stop: Callable[[], bool] = _never,
 ) -> SMCState:
     """Take in new observations.
 
@@ -172,6 +182,7 @@ def update(
         log_predictive: log density of the new observations given the old, with noise, at every particle, [S].
         rng: resampling and moves.
         settings: thresholds and moves.
+        stop: asked before each stage and trajectory whether to end early.
 
     Raises:
         NoFiniteStartError: if the new likelihood is not finite at any draw from the prior.
@@ -181,12 +192,12 @@ def update(
     ess = _ess(cloud.log_weights, ratio)
     share = ess / len(ratio)
     if share < settings.restart or share == 0.0:
-        fresh = start(model, new_likelihood, rng, settings)
+        fresh = start(model, new_likelihood, rng, settings, stop)
         return replace(fresh, diagnostics={**fresh.diagnostics, "ess": ess, "restarted": 1.0})
     if share >= settings.keep:
         return _reweighted(state, ratio)
     direct = settings.temper if share >= settings.temper else settings.keep
-    moved = _Annealing(model, new_likelihood, old_likelihood, rng, settings).run(cloud, direct)
+    moved = _Annealing(model, new_likelihood, old_likelihood, rng, settings, stop).run(cloud, direct)
     return replace(moved, diagnostics={**moved.diagnostics, "ess": ess})
 
 
@@ -211,18 +222,22 @@ class _Annealing:
         previous: Likelihood | None,
         rng: np.random.Generator,
         settings: SMCSettings,
+        stop: Callable[[], bool],
     ) -> None:
         self._model, self._likelihood, self._previous = model, likelihood, previous
-        self._rng, self._settings = rng, settings
+        self._rng, self._settings, self._stop = rng, settings, stop
         self._acceptance: list[float] = []
         self._unmoved: list[float] = []
         self._gradients = 0
 
     def run(self, cloud: _Cloud, direct: float) -> SMCState:
-        """Lead the cloud to beta = 1, in one stage if that leaves an effective share of at least `direct`."""
+        """Lead the cloud to beta = 1, in one stage if that leaves an effective share of at least `direct`.
+
+        Stopped early, it ends after a stage, the first at the earliest.
+        """
         beta = ess = 0.0
         lml = cloud.log_ratio
-        while beta < 1.0:
+        while beta < 1.0 and not (beta > 0.0 and self._stop()):
             following = self._next_beta(cloud, beta, direct)
             increments = (following - beta) * cloud.log_ratio
             ess = _ess(cloud.log_weights, increments)
@@ -246,6 +261,8 @@ class _Annealing:
             "restarted": 0.0,
             "log_evidence": cloud.log_evidence,
         }
+        if beta < 1.0:
+            diagnostics["beta"] = beta
         return SMCState(
             cloud.u, cloud.log_weights, lml, cloud.step_size, cloud.log_evidence, True, diagnostics
         )
@@ -269,18 +286,21 @@ class _Annealing:
 
     def _move(self, cloud: _Cloud, u: FloatArray, target: Target) -> None:
         settings, rng = self._settings, self._rng
-        points, moved = Points.at(target, u), np.zeros(len(u), dtype=bool)
+        points, moved, made = Points.at(target, u), np.zeros(len(u), dtype=bool), 0
         for _ in range(settings.moves):
             step = cloud.step_size * rng.uniform(*_JITTER, size=len(u))
             result = transition(target, points, step, settings.leapfrog, rng)
             points, moved = result.points, moved | result.accepted
             acceptance = float(result.acceptance.mean())
             self._acceptance.append(acceptance)
+            made += 1
             scaled = cloud.step_size * np.exp(_ADAPTATION * (acceptance - _TARGET_ACCEPTANCE))
             cloud.step_size = float(np.clip(scaled, *_STEP_LIMITS))
+            if self._stop():
+                break
         cloud.u = points.u
         self._unmoved.append(float(np.mean(~moved)))
-        self._gradients += len(u) * len(target.parts) * (1 + settings.moves * settings.leapfrog)
+        self._gradients += len(u) * len(target.parts) * (1 + made * settings.leapfrog)
 
 
 def systematic_resample(weights: FloatArray, rng: np.random.Generator) -> IntArray:

@@ -42,6 +42,7 @@ WORDS = [
     ((*PLAN, "method=al_mogp"), ["this experiment has no methods"]),
     ((*PLAN, "measurements=0"), ["measurements=0", "from 1 to 100"]),
     ((*PLAN, "delta=1"), ["delta=1", "between 0 and 1"]),
+    ((*PLAN, "step=-1"), ["step=-1", "between 0 and"]),
     ((*PLAN, "queries=both"), ["queries=both", "valid: partial, full"]),
     ((*PLAN, "when_nothing_is_safe=go"), ["when_nothing_is_safe=go", "valid: stop, safest"]),
     ((*PLAN, "mixing=some"), ["mixing=some", "valid: free, identity"]),
@@ -67,7 +68,6 @@ def test_a_wrong_word(gpsuite: Gpsuite, workplace: Path, words: tuple[str, ...],
 @pytest.mark.parametrize(
     ("name", "lines", "parts"),
     [
-        ("m.csv", [*GOOD, "0,1.5,,0.2"], ["lines 2 and 6", "'y' two values", "mean"]),
         (
             "m.csv",
             [line.replace(",2,0", ",,0").replace(",3,0", ",,0") for line in GOOD],
@@ -99,6 +99,13 @@ def test_one_output_and_one_candidate_work(gpsuite: Gpsuite, workplace: Path) ->
     ended = gpsuite(*FILES, "dataset.target=y", "dataset.safety=z", "dataset.limit=<=3")
     assert ended.code == 0, ended.err
     assert "only 1 of 3 measurements" in ended.out
+
+
+def test_repeated_measurements_are_data(gpsuite: Gpsuite, workplace: Path) -> None:
+    write(workplace, "m.csv", [*GOOD, "0,1.5,,0.2", "0,1.2,,0.15"])
+    ended = gpsuite(*CSV)
+    assert ended.code == 0, ended.err
+    assert "12 values, first plan" in ended.out
 
 
 def test_a_limit_that_no_candidate_meets_is_infeasible(gpsuite: Gpsuite, workplace: Path) -> None:

@@ -89,7 +89,6 @@ FILES: list[tuple[tuple[object, ...], list[str]]] = [
         (["a,y,w,z", "0,1,,2", "1,2,3,3"], ["a", "1"]),
         ["dataset.limit=<=1", "no measured row is safe", "z=2"],
     ),
-    (([*MEASURED, "0,1,0.7,,0.3"],), ["lines 2 and 6", "'y' two values", "0.5 and 0.7"]),
     (([*MEASURED, "0,1,text,,0.3"],), ["line 6, column 'y'", "'text' is not a number"]),
     (([*MEASURED, "0,1,inf,,0.3"],), ["line 6, column 'y'", "not a finite number"]),
     (([*MEASURED, "0,,1,,0.3"],), ["line 6, column 'b'", "the cell is empty"]),
@@ -130,9 +129,10 @@ def test_bad_choices_are_named(tmp_path: Path, changes: dict[str, object], parts
         assert part in message
 
 
-def test_a_value_that_is_written_twice_is_no_contradiction(tmp_path: Path) -> None:
-    data = read_csv(spec_of(tmp_path, [*MEASURED, "0,1,0.5,3,0.9"]))
-    assert len(data.X) == 5
+def test_repeated_measurements_at_one_input_are_data(tmp_path: Path) -> None:
+    data = read_csv(spec_of(tmp_path, [*MEASURED, "0,1,0.7,3,0.9", "0,1,0.5,,0.2"]))
+    assert data.X[[0, 4, 5]].tolist() == [[0.0, 1.0]] * 3
+    assert data.y[[0, 4, 5], 0].tolist() == [0.5, 0.7, 0.5]
 
 
 def test_the_hash_covers_both_files_and_every_choice(tmp_path: Path) -> None:

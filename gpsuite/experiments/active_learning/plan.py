@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpsuite.budget import Budget
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.errors import UserError
@@ -16,6 +18,7 @@ from gpsuite.experiments.active_learning.plan_figure import draw_plan, input_col
 from gpsuite.experiments.active_learning.plan_history import (
     ABOUT,
     STATE,
+    VERSION,
     about,
     find_start,
     new_planner,
@@ -34,7 +37,9 @@ from gpsuite.experiments.base import (
     finite_or_none,
     require,
 )
-from gpsuite.methods.active_learning.plan import NothingToMeasureError, Plan
+from gpsuite.methods.active_learning.plan_answer import NothingToMeasureError, Plan
+from gpsuite.methods.active_learning.plan_effort import plan_seconds
+from gpsuite.models.sequential_monte_carlo import SMCSettings
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.tables import write_table
 from gpsuite.seeds import derived_seed
@@ -42,8 +47,9 @@ from gpsuite.seeds import derived_seed
 if TYPE_CHECKING:
     import pandas as pd
 
-VERSION = 1
 MOST_PER_PLAN = 100
+LONGEST_STEP = 1e6
+WARNINGS_APART = " | "
 ALL_OUTPUTS = -1  # in the array of proposed outputs
 CHOICES = {
     "queries": ("partial", "full"),
@@ -54,6 +60,10 @@ CHOICES = {
 UNITS = (
     "expected value and sd (noise-free) in own units; entropy in nats of the output in standard deviations of its "
     "measured values, as if the proposals before were measured"
+)
+PROMISE = (
+    "probability_safe is the model's estimate, tried on made-up functions, no guarantee: a cliff that no measurement "
+    "hints at is not foreseen"
 )
 OWN_COLUMNS = (
     "order",
@@ -73,17 +83,20 @@ class PlanSettings:
     Attributes:
         measurements: how many to propose.
         delta: a proposal must be safe with probability above 1 - delta.
+        step: while the safety value has hardly varied, no input of a proposal lies more than this many measured ranges
+            outside its measured range.
         queries: `partial`: one output per measurement; `full`: all outputs.
         when_nothing_is_safe: `stop` as infeasible, or propose one measurement at the `safest` candidate.
         mixing: `free`: correlated outputs (linear model of coregionalisation); `identity`: independent ones.
         kernel: of the latent processes and of the safety model.
-        particles: of the posterior of the hyperparameters.
+        particles: of the posterior of the hyperparameters, at most: large tables get fewer, never below 32.
         moves: trajectories per particle after each resampling.
         leapfrog: steps per trajectory.
     """
 
     measurements: int = 3
     delta: float = 0.05
+    step: float = 0.15
     queries: str = "partial"
     when_nothing_is_safe: str = "stop"
     mixing: str = "free"
@@ -97,6 +110,9 @@ class PlanSettings:
         fits = 1 <= self.measurements <= MOST_PER_PLAN
         require(fits, "measurements", self.measurements, f"must be from 1 to {MOST_PER_PLAN}")
         require(0.0 < self.delta < 1.0, "delta", self.delta, "must lie between 0 and 1")
+        require(
+            0.0 <= self.step <= LONGEST_STEP, "step", self.step, f"must lie between 0 and {LONGEST_STEP:g}"
+        )
         for name, valid in CHOICES.items():
             value = getattr(self, name)
             require(value in valid, name, value, f"valid: {', '.join(valid)}")
@@ -126,8 +142,18 @@ def plan(request: Request) -> list[Task]:
         raise UserError(f"dataset.candidates: {error}; add candidates", key="dataset.candidates") from error
     start = find_start(Path(str(request.options.get("results_dir", "results"))), dataset, params)
     carried = {"state": start.state, "parent": start.parent, "question": question(dataset, params)}
-    cost = 1e-5 * settings.particles * (len(_candidates(data)) * settings.measurements + 1000)
-    return [Task(request.experiment, start.told, {}, {**params, **carried}, dataset, VERSION, cost=cost)]
+    return [
+        Task(
+            request.experiment,
+            start.told,
+            {},
+            {**params, **carried},
+            dataset,
+            VERSION,
+            cost=_seconds(data, settings, start.state is not None),
+            budget_seconds=request.budget_seconds,
+        )
+    ]
 
 
 def run(task: Task, shared: SharedWork) -> Outcome:
@@ -139,14 +165,17 @@ def run(task: Task, shared: SharedWork) -> Outcome:
     if params["state"] is not None:
         planner.restore(unpack(params["state"]))
     planner.tell(data.X, data.y, safety_of(data).z)
-    found = planner.ask(_candidates(data), params["measurements"], params["when_nothing_is_safe"])
+    budget = Budget(seconds=task.budget_seconds, observer=shared.observer)
+    found = planner.ask(_candidates(data), params["measurements"], params["when_nothing_is_safe"], budget)
     metrics: dict[str, float | int | str | bool | None] = {
         "values": planner.n_values,
         "candidates": len(_candidates(data)),
         "safe_candidates": found.n_safe,
+        "beyond_step": found.n_beyond_step,
         "proposals": len(found.proposals),
         "started": found.started,
         "note": found.reason,
+        "warnings": WARNINGS_APART.join(found.warnings),
     }
     for model, diagnostics in found.diagnostics.items():
         metrics |= {f"{model}_{name}": finite_or_none(value) for name, value in diagnostics.items()}
@@ -176,7 +205,10 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
     print(f"{record.label}; {safe}\n{proposals.to_string(index=False, float_format='{:.6g}'.format)}")
     if record.metrics["note"]:
         print(record.metrics["note"])
-    print(UNITS)
+    print(f"{UNITS}\n{PROMISE}")
+    for warning in str(record.metrics["warnings"]).split(WARNINGS_APART):
+        if warning:
+            print(f"warning: {warning}", file=sys.stderr)
     draw_plan(record, data, settings.delta, folder / "figures", note)
     n = int(record.number("candidates"))
     return [Statistic("safe_candidates", record.number("safe_candidates"), n=n)]
@@ -226,10 +258,24 @@ def _arrays(found: Plan) -> Mapping[str, np.ndarray[Any, Any]]:
         "output": np.array(outputs, dtype=np.int64),
         "proposal_entropy": np.array([each.entropy for each in found.proposals], dtype=np.float64),
         "probability_safe": found.probability_safe,
+        "safe": found.safe,
         "mean": found.mean,
         "sd": found.sd,
         "entropy": found.entropy,
     }
+
+
+def _seconds(data: Dataset, settings: PlanSettings, warm: bool) -> float:
+    """Return the CPU seconds to expect, roughly."""
+    measured = [int((~np.isnan(values)).sum()) for values in (data.y, safety_of(data).z)]
+    return plan_seconds(
+        *measured,
+        outputs=len(data.target_names),
+        candidates=len(_candidates(data)),
+        measurements=settings.measurements,
+        smc=SMCSettings(settings.particles, settings.moves, settings.leapfrog),
+        warm=warm,
+    )
 
 
 def _safe(record: Record, data: Dataset, settings: PlanSettings) -> str:

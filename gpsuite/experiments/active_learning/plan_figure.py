@@ -58,7 +58,8 @@ def _draw_curves(record: Record, data: Dataset, delta: float, folder: Path, note
         ax.plot(x, mean, color=MODEL, label="prediction")
         ax.plot(data.X[:, 0], data.y[:, p], "k.", label="measured")
         ax.set_ylabel(name)
-    _draw_probability(axes[-1, 0], x, frame["probability_safe"].to_numpy(), data, delta)
+    safe = record.arrays["safe"][frame.index]
+    _draw_probability(axes[-1, 0], x, frame["probability_safe"].to_numpy(), safe, data, delta)
     for number, (row, p) in enumerate(_proposals(record), 1):
         at = float(frame.iloc[:, 0].loc[row])
         for ax in axes[:-1, 0] if p < 0 else [axes[p, 0]]:
@@ -70,11 +71,15 @@ def _draw_curves(record: Record, data: Dataset, delta: float, folder: Path, note
 
 
 def _draw_probability(
-    ax: Axes, x: npt.NDArray[Any], probability: npt.NDArray[Any], data: Dataset, delta: float
+    ax: Axes,
+    x: npt.NDArray[Any],
+    probability: npt.NDArray[Any],
+    safe: npt.NDArray[Any],
+    data: Dataset,
+    delta: float,
 ) -> None:
-    safe = probability > 1.0 - delta
     ax.plot(x, probability, color=SAFE, label="probability of being safe")
-    ax.fill_between(x, 0.0, 1.0, where=safe, color=SAFE, alpha=0.12, lw=0, label="safe enough")
+    ax.fill_between(x, 0.0, 1.0, where=safe, color=SAFE, alpha=0.12, lw=0, label="may be proposed")
     ax.axhline(1.0 - delta, color="0.4", lw=0.8, ls="--", label=f"{1.0 - delta:g}")
     if data.safety is not None:
         met = data.safety.safe

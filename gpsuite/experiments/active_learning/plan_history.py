@@ -25,11 +25,15 @@ from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.methods.active_learning.pipelines import Pipeline
 from gpsuite.methods.active_learning.plan import MeasurementPlanner
 from gpsuite.methods.active_learning.safety import SafetyLimit
+from gpsuite.methods.active_learning.safety_guard import SafetyGuard
 from gpsuite.models.sequential_monte_carlo import SMCSettings
 from gpsuite.reporting.reading import read_bytes
 from gpsuite.seeds import stream
 
 Arrays = Mapping[str, npt.NDArray[Any]]
+
+VERSION = 2
+"""Of the method: 2 bounds what the safety model extrapolates. Plans by another version are not continued."""
 
 ABOUT, STATE = "about", "state_"
 POSTERIOR = ("seed", "mixing", "kernel", "particles", "moves", "leapfrog")
@@ -70,6 +74,8 @@ def new_planner(data: Dataset, params: Mapping[str, Any]) -> MeasurementPlanner:
         pipeline=pipeline,
         delta=float(params["delta"]),
         smc=SMCSettings(params["particles"], params["moves"], params["leapfrog"]),
+        guard=SafetyGuard(step=float(params["step"])),
+        input_names=data.input_names,
     )
 
 
@@ -87,7 +93,7 @@ def find_start(results_dir: Path, dataset: PreparedDataset, params: Mapping[str,
     """
     data = load(dataset)
     column = safety_of(data)
-    earlier = _earlier_plans(results_dir, data, params)
+    earlier, outdated = _earlier_plans(results_dir, data, params)
     for plan in earlier:
         if plan.about["question"] == question(dataset, params):
             parent = [other for other in earlier if other.key == plan.about["parent"]]
@@ -105,6 +111,9 @@ def find_start(results_dir: Path, dataset: PreparedDataset, params: Mapping[str,
         nearest = min(earlier, key=lambda plan: (lost[plan.key], plan.key))
         told = f"starts cold: {lost[nearest.key]} of the {nearest.planner.n_values} values of an earlier plan"
         return _start([], f"{table.n_values} values, {told} are not in the table")
+    if outdated:
+        told = "starts anew: the earlier plans were made by another version of the method"
+        return _start([], f"{table.n_values} values, {told}")
     return _start([], f"{table.n_values} values, first plan")
 
 
@@ -116,7 +125,8 @@ def question(dataset: PreparedDataset, params: Mapping[str, Any]) -> str:
 def about(data: Dataset, params: Mapping[str, Any], told: str) -> npt.NDArray[Any]:
     """Return the entry of a record by which later plans find its state; `told` says how it began."""
     entry = {name: params[name] for name in ("question", "parent")}
-    return np.array(json.dumps({**entry, "lineage": _lineage(data, params), "told": told}))
+    lineage = _lineage(data, params)
+    return np.array(json.dumps({**entry, "lineage": lineage, "version": VERSION, "told": told}))
 
 
 def unpack(text: str) -> dict[str, npt.NDArray[Any]]:
@@ -139,14 +149,23 @@ def _start(plans: Sequence[_Earlier], told: str) -> Start:
     return Start(base64.b64encode(buffer.getvalue()).decode(), plans[0].key, told)
 
 
-def _earlier_plans(results_dir: Path, data: Dataset, params: Mapping[str, Any]) -> list[_Earlier]:
-    """Return the plans of the same columns, limit and posterior settings, each record once; damaged ones are left."""
+def _earlier_plans(
+    results_dir: Path, data: Dataset, params: Mapping[str, Any]
+) -> tuple[list[_Earlier], bool]:
+    """Return the plans of the same columns, limit and posterior settings, and whether others are of another version.
+
+    Each record is returned once; damaged ones are left.
+    """
     found: dict[str, _Earlier] = {}
+    outdated = False
     for path in sorted((results_dir / "active_learning" / "plan").glob("*/artifacts/*.npz")):
         try:
             with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as stored:
                 entry = json.loads(str(stored[ABOUT]))
                 if path.stem in found or entry["lineage"] != _lineage(data, params):
+                    continue
+                if entry.get("version") != VERSION:
+                    outdated = True
                     continue
                 state = {name: stored[name] for name in stored.files if name.startswith(STATE)}
             state = {name.removeprefix(STATE): array for name, array in state.items()}
@@ -155,4 +174,4 @@ def _earlier_plans(results_dir: Path, data: Dataset, params: Mapping[str, Any]) 
         except (OSError, ValueError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error):
             continue
         found[path.stem] = _Earlier(path.stem, entry, planner, state)
-    return list(found.values())
+    return list(found.values()), outdated

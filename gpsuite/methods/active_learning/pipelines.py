@@ -42,7 +42,7 @@ class Pipeline:
             return ConvolutionProcess(n_outputs, n_inputs, priors=self.priors)
         return LinearCoregionalization(n_outputs, mixing=self.mixing, kernel=self.kernel, priors=self.priors)
 
-    def safety_model(self) -> MultiOutputModel:
+    def safety_model(self) -> LinearCoregionalization:
         """Return the model of the safety value: one process."""
         return LinearCoregionalization(1, mixing="identity", kernel=self.kernel, priors=self.priors)
 

@@ -2,61 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from gpsuite.models.config import FloatArray
-from gpsuite.models.mixtures import mixture_covariance, mixture_moments
-from gpsuite.models.multi_output import ContradictionError, IntArray, MultiOutputModel, Observations
-from gpsuite.models.pool_predictions import PoolPredictions
+from gpsuite.models.hyper_posterior import HyperPosterior
+from gpsuite.models.multi_output import IntArray, MultiOutputModel, Observations
 from gpsuite.models.sequential_monte_carlo import SMCSettings, SMCState, start, update
-
-_TOGETHER = 1000
-"""Inputs predicted at together: memory does not grow with their number."""
 
 
 class KnownValues:
-    """Values told so far, in the user's units; each is kept once.
+    """Values told so far, in the user's units; the same value of an output at the same input is kept once.
+
+    Different values of an output at one input are replicates: what its noise is known by.
 
     Args:
         width: number D of inputs.
-        settled: whether a pair (x, p) has one value for ever.
 
     Attributes:
         observations: the values, in the order told.
     """
 
-    def __init__(self, width: int, settled: bool) -> None:
-        self.width, self._settled = width, settled
+    def __init__(self, width: int) -> None:
+        self.width = width
         self.observations = Observations(np.empty((0, width)), np.empty(0, dtype=np.int64), np.empty(0))
-        self._values: dict[tuple[object, ...], set[float]] = {}
+        self._values: set[tuple[object, ...]] = set()
 
     def add(self, X: FloatArray, Y: FloatArray) -> None:
-        """Take in what is new in rows with gaps, all or (on a contradiction) nothing."""
+        """Take in what is new in rows with gaps."""
         rows, outputs = np.nonzero(~np.isnan(Y))
         self.take(X[rows], outputs.astype(np.int64), Y[rows, outputs])
 
     def take(self, X: FloatArray, p: IntArray, y: FloatArray) -> None:
         """Take in what is new among values [m] of outputs [m] at inputs [m, D]."""
-        values, new = {pair: set(known) for pair, known in self._values.items()}, []
-        for i, value in enumerate(y.tolist()):
-            known = values.setdefault((*X[i].tolist(), int(p[i])), set())
-            if value not in known:
-                if self._settled and known:
-                    raise ContradictionError(
-                        f"output {p[i]} at {X[i].tolist()} has two values: {min(known):g} and {value:g}"
-                    )
-                known.add(value)
+        new = []
+        for i, value in enumerate(_told(X, p, y)):
+            if value not in self._values:
+                self._values.add(value)
                 new.append(i)
         self.observations = self.observations.extended(X[new], p[new], y[new])
-        self._values = values
 
     def lost(self, X: FloatArray, Y: FloatArray) -> int:
         """Return how many known values are not in these rows."""
         rows, outputs = np.nonzero(~np.isnan(Y))
-        given = {(*X[row].tolist(), int(p), float(Y[row, p])) for row, p in zip(rows, outputs, strict=True)}
-        return sum((*pair, value) not in given for pair, values in self._values.items() for value in values)
+        return len(self._values.difference(_told(X[rows], outputs.astype(np.int64), Y[rows, outputs])))
+
+
+def _told(X: FloatArray, p: IntArray, y: FloatArray) -> list[tuple[object, ...]]:
+    return [(*x, *rest) for x, *rest in zip(X.tolist(), p.tolist(), y.tolist(), strict=True)]
 
 
 @dataclass(eq=False)
@@ -75,39 +70,51 @@ class Belief:
 
     @classmethod
     def cold(
-        cls, model: MultiOutputModel, observations: Observations, rng: np.random.Generator, smc: SMCSettings
+        cls,
+        model: MultiOutputModel,
+        observations: Observations,
+        rng: np.random.Generator,
+        smc: SMCSettings,
+        stop: Callable[[], bool] = lambda: False,
     ) -> Belief:
-        """Infer from the observations alone."""
-        return cls(model, observations, start(model, model.likelihood(observations), rng, smc))
+        """Infer from the observations alone, until `stop` says to end early."""
+        return cls(model, observations, start(model, model.likelihood(observations), rng, smc, stop))
 
     @property
     def learnt(self) -> int:
         """Number of values the posterior knows."""
         return len(self.observations)
 
-    def learn(self, observations: Observations, rng: np.random.Generator, smc: SMCSettings) -> None:
-        """Take in observations that begin with those known."""
+    @property
+    def unfinished(self) -> bool:
+        """Whether inference was stopped early: the particles then know a part of what was measured."""
+        return "beta" in self.cloud.diagnostics
+
+    def learn(
+        self,
+        observations: Observations,
+        rng: np.random.Generator,
+        smc: SMCSettings,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Take in observations that begin with those known, until `stop` says to end early."""
         if len(observations) == self.learnt:
             return
         before, after = self.model.likelihood(self.observations), self.model.likelihood(observations)
         with np.errstate(invalid="ignore"):  # a particle without weight may have -inf before and after
             gain = after.value(self.cloud.u) - self.cloud.lml
-        self.cloud = update(self.cloud, self.model, before, after, gain, rng, smc)
+        self.cloud = update(self.cloud, self.model, before, after, gain, rng, smc, stop)
         self.observations = observations
 
-    def moments(
-        self, X: FloatArray, observations: Observations | None = None, covariances: bool = False
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return mixture mean [n, P] and variance [n, P], or covariance [n, P, P], at inputs [n, D]."""
-        known, posterior = observations or self.observations, self.cloud.posterior
-        parts = []
-        for begin in range(0, len(X), _TOGETHER):
-            found = PoolPredictions(
-                self.model, posterior.u, known, X[begin : begin + _TOGETHER], covariances=covariances
-            )
-            if found.covariance is not None:
-                parts.append(mixture_covariance(found.mean, found.covariance, posterior.weights))
-            else:
-                parts.append(mixture_moments(found.mean, found.variance, posterior.weights))
-        mean, spread = zip(*parts, strict=True)
-        return np.concatenate(mean), np.concatenate(spread)
+    def predicting(self, most: int) -> HyperPosterior:
+        """Return at most this many of the particles, with weights, that stand for the posterior in predictions.
+
+        Fewer than all are taken at equal steps of their summed weights, and weigh the same.
+        """
+        posterior = self.cloud.posterior
+        if most >= len(posterior):
+            return posterior
+        edges = np.cumsum(posterior.weights)
+        teeth = (np.arange(most) + 0.5) / most
+        chosen = np.searchsorted(edges / edges[-1], teeth)
+        return HyperPosterior(posterior.u[chosen], np.full(most, 1.0 / most))

@@ -218,6 +218,77 @@ def test_other_candidates_are_another_question_of_the_same_posterior() -> None:
     assert task("dataset.inputs=[x1, x0]").params["state"] is None
 
 
+def test_plans_of_another_version_of_the_method_are_not_continued() -> None:
+    write_rows(12)
+    run()
+    [path] = Path("results").glob("active_learning/plan/*/artifacts/*.npz")
+    with np.load(path) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    entry = json.loads(str(arrays["about"]))
+    assert entry.pop("version") == 2
+    path.unlink()
+    np.savez(path, **{**arrays, "about": np.array(json.dumps(entry))})
+    write_rows(14)
+    assert task().params["state"] is None
+    assert (
+        task().label == "28 values, starts anew: the earlier plans were made by another version of the method"
+    )
+
+
+def test_warnings_and_what_a_probability_is_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    write_rows(12)
+    text = Path("m.csv").read_text().splitlines()
+    rows = [line.split(",") for line in text[1:]]
+    Path("m.csv").write_text(
+        "\n".join([text[0], *(",".join([a, "0.5", *rest]) for a, _, *rest in rows)]) + "\n"
+    )
+    with open("c.csv", "a") as stream:
+        stream.write("0.1,0.5\n")
+    folder = run()
+    captured = capsys.readouterr()
+    assert "warning: x1 never varied where safety was measured" in captured.err
+    assert "no guarantee" in captured.out
+    [record] = list(csv.DictReader((folder / "records.csv").read_text().splitlines()))
+    assert "x1 never varied" in record["warnings"]
+
+
+def test_the_step_is_the_users(capsys: pytest.CaptureFixture[str]) -> None:
+    write_rows(12)
+    lines = Path("m.csv").read_text().splitlines()
+    flat = [line.rsplit(",", 1)[0] + f",{0.001 * (i % 5)}" for i, line in enumerate(lines[1:])]
+    Path("m.csv").write_text("\n".join([lines[0], *flat]) + "\n")
+    safe = {}
+    for step in ("0", "0.15", "2"):
+        folder = run(f"step={step}")
+        [record] = list(csv.DictReader((folder / "records.csv").read_text().splitlines()))
+        safe[step] = int(record["safe_candidates"]), int(record["beyond_step"])
+    assert safe["0"][0] < safe["0.15"][0] < safe["2"][0]
+    assert sum(safe["0"]) == sum(safe["0.15"]) == sum(safe["2"])
+    assert "more candidates, farther out than 0.15 of the measured ranges" in capsys.readouterr().err
+
+
+def test_the_cost_grows_with_tables_and_candidates() -> None:
+    write_rows(12)
+    few = task().cost
+    assert 0.01 < few < 2.0
+    with open("c.csv", "a") as stream:
+        stream.writelines(f"{0.001 * i},0.1\n" for i in range(20_000))
+    assert task().cost > 3.0 * few
+    assert task("particles=256").cost > 2.0 * task("particles=64").cost
+
+
+def test_a_budget_ends_with_a_plan_and_is_recorded() -> None:
+    write_rows(20)
+    with open("c.csv", "a") as stream:
+        stream.writelines(f"{0.0001 * i},0.1\n" for i in range(3000))
+    folder = run("budget.seconds=0.01", "particles=64")
+    [record] = list(csv.DictReader((folder / "records.csv").read_text().splitlines()))
+    assert record["status"] == "budget"
+    assert "budget used up" in record["reason"]
+    assert int(record["proposals"]) == len(table(folder))
+    assert task("budget.seconds=0.01", "particles=64").budget_seconds == 0.01
+
+
 def test_nothing_safe_is_infeasible_with_the_best_candidate_named() -> None:
     write_rows(12)
     Path("c.csv").write_text("x0,x1\n50,60\n1.2,1.1\n")

@@ -160,6 +160,7 @@ def test_without_safety_no_safety_model_is_trained() -> None:
     for step in steps:
         assert set(step.diagnostics) == {"main"}
         assert set(step.seconds) == {"main", "predict"}
+        assert all(0.0 < each < 600.0 for each in step.seconds.values()), "durations, not times of day"
         assert step.probabilities is None
         assert np.isnan(step.probability_safe)
         assert step.n_safe == 15

@@ -10,14 +10,16 @@ import pytest
 
 from gpsuite.methods.active_learning.acquisition import entropy
 from gpsuite.methods.active_learning.pipelines import PIPELINES, Pipeline
-from gpsuite.methods.active_learning.plan import MeasurementPlanner, NothingToMeasureError, Plan
+from gpsuite.methods.active_learning.plan import MeasurementPlanner
+from gpsuite.methods.active_learning.plan_answer import NothingToMeasureError, Plan
 from gpsuite.methods.active_learning.plan_models import Belief
+from gpsuite.methods.active_learning.plan_predictions import OutputPredictions
 from gpsuite.methods.active_learning.plan_units import Units
 from gpsuite.methods.active_learning.safety import SafetyLimit
 from gpsuite.models.config import FloatArray
 from gpsuite.models.coregionalization import LinearCoregionalization
 from gpsuite.models.mixtures import mixture_moments
-from gpsuite.models.multi_output import ContradictionError, Observations
+from gpsuite.models.multi_output import Observations
 from gpsuite.models.pool_predictions import PoolPredictions
 from gpsuite.models.sequential_monte_carlo import SMCSettings
 
@@ -98,6 +100,18 @@ def test_units_do_not_matter(queries: str) -> None:
     np.testing.assert_allclose(plan.sd / scale, plain.sd, atol=ROUNDING)
 
 
+def test_expected_values_are_in_the_users_units() -> None:
+    """At measured inputs the outputs to expect are near what was measured, wherever their zero and unit lie."""
+    X, Y, z = measured(20)
+    offset, scale = np.array([500.0, -3.0]), np.array([-20.0, 0.1])
+    planner = new()
+    planner.tell(X, offset + scale * Y, z)
+    plan = planner.ask(np.concatenate([X, GRID]), 1)
+    missed = plan.mean[:20] - (offset + scale * Y)
+    assert np.nanmax(np.abs(missed) / np.abs(scale)) < 0.5, "the outputs vary by 1, their noise by 0.1"
+    assert (plan.sd[:20] < 0.5 * np.abs(scale)).all()
+
+
 def test_later_proposals_condition_on_the_earlier_ones() -> None:
     """The second entropy, again by one-row extensions of the predictions with the mixture's mean."""
     planner = told()
@@ -125,10 +139,12 @@ def test_at_given_hyperparameters_the_next_entropies_do_not_depend_on_the_value(
     belief = Belief.cold(model, Observations.from_table(X, Y), rng, SMALL)
     one = replace(belief.cloud, u=np.repeat(belief.cloud.u[:1], len(belief.cloud.u), axis=0))
     belief = Belief(model, belief.observations, one)
-    spreads = [
-        belief.moments(GRID, belief.observations.extended(np.array([[1.0]]), np.array([0]), np.array([y])))[1]
-        for y in (0.0, 5.0)
-    ]
+    spreads = []
+    for y in (0.0, 5.0):
+        longer = belief.observations.extended(np.array([[1.0]]), np.array([0]), np.array([y]))
+        outputs = OutputPredictions(Belief(model, longer, one), one.posterior, GRID, full=False)
+        outputs.predict(np.arange(len(GRID)), lambda: False)
+        spreads.append(outputs.variance)
     np.testing.assert_allclose(spreads[0], spreads[1], rtol=1e-9)
 
 
@@ -257,17 +273,25 @@ def test_where_nothing_is_safe_the_most_probable_candidate_is_named() -> None:
     assert [each.row for each in safest.proposals] == [plan.safest]
 
 
-def test_contradictions_change_nothing() -> None:
+def test_replicates_are_data() -> None:
+    """Repeated measurements of an output at one input count, the same value told again does not."""
     planner = told()
     X, Y, z = measured()
     known = planner.n_values
-    other = Y.copy()
-    other[3, 1] += 0.5
-    with pytest.raises(ContradictionError, match=r"output 1 at .* has two values"):
-        planner.tell(X, other, z)
-    assert planner.n_values == known
-    planner.tell(X, Y, z + 1e-3)  # a safety value may be measured again
+    planner.tell(X, Y, z + 1e-3)
     assert planner.n_values == known + 10
+    rng, model, sd, noise = np.random.default_rng(3), LinearCoregionalization(2), [], []
+    for scatter in (0.01, 0.5):
+        repeated = told()
+        for _ in range(3):
+            repeated.tell(X, Y + scatter * rng.standard_normal(Y.shape), z)
+        assert repeated.n_values == known + 30
+        sd.append(repeated.ask(X[:1]).sd[0, 0])
+        belief = repeated._beliefs["outputs"]
+        assert belief.learnt == 40
+        noise.append(belief.cloud.posterior.weights @ model.noise(belief.cloud.u))
+    assert (noise[1] > 10.0 * noise[0]).all(), "scatter between replicates is noise"
+    assert sd[1] > sd[0]
 
 
 def test_mistakes_are_told() -> None:
