@@ -25,6 +25,7 @@ COMMANDS = {
     "compare": "published | ours | n | difference | verdict: gpsuite compare [experiment ...]",
     "report": "one self-contained HTML page over all results: gpsuite report",
     "publish": "copy results to results/published: gpsuite publish experiment ...",
+    "recheck": "compute some published records anew and compare: gpsuite recheck [experiment ...] sample=5 seed=0",
     "data": "datasets: gpsuite data list|fetch|verify [name ...]",
     "verify": "independent check of a certificate: gpsuite verify CERTIFICATE [dataset=NAME]",
     "bench": "ratios against baselines and the LAPACK/BLAS floor: gpsuite bench [family]",

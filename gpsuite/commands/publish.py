@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from gpsuite.commands.words import experiment_names, read_words
-from gpsuite.engine.folder import RUN
+from gpsuite.engine.archive import NAME
+from gpsuite.engine.folder import PLAN, RUN
+from gpsuite.engine.publishing import pack_run, published_bytes
 from gpsuite.errors import ResultsError, UserError
 from gpsuite.reporting.publish import publish
 from gpsuite.reporting.runs import folders_with
 from gpsuite.text import visible_lines
 
+MOST_BYTES = 80_000_000
+"""Of all published records together: a repository that everybody clones must stay small."""
+
 HELP = """
 gpsuite publish experiment ... [results_dir=DIR]
 
 Copies tables, figures, comparison, configuration and run.json of every finished run of the experiments named
-to results/published. Records and arrays, which may hold rows of third-party data, stay behind.
+to results/published, with the run's records packed in records.zip: a fresh clone then redraws the run without
+computing, and `gpsuite recheck` computes some of them again. Arrays that hold rows of a dataset, or from which
+nothing is drawn, stay behind.
 """
 
 
@@ -25,17 +33,30 @@ def main(words: list[str]) -> int:
     if not given.names:
         raise UserError("publish: name the experiments to publish, for example pac_bayes/epsilon_boston")
     runs = [
-        folder
+        (name, folder)
         for name in experiment_names(given.names)
         for folder in folders_with(given.results_dir, name, RUN)
     ]
     if not runs:
         raise UserError(f"publish: no finished run of {', '.join(given.names)} under {given.results_dir}")
     code = 0
-    for folder in runs:
+    for name, folder in runs:
         try:
-            print(publish(folder, given.results_dir))
+            packed = pack_run(name, folder / PLAN, given.results_dir)
+            _refuse_too_much(folder, given.results_dir, len(packed))
+            print(publish(folder, given.results_dir, {NAME: packed}))
         except ResultsError as error:  # one run's damage does not keep the others back
             print(f"gpsuite: {visible_lines(str(error))}", file=sys.stderr)
             code = 2
     return code
+
+
+def _refuse_too_much(folder: Path, results_dir: Path, more: int) -> None:
+    earlier = results_dir / "published" / folder.relative_to(results_dir) / NAME
+    total = published_bytes(results_dir) - (earlier.stat().st_size if earlier.is_file() else 0) + more
+    if total > MOST_BYTES:
+        raise ResultsError(
+            f"{folder}: its records take {more / 1e6:.1f} MB, all published ones would take {total / 1e6:.0f} MB\n"
+            f"at most {MOST_BYTES / 1e6:.0f} MB are published; publish fewer runs",
+            key=str(folder),
+        )

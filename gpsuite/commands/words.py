@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpsuite.config.files import group_choices
@@ -14,34 +14,47 @@ PLACES = ("results_dir", "data_dir")
 
 @dataclass(frozen=True)
 class Words:
-    """Names in the order typed, and the places results and data are in."""
+    """Names in the order typed, the places results and data are in, and a command's own numbers."""
 
     names: tuple[str, ...]
     results_dir: Path
     data_dir: Path
+    numbers: Mapping[str, int] = field(default_factory=dict)
 
 
-def read_words(words: Sequence[str]) -> Words:
-    """Split names from `results_dir=` and `data_dir=`.
+def read_words(words: Sequence[str], numbers: Mapping[str, int] | None = None) -> Words:
+    """Split names from `results_dir=`, `data_dir=` and a command's own numbers.
+
+    Args:
+        words: as typed.
+        numbers: key -> default of each whole number, zero or more, that the command takes.
 
     Raises:
-        UserError: for another option.
+        UserError: for another option, or what is no such number.
     """
     names: list[str] = []
     places = {"results_dir": "results", "data_dir": "data"}
+    found = dict(numbers or {})
     for word in words:
         key, equals, value = word.partition("=")
-        if equals and key not in PLACES:
-            raise UserError(
-                f"{word}: unknown setting\nvalid: {', '.join(f'{place}=DIR' for place in PLACES)}"
-            )
-        if equals:
+        if equals and key in found:
+            found[key] = _whole_number(key, value)
+        elif equals and key in PLACES:
             places[key] = value
+        elif equals:
+            valid = [*(f"{place}=DIR" for place in PLACES), *(f"{name}=NUMBER" for name in found)]
+            raise UserError(f"{word}: unknown setting\nvalid: {', '.join(valid)}")
         elif word.startswith("-"):
             raise UserError(f"{word}: unknown option")
         else:
             names.append(word)
-    return Words(tuple(names), Path(places["results_dir"]), Path(places["data_dir"]))
+    return Words(tuple(names), Path(places["results_dir"]), Path(places["data_dir"]), found)
+
+
+def _whole_number(key: str, value: str) -> int:
+    if not (value.isascii() and value.isdigit() and len(value) < 10):
+        raise UserError(f"{key}={value}: must be a whole number, zero or more", key=key)
+    return int(value)
 
 
 def experiment_names(names: Sequence[str]) -> list[str]:

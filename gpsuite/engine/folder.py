@@ -93,13 +93,14 @@ def records_csv(records: Sequence[Record]) -> str:
 def copy_arrays(folder: Path, records: Sequence[Record], store: RecordStore) -> None:
     """Put a copy of every record's npz into artifacts/: what is done to it there does not reach the record.
 
-    Copies of an earlier plan are removed; files that are not ours stay.
+    Published records have none. Copies of an earlier plan are removed; files that are not ours stay.
 
     Raises:
         ResultsError: if a record cannot be read, or a copy not be written.
     """
     artifacts = folder / "artifacts"
-    sources = {path.name: path for path in (store.arrays_path(each.key) for each in records if each.arrays)}
+    paths = (store.arrays_path(each.key) for each in records if each.arrays)
+    sources = {path.name: path for path in paths if path.exists()}
     remove_stale(artifacts, sources)
     for name, source in sources.items():
         try:

@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,19 @@ def machine() -> dict[str, Any]:
         "memory_gb": _memory_gb(),
         "system": f"{platform.system()} {platform.machine()}",
         "openblas_coretype": os.environ.get("OPENBLAS_CORETYPE"),
+    }
+
+
+@cache
+def origin() -> dict[str, str]:
+    """Return what every record keeps of where it was computed: commit, versions, processor, BLAS kernels."""
+    git, found = git_state(), versions()
+    commit = str(git["commit"] or "")
+    return {
+        "commit": f"{commit[:12]}{' with changes' if git['dirty'] else ''}",
+        **{name: found[name] for name in ("gpsuite", "python", "numpy", "scipy", "tensorflow")},
+        "processor": _processor(),
+        "openblas_coretype": os.environ.get("OPENBLAS_CORETYPE", ""),
     }
 
 

@@ -146,9 +146,10 @@ def _compute(
 ) -> int:
     """Run what is missing and store each record as it ends; return how many were computed."""
     if len(missing) < total:
+        published = " or published" if store.published.used else ""
         print(
-            f"{request.experiment} {request.scale}: {total - len(missing)} of {total} tasks are stored already, "
-            "skipped (force=true computes them again)",
+            f"{request.experiment} {request.scale}: {total - len(missing)} of {total} tasks are stored{published} "
+            "already, skipped (force=true computes them again)",
             file=sys.stderr,
         )
     if not missing:

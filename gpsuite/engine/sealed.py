@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpsuite.engine.archive import Sealed
 from gpsuite.engine.keys import short_hash
 from gpsuite.experiments.base import Record
 
@@ -44,18 +45,19 @@ def seal(record: Record) -> dict[str, Any]:
     return {"format": FORMAT, "checksum": _checksum(content), **content}
 
 
-def unseal(key: str, stored: Any, arrays: Mapping[str, NDArray[Any]]) -> Record:
-    """Return the record of a key from its JSON object and arrays.
+def unseal(key: str, found: Sealed, *, partly: bool = False) -> Record:
+    """Return the record of a key from what is stored of it.
 
     Args:
         key: the record's place: the hash of what its task computes.
-        stored: what the JSON file holds.
-        arrays: all its arrays.
+        found: JSON object and arrays.
+        partly: whether arrays may be missing; those that are there are checked all the same.
 
     Raises:
         OtherFormatError: if it is of another format.
         DamagedRecordError: if it is another task's, or anything in it or in the arrays is not as it was sealed.
     """
+    stored, arrays = found.fields, found.arrays
     if not isinstance(stored, dict) or "format" not in stored:
         raise DamagedRecordError("it is not a record")
     if stored["format"] != FORMAT:
@@ -69,7 +71,10 @@ def unseal(key: str, stored: Any, arrays: Mapping[str, NDArray[Any]]) -> Record:
         raise DamagedRecordError("its fields do not match its checksum")
     if content["key"] != key:
         raise DamagedRecordError(f"it is the record of another task, {content['key']}")
-    if {name: array_digest(array) for name, array in arrays.items()} != content.pop("arrays"):
+    digests = content.pop("arrays")
+    if not partly and set(digests) != set(arrays):
+        raise DamagedRecordError("its arrays are not all there")
+    if any(digests.get(name) != array_digest(array) for name, array in arrays.items()):
         raise DamagedRecordError("its arrays do not match their checksums")
     return replace(Record(**content), arrays=dict(arrays))
 

@@ -1,17 +1,23 @@
-"""Records on disk: one JSON (and one npz) per task key, written atomically, never pickled, never believed unchecked."""
+"""Records on disk: one JSON (and one npz) per task key, written atomically, never pickled, never believed unchecked.
+
+A record that is not there is looked for among the published ones: what was computed once, anywhere, is not computed
+again. A published record may lack arrays that no table and no figure needs.
+"""
 
 from __future__ import annotations
 
 import io
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpsuite.engine.archive import Sealed
+from gpsuite.engine.published import PublishedRecords
 from gpsuite.engine.sealed import DamagedRecordError, OtherFormatError, seal, unseal
 from gpsuite.experiments.base import BUDGET, ERROR, SKIPPED, Record
 from gpsuite.reporting.atomic import write_bytes, write_text
@@ -31,6 +37,7 @@ class RecordStore:
 
     def __init__(self, results_dir: Path, family: str) -> None:
         self.folder = results_dir / ".records" / family
+        self.published = PublishedRecords(results_dir, family)
         self._told: set[str] = set()
 
     def put(self, record: Record) -> None:
@@ -50,22 +57,41 @@ class RecordStore:
         write_text(self.path(record.key), text + "\n")
 
     def get(self, key: str) -> Record | None:
-        """Return the stored record with its arrays, or None when there is none that can be believed."""
-        path = self.path(key)
+        """Return the record of a key, stored here or published, or None when there is none that can be believed."""
+        found = self._find(key)
+        return None if found is None else found[1]
+
+    def sealed(self, key: str) -> Sealed | None:
+        """Return the record that `get` returns as it is stored, to be copied."""
+        found = self._find(key)
+        return None if found is None else found[0]
+
+    def _find(self, key: str) -> tuple[Sealed, Record] | None:
+        here = self._checked(key, self.path(key), self._stored, partly=False)
+        return here or self._checked(key, self.published.folder, self.published.get, partly=True)
+
+    def _checked(
+        self, key: str, path: Path, read: Callable[[str], Sealed | None], *, partly: bool
+    ) -> tuple[Sealed, Record] | None:
         try:
-            stored = json.loads(read_bytes(path))
-            named = stored.get("arrays") if isinstance(stored, dict) else None
-            return unseal(key, stored, self._read_arrays(key) if named else {})
-        except FileNotFoundError:
-            return None
+            found = read(key)
+            return None if found is None else (found, unseal(key, found, partly=partly))
         except OtherFormatError as error:
             self._tell("format", f"{path}: {error}; it and its like count as missing")
         except DamagedRecordError as error:
             self._tell(key, f"{path}: damaged record, counts as missing: {error}")
-        except (OSError, ValueError, RecursionError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
+        except Exception as error:  # a damaged archive raises a dozen kinds, from zlib.error to MemoryError
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
             self._tell(key, f"{path}: damaged record, counts as missing: it cannot be read ({reason})")
         return None
+
+    def _stored(self, key: str) -> Sealed | None:
+        try:
+            fields = json.loads(read_bytes(self.path(key)))
+        except FileNotFoundError:
+            return None
+        named = fields.get("arrays") if isinstance(fields, dict) else None
+        return Sealed(fields, self._read_arrays(key) if named else {})
 
     def path(self, key: str) -> Path:
         """Return where the record's fields are kept."""

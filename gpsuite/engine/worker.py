@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gpsuite.engine.keys import task_key
+from gpsuite.engine.provenance import origin
 from gpsuite.engine.reports import Reporter, Send, send_to_file
 from gpsuite.experiments.base import ERROR, EXPERIMENTS, Outcome, Record, SharedWork, Task
 
@@ -123,5 +124,6 @@ def _record(task: Task, outcome: Outcome, timing: dict[str, float], trace: str) 
         budget_seconds=task.budget_seconds,
         headline=outcome.headline,
         traceback=trace,
+        origin=origin(),
         arrays=dict(outcome.arrays),
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,6 +32,7 @@ DONE, BUDGET, INFEASIBLE, DIVERGED, ERROR, SKIPPED = (
     "skipped",
 )
 STATUSES = (DONE, BUDGET, INFEASIBLE, DIVERGED, ERROR, SKIPPED)
+ROUNDING = 1e-9  # relative: what other processors' last bits become in well-conditioned computations
 USABLE = (DONE, BUDGET)  # records whose metrics enter tables and figures
 
 
@@ -181,7 +183,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Record:
-    """A stored outcome. `timing` is measured (seconds, MB) and outside every promise of equality."""
+    """A stored outcome.
+
+    `timing` is measured (seconds, MB) and outside every promise of equality; `origin` says which commit, versions and
+    machine computed it.
+    """
 
     key: str
     experiment: str
@@ -194,6 +200,7 @@ class Record:
     budget_seconds: float | None = None
     headline: str = ""
     traceback: str = ""
+    origin: Mapping[str, str] = field(default_factory=dict)
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     @property
@@ -205,6 +212,27 @@ class Record:
         """Return a metric as float; NaN when it is missing."""
         value = self.metrics.get(name)
         return float(value) if isinstance(value, int | float) else math.nan
+
+
+Publishable = Callable[[Sequence[Record]], Sequence[frozenset[str]]]
+"""Records of a run -> for each, the names of the arrays that are published with it."""
+
+
+def every_array(records: Sequence[Record]) -> list[frozenset[str]]:
+    """Publish all arrays: they hold no rows of a dataset."""
+    return [frozenset(record.arrays) for record in records]
+
+
+def arrays_but(*patterns: str) -> Publishable:
+    """Publish all arrays but those whose names match a pattern: rows of a dataset, and what nothing is drawn from."""
+
+    def names(records: Sequence[Record]) -> list[frozenset[str]]:
+        return [
+            frozenset(name for name in record.arrays if not any(fnmatchcase(name, each) for each in patterns))
+            for record in records
+        ]
+
+    return names
 
 
 S = TypeVar("S")
@@ -244,6 +272,10 @@ class Experiment:
             so that a run on other datasets is never held against numbers of these.
         parts: settings (numbers, lists, or `methods`) of which a run may take a part, fewer or some of the shipped,
             and still be held against the paper: it answers the same question from less evidence.
+        published: which arrays leave the machine with published records: what tables and figures need, and never rows
+            of a dataset.
+        agreement: relative difference up to which a result computed again on another machine agrees; larger than
+            rounding where a search over an ill-conditioned objective magnifies it, or where seconds decide.
     """
 
     settings: type
@@ -254,6 +286,8 @@ class Experiment:
     dataset_tasks: tuple[str, ...] = ()
     several_datasets: bool = False
     parts: tuple[str, ...] = ()
+    published: Publishable = every_array
+    agreement: float = ROUNDING
 
 
 EXPERIMENTS: Registry[Experiment] = Registry("experiment")

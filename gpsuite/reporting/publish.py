@@ -1,9 +1,10 @@
-"""Copies of results that may be committed: tables, figures, comparison; no rows of data."""
+"""Copies of results that may be committed: tables, figures, comparison, packed records; no rows of data."""
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from gpsuite.errors import ResultsError
@@ -14,7 +15,7 @@ _FILES = ("config.yaml", "comparison.csv", "run.json")
 _FOLDERS = ("tables", "figures")
 
 
-def publish(run_folder: Path, results_dir: Path) -> Path:
+def publish(run_folder: Path, results_dir: Path, packed: Mapping[str, bytes]) -> Path:
     """Copy a finished run to `results_dir`/published, under the same path; an earlier copy is replaced whole.
 
     records.csv and artifacts stay behind. What others put beside the earlier copy's files is kept.
@@ -22,6 +23,7 @@ def publish(run_folder: Path, results_dir: Path) -> Path:
     Args:
         run_folder: results/<family>/<name>/<scale>[~<tag>].
         results_dir: the folder that holds it.
+        packed: further files of the copy: name -> content.
 
     Returns:
         The copy's folder.
@@ -42,7 +44,9 @@ def publish(run_folder: Path, results_dir: Path) -> Path:
         _recover(target, fresh, old)
         for source in _sources(run_folder):
             write_bytes(fresh / source.relative_to(run_folder), source.read_bytes())
-        _keep_others(target, fresh)
+        for name, content in packed.items():
+            write_bytes(fresh / name, content)
+        _keep_others(target, fresh, packed)
         _swap(target, fresh, old)
     except OSError as error:
         raise cannot("publish", run_folder, error) from error
@@ -72,10 +76,10 @@ def _recover(target: Path, fresh: Path, old: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _keep_others(target: Path, fresh: Path) -> None:
+def _keep_others(target: Path, fresh: Path, packed: Collection[str]) -> None:
     """Copy what lies in the earlier copy and is none of the things that are published."""
     for path in target.iterdir() if target.exists() else ():
-        if path.name in (*_FILES, *_FOLDERS):
+        if path.name in (*_FILES, *_FOLDERS, *packed):
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.copytree(path, fresh / path.name, symlinks=True)

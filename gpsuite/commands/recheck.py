@@ -1,0 +1,64 @@
+"""`gpsuite recheck`: compute some published records anew and say which numbers agree."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from gpsuite.commands.show import show_table
+from gpsuite.commands.words import experiment_names, read_words
+from gpsuite.errors import UserError
+from gpsuite.text import visible
+
+if TYPE_CHECKING:
+    from gpsuite.engine.recheck import Rechecked
+
+HELP = """
+gpsuite recheck [experiment ...] [sample=5] [seed=0] [results_dir=DIR]
+
+Draws published records at random, from as many runs as there are, computes their tasks anew on this machine, and says
+how many of a record's numbers are the same: bitwise, within rounding (1e-9, relative), within the experiment's stated
+tolerance for ill-conditioned searches, or not. What is measured in seconds is not compared. A record whose method has
+a newer version, or whose data are not here, is named as not checked.
+Exit code 0: all that was checked agrees; 1: some do not; 2: nothing could be checked.
+"""
+
+
+def main(words: list[str]) -> int:
+    """Compute a sample of the published records of the experiments named, and compare."""
+    given = read_words(words, {"sample": 5, "seed": 0})
+    from gpsuite.engine.worker import thread_environment
+
+    os.environ.update(thread_environment(1))  # before anything imports BLAS or TensorFlow
+    from gpsuite.engine.progress import progress
+    from gpsuite.engine.recheck import draw, published_runs, recheck
+
+    runs = published_runs(given.results_dir, experiment_names(given.names))
+    chosen = draw(runs, given.numbers["sample"], given.numbers["seed"])
+    if not chosen:
+        raise UserError(f"recheck: no published records under {given.results_dir / 'published'}")
+    found = []
+    with progress("recheck", len(chosen)) as shown:
+        for each in recheck(chosen):
+            found.append(each)
+            if each.record is not None:
+                shown.advance(each.record)
+    show_table("recheck", [_row(each) for each in found])
+    if not any(each.agreement for each in found):
+        print("gpsuite: none of the records drawn could be checked", file=sys.stderr)
+        return 2
+    return 0 if all(each.agreement is None or each.agreement.agrees for each in found) else 1
+
+
+def _row(found: Rechecked) -> dict[str, Any]:
+    from gpsuite.engine.agreement import LEVELS
+
+    row = {"run": found.run, "task": visible(found.task)}
+    if found.agreement is None:
+        return {
+            **row, "agrees": "not checked", **dict.fromkeys(LEVELS, ""), "differs most": visible(found.reason)
+        }  # fmt: skip
+    worst = f"{found.agreement.worst} ({found.agreement.difference:.1e})" if found.agreement.worst else ""
+    agrees = "yes" if found.agreement.agrees else "no"
+    return {**row, "agrees": agrees, **found.agreement.counts, "differs most": visible(worst)}

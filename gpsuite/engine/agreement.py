@@ -1,0 +1,113 @@
+"""How far two records of the same task agree: bitwise, up to rounding, up to a stated tolerance, or not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpsuite.experiments.base import ROUNDING, Record
+
+NEGLIGIBLE = 1e-12  # absolute: what is left of numbers that are zero but for rounding
+MEASURED = "seconds"  # in the name of a metric or array: measured, so never compared
+LEVELS = ("bitwise", "rounding", "tolerance", "not")
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How a record computed here agrees with the published one.
+
+    Attributes:
+        counts: level of `LEVELS` -> how many numbers (metrics and array entries) agree at it and at no stricter one.
+        worst: the name that differs most, with both values where it is a single number; empty if all are equal.
+        difference: its relative difference.
+    """
+
+    counts: Mapping[str, int]
+    worst: str
+    difference: float
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every number agrees at some level."""
+        return self.counts["not"] == 0
+
+
+def compare_records(published: Record, ours: Record, tolerance: float) -> Agreement:
+    """Hold a record computed here against the published one; what was measured in seconds is left out.
+
+    Args:
+        published: with the arrays that were published.
+        ours: computed here.
+        tolerance: largest relative difference that counts as agreement.
+    """
+    counts = dict.fromkeys(LEVELS, 0)
+    worst, largest = "", 0.0
+    for name, size, difference, shown in _differences(published, ours):
+        counts[level(difference, tolerance)] += size
+        if difference > largest:
+            worst, largest = f"{name}{shown}", difference
+    return Agreement(counts, worst, largest)
+
+
+def level(difference: float, tolerance: float) -> str:
+    """Return the strictest of `LEVELS` at which a relative difference is agreement."""
+    if difference == 0.0:
+        return "bitwise"
+    if difference <= ROUNDING:
+        return "rounding"
+    return "tolerance" if difference <= tolerance else "not"
+
+
+def _differences(published: Record, ours: Record) -> Iterator[tuple[str, int, float, str]]:
+    """Yield name, how many numbers, their largest relative difference, and both values of a single one."""
+    yield (
+        "status",
+        1,
+        0.0 if published.status == ours.status else math.inf,
+        f" {published.status} / {ours.status}",
+    )
+    for name, value in published.metrics.items():
+        if MEASURED not in name:
+            other = ours.metrics.get(name)
+            yield name, 1, _of_values(value, other), f" {value} / {other}"
+    for name, array in published.arrays.items():
+        if MEASURED not in name:
+            mine = ours.arrays.get(name)
+            yield (
+                name,
+                max(array.size, 1),
+                math.inf if mine is None else _of_arrays(array, np.asarray(mine)),
+                "",
+            )
+
+
+def _of_values(first: Any, second: Any) -> float:
+    """Return the relative difference of two metrics; infinite for different words, or where one is missing."""
+    # JSON has no NaN: what was not finite is stored as None
+    second = None if isinstance(second, float) and not math.isfinite(second) else second
+    numbers = [isinstance(each, int | float) and not isinstance(each, bool) for each in (first, second)]
+    if first == second:
+        return 0.0
+    return _of_arrays(np.array(float(first)), np.array(float(second))) if all(numbers) else math.inf
+
+
+def _of_arrays(first: NDArray[Any], second: NDArray[Any]) -> float:
+    """Return the largest difference relative to the larger of both arrays' largest finite entries."""
+    if first.shape != second.shape or first.dtype.kind != second.dtype.kind:
+        return math.inf
+    if first.dtype.kind not in "fiu":
+        return 0.0 if np.array_equal(first, second) else math.inf
+    a, b = first.astype(np.float64), second.astype(np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    if same.all():
+        return 0.0
+    if not (np.isfinite(a[~same]).all() and np.isfinite(b[~same]).all()):
+        return math.inf
+    largest = float(np.max(np.abs(a[~same] - b[~same])))
+    finite = np.concatenate([np.abs(a[np.isfinite(a)]), np.abs(b[np.isfinite(b)])])
+    return ROUNDING if largest <= NEGLIGIBLE else largest / float(finite.max())

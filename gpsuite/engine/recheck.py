@@ -1,0 +1,116 @@
+"""Published records drawn at random and computed anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpsuite.config.request import read_request
+from gpsuite.engine.agreement import Agreement, compare_records
+from gpsuite.engine.archive import NAME, Archive
+from gpsuite.engine.keys import task_key
+from gpsuite.engine.plans import plan_tasks
+from gpsuite.engine.sealed import unseal
+from gpsuite.engine.worker import execute
+from gpsuite.errors import UserError
+from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork, Task
+from gpsuite.reporting.reading import read_mapping
+from gpsuite.seeds import stream
+
+OUTDATED = "its method or its settings have changed since"
+
+
+@dataclass(frozen=True)
+class PublishedRun:
+    """A run whose records are published.
+
+    Attributes:
+        name: `<experiment>/<scale>[~<tag>]`.
+        experiment: `<family>/<name>`.
+        command: the `key=value` words that asked for it.
+        archive: its records.
+    """
+
+    name: str
+    experiment: str
+    command: tuple[str, ...]
+    archive: Archive
+
+
+@dataclass(frozen=True)
+class Rechecked:
+    """A published record and what became of it here.
+
+    Attributes:
+        run: name of the run.
+        task: its label, or its key where it could not be read.
+        record: computed here; None if it was not computed.
+        agreement: None if it was not computed.
+        reason: why not.
+    """
+
+    run: str
+    task: str
+    record: Record | None = None
+    agreement: Agreement | None = None
+    reason: str = ""
+
+
+def published_runs(results_dir: Path, experiments: Sequence[str]) -> list[PublishedRun]:
+    """Return the runs of the experiments that were published with their records, in the order of their names.
+
+    Raises:
+        ResultsError: naming the file, when a run.json is damaged.
+    """
+    found = []
+    for experiment in experiments:
+        for path in sorted((results_dir / "published" / experiment).glob(f"*/{NAME}")):
+            run = read_mapping(path.parent / "run.json") or {}
+            words = tuple(str(word) for word in run.get("command", ())[2:])  # after `gpsuite run`
+            found.append(PublishedRun(f"{experiment}/{path.parent.name}", experiment, words, Archive(path)))
+    return found
+
+
+def draw(runs: Sequence[PublishedRun], sample: int, seed: int) -> list[tuple[PublishedRun, str]]:
+    """Return up to `sample` different (run, key), at random; no run is drawn from twice before every other was once."""
+    rng = stream(seed, "recheck")
+    keys = {run.name: list(rng.permutation(run.archive.keys)) for run in runs}
+    chosen: list[tuple[PublishedRun, str]] = []
+    while len(chosen) < sample and any(keys.values()):
+        for number in rng.permutation(len(runs)):
+            run = runs[number]
+            if keys[run.name] and len(chosen) < sample:
+                chosen.append((run, str(keys[run.name].pop())))
+    return chosen
+
+
+def recheck(chosen: Sequence[tuple[PublishedRun, str]]) -> Iterator[Rechecked]:
+    """Compute the chosen records anew, one after another, and hold them against the published ones."""
+    plans: dict[str, dict[str, Task]] = {}
+    for run, key in chosen:
+        try:
+            if run.name not in plans:
+                plans[run.name] = _tasks(run)
+            published = _published(run, key)
+        except (UserError, ValueError) as error:
+            yield Rechecked(run.name, key, reason=str(error).splitlines()[0])
+            continue
+        if key not in plans[run.name]:
+            yield Rechecked(run.name, published.label, reason=OUTDATED)
+            continue
+        ours = execute(plans[run.name][key], SharedWork())
+        tolerance = EXPERIMENTS.get(run.experiment).agreement
+        yield Rechecked(run.name, ours.label, ours, compare_records(published, ours, tolerance))
+
+
+def _tasks(run: PublishedRun) -> dict[str, Task]:
+    request, options = read_request(run.command)
+    return {task_key(task): task for task in plan_tasks(request, options.changed)}
+
+
+def _published(run: PublishedRun, key: str) -> Record:
+    found = run.archive.get(key)
+    if found is None:
+        raise ValueError(f"{run.archive.path}: no record {key}")
+    return unseal(key, found, partly=True)
