@@ -110,4 +110,5 @@ def _of_arrays(first: NDArray[Any], second: NDArray[Any]) -> float:
         return math.inf
     largest = float(np.max(np.abs(a[~same] - b[~same])))
     finite = np.concatenate([np.abs(a[np.isfinite(a)]), np.abs(b[np.isfinite(b)])])
-    return ROUNDING if largest <= NEGLIGIBLE else largest / float(finite.max())
+    relative = largest / float(finite.max())
+    return min(relative, ROUNDING) if largest <= NEGLIGIBLE else relative

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpsuite.engine.keys import canonical_json
 from gpsuite.reporting.reading import read_bytes
 
 NAME = "records.zip"
@@ -49,7 +48,7 @@ def pack(records: Iterable[Sealed]) -> bytes:
     named = {f"{each.key}/{name}": each.arrays[name] for each in ordered for name in sorted(each.arrays)}
     arrays = io.BytesIO()
     np.savez(arrays, **named)
-    lines = "".join(f"{canonical_json(each.fields)}\n" for each in ordered)
+    lines = "".join(f"{_line(each)}\n" for each in ordered)
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_LZMA) as archive:
         for name, content in ((_FIELDS, lines.encode()), (_ARRAYS, arrays.getvalue())):
@@ -57,6 +56,11 @@ def pack(records: Iterable[Sealed]) -> bytes:
             member.create_system, member.compress_type = 3, zipfile.ZIP_LZMA
             archive.writestr(member, content)
     return buffer.getvalue()
+
+
+def _line(record: Sealed) -> str:
+    # fields keep their order: it is that of the columns of tables
+    return json.dumps(record.fields, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 class Archive:

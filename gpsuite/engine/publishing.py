@@ -6,10 +6,11 @@ from pathlib import Path
 
 from gpsuite.engine.archive import NAME, Sealed, pack
 from gpsuite.engine.plans import read_plan
+from gpsuite.engine.sealed import unseal
 from gpsuite.engine.store import RecordStore
 from gpsuite.engine.worker import import_family
 from gpsuite.errors import ResultsError
-from gpsuite.experiments.base import EXPERIMENTS, Record
+from gpsuite.experiments.base import EXPERIMENTS
 
 
 def pack_run(experiment: str, plan: Path, results_dir: Path) -> bytes:
@@ -27,10 +28,14 @@ def pack_run(experiment: str, plan: Path, results_dir: Path) -> bytes:
     if stored is None:
         raise ResultsError(f"{plan}: missing; run the experiment again", key=str(plan))
     store = RecordStore(results_dir, experiment.split("/")[0])
-    records = [_present(store, task.key, plan) for task in stored.tasks]
+    sealed = [_present(store, task.key, plan) for task in stored.tasks]
+    records = [unseal(each.key, each, partly=True) for each in sealed]
     import_family(experiment)
     names = EXPERIMENTS.get(experiment).published(records)
-    return pack(_published(store, record, kept) for record, kept in zip(records, names, strict=True))
+    return pack(
+        Sealed(each.fields, {name: array for name, array in each.arrays.items() if name in kept})
+        for each, kept in zip(sealed, names, strict=True)
+    )
 
 
 def published_bytes(results_dir: Path) -> int:
@@ -38,16 +43,10 @@ def published_bytes(results_dir: Path) -> int:
     return sum(path.stat().st_size for path in (results_dir / "published").rglob(NAME))
 
 
-def _present(store: RecordStore, key: str, plan: Path) -> Record:
-    record = store.get(key)
-    if record is None:
+def _present(store: RecordStore, key: str, plan: Path) -> Sealed:
+    found = store.sealed(key)
+    if found is None:
         raise ResultsError(
             f"{plan}: record {key} is missing or damaged; run the experiment again", key=str(plan)
         )
-    return record
-
-
-def _published(store: RecordStore, record: Record, kept: frozenset[str]) -> Sealed:
-    whole = store.sealed(record.key)
-    assert whole is not None  # `get` has found it
-    return Sealed(whole.fields, {name: array for name, array in whole.arrays.items() if name in kept})
+    return found

@@ -223,12 +223,12 @@ def every_array(records: Sequence[Record]) -> list[frozenset[str]]:
     return [frozenset(record.arrays) for record in records]
 
 
-def arrays_but(*patterns: str) -> Publishable:
-    """Publish all arrays but those whose names match a pattern: rows of a dataset, and what nothing is drawn from."""
+def only_arrays(*patterns: str) -> Publishable:
+    """Publish the arrays whose names match a pattern: the others hold rows of a dataset, or nothing is drawn from them."""
 
     def names(records: Sequence[Record]) -> list[frozenset[str]]:
         return [
-            frozenset(name for name in record.arrays if not any(fnmatchcase(name, each) for each in patterns))
+            frozenset(name for name in record.arrays if any(fnmatchcase(name, each) for each in patterns))
             for record in records
         ]
 

@@ -1,0 +1,122 @@
+"""A fresh clone has what was published: it redraws without computing, goes on from there, and can check it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gpsuite.config.files import group_choices
+from gpsuite.engine.archive import NAME, Archive, Sealed, pack
+from gpsuite.engine.sealed import seal, unseal
+from tests.commands.conftest import Gpsuite
+
+LINES = "pac_bayes/kl_inverse"
+RUN = ("run", "scale=smoke", "parallel=serial")
+NAMES = [name for name in group_choices()["experiment"] if "/" in name]
+
+
+def publish_and_move(gpsuite: Gpsuite, experiment: str, *words: str) -> None:
+    """Run and publish an experiment, then leave only what was published, as in a fresh clone."""
+    assert gpsuite(*RUN, f"experiment={experiment}", "results_dir=there", *words).code == 0
+    assert gpsuite("publish", experiment, "results_dir=there").code == 0
+    shutil.copytree("there/published", "results/published")
+
+
+def written(folder: Path) -> dict[str, bytes]:
+    """Return tables, plotted numbers and comparison of a run, but for those that hold seconds."""
+    paths = [*folder.glob("tables/*"), *folder.glob("figures/*.csv"), folder / "comparison.csv"]
+    return {path.name: path.read_bytes() for path in paths if "timing" not in path.name}
+
+
+def test_a_fresh_clone_redraws_without_computing(gpsuite: Gpsuite) -> None:
+    publish_and_move(gpsuite, LINES)
+    ended = gpsuite(*RUN, f"experiment={LINES}")
+    assert ended.code == 0
+    assert "published already" in ended.err
+    assert not list(Path("results/.records").rglob("*.json"))
+    assert written(Path("results", LINES, "smoke")) == written(Path("there", LINES, "smoke"))
+
+
+def test_publishing_twice_or_from_a_fresh_clone_gives_the_same_bytes(gpsuite: Gpsuite) -> None:
+    publish_and_move(gpsuite, LINES)
+    path = Path("results/published", LINES, "smoke", NAME)
+    first = path.read_bytes()
+    gpsuite(*RUN, f"experiment={LINES}")
+    assert gpsuite("publish", LINES).code == 0
+    assert path.read_bytes() == first
+
+
+def test_a_larger_run_computes_only_what_is_not_published(gpsuite: Gpsuite) -> None:
+    publish_and_move(gpsuite, LINES, "c_values=[0.1,0.5]")
+    ended = gpsuite(*RUN, f"experiment={LINES}", "c_values=[0.1,0.5,1.0]")
+    assert ended.code == 0
+    assert len(list(Path("results/.records").rglob("*.json"))) == 1
+
+
+def test_recheck_agrees_with_what_this_machine_published(gpsuite: Gpsuite) -> None:
+    publish_and_move(gpsuite, LINES)
+    ended = gpsuite("recheck", LINES, "sample=3", "seed=1")
+    assert ended.code == 0
+    rows = [line.split("\t") for line in ended.out.splitlines()]
+    assert [row[rows[0].index("agrees")] for row in rows[1:]] == ["yes"] * 3
+
+
+def test_recheck_finds_a_number_that_was_published_wrong(gpsuite: Gpsuite) -> None:
+    publish_and_move(gpsuite, LINES)
+    path = Path("results/published", LINES, "smoke", NAME)
+    archive = Archive(path)
+    records = [unseal(key, found) for key in archive.keys if (found := archive.get(key)) is not None]
+    for record in records:
+        record.arrays["p"][3] *= 1.001  # type: ignore[index]
+    path.write_bytes(pack(Sealed(seal(record), record.arrays) for record in records))
+    ended = gpsuite("recheck", LINES, "sample=1")
+    assert ended.code == 1
+    assert "\tno\t" in ended.out
+    assert "\tp (" in ended.out
+
+
+def test_recheck_names_what_it_cannot_check(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> None:
+    publish_and_move(gpsuite, LINES)
+    monkeypatch.setattr("gpsuite.engine.recheck.task_key", lambda task: "of a newer version")
+    ended = gpsuite("recheck", LINES, "sample=1")
+    assert ended.code == 2
+    assert "not checked" in ended.out
+    assert "changed since" in ended.out
+
+
+def test_nothing_published_is_a_mistake_said_in_one_line(gpsuite: Gpsuite) -> None:
+    ended = gpsuite("recheck", LINES)
+    assert ended.code == 2
+    assert "no published records under" in ended.err
+    assert gpsuite("recheck", "sample=many").code == 2
+
+
+def test_a_run_with_a_missing_record_is_not_published(gpsuite: Gpsuite) -> None:
+    assert gpsuite(*RUN, f"experiment={LINES}").code == 0
+    next(Path("results/.records").rglob("*.json")).unlink()
+    ended = gpsuite("publish", LINES)
+    assert ended.code == 2
+    assert "missing or damaged" in ended.err
+    assert not Path("results/published").exists()
+
+
+def test_more_than_a_repository_should_hold_is_refused(
+    gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert gpsuite(*RUN, f"experiment={LINES}").code == 0
+    monkeypatch.setattr("gpsuite.commands.publish.MOST_BYTES", 100)
+    ended = gpsuite("publish", LINES)
+    assert ended.code == 2
+    assert "at most" in ended.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", NAMES)
+def test_every_experiment_is_redrawn_from_what_it_publishes(gpsuite: Gpsuite, experiment: str) -> None:
+    publish_and_move(gpsuite, experiment)
+    assert gpsuite(*RUN, f"experiment={experiment}").code == 0
+    assert not list(Path("results/.records").rglob("*.json"))
+    assert written(Path("results", experiment, "smoke")) == written(Path("there", experiment, "smoke"))
+    assert gpsuite("recheck", experiment, "sample=1").code == 0

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gpsuite.engine.agreement import Agreement, compare_records
+from gpsuite.engine.worker import execute
+from gpsuite.experiments.base import Record, SharedWork
+from tests.engine import tiny
+
+RECORD = execute(tiny.task(3), SharedWork())
+RECORD = replace(RECORD, metrics={"square": 9.1, "word": "safe", "nothing": None, "search_seconds": 1.0})
+
+
+def against(tolerance: float = 1e-3, **changes: object) -> Agreement:
+    """Compare RECORD with itself after changes of metrics or, named array_NAME, of arrays."""
+    arrays = {k.removeprefix("array_"): v for k, v in changes.items() if k.startswith("array_")}
+    metrics = {k: v for k, v in changes.items() if not k.startswith("array_")}
+    ours: Record = replace(
+        RECORD,
+        metrics={**RECORD.metrics, **metrics},
+        arrays={**RECORD.arrays, **arrays},  # type: ignore[dict-item]
+    )
+    return compare_records(RECORD, ours, tolerance)
+
+
+def test_a_record_agrees_with_itself_bitwise_seconds_aside() -> None:
+    found = against(search_seconds=99.0, nothing=float("nan"))
+    assert found.agrees
+    assert found.counts == {"bitwise": 1 + 3 + 3, "rounding": 0, "tolerance": 0, "not": 0}
+    assert found.worst == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"square": 9.1 * (1 + 1e-10)}, "rounding"),
+        ({"square": 9.1 * (1 + 1e-6)}, "tolerance"),
+        ({"square": 9.1 * (1 + 2e-3)}, "not"),
+        ({"word": "unsafe"}, "not"),
+        ({"square": None}, "not"),
+        ({"nothing": 0.0}, "not"),
+        ({"array_powers": np.array([0.0, 1.0, 8.0 + 1e-7])}, "tolerance"),
+        ({"array_powers": np.array([1.0, 3.0, np.nan])}, "not"),
+        ({"array_powers": np.array([1.0, 3.0])}, "not"),
+    ],
+)
+def test_a_difference_counts_at_its_level(change: dict[str, object], where: str) -> None:
+    found = against(**change)
+    assert found.counts[where] == (3 if "array_powers" in change else 1)
+    assert found.agrees == (where != "not")
+    assert next(iter(change)).removeprefix("array_") in found.worst
+
+
+def test_another_status_or_a_missing_array_is_no_agreement() -> None:
+    assert not compare_records(RECORD, replace(RECORD, status="budget"), 1.0).agrees
+    assert not compare_records(RECORD, replace(RECORD, arrays={}), 1.0).agrees
+
+
+def test_what_is_zero_but_for_rounding_agrees() -> None:
+    published = replace(RECORD, metrics={"residual": 1e-16})
+    found = compare_records(published, replace(RECORD, metrics={"residual": -3e-15}), 0.0)
+    assert found.counts["rounding"] == 1
