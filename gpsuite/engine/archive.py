@@ -1,7 +1,8 @@
 """Records that travel: those of one run in one file made for git.
 
 A zip with two members, each compressed as a whole: `records.jsonl`, one sealed record a line, and `arrays.npz`, the
-arrays that were let go, named `<key>/<array>`. Sorted and without times, so that equal records give equal bytes.
+arrays that were let go, named `<key>/<array>`. Sorted by key and without times, so that equal records give equal bytes;
+fields and arrays keep their order, which tables and figures show.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Sealed:
 def pack(records: Iterable[Sealed]) -> bytes:
     """Return the archive of records; the same bytes for the same records, in whatever order they come."""
     ordered = sorted(records, key=lambda record: record.key)
-    named = {f"{each.key}/{name}": each.arrays[name] for each in ordered for name in sorted(each.arrays)}
+    named = {f"{each.key}/{name}": array for each in ordered for name, array in each.arrays.items()}
     arrays = io.BytesIO()
     np.savez(arrays, **named)
     lines = "".join(f"{_line(each)}\n" for each in ordered)

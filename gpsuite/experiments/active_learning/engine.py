@@ -23,7 +23,16 @@ from gpsuite.experiments.active_learning.repetition import (
 )
 from gpsuite.experiments.active_learning.settings import pipeline_kernel, repetition_tasks
 from gpsuite.experiments.active_learning.tables import write_curve_tables
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, Outcome, Record, Request, SharedWork, Task
+from gpsuite.experiments.base import (
+    EXPERIMENTS,
+    Experiment,
+    Outcome,
+    Record,
+    Request,
+    SharedWork,
+    Task,
+    only_arrays,
+)
 from gpsuite.methods.active_learning.inference import Learner
 from gpsuite.methods.active_learning.metrics import rmse
 from gpsuite.models.mixtures import mixture_moments
@@ -140,5 +149,6 @@ EXPERIMENTS.register("active_learning/engine")(
         summarise,
         builders=(BUILDER,),
         parts=("repetitions", "saturation_repetitions"),
+        published=only_arrays("[!z]*"),  # not the measured temperatures
     )
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Request, Task, require
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Request, Task, only_arrays, require
 from gpsuite.experiments.pac_bayes.claims import boston_claims
 from gpsuite.experiments.pac_bayes.fitting import run_fit
 from gpsuite.experiments.pac_bayes.frames import (
@@ -19,7 +19,7 @@ from gpsuite.experiments.pac_bayes.frames import (
     summarise_fits,
     wide_table,
 )
-from gpsuite.experiments.pac_bayes.settings import SplitSettings, check_epsilon, fit_tasks
+from gpsuite.experiments.pac_bayes.settings import AGREEMENT, SplitSettings, check_epsilon, fit_tasks
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import figure_style, method_style, save_figure
 from gpsuite.reporting.tables import write_table
@@ -110,6 +110,15 @@ def _draw_panel(ax: Axes, part: pd.DataFrame, titles: dict[str, str], label: str
 
 EXPERIMENTS.register("pac_bayes/epsilon_boston")(
     Experiment(
-        EpsilonSettings, plan, run_fit, summarise, builders=("pac_gp", "full_gp"), parts=("repetitions",)
+        EpsilonSettings,
+        plan,
+        run_fit,
+        summarise,
+        builders=("pac_gp", "full_gp"),
+        parts=("repetitions",),
+        published=only_arrays(
+            "lengthscales"
+        ),  # all that is drawn; the other arrays are the model, for a certificate
+        agreement=AGREEMENT,
     )
 )

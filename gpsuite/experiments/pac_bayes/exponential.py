@@ -11,7 +11,16 @@ import numpy as np
 
 from gpsuite.data.catalogue import dataset_names, shipped_conf_dir
 from gpsuite.errors import unknown_name
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, MethodOptions, Record, Request, Task, require
+from gpsuite.experiments.base import (
+    EXPERIMENTS,
+    Experiment,
+    MethodOptions,
+    Record,
+    Request,
+    Task,
+    only_arrays,
+    require,
+)
 from gpsuite.experiments.pac_bayes.exponential_claims import (
     BAND,
     EXP,
@@ -30,7 +39,13 @@ from gpsuite.experiments.pac_bayes.frames import (
 )
 from gpsuite.experiments.pac_bayes.inducing import COST
 from gpsuite.experiments.pac_bayes.methods import PacSGPOptions
-from gpsuite.experiments.pac_bayes.settings import SplitSettings, check_epsilon, sparse_fit, split_tasks
+from gpsuite.experiments.pac_bayes.settings import (
+    AGREEMENT,
+    SplitSettings,
+    check_epsilon,
+    sparse_fit,
+    split_tasks,
+)
 from gpsuite.methods.pac_bayes.losses import LOSSES
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import figure_style, math_label, method_style, save_figure
@@ -282,5 +297,9 @@ EXPERIMENTS.register("pac_bayes/loss_exp")(
         dataset_tasks=("regression",),
         several_datasets=True,
         parts=("repetitions", "inducing"),
+        published=only_arrays(
+            "lengthscales"
+        ),  # all that is drawn; the other arrays are the model, for a certificate
+        agreement=AGREEMENT,
     )
 )

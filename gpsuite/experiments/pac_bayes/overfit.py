@@ -31,7 +31,7 @@ from gpsuite.experiments.base import (
 from gpsuite.experiments.pac_bayes.fitting import Split
 from gpsuite.experiments.pac_bayes.frames import metric_statistics
 from gpsuite.experiments.pac_bayes.overfit_figure import draw
-from gpsuite.experiments.pac_bayes.settings import LEAST_TRAINING_ROWS, check_epsilon
+from gpsuite.experiments.pac_bayes.settings import AGREEMENT, LEAST_TRAINING_ROWS, check_epsilon
 from gpsuite.experiments.pac_bayes.trainers import (
     FITC,
     VFE,
@@ -290,6 +290,7 @@ EXPERIMENTS.register("pac_bayes/overfit_fitc")(
         run,
         summarise,
         builders=("pac_sgp", "sparse_gp"),
+        agreement=AGREEMENT,
         dataset_tasks=("regression",),
     )
 )

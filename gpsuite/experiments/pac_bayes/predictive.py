@@ -23,7 +23,7 @@ from gpsuite.experiments.pac_bayes.frames import dataset_statistics
 from gpsuite.experiments.pac_bayes.methods import FullGPOptions
 from gpsuite.experiments.pac_bayes.predictive_figure import LABELS, draw
 from gpsuite.experiments.pac_bayes.predictive_fits import run
-from gpsuite.experiments.pac_bayes.settings import check_epsilon, request_dataset
+from gpsuite.experiments.pac_bayes.settings import AGREEMENT, check_epsilon, request_dataset
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.tables import write_table
 
@@ -320,5 +320,6 @@ EXPERIMENTS.register("pac_bayes/predictive_snelson")(
         run,
         summarise,
         builders=("pac_sgp", "full_gp", "sparse_gp"),
+        agreement=AGREEMENT,
     )
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Request, Task
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Request, Task, only_arrays
 from gpsuite.experiments.pac_bayes.fitting import run_fit
 from gpsuite.experiments.pac_bayes.frames import (
     METRICS,
@@ -19,7 +19,7 @@ from gpsuite.experiments.pac_bayes.frames import (
     wide_table,
 )
 from gpsuite.experiments.pac_bayes.risk_certificates import write_certificates
-from gpsuite.experiments.pac_bayes.settings import SplitSettings, check_epsilon, fit_tasks
+from gpsuite.experiments.pac_bayes.settings import AGREEMENT, SplitSettings, check_epsilon, fit_tasks
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import figure_style, method_style, save_figure
 from gpsuite.reporting.tables import write_table
@@ -144,5 +144,9 @@ EXPERIMENTS.register("pac_bayes/regression")(
         summarise,
         builders=("pac_gp", "pac_sgp", "free_form", "full_gp", "sparse_gp"),
         dataset_tasks=("regression",),
+        published=only_arrays(
+            "lengthscales"
+        ),  # all that is drawn; the other arrays are the model, for a certificate
+        agreement=AGREEMENT,
     )
 )

@@ -26,6 +26,7 @@ from gpsuite.experiments.base import (
 from gpsuite.experiments.pac_bayes.fitting import Split, read_split
 from gpsuite.experiments.pac_bayes.frames import dataset_statistics, metric_statistics, summarise_splits
 from gpsuite.experiments.pac_bayes.settings import (
+    AGREEMENT,
     Fit,
     SplitSettings,
     check_epsilon,
@@ -286,5 +287,13 @@ def _draw_panel(ax: Axes, part: pd.DataFrame, titles: Mapping[str, str]) -> None
 
 
 EXPERIMENTS.register("pac_bayes/rounding")(
-    Experiment(RoundingSettings, plan, run, summarise, builders=("pac_gp",), dataset_tasks=("regression",))
+    Experiment(
+        RoundingSettings,
+        plan,
+        run,
+        summarise,
+        builders=("pac_gp",),
+        dataset_tasks=("regression",),
+        agreement=AGREEMENT,
+    )
 )

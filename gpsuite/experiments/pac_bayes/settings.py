@@ -18,6 +18,9 @@ from gpsuite.experiments.pac_bayes.methods import (
 )
 from gpsuite.seeds import derived_seed
 
+AGREEMENT = (
+    1e-2  # long searches over objectives with flat directions: hyperparameters differ more than bounds
+)
 SCALINGS = ("all", "train")
 LEAST_TRAINING_ROWS = 8  # Maurer's theorem, behind the bounds' ln(2 sqrt(n)/delta), is stated for n >= 8
 SPARSE = PacSGPOptions | SparseGPOptions | FreeFormOptions  # those with inducing inputs

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpsuite.data.loading import load
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Request
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Request, only_arrays
 from gpsuite.experiments.robustness.any_points import run_safety, write_certificates
 from gpsuite.experiments.robustness.any_settings import SafetySettings, classes_of, plan
 from gpsuite.experiments.robustness.any_summary import (
@@ -21,7 +21,7 @@ from gpsuite.experiments.robustness.any_summary import (
     timing_table,
 )
 from gpsuite.experiments.robustness.free_inputs import describe
-from gpsuite.experiments.robustness.settings import request_dataset
+from gpsuite.experiments.robustness.settings import AGREEMENT, request_dataset
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.tables import write_table
 
@@ -86,5 +86,7 @@ EXPERIMENTS.register("robustness/safety")(
         builders=("gpc",),
         dataset_tasks=("classification",),
         parts=("count", "check_points"),
+        published=only_arrays("change", "free", "*_trace"),
+        agreement=AGREEMENT,
     )
 )

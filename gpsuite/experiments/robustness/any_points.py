@@ -39,6 +39,7 @@ from gpsuite.models.gpc_training import TrainedGPC
 from gpsuite.reporting.manifest import note_written, remove_stale
 from gpsuite.seeds import stream
 
+UNTIMED = [0, 2, 3]  # columns of a trace: boxes, inner and outer
 PREFIX, DESCRIPTION = "certificate_", "certificate_description"
 
 
@@ -180,8 +181,8 @@ def _arrays(
     problem: Problem, rows: Array, region: Region, found: ProbabilityRange, point: int
 ) -> dict[str, npt.NDArray[Any]]:
     arrays: dict[str, npt.NDArray[Any]] = {
-        "minimum_trace": found.minimum.trace,
-        "maximum_trace": found.maximum.trace,
+        "minimum_trace": found.minimum.trace[:, UNTIMED],
+        "maximum_trace": found.maximum.trace[:, UNTIMED],
         "free": region.free,
     }
     example = found.verdict.counterexample

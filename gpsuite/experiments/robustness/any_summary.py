@@ -188,7 +188,7 @@ def draw_traces(
         }
         for record in records
         for side in ("minimum", "maximum")
-        for boxes, _, inner, outer in record.arrays[f"{side}_trace"]
+        for boxes, inner, outer in record.arrays[f"{side}_trace"]
     ]
     if not rows:  # no search began
         return

@@ -14,7 +14,7 @@ from gpsuite.experiments.robustness.deltas import DeltaSettings, check_radii, de
 from gpsuite.experiments.robustness.distribution_figure import draw
 from gpsuite.experiments.robustness.frames import dataset_statistics, records_frame, timing_table
 from gpsuite.experiments.robustness.free_inputs import split_word
-from gpsuite.experiments.robustness.settings import model_params, request_dataset
+from gpsuite.experiments.robustness.settings import AGREEMENT, model_params, request_dataset
 from gpsuite.experiments.statistics import metric_statistics, without_intervals
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.tables import mean_and_error, summarise_groups, write_table
@@ -199,5 +199,6 @@ for _name in ("distribution_synthetic2d", "distribution_spam", "distribution_mni
             builders=("gpc",),
             dataset_tasks=("classification",),
             parts=("points", "draws", "radii", "trainings"),
+            agreement=AGREEMENT,
         )
     )

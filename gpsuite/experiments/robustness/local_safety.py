@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpsuite.data.catalogue import read_spec, shipped_conf_dir
 from gpsuite.data.loading import PreparedDataset, load, prepare
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Request, Task
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Request, Task, only_arrays
 from gpsuite.experiments.robustness.free_inputs import describe
 from gpsuite.experiments.robustness.safety_choice import Shown, choose_shown, curves, maps
 from gpsuite.experiments.robustness.safety_claims import (
@@ -30,7 +30,7 @@ from gpsuite.experiments.robustness.safety_tables import (
     point_table,
     timing_table,
 )
-from gpsuite.experiments.robustness.settings import model_group, model_params, request_dataset
+from gpsuite.experiments.robustness.settings import AGREEMENT, model_group, model_params, request_dataset
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.tables import write_table
 
@@ -101,9 +101,7 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
         write_table(curve, tables, name, f"{caption}; displayed: {rules}")
         contour = maps(records, method)
         credit = "; ".join(part for part in (_credit(dataset, contour), note) if part)
-        draw_safety(
-            shown, contour, load(dataset).input_names, curve, folder / "figures", name, credit or None
-        )
+        draw_safety(shown, contour, load(dataset), curve, folder / "figures", name, credit or None)
     first = shown[:1] if contour_run(records) else shown
     own = [each.record.axes["features"] for each in first]
     statistics += point_statistics(first, [point for point in points if point.axes["features"] in own])
@@ -159,7 +157,14 @@ def _credit(dataset: PreparedDataset, contour: Record | None) -> str:
 
 
 EXPERIMENT = Experiment(
-    LocalSafetySettings, plan, run_local_safety, summarise, builders=("gpc",), parts=("points",)
+    LocalSafetySettings,
+    plan,
+    run_local_safety,
+    summarise,
+    builders=("gpc",),
+    parts=("points",),
+    published=only_arrays("[!xw]*"),  # neither x, a row of the dataset, nor the witnesses near it
+    agreement=AGREEMENT,
 )
 for _name in ("safety_synthetic2d", "safety_spam", "safety_mnist38"):
     EXPERIMENTS.register(f"robustness/{_name}")(EXPERIMENT)

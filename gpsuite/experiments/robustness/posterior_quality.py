@@ -28,7 +28,7 @@ from gpsuite.experiments.robustness.hmc_distance import DISTANCES, run_hmc_dista
 from gpsuite.experiments.robustness.methods import GPCOptions
 from gpsuite.experiments.robustness.quality_claims import Quality, quality_claims
 from gpsuite.experiments.robustness.quality_figure import draw
-from gpsuite.experiments.robustness.settings import check_distinct, model_group, model_params
+from gpsuite.experiments.robustness.settings import AGREEMENT, check_distinct, model_group, model_params
 from gpsuite.experiments.robustness.studies import Study, study_of
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.tables import mean_and_error, write_table
@@ -252,5 +252,6 @@ EXPERIMENTS.register("robustness/posterior_quality")(
         dataset_tasks=("classification",),
         several_datasets=True,
         parts=("points", "draws", "gammas", "hmc_trained_by"),
+        agreement=AGREEMENT,
     )
 )

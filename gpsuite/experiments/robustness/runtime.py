@@ -39,6 +39,7 @@ from gpsuite.experiments.robustness.runtime_tables import (
 )
 from gpsuite.experiments.robustness.safety_claims import dataset_statistics
 from gpsuite.experiments.robustness.settings import (
+    AGREEMENT,
     ClassifierSettings,
     check_distinct,
     check_positive,
@@ -237,5 +238,6 @@ EXPERIMENTS.register("robustness/runtime_mnist38")(
         summarise,
         builders=("gpc",),
         parts=("points", "reference_points", "dimensions", "tolerances", "gammas"),
+        agreement=AGREEMENT,
     )
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpsuite.data.dataset import Dataset
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.free_inputs import describe, image_order
 from gpsuite.experiments.robustness.safety_choice import Shown
@@ -31,7 +32,7 @@ CLASSES = ("#56B4E9", "#D55E00")
 def draw_safety(
     shown: Sequence[Shown],
     contour: Record | None,
-    input_names: tuple[str, ...],
+    data: Dataset,
     curves: pd.DataFrame,
     folder: Path,
     name: str,
@@ -42,7 +43,7 @@ def draw_safety(
     Args:
         shown: the displayed points.
         contour: the contour plot's record, or None for images.
-        input_names: of the dataset.
+        data: the dataset, of which an image is drawn.
         curves: the numbers of the curves, saved beside the figure.
         folder: the run's figures folder.
         name: file name.
@@ -55,7 +56,7 @@ def draw_safety(
         fig, axes = plt.subplots(2, len(shown), figsize=size, squeeze=False, height_ratios=(1.15, 1))
         for column, each in enumerate(shown):
             if contour is None:
-                _draw_image(axes[0, column], each.record, input_names)
+                _draw_image(axes[0, column], each.record, data)
             else:
                 _draw_contour(axes[0, column], each.record, contour)
             _draw_curves(axes[1, column], each.record)
@@ -129,7 +130,7 @@ def _draw_contour(ax: Axes, record: Record, contour: Record) -> None:
             linewidth=0.3,
             label=("−1", "+1")[positive],
         )
-    place = record.arrays["x"][arrays["inputs"]]
+    place = arrays["points"][int(record.axes["point"])]
     ax.scatter(place[0], place[1], s=70, color="red", edgecolor="white", zorder=5)
     ax.set_xlim(float(arrays["axis_first"][0]), float(arrays["axis_first"][-1]))
     ax.set_ylim(float(arrays["axis_second"][0]), float(arrays["axis_second"][-1]))
@@ -139,12 +140,13 @@ def _draw_contour(ax: Axes, record: Record, contour: Record) -> None:
     ax.figure.colorbar(filled, ax=ax, label="probability of the positive class")
 
 
-def _draw_image(ax: Axes, record: Record, input_names: tuple[str, ...]) -> None:
+def _draw_image(ax: Axes, record: Record, data: Dataset) -> None:
     """Draw the digit with the free pixels framed."""
     from matplotlib.patches import Rectangle
 
-    order = image_order(input_names)
-    ax.imshow(record.arrays["x"][order], cmap="gray", vmin=0, vmax=1)
+    order = image_order(data.input_names)
+    image = data.X[int(record.number("row"))][order]
+    ax.imshow(image, cmap="gray", vmin=float(data.X.min()), vmax=float(data.X.max()))
     for place in record.arrays["free"]:
         row, column = np.argwhere(order == place)[0]
         ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="red", linewidth=1.6))

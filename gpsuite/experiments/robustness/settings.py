@@ -14,6 +14,7 @@ from gpsuite.experiments.base import METHODS, Json, MethodOptions, Request, requ
 from gpsuite.models.gpc_training import SEARCH_RANGE
 from gpsuite.seeds import derived_seed
 
+AGREEMENT = 1e-3  # trained for some steps only, then searched up to a tolerance: last bits grow
 SCALINGS = ("none", "all", "train", "pixels")
 
 
