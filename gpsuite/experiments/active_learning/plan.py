@@ -35,6 +35,7 @@ from gpsuite.experiments.base import (
     SharedWork,
     Task,
     finite_or_none,
+    only_arrays,
     require,
 )
 from gpsuite.methods.active_learning.plan_answer import NothingToMeasureError, Plan
@@ -300,5 +301,12 @@ def _dataset(request: Request) -> PreparedDataset:
 
 
 EXPERIMENTS.register("active_learning/plan")(
-    Experiment(PlanSettings, plan, run, summarise, dataset_tasks=("measurements",))
+    Experiment(
+        PlanSettings,
+        plan,
+        run,
+        summarise,
+        dataset_tasks=("measurements",),
+        published=only_arrays("row", "output", "p*", "mean", "sd", "entropy"),  # not the state: it holds data
+    )
 )
