@@ -224,7 +224,7 @@ def every_array(records: Sequence[Record]) -> list[frozenset[str]]:
 
 
 def only_arrays(*patterns: str) -> Publishable:
-    """Publish the arrays whose names match a pattern; the others hold rows of a dataset, or nothing is drawn from them."""
+    """Publish the arrays whose names match a pattern: the others hold rows of a dataset, or are not drawn from."""
 
     def names(records: Sequence[Record]) -> list[frozenset[str]]:
         return [
