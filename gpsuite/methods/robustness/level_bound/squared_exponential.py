@@ -1,0 +1,102 @@
+"""Squared exponential kernel: expansion of mean and variance in the orthonormal basis of its RKHS.
+
+With D_i = U_i - c, e_i = exp(-|D_i|^2/2) and E = exp(-|x|^2/2), exp(-|x - D_i|^2/2) = E e_i exp(D_i x). The mean is
+kept to degree 3. In the variance <phi, G phi> the part y_1 of degree <= 1 is paired with everything up to degree 3,
+which needs the product of the reduction with 1 + d columns only; the square of the rest is one-sided. Above
+`MANY_INPUTS` free inputs everything stops at degree 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.methods.robustness.level_bound.cubic import Cubic, symmetric_part
+from gpsuite.methods.robustness.level_bound.latent_model import LatentModel
+from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice
+from gpsuite.methods.robustness.level_bound.squared_exponential_rests import mean_model, variance_model
+from gpsuite.methods.robustness.level_bound.tensors import third_order_sums
+
+MANY_INPUTS = 64
+
+
+@dataclass(frozen=True)
+class SquaredExponentialExpansion:
+    """Coefficients around B centres, in units of s and without the factor E (mean) or E^2 (variance).
+
+    Attributes:
+        form: the posterior over the free inputs.
+        centre: scaled, [B, d].
+        A: mean coefficients, a_0 + a_1 x + A_2[xx] + A_3[xxx].
+        P: variance coefficients of what is explicit, q_0 + q_b x + q_M[xx] + q_C[xxx].
+        trace: trace of the degree-1 block of G, [B].
+    """
+
+    form: PosteriorSlice
+    centre: FloatArray
+    A: Cubic
+    P: Cubic
+    trace: FloatArray
+
+    @property
+    def mean(self) -> FloatArray:
+        """The latent mean at the centres, [B]."""
+        return self.form.variance * self.A.constant
+
+    @property
+    def variance(self) -> FloatArray:
+        """The latent variance at the centres, [B]."""
+        return self.form.variance * np.clip(self.P.constant, 0.0, self.form.bound)
+
+    def taylor(self) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
+        """Return gradient [B, d] and half Hessian [B, d, d] of the mean, then of the variance, scaled inputs.
+
+        P leaves out half of the degree-1 block paired with itself nowhere: its quadratic part is exact.
+        """
+        s, identity = self.form.variance, np.eye(self.centre.shape[1])
+        mean = self.A.quadratic - 0.5 * self.A.constant[:, None, None] * identity
+        variance = self.P.quadratic - self.P.constant[:, None, None] * identity
+        return (s * self.A.linear, s * mean), (s * self.P.linear, s * variance)
+
+    def over(self, radius: FloatArray) -> LatentModel:
+        """Return the models over |x - centre| <= radius, [B, d]."""
+        return LatentModel(
+            radius,
+            mean_model(self.form, self.centre, self.A, radius),
+            variance_model(self.form, self.centre, self.P, self.trace, radius),
+        )
+
+
+def expand_squared_exponential(form: PosteriorSlice, centre: FloatArray) -> SquaredExponentialExpansion:
+    """Expand mean and variance around scaled centres [B, d]."""
+    n_boxes, d = centre.shape
+    offset = form.U - centre[:, :, None]
+    e = form.weight * np.exp(-0.5 * np.einsum("bjn,bjn->bn", offset, offset))
+    V = np.empty((n_boxes, 1 + d, e.shape[1]))
+    V[:, 0] = e
+    np.multiply(offset, e[:, None], out=V[:, 1:])
+    W = (V.reshape(-1, e.shape[1]) @ form.products.reduction).reshape(V.shape)
+    first = V @ form.alpha
+    gram = np.matmul(W[:, 1:], V[:, 1:].transpose(0, 2, 1))
+    # Row 0 of both products pairs the degrees 0 and 1 of the variance.
+    low = np.matmul(V, W[:, 0, :, None])[:, :, 0]
+    weighted = np.stack([0.5 * form.alpha * V[:, 1:], -W[:, :1] * V[:, 1:]], axis=1)
+    pairs = np.matmul(weighted, offset[:, None].transpose(0, 1, 3, 2))
+    identity = np.eye(d)
+    A3, qC = None, None
+    if d <= MANY_INPUTS:
+        rows = np.concatenate([weighted[:, 0], weighted[:, 1] / 3.0 - W[:, 1:] * e[:, None]], axis=1)
+        sums = third_order_sums(rows, offset)
+        A3, qC = sums[:, :d] / 3.0, symmetric_part(sums[:, d:])
+    quadratic = identity - 0.5 * (gram + gram.transpose(0, 2, 1)) + pairs[:, 1]
+    return SquaredExponentialExpansion(
+        form,
+        centre,
+        A=Cubic(first[:, 0], first[:, 1:], pairs[:, 0], A3),
+        P=Cubic(1.0 - low[:, 0], -2.0 * low[:, 1:], quadratic, qC),
+        trace=np.maximum(0.0, d - np.einsum("bjj->b", gram)),
+    )
+
+

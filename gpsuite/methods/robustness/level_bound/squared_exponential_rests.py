@@ -1,0 +1,146 @@
+"""What the squared exponential expansion leaves out over a box: one-sided rests and ranges of mean and variance.
+
+tau_p = P(Poisson(rho^2) > p) is the squared norm of the part of phi above degree p at distance rho.
+"""
+
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+from scipy.special import gammainc
+
+from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.methods.robustness.level_bound.cubic import Cubic, add_norm_times_linear
+from gpsuite.methods.robustness.level_bound.latent_model import MomentModel
+from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice
+from gpsuite.methods.robustness.rounding import OPERATOR, SHORT_SUM, TAIL
+
+
+def tail(radius: FloatArray, degree: int) -> FloatArray:
+    """Return tau_degree for half-widths [B, d], rounded up."""
+    return np.asarray(gammainc(degree + 1.0, squared(radius)) * (1.0 + TAIL))
+
+
+def squared(radius: FloatArray) -> FloatArray:
+    """Return rho^2 = |r|^2, rounded up, [B]."""
+    return np.asarray(np.einsum("bj,bj->b", radius, radius) * (1.0 + SHORT_SUM))
+
+
+def growth(radius: FloatArray) -> FloatArray:
+    """Return 1 + R + R^2 + R^3, R = sum_j r_j: how coefficient errors grow over the box, [B]."""
+    total = radius.sum(axis=1)
+    return 1.0 + total * (1.0 + total * (1.0 + total))
+
+
+def mean_model(form: PosteriorSlice, centre: FloatArray, A: Cubic, radius: FloatArray) -> MomentModel:
+    """Return the model of the mean.
+
+    mu/s = E A + rem, |rem| <= eta sqrt(tau_p), eta^2 = |h|^2 - (squares of the coefficients). E = 1 - D + w with
+    D = |x|^2/2 and 0 <= w <= D^2/2, so E A is a_0 + a_1 x + (A_2 - a_0 I/2)[xx] + A_3[xxx] - D a_1 x, plus
+    -D (A_2 + A_3) + w A. At degree 2 the term -D a_1 x is part of the rest.
+    """
+    s, rho2 = form.variance, squared(radius)
+    degree = 2 if A.cubic is None else 3
+    error = form.mean_error(centre)
+    remainder = _orthogonal_norm(form, A, error) * np.sqrt(tail(radius, degree))
+    zero = np.zeros(len(radius))
+    left_out = Cubic(zero, A.linear if A.cubic is None else 0.0 * A.linear, A.quadratic, A.cubic)
+    small, large = left_out.range(radius)
+    bottom, top = A.range(radius)
+    rounding = error * growth(radius) * (1.0 + rho2 + rho2**2) + SHORT_SUM * A.magnitude(radius)
+    slack = remainder + rounding * (1.0 + 0.5 * rho2 + 0.125 * rho2**2)
+    above = 0.5 * rho2 * np.maximum(0.0, -small) + 0.125 * rho2**2 * np.maximum(0.0, top) + slack
+    below = 0.5 * rho2 * np.maximum(0.0, large) + 0.125 * rho2**2 * np.maximum(0.0, -bottom) + slack
+    model = _times_gaussian(A, 0.5).scaled(s)
+    least, most = model.range(radius)
+    # Product form: E lies in [exp(-rho^2/2), 1]. Distance: |phi(x) - phi(c)|^2 = 2 (1 - E).
+    fade = np.exp(-0.5 * rho2) * (1.0 - SHORT_SUM)
+    far = np.sqrt(form.norm2 * 2.0 * -np.expm1(-0.5 * rho2)) * (1.0 + SHORT_SUM)
+    high = np.where(top >= 0.0, top, top * fade) + slack
+    low = np.where(bottom <= 0.0, bottom, bottom * fade) - slack
+    return MomentModel(
+        model,
+        s * below,
+        s * above,
+        np.max([least - s * below, s * low, s * (A.constant - far - error)], axis=0),
+        np.min([most + s * above, s * high, s * (A.constant + far + error)], axis=0),
+    )
+
+
+def variance_model(
+    form: PosteriorSlice, centre: FloatArray, P: Cubic, trace: FloatArray, radius: FloatArray
+) -> MomentModel:
+    """Return the model of the variance.
+
+    Sigma/s = E^2 P + rest_1 with rest_1 in [-k, k + g tau_1]: <y_1, G y_3> by Cauchy-Schwarz, degree 1 against the
+    highest degree likewise, and the square of what is above degree 1, which is not negative. E^2 = 1 - |x|^2 + w with
+    0 <= w <= |x|^4/2, so E^2 P is q_0 + q_b x + (q_M - q_0 I)[xx] + q_C[xxx] - |x|^2 q_b x, plus
+    -|x|^2 (q_M + q_C) + w P. At degree 2 the term -|x|^2 q_b x is part of the rest.
+    """
+    s, g, rho2 = form.variance, form.bound * (1.0 + OPERATOR), squared(radius)
+    error = form.gram_error(centre) + OPERATOR * g
+    kappa = _cross_terms(form, P, trace + radius.shape[1] * error, radius, error)
+    rounding = error * growth(radius) ** 2 * (1.0 + rho2 + rho2**2) + SHORT_SUM * P.magnitude(radius)
+    rounding *= 1.0 + rho2 + 0.5 * rho2**2
+    # A negative q_0 is rounding: the exact one is at least zero.
+    slack = rounding + np.maximum(0.0, -P.constant)
+    zero = np.zeros(len(radius))
+    left_out = Cubic(zero, P.linear if P.cubic is None else 0.0 * P.linear, P.quadratic, P.cubic)
+    small, large = left_out.range(radius)
+    bottom, top = P.range(radius)
+    beyond = g * tail(radius, 1)
+    above = rho2 * np.maximum(0.0, -small) + 0.5 * rho2**2 * np.maximum(0.0, top) + kappa + beyond + slack
+    below = rho2 * np.maximum(0.0, large) + 0.5 * rho2**2 * np.maximum(0.0, -bottom) + kappa + slack
+    model = _times_gaussian(P, 1.0).scaled(s)
+    least, most = model.range(radius)
+    fade = np.exp(-rho2) * (1.0 - SHORT_SUM)
+    high = np.where(top >= 0.0, top, top * fade) + kappa + beyond + slack
+    low = np.where(bottom <= 0.0, bottom, bottom * fade) - kappa - slack
+    root = np.sqrt(np.maximum(P.constant, 0.0) + error)
+    far = np.sqrt(2.0 * g * -np.expm1(-0.5 * rho2)) * (1.0 + SHORT_SUM)
+    near = np.maximum(0.0, np.sqrt(np.maximum(0.0, P.constant - error)) - far) ** 2
+    return MomentModel(
+        model,
+        s * below,
+        s * above,
+        np.maximum(0.0, np.max([least - s * below, s * low, s * near * (1.0 - SHORT_SUM)], axis=0)),
+        np.min([most + s * above, s * high, s * (root + far) ** 2 * (1.0 + SHORT_SUM), zero + s * g], axis=0),
+    )
+
+
+def _cross_terms(
+    form: PosteriorSlice, P: Cubic, trace: FloatArray, radius: FloatArray, error: FloatArray
+) -> FloatArray:
+    """Return k = 2 sqrt(Q_1 g tau_p) + 2 rho sqrt(l) sqrt(g) rho^p/sqrt(p!), sqrt(Q_1) <= sqrt(q_0) + rho sqrt(l)."""
+    degree, factorial = (2, 2.0) if P.cubic is None else (3, 6.0)
+    g, rho = form.bound * (1.0 + OPERATOR), np.sqrt(squared(radius))
+    slope = rho * np.sqrt(np.minimum(g, trace))
+    linear = np.sqrt(np.maximum(0.0, P.constant) + error) + slope
+    cross = 2.0 * linear * np.sqrt(g * tail(radius, degree))
+    highest = 2.0 * slope * np.sqrt(g / factorial) * rho**degree
+    return np.asarray((cross + highest) * (1.0 + SHORT_SUM))
+
+
+def _orthogonal_norm(form: PosteriorSlice, A: Cubic, error: FloatArray) -> FloatArray:
+    """Return an upper bound of the norm of h without its part of degree <= p."""
+    total = A.constant**2 + np.einsum("bj,bj->b", A.linear, A.linear)
+    total += 2.0 * np.einsum("bjk,bjk->b", A.quadratic, A.quadratic)
+    degree, d = 2, A.linear.shape[1]
+    if A.cubic is not None:
+        degree, flat = 3, A.cubic.reshape(len(total), -1)
+        total += 6.0 * np.einsum("bk,bk->b", flat, flat)
+    # The coefficients in the orthonormal basis are each off by `error`.
+    known = np.maximum(0.0, np.sqrt(total) - np.sqrt(comb(d + degree, degree)) * error)
+    return np.sqrt(np.maximum(0.0, form.norm2 - known**2 * (1.0 - SHORT_SUM)))
+
+
+def _times_gaussian(polynomial: Cubic, rate: float) -> Cubic:
+    """Return the part of exp(-rate |x|^2) times the polynomial that is kept as a cubic (or quadratic)."""
+    identity = np.eye(polynomial.linear.shape[1])
+    quadratic = polynomial.quadratic - rate * polynomial.constant[:, None, None] * identity
+    cubic = polynomial.cubic
+    if cubic is not None:
+        cubic = cubic.copy()
+        add_norm_times_linear(cubic, -rate * polynomial.linear)
+    return Cubic(polynomial.constant, polynomial.linear, quadratic, cubic)
