@@ -11,6 +11,7 @@ from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray
 from gpsuite.methods.robustness.level_bound.concave_relaxation import cubic_maximum
 from gpsuite.methods.robustness.level_bound.latent_model import Expansion, LatentModel
 from gpsuite.methods.robustness.level_bound.level import Level, level_of
+from gpsuite.methods.robustness.level_bound.matern import expand_matern
 from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice, posterior_slice
 from gpsuite.methods.robustness.level_bound.squared_exponential import expand_squared_exponential
 from gpsuite.methods.robustness.rounding import outward_radius
@@ -18,6 +19,8 @@ from gpsuite.models.gpc import GPCPosterior
 
 _EXPANSIONS: dict[str, Callable[[PosteriorSlice, FloatArray], Expansion]] = {
     "squared_exponential": expand_squared_exponential,
+    "matern32": expand_matern,
+    "matern52": expand_matern,
 }
 
 

@@ -8,7 +8,8 @@ which needs the product of the reduction with 1 + d columns only; the square of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -29,9 +30,11 @@ class SquaredExponentialExpansion:
     Attributes:
         form: the posterior over the free inputs.
         centre: scaled, [B, d].
-        A: mean coefficients, a_0 + a_1 x + A_2[xx] + A_3[xxx].
-        P: variance coefficients of what is explicit, q_0 + q_b x + q_M[xx] + q_C[xxx].
+        A: mean coefficients up to degree 2, a_0 + a_1 x + A_2[xx].
+        P: variance coefficients up to degree 2 of what is explicit, q_0 + q_b x + q_M[xx].
         trace: trace of the degree-1 block of G, [B].
+        offset: D, [B, d, n].
+        rows: whose sums with D_k D_l are 3 A_3 and q_C, [B, 2 d, n].
     """
 
     form: PosteriorSlice
@@ -39,6 +42,8 @@ class SquaredExponentialExpansion:
     A: Cubic
     P: Cubic
     trace: FloatArray
+    offset: FloatArray
+    rows: FloatArray
 
     @property
     def mean(self) -> FloatArray:
@@ -62,11 +67,22 @@ class SquaredExponentialExpansion:
 
     def over(self, radius: FloatArray) -> LatentModel:
         """Return the models over |x - centre| <= radius, [B, d]."""
+        A, P = self.A, self.P
+        if radius.shape[1] <= MANY_INPUTS:
+            A3, q_C = self._degree_three
+            A, P = replace(A, cubic=A3), replace(P, cubic=q_C)
         return LatentModel(
             radius,
-            mean_model(self.form, self.centre, self.A, radius),
-            variance_model(self.form, self.centre, self.P, self.trace, radius),
+            mean_model(self.form, self.centre, A, radius),
+            variance_model(self.form, self.centre, P, self.trace, radius),
         )
+
+    @cached_property
+    def _degree_three(self) -> tuple[FloatArray, FloatArray]:
+        """A_3 and q_C, [B, d, d, d]."""
+        d = self.offset.shape[1]
+        sums = third_order_sums(self.rows, self.offset)
+        return sums[:, :d] / 3.0, symmetric_part(sums[:, d:])
 
 
 def expand_squared_exponential(form: PosteriorSlice, centre: FloatArray) -> SquaredExponentialExpansion:
@@ -85,18 +101,16 @@ def expand_squared_exponential(form: PosteriorSlice, centre: FloatArray) -> Squa
     weighted = np.stack([0.5 * form.alpha * V[:, 1:], -W[:, :1] * V[:, 1:]], axis=1)
     pairs = np.matmul(weighted, offset[:, None].transpose(0, 1, 3, 2))
     identity = np.eye(d)
-    A3, qC = None, None
-    if d <= MANY_INPUTS:
-        rows = np.concatenate([weighted[:, 0], weighted[:, 1] / 3.0 - W[:, 1:] * e[:, None]], axis=1)
-        sums = third_order_sums(rows, offset)
-        A3, qC = sums[:, :d] / 3.0, symmetric_part(sums[:, d:])
+    rows = np.concatenate([weighted[:, 0], weighted[:, 1] / 3.0 - W[:, 1:] * e[:, None]], axis=1)
     quadratic = identity - 0.5 * (gram + gram.transpose(0, 2, 1)) + pairs[:, 1]
     return SquaredExponentialExpansion(
         form,
         centre,
-        A=Cubic(first[:, 0], first[:, 1:], pairs[:, 0], A3),
-        P=Cubic(1.0 - low[:, 0], -2.0 * low[:, 1:], quadratic, qC),
+        A=Cubic(first[:, 0], first[:, 1:], pairs[:, 0], None),
+        P=Cubic(1.0 - low[:, 0], -2.0 * low[:, 1:], quadratic, None),
         trace=np.maximum(0.0, d - np.einsum("bjj->b", gram)),
+        offset=offset,
+        rows=rows,
     )
 
 
