@@ -18,7 +18,6 @@ from gpsuite.experiments.robustness.any_checks import run_checks
 from gpsuite.experiments.robustness.any_settings import CHECK, point_region
 from gpsuite.experiments.robustness.classifiers import Array, Problem, task_classifier
 from gpsuite.experiments.robustness.free_inputs import choose
-from gpsuite.experiments.robustness.safety_points import crossed
 from gpsuite.experiments.robustness.safety_settings import label_name
 from gpsuite.methods.robustness.attacks import strong_attack
 from gpsuite.methods.robustness.certificate import Claim, pack, write_packed
@@ -28,8 +27,10 @@ from gpsuite.methods.robustness.verdict import (
     HALF,
     ProbabilityRange,
     Verdict,
+    attained,
     build_bound,
     certify_class,
+    crossed,
     probability_range,
 )
 from gpsuite.models.gpc import GPCPosterior
@@ -86,11 +87,11 @@ def decided(
     Args:
         posterior: the classifier.
         region: where.
-        found: the range; returned as it is if its verdict is not unknown.
+        found: the range; returned as it is if its verdict is not unknown, or if the point itself is tied.
         budget: that of the range.
         bound: name of the bound.
     """
-    if found.verdict.status != "unknown" or budget.exhausted:
+    if found.verdict.status != "unknown" or found.centre.tied or budget.exhausted:
         return found
     verdict, extremum = certify_class(posterior, region, budget, bound)
     if verdict.status == "unknown":
@@ -157,10 +158,12 @@ def attacked(
     Returns:
         the range with its verdict, and what the attack reached.
     """
-    sign = -1 if found.probability > HALF else 1
+    sign = found.centre.sign
     rng = stream(0, "attack", int(params["point"]))
-    point, reached = strong_attack(posterior, region, sign, int(params["starts"]), rng)
-    succeeds = bool(crossed(sign, reached))
+    point, _ = strong_attack(posterior, region, sign, int(params["starts"]), rng)
+    bounding = build_bound("rkhs_taylor", posterior, region)
+    reached = float(attained(bounding, point[None, region.free], sign)[0])
+    succeeds = not found.centre.tied and bool(crossed(sign, reached))
     if succeeds and found.verdict.status == "unknown":
         reason = f"class probability {reached:.6g} at the attack's counterexample"
         found = replace(found, verdict=Verdict("unsafe", reason, point))
@@ -210,11 +213,10 @@ def _certificate(
 
 def _decides(found: ProbabilityRange, minimum: Claim, maximum: Claim) -> bool:
     """Tell whether the certificate alone proves the verdict: its bound that it is safe, its witness that it is not."""
-    positive = found.probability > HALF
-    claim = minimum if positive else maximum
+    claim = minimum if found.centre.sign < 0 else maximum
     if found.verdict.status == "unsafe":
         return claim.inner is not None and bool(crossed(claim.sign, claim.inner))
-    return claim.outer > HALF if positive else claim.outer < HALF
+    return not found.centre.tied and not crossed(claim.sign, claim.outer)
 
 
 def write_certificates(records: Sequence[Record], folder: Path) -> list[Path]:

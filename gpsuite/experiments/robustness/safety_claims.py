@@ -11,8 +11,7 @@ from gpsuite.data.dataset import Dataset
 from gpsuite.data.generators.classes import SYNTHETIC2D_SHIFT
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.safety_choice import Shown
-from gpsuite.experiments.robustness.safety_points import crossed
-from gpsuite.methods.robustness.verdict import HALF
+from gpsuite.methods.robustness.verdict import HALF, crossed
 from gpsuite.reporting.comparison import Statistic
 
 PRINTED = {"not spam": "benign"}  # label -> the paper's word

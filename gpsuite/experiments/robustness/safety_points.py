@@ -15,9 +15,18 @@ from gpsuite.experiments.robustness.classifiers import Problem, model_metrics, t
 from gpsuite.experiments.robustness.free_inputs import choose
 from gpsuite.experiments.robustness.safety_settings import ACCURACY, MAP, label_name
 from gpsuite.methods.robustness.attacks import gpfgs, gpjm, strong_attack
+from gpsuite.methods.robustness.box_bounds import BoundingFunction
 from gpsuite.methods.robustness.branch_and_bound import Extremum
 from gpsuite.methods.robustness.regions import Region, linf_ball
-from gpsuite.methods.robustness.verdict import HALF, judge, probability_extremum
+from gpsuite.methods.robustness.verdict import (
+    PointProbability,
+    attained,
+    build_bound,
+    crossed,
+    judge,
+    point_probability,
+    probability_extremum,
+)
 from gpsuite.models.gpc import GPCPosterior
 from gpsuite.models.gpc_fit import NotConvergedError
 from gpsuite.models.gpc_training import TrainedGPC
@@ -38,7 +47,7 @@ class Step:
     Attributes:
         extremum: the certified extremum towards the other class.
         verdict: index in `VERDICTS`.
-        attacks: probability each of `ATTACKS` reaches.
+        attacks: probability each of `ATTACKS` surely reaches.
         checked: the classifier itself puts the witness in the other class.
     """
 
@@ -77,17 +86,18 @@ def safety_curve(problem: Problem, trained: TrainedGPC, params: Mapping[str, Any
     point = int(params["point"])
     x, posterior = problem.X_test[point], trained.fit.posterior
     chosen = choose(params["features"], problem, trained, x)
-    probability = float(posterior.probability(x[None])[0])
     gammas = [float(gamma) for gamma in params["gammas"]]
     regions = [linf_ball(x, gamma, chosen.inputs.tolist(), problem.domain) for gamma in gammas]
-    steps = [_step(posterior, region, probability, params, clock, point) for region in regions]
-    positive = bool(problem.y_test[point] > 0)
-    sign = -1 if probability > HALF else 1
+    # one bound for all radii: it depends on the point and on the free inputs only
+    bounding = build_bound(params["bound"], posterior, regions[0])
+    centre = point_probability(bounding, regions[0].start)
+    steps = [_step(posterior, bounding, region, centre, params, clock, point) for region in regions]
+    positive, sign = bool(problem.y_test[point] > 0), centre.sign
     metrics: dict[str, float | int | str | bool | None] = {
         "row": int(problem.test_rows[point]),
         "label": label_name(problem, positive),
         "correct": positive == (sign < 0),
-        "probability": probability,
+        "probability": centre.value,
         "sign": sign,
         "chosen_by": chosen.by,
         "free_inputs": len(chosen.inputs),
@@ -96,14 +106,9 @@ def safety_curve(problem: Problem, trained: TrainedGPC, params: Mapping[str, Any
     }
     ended = [step.extremum for step in steps if step.extremum.status == "budget"]
     arrays = _arrays(gammas, steps, x, chosen.inputs)
-    headline = f"p {probability:.3f}, first unsafe radius {metrics['cross_gamma']}"
+    headline = f"p {centre.value:.3f}, first unsafe radius {metrics['cross_gamma']}"
     reason = f"{len(ended)} of {len(steps)} radii: {ended[0].reason}" if ended else ""
     return Outcome(metrics, BUDGET if ended else DONE, reason, arrays, headline)
-
-
-def crossed(sign: int, probability: float | Array) -> Any:
-    """Tell whether a probability lies on the other side of one half; exactly one half is the negative class."""
-    return probability <= HALF if sign < 0 else probability > HALF
 
 
 def curve_metrics(
@@ -149,26 +154,26 @@ def first_radius(gammas: Sequence[float], hit: npt.NDArray[np.bool_]) -> float |
 
 def _step(
     posterior: GPCPosterior,
+    bounding: BoundingFunction,
     region: Region,
-    probability: float,
+    centre: PointProbability,
     params: Mapping[str, Any],
     clock: Budget,
     point: int,
 ) -> Step:
-    sign = -1 if probability > HALF else 1
+    sign = centre.sign
     seconds = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
     budget = Budget(seconds=seconds, boxes=int(params["boxes"]), observer=clock.observer)
-    extremum = probability_extremum(
-        posterior, region, sign, float(params["tolerance"]), budget, params["bound"]
-    )
-    verdict = judge(probability, extremum, region)
+    tolerance = float(params["tolerance"])
+    extremum = probability_extremum(posterior, region, sign, tolerance, budget, lambda *_: bounding)
+    verdict = judge(centre, extremum, region)
     name = verdict.status
     if name == "unknown" and extremum.status == "budget" and "seconds" in extremum.reason:
         name = "timeout"
-    path = np.vstack([gpfgs(posterior, region)[None], gpjm(posterior, region)])
-    reached = posterior.probability(path)
-    strong = strong_attack(posterior, region, sign, int(params["starts"]), stream(0, "attack", point))[1]
-    attacks = (float(reached[0]), float(sign * np.max(sign * reached[1:])), strong)
+    strong = strong_attack(posterior, region, sign, int(params["starts"]), stream(0, "attack", point))[0]
+    path = np.vstack([strong[None], gpfgs(posterior, region)[None], gpjm(posterior, region)])
+    reached = attained(bounding, path[:, region.free], sign)
+    attacks = (float(reached[1]), float(sign * np.max(sign * reached[2:])), float(reached[0]))
     checked = verdict.counterexample is not None and bool(
         crossed(sign, posterior.probability(verdict.counterexample[None]))[0]
     )

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.safety_choice import Shown
-from gpsuite.experiments.robustness.safety_points import ATTACKS, VERDICTS, crossed
+from gpsuite.experiments.robustness.safety_points import ATTACKS, VERDICTS
+from gpsuite.methods.robustness.verdict import crossed
 
 if TYPE_CHECKING:
     import pandas as pd

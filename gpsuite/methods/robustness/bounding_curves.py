@@ -53,7 +53,7 @@ def _taylor_ranges(
     form, degree = bounding.form, bounding.degree
     boxes = measure(form, lo[None], hi[None], degree)
     terms = coefficients(form, bounding.stacked, boxes.centre, degree)
-    offset = form.scale(x) - boxes.centre
+    offset = (x - boxes.centre) / form.lengthscales
     mean = _quadratic(mean_model(form, boxes, terms.mean), offset)
     low, high = _quadratic(variance_model(form, boxes, terms), offset)
     return mean, (np.maximum(low, 0.0), np.maximum(high, 0.0))
@@ -79,7 +79,7 @@ def _envelope(form: OperatorForm, boxes: Boxes, x: FloatArray) -> Range:
     """Return the sums of tangents and chords at points [K, d], widened by the rounding of a sum of n terms."""
     _, nearest, farthest = distance_ranges(form, boxes.centre, boxes.radius)
     tangent, chord = (line(form.kernel, nearest, farthest) for line in (tangent_line, chord_line))
-    q = form.squared_distances(form.scale(x))
+    q = form.squared_distances(x)
     below, above = (constant + slope * q for constant, slope in (tangent, chord))
     rising, falling = np.maximum(form.alpha, 0.0), np.minimum(form.alpha, 0.0)
     slack = (

@@ -23,8 +23,8 @@ class BoxBounds:
         variance_high: upper bound of the latent variance.
         low: lower bound of the score, which fixes the class probability (`BoundingFunction.to_probability`).
         high: upper bound of the score.
-        centre: the score at the box's centre, up to rounding (and the dropped trace of a reduced operator);
-            NaN where it could not be computed.
+        centre: the score at the box's centre, up to rounding (and the dropped trace of a reduced operator): a
+            proposal, not a bound; NaN where it could not be computed.
         split_score: [B, d], how much each free input adds to the width of the bound; zero for zero width.
     """
 
@@ -55,6 +55,9 @@ class BoundingFunction(Protocol):
 
     def bounds(self, lo: FloatArray, hi: FloatArray) -> BoxBounds:
         """Bound over the boxes lo[b] <= x_free <= hi[b]; lo and hi [B, d] in the units of X."""
+
+    def evaluate(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper bounds [B] of the score at points [B, d] in the units of X."""
 
     def to_probability(self, score: FloatArray) -> FloatArray:
         """Return the class probability of a score, increasing; see `outward_probability` for safe ends."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,16 +19,12 @@ from gpsuite.methods.robustness.search_tree import GrowingTree, Pool, SearchTree
 Attack = Callable[[FloatArray], FloatArray]
 """From a point [d] of the region to a better one [d] in the region."""
 
-ROUNDING = (
-    1e-6  # an attained probability carries the rounding of its evaluation, more so for ill-conditioned models
-)
-
 Candidates = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 """From boxes lo, hi [B, d] to points [B, C, d] that promise an extremum and their scores [B, C]."""
 
 
 class UnsoundBoundError(ArithmeticError):
-    """A point attains more than the bound allows: the bounding function is wrong."""
+    """A point attains more than the bound allows, both rounded: the bounding function is wrong."""
 
 
 class ScoreBounds(Protocol):
@@ -51,12 +47,12 @@ class BoxBounding(Protocol):
         """Bound the score over boxes [B, d]; NaN counts as no bound."""
         ...
 
-    def to_probability(self, score: FloatArray) -> FloatArray:
-        """Return the probability of a score, also of infinite ones."""
+    def evaluate(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Bound the score at points [B, d]; NaN counts as no bound."""
         ...
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return probabilities rounded outwards."""
+        """Return probabilities of score bounds, also of infinite ones, rounded outwards."""
         ...
 
 
@@ -66,7 +62,8 @@ class Extremum:
 
     Attributes:
         sign: 1 for a maximum, -1 for a minimum.
-        inner: attained at `witness`; the trivial 0 (maximum) or 1 (minimum) if there is no witness.
+        inner: surely attained at `witness`: the inward end of the probability's interval there; the trivial 0
+            (maximum) or 1 (minimum) if there is no witness.
         outer: proved: no point of the region exceeds it (maximum) or falls below it (minimum).
         witness: [d] free inputs of the best point found, or None.
         status: "closed" (gap within the tolerance), "decided" (the threshold is settled), "exhausted" (the remaining
@@ -76,6 +73,7 @@ class Extremum:
         seconds: wall-clock time.
         trace: [k, 4] boxes, seconds, inner, outer each time one of the last two changed.
         tree: all boxes with the bounds of the score.
+        rounding: width of the probability's interval at `witness`.
     """
 
     sign: int
@@ -88,6 +86,7 @@ class Extremum:
     seconds: float
     trace: FloatArray
     tree: SearchTree
+    rounding: float = 0.0
 
     @property
     def gap(self) -> float:
@@ -118,8 +117,8 @@ def branch_and_bound(
         incumbent: [m, d] points to try first; those outside the region are left out.
         attack: local search from a point, used at the start and when a box's centre beats the incumbent.
         batch: boxes bounded at once, at least 2.
-        decide: stop as soon as it is known on which side of this probability the extremum lies; boxes that
-            cannot reach it are dropped, and `tolerance` only ends a tie.
+        decide: stop as soon as it is known on which side of this probability the extremum lies, the probability
+            itself counted with what is below; boxes that cannot cross it are dropped, and `tolerance` only ends a tie.
         candidates: points to try in every box besides its centre (Blaas et al. 2020, App. D), such as
             `PaperBound.candidates`.
 
@@ -150,14 +149,14 @@ class _Search:
     ) -> None:
         self.bounding, self.region, self.tolerance = bounding, region, tolerance
         self.budget, self.sign, self.attack, self.batch = budget, sign, attack, batch
-        self.threshold = None if decide is None else sign * decide
+        self.decide = decide
         self.candidates = candidates
         self.started, self.boxes, self.bounding_seconds = budget.elapsed, 0, 0.0
         self.tree, self.pool = GrowingTree(), Pool(len(region.free))
         self.closed = -np.inf  # largest signed score bound among boxes that were dropped
         self.witness: FloatArray | None = None
-        self.score = -np.inf
-        self.inner = float(self._probability(np.array([-np.inf]))[0])
+        self.score = -np.inf  # signed score that the witness surely attains
+        self.inner, self.rounding = 0.0 if sign > 0 else -1.0, 0.0
         self.trace: list[tuple[float, float, float, float]] = []
 
     def run(self, incumbent: FloatArray | None) -> Extremum:
@@ -168,7 +167,7 @@ class _Search:
             self.closed = np.inf
             return self._result("budget", self.budget.reason)
         points = self.region.start[None]
-        self._try(points if incumbent is None else np.vstack([points, incumbent]))
+        self._offer(points if incumbent is None else np.vstack([points, incumbent]))
         self._improve()
         self._add(*root, none, none, np.zeros(1))
         while True:
@@ -179,7 +178,7 @@ class _Search:
             self._branch(self._allowed() // 2)
 
     def _ended(self) -> tuple[str, str] | None:
-        if self.threshold is not None and self.inner >= self.threshold:
+        if self.decide is not None and self._crosses(self.inner):
             return "decided", "an attained value reaches the threshold"
         if not len(self.pool) or self._fathomed(np.array([self.pool.best]))[0]:
             return self._covered()
@@ -192,10 +191,12 @@ class _Search:
     def _covered(self) -> tuple[str, str]:
         """Say what it means that no box is worth cutting any more."""
         outer = self._outer()
-        if self.threshold is not None and outer < self.threshold:
+        if self.decide is not None and not self._crosses(outer):
             return "decided", "no box reaches the threshold"
         if outer <= self.inner + self.tolerance:
             return "closed", "attained value and bound agree within the tolerance"
+        if outer <= self.inner + self._resolution():
+            return "exhausted", f"class probabilities are known to {self.rounding:.2g} only, by rounding"
         return "exhausted", "the remaining boxes cannot be cut in floating point"
 
     def _allowed(self) -> int:
@@ -251,43 +252,57 @@ class _Search:
         self.boxes += len(lo)
         self.budget.spend(boxes=len(lo))
         outer = answer.high if self.sign > 0 else -answer.low
-        if self._offer(points, self.sign * scores):
+        scores = self.sign * scores
+        better = np.flatnonzero(scores > self.score)  # false for NaN
+        better = better[self.region.contains(points[better])] if len(better) else better
+        if len(better) and self._offer(points[better[np.argmax(scores[better])]][None]):
             self._improve()
         return np.where(np.isnan(outer), np.inf, outer), answer.split_score
 
-    def _try(self, points: FloatArray) -> bool:
-        """Evaluate points [m, d] as boxes of no width."""
+    def _offer(self, points: FloatArray) -> bool:
+        """Take the best of `points` [m, d] as incumbent if it surely attains more; tell whether that is much more."""
         points = np.clip(points, self.region.lower, self.region.upper)
-        return self._offer(points, self.sign * self.bounding.bounds(points, points).centre)
-
-    def _offer(self, points: FloatArray, scores: FloatArray) -> bool:
-        """Take the best of `points` in the region as incumbent if it is better; tell whether it was."""
-        better = np.flatnonzero(scores > self.score)  # false for NaN
-        better = better[self.region.contains(points[better])] if len(better) else better
-        if not len(better):
+        points = points[self.region.contains(points)]
+        if not len(points):
             return False
-        best = int(better[np.argmax(scores[better])])
+        low, high = self.bounding.evaluate(points)
+        attained = low if self.sign > 0 else -high
+        best = int(np.argmax(np.where(np.isnan(attained), -np.inf, attained)))
+        if not attained[best] > self.score:
+            return False
         before = self.inner
-        self.score, self.witness = float(scores[best]), points[best].copy()
-        self.inner = float(self._probability(scores[best : best + 1])[0])
+        self.score, self.witness = float(attained[best]), points[best].copy()
+        p_low, p_high = self.bounding.outward_probability(low[best : best + 1], high[best : best + 1])
+        self.inner = float(p_low[0] if self.sign > 0 else -p_high[0])
+        self.rounding = float(p_high[0] - p_low[0])
         return self.inner > before + 0.1 * self.tolerance
 
     def _improve(self) -> None:
-        if self.threshold is not None and self.inner >= self.threshold:
+        if self.decide is not None and self._crosses(self.inner):
             return
         if self.attack is not None and self.witness is not None and not self.budget.exhausted:
-            self._try(self.attack(self.witness)[None])
+            self._offer(self.attack(self.witness)[None])
 
     def _fathomed(self, bound: FloatArray) -> BoolArray:
-        """Tell which boxes cannot change the answer; rounding outwards is left to the final outer bound."""
+        """Tell which boxes cannot change the answer."""
         probability = self._outer_probability(bound)
-        within: BoolArray = probability <= self.inner + self.tolerance
-        if self.threshold is not None:
-            within = within | (probability < self.threshold)
+        within: BoolArray = probability <= self.inner + max(self.tolerance, self._resolution())
+        if self.decide is not None:
+            within = within | ~self._crosses(probability)
         return within
 
-    def _probability(self, signed: FloatArray) -> FloatArray:
-        return self.sign * self.bounding.to_probability(self.sign * signed)
+    def _resolution(self) -> float:
+        """Return the gap that no cut can close, since point and box are both known up to rounding only.
+
+        It does not end the search for a decision while the witness may still turn out to be on the near side.
+        """
+        open_decision = self.decide is not None and not self._crosses(self.inner + self.rounding)
+        return 0.0 if open_decision else 2.0 * self.rounding
+
+    def _crosses(self, signed: Any) -> Any:
+        """Tell whether signed probabilities lie beyond the threshold; a maximum must exceed it, a minimum reach it."""
+        assert self.decide is not None
+        return signed > self.decide if self.sign > 0 else signed >= -self.decide
 
     def _outer_probability(self, signed: FloatArray) -> FloatArray:
         low, high = self.bounding.outward_probability(self.sign * signed, self.sign * signed)
@@ -303,14 +318,14 @@ class _Search:
 
     def _result(self, status: str, reason: str) -> Extremum:
         outer = self._outer()
-        if self.witness is not None and self.inner > outer + ROUNDING:
+        if self.inner > outer:
             raise UnsoundBoundError(
                 f"attained {self.sign * self.inner:.17g} at {self.witness}, bound {self.sign * outer:.17g}"
             )
         return Extremum(
             sign=self.sign,
             inner=self.sign * self.inner,
-            outer=self.sign * max(outer, self.inner),
+            outer=self.sign * outer,
             witness=self.witness,
             status=status,
             reason=reason,
@@ -318,6 +333,7 @@ class _Search:
             seconds=self.budget.elapsed - self.started,
             trace=np.array(self.trace).reshape(-1, 4),
             tree=self.tree.finish(self.sign),
+            rounding=self.rounding,
         )
 
 

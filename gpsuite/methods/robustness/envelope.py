@@ -27,8 +27,8 @@ def envelope_mean(
 
     Args:
         form: the posterior over the free inputs.
-        centre: scaled centres, [B, d].
-        radius: scaled half-widths, rounded up, [B, d].
+        centre: centres in units of X, [B, d].
+        radius: half-widths in lengthscales, rounded up, [B, d].
 
     Returns:
         Lower and upper bounds in units of the latent function, [B] each.
@@ -42,12 +42,12 @@ def envelope_mean(
 
 
 def envelope_mean_extrema(form: OperatorForm, centre: FloatArray, radius: FloatArray) -> FloatArray:
-    """Return the scaled points of the boxes at which the lines of `envelope_mean` give the bounds.
+    """Return the points of the boxes at which the lines of `envelope_mean` give the bounds.
 
     Args:
         form: the posterior over the free inputs.
-        centre: scaled centres, [B, d].
-        radius: scaled half-widths, [B, d].
+        centre: centres in units of X, [B, d].
+        radius: half-widths in lengthscales, [B, d].
 
     Returns:
         The lower bound's point first, [B, 2, d].
@@ -64,8 +64,9 @@ def distance_ranges(
     """Return squared distances from the data at the centre, and their smallest and largest values, [B, n] each."""
     at_centre = np.tile(form.fixed, (len(centre), 1))
     nearest, farthest = at_centre.copy(), at_centre.copy()
-    for j in range(centre.shape[1]):
-        offset = np.abs(form.U[:, j] - centre[:, j : j + 1])
+    for j, lengthscale in enumerate(form.lengthscales):
+        offset = np.abs(form.X[:, j] - centre[:, j : j + 1])
+        offset *= 1.0 / lengthscale
         at_centre += offset * offset
         nearest += np.maximum(0.0, offset - radius[:, j : j + 1]) ** 2
         farthest += (offset + radius[:, j : j + 1]) ** 2
@@ -100,19 +101,20 @@ def weighted_line(weights: FloatArray, tangent: Line, chord: Line) -> Line:
 def distance_sum(form: OperatorForm, centre: FloatArray, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return curvature [B] and gradient [B, d] at the centre of sum_i slope_i q_i(x), slope [B, n].
 
-    The sum exceeds its value at the centre by sum_j gradient_j t_j + curvature t_j^2 at t from the centre.
+    The sum exceeds its value at the centre by sum_j gradient_j t_j + curvature t_j^2 at t lengthscales from the
+    centre. The gradient is a difference of sums of the size of |U|.
     """
     total = slope.sum(axis=1)
-    return total, -2.0 * (slope @ form.U - total[:, None] * centre)
+    return total, -2.0 * (slope @ form.U - total[:, None] * form.scale(centre))
 
 
 def lowest_point(form: OperatorForm, centre: FloatArray, radius: FloatArray, slope: FloatArray) -> FloatArray:
-    """Return the scaled points [B, d] of the boxes at which sum_i slope_i q_i(x) is smallest, slope [B, n]."""
+    """Return the points [B, d] of the boxes at which sum_i slope_i q_i(x) is smallest, slope [B, n]."""
     total, gradient = distance_sum(form, centre, slope)
     convex = total[:, None] > 0.0
     vertex = -0.5 * gradient / np.where(convex, total[:, None], 1.0)
     end = -np.copysign(radius, gradient)
-    return np.asarray(centre + np.where(convex, np.clip(vertex, -radius, radius), end))
+    return np.asarray(centre + form.lengthscales * np.where(convex, np.clip(vertex, -radius, radius), end))
 
 
 def _lines(kernel: str, nearest: FloatArray, farthest: FloatArray) -> tuple[Line, Line]:
@@ -135,8 +137,9 @@ def _minimum(
     corner = bent * radius - steep * radius
     vertex = -0.25 * steep * steep * radius / np.where(inside, bent, 1.0)
     size = np.abs(slope)
-    reach = 2.0 * (np.abs(form.U).T @ size.T).T + 2.0 * size.sum(axis=1)[:, None] * np.abs(centre)
     terms = np.abs(constant) + size * farthest + np.abs(alpha)
-    slack = form.slack.unit * (terms.sum(axis=1) + np.einsum("bj,bj->b", reach, radius))
+    size *= form.slack.unit
+    reach = 2.0 * (size @ np.abs(form.U)) + 2.0 * size.sum(axis=1)[:, None] * np.abs(form.scale(centre))
+    slack = terms @ form.slack.unit + np.einsum("bj,bj->b", reach, radius)
     low = (constant + slope * q).sum(axis=1) + np.where(inside, vertex, corner).sum(axis=1)
     return np.asarray(low - 2.0 * slack - SHORT_SUM * np.abs(low))

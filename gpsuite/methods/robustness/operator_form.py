@@ -7,40 +7,52 @@ kernel is that of the free inputs alone; other kernels keep the fixed distances.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
 from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray
+from gpsuite.methods.robustness.operator_range import operator_range
 from gpsuite.methods.robustness.profiles import PROFILES, Profile
-from gpsuite.methods.robustness.rounding import OPERATOR, Slack, dot_product_unit, rounding_slack
+from gpsuite.methods.robustness.rounding import (
+    UNDERFLOW,
+    Slack,
+    dot_product_unit,
+    rounding_slack,
+    spread_unit,
+)
 from gpsuite.models.gpc import GPCPosterior
 from gpsuite.models.radial import kappa
 
 _BLOCK = 256
+# Offsets held at once (8 MB).
+_ENTRIES = 1 << 20
 
 
 @dataclass(frozen=True)
 class OperatorForm:
-    """Mean weights and operator root over d free inputs, in lengthscale units around x0.
+    """Mean weights and operator root over d free inputs; points and boxes are in the units of X.
 
     Attributes:
         kernel: name of the kernel.
         profile: radial functions of the kernel.
         variance: s.
         dims: free inputs, [d].
-        origin: x0 of the free inputs, [d].
         lengthscales: of the free inputs, [d].
-        U: data (X - x0) / l of the free inputs, [n, d].
+        X: data of the free inputs, as stored: distances from any point have a relative error, [n, d].
+        origin: x0 of the free inputs, [d].
+        U: (X - x0) / l, each rounded at its own size, for sums that pay for that, [n, d].
         fixed: squared distance of the data from x0 over the fixed inputs, [n]; zero where it is folded.
         alpha: mean weights per unit s (with the fold), [n].
         root: rows sqrt(s |c_k|) F_k (with the fold), [r, n]; the rows with c_k < 0 come first.
         n_negative: number of rows with c_k < 0.
         norm2: upper bound of |h|^2.
-        bound: g plus the allowance for rounding.
-        dropped: what rounding and a reduction may have added to G, in units of s; it only lowers the variance.
-        allowance: part of `dropped` that is added to the diagonal of G for rounding.
+        floor: lower bound of the mean anywhere per unit s, zero exactly if no weight is negative.
+        ceiling: upper bound, likewise.
+        allowance: nu with G + nu >= 0; bounds are of G + nu, and nu is taken off again.
+        bound: g + nu >= G + nu.
+        dropped: what a reduction may have added to G, in units of s; it only lowers the variance.
         slack: rounding errors of coefficients.
     """
 
@@ -48,34 +60,46 @@ class OperatorForm:
     profile: Profile
     variance: float
     dims: IntArray
-    origin: FloatArray
     lengthscales: FloatArray
+    X: FloatArray
+    origin: FloatArray
     U: FloatArray
     fixed: FloatArray
     alpha: FloatArray
     root: FloatArray
     n_negative: int
     norm2: float
+    floor: float
+    ceiling: float
+    allowance: float
     bound: float
     dropped: float
-    allowance: float
     slack: Slack
 
     def scale(self, x_free: FloatArray) -> FloatArray:
-        """Return free inputs [B, d] in lengthscale units around x0."""
+        """Return free inputs [B, d] in lengthscale units around x0, rounded at their own size."""
         return (x_free - self.origin) / self.lengthscales
 
-    def squared_distances(self, centre: FloatArray) -> FloatArray:
-        """Return the squared distances of B scaled points [B, d] from the data, [B, n]."""
-        return np.asarray(cdist(centre, self.U, "sqeuclidean") + self.fixed)
+    def offsets(self, points: FloatArray, out: FloatArray | None = None) -> FloatArray:
+        """Return (X - x) / l for B points [B, d], [n, d, B]: boxes last, so that steps run over contiguous memory."""
+        apart = np.subtract(self.X[:, :, None], np.ascontiguousarray(points.T), out=out)
+        apart *= (1.0 / self.lengthscales)[:, None]
+        return np.asarray(apart)
 
-    def moments(self, centre: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance [B] at scaled points [B, d], up to rounding and the dropped part."""
-        k = kappa(self.kernel, self.squared_distances(centre))
+    def squared_distances(self, points: FloatArray) -> FloatArray:
+        """Return the scaled squared distances of B points [B, d] from the data, [B, n]."""
+        rows = max(1, _ENTRIES // self.X.size)
+        parts = [self.offsets(points[start : start + rows]) for start in range(0, len(points), rows)]
+        squares = [np.einsum("njb,njb->bn", part, part) for part in parts]
+        return np.concatenate(squares) + self.fixed if squares else np.empty((0, len(self.fixed)))
+
+    def moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance [B] per unit s at points [B, d], up to rounding and the dropped part."""
+        k = kappa(self.kernel, self.squared_distances(points))
         squares = (k @ self.root.T) ** 2
         negative = squares[:, : self.n_negative].sum(axis=1)
         variance = 1.0 - negative + squares[:, self.n_negative :].sum(axis=1)
-        return self.variance * (k @ self.alpha), self.variance * np.maximum(variance, 0.0)
+        return k @ self.alpha, variance
 
 
 def operator_form(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> OperatorForm:
@@ -95,47 +119,64 @@ def operator_form(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> Op
     others = np.setdiff1d(np.arange(point.size), dims)
     fixed = np.einsum("ij,ij->i", scaled[:, others], scaled[:, others])
     weight = np.exp(-0.5 * fixed) if profile.folds else np.ones(len(fixed))
-    U = np.ascontiguousarray(scaled[:, dims])
     order = np.argsort(posterior.weights >= 0.0, kind="stable")
     strength = np.sqrt(posterior.variance * np.abs(posterior.weights[order]))
     root = np.ascontiguousarray(posterior.root[order] * strength[:, None] * weight)
     alpha = posterior.alpha * weight
+    U = np.ascontiguousarray(scaled[:, dims])
     # Distances between data never involve x0: a fixed input counts unless it is folded away.
     positions = U if profile.folds else scaled
-    largest = float(np.max(np.abs(positions), initial=0.0))
-    unit = dot_product_unit(len(alpha), positions.shape[1], largest)
-    gamma = float(np.max(np.abs(posterior.weights), initial=1.0))
+    unit = dot_product_unit(len(alpha), point.size, fixed if profile.folds else np.zeros(len(fixed)))
+    spread = spread_unit(unit, positions.shape[1], float(np.max(np.abs(positions))))
+    operator = operator_range(posterior)
+    # Weights and products that underflow are still there.
+    lost = UNDERFLOW * float(np.count_nonzero(posterior.alpha))
+    slack = rounding_slack(unit, spread, alpha, root, operator.size)
     return OperatorForm(
         kernel=posterior.kernel,
         profile=profile,
         variance=posterior.variance,
         dims=dims,
-        origin=point[dims],
         lengthscales=posterior.lengthscales[dims],
+        X=np.ascontiguousarray(posterior.X[:, dims]),
+        origin=point[dims],
         U=U,
         fixed=np.zeros(len(fixed)) if profile.folds else fixed,
         alpha=alpha,
         root=root,
         n_negative=int(np.sum(posterior.weights < 0.0)),
-        norm2=squared_norm(posterior.kernel, positions, alpha, unit),
-        bound=posterior.operator_bound + OPERATOR * gamma,
-        dropped=OPERATOR * gamma,
-        allowance=OPERATOR * gamma,
-        slack=rounding_slack(unit, alpha, root, gamma),
+        norm2=squared_norm(posterior.kernel, positions, alpha, spread) + lost,
+        floor=-_sum_upwards(-posterior.alpha, weight, unit),
+        ceiling=_sum_upwards(posterior.alpha, weight, unit),
+        allowance=operator.below,
+        bound=operator.above + operator.below,
+        dropped=0.0,
+        slack=replace(slack, coefficient=slack.coefficient + lost),
     )
 
 
-def squared_norm(kernel: str, points: FloatArray, alpha: FloatArray, unit: float) -> float:
-    """Return alpha' kappa alpha for scaled points [n, k], rounded up by 2 N u |alpha|'kappa|alpha|."""
-    value, size = 0.0, 0.0
+def squared_norm(kernel: str, points: FloatArray, alpha: FloatArray, unit: FloatArray) -> float:
+    """Return alpha' kappa alpha for scaled points [n, k], rounded up.
+
+    An entry of kappa is off by u |U|, however small it is: the slack is 2 (sum_i unit_i |alpha_i|) sum_i |alpha_i|.
+    """
+    value = 0.0
     for start in range(0, len(alpha), _BLOCK):
         rows = slice(start, start + _BLOCK)
         k = kappa(kernel, np.asarray(cdist(points[rows], points[start:], "sqeuclidean")))
         # The part right of the diagonal block stands for the part below it too.
         k[:, len(k) :] *= 2.0
         value += float(alpha[rows] @ (k @ alpha[start:]))
-        size += float(np.abs(alpha[rows]) @ (k @ np.abs(alpha[start:])))
-    return max(0.0, value) + 2.0 * unit * size
+    size = np.abs(alpha)
+    return max(0.0, value) + 2.0 * float(size @ unit) * float(size.sum())
+
+
+def _sum_upwards(alpha: FloatArray, weight: FloatArray, unit: FloatArray) -> float:
+    """Return sum_i max(0, alpha_i) w_i rounded up; zero exactly if there is no positive weight."""
+    parts = np.maximum(alpha, 0.0)
+    lost = UNDERFLOW * float(np.count_nonzero(parts))
+    # the unit covers the sum's own rounding too
+    return float(np.sum(parts * weight * (1.0 + unit))) + lost
 
 
 def _checked(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> tuple[FloatArray, IntArray]:

@@ -25,6 +25,7 @@ from gpsuite.methods.robustness.envelope import envelope_mean, envelope_mean_ext
 from gpsuite.methods.robustness.operator_form import OperatorForm, operator_form
 from gpsuite.methods.robustness.paper_bound_pairs import Pairs, pair_variance, pair_variance_extrema
 from gpsuite.methods.robustness.paper_bound_programs import Operator, program_variance
+from gpsuite.methods.robustness.point_bounds import score_at
 from gpsuite.methods.robustness.rkhs_taylor_mean import Boxes, measure
 from gpsuite.models.gpc import GPCPosterior
 
@@ -51,7 +52,7 @@ class PaperBound:
     covariance: Pairs | Operator
     score: Score
     name: str
-    version: int = 1
+    version: int = 2
 
     @property
     def dims(self) -> IntArray:
@@ -69,7 +70,7 @@ class PaperBound:
             boxes = measure(self.form, low, high, 1)
             mean_low, mean_high = envelope_mean(self.form, boxes.centre, boxes.radius)
             variance_low, variance_high = self._variance(boxes)
-            mean, variance = self.form.moments(boxes.centre)
+            mean, variance = self._moments(boxes.centre)
             ranges = LatentRanges(mean_low, mean_high, variance_low, variance_high, mean, variance)
             score_low, score_high = self.score.separate(ranges)
             return trivial_where_invalid(
@@ -101,13 +102,16 @@ class PaperBound:
         low, high = checked_boxes(lo, hi, len(self.dims))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
             boxes = measure(self.form, low, high, 1)
-            scaled = envelope_mean_extrema(self.form, boxes.centre, boxes.radius)
+            points = envelope_mean_extrema(self.form, boxes.centre, boxes.radius)
             if isinstance(self.covariance, Pairs):
-                scaled = np.concatenate([scaled, self._variance_extrema(self.covariance, boxes)], axis=1)
-            points = self.form.origin + scaled * self.form.lengthscales
+                points = np.concatenate([points, self._variance_extrema(self.covariance, boxes)], axis=1)
             points = np.clip(points, low[:, None], high[:, None])
-            mean, variance = self.form.moments(self.form.scale(points).reshape(-1, len(self.dims)))
+            mean, variance = self._moments(points.reshape(-1, len(self.dims)))
             return points, self.score.value(mean, variance).reshape(points.shape[:2])
+
+    def evaluate(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper bounds [B] of the score at points [B, d] in units of X."""
+        return score_at(self.form, self.score, points)
 
     def to_probability(self, score: FloatArray) -> FloatArray:
         """Return the class probability of a score."""
@@ -116,6 +120,11 @@ class PaperBound:
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return class probabilities of score bounds, rounded outwards; NaN gives 0 and 1."""
         return self.score.outward_probability(low, high)
+
+    def _moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return latent mean and variance [B] at points [B, d], without any bound."""
+        mean, variance = self.form.moments(points)
+        return self.form.variance * mean, self.form.variance * np.maximum(variance, 0.0)
 
     def _variance(self, boxes: Boxes) -> tuple[FloatArray, FloatArray]:
         """Return bounds of the variance, [B] each, never outside [0, g s]."""
@@ -133,7 +142,7 @@ class PaperBound:
         return np.maximum(s * low, 0.0), np.minimum(s * high, s * form.bound)
 
     def _variance_extrema(self, pairs: Pairs, boxes: Boxes) -> FloatArray:
-        """Return the scaled points where the pairs' relaxation attains its bounds, [B, 2, d]."""
+        """Return the points where the pairs' relaxation attains its bounds, [B, 2, d]."""
         points = np.empty((len(boxes.centre), 2, len(self.dims)))
         for part in _pieces(pairs, len(points)):
             points[part] = pair_variance_extrema(self.form, pairs, boxes.centre[part], boxes.radius[part])

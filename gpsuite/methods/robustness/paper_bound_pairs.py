@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray
-from gpsuite.methods.robustness.envelope import Line, distance_sum, lowest_point, weighted_line
+from gpsuite.methods.robustness.envelope import Line, lowest_point, weighted_line
 from gpsuite.methods.robustness.operator_form import OperatorForm
-from gpsuite.methods.robustness.rounding import SHORT_SUM
+from gpsuite.methods.robustness.rounding import SHORT_SUM, UNIT
 
 _THIN = 1e-12
 
@@ -22,12 +23,14 @@ class Pairs:
         first: i, [P].
         second: l, [P].
         weights: s R_il, twice that off the diagonal, [P].
+        unit: relative error allowed to a pair's part in the sum, [P].
         slack: bound of the rounding of the weighted sum, in units of s.
     """
 
     first: IntArray
     second: IntArray
     weights: FloatArray
+    unit: FloatArray
     slack: float
 
     @classmethod
@@ -37,8 +40,9 @@ class Pairs:
         matrix = (form.root.T * signs) @ form.root
         first, second = np.triu_indices(len(matrix))
         weights = matrix[first, second] * np.where(first == second, 1.0, 2.0)
-        sums = np.sum(np.abs(form.root), axis=1)
-        return cls(first, second, weights, 4.0 * form.slack.unit * float(np.sum(sums**2)))
+        spread, sums = form.slack.spread, np.abs(form.root)
+        slack = 4.0 * float(np.sum((sums @ spread) * sums.sum(axis=1)))
+        return cls(first, second, weights, np.maximum(spread[first], spread[second]), slack)
 
 
 def pair_variance(
@@ -46,9 +50,15 @@ def pair_variance(
 ) -> tuple[FloatArray, FloatArray]:
     """Bound the variance per unit s over B boxes; time O(B P d).
 
+    Scaled data and centres are taken as they are rounded: `pairs` pays for the data's rounding, a wider box for the
+    centre's.
+
     q_i + q_l = sum_j 2 (x_j - m_j)^2 + (U_ij - U_lj)^2 / 2 with the middle m of the two data, so its range over a box
     is exact, and the bounded sum is again one separable quadratic of x.
     """
+    centre = form.scale(centre)
+    largest_input = float(np.max(np.abs(form.U)))
+    radius = radius + 8.0 * UNIT * (radius + np.abs(centre) + largest_input)
     nearest, farthest = _ranges(form, pairs, centre, radius)
     tangent, chord = _lines(nearest, farthest)
     geometry = (form, pairs, centre, radius)
@@ -60,12 +70,12 @@ def pair_variance(
 def pair_variance_extrema(
     form: OperatorForm, pairs: Pairs, centre: FloatArray, radius: FloatArray
 ) -> FloatArray:
-    """Return the scaled points of the boxes at which the lines of `pair_variance` give the bounds.
+    """Return the points of the boxes at which the lines of `pair_variance` give the bounds.
 
     Returns:
         The lower bound's point first, [B, 2, d].
     """
-    tangent, chord = _lines(*_ranges(form, pairs, centre, radius))
+    tangent, chord = _lines(*_ranges(form, pairs, form.scale(centre), radius))
     slopes = [weighted_line(weights, tangent, chord)[1] for weights in (-pairs.weights, pairs.weights)]
     points = [lowest_point(form, centre, radius, _per_datum(form, pairs, slope)) for slope in slopes]
     return np.stack(points, axis=1)
@@ -113,8 +123,9 @@ def _minimum(
     form, pairs, centre, radius = geometry
     constant, slope = weighted_line(weights, tangent, chord)
     per_datum = _per_datum(form, pairs, slope)
-    q = form.squared_distances(centre)
-    total, gradient = distance_sum(form, centre, per_datum)
+    q = np.asarray(cdist(centre, form.U, "sqeuclidean"))
+    total = per_datum.sum(axis=1)
+    gradient = -2.0 * (per_datum @ form.U - total[:, None] * centre)
     linear = np.abs(gradient)
     bent = total[:, None] * radius
     inside = (bent > 0.0) & (linear <= 2.0 * bent)
@@ -122,6 +133,6 @@ def _minimum(
     shape = np.where(inside, vertex, bent * radius - linear * radius).sum(axis=1)
     size = np.abs(constant) + np.abs(slope) * farthest
     reach = float(np.max(np.abs(form.U), initial=1.0)) + np.abs(centre).max(axis=1)
-    spread = 4.0 * np.abs(slope).sum(axis=1) * reach * radius.sum(axis=1)
-    slack = 4.0 * form.slack.unit * (size.sum(axis=1) + spread) + pairs.slack
+    spread = 4.0 * (np.abs(slope) @ pairs.unit) * reach * radius.sum(axis=1)
+    slack = 4.0 * (size @ pairs.unit + spread) + pairs.slack
     return np.asarray(constant.sum(axis=1) + np.einsum("bn,bn->b", per_datum, q) + shape - slack)

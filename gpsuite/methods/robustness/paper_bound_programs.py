@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 from gpsuite.methods.robustness.box_bounds import FloatArray
 from gpsuite.methods.robustness.envelope import chord_line, distance_ranges, tangent_line
 from gpsuite.methods.robustness.operator_form import OperatorForm
-from gpsuite.methods.robustness.rounding import OPERATOR, SHORT_SUM
+from gpsuite.methods.robustness.rounding import SHORT_SUM
 from gpsuite.models.radial import kappa
 
 # Frank-Wolfe steps of the quadratic program, and the gap (in units of s) at which it stops.
@@ -45,8 +45,9 @@ class Operator:
         values, vectors = np.linalg.eigh(matrix)
         values = np.maximum(values, 0.0)
         error = float(np.sum(np.abs(matrix - (vectors * values) @ vectors.T)))
-        sums = np.sum(np.abs(form.root), axis=1)
-        return cls(matrix, values, vectors, error + 4.0 * form.slack.unit * float(np.sum(sums**2)) + OPERATOR)
+        sums = np.abs(form.root)
+        rounding = 4.0 * float(np.sum((sums @ form.slack.unit) * sums.sum(axis=1)))
+        return cls(matrix, values, vectors, error + rounding)
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Relaxation:
 def program_variance(
     form: OperatorForm, operator: Operator, centre: FloatArray, radius: FloatArray
 ) -> tuple[float, float]:
-    """Bound the variance per unit s over one box; centre and radius [d] in lengthscale units."""
+    """Bound the variance per unit s over one box; centre [d] in units of X, radius [d] in lengthscales."""
     relaxation = relaxation_of(form, centre, radius)
     start = kappa(form.kernel, form.squared_distances(centre[None]))[0]
     high = 1.0 - _smallest_square(relaxation, operator, start) + operator.error
@@ -88,7 +89,7 @@ def program_variance(
 
 
 def relaxation_of(form: OperatorForm, centre: FloatArray, radius: FloatArray) -> Relaxation:
-    """Tie k_i to x: tangent of kappa in q with q's chord in x below, chord with q's tangent above; x is centred."""
+    """Tie k_i to x: tangent of kappa in q with q's chord in x below, chord with q's tangent above."""
     _, nearest, farthest = distance_ranges(form, centre[None], radius[None])
     tangent, chord = (
         (line[0][0], line[1][0])
@@ -97,7 +98,7 @@ def relaxation_of(form: OperatorForm, centre: FloatArray, radius: FloatArray) ->
             chord_line(form.kernel, nearest, farthest),
         )
     )
-    offset = form.U - centre
+    offset = form.offsets(centre[None])[:, :, 0]
     # (x - D)^2 lies between its tangent D^2 - 2 D x at x = 0 and its chord, r^2 above that; slopes are negative.
     at_centre = np.einsum("ij,ij->i", offset, offset) + form.fixed
     square = float(radius @ radius)
@@ -107,7 +108,7 @@ def relaxation_of(form: OperatorForm, centre: FloatArray, radius: FloatArray) ->
     )
     below = -(tangent[0] + tangent[1] * (at_centre + square))
     above = chord[0] + chord[1] * at_centre
-    slack = form.slack.unit * (1.0 + np.abs(np.stack([tangent[1], chord[1]])) * farthest)
+    slack = 4.0 * form.slack.unit * (1.0 + np.abs(np.stack([tangent[1], chord[1]])) * farthest)
     low, high = kappa(form.kernel, farthest)[0], kappa(form.kernel, nearest)[0]
     return Relaxation(
         rows,

@@ -21,6 +21,7 @@ from gpsuite.methods.robustness.box_bounds import (
 from gpsuite.methods.robustness.class_probability import Score, score_of
 from gpsuite.methods.robustness.envelope import envelope_mean
 from gpsuite.methods.robustness.operator_form import OperatorForm, operator_form
+from gpsuite.methods.robustness.point_bounds import score_at
 from gpsuite.methods.robustness.rkhs_taylor_features import coefficients, n_terms
 from gpsuite.methods.robustness.rkhs_taylor_low_rank import reduced
 from gpsuite.methods.robustness.rkhs_taylor_mean import mean_model, measure
@@ -50,7 +51,7 @@ class RkhsTaylor:
     score: Score
     degree: int
     name: str
-    version: int = 1
+    version: int = 2
 
     @property
     def dims(self) -> IntArray:
@@ -74,6 +75,10 @@ class RkhsTaylor:
             for start in range(0, max(1, len(low)), piece)
         ]
         return parts[0] if len(parts) == 1 else _joined(parts)
+
+    def evaluate(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper bounds [B] of the score at points [B, d] in units of X."""
+        return score_at(self.form, self.score, points)
 
     def to_probability(self, score: FloatArray) -> FloatArray:
         """Return the class probability of a score."""

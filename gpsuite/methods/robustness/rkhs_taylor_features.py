@@ -18,9 +18,9 @@ class Coefficients:
 
     Attributes:
         mean: a_m = <h, e_m>, [B, T].
-        gram: <e_m, G e_m'> for degrees 0 and 1, [B, 1 + d, 1 + d].
-        mixed: <e_0, G e_m> for the degree-2 terms, [B, T - 1 - d].
-        trace2: trace of the degree-2 block of G, [B]; zero at degree 1.
+        gram: <e_m, (G + nu) e_m'> for degrees 0 and 1, [B, 1 + d, 1 + d].
+        mixed: <e_0, (G + nu) e_m> for the degree-2 terms, [B, T - 1 - d].
+        trace2: trace of the degree-2 block of G + nu, [B]; zero at degree 1.
     """
 
     mean: FloatArray
@@ -35,15 +35,13 @@ def n_terms(n_free: int, degree: int) -> int:
 
 
 def basis_values(form: OperatorForm, centre: FloatArray, degree: int) -> FloatArray:
-    """Return e_m(U_i) around every centre, [n, T, B]: degree 0, then d of degree 1, then pairs j <= k of degree 2.
+    """Return e_m of the data around every centre [B, d] (units of X), [n, T, B]: degrees 0, 1, then pairs j <= k.
 
     Squared exponential: e_m(v) = (v-c)^m / sqrt(m!) exp(-|v-c|^2/2). Others: kappa and psi (v-c)_j.
     """
-    n, d = form.U.shape
-    # Boxes last: every elementwise step then runs over contiguous memory, also for few inputs.
+    n, d = form.X.shape
     basis = np.empty((n, n_terms(d, degree), len(centre)))
-    offset = basis[:, 1 : 1 + d]
-    np.subtract(form.U[:, :, None], np.ascontiguousarray(centre.T), out=offset)
+    offset = form.offsets(centre, out=basis[:, 1 : 1 + d])
     q = np.einsum("njb,njb->nb", offset, offset)
     q += form.fixed[:, None]
     value, slope = kappa_and_slope(form.kernel, q)
@@ -55,12 +53,12 @@ def basis_values(form: OperatorForm, centre: FloatArray, degree: int) -> FloatAr
 
 
 def coefficients(form: OperatorForm, stacked: FloatArray, centre: FloatArray, degree: int) -> Coefficients:
-    """Expand the mean and the covariance operator around scaled centres [B, d].
+    """Expand the mean and the covariance operator around centres [B, d].
 
     Args:
         form: the posterior.
         stacked: rows of `form.root` and then `form.alpha`, [r + 1, n].
-        centre: box centres, [B, d].
+        centre: box centres in units of X, [B, d].
         degree: 1 or 2.
     """
     basis = basis_values(form, centre, degree)
@@ -74,7 +72,7 @@ def coefficients(form: OperatorForm, stacked: FloatArray, centre: FloatArray, de
     if len(positive):
         block = _block(positive, first)
         gram, mixed, trace = gram - block[0], mixed + block[1], trace + block[2]
-    # The allowance is for an operator that is not quite positive, see `OperatorForm.dropped`.
+    # G + nu is expanded, which is positive also for the stored floats.
     beyond = terms - first
     return Coefficients(
         mean=np.ascontiguousarray(product[-1].T),

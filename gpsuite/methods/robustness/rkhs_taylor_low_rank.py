@@ -68,11 +68,11 @@ def _trimmed(root: FloatArray, k: FloatArray, total: float) -> FloatArray:
 
 def _replaced(form: OperatorForm, root: FloatArray, dropped: float) -> OperatorForm:
     # Q is orthonormal up to rounding, and both traces are dot products of |Z| with a kernel at most 1.
-    gamma = max(1.0, form.bound - form.allowance)
-    sums = np.sum(np.abs(form.root), axis=1)
-    rounding = 8.0 * form.slack.unit * float(np.sum(sums**2))
-    own = rounding_slack(form.slack.unit, form.alpha, root, gamma)
-    slack = replace(own, gram=own.gram + form.slack.gram)
+    gamma = 1.0 + form.allowance
+    sums = np.abs(form.root)
+    rounding = 8.0 * float(np.sum((sums @ form.slack.spread) * sums.sum(axis=1)))
+    own = rounding_slack(form.slack.unit, form.slack.spread, form.alpha, root, gamma)
+    slack = replace(own, coefficient=form.slack.coefficient, gram=own.gram + form.slack.gram)
     return replace(
         form, root=root, n_negative=len(root), dropped=form.dropped + dropped + rounding, slack=slack
     )

@@ -9,16 +9,16 @@ import numpy as np
 from gpsuite.methods.robustness.box_bounds import FloatArray
 from gpsuite.methods.robustness.operator_form import OperatorForm
 from gpsuite.methods.robustness.rkhs_taylor_quadratic import quadratic_range, quadratic_size
-from gpsuite.methods.robustness.rounding import EXPONENTIAL, SHORT_SUM, TAIL, outward_radius
+from gpsuite.methods.robustness.rounding import EXPONENTIAL, SHORT_SUM, TAIL, UNIT, outward_radius
 
 
 @dataclass(frozen=True)
 class Boxes:
-    """B boxes in lengthscale units around x0, and what depends on their size alone.
+    """B boxes of the free inputs, and what depends on their size alone.
 
     Attributes:
-        centre: [B, d].
-        radius: half-widths, rounded up, [B, d].
+        centre: a float in the box, in units of X, [B, d].
+        radius: half-widths in lengthscales, rounded up, [B, d].
         square: rho^2 = sum_j r_j^2, [B].
         tail: squared norm left out by the expansion anywhere in the box, rounded up, [B].
         drop: 1 - kappa(rho), rounded up, [B].
@@ -61,11 +61,10 @@ class QuadraticModel:
 
 
 def measure(form: OperatorForm, low: FloatArray, high: FloatArray, degree: int) -> Boxes:
-    """Return the boxes [low, high] (units of X, free inputs) in scaled form."""
-    lower, upper = form.scale(low), form.scale(high)
-    centre = 0.5 * (lower + upper)
-    radius = outward_radius(lower, upper, centre)
-    square = np.einsum("bj,bj->b", radius, radius) * (1.0 + EXPONENTIAL)
+    """Return the boxes [low, high] (units of X, free inputs) by centre and size."""
+    centre = 0.5 * low + 0.5 * high
+    radius = outward_radius(low, high, centre, form.lengthscales)
+    square = np.einsum("bj,bj->b", radius, radius) * (1.0 + EXPONENTIAL + 2.0 * UNIT * radius.shape[1])
     rho = np.sqrt(square)
     total = np.sqrt(form.profile.curvature) * radius.sum(axis=1)
     return Boxes(
@@ -179,13 +178,13 @@ def _radial(form: OperatorForm, boxes: Boxes, parts: _Parts, rest: FloatArray) -
 def _intersect_distance(
     form: OperatorForm, boxes: Boxes, a0: FloatArray, interval: tuple[FloatArray, FloatArray]
 ) -> tuple[FloatArray, FloatArray]:
-    """Intersect with |mu(x) - mu(c)| <= s |h| sqrt(2 (1 - kappa)) and |mu| <= s |h|."""
+    """Intersect with |mu(x) - mu(c)| <= s |h| sqrt(2 (1 - kappa)), |mu| <= s |h| and the sums of one sign."""
     norm = np.sqrt(form.norm2) * (1.0 + SHORT_SUM)
     reach = (
         norm * np.sqrt(2.0 * np.minimum(boxes.drop, 1.0)) + form.slack.coefficient + SHORT_SUM * np.abs(a0)
     )
-    low = np.fmax(interval[0], np.fmax(a0 - reach, -norm))
-    return low, np.fmin(interval[1], np.fmin(a0 + reach, norm))
+    low = np.fmax(interval[0], np.fmax(a0 - reach, max(-norm, form.floor)))
+    return low, np.fmin(interval[1], np.fmin(a0 + reach, min(norm, form.ceiling)))
 
 
 def _second_order(values: FloatArray, d: int) -> FloatArray:

@@ -17,8 +17,9 @@ _Form = tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatA
 def variance_model(form: OperatorForm, boxes: Boxes, terms: Coefficients) -> QuadraticModel:
     """Bound the latent variance over boxes.
 
-    With y the expanded part of phi and Q = <y, G y>: sqrt(Sigma/s) lies in sqrt(Q) +- sqrt(g tail), by the triangle
-    inequality in the seminorm of G.
+    With y the expanded part of phi, H = G + nu >= 0 and Q = <y, H y>: sqrt(<phi, H phi>) lies in
+    sqrt(Q) +- sqrt(g tail), by the triangle inequality in the seminorm of H, and Sigma/s = <phi, H phi> - nu since
+    |phi| = 1. A variance that the stored floats make negative counts as zero.
 
     Args:
         form: the posterior.
@@ -34,14 +35,19 @@ def variance_model(form: OperatorForm, boxes: Boxes, terms: Coefficients) -> Qua
     high = (np.sqrt(q_high) + reach) ** 2 * (1.0 + SHORT_SUM)
     low, high = _intersect_distance(form, boxes, g0 + short, (low, high))
     cross = 2.0 * np.sqrt(q_high) * reach * (1.0 + SHORT_SUM)
-    s = form.variance
+    s, nu = form.variance, form.allowance
+    low, high = low - nu - form.dropped, np.maximum(high - nu, 0.0)
+    # What is below zero is moved up to it, at the centre and wherever it may be.
+    lift = np.maximum(nu - g0, 0.0)
+    raised = np.where(low <= 0.0, nu, 0.0)
+    scale = SHORT_SUM * (g0 + nu)
     return QuadraticModel(
-        constant=s * g0,
+        constant=s * np.maximum(g0 - nu, 0.0),
         linear=s * linear,
         matrix=s * matrix,
-        below=s * (below + short + cross + form.dropped),
-        above=s * (above + short + cross + reach * reach * (1.0 + SHORT_SUM)),
-        low=s * np.maximum(0.0, low - form.dropped),
+        below=s * (below + short + cross + form.dropped + lift + scale),
+        above=s * (above + short + cross + reach * reach * (1.0 + SHORT_SUM) + raised + scale),
+        low=s * np.maximum(0.0, low),
         high=s * high,
         rest=s * np.sqrt(g0),
     )

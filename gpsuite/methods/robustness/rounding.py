@@ -1,8 +1,9 @@
 """Outward rounding: how far computed numbers may be from the exact ones, and how the bounds pay for it.
 
-The bounds certify the stored floats (data, weights, root). The slack formulas bound the rounding of dot products of
-n terms whose factors |e_m| <= 1 carry relative errors, and were compared with 80-bit arithmetic: true errors reach
-about one percent of them.
+The bounds certify the stored floats (data, weights, root). Distances are taken from the raw inputs, (X - c) / l with a
+float c, so their error is relative to the distance itself however far both lie from the origin. The slack formulas
+bound the rounding of dot products of n terms whose factors |e_m| <= 1 carry absolute errors, and were compared with
+80-bit arithmetic on the raw inputs: true errors reach a few percent of them.
 """
 
 from __future__ import annotations
@@ -20,12 +21,10 @@ SHORT_SUM = 1e-13
 TAIL = 1e-10
 EXPONENTIAL = 1e-14
 # Relative error allowed to the normal distribution function, and absolute error to the logistic quadrature.
-PROBABILITY = 1e-13
+PROBABILITY = 1e-12
 QUADRATURE = 1e-12
-# The covariance operator of the stored floats may miss being positive by rounding: this much of s is allowed.
-OPERATOR = 1e-12
-# exp(-r^2 / 2) is zero in float64 beyond this distance (in lengthscales), so larger inputs do not matter.
-_REACH = 60.0
+# A product that underflows is at most this, and no longer zero.
+UNDERFLOW = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
@@ -33,45 +32,71 @@ class Slack:
     """Bounds of rounding errors of one operator form, in units of s (variance) or of s per unit mean weight.
 
     Attributes:
-        unit: N u, relative error allowed to a dot product over the data.
+        unit: [n], relative error allowed to a datum's part in a dot product over the data.
+        spread: [n], the same where distances come from inputs that were scaled and centred before.
         coefficient: absolute error of every mean coefficient a_m.
         gram: absolute error of every entry of the covariance Gram matrix.
     """
 
-    unit: float
+    unit: FloatArray
+    spread: FloatArray
     coefficient: float
     gram: float
 
 
-def dot_product_unit(n_data: int, n_free: int, largest: float) -> float:
-    """Return N u with N = n + 16 d + 64 + 2 d min(60, max|U|).
+def dot_product_unit(n_data: int, n_inputs: int, folded: FloatArray) -> FloatArray:
+    """Return N_i u, N_i = n + 4 D + 64 + (D + 8) f_i / 2, for features of raw differences, [n].
+
+    A squared distance q has relative error (D + 8) u, which moves |e_m| <= 1 by at most .77 (D + 8) u; a weight
+    exp(-f_i / 2) moves by (D + 8) u f_i / 2 of itself.
 
     Args:
         n_data: n, terms of a dot product.
-        n_free: d, inputs in a distance.
-        largest: max |U|, largest scaled and centred input.
+        n_inputs: D, inputs in a distance, fixed ones included.
+        folded: f_i, squared distances folded into weights, [n]; zero where none are.
     """
-    return UNIT * (n_data + 16.0 * n_free + 64.0 + 2.0 * n_free * min(_REACH, largest))
+    return np.asarray(UNIT * (n_data + 4.0 * n_inputs + 64.0 + (n_inputs + 8.0) * 0.5 * folded))
 
 
-def rounding_slack(unit: float, alpha: FloatArray, root: FloatArray, gamma: float) -> Slack:
+def spread_unit(unit: FloatArray, n_inputs: int, largest: float) -> FloatArray:
+    """Return the unit for distances between scaled inputs that were each rounded at their own size, [n].
+
+    Each coordinate is off by 2 u |U|, a distance by 4 u sqrt(D) max|U|, and |kappa'| <= .64 for every kernel.
+
+    Args:
+        unit: see `dot_product_unit`.
+        n_inputs: D, inputs in a distance.
+        largest: max |U|, the true one: inputs may lie close together and far from the origin.
+    """
+    return unit + UNIT * 4.0 * float(np.sqrt(n_inputs)) * largest
+
+
+def rounding_slack(
+    unit: FloatArray, spread: FloatArray, alpha: FloatArray, root: FloatArray, gamma: float
+) -> Slack:
     """Return the slack of mean coefficients and Gram entries.
 
     Args:
         unit: see `dot_product_unit`.
+        spread: see `spread_unit`.
         alpha: mean weights, [n].
         root: rows scaled by sqrt(s |weight|), [r, n].
-        gamma: max(1, largest |weight|).
+        gamma: bound of sum_k |weight_k| <z_k, e>^2 for unit vectors e.
     """
-    zeta = float(np.sqrt(np.sum(np.sum(np.abs(root), axis=1) ** 2)))
-    gram = 2.0 * unit * zeta * np.sqrt(gamma) + (unit * zeta) ** 2 + 2.0 * (root.shape[0] + 2) * UNIT * gamma
-    return Slack(unit, unit * float(np.sum(np.abs(alpha))), float(gram))
+    zeta = float(np.sqrt(np.sum((np.abs(root) @ unit) ** 2)))
+    gram = 2.0 * zeta * np.sqrt(gamma) + zeta**2 + 2.0 * (root.shape[0] + 2) * UNIT * gamma
+    return Slack(unit, spread, float(np.abs(alpha) @ unit), float(gram))
 
 
-def outward_radius(low: FloatArray, high: FloatArray, centre: FloatArray) -> FloatArray:
-    """Return half-widths around a rounded centre that cover [low, high] and the rounding of the scaling."""
-    width = np.maximum(high - centre, centre - low)
-    return np.asarray(width + 4.0 * UNIT * (np.abs(low) + np.abs(high)))
+def outward_radius(
+    low: FloatArray, high: FloatArray, centre: FloatArray, lengthscales: FloatArray
+) -> FloatArray:
+    """Return half-widths in lengthscales around a float centre that cover [low, high]; exactly zero for points.
+
+    The 8 u also make up for the rounding of a datum's distance, so that a box never seems nearer than it is.
+    """
+    width = np.maximum(high - centre, centre - low) / lengthscales
+    return np.asarray(width * (1.0 + 8.0 * UNIT))
 
 
 def below(value: FloatArray, scale: FloatArray | float = 1.0) -> FloatArray:

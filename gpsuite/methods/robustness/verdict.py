@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -40,20 +41,48 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class PointProbability:
+    """The class probability at one point: `low` <= p <= `high` surely; `value` is the computed one.
+
+    The class is positive where p > 1/2, so p = 1/2 itself is negative. By the link's symmetry that is the sign of the
+    latent mean: a mean that is zero exactly (all weights zero) or surely not positive proves the negative class.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def sign(self) -> int:
+        """Direction of the search towards the other class: -1 from the positive class, 1 from the negative one."""
+        return -1 if self.value > HALF else 1
+
+    @property
+    def tied(self) -> bool:
+        """Whether rounding leaves the class open."""
+        return not (self.low > HALF or self.high <= HALF)
+
+
+@dataclass(frozen=True)
 class ProbabilityRange:
     """The range of the class probability over a region.
 
     Attributes:
-        probability: at the centre.
+        centre: the class probability there.
         minimum: the search below.
         maximum: the search above.
         verdict: on the centre's class.
     """
 
-    probability: float
+    centre: PointProbability
     minimum: Extremum
     maximum: Extremum
     verdict: Verdict
+
+    @property
+    def probability(self) -> float:
+        """The computed class probability at the centre."""
+        return self.centre.value
 
     @property
     def seconds(self) -> float:
@@ -80,14 +109,15 @@ class ProbabilityRange:
     @property
     def spread(self) -> tuple[float, float]:
         """Attained and proved pi_max - pi_min (Sec. 6.2 of Blaas et al. 2020)."""
-        return self.maximum.inner - self.minimum.inner, self.maximum.outer - self.minimum.outer
+        attained = self.maximum.inner - self.minimum.inner
+        return max(0.0, attained), self.maximum.outer - self.minimum.outer
 
     @property
     def deviation(self) -> tuple[float, float]:
         """Attained and proved max |Pi(x) - Pi(centre)| (their Definition 1)."""
-        p = self.probability
-        attained = max(self.maximum.inner - p, p - self.minimum.inner)
-        return attained, max(self.maximum.outer - p, p - self.minimum.outer)
+        low, high = self.centre.low, self.centre.high
+        attained = max(self.maximum.inner - high, low - self.minimum.inner, 0.0)
+        return attained, max(self.maximum.outer - low, high - self.minimum.outer)
 
 
 def probability_range(
@@ -116,7 +146,7 @@ def probability_range(
         UnsoundBoundError: if a point attains more than the bounds allow.
     """
     bounding = build_bound(bound, posterior, region)
-    probability = _probability(posterior, region)
+    centre = point_probability(bounding, region.start)
     first = Budget(
         seconds=None if budget.seconds is None else (budget.seconds - budget.elapsed) / 2,
         boxes=None if budget.boxes is None else (budget.boxes - budget.spent_boxes) // 2,
@@ -124,8 +154,8 @@ def probability_range(
     minimum = _search(posterior, bounding, region, tolerance, first, -1, batch, None)
     budget.spend(boxes=minimum.boxes)
     maximum = _search(posterior, bounding, region, tolerance, budget, 1, batch, None)
-    towards = minimum if probability > HALF else maximum
-    return ProbabilityRange(probability, minimum, maximum, judge(probability, towards, region))
+    towards = minimum if centre.sign < 0 else maximum
+    return ProbabilityRange(centre, minimum, maximum, judge(centre, towards, region))
 
 
 def certify_class(
@@ -145,10 +175,9 @@ def certify_class(
         UnsoundBoundError: if a point attains more than the bounds allow.
     """
     bounding = build_bound(bound, posterior, region)
-    probability = _probability(posterior, region)
-    sign = -1 if probability > HALF else 1
-    extremum = _search(posterior, bounding, region, RESOLUTION, budget, sign, batch, HALF)
-    return judge(probability, extremum, region), extremum
+    centre = point_probability(bounding, region.start)
+    extremum = _search(posterior, bounding, region, RESOLUTION, budget, centre.sign, batch, HALF)
+    return judge(centre, extremum, region), extremum
 
 
 def probability_extremum(
@@ -204,26 +233,57 @@ def _search(
     return branch_and_bound(bounding, region, tolerance, budget, sign, incumbent, attack, batch, decide)
 
 
-def _probability(posterior: GPCPosterior, region: Region) -> float:
-    return float(posterior.probability(region.centre[None])[0])
+def point_probability(bounding: BoundingFunction, point: FloatArray) -> PointProbability:
+    """Return the class probability at one point [d] of the free inputs, by the route that also judges witnesses."""
+    low, high = bounding.evaluate(point[None])
+    p_low, p_high = bounding.outward_probability(low, high)
+    value = bounding.to_probability(0.5 * low + 0.5 * high)
+    return PointProbability(float(value[0]), float(p_low[0]), float(p_high[0]))
 
 
-def judge(probability: float, extremum: Extremum, region: Region) -> Verdict:
-    """Judge by the search towards the class that the centre is not in; exactly one half counts as negative.
+def attained(bounding: BoundingFunction, points: FloatArray, sign: int) -> FloatArray:
+    """Return what a search for the maximum (`sign=1`) or minimum (`sign=-1`) surely attains at points [B, d], [B]."""
+    low, high = bounding.outward_probability(*bounding.evaluate(points))
+    return low if sign > 0 else high
+
+
+def crossed(sign: int, probability: float | FloatArray) -> Any:
+    """Tell whether a probability lies on the other side of one half; exactly one half is the negative class.
 
     Args:
-        probability: at the centre.
+        sign: -1 if the point is in the positive class, 1 if in the negative one.
+        probability: to be sure, the end of its interval that is nearer to the point's own class.
+    """
+    return probability <= HALF if sign < 0 else probability > HALF
+
+
+def judge(centre: PointProbability, extremum: Extremum, region: Region) -> Verdict:
+    """Judge by the search towards the class that the centre is not in; exactly one half counts as negative.
+
+    What intervals do not settle is unknown: a verdict never depends on how a tie is rounded.
+
+    Args:
+        centre: the class probability there.
         extremum: the minimum if the centre is in the positive class, else the maximum.
         region: where it was searched.
     """
-    if not np.isfinite(probability):
+    if not np.isfinite(centre.value):
         return Verdict("unknown", "the class probability at the point is not finite")
-    if extremum.sign * (extremum.outer - HALF) < 0:
+    if centre.tied:
+        half = f"one half lies in [{centre.low:.17g}, {centre.high:.17g}]"
+        return Verdict("unknown", f"tie within rounding: {half}, all that is known of the point itself")
+    if not crossed(extremum.sign, extremum.outer):
         return Verdict("safe", f"no class probability beyond {extremum.outer:.6g}")
-    crossed = extremum.inner <= HALF if extremum.sign < 0 else extremum.inner > HALF
-    if crossed and extremum.witness is not None:
+    if extremum.witness is not None and crossed(extremum.sign, extremum.inner):
         point = region.embed(extremum.witness)
         return Verdict("unsafe", f"class probability {extremum.inner:.6g} at the counterexample", point)
+    if extremum.witness is not None and crossed(
+        extremum.sign, extremum.inner + extremum.sign * extremum.rounding
+    ):
+        known = f"known to {extremum.rounding:.2g} only"
+        return Verdict(
+            "unknown", f"tie within rounding: class probability {extremum.inner:.17g} attained, {known}"
+        )
     return Verdict(
         "unknown", f"attained {extremum.inner:.6g}, proved {extremum.outer:.6g}: {extremum.reason}"
     )

@@ -19,13 +19,12 @@ from gpsuite.experiments.robustness.safety_claims import (
 from gpsuite.experiments.robustness.safety_points import (
     VERDICTS,
     Step,
-    crossed,
     curve_metrics,
     linear_fit,
 )
 from gpsuite.experiments.robustness.safety_tables import accuracy_table, curve_table
 from gpsuite.methods.robustness.regions import linf_ball
-from gpsuite.methods.robustness.verdict import probability_extremum
+from gpsuite.methods.robustness.verdict import crossed, probability_extremum
 from gpsuite.models.links import LINKS
 from tests.models.gpc_problems import fitted_posterior
 

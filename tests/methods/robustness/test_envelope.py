@@ -34,7 +34,7 @@ def test_distance_ranges_are_attained() -> None:
     form = operator_form(posterior, posterior.X[0], np.array([0, 1]))
     centre, radius = np.array([[0.3, -0.4]]), np.array([[0.5, 0.2]])
     grid = np.linspace(-1.0, 1.0, 201)
-    points = centre + radius * np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
+    points = centre + form.lengthscales * radius * np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
     q = form.squared_distances(points)
     at_centre, nearest, farthest = distance_ranges(form, centre, radius)
     np.testing.assert_allclose(farthest[0], q.max(axis=0), rtol=1e-12)

@@ -12,7 +12,13 @@ from gpsuite.budget import Budget
 from gpsuite.errors import UserError
 from gpsuite.methods.robustness.attacks import strong_attack
 from gpsuite.methods.robustness.regions import Region, box, interval_box, l1_ball, l2_ball, linf_ball
-from gpsuite.methods.robustness.verdict import bound_names, certify_class, judge, probability_range
+from gpsuite.methods.robustness.verdict import (
+    PointProbability,
+    bound_names,
+    certify_class,
+    judge,
+    probability_range,
+)
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.gpc import GPCPosterior
 from gpsuite.models.gpc_training import INFERENCES
@@ -199,4 +205,5 @@ def test_mistakes(posterior: GPCPosterior) -> None:
 def test_a_point_without_a_class_is_unknown(posterior: GPCPosterior) -> None:
     region = linf_ball([0.2, 0.1], 0.1)
     found = probability_range(posterior, region, 0.01, Budget(boxes=100))
-    assert judge(float("nan"), found.minimum, region).status == "unknown"
+    nowhere = PointProbability(float("nan"), 0.0, 1.0)
+    assert judge(nowhere, found.minimum, region).status == "unknown"

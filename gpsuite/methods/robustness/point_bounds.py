@@ -1,0 +1,38 @@
+"""Rigorous bounds of the class probability at single points: what a witness attains, and which class a point has.
+
+The stored floats are certified, so the error is that of dot products and exponentials; a bound over a box of no width
+would be as tight, but takes the derivatives' products too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.methods.robustness.class_probability import LatentRanges, Score
+from gpsuite.methods.robustness.operator_form import OperatorForm
+from gpsuite.methods.robustness.rounding import SHORT_SUM
+
+
+def score_at(form: OperatorForm, score: Score, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return lower and upper bounds of the score at points, [B] each; NaN where they could not be computed.
+
+    Args:
+        form: the posterior over the free inputs.
+        score: what stands for the class probability.
+        points: [B, d], in units of X.
+    """
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        return score.separate(latent_ranges(form, points))
+
+
+def latent_ranges(form: OperatorForm, points: FloatArray) -> LatentRanges:
+    """Return bounds of latent mean and variance at points [B, d]; a variance below zero counts as zero."""
+    s, (mean, variance) = form.variance, form.moments(points)
+    error = form.slack.coefficient + SHORT_SUM * np.abs(mean)
+    low = np.maximum(mean - error, form.floor)
+    high = np.minimum(mean + error, form.ceiling)
+    wide = form.slack.gram + SHORT_SUM * (1.0 + np.abs(variance))
+    least = np.maximum(variance - wide - form.dropped, 0.0)
+    most = np.maximum(variance + wide, 0.0)
+    return LatentRanges(s * low, s * high, s * least, s * most, s * mean, s * np.maximum(variance, 0.0))
