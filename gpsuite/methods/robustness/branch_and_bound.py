@@ -128,11 +128,11 @@ def branch_and_bound(
     """
     if not tolerance >= 0 or sign not in (-1, 1) or batch < 2:
         raise ValueError("tolerance >= 0, sign = 1 or -1 and batch >= 2 are needed")
-    search = _Search(bounding, region, tolerance, budget, sign, attack, batch, decide, candidates)
+    search = Search(bounding, region, tolerance, budget, sign, attack, batch, decide, candidates)
     return search.run(incumbent)
 
 
-class _Search:
+class Search:
     """One run. Inside, `signed` scores and probabilities are those times `sign`, so it is always a maximum."""
 
     def __init__(

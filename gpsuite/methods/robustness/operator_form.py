@@ -146,8 +146,8 @@ def operator_form(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> Op
         root=root,
         n_negative=int(np.sum(posterior.weights < 0.0)),
         norm2=squared_norm(posterior.kernel, positions, alpha, spread) + lost,
-        floor=-_sum_upwards(-posterior.alpha, weight, unit),
-        ceiling=_sum_upwards(posterior.alpha, weight, unit),
+        floor=-sum_upwards(-posterior.alpha, weight, unit),
+        ceiling=sum_upwards(posterior.alpha, weight, unit),
         allowance=operator.below,
         bound=operator.above + operator.below,
         dropped=0.0,
@@ -171,7 +171,7 @@ def squared_norm(kernel: str, points: FloatArray, alpha: FloatArray, unit: Float
     return max(0.0, value) + 2.0 * float(size @ unit) * float(size.sum())
 
 
-def _sum_upwards(alpha: FloatArray, weight: FloatArray, unit: FloatArray) -> float:
+def sum_upwards(alpha: FloatArray, weight: FloatArray, unit: FloatArray) -> float:
     """Return sum_i max(0, alpha_i) w_i rounded up; zero exactly if there is no positive weight."""
     parts = np.maximum(alpha, 0.0)
     lost = UNDERFLOW * float(np.count_nonzero(parts))

@@ -14,6 +14,7 @@ import numpy as np
 from gpsuite.methods.robustness.box_bounds import FloatArray
 from gpsuite.methods.robustness.level_bound.matern_derivatives import MaternKernel
 from gpsuite.methods.robustness.regions import BoolArray
+from gpsuite.methods.robustness.rounding import TAIL
 
 # Up to here the order-4 sums keep all pairs of inputs (d^4/4 numbers a box); above, only their traces' bounds.
 MOST_PAIRED_INPUTS = 12
@@ -31,7 +32,7 @@ class KernelOrders:
         fourth: data whose order 4 is kept, [B, n].
         remainder: bound of what is left out of each kernel over the box, [B, n].
         slope_remainder: the same after order 2 only, [B, n].
-        rho: radius of the box, with what rounding may add, [B].
+        rho: radius of the box, [B].
     """
 
     offset: FloatArray
@@ -49,7 +50,6 @@ def kernel_orders(
     distance: FloatArray,
     f: tuple[FloatArray, ...],
     rho: FloatArray,
-    shift: FloatArray,
     most: int,
 ) -> KernelOrders:
     """Choose the order at which each datum's expansion stops.
@@ -60,12 +60,11 @@ def kernel_orders(
         distance: of the data from the centres over all inputs, [B, n].
         f: derivatives at the centres.
         rho: radii of the boxes, rounded up, [B].
-        shift: how far rounding may have moved the data, [B].
         most: largest order that may be kept, 2 or 4.
     """
-    # The remainders grow at least as the errors of the coefficients that a shift of the data makes.
-    wide = (rho + 4.0 * shift)[:, None]
-    z = np.sqrt(kernel.nu) * np.maximum(0.0, distance - wide)
+    # Distances have relative errors; those of the orders that are kept are in the rounding of all sums.
+    wide = rho[:, None] * (1.0 + TAIL)
+    z = np.sqrt(kernel.nu) * np.maximum(0.0, distance * (1.0 - TAIL) - wide)
     second = kernel.bound(3, z) * wide**3 / 6.0
     third = kernel.bound(4, z) * wide**4 / 24.0
     fourth = kernel.bound(5, z) * wide**5 / 120.0

@@ -14,7 +14,7 @@ class MomentModel:
     """One moment over B boxes: model - below <= moment <= model + above, low <= moment <= high; [B] each.
 
     Attributes:
-        model: cubic in the scaled offset from the centre.
+        model: cubic in the offset from the centre, in lengthscales.
         below: how far the moment may lie below the model, with rounding.
         above: how far above, with rounding.
         low: lower bound over the box.
@@ -48,7 +48,7 @@ class Expansion(Protocol):
 
     @property
     def centre(self) -> FloatArray:
-        """Scaled centres, [B, d]."""
+        """Centres in units of X, [B, d]."""
 
     @property
     def mean(self) -> FloatArray:
@@ -59,7 +59,7 @@ class Expansion(Protocol):
         """The latent variance at the centres, [B]."""
 
     def taylor(self) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
-        """Return gradient [B, d] and half Hessian [B, d, d] of the mean, then of the variance, scaled inputs."""
+        """Return gradient [B, d] and half Hessian [B, d, d] of the mean, then of the variance, by lengthscales."""
 
     def over(self, radius: FloatArray) -> LatentModel:
-        """Return the models over |x - centre| <= radius, [B, d]."""
+        """Return the models over |x - centre| <= radius in lengthscales, [B, d]."""

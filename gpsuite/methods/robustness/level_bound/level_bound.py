@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray
+from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray, checked_boxes
+from gpsuite.methods.robustness.class_probability import LatentRanges
 from gpsuite.methods.robustness.level_bound.concave_relaxation import cubic_maximum
 from gpsuite.methods.robustness.level_bound.latent_model import Expansion, LatentModel
 from gpsuite.methods.robustness.level_bound.level import Level, level_of
 from gpsuite.methods.robustness.level_bound.matern import expand_matern
 from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice, posterior_slice
 from gpsuite.methods.robustness.level_bound.squared_exponential import expand_squared_exponential
-from gpsuite.methods.robustness.rounding import outward_radius
 from gpsuite.models.gpc import GPCPosterior
 
 _EXPANSIONS: dict[str, Callable[[PosteriorSlice, FloatArray], Expansion]] = {
@@ -22,20 +22,21 @@ _EXPANSIONS: dict[str, Callable[[PosteriorSlice, FloatArray], Expansion]] = {
     "matern32": expand_matern,
     "matern52": expand_matern,
 }
+_ROUNDING = 1e-12  # of the combined model, relative to its terms
 
 
 @dataclass(frozen=True)
-class ScoreBounds:
-    """Upper bounds of the score towards one class over B boxes.
+class LevelBounds:
+    """Bounds of the score towards one class over B boxes.
 
     Attributes:
-        high: upper bound of the score of (sign mean, variance), [B]; infinite where nothing is known.
-        point: where the relaxation is largest, scaled, [B, d]; NaN where it could not be computed.
+        outer: sign times the bound of the score, an upper bound for both signs, [B]; infinite where nothing is known.
+        point: where the relaxation is largest, in units of X, [B, d].
         share: how much each input adds to the relaxation's gap, [B, d].
         rest: what the models leave out, in units of the latent function, [B].
     """
 
-    high: FloatArray
+    outer: FloatArray
     point: FloatArray
     share: FloatArray
     rest: FloatArray
@@ -54,61 +55,90 @@ class LevelBound:
 
     form: PosteriorSlice
     level: Level
-    name: str = "rkhs_taylor"
-    version: int = 2
+    name: str = "level"
+    version: int = 1
 
     @property
     def dims(self) -> IntArray:
         """Indices of the free inputs, [d]."""
         return self.form.dims
 
-    def expand(self, lo: FloatArray, hi: FloatArray) -> tuple[Expansion, FloatArray]:
-        """Return the expansion at the middles of the boxes and the scaled half-widths, rounded up.
+    def expand(self, centre: FloatArray) -> Expansion:
+        """Return the expansion at centres [B, d] in units of X."""
+        return _EXPANSIONS[self.form.kernel](self.form, centre)
+
+    def latent_model(self, lo: FloatArray, hi: FloatArray) -> tuple[FloatArray, LatentModel]:
+        """Return the centres [B, d] and the models of mean and variance over boxes.
 
         Args:
             lo: lower ends in units of X, [B, d]; may equal the upper ends.
             hi: upper ends, [B, d].
         """
-        low, high = self.form.scale(lo), self.form.scale(hi)
+        low, high = checked_boxes(lo, hi, len(self.dims))
         centre = 0.5 * low + 0.5 * high
-        return _EXPANSIONS[self.form.kernel](self.form, centre), outward_radius(low, high, centre)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+            return centre, self.expand(centre).over(self.form.radius(low, high, centre))
 
-    def expand_at(self, points: FloatArray) -> Expansion:
-        """Return the expansion at points [B, d] in units of X."""
-        return _EXPANSIONS[self.form.kernel](self.form, self.form.scale(points))
-
-    def bound(self, centre: FloatArray, latent: LatentModel, sign: int, threshold: float) -> ScoreBounds:
-        """Bound the score of (sign mean, variance) over boxes.
+    def bound(self, centre: FloatArray, latent: LatentModel, sign: int, threshold: float) -> LevelBounds:
+        """Bound the score over boxes.
 
         Args:
-            centre: scaled centres of the boxes, [B, d].
+            centre: of the boxes in units of X, [B, d].
             latent: models of mean and variance over them.
-            sign: 1 or -1.
-            threshold: the score for which the bound should be sharp; any is sound.
+            sign: 1 for an upper bound, -1 for a lower one.
+            threshold: the score of (sign mean, variance) at which the bound should be sharp; any is sound.
         """
-        mean, variance = latent.mean, latent.variance
-        above, top = (mean.above, mean.high) if sign > 0 else (mean.below, -mean.low)
-        middle = np.clip(variance.model.constant, variance.low, variance.high)
-        slope = self.level.slope(threshold, variance.low, variance.high, middle)
-        combined = mean.model.combined(float(sign), variance.model, -slope)
-        found = cubic_maximum(combined, latent.radius)
-        rest = above + np.where(slope >= 0.0, slope * variance.below, -slope * variance.above)
-        apart = top - slope * np.where(slope >= 0.0, variance.low, variance.high)
-        size = np.abs(mean.model.constant) + np.abs(slope) * (1.0 + variance.high)
-        G = np.fmin(found.bound + rest, apart) + 1e-12 * size
-        high = self.level.bound(G, slope, variance.low, variance.high)
-        high = np.fmin(high, self.level.corner(top, variance.low, variance.high))
-        # A bound that is not a number says nothing.
-        sound = np.isfinite(top) & np.isfinite(variance.high) & (variance.low <= variance.high) & ~np.isnan(high)
-        return ScoreBounds(np.where(sound, high, np.inf), centre + found.point, found.share, rest)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+            mean, variance = latent.mean, latent.variance
+            above, top = (mean.above, mean.high) if sign > 0 else (mean.below, -mean.low)
+            low, high = variance.low, variance.high
+            middle = np.clip(variance.model.constant, low, high)
+            slope = self.level.slope(threshold, low, high, middle)
+            combined = mean.model.combined(float(sign), variance.model, -slope)
+            found = cubic_maximum(combined, latent.radius)
+            rest = above + np.where(slope >= 0.0, slope * variance.below, -slope * variance.above)
+            apart = top - slope * np.where(slope >= 0.0, low, high)
+            size = np.abs(mean.model.constant) + np.abs(slope) * (1.0 + high)
+            G = np.fmin(found.bound + rest, apart) + _ROUNDING * size
+            score = np.fmin(self.level.bound(G, slope, low, high), self._corner(top, low, high))
+            # A bound that is not a number says nothing.
+            sound = np.isfinite(top) & np.isfinite(high) & (low <= high) & ~np.isnan(score)
+            outer = np.where(sound, self.level.signed(score, sign), np.inf)
+            return LevelBounds(outer, centre + self.form.lengthscales * found.point, found.share, rest)
+
+    def evaluate(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper bounds [B] of the score at points [B, d] in units of X; NaN if not computable."""
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            return self.level.score.separate(self.form.latent_ranges(points))
+
+    def to_probability(self, score: FloatArray) -> FloatArray:
+        """Return the class probability of a score."""
+        return self.level.score.to_probability(score)
+
+    def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return class probabilities of score bounds, rounded outwards; NaN gives 0 and 1."""
+        return self.level.score.outward_probability(low, high)
+
+    def with_slice_norm(self) -> LevelBound:
+        """Return the bound with the norm of the restricted mean: tighter, for n^2 exponentials."""
+        return replace(self, form=self.form.with_slice_norm())
+
+    def _corner(self, top: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+        """Return the largest score of means up to `top` and variances in [low, high], whatever their relation."""
+        return self.level.score.separate(LatentRanges(top, top, low, high, top, low))[1]
 
 
 def level_bound(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> LevelBound:
     """Build the bound of a posterior with the inputs outside `free` fixed at x0.
 
+    If every input is free the bound does not depend on x0.
+
     Args:
         posterior: binary classifier, N data, D inputs.
         x0: [D].
         free: indices of the free inputs, [d].
+
+    Raises:
+        ValueError: if x0 or the indices do not fit.
     """
     return LevelBound(posterior_slice(posterior, x0, free), level_of(posterior.link))

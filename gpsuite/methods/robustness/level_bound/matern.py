@@ -30,10 +30,15 @@ from gpsuite.methods.robustness.level_bound.matern_derivatives import (
     radial_derivatives,
 )
 from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice
-from gpsuite.methods.robustness.level_bound.squared_exponential_rests import growth, squared
+from gpsuite.methods.robustness.level_bound.squared_exponential_rests import (
+    distance_form,
+    growth,
+    squared,
+    without_allowance,
+)
 from gpsuite.methods.robustness.level_bound.tensors import third_order_sums
 from gpsuite.methods.robustness.profiles import PROFILES
-from gpsuite.methods.robustness.rounding import OPERATOR, SHORT_SUM, TAIL, UNIT
+from gpsuite.methods.robustness.rounding import SHORT_SUM, TAIL, UNIT
 
 MANY_INPUTS = 64
 # Orders 0 to 3 of a kernel and their changes with the data are at most this large, per unit length.
@@ -47,8 +52,8 @@ class MaternExpansion:
     Attributes:
         form: the posterior over the free inputs.
         kernel: which Matérn kernel.
-        centre: scaled, [B, d].
-        offset: U - c, [B, d, n].
+        centre: in units of X, [B, d].
+        offset: (X - c) / l, [B, d, n].
         f: f to f'''' at the centres, [B, n] each.
         distance: of the data over all inputs, [B, n].
         V: values and slopes of the kernels, [B, 1 + d, n].
@@ -73,10 +78,10 @@ class MaternExpansion:
     def variance(self) -> FloatArray:
         """The latent variance at the centres, [B]."""
         reduced = np.einsum("bn,bn->b", self.V[:, 0], self.W[:, 0])
-        return self.form.variance * np.clip(1.0 - reduced, 0.0, self.form.bound)
+        return self.form.variance * np.maximum(1.0 - reduced, 0.0)
 
     def taylor(self) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
-        """Return gradient [B, d] and half Hessian [B, d, d] of the mean, then of the variance, scaled inputs."""
+        """Return gradient [B, d] and half Hessian [B, d, d] of the mean, then of the variance, by lengthscales."""
         s = self.form.variance
         mean, variance = self._to_degree_two
         return (s * mean.linear, s * mean.quadratic), (s * variance.linear, s * variance.quadratic)
@@ -101,11 +106,10 @@ class MaternExpansion:
         return Cubic(np.einsum("bn,bn->b", weights, value), linear, quadratic, None)
 
     def over(self, radius: FloatArray) -> LatentModel:
-        """Return the models over |x - centre| <= radius, [B, d]."""
+        """Return the models over |x - centre| <= radius in lengthscales, [B, d]."""
         rho = np.sqrt(squared(radius))
         most = 4 if radius.shape[1] <= MANY_INPUTS else 2
-        shift = self.form.unit(self.centre)
-        orders = kernel_orders(self.kernel, self.offset, self.distance, self.f, rho, shift, most)
+        orders = kernel_orders(self.kernel, self.offset, self.distance, self.f, rho, most)
         mean, variance = self._to_degree_two
         if most > 2:
             third = self._order_three(orders)
@@ -141,7 +145,7 @@ class MaternExpansion:
         form, s = self.form, self.form.variance
         weights = np.broadcast_to(form.alpha, orders.remainder.shape)
         low, high = order_four(orders, weights)
-        error = _ORDERS * form.mean_error(self.centre) * growth(radius) + SHORT_SUM * mean.magnitude(radius)
+        error = _ORDERS * form.mean_error * growth(radius) + SHORT_SUM * mean.magnitude(radius)
         left = (orders.remainder @ np.abs(form.alpha)) * (1.0 + TAIL) + error
         far = np.sqrt(form.norm2 * 2.0 * self._drop(orders.rho)) * (1.0 + TAIL) + error
         model, below, above = mean.scaled(s), s * (left - low), s * (left + high)
@@ -150,34 +154,28 @@ class MaternExpansion:
             model,
             below,
             above,
-            np.maximum(least - below, s * (mean.constant - far)),
-            np.minimum(most + above, s * (mean.constant + far)),
+            np.fmax(least - below, s * np.fmax(mean.constant - far, form.floor)),
+            np.fmin(most + above, s * np.fmin(mean.constant + far, form.ceiling)),
         )
 
     def _variance_model(self, variance: Cubic, orders: KernelOrders, radius: FloatArray) -> MomentModel:
-        form, s = self.form, self.form.variance
-        g = form.bound * (1.0 + OPERATOR)
+        form = self.form
         data = -2.0 * self.W[:, 0]
         low, high = order_four(orders, data)
-        error = _ORDERS * (form.gram_error(self.centre) + OPERATOR * g) * growth(radius) ** 2
-        error += SHORT_SUM * variance.magnitude(radius)
+        error = _ORDERS * form.gram_error * growth(radius) ** 2 + SHORT_SUM * variance.magnitude(radius)
         left = np.einsum("bn,bn->b", orders.remainder, np.abs(data)) + self._slopes_left_out(orders, radius)
         left = left * (1.0 + TAIL) + error
-        # What is left of phi after degree 1; its square under B is not negative while G <= 1.
+        # What is left of phi after degree 1: its square under B = I - G, with -nu <= G <= g.
         square = self._beyond_degree_one(orders.rho)
-        model = variance.scaled(s)
-        below, above = s * (left - low + square), s * (left + high + (g - 1.0) * square)
-        least, most = model.range(radius)
-        root = np.sqrt(np.maximum(0.0, variance.constant) + error)
-        far = np.sqrt(2.0 * g * self._drop(orders.rho)) * (1.0 + TAIL)
-        near = np.maximum(0.0, np.sqrt(np.maximum(0.0, variance.constant - error)) - far) ** 2
-        return MomentModel(
-            model,
-            below,
-            above,
-            np.maximum(least - below, s * near * (1.0 - SHORT_SUM)),
-            np.minimum(np.minimum(most + above, s * (root + far) ** 2 * (1.0 + SHORT_SUM)), s * g),
-        )
+        below = left - low + (1.0 + form.allowance) * square
+        above = left + high + (form.products.operator.above - 1.0) * square
+        least, most = variance.range(radius)
+        # Bounds of <phi, H phi> = Sigma/s + nu.
+        nu = form.allowance
+        near, far = distance_form(form, variance.constant + nu, self._drop(orders.rho))
+        shifted = replace(variance, constant=variance.constant + nu)
+        low, high = np.fmax(least - below + nu, near), np.fmin(most + above + nu, far)
+        return without_allowance(MomentModel(shifted, below, above, low, high), nu, form.variance)
 
     def _slopes_left_out(self, orders: KernelOrders, radius: FloatArray) -> FloatArray:
         """Bound 2 |sum_i (U_1i x) (k_i - its kept orders)|: by the data, or by Cauchy-Schwarz in the RKHS."""
@@ -186,7 +184,7 @@ class MaternExpansion:
             # Not even order 2 is kept; the second derivative is at most lambda.
             return np.asarray(sizes.sum(axis=1) * self.kernel.curvature * orders.rho**2)
         by_data = 2.0 * np.einsum("bn,bn->b", sizes, orders.slope_remainder)
-        if self.kernel is not MATERN52 or self.form.bound > 1.0:
+        if self.kernel is not MATERN52:
             return np.asarray(by_data)
         rho, drop = orders.rho, self._drop(orders.rho)
         z = np.sqrt(5.0) * rho
@@ -196,9 +194,13 @@ class MaternExpansion:
         square += 64.0 * UNIT * (1.0 + rho**4)
         gram = np.matmul(self.W[:, 1:], self.V[:, 1:].transpose(0, 2, 1))
         size = np.einsum("bj,bj->b", weighted_rows(gram, radius), radius)
-        size += _ORDERS * self.form.gram_error(self.centre) * growth(radius)
-        by_norm = 2.0 * np.sqrt(size * np.maximum(0.0, square))
-        return np.minimum(by_data, by_norm)
+        size += _ORDERS * self.form.gram_error * growth(radius)
+        # B + t >= 0 with t = g - 1: Cauchy-Schwarz there, and t times the norms.
+        excess = self.form.products.operator.above - 1.0
+        slopes = self.kernel.curvature * rho**2
+        most = 1.0 + self.form.allowance + excess
+        by_norm = np.sqrt((size + excess * slopes) * most) + excess * np.sqrt(slopes)
+        return np.minimum(by_data, 2.0 * by_norm * np.sqrt(np.maximum(0.0, square)))
 
     def _drop(self, rho: FloatArray) -> FloatArray:
         """Return 1 - kappa(rho)."""
@@ -212,10 +214,10 @@ class MaternExpansion:
 
 
 def expand_matern(form: PosteriorSlice, centre: FloatArray) -> MaternExpansion:
-    """Expand mean and variance around scaled centres [B, d]."""
+    """Expand mean and variance around centres [B, d] in units of X."""
     n_boxes, d = centre.shape
     kernel = MATERN_KERNELS[form.kernel]
-    offset = form.U - centre[:, :, None]
+    offset = form.offsets(centre)
     q = np.einsum("bjn,bjn->bn", offset, offset) + form.fixed
     f = radial_derivatives(kernel, q)
     V = np.empty((n_boxes, 1 + d, q.shape[1]))

@@ -12,22 +12,20 @@ SHARES = (1.0, 0.5, 0.25, 0.0625)
 STEPS = 30
 
 
-def newton_points(
+def newton_steps(
     expansion: Expansion, level: Level, sign: int, low: FloatArray, high: FloatArray
 ) -> FloatArray:
-    """Return scaled points [S, d] on the way from the centre of a single expansion to its model's maximum.
+    """Return steps [S, d] in lengthscales from the centre of a single expansion towards its model's maximum.
 
     Args:
         expansion: at one point, B = 1.
-        level: whose score is to rise.
+        level: whose score of (sign mean, variance) is to rise.
         sign: 1 or -1.
-        low: scaled lower ends of the region, [d].
-        high: scaled upper ends, [d].
+        low: lower ends of the region from the centre, in lengthscales, [d].
+        high: upper ends, [d].
     """
     gradient, hessian = score_derivatives(expansion, level, sign)
-    centre = expansion.centre[0]
-    step = _ascend(gradient, hessian, low - centre, high - centre)
-    return centre + np.array(SHARES)[:, None] * step
+    return np.array(SHARES)[:, None] * _ascend(gradient, hessian, low, high)
 
 
 def score_derivatives(expansion: Expansion, level: Level, sign: int) -> tuple[FloatArray, FloatArray]:

@@ -2,7 +2,7 @@
 
 mu(x) = s sum_i alpha_i kappa_i(x) and Sigma(x) = s (1 - kappa_x' R kappa_x). For the squared exponential kernel the
 fixed inputs fold into weights w_i = exp(-(fixed distance)^2 / 2), and kappa is that of the free inputs alone; other
-kernels keep the fixed distances.
+kernels keep the fixed distances. Offsets are (X - x) / l of the raw inputs, so that their errors are relative.
 """
 
 from __future__ import annotations
@@ -12,98 +12,115 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray
+from gpsuite.methods.robustness.class_probability import LatentRanges
 from gpsuite.methods.robustness.level_bound.posterior_products import (
     PosteriorProducts,
     posterior_products,
-    squared_norm,
 )
-from gpsuite.methods.robustness.rounding import UNIT
+from gpsuite.methods.robustness.operator_form import squared_norm, sum_upwards
+from gpsuite.methods.robustness.rounding import (
+    SHORT_SUM,
+    UNDERFLOW,
+    UNIT,
+    dot_product_unit,
+    outward_radius,
+    spread_unit,
+)
 from gpsuite.models.gpc import GPCPosterior
 from gpsuite.models.radial import kappa
+
+# Offsets held at once (8 MB).
+_ENTRIES = 1 << 20
 
 
 @dataclass(frozen=True)
 class PosteriorSlice:
-    """Mean weights and reduction over d free inputs, in lengthscale units around x0.
+    """Mean weights and reduction over d free inputs; points and boxes are in the units of X.
 
     Attributes:
         kernel: name of the kernel.
         variance: s.
         dims: free inputs, [d].
-        origin: x0 of the free inputs, [d].
         lengthscales: of the free inputs, [d].
-        U: data (X - x0) / l of the free inputs, [d, n].
+        X: data of the free inputs, [d, n].
         fixed: squared distance of the data from x0 over the fixed inputs, [n]; zero where it is folded.
         weight: fold w, [n]; one where nothing is folded.
-        alpha: mean weights, without the fold, [n].
+        alpha: mean weights without the fold, [n].
         products: R and norms of the posterior.
         norm2: upper bound of |h|^2.
-        bound: g with Sigma <= g s.
-        largest: max |U| over all inputs that count in a distance.
-        inputs: how many inputs count in a distance.
-        mean_size: sum_i |alpha_i| w_i (1 + fixed_i), for rounding.
-        gram_size: the same of the reduction, see `gram_error`.
+        floor: lower bound of the mean anywhere per unit s, zero exactly if no weight is negative.
+        ceiling: upper bound, likewise.
+        mean_error: rounding error of every mean coefficient <h, e_m> of basis values |e_m| <= 1.
+        gram_error: that of every covariance coefficient <e_m, (I - G) e_m'>.
     """
 
     kernel: str
     variance: float
     dims: IntArray
-    origin: FloatArray
     lengthscales: FloatArray
-    U: FloatArray
+    X: FloatArray
     fixed: FloatArray
     weight: FloatArray
     alpha: FloatArray
     products: PosteriorProducts
     norm2: float
-    bound: float
-    largest: float
-    inputs: int
-    mean_size: float
-    gram_size: float
+    floor: float
+    ceiling: float
+    mean_error: float
+    gram_error: float
 
-    def scale(self, x_free: FloatArray) -> FloatArray:
-        """Return free inputs [B, d] in lengthscale units around x0."""
-        return np.asarray((x_free - self.origin) / self.lengthscales)
+    @property
+    def allowance(self) -> float:
+        """nu with G + nu >= 0."""
+        return self.products.operator.below
 
-    def unit(self, centre: FloatArray) -> FloatArray:
-        """Return N u at scaled points [B, d], N = n + 16 D + 64 + 8 D (max |U| + max |c|): true maxima, no cap.
+    @property
+    def bound(self) -> float:
+        """g >= G + nu."""
+        return self.products.operator.above + self.products.operator.below
 
-        Relative error of a dot product over the data whose factors are basis values |e_m| <= 1. Data and point are
-        each rounded at their own size while their difference may be small, so sizes enter, not differences.
-        """
-        reach = self.largest + np.max(np.abs(centre), axis=1, initial=0.0)
-        return np.asarray(UNIT * (self.U.shape[1] + 64.0 + self.inputs * (16.0 + 8.0 * reach)))
+    def offsets(self, points: FloatArray) -> FloatArray:
+        """Return (X - x) / l for points [B, d], [B, d, n]."""
+        apart = self.X - points[:, :, None]
+        apart *= (1.0 / self.lengthscales)[:, None]
+        return np.asarray(apart)
 
-    def mean_error(self, centre: FloatArray) -> FloatArray:
-        """Return the rounding error of every mean coefficient <h, e_m> at scaled points, [B]."""
-        return np.asarray(self.unit(centre) * self.mean_size)
+    def radius(self, lo: FloatArray, hi: FloatArray, centre: FloatArray) -> FloatArray:
+        """Return half-widths in lengthscales, rounded up, of boxes [B, d] around centres inside them."""
+        return outward_radius(lo, hi, centre, self.lengthscales)
 
-    def gram_error(self, centre: FloatArray) -> FloatArray:
-        """Return the rounding error of every covariance coefficient <e_m, (I - G) e_m'> at scaled points, [B]."""
-        return np.asarray(self.unit(centre) * self.gram_size)
+    def latent_ranges(self, points: FloatArray) -> LatentRanges:
+        """Return bounds of latent mean and variance at points [B, d]; a variance below zero counts as zero."""
+        rows, s = max(1, _ENTRIES // self.X.size), self.variance
+        parts = [self._moments(points[start : start + rows]) for start in range(0, max(1, len(points)), rows)]
+        mean, variance = (np.concatenate(part) for part in zip(*parts, strict=True))
+        error = self.mean_error + SHORT_SUM * np.abs(mean)
+        wide = self.gram_error + SHORT_SUM * (1.0 + np.abs(variance))
+        return LatentRanges(
+            s * np.maximum(mean - error, self.floor),
+            s * np.minimum(mean + error, self.ceiling),
+            s * np.maximum(variance - wide, 0.0),
+            s * np.maximum(variance + wide, 0.0),
+            s * mean,
+            s * np.maximum(variance, 0.0),
+        )
 
-    def moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance [B] at scaled points [B, d], each off by at most `moment_errors`."""
-        q = np.zeros((len(points), self.U.shape[1])) + self.fixed
-        for j, row in enumerate(self.U):
-            q += (row - points[:, j : j + 1]) ** 2
-        k = kappa(self.kernel, q) * self.weight
-        reduced = np.einsum("bn,bn->b", k @ self.products.reduction, k)
-        return self.variance * (k @ self.alpha), self.variance * np.clip(1.0 - reduced, 0.0, self.bound)
-
-    def moment_errors(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the rounding errors of `moments`, [B] each."""
-        s = self.variance
-        return s * self.mean_error(points), s * (self.gram_error(points) + 8.0 * UNIT)
+    def _moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        apart = self.offsets(points)
+        k = kappa(self.kernel, np.einsum("bjn,bjn->bn", apart, apart) + self.fixed) * self.weight
+        return k @ self.alpha, 1.0 - np.einsum("bn,bn->b", k @ self.products.reduction, k)
 
     def with_slice_norm(self) -> PosteriorSlice:
         """Return the slice with the norm of its own restriction: smaller, for n^2 exponentials."""
-        if self.weight.min() >= 1.0:
+        if float(self.weight.min()) >= 1.0:
             return self
-        norm2 = squared_norm(self.kernel, np.ascontiguousarray(self.U.T), self.alpha * self.weight)
-        # The fold's own rounding: relative errors of order (D + 4) u (1 + fixed) of each weight.
-        norm2 += 2.0 * UNIT * (self.inputs + 8.0) * self.mean_size**2
+        # Data relative to one of them: only their differences matter.
+        scaled = (self.X - self.X[:, :1]).T / self.lengthscales
+        n, d = scaled.shape
+        unit = dot_product_unit(n, d, -2.0 * np.log(np.maximum(self.weight, UNDERFLOW)))
+        unit = spread_unit(unit, d, float(np.max(np.abs(scaled))))
+        lost = UNDERFLOW * float(np.count_nonzero(self.alpha))
+        norm2 = squared_norm(self.kernel, scaled, self.alpha * self.weight, unit) + lost
         return replace(self, norm2=min(self.norm2, norm2))
 
 
@@ -120,32 +137,45 @@ def posterior_slice(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> 
     """
     point, dims = _checked(posterior, x0, free)
     products = posterior_products(posterior)
-    scaled = (posterior.X - point) / posterior.lengthscales
-    others = np.setdiff1d(np.arange(point.size), dims)
-    fixed = np.einsum("ij,ij->i", scaled[:, others], scaled[:, others])
+    # Free inputs count as zero here; no columns are copied.
+    rate = 1.0 / posterior.lengthscales
+    rate[dims] = 0.0
+    apart = (posterior.X - point) * rate
+    fixed = np.einsum("ij,ij->i", apart, apart)
     folds = posterior.kernel == "squared_exponential"
     weight = np.exp(-0.5 * fixed) if folds else np.ones(len(fixed))
-    # A weight's error is absolute in its exponent; the position's own rounding is in `unit`.
-    size = weight * (1.0 + fixed) if folds else weight
-    gram = 4.0 * float(size.max()) * float(size @ products.row_sums)
+    unit = dot_product_unit(len(fixed), point.size, fixed if folds else np.zeros(len(fixed)))
+    # Weights and products that underflow are still there.
+    lost = UNDERFLOW * float(np.count_nonzero(posterior.alpha))
     return PosteriorSlice(
         kernel=posterior.kernel,
         variance=posterior.variance,
         dims=dims,
-        origin=point[dims],
         lengthscales=posterior.lengthscales[dims],
-        U=np.ascontiguousarray(scaled[:, dims].T),
+        X=np.ascontiguousarray(posterior.X[:, dims].T),
         fixed=np.zeros(len(fixed)) if folds else fixed,
         weight=weight,
         alpha=posterior.alpha,
         products=products,
         norm2=products.norm2,
-        bound=posterior.operator_bound,
-        largest=float(np.max(np.abs(scaled), initial=0.0)),
-        inputs=point.size,
-        mean_size=float(np.abs(posterior.alpha) @ size),
-        gram_size=gram + 2.0 * float(size.max()) ** 2 * products.root_size,
+        floor=-sum_upwards(-posterior.alpha, weight, unit),
+        ceiling=sum_upwards(posterior.alpha, weight, unit),
+        mean_error=float(np.abs(posterior.alpha * weight) @ unit) + lost,
+        gram_error=_gram_error(products, weight, unit),
     )
+
+
+def _gram_error(products: PosteriorProducts, weight: FloatArray, unit: FloatArray) -> float:
+    """Return the rounding error of V'RV for columns |V_i| <= w_i with errors unit_i w_i.
+
+    The errors of V by Cauchy-Schwarz with zeta >= |F dV|, the two products over the data by |R|, and the product that
+    made R by the rows of F.
+    """
+    largest = float(weight.max())
+    zeta = float(np.max(unit * weight)) * float(np.sqrt(products.root_size))
+    data = 2.0 * (len(weight) + 8.0) * UNIT * largest * float(weight @ products.row_sums)
+    root = 2.0 * (products.rank + 8.0) * UNIT * largest**2 * products.root_size
+    return 2.0 * zeta * float(np.sqrt(products.operator.size)) + zeta**2 + data + root
 
 
 def _checked(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> tuple[FloatArray, IntArray]:

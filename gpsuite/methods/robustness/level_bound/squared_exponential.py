@@ -29,10 +29,10 @@ class SquaredExponentialExpansion:
 
     Attributes:
         form: the posterior over the free inputs.
-        centre: scaled, [B, d].
+        centre: in units of X, [B, d].
         A: mean coefficients up to degree 2, a_0 + a_1 x + A_2[xx].
-        P: variance coefficients up to degree 2 of what is explicit, q_0 + q_b x + q_M[xx].
-        trace: trace of the degree-1 block of G, [B].
+        P: coefficients up to degree 2 of what is explicit of <phi, H phi>, q_0 + q_b x + q_M[xx], H = G + nu.
+        trace: trace of the degree-1 block of H, [B].
         offset: D, [B, d, n].
         rows: whose sums with D_k D_l are 3 A_3 and q_C, [B, 2 d, n].
     """
@@ -53,28 +53,25 @@ class SquaredExponentialExpansion:
     @property
     def variance(self) -> FloatArray:
         """The latent variance at the centres, [B]."""
-        return self.form.variance * np.clip(self.P.constant, 0.0, self.form.bound)
+        return self.form.variance * np.maximum(self.P.constant - self.form.allowance, 0.0)
 
     def taylor(self) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
-        """Return gradient [B, d] and half Hessian [B, d, d] of the mean, then of the variance, scaled inputs.
-
-        P leaves out half of the degree-1 block paired with itself nowhere: its quadratic part is exact.
-        """
+        """Return gradient [B, d] and half Hessian [B, d, d] of the mean, then of the variance, by lengthscales."""
         s, identity = self.form.variance, np.eye(self.centre.shape[1])
         mean = self.A.quadratic - 0.5 * self.A.constant[:, None, None] * identity
         variance = self.P.quadratic - self.P.constant[:, None, None] * identity
         return (s * self.A.linear, s * mean), (s * self.P.linear, s * variance)
 
     def over(self, radius: FloatArray) -> LatentModel:
-        """Return the models over |x - centre| <= radius, [B, d]."""
+        """Return the models over |x - centre| <= radius in lengthscales, [B, d]."""
         A, P = self.A, self.P
         if radius.shape[1] <= MANY_INPUTS:
             A3, q_C = self._degree_three
             A, P = replace(A, cubic=A3), replace(P, cubic=q_C)
         return LatentModel(
             radius,
-            mean_model(self.form, self.centre, A, radius),
-            variance_model(self.form, self.centre, P, self.trace, radius),
+            mean_model(self.form, A, radius),
+            variance_model(self.form, P, self.trace, radius),
         )
 
     @cached_property
@@ -86,9 +83,9 @@ class SquaredExponentialExpansion:
 
 
 def expand_squared_exponential(form: PosteriorSlice, centre: FloatArray) -> SquaredExponentialExpansion:
-    """Expand mean and variance around scaled centres [B, d]."""
+    """Expand mean and variance around centres [B, d] in units of X."""
     n_boxes, d = centre.shape
-    offset = form.U - centre[:, :, None]
+    offset = form.offsets(centre)
     e = form.weight * np.exp(-0.5 * np.einsum("bjn,bjn->bn", offset, offset))
     V = np.empty((n_boxes, 1 + d, e.shape[1]))
     V[:, 0] = e
@@ -100,15 +97,16 @@ def expand_squared_exponential(form: PosteriorSlice, centre: FloatArray) -> Squa
     low = np.matmul(V, W[:, 0, :, None])[:, :, 0]
     weighted = np.stack([0.5 * form.alpha * V[:, 1:], -W[:, :1] * V[:, 1:]], axis=1)
     pairs = np.matmul(weighted, offset[:, None].transpose(0, 1, 3, 2))
-    identity = np.eye(d)
     rows = np.concatenate([weighted[:, 0], weighted[:, 1] / 3.0 - W[:, 1:] * e[:, None]], axis=1)
-    quadratic = identity - 0.5 * (gram + gram.transpose(0, 2, 1)) + pairs[:, 1]
+    # H = G + nu adds nu to the diagonal of the degrees 0 and 1.
+    own = 1.0 + form.allowance
+    quadratic = own * np.eye(d) - 0.5 * (gram + gram.transpose(0, 2, 1)) + pairs[:, 1]
     return SquaredExponentialExpansion(
         form,
         centre,
         A=Cubic(first[:, 0], first[:, 1:], pairs[:, 0], None),
-        P=Cubic(1.0 - low[:, 0], -2.0 * low[:, 1:], quadratic, None),
-        trace=np.maximum(0.0, d - np.einsum("bjj->b", gram)),
+        P=Cubic(own - low[:, 0], -2.0 * low[:, 1:], quadratic, None),
+        trace=np.maximum(0.0, d * own - np.einsum("bjj->b", gram)),
         offset=offset,
         rows=rows,
     )

@@ -5,6 +5,7 @@ tau_p = P(Poisson(rho^2) > p) is the squared norm of the part of phi above degre
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import comb
 
 import numpy as np
@@ -14,7 +15,7 @@ from gpsuite.methods.robustness.box_bounds import FloatArray
 from gpsuite.methods.robustness.level_bound.cubic import Cubic, add_norm_times_linear
 from gpsuite.methods.robustness.level_bound.latent_model import MomentModel
 from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice
-from gpsuite.methods.robustness.rounding import OPERATOR, SHORT_SUM, TAIL
+from gpsuite.methods.robustness.rounding import SHORT_SUM, TAIL
 
 
 def tail(radius: FloatArray, degree: int) -> FloatArray:
@@ -33,7 +34,7 @@ def growth(radius: FloatArray) -> FloatArray:
     return 1.0 + total * (1.0 + total * (1.0 + total))
 
 
-def mean_model(form: PosteriorSlice, centre: FloatArray, A: Cubic, radius: FloatArray) -> MomentModel:
+def mean_model(form: PosteriorSlice, A: Cubic, radius: FloatArray) -> MomentModel:
     """Return the model of the mean.
 
     mu/s = E A + rem, |rem| <= eta sqrt(tau_p), eta^2 = |h|^2 - (squares of the coefficients). E = 1 - D + w with
@@ -42,10 +43,9 @@ def mean_model(form: PosteriorSlice, centre: FloatArray, A: Cubic, radius: Float
     """
     s, rho2 = form.variance, squared(radius)
     degree = 2 if A.cubic is None else 3
-    error = form.mean_error(centre)
-    remainder = _orthogonal_norm(form, A, error) * np.sqrt(tail(radius, degree))
-    zero = np.zeros(len(radius))
-    left_out = Cubic(zero, A.linear if A.cubic is None else 0.0 * A.linear, A.quadratic, A.cubic)
+    error = form.mean_error
+    remainder = _orthogonal_norm(form, A) * np.sqrt(tail(radius, degree))
+    left_out = replace(A, constant=0.0 * A.constant, linear=A.linear * float(A.cubic is None))
     small, large = left_out.range(radius)
     bottom, top = A.range(radius)
     rounding = error * growth(radius) * (1.0 + rho2 + rho2**2) + SHORT_SUM * A.magnitude(radius)
@@ -63,66 +63,84 @@ def mean_model(form: PosteriorSlice, centre: FloatArray, A: Cubic, radius: Float
         model,
         s * below,
         s * above,
-        np.max([least - s * below, s * low, s * (A.constant - far - error)], axis=0),
-        np.min([most + s * above, s * high, s * (A.constant + far + error)], axis=0),
+        np.fmax(np.fmax(least - s * below, s * low), s * np.fmax(A.constant - far - error, form.floor)),
+        np.fmin(np.fmin(most + s * above, s * high), s * np.fmin(A.constant + far + error, form.ceiling)),
     )
 
 
 def variance_model(
-    form: PosteriorSlice, centre: FloatArray, P: Cubic, trace: FloatArray, radius: FloatArray
+    form: PosteriorSlice, P: Cubic, trace: FloatArray, radius: FloatArray
 ) -> MomentModel:
     """Return the model of the variance.
 
-    Sigma/s = E^2 P + rest_1 with rest_1 in [-k, k + g tau_1]: <y_1, G y_3> by Cauchy-Schwarz, degree 1 against the
-    highest degree likewise, and the square of what is above degree 1, which is not negative. E^2 = 1 - |x|^2 + w with
-    0 <= w <= |x|^4/2, so E^2 P is q_0 + q_b x + (q_M - q_0 I)[xx] + q_C[xxx] - |x|^2 q_b x, plus
-    -|x|^2 (q_M + q_C) + w P. At degree 2 the term -|x|^2 q_b x is part of the rest.
+    With H = G + nu >= 0, Sigma/s = <phi, H phi> - nu and <phi, H phi> = E^2 P + rest_1 with rest_1 in
+    [-k, k + g tau_1]: <y_1, H y_3> by Cauchy-Schwarz, degree 1 against the highest degree likewise, and the square of
+    what is above degree 1, which is not negative. E^2 = 1 - |x|^2 + w with 0 <= w <= |x|^4/2, so E^2 P is
+    q_0 + q_b x + (q_M - q_0 I)[xx] + q_C[xxx] - |x|^2 q_b x, plus -|x|^2 (q_M + q_C) + w P. At degree 2 the term
+    -|x|^2 q_b x is part of the rest.
     """
-    s, g, rho2 = form.variance, form.bound * (1.0 + OPERATOR), squared(radius)
-    error = form.gram_error(centre) + OPERATOR * g
-    kappa = _cross_terms(form, P, trace + radius.shape[1] * error, radius, error)
+    s, nu, rho2, error = form.variance, form.allowance, squared(radius), form.gram_error
+    cross = _cross_terms(form, P, trace + radius.shape[1] * error, radius)
     rounding = error * growth(radius) ** 2 * (1.0 + rho2 + rho2**2) + SHORT_SUM * P.magnitude(radius)
-    rounding *= 1.0 + rho2 + 0.5 * rho2**2
     # A negative q_0 is rounding: the exact one is at least zero.
-    slack = rounding + np.maximum(0.0, -P.constant)
-    zero = np.zeros(len(radius))
-    left_out = Cubic(zero, P.linear if P.cubic is None else 0.0 * P.linear, P.quadratic, P.cubic)
+    slack = rounding * (1.0 + rho2 + 0.5 * rho2**2) + np.maximum(0.0, -P.constant)
+    left_out = replace(P, constant=0.0 * P.constant, linear=P.linear * float(P.cubic is None))
     small, large = left_out.range(radius)
     bottom, top = P.range(radius)
-    beyond = g * tail(radius, 1)
-    above = rho2 * np.maximum(0.0, -small) + 0.5 * rho2**2 * np.maximum(0.0, top) + kappa + beyond + slack
-    below = rho2 * np.maximum(0.0, large) + 0.5 * rho2**2 * np.maximum(0.0, -bottom) + kappa + slack
-    model = _times_gaussian(P, 1.0).scaled(s)
+    beyond = form.bound * tail(radius, 1)
+    above = rho2 * np.maximum(0.0, -small) + 0.5 * rho2**2 * np.maximum(0.0, top) + cross + beyond + slack
+    below = rho2 * np.maximum(0.0, large) + 0.5 * rho2**2 * np.maximum(0.0, -bottom) + cross + slack
+    model = _times_gaussian(P, 1.0)
     least, most = model.range(radius)
+    # Product form: E^2 lies in [exp(-rho^2), 1].
     fade = np.exp(-rho2) * (1.0 - SHORT_SUM)
-    high = np.where(top >= 0.0, top, top * fade) + kappa + beyond + slack
-    low = np.where(bottom <= 0.0, bottom, bottom * fade) - kappa - slack
-    root = np.sqrt(np.maximum(P.constant, 0.0) + error)
-    far = np.sqrt(2.0 * g * -np.expm1(-0.5 * rho2)) * (1.0 + SHORT_SUM)
-    near = np.maximum(0.0, np.sqrt(np.maximum(0.0, P.constant - error)) - far) ** 2
+    high = np.where(top >= 0.0, top, top * fade) + cross + beyond + slack
+    low = np.where(bottom <= 0.0, bottom, bottom * fade) - cross - slack
+    near, far = distance_form(form, P.constant, -np.expm1(-0.5 * rho2))
+    low = np.fmax(np.fmax(least - below, low), near)
+    high = np.fmin(np.fmin(most + above, high), far)
+    return without_allowance(MomentModel(model, below, above, low, high), nu, s)
+
+
+def distance_form(
+    form: PosteriorSlice, constant: FloatArray, drop: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Bound <phi, H phi> by its value at the centre: its root changes by sqrt(g 2 (1 - kappa)) at most."""
+    reach = np.sqrt(2.0 * form.bound * drop) * (1.0 + TAIL)
+    low = np.sqrt(np.maximum(0.0, constant - form.gram_error))
+    high = np.sqrt(np.maximum(0.0, constant) + form.gram_error)
+    near = np.maximum(0.0, low - reach) ** 2 * (1.0 - SHORT_SUM)
+    return near, np.minimum((high + reach) ** 2 * (1.0 + SHORT_SUM), form.bound)
+
+
+def without_allowance(found: MomentModel, nu: float, s: float) -> MomentModel:
+    """Return the variance's model from that of <phi, H phi> = Sigma/s + nu; below zero it counts as zero."""
+    low, high = found.low - nu, np.maximum(found.high - nu, 0.0)
+    model = replace(found.model, constant=found.model.constant - nu).scaled(s)
+    # The stored floats may make the variance as low as -nu, and that is moved up to zero.
+    above = found.above + np.where(low <= 0.0, nu, 0.0)
+    slack = SHORT_SUM * (1.0 + nu)
     return MomentModel(
         model,
-        s * below,
-        s * above,
-        np.maximum(0.0, np.max([least - s * below, s * low, s * near * (1.0 - SHORT_SUM)], axis=0)),
-        np.min([most + s * above, s * high, s * (root + far) ** 2 * (1.0 + SHORT_SUM), zero + s * g], axis=0),
+        s * (found.below + slack),
+        s * (above + slack),
+        s * np.maximum(0.0, low - slack),
+        s * (high + slack),
     )
 
 
-def _cross_terms(
-    form: PosteriorSlice, P: Cubic, trace: FloatArray, radius: FloatArray, error: FloatArray
-) -> FloatArray:
+def _cross_terms(form: PosteriorSlice, P: Cubic, trace: FloatArray, radius: FloatArray) -> FloatArray:
     """Return k = 2 sqrt(Q_1 g tau_p) + 2 rho sqrt(l) sqrt(g) rho^p/sqrt(p!), sqrt(Q_1) <= sqrt(q_0) + rho sqrt(l)."""
     degree, factorial = (2, 2.0) if P.cubic is None else (3, 6.0)
-    g, rho = form.bound * (1.0 + OPERATOR), np.sqrt(squared(radius))
+    g, rho = form.bound, np.sqrt(squared(radius))
     slope = rho * np.sqrt(np.minimum(g, trace))
-    linear = np.sqrt(np.maximum(0.0, P.constant) + error) + slope
+    linear = np.sqrt(np.maximum(0.0, P.constant) + form.gram_error) + slope
     cross = 2.0 * linear * np.sqrt(g * tail(radius, degree))
     highest = 2.0 * slope * np.sqrt(g / factorial) * rho**degree
     return np.asarray((cross + highest) * (1.0 + SHORT_SUM))
 
 
-def _orthogonal_norm(form: PosteriorSlice, A: Cubic, error: FloatArray) -> FloatArray:
+def _orthogonal_norm(form: PosteriorSlice, A: Cubic) -> FloatArray:
     """Return an upper bound of the norm of h without its part of degree <= p."""
     total = A.constant**2 + np.einsum("bj,bj->b", A.linear, A.linear)
     total += 2.0 * np.einsum("bjk,bjk->b", A.quadratic, A.quadratic)
@@ -130,8 +148,8 @@ def _orthogonal_norm(form: PosteriorSlice, A: Cubic, error: FloatArray) -> Float
     if A.cubic is not None:
         degree, flat = 3, A.cubic.reshape(len(total), -1)
         total += 6.0 * np.einsum("bk,bk->b", flat, flat)
-    # The coefficients in the orthonormal basis are each off by `error`.
-    known = np.maximum(0.0, np.sqrt(total) - np.sqrt(comb(d + degree, degree)) * error)
+    # The coefficients in the orthonormal basis are each off by the mean's error.
+    known = np.maximum(0.0, np.sqrt(total) - np.sqrt(comb(d + degree, degree)) * form.mean_error)
     return np.sqrt(np.maximum(0.0, form.norm2 - known**2 * (1.0 - SHORT_SUM)))
 
 
