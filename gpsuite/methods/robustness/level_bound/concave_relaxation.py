@@ -122,6 +122,8 @@ def _climb(linear: FloatArray, concave: FloatArray) -> FloatArray:
     for _ in range(STEPS):
         slope = linear + 2.0 * np.matmul(concave, ahead[:, :, None])[:, :, 0]
         step = np.where(flat, z, np.clip(ahead + rate * slope, -1.0, 1.0))
+        if np.array_equal(step, z):
+            break
         following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum * momentum))
         ahead, z = step + ((momentum - 1.0) / following) * (step - z), step
         momentum = following

@@ -20,7 +20,8 @@ BATCH = 16
 ROUNDS = 3
 ATTACK_STEPS = 3
 POLISH_STEPS = 2
-LEAST_GAIN = 1e-9  # in the score: below it a further step is not worth an expansion
+LEAST_GAIN = 1e-7  # in the score: below it a step is not worth an evaluation
+ACCURATE = 1e-6
 # A box whose models leave out more than this share of the relaxation's gap is cut where it is widest.
 _COARSE = 0.3
 _FLOOR = 1e-3
@@ -96,7 +97,8 @@ class _LevelSearch(Search):
     def _root(self, lo: FloatArray, hi: FloatArray) -> tuple[LevelBounds, LatentModel]:
         """Bound the root at rising thresholds until its relaxation has nothing better to offer."""
         centre, latent = self.root or self.bound.latent_model(lo, hi)
-        self._offer(self.region.project(centre))
+        if not np.array_equal(centre[0], self.region.start):
+            self._offer(self.region.project(centre))
         for _ in range(ROUNDS):
             found = self.bound.bound(centre, latent, self.sign, self._threshold())
             if not self._try(found.point) or self._fathomed(found.outer)[0]:
@@ -145,10 +147,14 @@ class _LevelSearch(Search):
             low, high = (self.region.lower - self.witness) / scale, (self.region.upper - self.witness) / scale
             with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
                 expansion = self.bound.expand(self.witness[None])
-                steps_there = newton_steps(expansion, self.bound.level, self.sign, low, high)
-            reached = self.score
-            self._try(self.witness + scale * steps_there)
-            if self.score <= reached + LEAST_GAIN * (1.0 + abs(reached)):
+                onward, promised = newton_steps(expansion, self.bound.level, self.sign, low, high)
+            reached, least = self.score, LEAST_GAIN * (1.0 + abs(self.score))
+            if not promised > least:
+                return
+            self._try(self.witness + scale * onward)
+            gained = self.score - reached
+            # A model that keeps its promise was good up to what the next step could gain.
+            if gained <= least or abs(promised - gained) <= ACCURATE * (1.0 + abs(reached)):
                 return
 
     def _result(self, status: str, reason: str) -> Extremum:

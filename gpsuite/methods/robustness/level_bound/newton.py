@@ -14,8 +14,8 @@ STEPS = 30
 
 def newton_steps(
     expansion: Expansion, level: Level, sign: int, low: FloatArray, high: FloatArray
-) -> FloatArray:
-    """Return steps [S, d] in lengthscales from the centre of a single expansion towards its model's maximum.
+) -> tuple[FloatArray, float]:
+    """Return steps in lengthscales from the centre of a single expansion towards its model's maximum.
 
     Args:
         expansion: at one point, B = 1.
@@ -23,9 +23,14 @@ def newton_steps(
         sign: 1 or -1.
         low: lower ends of the region from the centre, in lengthscales, [d].
         high: upper ends, [d].
+
+    Returns:
+        steps [S, d], and by how much the model says that the first one raises the score.
     """
     gradient, hessian = score_derivatives(expansion, level, sign)
-    return np.array(SHARES)[:, None] * _ascend(gradient, hessian, low, high)
+    step = _ascend(gradient, hessian, low, high)
+    gain = float(gradient @ step + step @ hessian @ step)
+    return np.array(SHARES)[:, None] * step, gain
 
 
 def score_derivatives(expansion: Expansion, level: Level, sign: int) -> tuple[FloatArray, FloatArray]:
@@ -52,7 +57,9 @@ def _ascend(gradient: FloatArray, hessian: FloatArray, low: FloatArray, high: Fl
     x = ahead = np.zeros_like(gradient)
     momentum = 1.0
     for _ in range(STEPS):
-        step = np.minimum(np.maximum(ahead + (gradient + 2.0 * (hessian @ ahead)) / steepest, low), high)
+        step: FloatArray = np.minimum(np.maximum(ahead + (gradient + 2.0 * (hessian @ ahead)) / steepest, low), high)
+        if np.array_equal(step, x):
+            break
         following = 0.5 * (1.0 + (1.0 + 4.0 * momentum * momentum) ** 0.5)
         ahead, x = step + ((momentum - 1.0) / following) * (step - x), step
         momentum = following

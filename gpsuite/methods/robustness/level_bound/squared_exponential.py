@@ -32,7 +32,7 @@ class SquaredExponentialExpansion:
         centre: in units of X, [B, d].
         A: mean coefficients up to degree 2, a_0 + a_1 x + A_2[xx].
         P: coefficients up to degree 2 of what is explicit of <phi, H phi>, q_0 + q_b x + q_M[xx], H = G + nu.
-        trace: trace of the degree-1 block of H, [B].
+        block: degree-1 block <e_j, H e_k>, [B, d, d].
         offset: D, [B, d, n].
         rows: whose sums with D_k D_l are 3 A_3 and q_C, [B, 2 d, n].
     """
@@ -41,7 +41,7 @@ class SquaredExponentialExpansion:
     centre: FloatArray
     A: Cubic
     P: Cubic
-    trace: FloatArray
+    block: FloatArray
     offset: FloatArray
     rows: FloatArray
 
@@ -71,7 +71,7 @@ class SquaredExponentialExpansion:
         return LatentModel(
             radius,
             mean_model(self.form, A, radius),
-            variance_model(self.form, P, self.trace, radius),
+            variance_model(self.form, P, self.block, radius),
         )
 
     @cached_property
@@ -100,13 +100,13 @@ def expand_squared_exponential(form: PosteriorSlice, centre: FloatArray) -> Squa
     rows = np.concatenate([weighted[:, 0], weighted[:, 1] / 3.0 - W[:, 1:] * e[:, None]], axis=1)
     # H = G + nu adds nu to the diagonal of the degrees 0 and 1.
     own = 1.0 + form.allowance
-    quadratic = own * np.eye(d) - 0.5 * (gram + gram.transpose(0, 2, 1)) + pairs[:, 1]
+    block = own * np.eye(d) - 0.5 * (gram + gram.transpose(0, 2, 1))
     return SquaredExponentialExpansion(
         form,
         centre,
         A=Cubic(first[:, 0], first[:, 1:], pairs[:, 0], None),
-        P=Cubic(own - low[:, 0], -2.0 * low[:, 1:], quadratic, None),
-        trace=np.maximum(0.0, d * own - np.einsum("bjj->b", gram)),
+        P=Cubic(own - low[:, 0], -2.0 * low[:, 1:], block + pairs[:, 1], None),
+        block=block,
         offset=offset,
         rows=rows,
     )

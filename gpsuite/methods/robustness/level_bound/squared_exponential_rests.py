@@ -69,7 +69,7 @@ def mean_model(form: PosteriorSlice, A: Cubic, radius: FloatArray) -> MomentMode
 
 
 def variance_model(
-    form: PosteriorSlice, P: Cubic, trace: FloatArray, radius: FloatArray
+    form: PosteriorSlice, P: Cubic, block: FloatArray, radius: FloatArray
 ) -> MomentModel:
     """Return the model of the variance.
 
@@ -80,7 +80,7 @@ def variance_model(
     -|x|^2 q_b x is part of the rest.
     """
     s, nu, rho2, error = form.variance, form.allowance, squared(radius), form.gram_error
-    cross = _cross_terms(form, P, trace + radius.shape[1] * error, radius)
+    cross = _cross_terms(form, P, block, radius)
     rounding = error * growth(radius) ** 2 * (1.0 + rho2 + rho2**2) + SHORT_SUM * P.magnitude(radius)
     # A negative q_0 is rounding: the exact one is at least zero.
     slack = rounding * (1.0 + rho2 + 0.5 * rho2**2) + np.maximum(0.0, -P.constant)
@@ -129,15 +129,26 @@ def without_allowance(found: MomentModel, nu: float, s: float) -> MomentModel:
     )
 
 
-def _cross_terms(form: PosteriorSlice, P: Cubic, trace: FloatArray, radius: FloatArray) -> FloatArray:
-    """Return k = 2 sqrt(Q_1 g tau_p) + 2 rho sqrt(l) sqrt(g) rho^p/sqrt(p!), sqrt(Q_1) <= sqrt(q_0) + rho sqrt(l)."""
+def _cross_terms(form: PosteriorSlice, P: Cubic, block: FloatArray, radius: FloatArray) -> FloatArray:
+    """Return k = 2 sqrt(Q_1 g tau_p) + 2 rho sqrt(l) sqrt(g) rho^p/sqrt(p!), sqrt(Q_1) <= sqrt(q_0) + rho sqrt(l).
+
+    l is at least the largest eigenvalue of the degree-1 block.
+    """
     degree, factorial = (2, 2.0) if P.cubic is None else (3, 6.0)
     g, rho = form.bound, np.sqrt(squared(radius))
-    slope = rho * np.sqrt(np.minimum(g, trace))
+    slope = rho * np.sqrt(np.minimum(g, _largest_eigenvalue(block) + radius.shape[1] * form.gram_error))
     linear = np.sqrt(np.maximum(0.0, P.constant) + form.gram_error) + slope
     cross = 2.0 * linear * np.sqrt(g * tail(radius, degree))
     highest = 2.0 * slope * np.sqrt(g / factorial) * rho**degree
     return np.asarray((cross + highest) * (1.0 + SHORT_SUM))
+
+
+def _largest_eigenvalue(block: FloatArray) -> FloatArray:
+    """Return max(0, largest eigenvalue) of symmetric matrices [B, d, d], rounded up; infinite if not finite."""
+    finite = np.isfinite(block).all(axis=(1, 2))
+    sound = np.where(finite[:, None, None], block, 0.0)
+    slack = TAIL * np.abs(sound).sum(axis=(1, 2))
+    return np.where(finite, np.maximum(0.0, np.linalg.eigvalsh(sound)[:, -1]) + slack, np.inf)
 
 
 def _orthogonal_norm(form: PosteriorSlice, A: Cubic) -> FloatArray:
