@@ -18,6 +18,7 @@ from gpsuite.models.gpc import GPCPosterior
 STEPS = 100
 PROBIT = ("probit", "squeezed_probit")  # their probability is an increasing function of mu / sqrt(1 + Sigma)
 TAIL = 1e-300
+LONGEST = 1e150  # of a step: times a gradient of zero it must not be NaN
 
 Objective = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 """Points [B, d] to values [B] and gradients [B, d]; larger is better."""
@@ -135,7 +136,7 @@ def _projected_gradients(objective: Objective, region: Region, start: FloatArray
     point: FloatArray = region.project(start[None])[0]
     value, gradient = (each[0] for each in objective(point[None]))
     widest = float(np.max(region.upper - region.lower, initial=0.0))
-    step = widest / max(float(np.max(np.abs(gradient), initial=0.0)), TAIL)
+    step = min(widest / max(float(np.max(np.abs(gradient), initial=0.0)), TAIL), LONGEST)
     for _ in range(STEPS):
         direction = region.project((point + step * gradient)[None])[0] - point
         slope = float(gradient @ direction)

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpsuite.methods.robustness.box_bounds import FloatArray
 from gpsuite.methods.robustness.operator_form import OperatorForm
-from gpsuite.methods.robustness.rounding import SHORT_SUM
+from gpsuite.methods.robustness.rounding import SHORT_SUM, UNDERFLOW
 from gpsuite.models.radial import kappa, kappa_and_slope
 
 Line = tuple[FloatArray, FloatArray]
@@ -135,11 +135,13 @@ def _minimum(
     steep = np.abs(gradient)
     inside = (bent > 0.0) & (steep <= 2.0 * bent)
     corner = bent * radius - steep * radius
-    vertex = -0.25 * steep * steep * radius / np.where(inside, bent, 1.0)
+    # the ratio first, at most 2: the square of a tiny slope would underflow
+    vertex = -0.25 * steep * radius * (steep / np.where(inside, bent, 1.0))
     size = np.abs(slope)
     terms = np.abs(constant) + size * farthest + np.abs(alpha)
     size *= form.slack.unit
     reach = 2.0 * (size @ np.abs(form.U)) + 2.0 * size.sum(axis=1)[:, None] * np.abs(form.scale(centre))
     slack = terms @ form.slack.unit + np.einsum("bj,bj->b", reach, radius)
     low = (constant + slope * q).sum(axis=1) + np.where(inside, vertex, corner).sum(axis=1)
-    return np.asarray(low - 2.0 * slack - SHORT_SUM * np.abs(low))
+    # weights and products that underflow are still there
+    return np.asarray(low - 2.0 * slack - SHORT_SUM * np.abs(low) - len(form.alpha) * UNDERFLOW)

@@ -129,7 +129,7 @@ def _minimum(
     linear = np.abs(gradient)
     bent = total[:, None] * radius
     inside = (bent > 0.0) & (linear <= 2.0 * bent)
-    vertex = -0.25 * linear * linear * radius / np.where(inside, bent, 1.0)
+    vertex = -0.25 * linear * radius * (linear / np.where(inside, bent, 1.0))
     shape = np.where(inside, vertex, bent * radius - linear * radius).sum(axis=1)
     size = np.abs(constant) + np.abs(slope) * farthest
     reach = float(np.max(np.abs(form.U), initial=1.0)) + np.abs(centre).max(axis=1)

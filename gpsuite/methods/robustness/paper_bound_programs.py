@@ -113,8 +113,8 @@ def relaxation_of(form: OperatorForm, centre: FloatArray, radius: FloatArray) ->
     return Relaxation(
         rows,
         np.concatenate([below + slack[0], above + slack[1]]),
-        np.concatenate([low * (1.0 - SHORT_SUM), -radius]),
-        np.concatenate([high * (1.0 + SHORT_SUM), radius]),
+        np.concatenate([low * (1.0 - SHORT_SUM) - form.slack.unit, -radius]),
+        np.concatenate([high * (1.0 + SHORT_SUM) + form.slack.unit, radius]),
     )
 
 

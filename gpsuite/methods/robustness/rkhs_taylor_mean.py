@@ -9,7 +9,7 @@ import numpy as np
 from gpsuite.methods.robustness.box_bounds import FloatArray
 from gpsuite.methods.robustness.operator_form import OperatorForm
 from gpsuite.methods.robustness.rkhs_taylor_quadratic import quadratic_range, quadratic_size
-from gpsuite.methods.robustness.rounding import EXPONENTIAL, SHORT_SUM, TAIL, UNIT, outward_radius
+from gpsuite.methods.robustness.rounding import EXPONENTIAL, SHORT_SUM, TAIL, UNIT, outward_radius, short_sum
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _folded(form: OperatorForm, boxes: Boxes, parts: _Parts, rest: FloatArray) -
     size = quadratic_size(a1, A2, boxes.radius)
     matrix = A2 - 0.5 * a0[:, None, None] * np.eye(a1.shape[1])
     low, high = quadratic_range(a1, matrix, boxes.radius)
-    scale = SHORT_SUM * (np.abs(a0) * (1.0 + square) + size)
+    scale = short_sum(a1.shape[1]) * (np.abs(a0) * (1.0 + square) + size)
     fourth = square * square / 8.0
     common = 0.5 * square * size + rest + slack * (1.0 + 0.5 * square + fourth) + scale
     below = common + fourth * np.maximum(0.0, size - a0)
@@ -155,7 +155,7 @@ def _radial(form: OperatorForm, boxes: Boxes, parts: _Parts, rest: FloatArray) -
     square = curvature * boxes.square
     excess = np.maximum(0.0, 0.5 * square - boxes.drop) + TAIL * boxes.drop + SHORT_SUM * square
     slack = form.slack.coefficient * boxes.growth
-    scale = SHORT_SUM * (np.abs(a0) * (1.0 + square) + root * length)
+    scale = short_sum(d) * (np.abs(a0) * (1.0 + square) + root * length)
     common = boxes.slope_drop * length + rest + slack * (1.0 + square) + scale
     below = common + np.maximum(0.0, -a0) * excess
     above = common + np.maximum(0.0, a0) * excess

@@ -46,6 +46,7 @@ def _separable_minimum(
     bent = diagonal * radius - others
     inside = (bent > 0.0) & (slope <= 2.0 * bent)
     corner = bent * radius - slope * radius
-    vertex = -0.25 * slope * slope * radius / np.where(inside, bent, 1.0)
+    # the ratio first, at most 2: the square of a tiny slope would underflow
+    vertex = -0.25 * slope * radius * (slope / np.where(inside, bent, 1.0))
     total: FloatArray = np.where(inside, vertex, corner).sum(axis=1)
     return total

@@ -8,7 +8,7 @@ from gpsuite.methods.robustness.box_bounds import BoxBounds, FloatArray
 from gpsuite.methods.robustness.class_probability import LatentRanges, Score, ScoreExpansion
 from gpsuite.methods.robustness.rkhs_taylor_mean import Boxes, QuadraticModel
 from gpsuite.methods.robustness.rkhs_taylor_quadratic import quadratic_range, quadratic_size
-from gpsuite.methods.robustness.rounding import SHORT_SUM
+from gpsuite.methods.robustness.rounding import short_sum
 
 
 def score_bounds(score: Score, boxes: Boxes, mean: QuadraticModel, variance: QuadraticModel) -> BoxBounds:
@@ -60,7 +60,7 @@ def _combined(
     size = np.abs(expansion.value) + quadratic_size(linear, matrix, boxes.radius) + 1.0
     parts = quadratic_size(mean.linear, mean.matrix, boxes.radius) * first
     parts += quadratic_size(variance.linear, variance.matrix, boxes.radius) * np.abs(second)
-    slack = SHORT_SUM * (size + parts + below + above)
+    slack = short_sum(boxes.radius.shape[1]) * (size + parts + below + above)
     return expansion.value + low - below - slack, expansion.value + high + above + slack
 
 

@@ -9,7 +9,7 @@ from gpsuite.methods.robustness.operator_form import OperatorForm
 from gpsuite.methods.robustness.rkhs_taylor_features import Coefficients
 from gpsuite.methods.robustness.rkhs_taylor_mean import Boxes, QuadraticModel
 from gpsuite.methods.robustness.rkhs_taylor_quadratic import quadratic_range, quadratic_size
-from gpsuite.methods.robustness.rounding import EXPONENTIAL, SHORT_SUM, TAIL
+from gpsuite.methods.robustness.rounding import EXPONENTIAL, SHORT_SUM, TAIL, short_sum
 
 _Form = tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]
 
@@ -65,7 +65,7 @@ def _folded(form: OperatorForm, boxes: Boxes, g0: FloatArray, terms: Coefficient
     fourth = 0.5 * square * square * t2 * (1.0 + SHORT_SUM)
     size = quadratic_size(linear, matrix, radius)
     rounding = slack * boxes.growth**2
-    scale = SHORT_SUM * (1.0 + g0 * square + size)
+    scale = short_sum(radius.shape[1]) * (1.0 + g0 * square + size)
     common = third + square * size + rounding * (1.0 + square + 0.5 * square * square) + scale
     bent = 0.5 * square * square
     below = common + bent * np.maximum(0.0, size - g0)
@@ -99,7 +99,7 @@ def _radial(form: OperatorForm, boxes: Boxes, g0: FloatArray, terms: Coefficient
         + SHORT_SUM * square
     )
     rounding = form.slack.gram * boxes.growth**2
-    scale = SHORT_SUM * (1.0 + g0 * square + root * length + curvature * inner)
+    scale = short_sum(radius.shape[1]) * (1.0 + g0 * square + root * length + curvature * inner)
     common = first * length + rounding * (1.0 + square) + scale
     below = common + second * inner
     above = common + g0 * excess

@@ -15,7 +15,7 @@ import numpy as np
 from gpsuite.methods.robustness.box_bounds import FloatArray
 
 UNIT = 2.0**-53
-# Relative slack of sums of a few dozen terms, far above their rounding (about 1e-15).
+# Relative slack of sums of up to 400 terms, for a few of them far above their rounding (about 1e-15).
 SHORT_SUM = 1e-13
 # Relative slack of incomplete gamma functions and products of exponentials.
 TAIL = 1e-10
@@ -97,6 +97,11 @@ def outward_radius(
     """
     width = np.maximum(high - centre, centre - low) / lengthscales
     return np.asarray(width * (1.0 + 8.0 * UNIT))
+
+
+def short_sum(n_terms: int) -> float:
+    """Return the relative slack of a double sum over so many inputs: `SHORT_SUM`, with many inputs more."""
+    return SHORT_SUM + 4.0 * UNIT * n_terms
 
 
 def below(value: FloatArray, scale: FloatArray | float = 1.0) -> FloatArray:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,3 +39,10 @@ def test_coupled_terms_are_never_worse_than_intervals_and_cost_nothing_at_corner
     low, high = quadratic_range(b, M, r)
     assert low[0] >= -2.0
     assert high[0] == 1.0 + 4.0 + 2.0 * 0.5 * 2.0
+
+
+@pytest.mark.parametrize("size", [1e-250, 1e-170])
+def test_tiny_forms_scale(size: float) -> None:
+    b, M, r = np.array([[1.0, -0.3]]), np.array([[[2.0, 0.2], [0.2, 1.0]]]), np.array([[1.0, 2.0]])
+    for plain, scaled in zip(quadratic_range(b, M, r), quadratic_range(size * b, size * M, r), strict=True):
+        np.testing.assert_allclose(scaled, size * plain, rtol=1e-12)

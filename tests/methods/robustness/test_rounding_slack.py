@@ -19,6 +19,7 @@ from gpsuite.methods.robustness.rounding import (
     dot_product_unit,
     outward_radius,
     rounding_slack,
+    short_sum,
     spread_unit,
 )
 from gpsuite.models.config import Hyperparameters, ModelSpec
@@ -139,6 +140,7 @@ def test_points_far_from_the_origin_are_enclosed() -> None:
 
 
 def test_units_count_what_they_say() -> None:
+    assert [round((short_sum(n) - short_sum(0)) / UNIT) for n in (1, 784)] == [4, 3136]
     far = dot_product_unit(10, 3, np.array([0.0, 100.0])) / UNIT
     assert far.tolist() == [10 + 12 + 64, 10 + 12 + 64 + 11 * 50]
     near = np.array([UNIT, 2 * UNIT])
