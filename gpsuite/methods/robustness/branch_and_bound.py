@@ -160,6 +160,7 @@ class Search:
         self.trace: list[tuple[float, float, float, float]] = []
 
     def run(self, incumbent: FloatArray | None) -> Extremum:
+        """Search until the answer is settled or the budget ends; `incumbent` holds points [m, d] to try first."""
         root = self.region.lower[None], self.region.upper[None]
         none = np.array([-1])
         if self.budget.exhausted:

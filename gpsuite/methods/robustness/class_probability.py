@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from gpsuite.methods.robustness.box_bounds import FloatArray
-from gpsuite.methods.robustness.rounding import PROBABILITY, QUADRATURE, above, below
+from gpsuite.methods.robustness.rounding import PROBABILITY, QUADRATURE, UNDERFLOW, above, below
 from gpsuite.models.links import Link, SqueezedProbit
 
 
@@ -99,8 +99,12 @@ class ProbitScore:
         return np.asarray(self.squeeze + (1.0 - 2.0 * self.squeeze) * ndtr(score))
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the probabilities of bounds of t; each is off by a relative 1e-12 at most, and 1/2 at 0 exactly."""
+        """Return the probabilities of bounds of t; each is off by a relative 1e-12 at most, and 1/2 at 0 exactly.
+
+        A probability that underflows is still there.
+        """
         p_low, p_high = self.to_probability(low), self.to_probability(high)
+        p_high = np.where(high > -np.inf, np.maximum(p_high, UNDERFLOW), p_high)
         p_low = np.where(
             low >= 0.0, np.maximum(p_low * (1.0 - PROBABILITY), 0.5), p_low * (1.0 - PROBABILITY)
         )

@@ -13,13 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpsuite.methods.robustness.box_bounds import FloatArray
-from gpsuite.methods.robustness.level_bound.cubic import Cubic, cubic_rows, weighted_rows
+from gpsuite.methods.robustness.level_bound.cubic import (
+    Cubic,
+    cubic_rows,
+    sum_slack,
+    weighted_rows,
+)
 
 STEPS = 12
 ROUNDS = 2
-# Relative slack of eigenvalues against the matrix's size, far above d u, and of all the sums here.
+# Relative slack of eigenvalues against the matrix's size, far above d u.
 EIGENVALUE = 1e-12
-SUM = 1e-12
 _SMALLEST_SCALE = 1e-3
 
 
@@ -55,7 +59,8 @@ def cubic_maximum(polynomial: Cubic, radius: FloatArray) -> CubicMaximum:
     slope = linear + 2.0 * curved
     gap = np.abs(slope) - slope * z
     value = moved.constant + np.einsum("bj,bj->b", linear + curved, z)
-    bound = value + A.sum(axis=1) + gap.sum(axis=1) + SUM * (size + A.sum(axis=1))
+    added = A.sum(axis=1)
+    bound = value + added + gap.sum(axis=1) + sum_slack(radius.shape[1]) * (size + added)
     return CubicMaximum(bound, shift + left * z, A * (1.0 - z * z) + gap)
 
 
@@ -66,7 +71,9 @@ def dominating_diagonal(H: FloatArray) -> FloatArray:
     """
     d = H.shape[1]
     diagonal = np.einsum("bjj->bj", H)
-    rows = np.maximum(0.0, diagonal + np.abs(H).sum(axis=2) - np.abs(diagonal)) * (1.0 + SUM)
+    rows: FloatArray = np.maximum(0.0, diagonal + np.abs(H).sum(axis=2) - np.abs(diagonal)) * (
+        1.0 + sum_slack(d)
+    )
     if d == 1:
         return rows
     norms = np.sqrt(np.einsum("bjk,bjk->bj", H, H))
@@ -89,7 +96,7 @@ def _fix_monotone_inputs(polynomial: Cubic, radius: FloatArray) -> tuple[FloatAr
     shift, left = np.zeros(radius.shape), radius
     for _ in range(ROUNDS):
         curvature = 2.0 * weighted_rows(polynomial.quadratic, left) + 3.0 * cubic_rows(polynomial.cubic, left)
-        monotone = (np.abs(polynomial.linear) > curvature * (1.0 + SUM)) & (left > 0.0)
+        monotone = (np.abs(polynomial.linear) > curvature * (1.0 + sum_slack(radius.shape[1]))) & (left > 0.0)
         if not monotone.any():
             break
         step = np.where(monotone, np.copysign(left, polynomial.linear), 0.0)

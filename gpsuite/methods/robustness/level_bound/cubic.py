@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.methods.robustness.rounding import UNIT
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,11 @@ class Cubic:
         return np.abs(self.constant) + _dot(rows, radius) + cubic_size(self.cubic, radius)
 
 
+def sum_slack(n_inputs: int) -> float:
+    """Return the relative slack of the double and triple sums over so many inputs, each a few times in a row."""
+    return 1e-12 + 4.0 * UNIT * float(n_inputs) ** 2
+
+
 def weighted_rows(matrix: FloatArray, radius: FloatArray) -> FloatArray:
     """Return sum_k |M_jk| r_k, [B, d]."""
     return np.asarray(np.matmul(np.abs(matrix), radius[:, :, None])[:, :, 0])
@@ -108,5 +114,6 @@ def _separable_minimum(
     bent = diagonal * radius - others
     inside = (bent > 0.0) & (slope <= 2.0 * bent)
     corner = bent * radius - slope * radius
-    vertex = -0.25 * slope * slope * radius / np.where(inside, bent, 1.0)
+    # The ratio first, at most 2: the square of a tiny slope would underflow.
+    vertex = -0.25 * slope * radius * (slope / np.where(inside, bent, 1.0))
     return np.asarray(np.where(inside, vertex, corner).sum(axis=1))

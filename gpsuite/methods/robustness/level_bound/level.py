@@ -36,8 +36,10 @@ class Level(Protocol):
     def threshold(self, probability: float) -> float:
         """Return the score of a class probability, clipped to where a level set is of use."""
 
-    def slope(self, threshold: float, low: FloatArray, high: FloatArray, centre: FloatArray) -> FloatArray:
-        """Return k_1 for boxes with variances in [low, high], [B]."""
+    def slope(
+        self, threshold: FloatArray, low: FloatArray, high: FloatArray, centre: FloatArray
+    ) -> FloatArray:
+        """Return k_1 for boxes with variances in [low, high], [B]; thresholds [B] or one for all."""
 
     def bound(self, G: FloatArray, slope: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """Return the largest score of mean <= G + slope variance, variance in [low, high], rounded up; [B]."""
@@ -63,17 +65,18 @@ class ProbitLevel:
         share = np.clip((probability - squeeze) / (1.0 - 2.0 * squeeze), 0.0, 1.0)
         return float(np.clip(ndtri(share), -_FARTHEST, _FARTHEST))
 
-    def slope(self, threshold: float, low: FloatArray, high: FloatArray, centre: FloatArray) -> FloatArray:
+    def slope(
+        self, threshold: FloatArray, low: FloatArray, high: FloatArray, centre: FloatArray
+    ) -> FloatArray:
         """Return the slope of T sqrt(1 + v): its chord if T >= 0, its tangent at the centre else."""
-        if threshold >= 0.0:
-            return np.asarray(threshold / (np.sqrt(1.0 + low) + np.sqrt(1.0 + high)))
-        return np.asarray(0.5 * threshold / np.sqrt(1.0 + centre))
+        chord = 1.0 / (np.sqrt(1.0 + low) + np.sqrt(1.0 + high))
+        return np.asarray(threshold * np.where(threshold >= 0.0, chord, 0.5 / np.sqrt(1.0 + centre)))
 
     def bound(self, G: FloatArray, slope: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """Return max of (G + k_1 v) / sqrt(1 + v): at an end, or inside where k_1 < 0 and G < k_1."""
         ends = (self.score.value(G + slope * v, v) for v in (low, high))
         size = np.abs(G) + np.abs(slope) * (1.0 + high)
-        curved = (slope < 0.0) & (G < slope)
+        curved = (slope < 0.0) & (slope > G)
         turn = (G - slope) / np.where(curved, slope, -1.0)
         inside = curved & (turn > 1.0 + low) & (turn < 1.0 + high)
         peak = -2.0 * np.sqrt(np.where(inside, (G - slope) * slope, 0.0))
@@ -99,24 +102,26 @@ class ProbabilityLevel:
 
     def threshold(self, probability: float) -> float:
         """Return the probability."""
-        return float(np.clip(probability, _RAREST, 1.0 - _RAREST))
+        return probability
 
-    def slope(self, threshold: float, low: FloatArray, high: FloatArray, centre: FloatArray) -> FloatArray:
+    def slope(
+        self, threshold: FloatArray, low: FloatArray, high: FloatArray, centre: FloatArray
+    ) -> FloatArray:
         """Return the slope of the mean m(v) with E sigma = threshold: its chord above one half, else its tangent.
 
         m starts from that of a probit of the same shape and takes two Newton steps; any slope is sound.
         """
-        link = self.score.link
+        link, level = self.score.link, np.clip(threshold, _RAREST, 1.0 - _RAREST)
         v = np.stack([low, high, 0.5 * (low + high)])
-        m = logit(threshold) * np.sqrt(1.0 + _SHAPE * v)
+        m = logit(level) * np.sqrt(1.0 + _SHAPE * v)
         for _ in range(2):
             by_mean, by_variance = link.probability_gradient(m, v)
-            step = (link.probability(m, v) - threshold) / np.maximum(by_mean, 1e-12)
+            step = (link.probability(m, v) - level) / np.maximum(by_mean, 1e-12)
             m = m - np.clip(step, -1.0 - np.abs(m), 1.0 + np.abs(m))
-        if threshold <= 0.5:
-            return np.asarray(-by_variance[2] / np.maximum(by_mean[2], 1e-12))
+        tangent = -by_variance[2] / np.maximum(by_mean[2], 1e-12)
         width = high - low
-        return np.where(width > 0.0, (m[1] - m[0]) / np.where(width > 0.0, width, 1.0), 0.0)
+        chord = np.where(width > 0.0, (m[1] - m[0]) / np.where(width > 0.0, width, 1.0), tangent)
+        return np.where(level > 0.5, chord, tangent)
 
     def bound(self, G: FloatArray, slope: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """Return max E sigma along the line from a grid of variances.
@@ -132,7 +137,8 @@ class ProbabilityLevel:
         p = np.where(known, link.probability(np.where(known, line, 0.0), np.where(known, v, 0.0)), 1.0)
         curvature = link.B2 * slope**2 + link.B3 * np.abs(slope) + 0.25 * link.B4
         slack = QUADRATURE + SHORT_SUM * (1.0 + np.abs(G) + (1.0 + np.abs(slope)) * (1.0 + high))
-        return np.minimum(p.max(axis=1) + 0.125 * step**2 * curvature * (1.0 + SHORT_SUM) + slack, 1.0)
+        between = 0.125 * step**2 * curvature * (1.0 + SHORT_SUM)
+        return np.asarray(np.minimum(p.max(axis=1) + between + slack, 1.0))
 
     def derivatives(
         self, mean: FloatArray, variance: FloatArray

@@ -7,7 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray, checked_boxes
+from gpsuite.methods.robustness.box_bounds import (
+    BoxBounds,
+    FloatArray,
+    IntArray,
+    checked_boxes,
+    trivial_where_invalid,
+)
 from gpsuite.methods.robustness.class_probability import LatentRanges
 from gpsuite.methods.robustness.level_bound.concave_relaxation import cubic_maximum
 from gpsuite.methods.robustness.level_bound.latent_model import Expansion, LatentModel
@@ -55,8 +61,8 @@ class LevelBound:
 
     form: PosteriorSlice
     level: Level
-    name: str = "level"
-    version: int = 1
+    name: str = "rkhs_taylor"
+    version: int = 3
 
     @property
     def dims(self) -> IntArray:
@@ -79,14 +85,15 @@ class LevelBound:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
             return centre, self.expand(centre).over(self.form.radius(low, high, centre))
 
-    def bound(self, centre: FloatArray, latent: LatentModel, sign: int, threshold: float) -> LevelBounds:
+    def bound(self, centre: FloatArray, latent: LatentModel, sign: int, threshold: FloatArray) -> LevelBounds:
         """Bound the score over boxes.
 
         Args:
             centre: of the boxes in units of X, [B, d].
             latent: models of mean and variance over them.
             sign: 1 for an upper bound, -1 for a lower one.
-            threshold: the score of (sign mean, variance) at which the bound should be sharp; any is sound.
+            threshold: the score of (sign mean, variance) at which the bound should be sharp, [B] or one for all; any
+                is sound.
         """
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
             mean, variance = latent.mean, latent.variance
@@ -105,6 +112,37 @@ class LevelBound:
             sound = np.isfinite(top) & np.isfinite(high) & (low <= high) & ~np.isnan(score)
             outer = np.where(sound, self.level.signed(score, sign), np.inf)
             return LevelBounds(outer, centre + self.form.lengthscales * found.point, found.share, rest)
+
+    def bounds(self, lo: FloatArray, hi: FloatArray) -> BoxBounds:
+        """Bound over the boxes lo[b] <= x_free <= hi[b] from both sides, sharp at the score of each centre.
+
+        Args:
+            lo: lower ends in units of X, [B, d]; may equal the upper ends.
+            hi: upper ends, [B, d].
+
+        Raises:
+            ValueError: if the shapes do not fit or lo > hi somewhere.
+        """
+        centre, latent = self.latent_model(lo, hi)
+        mean, variance = latent.mean, latent.variance
+        with np.errstate(over="ignore", invalid="ignore"):
+            middle = np.clip(variance.model.constant, variance.low, variance.high)
+            scores = [self.level.score.value(sign * mean.model.constant, middle) for sign in (-1, 1)]
+        below, above = (
+            self.bound(centre, latent, sign, score) for sign, score in zip((-1, 1), scores, strict=True)
+        )
+        return trivial_where_invalid(
+            BoxBounds(
+                mean.low,
+                mean.high,
+                variance.low,
+                variance.high,
+                -below.outer,
+                above.outer,
+                scores[1],
+                above.share,
+            )
+        )
 
     def evaluate(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds [B] of the score at points [B, d] in units of X; NaN if not computable."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.box_bounds import FloatArray
-from gpsuite.methods.robustness.branch_and_bound import Extremum, Search
+from gpsuite.methods.robustness.branch_and_bound import Attack, Extremum, Search
 from gpsuite.methods.robustness.level_bound.latent_model import LatentModel
 from gpsuite.methods.robustness.level_bound.level_bound import LevelBound, LevelBounds
 from gpsuite.methods.robustness.level_bound.newton import newton_steps
@@ -38,6 +38,7 @@ def level_search(
     decide: float | None = None,
     batch: int = BATCH,
     root: Root | None = None,
+    attack: Attack | None = None,
 ) -> Extremum:
     """Search the maximum (`sign=1`) or minimum (`sign=-1`) of the probability over the region.
 
@@ -49,7 +50,8 @@ def level_search(
         sign: 1 for the maximum, -1 for the minimum.
         decide: stop as soon as it is known on which side of this probability the extremum lies, as `branch_and_bound`.
         batch: boxes bounded at once, at least 2.
-        root: `bound.latent_model(*region.root_box())` as arrays of one box, if it is there; both ends can share it.
+        root: `root_model` of the region, if it is there; both ends can share it.
+        attack: local search for a ball, where Newton steps in the box around it do not reach the best point.
 
     Raises:
         ValueError: if tolerance, sign or batch is out of range.
@@ -57,7 +59,7 @@ def level_search(
     """
     if not tolerance >= 0 or sign not in (-1, 1) or batch < 2:
         raise ValueError("tolerance >= 0, sign = 1 or -1 and batch >= 2 are needed")
-    search = _LevelSearch(bound, region, tolerance, budget, sign, decide, batch)
+    search = _LevelSearch(bound, region, tolerance, budget, sign, decide, batch, attack)
     search.root = root
     return search.run(None)
 
@@ -80,8 +82,9 @@ class _LevelSearch(Search):
         sign: int,
         decide: float | None,
         batch: int,
+        attack: Attack | None,
     ) -> None:
-        super().__init__(bound, region, tolerance, budget, sign, None, batch, decide, None)
+        super().__init__(bound, region, tolerance, budget, sign, attack, batch, decide, None)
         self.bound = bound
         self.root: Root | None = None
 
@@ -120,12 +123,12 @@ class _LevelSearch(Search):
             self._climb(1)
         return found, latent
 
-    def _threshold(self) -> float:
+    def _threshold(self) -> FloatArray:
         """Return the score of (sign mean, variance) up to which a box's bound closes it."""
         target = self.inner + self.tolerance
         if self.decide is not None:
             target = max(target, self.sign * self.decide)
-        return self.bound.level.threshold(target if self.sign > 0 else 1.0 + target)
+        return np.array(self.bound.level.threshold(target if self.sign > 0 else 1.0 + target))
 
     def _try(self, points: FloatArray) -> bool:
         """Offer points [m, d], moved into the region; tell whether the attained score rose."""
@@ -141,6 +144,8 @@ class _LevelSearch(Search):
     def _climb(self, steps: int) -> None:
         """Take up to so many Newton steps from the incumbent, with one expansion and one evaluation each."""
         scale = self.bound.form.lengthscales
+        if self.region.norm != "box":
+            return super()._improve()
         for _ in range(steps):
             if self.witness is None or (self.decide is not None and self._crosses(self.inner)):
                 return

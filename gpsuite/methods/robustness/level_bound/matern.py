@@ -18,6 +18,7 @@ from gpsuite.methods.robustness.box_bounds import FloatArray
 from gpsuite.methods.robustness.level_bound.cubic import (
     Cubic,
     add_norm_times_linear,
+    sum_slack,
     symmetric_part,
     weighted_rows,
 )
@@ -38,7 +39,7 @@ from gpsuite.methods.robustness.level_bound.squared_exponential_rests import (
 )
 from gpsuite.methods.robustness.level_bound.tensors import third_order_sums
 from gpsuite.methods.robustness.profiles import PROFILES
-from gpsuite.methods.robustness.rounding import SHORT_SUM, TAIL, UNIT
+from gpsuite.methods.robustness.rounding import TAIL, UNIT
 
 MANY_INPUTS = 64
 # Orders 0 to 3 of a kernel and their changes with the data are at most this large, per unit length.
@@ -72,13 +73,13 @@ class MaternExpansion:
     @property
     def mean(self) -> FloatArray:
         """The latent mean at the centres, [B]."""
-        return self.form.variance * (self.f[0] @ self.form.alpha)
+        return np.asarray(self.form.variance * (self.f[0] @ self.form.alpha))
 
     @property
     def variance(self) -> FloatArray:
         """The latent variance at the centres, [B]."""
         reduced = np.einsum("bn,bn->b", self.V[:, 0], self.W[:, 0])
-        return self.form.variance * np.maximum(1.0 - reduced, 0.0)
+        return np.asarray(self.form.variance * np.maximum(1.0 - reduced, 0.0))
 
     def taylor(self) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
         """Return gradient [B, d] and half Hessian [B, d, d] of the mean, then of the variance, by lengthscales."""
@@ -145,7 +146,9 @@ class MaternExpansion:
         form, s = self.form, self.form.variance
         weights = np.broadcast_to(form.alpha, orders.remainder.shape)
         low, high = order_four(orders, weights)
-        error = _ORDERS * form.mean_error * growth(radius) + SHORT_SUM * mean.magnitude(radius)
+        error = _ORDERS * form.mean_error * growth(radius) + sum_slack(radius.shape[1]) * mean.magnitude(
+            radius
+        )
         left = (orders.remainder @ np.abs(form.alpha)) * (1.0 + TAIL) + error
         far = np.sqrt(form.norm2 * 2.0 * self._drop(orders.rho)) * (1.0 + TAIL) + error
         model, below, above = mean.scaled(s), s * (left - low), s * (left + high)
@@ -162,7 +165,8 @@ class MaternExpansion:
         form = self.form
         data = -2.0 * self.W[:, 0]
         low, high = order_four(orders, data)
-        error = _ORDERS * form.gram_error * growth(radius) ** 2 + SHORT_SUM * variance.magnitude(radius)
+        error = _ORDERS * form.gram_error * growth(radius) ** 2
+        error += sum_slack(radius.shape[1]) * variance.magnitude(radius)
         left = np.einsum("bn,bn->b", orders.remainder, np.abs(data)) + self._slopes_left_out(orders, radius)
         left = left * (1.0 + TAIL) + error
         # What is left of phi after degree 1: its square under B = I - G, with -nu <= G <= g.
@@ -200,11 +204,11 @@ class MaternExpansion:
         slopes = self.kernel.curvature * rho**2
         most = 1.0 + self.form.allowance + excess
         by_norm = np.sqrt((size + excess * slopes) * most) + excess * np.sqrt(slopes)
-        return np.minimum(by_data, 2.0 * by_norm * np.sqrt(np.maximum(0.0, square)))
+        return np.asarray(np.minimum(by_data, 2.0 * by_norm * np.sqrt(np.maximum(0.0, square))))
 
     def _drop(self, rho: FloatArray) -> FloatArray:
         """Return 1 - kappa(rho)."""
-        return PROFILES.get(self.form.kernel).drop(rho)
+        return np.asarray(PROFILES.get(self.form.kernel).drop(rho))
 
     def _beyond_degree_one(self, rho: FloatArray) -> FloatArray:
         """Return |phi(x) - phi(c) - D phi(c) x|^2 at distance rho: tau + (1 - kappa)^2 + rho^2 (psi(0) - psi)^2."""

@@ -71,12 +71,12 @@ class PosteriorSlice:
 
     @property
     def allowance(self) -> float:
-        """nu with G + nu >= 0."""
+        """The nu with G + nu >= 0."""
         return self.products.operator.below
 
     @property
     def bound(self) -> float:
-        """g >= G + nu."""
+        """An upper bound g of G + nu."""
         return self.products.operator.above + self.products.operator.below
 
     def offsets(self, points: FloatArray) -> FloatArray:

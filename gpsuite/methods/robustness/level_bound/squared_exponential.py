@@ -110,5 +110,3 @@ def expand_squared_exponential(form: PosteriorSlice, centre: FloatArray) -> Squa
         offset=offset,
         rows=rows,
     )
-
-

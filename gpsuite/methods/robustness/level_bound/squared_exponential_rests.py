@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import gammainc
 
 from gpsuite.methods.robustness.box_bounds import FloatArray
-from gpsuite.methods.robustness.level_bound.cubic import Cubic, add_norm_times_linear
+from gpsuite.methods.robustness.level_bound.cubic import Cubic, add_norm_times_linear, sum_slack
 from gpsuite.methods.robustness.level_bound.latent_model import MomentModel
 from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice
 from gpsuite.methods.robustness.rounding import SHORT_SUM, TAIL
@@ -31,7 +31,7 @@ def squared(radius: FloatArray) -> FloatArray:
 def growth(radius: FloatArray) -> FloatArray:
     """Return 1 + R + R^2 + R^3, R = sum_j r_j: how coefficient errors grow over the box, [B]."""
     total = radius.sum(axis=1)
-    return 1.0 + total * (1.0 + total * (1.0 + total))
+    return np.asarray(1.0 + total * (1.0 + total * (1.0 + total)))
 
 
 def mean_model(form: PosteriorSlice, A: Cubic, radius: FloatArray) -> MomentModel:
@@ -42,13 +42,14 @@ def mean_model(form: PosteriorSlice, A: Cubic, radius: FloatArray) -> MomentMode
     -D (A_2 + A_3) + w A. At degree 2 the term -D a_1 x is part of the rest.
     """
     s, rho2 = form.variance, squared(radius)
-    degree = 2 if A.cubic is None else 3
     error = form.mean_error
-    remainder = _orthogonal_norm(form, A) * np.sqrt(tail(radius, degree))
+    remainder = mean_remainder(form, A, radius)
     left_out = replace(A, constant=0.0 * A.constant, linear=A.linear * float(A.cubic is None))
     small, large = left_out.range(radius)
     bottom, top = A.range(radius)
-    rounding = error * growth(radius) * (1.0 + rho2 + rho2**2) + SHORT_SUM * A.magnitude(radius)
+    rounding = error * growth(radius) * (1.0 + rho2 + rho2**2) + sum_slack(radius.shape[1]) * A.magnitude(
+        radius
+    )
     slack = remainder + rounding * (1.0 + 0.5 * rho2 + 0.125 * rho2**2)
     above = 0.5 * rho2 * np.maximum(0.0, -small) + 0.125 * rho2**2 * np.maximum(0.0, top) + slack
     below = 0.5 * rho2 * np.maximum(0.0, large) + 0.125 * rho2**2 * np.maximum(0.0, -bottom) + slack
@@ -68,9 +69,7 @@ def mean_model(form: PosteriorSlice, A: Cubic, radius: FloatArray) -> MomentMode
     )
 
 
-def variance_model(
-    form: PosteriorSlice, P: Cubic, block: FloatArray, radius: FloatArray
-) -> MomentModel:
+def variance_model(form: PosteriorSlice, P: Cubic, block: FloatArray, radius: FloatArray) -> MomentModel:
     """Return the model of the variance.
 
     With H = G + nu >= 0, Sigma/s = <phi, H phi> - nu and <phi, H phi> = E^2 P + rest_1 with rest_1 in
@@ -80,8 +79,9 @@ def variance_model(
     -|x|^2 q_b x is part of the rest.
     """
     s, nu, rho2, error = form.variance, form.allowance, squared(radius), form.gram_error
-    cross = _cross_terms(form, P, block, radius)
-    rounding = error * growth(radius) ** 2 * (1.0 + rho2 + rho2**2) + SHORT_SUM * P.magnitude(radius)
+    cross = cross_terms(form, P, block, radius)
+    rounding = error * growth(radius) ** 2 * (1.0 + rho2 + rho2**2)
+    rounding += sum_slack(radius.shape[1]) * P.magnitude(radius)
     # A negative q_0 is rounding: the exact one is at least zero.
     slack = rounding * (1.0 + rho2 + 0.5 * rho2**2) + np.maximum(0.0, -P.constant)
     left_out = replace(P, constant=0.0 * P.constant, linear=P.linear * float(P.cubic is None))
@@ -129,7 +129,7 @@ def without_allowance(found: MomentModel, nu: float, s: float) -> MomentModel:
     )
 
 
-def _cross_terms(form: PosteriorSlice, P: Cubic, block: FloatArray, radius: FloatArray) -> FloatArray:
+def cross_terms(form: PosteriorSlice, P: Cubic, block: FloatArray, radius: FloatArray) -> FloatArray:
     """Return k = 2 sqrt(Q_1 g tau_p) + 2 rho sqrt(l) sqrt(g) rho^p/sqrt(p!), sqrt(Q_1) <= sqrt(q_0) + rho sqrt(l).
 
     l is at least the largest eigenvalue of the degree-1 block.
@@ -151,6 +151,11 @@ def _largest_eigenvalue(block: FloatArray) -> FloatArray:
     return np.where(finite, np.maximum(0.0, np.linalg.eigvalsh(sound)[:, -1]) + slack, np.inf)
 
 
+def mean_remainder(form: PosteriorSlice, A: Cubic, radius: FloatArray) -> FloatArray:
+    """Return eta sqrt(tau_p) >= |mu/s - E A| over the boxes."""
+    return np.asarray(_orthogonal_norm(form, A) * np.sqrt(tail(radius, 2 if A.cubic is None else 3)))
+
+
 def _orthogonal_norm(form: PosteriorSlice, A: Cubic) -> FloatArray:
     """Return an upper bound of the norm of h without its part of degree <= p."""
     total = A.constant**2 + np.einsum("bj,bj->b", A.linear, A.linear)
@@ -161,7 +166,7 @@ def _orthogonal_norm(form: PosteriorSlice, A: Cubic) -> FloatArray:
         total += 6.0 * np.einsum("bk,bk->b", flat, flat)
     # The coefficients in the orthonormal basis are each off by the mean's error.
     known = np.maximum(0.0, np.sqrt(total) - np.sqrt(comb(d + degree, degree)) * form.mean_error)
-    return np.sqrt(np.maximum(0.0, form.norm2 - known**2 * (1.0 - SHORT_SUM)))
+    return np.asarray(np.sqrt(np.maximum(0.0, form.norm2 - known**2 * (1.0 - SHORT_SUM))))
 
 
 def _times_gaussian(polynomial: Cubic, rate: float) -> Cubic:
