@@ -10,6 +10,7 @@ import pytest
 
 from gpsuite.methods.robustness.operator_form import operator_form, squared_norm
 from gpsuite.methods.robustness.operator_range import operator_range
+from gpsuite.methods.robustness.paper_bound import paper_bound
 from gpsuite.methods.robustness.rkhs_taylor import rkhs_taylor
 from gpsuite.methods.robustness.rkhs_taylor_features import coefficients
 from gpsuite.methods.robustness.rounding import (
@@ -137,6 +138,44 @@ def test_points_far_from_the_origin_are_enclosed() -> None:
                     t = probit(*ExactPosterior(fit.posterior).moments(point))
                     assert Decimal(float(low[i])) <= t <= Decimal(float(high[i]))
                 assert np.all(high - low < 1e-6)
+
+
+def test_the_operators_range_takes_the_extreme_weights_and_rows() -> None:
+    # Data far apart: the Gram matrix of the z_k is diagonal, here 2 and 8.
+    X, root = np.array([[0.0], [1e3]]), np.diag([1.0, 2.0])
+    made_up = random_posterior(np.random.default_rng(0), "matern52", "probit", 2, 1)
+    for weights, least, most, size in (
+        ([-0.5, -2.0], 15.0, 1.0, 16.0),
+        ([0.5, 3.0], 0.0, 25.0, 24.0),
+        ([-0.25, 0.5], 1.0, 5.0, 8.0),
+        ([-0.1, 0.0], 0.0, 1.0, 8.0),
+    ):
+        posterior = replace(
+            made_up, X=X, variance=2.0, lengthscales=np.ones(1), root=root, weights=np.array(weights)
+        )
+        found = operator_range(posterior)
+        assert (found.below, found.above, found.size) == pytest.approx((least, most, size), abs=1e-9)
+        assert found.above >= most and found.size >= size and found.below >= least
+        assert operator_range(posterior) is found
+
+
+@pytest.mark.parametrize("name", ["rkhs_taylor", "paper"])
+@pytest.mark.parametrize("offset", OFFSETS)
+def test_boxes_far_from_the_point_of_expansion_are_bounded(name: str, offset: float) -> None:
+    rng = np.random.default_rng(int(np.log10(offset + 1)))
+    posterior = moved(random_posterior(rng, "squared_exponential", "probit", 12, 2), offset)
+    x0 = np.zeros(2) if offset == 1e8 else posterior.X[3]
+    bound = {"rkhs_taylor": rkhs_taylor, "paper": paper_bound}[name](posterior, x0, np.arange(2))
+    exact, scales = ExactPosterior(posterior), posterior.lengthscales
+    half = 10.0 ** rng.uniform(-9.0, -1.0, (8, 1)) * scales
+    centre = posterior.X[:8] + 0.7 * rng.standard_normal((8, 2)) * scales
+    low, high = centre - half, centre + half
+    found = bound.bounds(low, high)
+    for b in range(8):
+        for point in (low[b], high[b], np.clip(centre[b], low[b], high[b])):
+            mean, variance = exact.moments(point)
+            assert Decimal(float(found.mean_low[b])) <= mean <= Decimal(float(found.mean_high[b]))
+            assert Decimal(float(found.variance_low[b])) <= variance <= Decimal(float(found.variance_high[b]))
 
 
 def test_units_count_what_they_say() -> None:

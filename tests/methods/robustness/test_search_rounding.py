@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.branch_and_bound import Extremum, UnsoundBoundError, branch_and_bound
+from gpsuite.methods.robustness.branch_and_bound import (
+    Extremum,
+    UnsoundBoundError,
+    branch_and_bound,
+    choose_cuts,
+)
 from gpsuite.methods.robustness.regions import Region, box, interval_box, l2_ball
 from tests.methods.robustness.test_branch_and_bound import Answer
 
@@ -149,6 +154,12 @@ def test_points_without_a_value_are_passed_over() -> None:
     nowhere = run(Partly([0.25], 0.5, 0.0), interval_box([0.8], [0.7], [0.9]), boxes=20)
     assert nowhere.witness is None
     assert (nowhere.inner, nowhere.rounding) == (0.0, 0.0)
+
+
+def test_where_nothing_says_what_to_cut_the_widest_input_is_cut() -> None:
+    lo, hi = np.array([[10.0, 0.0, -9.0]]), np.array([[11.0, 3.0, -8.0]])
+    axis, middle, divisible = choose_cuts(lo, hi, np.zeros((1, 3)))
+    assert (axis[0], middle[0], divisible[0]) == (1, 1.5, True)
 
 
 def test_the_attack_starts_from_the_best_point_and_only_if_it_helps() -> None:

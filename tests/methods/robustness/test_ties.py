@@ -16,6 +16,8 @@ from gpsuite.methods.robustness.rkhs_taylor import rkhs_taylor
 from gpsuite.methods.robustness.search_tree import SearchTree
 from gpsuite.methods.robustness.verdict import (
     PointProbability,
+    ProbabilityRange,
+    Verdict,
     attained,
     build_bound,
     certify_class,
@@ -184,6 +186,23 @@ def test_centre_and_witness_of_a_single_point_are_one_evaluation() -> None:
         assert found.maximum.rounding == pytest.approx(centre.high - centre.low, abs=1e-15)
         assert found.spread[0] == 0.0 < found.spread[1]
         assert found.deviation[0] == 0.0 < found.deviation[1]
+
+
+@pytest.mark.parametrize(
+    ("minimum", "maximum", "status"),
+    [("closed", "budget", "budget"), ("exhausted", "closed", "exhausted"), ("closed", "closed", "closed")],
+)
+def test_a_range_is_closed_if_both_ends_are(minimum: str, maximum: str, status: str) -> None:
+    ends = (
+        replace(extremum(sign, 0.5 + 0.1 * sign, 0.5 + size * sign), status=each)
+        for sign, size, each in ((-1, 0.11, minimum), (1, 0.3, maximum))
+    )
+    found = ProbabilityRange(PointProbability(0.55, 0.54, 0.56), *ends, Verdict("unknown", "why"))
+    assert found.status == status
+    assert found.gap == pytest.approx(0.2)
+    assert found.spread == pytest.approx((0.2, 0.41))
+    assert found.deviation == pytest.approx((0.14, 0.26))
+    assert found.probability == 0.55
 
 
 def test_what_an_attack_attains_is_rounded_towards_the_centre() -> None:
