@@ -43,6 +43,13 @@ class Cubic:
         cubic = None if self.cubic is None else factor * self.cubic
         return Cubic(factor * self.constant, factor * self.linear, factor * self.quadratic, cubic)
 
+    def at(self, x: FloatArray) -> FloatArray:
+        """Return the values of a single polynomial, B = 1, at points [K, d]."""
+        value = self.constant + x @ self.linear[0] + np.einsum("kj,ji,ki->k", x, self.quadratic[0], x)
+        if self.cubic is not None:
+            value = value + np.einsum("kj,ki,kl,jil->k", x, x, x, self.cubic[0])
+        return np.asarray(value)
+
     def range(self, radius: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Bound the polynomial over |x_j| <= radius_j, [B, d], from below and above, up to rounding.
 

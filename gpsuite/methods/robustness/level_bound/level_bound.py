@@ -21,6 +21,7 @@ from gpsuite.methods.robustness.level_bound.level import Level, level_of
 from gpsuite.methods.robustness.level_bound.matern import expand_matern
 from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice, posterior_slice
 from gpsuite.methods.robustness.level_bound.squared_exponential import expand_squared_exponential
+from gpsuite.methods.robustness.point_bounds import score_at
 from gpsuite.models.gpc import GPCPosterior
 
 _EXPANSIONS: dict[str, Callable[[PosteriorSlice, FloatArray], Expansion]] = {
@@ -28,6 +29,9 @@ _EXPANSIONS: dict[str, Callable[[PosteriorSlice, FloatArray], Expansion]] = {
     "matern32": expand_matern,
     "matern52": expand_matern,
 }
+# A box whose models leave out more than this share of the relaxation's gap is cut where it is widest.
+_COARSE = 0.3
+_FLOOR = 1e-3
 _ROUNDING = 1e-12  # of the combined model, relative to its terms
 
 
@@ -81,8 +85,8 @@ class LevelBound:
             hi: upper ends, [B, d].
         """
         low, high = checked_boxes(lo, hi, len(self.dims))
-        centre = 0.5 * low + 0.5 * high
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+            centre = 0.5 * low + 0.5 * high
             return centre, self.expand(centre).over(self.form.radius(low, high, centre))
 
     def bound(self, centre: FloatArray, latent: LatentModel, sign: int, threshold: FloatArray) -> LevelBounds:
@@ -140,14 +144,13 @@ class LevelBound:
                 -below.outer,
                 above.outer,
                 scores[1],
-                above.share,
+                split_scores(above, latent.radius),
             )
         )
 
     def evaluate(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds [B] of the score at points [B, d] in units of X; NaN if not computable."""
-        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            return self.level.score.separate(self.form.latent_ranges(points))
+        return score_at(self.form, self.level.score, points)
 
     def to_probability(self, score: FloatArray) -> FloatArray:
         """Return the class probability of a score."""
@@ -180,3 +183,11 @@ def level_bound(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> Leve
         ValueError: if x0 or the indices do not fit.
     """
     return LevelBound(posterior_slice(posterior, x0, free), level_of(posterior.link))
+
+
+def split_scores(found: LevelBounds, radius: FloatArray) -> FloatArray:
+    """Return the score of cutting each input: its width, weighted by its share where the relaxation is loose."""
+    total = found.share.sum(axis=1, keepdims=True)
+    share = found.share / np.where(total > 0.0, total, 1.0)
+    coarse = (found.rest > _COARSE * total[:, 0])[:, None]
+    return np.where(coarse, radius, radius * np.sqrt(share + _FLOOR))

@@ -12,7 +12,7 @@ from gpsuite.budget import Budget
 from gpsuite.methods.robustness.box_bounds import FloatArray
 from gpsuite.methods.robustness.branch_and_bound import Attack, Extremum, Search
 from gpsuite.methods.robustness.level_bound.latent_model import LatentModel
-from gpsuite.methods.robustness.level_bound.level_bound import LevelBound, LevelBounds
+from gpsuite.methods.robustness.level_bound.level_bound import LevelBound, LevelBounds, split_scores
 from gpsuite.methods.robustness.level_bound.newton import newton_steps
 from gpsuite.methods.robustness.regions import Region
 
@@ -22,9 +22,6 @@ ATTACK_STEPS = 3
 POLISH_STEPS = 2
 LEAST_GAIN = 1e-7  # in the score: below it a step is not worth an evaluation
 ACCURATE = 1e-6
-# A box whose models leave out more than this share of the relaxation's gap is cut where it is widest.
-_COARSE = 0.3
-_FLOOR = 1e-3
 
 Root = tuple[FloatArray, LatentModel]
 
@@ -95,7 +92,7 @@ class _LevelSearch(Search):
         self.bounding_seconds += self.budget.elapsed - before
         self.boxes += len(lo)
         self.budget.spend(boxes=len(lo))
-        return found.outer, _split_scores(found, latent.radius)
+        return found.outer, split_scores(found, latent.radius)
 
     def _root(self, lo: FloatArray, hi: FloatArray) -> tuple[LevelBounds, LatentModel]:
         """Bound the root at rising thresholds until its relaxation has nothing better to offer."""
@@ -167,11 +164,3 @@ class _LevelSearch(Search):
         if self.decide is None and self.boxes:
             self._climb(POLISH_STEPS)
         return super()._result(status, reason)
-
-
-def _split_scores(found: LevelBounds, radius: FloatArray) -> FloatArray:
-    """Return the score of cutting each input: its width, weighted by its share where the relaxation is loose."""
-    total = found.share.sum(axis=1, keepdims=True)
-    share = found.share / np.where(total > 0.0, total, 1.0)
-    coarse = (found.rest > _COARSE * total[:, 0])[:, None]
-    return np.where(coarse, radius, radius * np.sqrt(share + _FLOOR))

@@ -150,15 +150,15 @@ class MaternExpansion:
             radius
         )
         left = (orders.remainder @ np.abs(form.alpha)) * (1.0 + TAIL) + error
-        far = np.sqrt(form.norm2 * 2.0 * self._drop(orders.rho)) * (1.0 + TAIL) + error
+        near, far = form.mean_range(mean.constant, self._drop(orders.rho))
         model, below, above = mean.scaled(s), s * (left - low), s * (left + high)
         least, most = model.range(radius)
         return MomentModel(
             model,
             below,
             above,
-            np.fmax(least - below, s * np.fmax(mean.constant - far, form.floor)),
-            np.fmin(most + above, s * np.fmin(mean.constant + far, form.ceiling)),
+            np.fmax(least - below, s * near),
+            np.fmin(most + above, s * far),
         )
 
     def _variance_model(self, variance: Cubic, orders: KernelOrders, radius: FloatArray) -> MomentModel:
@@ -213,7 +213,7 @@ class MaternExpansion:
     def _beyond_degree_one(self, rho: FloatArray) -> FloatArray:
         """Return |phi(x) - phi(c) - D phi(c) x|^2 at distance rho: tau + (1 - kappa)^2 + rho^2 (psi(0) - psi)^2."""
         profile = PROFILES.get(self.form.kernel)
-        parts = profile.tail(rho, 1) + profile.drop(rho) ** 2 + (rho * profile.slope_drop(rho)) ** 2
+        parts = profile.tail(rho) + profile.drop(rho) ** 2 + (rho * profile.slope_drop(rho)) ** 2
         return np.asarray(parts * (1.0 + TAIL))
 
 

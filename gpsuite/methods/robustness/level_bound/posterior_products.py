@@ -42,11 +42,12 @@ def posterior_products(posterior: GPCPosterior) -> PosteriorProducts:
     """Return the products of a posterior, computed at the first call."""
     known = _KEPT.get(posterior)
     if known is None:
-        known = _KEPT[posterior] = _products(posterior)
+        known = _KEPT[posterior] = compute_products(posterior)
     return known
 
 
-def _products(posterior: GPCPosterior) -> PosteriorProducts:
+def compute_products(posterior: GPCPosterior) -> PosteriorProducts:
+    """Return the products of a posterior: three products and an eigenvalue of N x N in all."""
     strength = posterior.variance * posterior.weights
     with np.errstate(over="ignore", invalid="ignore"):
         reduction = -(posterior.root.T * strength) @ posterior.root

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray
-from gpsuite.methods.robustness.class_probability import LatentRanges
 from gpsuite.methods.robustness.level_bound.posterior_products import (
     PosteriorProducts,
     posterior_products,
@@ -20,6 +19,7 @@ from gpsuite.methods.robustness.level_bound.posterior_products import (
 from gpsuite.methods.robustness.operator_form import squared_norm, sum_upwards
 from gpsuite.methods.robustness.rounding import (
     SHORT_SUM,
+    TAIL,
     UNDERFLOW,
     UNIT,
     dot_product_unit,
@@ -79,6 +79,20 @@ class PosteriorSlice:
         """An upper bound g of G + nu."""
         return self.products.operator.above + self.products.operator.below
 
+    def mean_range(self, centre: FloatArray, drop: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Bound the mean per unit s over boxes by norms and signs alone.
+
+        |mu(x) - mu(c)| <= s |h| sqrt(2 (1 - kappa)), |mu| <= s |h|, and the sums of the weights of one sign.
+
+        Args:
+            centre: the mean at the centres per unit s, [B].
+            drop: 1 - kappa at the boxes' radii, [B].
+        """
+        norm = float(np.sqrt(self.norm2)) * (1.0 + TAIL)
+        reach = norm * np.sqrt(2.0 * np.minimum(drop, 1.0)) + self.mean_error + SHORT_SUM * np.abs(centre)
+        low = np.fmax(centre - reach, max(-norm, self.floor))
+        return low, np.fmin(centre + reach, min(norm, self.ceiling))
+
     def offsets(self, points: FloatArray) -> FloatArray:
         """Return (X - x) / l for points [B, d], [B, d, n]."""
         apart = self.X - points[:, :, None]
@@ -89,26 +103,18 @@ class PosteriorSlice:
         """Return half-widths in lengthscales, rounded up, of boxes [B, d] around centres inside them."""
         return outward_radius(lo, hi, centre, self.lengthscales)
 
-    def latent_ranges(self, points: FloatArray) -> LatentRanges:
-        """Return bounds of latent mean and variance at points [B, d]; a variance below zero counts as zero."""
-        rows, s = max(1, _ENTRIES // self.X.size), self.variance
-        parts = [self._moments(points[start : start + rows]) for start in range(0, max(1, len(points)), rows)]
-        mean, variance = (np.concatenate(part) for part in zip(*parts, strict=True))
-        error = self.mean_error + SHORT_SUM * np.abs(mean)
-        wide = self.gram_error + SHORT_SUM * (1.0 + np.abs(variance))
-        return LatentRanges(
-            s * np.maximum(mean - error, self.floor),
-            s * np.minimum(mean + error, self.ceiling),
-            s * np.maximum(variance - wide, 0.0),
-            s * np.maximum(variance + wide, 0.0),
-            s * mean,
-            s * np.maximum(variance, 0.0),
-        )
-
-    def _moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        apart = self.offsets(points)
-        k = kappa(self.kernel, np.einsum("bjn,bjn->bn", apart, apart) + self.fixed) * self.weight
+    def moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance [B] per unit s at points [B, d], off by `mean_error` and `gram_error` at most."""
+        rows = max(1, _ENTRIES // self.X.size)
+        kernel = [self._kernel(points[start : start + rows]) for start in range(0, max(1, len(points)), rows)]
+        k = np.concatenate(kernel)
         return k @ self.alpha, 1.0 - np.einsum("bn,bn->b", k @ self.products.reduction, k)
+
+    def _kernel(self, points: FloatArray) -> FloatArray:
+        """Return w_i kappa_i, [B, n]."""
+        apart = self.offsets(points)
+        q = np.einsum("bjn,bjn->bn", apart, apart) + self.fixed
+        return np.asarray(kappa(self.kernel, q) * self.weight)
 
     def with_slice_norm(self) -> PosteriorSlice:
         """Return the slice with the norm of its own restriction: smaller, for n^2 exponentials."""

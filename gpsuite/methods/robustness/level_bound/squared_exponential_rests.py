@@ -55,17 +55,17 @@ def mean_model(form: PosteriorSlice, A: Cubic, radius: FloatArray) -> MomentMode
     below = 0.5 * rho2 * np.maximum(0.0, large) + 0.125 * rho2**2 * np.maximum(0.0, -bottom) + slack
     model = _times_gaussian(A, 0.5).scaled(s)
     least, most = model.range(radius)
-    # Product form: E lies in [exp(-rho^2/2), 1]. Distance: |phi(x) - phi(c)|^2 = 2 (1 - E).
+    # Product form: E lies in [exp(-rho^2/2), 1].
     fade = np.exp(-0.5 * rho2) * (1.0 - SHORT_SUM)
-    far = np.sqrt(form.norm2 * 2.0 * -np.expm1(-0.5 * rho2)) * (1.0 + SHORT_SUM)
+    near, far = form.mean_range(A.constant, -np.expm1(-0.5 * rho2))
     high = np.where(top >= 0.0, top, top * fade) + slack
     low = np.where(bottom <= 0.0, bottom, bottom * fade) - slack
     return MomentModel(
         model,
         s * below,
         s * above,
-        np.fmax(np.fmax(least - s * below, s * low), s * np.fmax(A.constant - far - error, form.floor)),
-        np.fmin(np.fmin(most + s * above, s * high), s * np.fmin(A.constant + far + error, form.ceiling)),
+        np.fmax(np.fmax(least - s * below, s * low), s * near),
+        np.fmin(np.fmin(most + s * above, s * high), s * far),
     )
 
 

@@ -17,6 +17,7 @@ from tests.methods.robustness.made_up_posteriors import (
     random_boxes,
     random_setting,
 )
+from tests.methods.robustness.made_up_posteriors import scores as scores_of
 
 ROUNDING = 1e-11  # of the direct evaluation, relative to the terms' sizes
 
@@ -42,7 +43,7 @@ def model_violations(
             checks += 2 * len(x)
             failures += int(np.sum(~(moment <= model + found.above[b] + slack)))
             failures += int(np.sum(~(moment >= model - found.below[b] - slack)))
-        score = bound.level.score.value(mean, variance)
+        score = scores_of(exact.posterior, mean, variance)
         for sign, found in scores:
             checks += len(x)
             failures += int(np.sum(~(sign * score <= found.outer[b])))
