@@ -24,7 +24,7 @@ COMMANDS = {
     "report": "one self-contained HTML page over all results: gpsuite report",
     "publish": "copy results to results/published: gpsuite publish experiment ...",
     "data": "datasets: gpsuite data list|fetch|verify [name ...]",
-    "verify": "independent check of a robustness certificate: gpsuite verify CERTIFICATE",
+    "verify": "independent check of a certificate: gpsuite verify CERTIFICATE [dataset=NAME]",
     "bench": "ratios against baselines and the LAPACK/BLAS floor: gpsuite bench [family]",
     "doctor": "versions, threads, data found, free disk, backends: gpsuite doctor",
 }

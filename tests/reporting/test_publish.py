@@ -13,7 +13,8 @@ from gpsuite.reporting.publish import publish
 @pytest.fixture
 def run_folder(tmp_path: Path) -> Path:
     folder = tmp_path / "results/family/name/quick~tag"
-    for name in ("tables/a.csv", "tables/a.md", "figures/f.png", "artifacts/k.npz", "figures/.tmp-1-ab"):
+    for name in ("tables/a.csv", "tables/a.md", "figures/f.png", "artifacts/k.npz", "figures/.tmp-1-ab",
+                 "certificates/laplace_point_0.npz", "certificates/laplace_point_0.json"):  # fmt: skip
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(name)
     for name in ("config.yaml", "comparison.csv", "run.json", "records.csv", "plan.json"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.budget import Budget
-from gpsuite.data.loading import load
+from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, Record, SharedWork, Task
 from gpsuite.experiments.robustness.any_checks import run_checks
 from gpsuite.experiments.robustness.any_settings import CHECK, point_region
@@ -20,7 +21,7 @@ from gpsuite.experiments.robustness.classifiers import Array, Problem, task_clas
 from gpsuite.experiments.robustness.free_inputs import choose
 from gpsuite.experiments.robustness.safety_settings import label_name
 from gpsuite.methods.robustness.attacks import strong_attack
-from gpsuite.methods.robustness.certificate import Claim, pack, write_packed
+from gpsuite.methods.robustness.certificate import Certificate, Claim, Origin, pack, write_packed
 from gpsuite.methods.robustness.certify import certify
 from gpsuite.methods.robustness.regions import Region
 from gpsuite.methods.robustness.verdict import (
@@ -35,8 +36,10 @@ from gpsuite.methods.robustness.verdict import (
 )
 from gpsuite.models.gpc import GPCPosterior
 from gpsuite.models.gpc_fit import NotConvergedError
+from gpsuite.models.gpc_training import TrainedGPC
 from gpsuite.seeds import stream
 
+OURS = r"[a-z0-9_]+_point_[0-9]+\.(npz|json)"
 PREFIX, DESCRIPTION = "certificate_", "certificate_description"
 
 
@@ -68,12 +71,16 @@ def run_safety(task: Task, shared: SharedWork) -> Outcome:
         **attack,
     }
     arrays = _arrays(problem, rows, region, found, point)
-    if params["certificate_boxes"]:
-        certified, stored = _certificate(posterior, region, found, params)
-        metrics |= certified
-        arrays |= stored
     limited = found.status == "budget"
     reason = _limit(found, task.budget_seconds) if limited else ""
+    if params["certificate_boxes"]:
+        seconds = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
+        origin = _origin(task.dataset, problem, trained, params, region)
+        certificate = _certify(posterior, region, found, params, Budget(seconds=seconds), origin)
+        metrics |= _claims(certificate, found)
+        arrays |= _packed(certificate)
+        if certificate.search["out_of_time"] and not limited:
+            limited, reason = True, f"{task.budget_seconds:g} seconds used up, in the certificate"
     low, high = found.minimum.outer, found.maximum.outer
     headline = f"{metrics['verdict']}, p {found.probability:.3f} in [{low:.3f}, {high:.3f}]"
     return Outcome(metrics, BUDGET if limited else DONE, reason, arrays, headline)
@@ -186,29 +193,66 @@ def _arrays(
     return arrays
 
 
-def _certificate(
-    posterior: GPCPosterior, region: Region, found: ProbabilityRange, params: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """Return what the certificate claims, and its content as arrays of the record."""
+def _origin(
+    dataset: PreparedDataset,
+    problem: Problem,
+    trained: TrainedGPC,
+    params: Mapping[str, Any],
+    region: Region,
+) -> Origin:
+    """Return where the point's model and region come from, as the certificate states it."""
+    inference = str(params["model"]["method"]["inference"])
+    return Origin(
+        dataset=dataset.name,
+        content=dataset.content_hash,
+        row=int(problem.test_rows[int(params["point"])]),
+        classes=problem.label_names,
+        inputs=tuple(problem.input_names[place] for place in region.free),
+        inference=inference,
+        rows=problem.train_rows.astype(np.int64),
+        labels=problem.y,
+        offset=problem.offset,
+        scale=problem.scale,
+        sites=trained.fit.state if inference == "ep" else np.empty((2, 0)),
+    )
+
+
+def _certify(
+    posterior: GPCPosterior,
+    region: Region,
+    found: ProbabilityRange,
+    params: Mapping[str, Any],
+    budget: Budget,
+    origin: Origin,
+) -> Certificate:
     bounding = build_bound(params["bound"], posterior, region)
-    certificate = certify(
+    return certify(
         posterior,
         region,
         (found.minimum, found.maximum),
         bound_name=bounding.name,
         bound_version=bounding.version,
         most_boxes=int(params["certificate_boxes"]),
+        budget=budget,
+        origin=origin,
     )
+
+
+def _claims(certificate: Certificate, found: ProbabilityRange) -> dict[str, Any]:
     minimum, maximum = certificate.claims
-    description, arrays = pack(certificate)
-    stored = {f"{PREFIX}{name}": array for name, array in arrays.items()}
-    stored[DESCRIPTION] = np.array(json.dumps(description))
-    claims = {
+    return {
         "certified_min": minimum.outer,
         "certified_max": maximum.outer,
         "certificate_decides": _decides(found, minimum, maximum),
     }
-    return claims, stored
+
+
+def _packed(certificate: Certificate) -> dict[str, npt.NDArray[Any]]:
+    """Return a certificate's content as arrays of the record."""
+    description, arrays = pack(certificate)
+    stored = {f"{PREFIX}{name}": array for name, array in arrays.items()}
+    stored[DESCRIPTION] = np.array(json.dumps(description))
+    return stored
 
 
 def _decides(found: ProbabilityRange, minimum: Claim, maximum: Claim) -> bool:
@@ -232,8 +276,9 @@ def write_certificates(records: Sequence[Record], folder: Path) -> list[Path]:
         for record in records
         if DESCRIPTION in record.arrays
     }
-    for stale in folder.glob("*_point_*.*") if folder.is_dir() else ():
-        if stale.stem not in wanted:
+    for stale in folder.iterdir() if folder.is_dir() else ():
+        ours = re.fullmatch(OURS, stale.name) and stale.is_file() and not stale.is_symlink()
+        if ours and stale.stem not in wanted:
             stale.unlink()
     if wanted:
         folder.mkdir(parents=True, exist_ok=True)

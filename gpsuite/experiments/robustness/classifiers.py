@@ -36,23 +36,27 @@ class Problem:
         y: training labels, -1 or +1, [N].
         X_test: test inputs, scaled, [T, D].
         y_test: test labels, [T].
-        test_rows: their row numbers in the dataset, [T].
+        train_rows: row numbers of the training rows in the dataset, [N].
+        test_rows: those of the test rows, [T].
         lower: lower ends of the perturbations' domain, [D]; minus infinity where there is none.
         upper: upper ends, [D].
         input_names: D names.
         label_names: of the negative and the positive class.
-        scale: what one unit of each scaled input is in the dataset's own units, [D].
+        offset: what zero of each scaled input is in the dataset's own units, [D].
+        scale: what one unit of it is there, [D].
     """
 
     X: Array
     y: Array
     X_test: Array
     y_test: Array
+    train_rows: IntArray
     test_rows: IntArray
     lower: Array
     upper: Array
     input_names: tuple[str, ...]
     label_names: tuple[str, str]
+    offset: Array
     scale: Array
 
     @property
@@ -96,11 +100,13 @@ def read_problem(dataset: PreparedDataset, model: Mapping[str, Any]) -> Problem:
         y=y[train],
         X_test=X[test],
         y_test=y[test],
+        train_rows=rows[train],
         test_rows=rows[test],
         lower=np.full(X.shape[1], 0.0 if inside else -np.inf),
         upper=np.full(X.shape[1], 1.0 if inside else np.inf),
         input_names=data.input_names,
         label_names=names,
+        offset=centre,
         scale=scale,
     )
 

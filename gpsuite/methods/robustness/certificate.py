@@ -1,16 +1,13 @@
-"""The certificate of a probability range: what is claimed, and the boxes and bounds that prove it.
+"""The certificate of a probability range: what is claimed about what, and the boxes and bounds that prove it.
 
-Two files: `NAME.npz` with plain arrays (model, region, one tree of cuts per claim) and `NAME.json` with the claims,
-the region's kind and the model's hash. Nothing is pickled. Boxes are not stored: they follow from the cuts.
+Two files: `NAME.npz` with plain arrays (model, region, origin, one tree of cuts per claim) and `NAME.json` with the
+claims, names and the model's hash. Nothing is pickled. Boxes are not stored: they follow from the cuts.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,23 +16,31 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.atomic import write_atomically
-from gpsuite.errors import UserError
 from gpsuite.methods.robustness.plain_bound import FloatArray, PlainModel
+from gpsuite.untrusted import (
+    UnusableFileError,
+    file_pair,
+    parse_fields,
+    read_arrays,
+    read_description,
+    real,
+    words,
+)
 
 IntArray = npt.NDArray[np.int64]
 
-FORMAT = "gpsuite-robustness-certificate"
-FORMAT_VERSION = 1
-LEAF_BOUND = {"name": "plain-taylor", "version": 1}
+FORMAT = "gpsuite-certificate"
+KIND = "robustness"
+VERSION = 2
+LEAF_BOUND = {"name": "plain-taylor", "version": 2}
 SIDES = {"minimum": -1, "maximum": 1}
 MODEL_ARRAYS = ("X", "lengthscales", "alpha", "root", "weights")
 REGION_ARRAYS = ("centre", "free", "lower", "upper")
 TREE_ARRAYS = ("parent", "dim", "cut", "leaf", "leaf_bound", "leaf_proved", "leaf_degree", "witness")
-INTEGERS = ("free", "parent", "dim", "leaf", "leaf_proved", "leaf_degree")
-
-
-class CertificateError(UserError):
-    """A certificate cannot be read: missing, damaged, or of another format."""
+ORIGIN_NAMES = ("dataset", "content", "row", "classes", "inputs", "inference")
+ORIGIN_ARRAYS = ("rows", "labels", "offset", "scale", "sites")
+INTEGERS = ("free", "parent", "dim", "leaf", "leaf_proved", "leaf_degree", "rows")
+MATRICES = ("X", "root", "sites")
 
 
 @dataclass(frozen=True)
@@ -82,14 +87,55 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where model and point come from, as far as it was said.
+
+    Attributes:
+        dataset: its name.
+        content: its content hash.
+        row: the point's row in the dataset.
+        classes: names of the negative and the positive class.
+        inputs: names of the region's free inputs.
+        inference: "laplace" or "ep".
+        rows: [N] the training rows in the dataset.
+        labels: [N] -1 or 1.
+        offset: [D] inputs of the model are those of the dataset minus `offset`, over `scale`.
+        scale: [D].
+        sites: [2, N] precision and shift of EP's sites; [2, 0] for Laplace's method, whose sites follow from alpha.
+    """
+
+    dataset: str
+    content: str
+    row: int
+    classes: tuple[str, str]
+    inputs: tuple[str, ...]
+    inference: str
+    rows: IntArray
+    labels: FloatArray
+    offset: FloatArray
+    scale: FloatArray
+    sites: FloatArray
+
+
+@dataclass(frozen=True)
 class Certificate:
-    """A model, a region and up to two claims; `search` says which bound the search used (for the reader only)."""
+    """A model, a region and up to two claims.
+
+    Attributes:
+        model: the stored posterior.
+        region: where.
+        claims: the smaller sign first.
+        model_hash: SHA-256 of the model, as stated.
+        search: which bound the search used, and whether seconds ended the certificate; for the reader only.
+        origin: None where a posterior was certified of which nothing else is known.
+    """
 
     model: PlainModel
     region: StoredRegion
     claims: tuple[Claim, ...]
     model_hash: str
     search: dict[str, Any]
+    origin: Origin | None = None
 
 
 def model_hash(model: PlainModel) -> str:
@@ -113,9 +159,13 @@ def pack(certificate: Certificate) -> tuple[dict[str, Any], dict[str, npt.NDArra
             value = getattr(claim, name)
             arrays[f"{side}_{name}"] = np.empty(0) if value is None else value
     model, region = certificate.model, certificate.region
+    origin = certificate.origin
+    if origin is not None:
+        arrays |= {f"origin_{name}": getattr(origin, name) for name in ORIGIN_ARRAYS}
     description = {
         "format": FORMAT,
-        "version": FORMAT_VERSION,
+        "kind": KIND,
+        "version": VERSION,
         "claims": claims,
         "model": {
             "kernel": model.kernel,
@@ -125,6 +175,7 @@ def pack(certificate: Certificate) -> tuple[dict[str, Any], dict[str, npt.NDArra
             "sha256": certificate.model_hash,
         },
         "region": {"norm": region.norm, "radius": None if region.norm == "box" else region.radius},
+        "origin": None if origin is None else {name: getattr(origin, name) for name in ORIGIN_NAMES},
         "leaf_bound": LEAF_BOUND,
         "search": certificate.search,
     }
@@ -149,102 +200,95 @@ def write_packed(
         OSError: if a file cannot be written.
     """
     text = json.dumps(description, indent=2, allow_nan=False) + "\n"
-    npz, other = _paths(path)
+    npz, other = file_pair(path)
     write_atomically(npz, lambda stream: np.savez(stream, **arrays))
     write_atomically(other, lambda stream: stream.write(text.encode()))
     return npz, other
 
 
-def read_certificate(path: Path) -> Certificate:
+def read_certificate(path: Path, description: dict[str, Any] | None = None) -> Certificate:
     """Read a certificate by the path of either file.
 
+    Args:
+        path: NAME.npz, NAME.json or NAME.
+        description: what `read_description` returned for it, if that was done already.
+
     Raises:
-        CertificateError: if a file is missing, damaged, incomplete, or of another format or version.
+        UnusableFileError: if a file is missing, damaged, incomplete, or of another format or version.
     """
-    npz, other = _paths(path)
-    description = _read_json(other)
-    if not isinstance(description, dict) or description.get("format") != FORMAT:
-        raise CertificateError(f"{other}: not a robustness certificate")
-    if description.get("version") != FORMAT_VERSION or description.get("leaf_bound") != LEAF_BOUND:
-        raise CertificateError(f"{other}: a certificate of another version; this one reads {FORMAT_VERSION}")
-    arrays = _read_arrays(npz)
-    try:
-        return _certificate(description, arrays)
-    except KeyError as error:
-        raise CertificateError(f"{npz}: not a complete certificate, {error} is missing") from error
-    except (TypeError, ValueError, AttributeError) as error:
-        raise CertificateError(f"{npz}: not a usable certificate, {error}") from error
+    npz, other = file_pair(path)
+    found = read_description(other) if description is None else description
+    if found.get("format") != FORMAT or found.get("kind") != KIND:
+        raise UnusableFileError(f"{other}: not a robustness certificate")
+    if found.get("version") != VERSION or found.get("leaf_bound") != LEAF_BOUND:
+        raise UnusableFileError(
+            f"{other}: a certificate of another version (this gpsuite reads {VERSION}); run the experiment again"
+        )
+    groups: dict[str, tuple[str, ...]] = parse_fields(other, lambda: _groups(found))
+    expected = {
+        f"{group}_{name}": (np.int64 if name in INTEGERS else np.float64, 2 if name in MATRICES else 1)
+        for group, names in groups.items()
+        for name in names
+    }
+    arrays = read_arrays(npz, expected)
+    certificate: Certificate = parse_fields(other, lambda: _certificate(found, arrays))
+    return certificate
 
 
-def _paths(path: Path) -> tuple[Path, Path]:
-    if not path.name:
-        raise CertificateError(f"{path}: not a certificate's name")
-    stem = path.with_suffix("") if path.suffix in (".npz", ".json") else path
-    return stem.with_name(f"{stem.name}.npz"), stem.with_name(f"{stem.name}.json")
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CertificateError(f"{path}: cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise CertificateError(f"{path}: not JSON") from error
-
-
-def _read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
-    try:
-        content = io.BytesIO(path.read_bytes())
-    except OSError as error:
-        raise CertificateError(f"{path}: cannot be read ({error.strerror})") from error
-    try:
-        if not zipfile.is_zipfile(content):
-            raise CertificateError(f"{path}: damaged or not an .npz file")
-        content.seek(0)
-        with np.load(content, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    # what flipped bytes make of a zip: bad headers, wrong checksums, unknown compressions, ends too early
-    except (ValueError, OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
-        raise CertificateError(f"{path}: damaged or not an .npz file") from error
+def _groups(description: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Return which arrays belong to a description."""
+    if not description["claims"] or not set(description["claims"]) <= set(SIDES):
+        raise ValueError(f"claims are of {' and '.join(SIDES)}")
+    groups = {"model": MODEL_ARRAYS, "region": REGION_ARRAYS} | dict.fromkeys(
+        description["claims"], TREE_ARRAYS
+    )
+    return groups | ({} if description["origin"] is None else {"origin": ORIGIN_ARRAYS})
 
 
 def _certificate(description: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Certificate:
     about, region = description["model"], description["region"]
-    parts = {name: _array(arrays, "model", name, 2 if name in ("X", "root") else 1) for name in MODEL_ARRAYS}
     model = PlainModel(
-        kernel=str(about["kernel"]),
-        variance=float(about["variance"]),
-        link=str(about["link"]),
-        squeeze=float(about["squeeze"]),
-        **parts,
+        kernel=words(about["kernel"]),
+        variance=real(about["variance"]),
+        link=words(about["link"]),
+        squeeze=real(about["squeeze"]),
+        **{name: arrays[f"model_{name}"] for name in MODEL_ARRAYS},
     )
     stored = StoredRegion(
-        **{name: _array(arrays, "region", name, 1) for name in REGION_ARRAYS},
-        norm=str(region["norm"]),
-        radius=np.inf if region["radius"] is None else float(region["radius"]),
+        **{name: arrays[f"region_{name}"] for name in REGION_ARRAYS},
+        norm=words(region["norm"]),
+        radius=np.inf if region["radius"] is None else real(region["radius"]),
     )
-    claims = tuple(_claim(side, claim, arrays) for side, claim in description["claims"].items())
-    if not claims:
-        raise ValueError("it claims nothing")
-    return Certificate(model, stored, claims, str(about["sha256"]), dict(description["search"]))
+    stated = description["claims"]
+    claims = tuple(_claim(side, stated[side], arrays) for side in SIDES if side in stated)
+    origin = None if description["origin"] is None else _origin(description["origin"], arrays)
+    return Certificate(model, stored, claims, words(about["sha256"]), dict(description["search"]), origin)
+
+
+def _origin(about: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Origin:
+    negative, positive = about["classes"]
+    row = about["row"]
+    if isinstance(row, bool) or not isinstance(row, int):
+        raise ValueError("the row is not a whole number")
+    return Origin(
+        dataset=words(about["dataset"]),
+        content=words(about["content"]),
+        row=row,
+        classes=(words(negative), words(positive)),
+        inputs=tuple(words(name) for name in about["inputs"]),
+        inference=words(about["inference"]),
+        **{name: arrays[f"origin_{name}"] for name in ORIGIN_ARRAYS},
+    )
 
 
 def _claim(side: str, claim: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Claim:
-    parts = {name: _array(arrays, side, name, 1) for name in TREE_ARRAYS}
+    parts = {name: arrays[f"{side}_{name}"] for name in TREE_ARRAYS}
     witness = parts.pop("witness")
     inner = claim["inner"]
     return Claim(
         sign=SIDES[side],
-        outer=float(claim["outer"]),
-        inner=None if inner is None else float(inner),
+        outer=real(claim["outer"]),
+        inner=None if inner is None else real(inner),
         witness=None if inner is None else witness,
         **parts,
     )
-
-
-def _array(arrays: dict[str, npt.NDArray[Any]], group: str, name: str, ndim: int) -> npt.NDArray[Any]:
-    array = arrays[f"{group}_{name}"]
-    kind = np.int64 if name in INTEGERS else np.float64
-    if array.ndim != ndim or array.dtype != kind:
-        raise ValueError(f"{group}_{name} is not a {kind.__name__} array with {ndim} axes")
-    return array

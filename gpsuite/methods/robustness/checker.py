@@ -1,4 +1,4 @@
-"""Checks a certificate by other means than those that made it: the plain bound in extended precision.
+"""Checks that a certificate's bounds hold, by other means than those that found them: the plain bound.
 
 Nothing of the search, its bounds or its rounding is used. Boxes are rebuilt from the cuts, so that they cover the
 region by construction; every leaf's bound is recomputed at the node named; the witness is evaluated.
@@ -11,10 +11,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from gpsuite.methods.robustness.certificate import Certificate, Claim, IntArray, StoredRegion, model_hash
-from gpsuite.methods.robustness.plain_bound import UNIT, FloatArray, Long, PlainBound, PlainModel
+from gpsuite.errors import UserError
+from gpsuite.methods.robustness.certificate import Certificate, Claim, StoredRegion, model_hash
+from gpsuite.methods.robustness.certificate_form import MalformedError, check_form, rebuild_boxes
+from gpsuite.methods.robustness.plain_bound import BoolArray, FloatArray, PlainBound
+from gpsuite.methods.robustness.plain_kernel import UNIT, Long
 
-SAME = 1e-9  # a witness's probability, evaluated twice in different ways
+EULER = "2.71828182845904523536028747135266249775724709"
+EXTENDED_UNIT = 2.0**-63
 
 
 @dataclass(frozen=True)
@@ -41,15 +45,34 @@ class Refuted(Exception):
     """A claim does not follow from what is stored."""
 
 
+def require_extended_precision() -> None:
+    """Refuse to check where the platform's long floats are no longer than the others.
+
+    Raises:
+        UserError: there.
+    """
+    error = abs(np.exp(Long(1)) - Long(EULER)) / 3
+    if UNIT > EXTENDED_UNIT or Long(1) + Long(UNIT) == 1 or error > 4 * UNIT:
+        raise UserError("verify: this platform has no floats of 80 bits or more, which the check needs")
+
+
 def check_certificate(certificate: Certificate) -> Report:
-    """Recompute everything a certificate claims; the first problem of each claim is reported."""
+    """Recompute everything a certificate claims; the first problem of each claim is reported.
+
+    Raises:
+        MalformedError: if it is not a certificate.
+        UserError: if the platform has no extended precision.
+    """
+    require_extended_precision()
+    check_form(certificate)
+    if model_hash(certificate.model) != certificate.model_hash:
+        problem = "the model's floats are not those the claims are about (SHA-256 differs)"
+        return Report((problem,), 0, 0)
+    region = certificate.region
     try:
-        _check_model(certificate.model, certificate.model_hash)
-        _check_region(certificate.model, certificate.region)
-        region = certificate.region
         plain = PlainBound(certificate.model, region.centre, region.free)
-    except (Refuted, ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-        return Report((str(error),), 0, 0)
+    except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+        raise MalformedError(f"the model cannot be bounded: {error}") from error
     problems, boxes, leaves = [], 0, 0
     for claim in certificate.claims:
         side = "maximum" if claim.sign > 0 else "minimum"
@@ -62,135 +85,76 @@ def check_certificate(certificate: Certificate) -> Report:
     return Report(tuple(problems), boxes, leaves)
 
 
-def rebuild_boxes(
-    region: StoredRegion, parent: IntArray, dim: IntArray, cut: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper ends [K, d] of all nodes from the cuts.
-
-    Raises:
-        Refuted: if the nodes are not a tree of cuts of the region's box.
-    """
-    nodes, inputs = len(parent), len(region.free)
-    if not (len(dim) == len(cut) == nodes and nodes % 2 == 1 and parent[0] == -1):
-        raise Refuted("the tree of cuts has no root, or half a pair of siblings")
-    odd, even = np.arange(1, nodes, 2), np.arange(2, nodes, 2)
-    for values in (parent, dim, cut):
-        if not np.array_equal(values[odd], values[even]):
-            raise Refuted("two siblings come from different cuts")
-    if len(np.unique(parent[odd])) != len(odd) or np.any(parent[odd] < 0) or np.any(parent[odd] >= odd):
-        raise Refuted("a node is cut twice, or before it exists")
-    if np.any(dim[odd] < 0) or np.any(dim[odd] >= inputs):
-        raise Refuted("a cut through an input that is not free")
-    lo, hi = np.empty((nodes, inputs)), np.empty((nodes, inputs))
-    lo[0], hi[0] = region.lower, region.upper
-    for node in odd:
-        above, axis, at = parent[node], dim[node], cut[node]
-        if not lo[above, axis] <= at <= hi[above, axis]:
-            raise Refuted(f"node {above} is cut outside its box")
-        lo[node : node + 2], hi[node : node + 2] = lo[above], hi[above]
-        hi[node, axis], lo[node + 1, axis] = at, at
-    return lo, hi
-
-
-def node_bound(plain: PlainBound, region: StoredRegion, sign: int, lo: FloatArray, hi: FloatArray) -> float:
-    """Return the bound of the score over a box: an upper one for sign 1, a lower one for -1.
+def node_bounds(
+    plain: PlainBound, region: StoredRegion, sign: int, lo: FloatArray, hi: FloatArray
+) -> FloatArray:
+    """Return bounds [B] of the score over boxes [B, d]: upper ones for sign 1, lower ones for -1.
 
     A box that misses the region's ball has the bound -sign * infinity.
     """
     low, high, meets = shrink_to_ball(region, lo, hi)
-    if not meets:
-        return -sign * np.inf
-    return plain.bounds(low, high)[(sign + 1) // 2]
+    found = np.full(len(lo), -sign * np.inf)
+    found[meets] = plain.bounds(low[meets], high[meets])[(sign + 1) // 2]
+    return found
 
 
 def shrink_to_ball(
     region: StoredRegion, lo: FloatArray, hi: FloatArray
-) -> tuple[FloatArray, FloatArray, bool]:
-    """Return what a ball leaves of a box, rounded outwards, and whether it may leave anything."""
+) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Return what a ball leaves of boxes [B, d], rounded outwards, and which [B] it may leave anything of.
+
+    Where it leaves nothing the ends say nothing; elsewhere they are in order, as the reach is at least the gap.
+    """
     if region.norm == "box":
-        return lo, hi, True
+        return lo, hi, np.ones(len(lo), dtype=bool)
     power = 1 if region.norm == "l1" else 2
     x0 = region.centre[region.free].astype(Long)
+    slack = 64 * UNIT * len(x0)
     gap = np.maximum(Long(0), np.maximum(lo - x0, x0 - hi)) ** power
-    room = Long(region.radius) ** power * (1 + 64 * UNIT * len(x0)) - np.sum(gap) * (1 - 64 * UNIT * len(x0))
-    if room < 0:
-        return lo, hi, False
-    reach = (room + gap) ** (Long(1) / power) * (1 + 64 * UNIT)
-    low = np.nextafter((x0 - reach).astype(np.float64), -np.inf)
-    high = np.nextafter((x0 + reach).astype(np.float64), np.inf)
-    low, high = np.maximum(lo, low), np.minimum(hi, high)
-    return (low, high, True) if np.all(low <= high) else (lo, hi, True)
+    room = Long(region.radius) ** power * (1 + slack) - np.sum(gap, axis=1, keepdims=True) * (1 - slack)
+    meets: BoolArray = room[:, 0] >= 0
+    reach = (np.maximum(room, 0) + gap) ** (Long(1) / power) * (1 + 64 * UNIT)
+    low = np.maximum(lo, np.nextafter((x0 - reach).astype(np.float64), -np.inf))
+    high = np.minimum(hi, np.nextafter((x0 + reach).astype(np.float64), np.inf))
+    return low, high, meets
 
 
-def _check_model(model: PlainModel, stated: str) -> None:
-    if model_hash(model) != stated:
-        raise Refuted("the model's floats are not those the claims are about (SHA-256 differs)")
-    n, inputs = model.X.shape
-    shapes = (
-        len(model.lengthscales) == inputs,
-        len(model.alpha) == n,
-        model.root.shape == (len(model.weights), n),
-    )
-    values = (model.X, model.lengthscales, model.alpha, model.root, model.weights, np.array(model.variance))
-    if not (all(shapes) and all(np.all(np.isfinite(value)) for value in values)):
-        raise Refuted("the model's arrays do not fit together, or are not finite")
-    if not (model.variance > 0 and np.all(model.lengthscales > 0) and 0 <= model.squeeze < 0.5):
-        raise Refuted("variance and lengthscales must be positive")
-
-
-def _check_region(model: PlainModel, region: StoredRegion) -> None:
-    free, inputs = region.free, len(region.centre)
-    if inputs != model.X.shape[1] or not len(free) or np.any(np.diff(free) <= 0):
-        raise Refuted("the region does not fit the model")
-    if free[0] < 0 or free[-1] >= inputs or not len(free) == len(region.lower) == len(region.upper):
-        raise Refuted("the region's free inputs do not exist")
-    ends = np.all(region.lower <= region.upper) and np.all(np.isfinite([region.lower, region.upper]))
-    if not (ends and np.all(np.isfinite(region.centre))):
-        raise Refuted("the region's box is empty or not finite")
-    if region.norm not in ("box", "l1", "l2") or not region.radius >= 0:
-        raise Refuted("the region is of an unknown kind")
+def attained(plain: PlainBound, witness: FloatArray) -> tuple[float, float]:
+    """Return what the probability at a witness [d] is at least and at most: it is bounded like a box."""
+    low, high = plain.bounds(witness[None], witness[None])
+    return plain.probability(float(low[0]))[0], plain.probability(float(high[0]))[1]
 
 
 def _check_tree(plain: PlainBound, region: StoredRegion, claim: Claim) -> int:
     """Check coverage, every leaf's bound and the outer bound; return how many bounds were recomputed."""
     lo, hi = rebuild_boxes(region, claim.parent, claim.dim, claim.cut)
-    leaves = np.setdiff1d(np.arange(len(claim.parent)), claim.parent)
-    if not np.array_equal(np.sort(claim.leaf), leaves):
-        raise Refuted("the leaves listed are not those of the tree")
-    if not len(claim.leaf) == len(claim.leaf_bound) == len(claim.leaf_proved) == len(claim.leaf_degree):
-        raise Refuted("the leaves' entries are incomplete")
-    if np.any(claim.leaf_degree != 1) or np.any(np.isnan(claim.leaf_bound)):
-        raise Refuted("a leaf states a bound of unknown degree, or none")
-    known: dict[int, float] = {}
-    for leaf, stated, proved in zip(claim.leaf, claim.leaf_bound, claim.leaf_proved, strict=True):
-        if not _is_ancestor(claim.parent, int(proved), int(leaf)):
-            raise Refuted(f"leaf {leaf} cites node {proved}, which does not contain it")
-        if int(proved) not in known:
-            known[int(proved)] = node_bound(plain, region, claim.sign, lo[proved], hi[proved])
-        found = known[int(proved)]
-        if not claim.sign * found <= claim.sign * stated:
-            raise Refuted(f"leaf {leaf}: stated {stated:.10g}, recomputed {found:.10g}")
+    leaf, proved = claim.leaf, claim.leaf_proved
+    inside = np.all((lo[proved] <= lo[leaf]) & (hi[leaf] <= hi[proved]), axis=1)
+    if not inside.all():
+        first = int(np.argmin(inside))
+        raise Refuted(f"leaf {leaf[first]} cites node {proved[first]}, which does not contain it")
+    nodes, back = np.unique(proved, return_inverse=True)
+    found = node_bounds(plain, region, claim.sign, lo[nodes], hi[nodes])[back]
+    holds = claim.sign * found <= claim.sign * claim.leaf_bound
+    if not holds.all():
+        first = int(np.argmin(holds))
+        stated = claim.leaf_bound[first]
+        raise Refuted(f"leaf {leaf[first]}: stated {stated:.10g}, recomputed {found[first]:.10g}")
     worst = claim.sign * float(np.max(claim.sign * claim.leaf_bound))
     proved_outer = plain.probability(worst)[(claim.sign + 1) // 2]
     if not claim.sign * proved_outer <= claim.sign * claim.outer:
         raise Refuted(f"the leaves prove {proved_outer:.10g}, claimed is {claim.outer:.10g}")
-    return len(known)
-
-
-def _is_ancestor(parent: IntArray, node: int, leaf: int) -> bool:
-    while leaf > node:
-        leaf = int(parent[leaf])
-    return leaf == node and node >= 0
+    return len(nodes)
 
 
 def _check_witness(plain: PlainBound, region: StoredRegion, claim: Claim) -> None:
     if claim.inner is None or claim.witness is None:
         return
-    if claim.witness.shape != region.lower.shape or not _contains(region, claim.witness):
+    if not _contains(region, claim.witness):
         raise Refuted("the witness is not in the region")
-    low, high = plain.probability(plain.value(claim.witness))
-    if not low - SAME <= claim.inner <= high + SAME:
-        raise Refuted(f"the witness attains {low:.10g}, claimed is {claim.inner:.10g}")
+    reached = attained(plain, claim.witness)[0 if claim.sign > 0 else 1]
+    if not claim.sign * claim.inner <= claim.sign * reached:
+        raise Refuted(f"the witness attains {reached:.10g}, claimed is {claim.inner:.10g}")
 
 
 def _contains(region: StoredRegion, point: FloatArray) -> bool:

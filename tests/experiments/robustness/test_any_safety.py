@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.robustness import any_checks
+from gpsuite.experiments.robustness import any_checks, any_points
 from gpsuite.experiments.robustness.any_checks import (
     candidate_boxes,
     compare_closed_form,
@@ -21,6 +22,8 @@ from gpsuite.experiments.robustness.any_checks import (
 )
 from gpsuite.experiments.robustness.any_points import attacked, decided
 from gpsuite.experiments.robustness.any_summary import candidates_lower_boxes, check_statistics
+from gpsuite.methods.robustness.certificate import Certificate
+from gpsuite.methods.robustness.certify import certify
 from gpsuite.methods.robustness.regions import l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import probability_range
 from gpsuite.models.config import Hyperparameters
@@ -53,11 +56,13 @@ def test_every_point_gets_a_certificate_that_verify_confirms(capsys: pytest.Capt
     ]
     table = pd.read_csv(folder / "tables" / "safety_points.csv").set_index(["method", "point"])
     capsys.readouterr()
-    for path in certificates[:2]:
-        assert gpsuite("verify", str(path)) == 0
+    for path, given in ((certificates[0], ()), (certificates[1], ()), (certificates[0], ("dataset=digits",))):
+        assert gpsuite("verify", str(path), *given) == 0
         said = capsys.readouterr().out
-        assert "confirmed" in said
+        levels = [line.split("\t")[1].split(":")[0] for line in said.splitlines()[1:4]]
+        assert levels == ["confirmed", "confirmed", "confirmed" if given else "not checked"]
         row = table.loc[("EP", int(path.stem[-1]))]
+        assert f"row {row['row']} of the dataset" in said
         assert f"below {row['certified_min']:.10g}" in said
         assert f"above {row['certified_max']:.10g}" in said
     assert (table["min_proved"] <= table["min_attained"]).all()
@@ -76,9 +81,29 @@ def test_certificates_of_points_no_longer_asked_for_are_removed() -> None:
     folder = run("safety", *words)
     stale = folder / "certificates" / "laplace_point_7.npz"
     stale.write_bytes(b"")
+    own = [folder / "certificates" / name for name in ("my_point_of_view.txt", "mine.npz", "EP_point_1.npz")]
+    for path in own:
+        path.write_bytes(b"mine")
+    linked = folder / "certificates" / "laplace_point_8.npz"
+    linked.symlink_to(own[1].name)
     run("safety", *words)
     assert not stale.exists()
+    assert all(path.read_bytes() == b"mine" for path in (*own, linked))
     assert (folder / "certificates" / "laplace_point_2.json").exists()
+
+
+@pytest.mark.slow
+def test_a_certificate_out_of_time_claims_little_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hurried(*given: Any, budget: Budget, **more: Any) -> Certificate:
+        assert budget.seconds is not None and 0 < budget.seconds <= 1000
+        return certify(*given, budget=Budget(seconds=0.0), **more)
+
+    monkeypatch.setattr(any_points, "certify", hurried)
+    folder = run("safety", "method=laplace", "check_points=0", "count=1", "budget.seconds=1000")
+    [row] = pd.read_csv(folder / "tables" / "safety_points.csv").to_dict("records")
+    assert (row["certified_min"], row["certified_max"]) == (0.0, 1.0)
+    assert row["status"] == "budget"
+    assert gpsuite("verify", str(folder / "certificates" / "laplace_point_0.npz")) == 0
 
 
 def test_a_csv_of_the_user(capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,6 +116,15 @@ def test_a_csv_of_the_user(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(table["verdict"]) <= {"safe", "unsafe", "unknown"}
     changes = pd.read_csv(folder / "tables" / "safety_changes.csv")
     assert set(changes["point"]) == set(table.loc[table["verdict"] == "unsafe", "point"])
+    certificate = str(folder / "certificates" / "laplace_point_0.npz")
+    capsys.readouterr()
+    assert gpsuite("verify", certificate, "dataset.path=my table.csv", "dataset.target=label") == 0
+    said = capsys.readouterr().out
+    assert "(c) the stored rows and labels are the dataset's\tconfirmed" in said
+    assert "a from " in said and "probability of class 1 against class 0" in said
+    write_table(Path("my table.csv"), rows=71)
+    assert gpsuite("verify", certificate, "dataset.path=my table.csv", "dataset.target=label") == 1
+    assert "(c) the stored rows and labels are the dataset's\trefuted: the content" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

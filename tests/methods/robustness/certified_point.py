@@ -9,27 +9,64 @@ from typing import Any
 import numpy as np
 
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.certificate import Certificate, Claim
+from gpsuite.data.dataset import Dataset
+from gpsuite.methods.robustness.certificate import Certificate, Claim, Origin
 from gpsuite.methods.robustness.certify import certify
 from gpsuite.methods.robustness.regions import Region, l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import ProbabilityRange, probability_range
 from gpsuite.models.gpc import GPCPosterior
 from gpsuite.models.links import LINKS
-from tests.models.gpc_problems import fitted_posterior
+from tests.models.gpc_problems import fitted_posterior, two_classes
 
 BUILD = {"box": linf_ball, "l2": l2_ball, "l1": l1_ball}
 CENTRE = (0.2, 0.1)
+CONTENT = 64 * "7"
 
 
 def certified(
     kernel: str = "squared_exponential", link: str = "probit", norm: str = "box", radius: float = 0.5
 ) -> tuple[GPCPosterior, Region, ProbabilityRange, Certificate]:
     """Return a posterior, a region, its range within 0.02 and the certificate."""
-    posterior = fitted_posterior("laplace", kernel, LINKS.get(link))[0]
+    posterior, y = fitted_posterior("laplace", kernel, LINKS.get(link))
     region = BUILD[norm](CENTRE, radius)
     found = probability_range(posterior, region, 0.02, Budget(boxes=4000))
-    certificate = certify(posterior, region, (found.minimum, found.maximum), slack=0.01)
+    origin = origin_of(y)
+    certificate = certify(posterior, region, (found.minimum, found.maximum), slack=0.01, origin=origin)
     return posterior, region, found, certificate
+
+
+def origin_of(y: np.ndarray, inference: str = "laplace", sites: np.ndarray | None = None) -> Origin:
+    """Return where a posterior of `fitted_posterior` and the point `CENTRE` come from: `its_dataset`."""
+    n = len(y)
+    return Origin(
+        dataset="two classes",
+        content=CONTENT,
+        row=n,
+        classes=("no", "yes"),
+        inputs=("width", "height"),
+        inference=inference,
+        rows=np.arange(n),
+        labels=y,
+        offset=np.zeros(2),
+        scale=np.ones(2),
+        sites=np.empty((2, 0)) if sites is None else sites,
+    )
+
+
+def its_dataset(**changes: Any) -> Dataset:
+    """Return the dataset of `fitted_posterior`, the point in its last row."""
+    X, y = two_classes(0)
+    parts = {
+        "name": "two classes",
+        "task": "classification",
+        "X": np.vstack([X, CENTRE]),
+        "y": np.append((y + 1) / 2, 0.0)[:, None],
+        "input_names": ("width", "height"),
+        "target_names": ("label",),
+        "content_hash": CONTENT,
+        "label_names": ("no", "yes"),
+    }
+    return Dataset(**parts | changes)
 
 
 @cache

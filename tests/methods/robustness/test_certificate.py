@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from gpsuite.budget import Budget
+from gpsuite.methods.robustness import certificate_form
+from gpsuite.methods.robustness import certify as certify_module
 from gpsuite.methods.robustness.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.certificate import (
     Certificate,
-    CertificateError,
     model_hash,
     read_certificate,
     write_certificate,
@@ -21,6 +24,7 @@ from gpsuite.methods.robustness.checker import check_certificate
 from gpsuite.methods.robustness.regions import l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import build_bound, certify_class, probability_range
 from gpsuite.models.links import LINKS
+from gpsuite.untrusted import UnusableFileError
 from tests.methods.robustness.certified_point import certified, small_certificate
 from tests.methods.robustness.made_up_posteriors import random_posterior
 from tests.models.gpc_problems import fitted_posterior
@@ -163,6 +167,82 @@ DAMAGES = [
 def test_an_unusable_file_is_a_clear_error(tmp_path: Path, how: str) -> None:
     npz, _ = write_certificate(small_certificate(), tmp_path / "c")
     damage(npz, how)
-    with pytest.raises(CertificateError, match=str(tmp_path)) as caught:
+    with pytest.raises(UnusableFileError, match=str(tmp_path)) as caught:
         read_certificate(npz)
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_seconds_end_a_certificate_which_then_claims_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior, region = fitted_posterior()[0], linf_ball([0.2, 0.1], 0.6)
+    found = probability_range(posterior, region, 0.01, Budget(boxes=4000))
+    extrema = (found.minimum, found.maximum)
+    whole = certify(posterior, region, extrema, slack=1e-5)
+    trivial = certify(posterior, region, extrema, budget=Budget(seconds=0.0))
+    assert [(claim.outer, claim.inner) for claim in trivial.claims] == [(0.0, None), (1.0, None)]
+    clock = itertools.count()
+    monkeypatch.setattr(certify_module.time, "monotonic", lambda: next(clock) * 0.1)
+    limited = certify(posterior, region, extrema, slack=1e-5, budget=Budget(seconds=2.0, started=0.0))
+    for part, claim, extremum in zip(limited.claims, whole.claims, extrema, strict=True):
+        assert len(part.leaf) < len(claim.leaf)
+        assert claim.sign * (part.outer - claim.outer) > 0 and claim.sign * (part.outer - extremum.inner) > 0
+    assert all(check_certificate(each).confirmed for each in (whole, trivial, limited))
+    assert [each.search["out_of_time"] for each in (whole, trivial, limited)] == [False, True, True]
+
+
+def test_the_second_claim_gets_half_of_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior, region = fitted_posterior()[0], linf_ball([0.2, 0.1], 0.6)
+    found = probability_range(posterior, region, 0.05, Budget(boxes=400))
+    shares: list[float] = []
+    build = certify_module._Builder.__init__
+
+    def noted(self: object, *given: Any) -> None:
+        shares.append(given[-1])
+        build(self, *given)
+
+    monkeypatch.setattr(certify_module._Builder, "__init__", noted)
+    certify(posterior, region, (found.maximum, found.minimum), budget=Budget(seconds=1000.0))
+    assert 450 < shares[0] <= 500 and 900 < shares[1] <= 1000
+
+
+def test_a_set_up_that_would_not_fit_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior, region = fitted_posterior()[0], linf_ball([0.2, 0.1], 0.6)
+    found = probability_range(posterior, region, 0.05, Budget(boxes=400))
+    monkeypatch.setattr(certify_module, "SET_UP", (1.0, 0.0))  # 30^3 seconds
+    monkeypatch.setattr(certify_module, "PlainBound", None)
+    certificate = certify(posterior, region, (found.minimum,), budget=Budget(seconds=20_000.0))
+    assert certificate.claims[0].outer == 0.0
+
+
+def test_fewer_leaves_where_the_claim_may_be_loose() -> None:
+    """The search's tree is left where the plain bound meets the claim: a claim of slack 1 needs the root alone."""
+    posterior, region = fitted_posterior()[0], linf_ball([0.2, 0.1], 0.6)
+    found = probability_range(posterior, region, 0.002, Budget(boxes=4000))
+    leaves = [
+        [
+            len(claim.leaf)
+            for claim in certify(posterior, region, (found.minimum, found.maximum), slack).claims
+        ]
+        for slack in (0.001, 0.1, 1.0)
+    ]
+    assert leaves[0] > leaves[1] > leaves[2] == [1, 1]
+
+
+def test_boxes_are_counted_and_cut_where_the_search_cut() -> None:
+    posterior, region = fitted_posterior()[0], linf_ball([0.2, 0.1], 0.6)
+    found = probability_range(posterior, region, 0.002, Budget(boxes=4000))
+    tree, claim = (
+        found.maximum.tree,
+        certify(posterior, region, (found.maximum,), 1e-4, most_boxes=41).claims[0],
+    )
+    assert len(np.unique(claim.leaf_proved)) <= 41
+    stored = list(zip(claim.dim[1:].tolist(), claim.cut[1:].tolist(), strict=True))
+    assert set(stored[:8]) <= set(zip(tree.dim.tolist(), tree.cut.tolist(), strict=True))
+
+
+def test_no_certificate_is_too_large_to_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior, region = fitted_posterior()[0], linf_ball([0.2, 0.1], 0.6)
+    found = probability_range(posterior, region, 0.002, Budget(boxes=4000))
+    monkeypatch.setattr(certificate_form, "MOST_NODES", 9)
+    certificate = certify(posterior, region, (found.maximum,), 1e-5)
+    assert len(certificate.claims[0].parent) <= 9
+    assert check_certificate(certificate).confirmed

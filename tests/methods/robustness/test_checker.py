@@ -9,11 +9,19 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
-from gpsuite.methods.robustness import plain_bound
+from gpsuite.errors import UserError
+from gpsuite.methods.robustness import checker
 from gpsuite.methods.robustness.certificate import Certificate, StoredRegion, model_hash
-from gpsuite.methods.robustness.certify import plain_model
-from gpsuite.methods.robustness.checker import Refuted, check_certificate, rebuild_boxes, shrink_to_ball
+from gpsuite.methods.robustness.certificate_form import MalformedError, rebuild_boxes
+from gpsuite.methods.robustness.checker import (
+    attained,
+    check_certificate,
+    node_bounds,
+    require_extended_precision,
+    shrink_to_ball,
+)
 from gpsuite.methods.robustness.plain_bound import PlainBound
 from gpsuite.methods.robustness.regions import l1_ball, l2_ball
 from tests.methods.robustness.certified_point import (
@@ -23,9 +31,9 @@ from tests.methods.robustness.certified_point import (
     with_claim,
     worst_leaf,
 )
-from tests.methods.robustness.made_up_posteriors import random_boxes, random_posterior
+from tests.methods.robustness.decimal_oracle import exact_score
 
-KERNELS = ("squared_exponential", "matern32", "matern52")
+CHECKERS = ("certificate", "certificate_form", "checker", "plain_bound", "plain_kernel", "plain_link")
 
 
 def test_the_checker_imports_nothing_of_the_search() -> None:
@@ -35,9 +43,7 @@ def test_the_checker_imports_nothing_of_the_search() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = [name for name in eval(ended.stdout) if name.startswith("gpsuite.methods.robustness.")]
-    assert loaded == [
-        f"gpsuite.methods.robustness.{name}" for name in ("certificate", "checker", "plain_bound")
-    ]
+    assert loaded == [f"gpsuite.methods.robustness.{name}" for name in CHECKERS]
     assert "gpsuite.models" not in ended.stdout
 
 
@@ -161,10 +167,6 @@ MUTATIONS: list[tuple[Callable[[Certificate], Certificate], str]] = [
     (improve_a_leaf, "recomputed"),
     (improve_any_leaf, "recomputed"),
     (move_a_cut, "recomputed"),
-    (move_a_cut_of_one_sibling, "siblings"),
-    (cut_outside, "outside its box"),
-    (drop_a_leaf, "leaves listed"),
-    (drop_two_nodes, "root"),
     (cite_a_stranger, "does not contain"),
     (alter_alpha, "SHA-256"),
     (alter_alpha_and_hash, "recomputed"),
@@ -173,10 +175,7 @@ MUTATIONS: list[tuple[Callable[[Certificate], Certificate], str]] = [
     (move_the_witness, "attains"),
     (claim_more_attained, "attains"),
     (claim_a_better_bound, "leaves prove"),
-    (claim_nan, "leaves prove"),
-    (state_nan, "or none"),
     (widen_the_region, "recomputed"),
-    (state_another_degree, "degree"),
 ]
 
 
@@ -188,6 +187,43 @@ def test_a_mutated_certificate_is_refuted(mutate: Callable[[Certificate], Certif
     report = check_certificate(mutate(original))
     assert not report.confirmed
     assert words in report.problems[0]
+
+
+MALFORMED: list[tuple[Callable[[Certificate], Certificate], str]] = [
+    (move_a_cut_of_one_sibling, "siblings"),
+    (cut_outside, "outside its box"),
+    (drop_a_leaf, "leaves listed"),
+    (drop_two_nodes, "leaves listed"),
+    (claim_nan, "not a probability"),
+    (state_nan, "or none"),
+    (state_another_degree, "degree"),
+]
+
+
+def test_the_problem_names_the_leaf() -> None:
+    original = small_certificate()
+    claim, at = original.claims[1], worst_leaf(original.claims[1])
+    assert f"leaf {claim.leaf[at]}: stated" in check_certificate(improve_a_leaf(original)).problems[0]
+    at = worst_leaf(original.claims[0])
+    leaf = original.claims[0].leaf[at]
+    assert f"minimum: leaf {leaf} cites node" in check_certificate(cite_a_stranger(original)).problems[0]
+
+
+@pytest.mark.parametrize(("mutate", "words"), MALFORMED, ids=[mutate.__name__ for mutate, _ in MALFORMED])
+def test_what_is_no_certificate_is_refused(mutate: Callable[[Certificate], Certificate], words: str) -> None:
+    with pytest.raises(MalformedError, match=words):
+        check_certificate(mutate(small_certificate()))
+
+
+def test_a_platform_without_extended_precision_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_extended_precision()
+    monkeypatch.setattr(checker, "UNIT", 2.0**-52)
+    with pytest.raises(UserError, match="80 bits"):
+        check_certificate(small_certificate())
+    monkeypatch.undo()
+    monkeypatch.setattr(checker, "Long", np.float64)  # long by name, short by arithmetic
+    with pytest.raises(UserError, match="80 bits"):
+        check_certificate(small_certificate())
 
 
 def test_every_leaf_is_held_to_its_bound() -> None:
@@ -206,22 +242,33 @@ def test_the_witness_must_lie_in_the_ball_exactly(build) -> None:
     assert "not in the region" in report.problems[0]
 
 
-def test_rebuilding_refuses_what_is_no_tree() -> None:
+def test_rebuilding_follows_the_cuts() -> None:
     region = StoredRegion(np.zeros(2), np.arange(2), -np.ones(2), np.ones(2), "box", np.inf)
     lo, hi = rebuild_boxes(
         region, np.array([-1, 0, 0, 2, 2]), np.array([-1, 0, 0, 1, 1]), np.array([0, 0.5, 0.5, 0, 0])
     )
     np.testing.assert_array_equal(lo[1:], [[-1, -1], [0.5, -1], [0.5, -1], [0.5, 0]])
     np.testing.assert_array_equal(hi[1:], [[0.5, 1], [1, 1], [1, 0], [1, 1]])
-    zeros = np.zeros(5)
-    for parent, dim in (
-        ([-1, 0, 0, 0, 0], [-1, 0, 0, 1, 1]),
-        ([-1, 0, 0, 4, 4], [-1, 0, 0, 1, 1]),
-        ([-1, 0, 0, 1, 1], [-1, 0, 0, 2, 2]),
-        ([0, 0, 0, 1, 1], [-1, 0, 0, 1, 1]),
-    ):
-        with pytest.raises(Refuted):
-            rebuild_boxes(region, np.array(parent), np.array(dim), zeros)
+
+
+@pytest.mark.parametrize(
+    ("parent", "dim", "words"),
+    [
+        ([-1, 0, 0, 0, 0], [-1, 0, 0, 1, 1], "cut twice"),
+        ([-1, 0, 0, 4, 4], [-1, 0, 0, 1, 1], "before it exists"),
+        ([-1, 0, 0, 3, 3], [-1, 0, 0, 1, 1], "before it exists"),  # its own parent
+        ([-1, 0, 0, -1, -1], [-1, 0, 0, 1, 1], "before it exists"),
+        ([-1, 0, 0, 1, 1], [-1, 0, 0, 2, 2], "not free"),
+        ([-1, 0, 0, 1, 1], [-1, 0, 0, -1, -1], "not free"),
+        ([0, 0, 0, 1, 1], [-1, 0, 0, 1, 1], "no root"),
+        ([-1, 0, 0, 1], [-1, 0, 0, 1], "half a pair"),
+        ([-1, 0, 0, 1, 1], [-1, 0, 0, 1, 0], "siblings"),
+    ],
+)
+def test_rebuilding_refuses_what_is_no_tree(parent: list[int], dim: list[int], words: str) -> None:
+    region = StoredRegion(np.zeros(2), np.arange(2), -np.ones(2), np.ones(2), "box", np.inf)
+    with pytest.raises(MalformedError, match=words):
+        rebuild_boxes(region, np.array(parent), np.array(dim), np.zeros(len(parent)))
 
 
 def test_the_checkers_contraction_loses_no_point() -> None:
@@ -229,89 +276,69 @@ def test_the_checkers_contraction_loses_no_point() -> None:
     for build in (l1_ball, l2_ball):
         ball = build(rng.normal(size=3), 0.8)
         stored = StoredRegion(ball.centre, ball.free, ball.lower, ball.upper, ball.norm, ball.radius)
-        for point in ball.project(ball.start + rng.normal(size=(300, 3))):
-            half = rng.uniform(0, 0.6, 3)
-            lo, hi = point - half * rng.random(3), point + half * rng.random(3)
-            low, high, meets = shrink_to_ball(stored, lo, hi)
-            assert meets and (low <= point).all() and (point <= high).all()
-        assert not shrink_to_ball(stored, ball.start + 0.79, ball.start + 0.9)[2]
-
-
-def violations(
-    seed: int, kernel: str, link: str, models: int, boxes: int, points: int, extended: int = 400
-) -> int:
-    """Count points beyond the plain bound for random models, boxes and points."""
-    usual = plain_bound.EXTENDED
-    rng, bad = np.random.default_rng(seed), 0
-    for _ in range(models):
-        inputs = int(rng.integers(1, 5))
-        posterior = random_posterior(
-            rng, kernel, link, int(rng.integers(2, 16)), inputs, bool(rng.random() < 0.3)
+        points = ball.project(ball.start + rng.normal(size=(300, 3)))
+        half = rng.uniform(0, 0.6, (300, 1, 3)) * rng.random((300, 2, 3))
+        lo, hi = points - half[:, 0], points + half[:, 1]
+        low, high, meets = shrink_to_ball(stored, lo, hi)
+        assert meets.all() and (low <= points).all() and (points <= high).all()
+        assert (lo <= low).all() and (high <= hi).all() and (high - low < hi - lo).any()
+        outwards = points > ball.start  # boxes that touch the ball in one corner, a point of the rim
+        low, high, meets = shrink_to_ball(
+            stored, np.where(outwards, points, lo), np.where(outwards, hi, points)
         )
-        x0 = rng.standard_normal(inputs)
-        free = np.sort(rng.choice(inputs, int(rng.integers(1, inputs + 1)), replace=False))
-        exact = PlainBound(plain_model(posterior), x0, free)
-        plain_bound.EXTENDED = extended
-        plain = PlainBound(plain_model(posterior), x0, free)
-        plain_bound.EXTENDED = usual
-        for lo, hi in zip(*random_boxes(rng, posterior, x0, free, boxes), strict=True):
-            low, high = plain.bounds(lo, hi)
-            share = rng.random((points, len(free)))
-            share[points // 2 :] = np.round(share[points // 2 :])
-            for point in lo + share * (hi - lo):
-                score = exact.value(np.clip(point, lo, hi))
-                bad += not low <= score <= high
-    return bad
+        assert meets.all() and (low <= high).all()
+        assert not shrink_to_ball(stored, ball.start[None] + 0.79, ball.start[None] + 0.9)[2][0]
 
 
-@pytest.mark.parametrize("link", ["probit", "logistic"])
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_the_plain_bound_is_sound(kernel: str, link: str) -> None:
-    assert violations(1, kernel, link, models=5, boxes=12, points=10) == 0
+def test_the_checkers_contraction_is_that_of_the_ball() -> None:
+    """A box beside the point leaves radius - gap (L1), sqrt(radius^2 - gap^2) (L2) of the other input."""
+    for norm, left in (("l1", 0.2), ("l2", 0.4)):
+        stored = StoredRegion(np.zeros(2), np.arange(2), -np.ones(2), np.ones(2), norm, 0.5)
+        low, high, _ = shrink_to_ball(stored, np.array([[0.3, -1.0]]), np.array([[0.4, 1.0]]))
+        np.testing.assert_allclose([low[0], high[0]], [[0.3, -left], [0.4, left]], rtol=1e-14)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_the_plain_bound_of_many_data_in_double_precision_is_sound(kernel: str) -> None:
-    assert violations(4, kernel, "probit", models=8, boxes=12, points=10, extended=0) == 0
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_box_outside_the_ball_restricts_nothing(sign: int) -> None:
+    certificate = certified(norm="l2", radius=0.25)[3]
+    region = certificate.region
+    plain = PlainBound(certificate.model, region.centre, region.free)
+    lo = np.array([region.upper - 0.01, region.lower])
+    found = node_bounds(plain, region, sign, lo, np.tile(region.upper, (2, 1)))
+    assert found[0] == -sign * np.inf and np.isfinite(found[1])
 
 
-@pytest.mark.parametrize("kernel", ["squared_exponential", "matern52"])
-def test_a_wrong_tail_would_be_noticed(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = plain_bound._tail
-    monkeypatch.setattr(plain_bound, "_tail", lambda name, r: whole(name, r) / 16)
-    assert violations(1, kernel, "probit", models=20, boxes=12, points=10) > 0
+def test_what_is_attained_is_enclosed_by_both_roundings() -> None:
+    class Wide:
+        def bounds(self, lo: np.ndarray, hi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            assert lo.shape == hi.shape == (1, 2) and np.array_equal(lo, hi)
+            return np.array([0.1]), np.array([0.3])
+
+        def probability(self, score: float) -> tuple[float, float]:
+            return score - 0.01, score + 0.02
+
+    assert attained(Wide(), np.zeros(2)) == pytest.approx((0.09, 0.32))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_the_tail_is_an_upper_bound_and_small(kernel: str) -> None:
-    lam = plain_bound.Long(plain_bound.CURVATURE[kernel])
-    for r in np.geomspace(1e-3, 10, 200).astype(plain_bound.Long):
-        kappa, psi = plain_bound._kappa(kernel, r), plain_bound._psi(kernel, r)
-        slope = -(plain_bound._kappa(kernel, r * 1.0001) - plain_bound._kappa(kernel, r * 0.9999)) / (
-            2e-4 * r
-        )
-        assert float(psi * r * np.sqrt(lam)) == pytest.approx(float(slope), rel=1e-5)
-        exact = 1 - kappa**2 - (r * psi) ** 2
-        assert exact <= plain_bound._tail(kernel, r) <= 1
-        if r < 0.1:
-            assert plain_bound._tail(kernel, r) <= 1.7 * exact + 1e-17
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_what_a_witness_attains_is_rounded_inward(sign: int) -> None:
+    """The claim holds for the exact value, and no claim beyond its rounding is accepted."""
+    certificate = certified("matern52", "probit")[3]
+    index = (sign + 1) // 2
+    claim = certificate.claims[index]
+    x = certificate.region.centre.copy()
+    x[certificate.region.free] = claim.witness
+    exact = float(ndtr(float(exact_score(certificate.model, x))))
+    assert 0 <= sign * (exact - claim.inner) <= 1e-9
+    assert check_certificate(certificate).confirmed
+    assert not check_certificate(with_claim(certificate, index, inner=exact + sign * 1e-11)).confirmed
 
 
-@pytest.mark.slow
-@pytest.mark.guarantee
-@pytest.mark.parametrize("link", ["probit", "logistic"])
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_the_plain_bound_is_sound_many_times(kernel: str, link: str) -> None:
-    assert violations(2, kernel, link, models=150, boxes=24, points=20) == 0
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_the_plain_value_is_the_posteriors_score(kernel: str) -> None:
-    rng = np.random.default_rng(3)
-    for link in ("probit", "logistic", "squeezed_probit"):
-        posterior = random_posterior(rng, kernel, link, 12, 3)
-        x0 = rng.standard_normal(3)
-        plain = PlainBound(plain_model(posterior), x0, np.array([0, 2]))
-        x = x0 + np.array([0.3, 0.0, -0.2])
-        low, high = plain.probability(plain.value(x[[0, 2]]))
-        assert low - 1e-9 <= posterior.probability(x[None])[0] <= high + 1e-9
+def test_only_the_middle_of_a_citation_chain_may_be_cited() -> None:
+    """A leaf may cite any node that contains it; one that is larger elsewhere may not."""
+    original = small_certificate()
+    claim = original.claims[1]
+    root = with_claim(original, 1, leaf_proved=np.zeros_like(claim.leaf_proved))
+    assert "recomputed" in check_certificate(root).problems[0]
+    trivial = with_claim(root, 1, leaf_bound=np.full(len(claim.leaf), np.inf), outer=1.0)
+    assert check_certificate(trivial).confirmed

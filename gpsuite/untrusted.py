@@ -1,0 +1,236 @@
+"""Reading files that anybody may have written: a JSON description and an .npz of plain arrays, within limits.
+
+Nothing is allocated before its size is known and allowed, nothing is unpickled, nothing is uncompressed. Whatever is
+wrong with a file ends in an `UnusableFileError` that names it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+import stat
+import struct
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.errors import UserError
+
+LARGEST_TEXT = 4 << 20
+LARGEST_ARRAYS = 160 << 20
+MOST_ARRAYS = 64
+
+_END = struct.Struct("<4s4H2LH")  # a zip's last record; entries and size of its directory are at 3, 4 and 5
+_DIRECTORY_ENTRY = 512  # bytes of the directory that one short name may take
+_HEADER = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '([<>|=][a-zA-Z][0-9]{0,4})', 'fortran_order': (True|False), "
+    rb"'shape': \(([0-9, ]{0,80})\), \} {0,256}\n",  # no two ways to match anything: no backtracking
+    re.DOTALL,
+)
+_WIDE_END = b"PK\x06\x07"
+
+
+class UnusableFileError(UserError):
+    """A file is missing, damaged, too large, or not of the kind it should be."""
+
+
+def file_pair(path: Path) -> tuple[Path, Path]:
+    """Return the names NAME.npz and NAME.json for the name of either, or NAME itself.
+
+    Raises:
+        UnusableFileError: if the path has no name.
+    """
+    if not path.name:
+        raise UnusableFileError(f"{path}: not a file's name")
+    stem = path.with_suffix("") if path.suffix in (".npz", ".json") else path
+    return stem.with_name(f"{stem.name}.npz"), stem.with_name(f"{stem.name}.json")
+
+
+def read_description(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file of at most `LARGEST_TEXT` bytes.
+
+    Raises:
+        UnusableFileError: if there is none, a key comes twice, or a number is not finite.
+    """
+    text = _read_bytes(path, LARGEST_TEXT)
+    try:
+        found = json.loads(
+            text.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite
+        )
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else "not JSON"
+        raise UnusableFileError(f"{path}: {reason}") from error
+    if not isinstance(found, dict):
+        raise UnusableFileError(f"{path}: not a JSON object")
+    return found
+
+
+def read_arrays(
+    path: Path, expected: Mapping[str, tuple[type[np.generic], int]]
+) -> dict[str, npt.NDArray[Any]]:
+    """Return exactly the `expected` arrays, read-only, of an uncompressed .npz file of at most `LARGEST_ARRAYS` bytes.
+
+    Args:
+        path: the file.
+        expected: name -> type and number of axes.
+
+    Raises:
+        UnusableFileError: if the file is not such an .npz, or an array is missing, unknown, of another type or
+            number of axes, or holds a value that is not a number (infinities may have a meaning).
+    """
+    content = _read_bytes(path, LARGEST_ARRAYS)
+    try:
+        _check_directory(content)
+        with zipfile.ZipFile(io.BytesIO(content)) as file:
+            members = file.infolist()
+            _check_names([member.filename for member in members], expected)
+            if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+                raise ValueError("compressed; certificates are not")
+            if sum(member.file_size for member in members) > len(content):
+                raise ValueError("its members overlap")
+            return {
+                name: _read_array(file.read(member), name, *expected[name])
+                for member in members
+                for name in [member.filename.removesuffix(".npy")]
+            }
+    # what flipped bytes make of a zip: bad headers, wrong checksums, encryption, ends too early
+    except (ValueError, OSError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
+        raise UnusableFileError(f"{path}: {_one_line(error) or 'damaged or not an .npz file'}") from error
+
+
+def parse_fields(path: Path, parse: Callable[[], Any]) -> Any:
+    """Return what `parse` makes of a description, with its errors named after the file.
+
+    Raises:
+        UnusableFileError: for a key that is missing or a value of another type or out of range.
+    """
+    try:
+        return parse()
+    except KeyError as error:
+        raise UnusableFileError(f"{path}: incomplete, {_one_line(error)} is missing") from error
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise UnusableFileError(f"{path}: not usable, {_one_line(error)}") from error
+
+
+def real(value: Any) -> float:
+    """Return a number of a description as a finite float.
+
+    Raises:
+        ValueError: for anything else, true and false included.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{_short(value)} is not a number")
+    try:
+        number = float(value)
+    except OverflowError as error:
+        raise ValueError("a number is too large") from error
+    if not math.isfinite(number):
+        raise ValueError("a number is not finite")
+    return number
+
+
+def words(value: Any) -> str:
+    """Return a text of a description; it may hold anything, `printable` makes it fit for a terminal.
+
+    Raises:
+        ValueError: for anything else.
+    """
+    if not isinstance(value, str):
+        raise ValueError(f"{_short(value)} is not a text")
+    return value
+
+
+def printable(text: str, longest: int = 80) -> str:
+    """Return a text shortened, and with escapes in place of what could move a terminal's cursor."""
+    shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text[: longest + 1])
+    return shown if len(shown) <= longest else f"{shown[: longest - 3]}..."
+
+
+def _short(value: Any) -> str:
+    return ascii(value)[:40] if isinstance(value, str | int | float | bool | None) else type(value).__name__
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(ascii(str(error))[1:-1].split())[:200]
+
+
+def _read_bytes(path: Path, largest: int) -> bytes:
+    """Return a regular file's content; a pipe or a device could block or never end."""
+    try:
+        about = path.stat()
+        if not stat.S_ISREG(about.st_mode):
+            raise UnusableFileError(f"{path}: not a regular file")
+        if about.st_size > largest:
+            raise UnusableFileError(f"{path}: larger than {largest >> 20} MB")
+        with path.open("rb") as stream:
+            return stream.read(about.st_size)
+    except OSError as error:
+        raise UnusableFileError(f"{path}: cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise UnusableFileError(f"{str(path)!a}: not a file's name") from error
+
+
+def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"{key} comes twice")
+        found[key] = value
+    return found
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is not a number")
+
+
+def _finite(text: str) -> float:
+    return real(float(text))
+
+
+def _check_directory(content: bytes) -> None:
+    """Refuse a zip directory that would take long to read; the last record counts its entries and bytes."""
+    if len(content) < _END.size:
+        raise ValueError("damaged or not an .npz file")
+    signature, _, _, entries, total, size, _, comment = _END.unpack(content[-_END.size :])
+    if signature != b"PK\x05\x06" or comment or content[-_END.size - 20 :].startswith(_WIDE_END):
+        raise ValueError("damaged or not an .npz file")
+    if max(entries, total) > MOST_ARRAYS or size > MOST_ARRAYS * _DIRECTORY_ENTRY:
+        raise ValueError(f"holds more than {MOST_ARRAYS} arrays")
+
+
+def _check_names(members: list[str], expected: Mapping[str, Any]) -> None:
+    wanted = {f"{name}.npy" for name in expected}
+    if len(set(members)) != len(members):
+        raise ValueError("holds an array twice")
+    for name in sorted(wanted - set(members)):
+        raise ValueError(f"incomplete, {name} is missing")
+    for name in sorted(set(members) - wanted):
+        raise ValueError(f"holds an unknown array {_short(name)}")
+
+
+def _read_array(content: bytes, name: str, kind: type[np.generic], ndim: int) -> npt.NDArray[Any]:
+    """Return the array of an .npy member whose size is exactly the one that its header states.
+
+    The header is matched, not evaluated: numpy's own reader parses it as Python.
+    """
+    header = _HEADER.match(content)
+    if header is None:
+        raise ValueError(f"{name} is damaged, or of another version of the .npy format")
+    described, by_columns, lengths = (group.decode() for group in header.groups())
+    shape = tuple(int(length) for length in lengths.replace(",", " ").split())
+    dtype = np.dtype(kind)
+    if described != dtype.str or len(shape) != ndim:
+        raise ValueError(f"{name} is not a {dtype.name} array with {ndim} axes")
+    if math.prod(shape) * dtype.itemsize != len(content) - header.end():
+        raise ValueError(f"{name} has another size than it states")
+    flat = np.frombuffer(content, dtype=dtype, offset=header.end())
+    array = np.ascontiguousarray(flat.reshape(shape, order="F" if by_columns == "True" else "C"))
+    if kind is np.float64 and np.isnan(array).any():
+        raise ValueError(f"{name} has values that are not numbers")
+    return array

@@ -1,0 +1,358 @@
+"""The plain bound encloses the classifier of the stored floats, wherever they lie; every part keeps its promise.
+
+The oracle has 60 decimal digits and knows only the definition.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from gpsuite.methods.robustness import plain_bound
+from gpsuite.methods.robustness.certify import plain_model
+from gpsuite.methods.robustness.plain_bound import PlainBound, PlainModel, class_probability, quadratic_range
+from gpsuite.methods.robustness.plain_kernel import Long, gram, kappa, psi, tail_bound
+from gpsuite.methods.robustness.plain_link import (
+    DERIVATIVE,
+    LOGISTIC,
+    QUADRATURE,
+    WIDE,
+    logistic_moments,
+    logistic_remainder,
+    logistic_value,
+)
+from tests.methods.robustness.decimal_oracle import exact_latent, exact_logistic, exact_score, many_digits
+from tests.methods.robustness.made_up_posteriors import random_boxes, random_posterior
+
+KERNELS = ("squared_exponential", "matern32", "matern52")
+LINKS = ("probit", "logistic", "squeezed_probit")
+LENGTHSCALES, OFFSETS = (1e-8, 1e3), (1.0, 1e8)
+
+
+def random_model(
+    rng: np.random.Generator, kernel: str, link: str, most: int = 12
+) -> tuple[PlainModel, np.ndarray]:
+    """Return a classifier of a random unit and offset, and a point near its data or anywhere."""
+    n, inputs = int(rng.integers(2, most + 1)), int(rng.integers(1, 4))
+    model = plain_model(random_posterior(rng, kernel, link, n, inputs, bool(rng.random() < 0.3)))
+    unit = np.exp(rng.uniform(*np.log(LENGTHSCALES)))
+    offset = rng.choice([-1.0, 0.0, 1.0]) * np.exp(rng.uniform(*np.log(OFFSETS)))
+    model = dataclasses.replace(model, X=model.X * unit + offset, lengthscales=model.lengthscales * unit)
+    near = model.X[0] + 0.3 * unit * rng.standard_normal(inputs)
+    return model, near if rng.random() < 0.8 else rng.standard_normal(inputs)
+
+
+def violations(seed: int, kernel: str, link: str, models: int, boxes: int, points: int) -> tuple[int, int]:
+    """Count points beyond the bound, and all points, for random models, boxes and points."""
+    rng, bad, total = np.random.default_rng(seed), 0, 0
+    for _ in range(models):
+        model, x0 = random_model(rng, kernel, link)
+        inputs = len(x0)
+        free = np.sort(rng.choice(inputs, int(rng.integers(1, inputs + 1)), replace=False))
+        plain = PlainBound(model, x0, free)
+        lo, hi = random_boxes(rng, model, x0, free, boxes)  # type: ignore[arg-type]
+        low, high = plain.bounds(lo, hi)
+        for box in range(boxes):
+            share = rng.random((points, len(free)))
+            share[points // 2 :] = np.round(share[points // 2 :])
+            for point in lo[box] + share * (hi[box] - lo[box]):
+                x = x0.copy()
+                x[free] = np.clip(point, lo[box], hi[box])
+                total += 1
+                bad += not Decimal(low[box]) <= exact_score(model, x) <= Decimal(high[box])
+    return bad, total
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_bound_holds_in_any_unit_and_far_from_the_origin(kernel: str) -> None:
+    assert violations(1, kernel, "probit", models=12, boxes=8, points=6) == (0, 576)
+
+
+def test_the_bound_holds_for_the_logistic_link() -> None:
+    assert violations(2, "squared_exponential", "logistic", models=3, boxes=5, points=2) == (0, 30)
+
+
+@pytest.mark.slow
+@pytest.mark.guarantee
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_bound_holds_many_times(kernel: str, link: str) -> None:
+    models = 30 if link == "logistic" else 250
+    assert violations(3, kernel, link, models, boxes=16, points=8)[0] == 0
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_rest_is_bounded_and_attained(kernel: str) -> None:
+    """The mean that is the expansion's own rest at c + delta attains the bound there: a smaller tail would not hold."""
+    delta, step = 0.3, 1e-3
+    r = np.array([delta], dtype=Long)
+    value, slope = float(kappa(kernel, r)[0]), float(psi(kernel, r)[0])
+    around = 0.5 * value + np.array([-1, 1]) * slope * delta / (
+        2 * step * plain_bound.CURVATURE[kernel] ** 0.5
+    )
+    model = PlainModel(
+        X=np.array([[delta], [-step], [step]]), kernel=kernel, variance=1.0, lengthscales=np.ones(1),
+        alpha=np.array([1.0, *-around]), root=np.zeros((1, 3)), weights=-np.ones(1), link="probit",
+    )  # fmt: skip
+    plain = PlainBound(model, np.zeros(1), np.arange(1))
+    high = plain.bounds(np.array([[-delta]]), np.array([[delta]]))[1][0]
+    exact = float(exact_score(model, np.array([delta])))
+    loose = {"squared_exponential": 1.05, "matern32": 1.25, "matern52": 1.1}[kernel]
+    assert exact <= high <= loose * exact
+
+
+@pytest.mark.parametrize("work", [np.float64, Long])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_zero_width_boxes_enclose_the_score_tightly(
+    kernel: str, work: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both precisions are sound, and no looser than their rounding: a slack forgotten or doubled often shows."""
+    monkeypatch.setattr(plain_bound, "FELT", np.inf if work is np.float64 else 0.0)
+    rng = np.random.default_rng(4)
+    for _ in range(6):
+        model = plain_model(random_posterior(rng, kernel, "probit", 10, 2))
+        model = dataclasses.replace(model, variance=1.0)
+        x0 = model.X[0] + 0.1
+        plain = PlainBound(model, x0, np.array([1]))
+        assert plain.work is work
+        points = x0[1] + rng.standard_normal((5, 1))
+        low, high = plain.bounds(points, points)
+        for point, least, most in zip(points, low, high, strict=True):
+            score = exact_score(model, np.array([x0[0], point[0]]))
+            assert Decimal(least) <= score <= Decimal(most)
+        size = 1 + np.abs(model.alpha).sum() + np.sum(np.abs(model.root)) ** 2
+        assert np.all(high - low <= (1e-11 if work is np.float64 else 3e-12) * size)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_small_boxes_have_bounds_of_the_scores_slope(kernel: str) -> None:
+    """For a box of half-width h the width is 2 h |t'| up to the order of the expansion: a wrong derivative shows."""
+    rng = np.random.default_rng(5)
+    for link in ("probit", "logistic"):
+        model = plain_model(random_posterior(rng, kernel, link, 10, 2))
+        plain = PlainBound(model, model.X[0], np.arange(2))
+        x, h = model.X[0] + 0.4 * model.lengthscales, 1e-6 * model.lengthscales
+        low, high = plain.bounds((x - h)[None], (x + h)[None])
+        slopes = []
+        for axis in range(2):
+            step = np.zeros(2)
+            step[axis] = h[axis]
+            with many_digits():
+                slopes.append(abs(float(exact_score(model, x + step) - exact_score(model, x - step))) / 2)
+        order = 0.12 if kernel == "matern32" or link == "logistic" else 0.02
+        width, exact = high[0] - low[0], 2 * sum(slopes)
+        assert exact * (1 - 1e-3) - 1e-11 <= width <= exact * (1 + order) + 1e-10
+
+
+def test_the_scores_derivatives_are_those_of_the_score() -> None:
+    rng = np.random.default_rng(6)
+    for link in ("probit", "logistic"):
+        model = plain_model(random_posterior(rng, "matern52", link, 5, 1))
+        plain = PlainBound(model, model.X[0], np.arange(1))
+        mean, variance = rng.normal(0, 3, 40).astype(Long), rng.uniform(0.1, 30, 40).astype(Long)
+        value, by_mean, by_variance = plain._score(mean, variance)
+        h = Long(1e-4)
+        np.testing.assert_allclose(
+            value.astype(float), plain._value(mean, variance).astype(float), rtol=1e-14
+        )
+        up, down = plain._value(mean + h, variance), plain._value(mean - h, variance)
+        np.testing.assert_allclose(by_mean.astype(float), ((up - down) / (2 * h)).astype(float), atol=1e-8)
+        up, down = plain._value(mean, variance + h), plain._value(mean, variance - h)
+        np.testing.assert_allclose(
+            by_variance.astype(float), ((up - down) / (2 * h)).astype(float), atol=1e-7
+        )
+
+
+def test_the_scores_remainder_bounds_what_the_derivatives_leave_out() -> None:
+    rng = np.random.default_rng(7)
+    model = plain_model(random_posterior(rng, "matern52", "probit", 5, 1))
+    for link in ("probit", "logistic"):
+        plain = PlainBound(dataclasses.replace(model, link=link), model.X[0], np.arange(1))
+        mean, variance = rng.normal(0, 2, 4000), 10.0 ** rng.uniform(-2, 1, 4000)
+        d_mean, d_variance = rng.normal(0, 1, 4000), variance * rng.uniform(-0.9, 2, 4000)
+        m, v, dm, dv = (each.astype(Long) for each in (mean, variance, d_mean, d_variance))
+        value, by_mean, by_variance = plain._score(m, v)
+        left = np.abs(plain._value(m + dm, v + dv) - value - by_mean * dm - by_variance * dv)
+        change, largest = (np.abs(dm), np.abs(dv)), np.maximum(np.abs(m), np.abs(m + dm))
+        bound = plain._remainder(change, np.minimum(v, v + dv), largest)
+        assert np.all(left <= bound + 1e-11)
+        assert np.max(left / (bound + 1e-11)) > 0.5
+
+
+def test_the_logistics_derivative_bounds_are_largest_values_rounded_up() -> None:
+    f = np.linspace(-10, 10, 200001)
+    s = 1 / (1 + np.exp(-f))
+    slope = s * (1 - s)
+    largest = (slope * (1 - 2 * s), slope * (1 - 6 * slope), slope * (1 - 2 * s) * (1 - 12 * slope))
+    for stated, values in zip(LOGISTIC, largest, strict=True):
+        assert 0 < stated - np.abs(values).max() + 1e-9 < 1e-6
+    second, third, fourth = LOGISTIC
+    assert logistic_remainder(2.0, 0.0) == pytest.approx(2 * second)
+    assert logistic_remainder(0.0, 2.0) == pytest.approx(fourth / 2)
+    assert logistic_remainder(1.0, 1.0) == pytest.approx(second / 2 + third / 2 + fourth / 8)
+
+
+@pytest.mark.parametrize("deviation", [0.0, 1e-3, 0.7, 0.999 * WIDE, 1.001 * WIDE, 10.0, 40.0])
+def test_logistic_expectations_keep_their_error(deviation: float) -> None:
+    mean = np.array([-30.0, -3.0, 0.0, 1.0] if deviation < 5 else [-7.0, 20.0])
+    variance = np.full(len(mean), deviation**2)
+    value, first, second = logistic_moments(mean, variance)
+    np.testing.assert_array_equal(value, logistic_value(mean, variance))
+    exact = [exact_logistic(m, deviation**2) for m in mean.tolist()]
+    assert all(
+        abs(Decimal(a) - b) <= Decimal(QUADRATURE) / 10 for a, b in zip(value.tolist(), exact, strict=True)
+    )
+    h = 1e-3
+    with many_digits():
+        for place, m in enumerate(mean.tolist()):
+            up, down = exact_logistic(m + h, deviation**2), exact_logistic(m - h, deviation**2)
+            assert first[place] == pytest.approx(float(up - down) / (2 * h), rel=1e-6, abs=1e-18)
+            bend = float(up + down - 2 * exact[place]) / h**2
+            assert second[place] == pytest.approx(bend / 2, rel=1e-5, abs=1e-8 * first[place] + 1e-18)
+    assert DERIVATIVE >= 1e-13
+
+
+def test_a_huge_variance_costs_nothing_more() -> None:
+    value, first, _ = logistic_moments(np.array([0.0, 1e3, -1e150]), np.array([1e12, 1e300, 1e300]))
+    np.testing.assert_allclose(value, [0.5, 0.5, ndtr(-1.0)], atol=1e-3)
+    assert np.all(first >= 0)
+
+
+def test_probabilities_are_rounded_outward_also_far_in_the_tails() -> None:
+    model = plain_model(random_posterior(np.random.default_rng(0), "matern52", "probit", 4, 1))
+    for score in (-1e9, -40.0, -38.0, -30.0, -3.0, 0.0, 2.0, 9.0):
+        low, high = class_probability(model, score)
+        p = float(ndtr(score))
+        assert low <= p * (1 - 9e-13) and high >= min(1.0, p * (1 + 9e-13)) and high > 0
+        assert high - low <= 2.2e-12 * p + 1e-299
+    squeezed = dataclasses.replace(model, squeeze=0.01)
+    assert class_probability(squeezed, np.inf) == pytest.approx((0.99, 0.99), abs=1e-11)
+    assert class_probability(squeezed, -1.0)[0] == pytest.approx(0.01 + 0.98 * ndtr(-1.0), abs=1e-11)
+    logistic = dataclasses.replace(model, link="logistic")
+    assert [class_probability(logistic, each) for each in (-0.1, 0.4, 1.1)] == [(0, 0), (0.4, 0.4), (1, 1)]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_kernel_parts_are_what_they_say(kernel: str) -> None:
+    lam = Long(plain_bound.CURVATURE[kernel])
+    r = np.geomspace(1e-3, 10, 200).astype(Long)
+    value, slope = kappa(kernel, r), -(kappa(kernel, r * 1.0001) - kappa(kernel, r * 0.9999)) / (2e-4 * r)
+    np.testing.assert_allclose(
+        (psi(kernel, r) * r * np.sqrt(lam)).astype(float), slope.astype(float), rtol=1e-5, atol=1e-12
+    )
+    exact = 1 - value**2 - (r * psi(kernel, r)) ** 2
+    tail = tail_bound(kernel, r)
+    assert np.all((exact <= tail) & (tail <= 1))
+    near = r < 0.1
+    assert np.all(tail[near] <= 1.7 * exact[near] + 1e-17)
+    assert kappa(kernel, np.zeros(1))[0] == 1
+    curvature = (2 - 2 * kappa(kernel, np.array([1e-4], dtype=Long))[0]) / Long(1e-8)
+    assert float(curvature) == pytest.approx(float(lam), rel=1e-3)
+    points = np.array([[1e8, 0.0], [1e8 + 3e-8, 1.0]])
+    expected = kappa(kernel, np.array(np.hypot((points[1, 0] - points[0, 0]) / 1e-7, 2.0)))
+    np.testing.assert_allclose(
+        gram(points, np.array([1e-7, 0.5]), kernel), [[1, expected], [expected, 1]], rtol=1e-14
+    )
+
+
+def test_the_quadratic_range_encloses_the_form_and_is_exact_in_one_input() -> None:
+    rng = np.random.default_rng(8)
+    for d in (1, 2, 3):
+        b, M = rng.normal(size=(50, d)), rng.normal(size=(50, d, d))
+        M, r = M + M.transpose(0, 2, 1), rng.uniform(0, 1, (50, d)) * (rng.random((50, d)) < 0.8)
+        low, high = quadratic_range(*(each.astype(Long) for each in (b, M, r)))
+        delta = (rng.uniform(-1, 1, (50, 2000, d)) * 1.2).clip(-1, 1) * r[:, None]
+        form = np.einsum("bd,bpd->bp", b, delta) + np.einsum("bpi,bij,bpj->bp", delta, M, delta)
+        assert np.all(low <= form.min(axis=1) + 1e-15) and np.all(form.max(axis=1) <= high + 1e-15)
+        if d == 1:
+            np.testing.assert_allclose(low.astype(float), form.min(axis=1), atol=1e-4)
+            np.testing.assert_allclose(high.astype(float), form.max(axis=1), atol=1e-4)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_operators_range_is_that_of_the_latent_variance(sparse: bool) -> None:
+    """-nu s <= Sigma <= g s everywhere, and g is attained in the span for signed weights."""
+    rng = np.random.default_rng(9)
+    for _ in range(5):
+        model = plain_model(random_posterior(rng, "matern52", "probit", 8, 2, sparse))
+        plain = PlainBound(model, model.X[0], np.arange(2))
+        M = model.root @ (model.variance * gram(model.X, model.lengthscales, model.kernel)) @ model.root.T
+        values = np.linalg.eigvals(M @ np.diag(model.weights)).real
+        assert float(plain.g) == pytest.approx(max(1.0, 1 + values.max()), rel=1e-3 if sparse else 1e-9)
+        assert max(0.0, -(1 + values.min())) <= float(plain.nu) <= (1e-3 if sparse else 1e-9)
+        worst = max(float(exact_latent(model, x)[1]) for x in rng.normal(size=(20, 2)))
+        assert worst <= float(plain.g) * model.variance
+
+
+def test_negative_variances_are_covered_by_nu() -> None:
+    """Weights beyond -1 make G indefinite: nu must reach its smallest eigenvalue, uniform weights or not."""
+    rng = np.random.default_rng(12)
+    for weights in (np.full(8, -1.5), rng.uniform(-9.0, 1.0, 8)):
+        model = plain_model(random_posterior(rng, "matern52", "probit", 8, 2))
+        model = dataclasses.replace(model, weights=weights)
+        plain = PlainBound(model, model.X[0], np.arange(2))
+        M = model.root @ (model.variance * gram(model.X, model.lengthscales, model.kernel)) @ model.root.T
+        values = np.linalg.eigvals(M @ np.diag(weights)).real
+        assert 1 + values.min() < 0
+        assert -(1 + values.min()) <= float(plain.nu) == pytest.approx(-(1 + values.min()), rel=1e-3)
+        assert float(plain.g) == pytest.approx(max(1.0, 1 + values.max()), rel=1e-3)
+
+
+def test_weights_that_are_no_posteriors_are_bounded_too() -> None:
+    """A certificate may hold any floats: negative latent variances count as zero, for every box alike."""
+    rng, bad = np.random.default_rng(10), 0
+    for _ in range(12):
+        model = plain_model(random_posterior(rng, "squared_exponential", "probit", 6, 2))
+        model = dataclasses.replace(model, weights=rng.uniform(-3.0, 2.0, 6), root=3 * model.root)
+        plain = PlainBound(model, model.X[0], np.arange(2))
+        lo = model.X[:4] - rng.uniform(0, 0.5, (4, 2))
+        hi = lo + rng.uniform(0, 1, (4, 2))
+        low, high = plain.bounds(lo, hi)
+        for box in range(4):
+            for x in rng.uniform(lo[box], hi[box], (15, 2)):
+                bad += not Decimal(low[box]) <= exact_score(model, x) <= Decimal(high[box])
+    assert bad == 0
+
+
+def test_numbers_too_large_give_no_bound_or_are_refused() -> None:
+    model = plain_model(random_posterior(np.random.default_rng(0), "matern52", "probit", 4, 1))
+    huge = dataclasses.replace(model, alpha=model.alpha * 1e200)
+    with pytest.raises(ValueError, match="too large"):
+        PlainBound(huge, model.X[0], np.arange(1))
+    with pytest.raises(ValueError, match="no plain bound"):
+        PlainBound(dataclasses.replace(model, link="cauchit"), model.X[0], np.arange(1))
+    with pytest.raises(ValueError, match="no plain bound"):
+        PlainBound(dataclasses.replace(model, kernel="matern12"), model.X[0], np.arange(1))
+    low, high = PlainBound(model, model.X[0], np.arange(1)).bounds(np.array([[np.nan]]), np.array([[1.0]]))
+    assert (low[0], high[0]) == (-np.inf, np.inf)
+
+
+def test_a_posterior_without_any_reduction_has_the_prior_variance() -> None:
+    """Rank 0, one row, one input: t = k alpha / sqrt(1 + s)."""
+    model = PlainModel(
+        np.zeros((1, 1)),
+        "matern32",
+        3.0,
+        np.ones(1),
+        np.array([0.5]),
+        np.zeros((0, 1)),
+        np.zeros(0),
+        "probit",
+    )
+    low, high = PlainBound(model, np.zeros(1), np.arange(1)).bounds(np.zeros((1, 1)), np.zeros((1, 1)))
+    assert low[0] <= 0.75 <= high[0] <= low[0] + 1e-11
+
+
+def test_batches_and_single_boxes_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(11)
+    model = plain_model(random_posterior(rng, "matern32", "logistic", 8, 3))
+    lo = rng.standard_normal((20, 2))
+    plain = PlainBound(model, model.X[0], np.array([0, 2]))
+    whole = plain.bounds(lo, lo + 0.3)
+    monkeypatch.setattr(plain_bound, "BLOCK", 1)
+    np.testing.assert_allclose(plain.bounds(lo, lo + 0.3), whole, rtol=1e-12)
