@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray
 from gpsuite.methods.robustness.rounding import UNIT
 
 
@@ -42,6 +42,11 @@ class Cubic:
         """Return factor self."""
         cubic = None if self.cubic is None else factor * self.cubic
         return Cubic(factor * self.constant, factor * self.linear, factor * self.quadratic, cubic)
+
+    def take(self, rows: IntArray) -> Cubic:
+        """Return the polynomials of these rows, which may repeat."""
+        cubic = None if self.cubic is None else self.cubic[rows]
+        return Cubic(self.constant[rows], self.linear[rows], self.quadratic[rows], cubic)
 
     def at(self, x: FloatArray) -> FloatArray:
         """Return the values of a single polynomial, B = 1, at points [K, d]."""

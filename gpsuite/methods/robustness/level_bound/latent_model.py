@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray
 from gpsuite.methods.robustness.level_bound.cubic import Cubic
 
 
@@ -27,6 +27,11 @@ class MomentModel:
     low: FloatArray
     high: FloatArray
 
+    def take(self, rows: IntArray) -> MomentModel:
+        """Return the boxes of these rows, which may repeat."""
+        ends = (each[rows] for each in (self.below, self.above, self.low, self.high))
+        return MomentModel(self.model.take(rows), *ends)
+
 
 @dataclass(frozen=True)
 class LatentModel:
@@ -41,6 +46,10 @@ class LatentModel:
     radius: FloatArray
     mean: MomentModel
     variance: MomentModel
+
+    def take(self, rows: IntArray) -> LatentModel:
+        """Return the boxes of these rows, which may repeat."""
+        return LatentModel(self.radius[rows], self.mean.take(rows), self.variance.take(rows))
 
 
 class Expansion(Protocol):

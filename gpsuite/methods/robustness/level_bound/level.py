@@ -5,6 +5,9 @@ k_1 Sigma in place of k, only G = max(mean - k_1 Sigma) over the box is needed: 
 they are maximised, so no product of ranges appears. For every k_1 the score is at most the largest score of
 (G + k_1 v, v) over v in [Sigma_L, Sigma_U]; the slope is that of k at the level looked for (Dinkelbach's fractional
 programming, with the level given by the incumbent).
+
+Where k is concave, a chord over a part of [Sigma_L, Sigma_U] lies above k outside that part: the bound of each part
+by its own chord loses little, though G is a maximum over the whole box.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from scipy.special import logit, ndtri
 
 from gpsuite.methods.robustness.box_bounds import FloatArray
 from gpsuite.methods.robustness.class_probability import ProbabilityScore, ProbitScore, Score, score_of
+from gpsuite.methods.robustness.regions import BoolArray
 from gpsuite.methods.robustness.rounding import QUADRATURE, SHORT_SUM
 from gpsuite.models.links import Link
 
@@ -40,6 +44,12 @@ class Level(Protocol):
         self, threshold: FloatArray, low: FloatArray, high: FloatArray, centre: FloatArray
     ) -> FloatArray:
         """Return k_1 for boxes with variances in [low, high], [B]; thresholds [B] or one for all."""
+
+    def is_concave(self, threshold: FloatArray) -> BoolArray:
+        """Tell where the level's mean is a concave function of the variance."""
+
+    def edges(self, low: FloatArray, high: FloatArray, cells: int) -> FloatArray:
+        """Return the ends of `cells` parts of [low, high] whose chords lose about the same, [B, cells + 1]."""
 
     def bound(self, G: FloatArray, slope: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """Return the largest score of mean <= G + slope variance, variance in [low, high], rounded up; [B]."""
@@ -71,6 +81,14 @@ class ProbitLevel:
         """Return the slope of T sqrt(1 + v): its chord if T >= 0, its tangent at the centre else."""
         chord = 1.0 / (np.sqrt(1.0 + low) + np.sqrt(1.0 + high))
         return np.asarray(threshold * np.where(threshold >= 0.0, chord, 0.5 / np.sqrt(1.0 + centre)))
+
+    def is_concave(self, threshold: FloatArray) -> BoolArray:
+        """Tell where T >= 0."""
+        return np.asarray(threshold >= 0.0)
+
+    def edges(self, low: FloatArray, high: FloatArray, cells: int) -> FloatArray:
+        """Return edges equally far apart in sqrt(1 + v)."""
+        return _edges(low, high, cells, 1.0)
 
     def bound(self, G: FloatArray, slope: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """Return max of (G + k_1 v) / sqrt(1 + v): at an end, or inside where k_1 < 0 and G < k_1."""
@@ -123,6 +141,14 @@ class ProbabilityLevel:
         chord = np.where(width > 0.0, (m[1] - m[0]) / np.where(width > 0.0, width, 1.0), tangent)
         return np.where(level > 0.5, chord, tangent)
 
+    def is_concave(self, threshold: FloatArray) -> BoolArray:
+        """Tell where the probability is above one half; sound wherever it is said."""
+        return np.asarray(threshold > 0.5)
+
+    def edges(self, low: FloatArray, high: FloatArray, cells: int) -> FloatArray:
+        """Return edges equally far apart in the scale of a probit of the same shape."""
+        return _edges(low, high, cells, _SHAPE)
+
     def bound(self, G: FloatArray, slope: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """Return max E sigma along the line from a grid of variances.
 
@@ -158,6 +184,16 @@ def level_of(link: Link) -> Level:
     """Return the level function of a link."""
     score = score_of(link)
     return ProbitLevel(score) if isinstance(score, ProbitScore) else ProbabilityLevel(ProbabilityScore(link))
+
+
+def _edges(low: FloatArray, high: FloatArray, cells: int, rate: float) -> FloatArray:
+    share = np.linspace(0.0, 1.0, cells + 1)
+    bottom, top = (np.sqrt(1.0 + rate * end)[:, None] for end in (low, high))
+    edges = ((bottom + share * (top - bottom)) ** 2 - 1.0) / rate
+    # Exact ends, and no edge outside by rounding.
+    edges = np.clip(edges, low[:, None], high[:, None])
+    edges[:, 0], edges[:, -1] = low, high
+    return np.asarray(edges)
 
 
 def _probit_derivatives(

@@ -15,12 +15,15 @@ from gpsuite.methods.robustness.box_bounds import (
     trivial_where_invalid,
 )
 from gpsuite.methods.robustness.class_probability import LatentRanges
-from gpsuite.methods.robustness.level_bound.concave_relaxation import cubic_maximum
+from gpsuite.methods.robustness.level_bound.concave_relaxation import CubicMaximum, cubic_maximum
 from gpsuite.methods.robustness.level_bound.latent_model import Expansion, LatentModel
 from gpsuite.methods.robustness.level_bound.level import Level, level_of
 from gpsuite.methods.robustness.level_bound.matern import expand_matern
 from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice, posterior_slice
-from gpsuite.methods.robustness.level_bound.squared_exponential import expand_squared_exponential
+from gpsuite.methods.robustness.level_bound.squared_exponential import (
+    MANY_INPUTS,
+    expand_squared_exponential,
+)
 from gpsuite.methods.robustness.point_bounds import score_at
 from gpsuite.models.gpc import GPCPosterior
 
@@ -31,6 +34,7 @@ _EXPANSIONS: dict[str, Callable[[PosteriorSlice, FloatArray], Expansion]] = {
 }
 # A box whose models leave out more than this share of the relaxation's gap is cut where it is widest.
 _COARSE = 0.3
+_CELLS = 4
 _FLOOR = 1e-3
 _ROUNDING = 1e-12  # of the combined model, relative to its terms
 
@@ -100,22 +104,42 @@ class LevelBound:
                 is sound.
         """
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
-            mean, variance = latent.mean, latent.variance
-            above, top = (mean.above, mean.high) if sign > 0 else (mean.below, -mean.low)
-            low, high = variance.low, variance.high
-            middle = np.clip(variance.model.constant, low, high)
-            slope = self.level.slope(threshold, low, high, middle)
-            combined = mean.model.combined(float(sign), variance.model, -slope)
-            found = cubic_maximum(combined, latent.radius)
-            rest = above + np.where(slope >= 0.0, slope * variance.below, -slope * variance.above)
-            apart = top - slope * np.where(slope >= 0.0, low, high)
-            size = np.abs(mean.model.constant) + np.abs(slope) * (1.0 + high)
-            G = np.fmin(found.bound + rest, apart) + _ROUNDING * size
-            score = np.fmin(self.level.bound(G, slope, low, high), self._corner(top, low, high))
+            low, high = latent.variance.low, latent.variance.high
+            threshold = np.broadcast_to(threshold, low.shape)
+            score, found, rest = self._along(latent, sign, threshold, low, high)
+            # Chords over parts of a wide range of variances, where one chord was not enough.
+            rows = np.flatnonzero((score > threshold) & self.level.is_concave(threshold) & np.isfinite(high))
+            if len(rows) and latent.radius.shape[1] <= MANY_INPUTS:
+                edges = self.level.edges(low[rows], high[rows], _CELLS)
+                parts = np.repeat(rows, _CELLS)
+                lower, upper = edges[:, :-1].ravel(), edges[:, 1:].ravel()
+                refined = self._along(latent.take(parts), sign, threshold[parts], lower, upper)[0]
+                score[rows] = np.fmin(score[rows], refined.reshape(-1, _CELLS).max(axis=1))
+            top = latent.mean.high if sign > 0 else -latent.mean.low
             # A bound that is not a number says nothing.
             sound = np.isfinite(top) & np.isfinite(high) & (low <= high) & ~np.isnan(score)
             outer = np.where(sound, self.level.signed(score, sign), np.inf)
             return LevelBounds(outer, centre + self.form.lengthscales * found.point, found.share, rest)
+
+    def _along(
+        self, latent: LatentModel, sign: int, threshold: FloatArray, low: FloatArray, high: FloatArray
+    ) -> tuple[FloatArray, CubicMaximum, FloatArray]:
+        """Bound the score of (sign mean, variance) where the variance lies in [low, high], by one line.
+
+        Returns:
+            the bound [B], NaN where it is unknown, the relaxation, and what the models leave out, [B].
+        """
+        mean, variance = latent.mean, latent.variance
+        above, top = (mean.above, mean.high) if sign > 0 else (mean.below, -mean.low)
+        slope = self.level.slope(threshold, low, high, np.clip(variance.model.constant, low, high))
+        combined = mean.model.combined(float(sign), variance.model, -slope)
+        found = cubic_maximum(combined, latent.radius)
+        rest = above + np.where(slope >= 0.0, slope * variance.below, -slope * variance.above)
+        apart = top - slope * np.where(slope >= 0.0, low, high)
+        size = np.abs(mean.model.constant) + np.abs(slope) * (1.0 + variance.high)
+        G = np.fmin(found.bound + rest, apart) + _ROUNDING * size
+        score = np.fmin(self.level.bound(G, slope, low, high), self._corner(top, low, high))
+        return score, found, rest
 
     def bounds(self, lo: FloatArray, hi: FloatArray) -> BoxBounds:
         """Bound over the boxes lo[b] <= x_free <= hi[b] from both sides, sharp at the score of each centre.

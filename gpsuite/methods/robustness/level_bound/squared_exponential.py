@@ -17,6 +17,11 @@ from gpsuite.methods.robustness.box_bounds import FloatArray
 from gpsuite.methods.robustness.level_bound.cubic import Cubic, symmetric_part
 from gpsuite.methods.robustness.level_bound.latent_model import LatentModel
 from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice
+from gpsuite.methods.robustness.level_bound.squared_exponential_few import (
+    FEW_INPUTS,
+    HighOrders,
+    high_orders,
+)
 from gpsuite.methods.robustness.level_bound.squared_exponential_rests import mean_model, variance_model
 from gpsuite.methods.robustness.level_bound.tensors import third_order_sums
 
@@ -34,6 +39,8 @@ class SquaredExponentialExpansion:
         P: coefficients up to degree 2 of what is explicit of <phi, H phi>, q_0 + q_b x + q_M[xx], H = G + nu.
         block: degree-1 block <e_j, H e_k>, [B, d, d].
         offset: D, [B, d, n].
+        values: w_i e_i, [B, n].
+        reduced: R V = [u, U_1] for the columns w e and w e D of V, [B, 1 + d, n].
         rows: whose sums with D_k D_l are 3 A_3 and q_C, [B, 2 d, n].
     """
 
@@ -43,6 +50,8 @@ class SquaredExponentialExpansion:
     P: Cubic
     block: FloatArray
     offset: FloatArray
+    values: FloatArray
+    reduced: FloatArray
     rows: FloatArray
 
     @property
@@ -65,14 +74,25 @@ class SquaredExponentialExpansion:
     def over(self, radius: FloatArray) -> LatentModel:
         """Return the models over |x - centre| <= radius in lengthscales, [B, d]."""
         A, P = self.A, self.P
+        high: tuple[HighOrders | None, HighOrders | None] = (None, None)
+        if radius.shape[1] <= FEW_INPUTS:
+            high = self._high_orders
         if radius.shape[1] <= MANY_INPUTS:
             A3, q_C = self._degree_three
             A, P = replace(A, cubic=A3), replace(P, cubic=q_C)
         return LatentModel(
             radius,
-            mean_model(self.form, A, radius),
-            variance_model(self.form, P, self.block, radius),
+            mean_model(self.form, A, radius, high[0]),
+            variance_model(self.form, P, self.block, radius, high[1]),
         )
+
+    @cached_property
+    def _high_orders(self) -> tuple[HighOrders, HighOrders]:
+        """Orders 4 and 5 of A and P."""
+        mean = self.form.alpha * self.values
+        variance = -2.0 * self.reduced[:, 0] * self.values
+        slopes = -2.0 * self.reduced[:, 1:] * self.values[:, None]
+        return high_orders(mean, None, self.offset), high_orders(variance, slopes, self.offset)
 
     @cached_property
     def _degree_three(self) -> tuple[FloatArray, FloatArray]:
@@ -108,5 +128,7 @@ def expand_squared_exponential(form: PosteriorSlice, centre: FloatArray) -> Squa
         P=Cubic(own - low[:, 0], -2.0 * low[:, 1:], block + pairs[:, 1], None),
         block=block,
         offset=offset,
+        values=e,
+        reduced=W,
         rows=rows,
     )

@@ -6,7 +6,7 @@ tau_p = P(Poisson(rho^2) > p) is the squared norm of the part of phi above degre
 from __future__ import annotations
 
 from dataclasses import replace
-from math import comb
+from math import comb, factorial
 
 import numpy as np
 from scipy.special import gammainc
@@ -15,6 +15,11 @@ from gpsuite.methods.robustness.box_bounds import FloatArray
 from gpsuite.methods.robustness.level_bound.cubic import Cubic, add_norm_times_linear, sum_slack
 from gpsuite.methods.robustness.level_bound.latent_model import MomentModel
 from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice
+from gpsuite.methods.robustness.level_bound.squared_exponential_few import (
+    HighOrders,
+    high_rests,
+    high_size,
+)
 from gpsuite.methods.robustness.rounding import SHORT_SUM, TAIL
 
 
@@ -28,78 +33,113 @@ def squared(radius: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("bj,bj->b", radius, radius) * (1.0 + SHORT_SUM))
 
 
-def growth(radius: FloatArray) -> FloatArray:
-    """Return 1 + R + R^2 + R^3, R = sum_j r_j: how coefficient errors grow over the box, [B]."""
+def growth(radius: FloatArray, degree: int = 3) -> FloatArray:
+    """Return 1 + R + ... + R^degree, R = sum_j r_j: how coefficient errors grow over the box, [B]."""
     total = radius.sum(axis=1)
-    return np.asarray(1.0 + total * (1.0 + total * (1.0 + total)))
+    sums = np.ones_like(total)
+    for _ in range(degree):
+        sums = 1.0 + total * sums
+    return np.asarray(sums)
 
 
-def mean_model(form: PosteriorSlice, A: Cubic, radius: FloatArray) -> MomentModel:
+def mean_model(
+    form: PosteriorSlice, A: Cubic, radius: FloatArray, high: HighOrders | None = None
+) -> MomentModel:
     """Return the model of the mean.
 
-    mu/s = E A + rem, |rem| <= eta sqrt(tau_p), eta^2 = |h|^2 - (squares of the coefficients). E = 1 - D + w with
-    D = |x|^2/2 and 0 <= w <= D^2/2, so E A is a_0 + a_1 x + (A_2 - a_0 I/2)[xx] + A_3[xxx] - D a_1 x, plus
-    -D (A_2 + A_3) + w A. At degree 2 the term -D a_1 x is part of the rest.
+    mu/s = E A + rem, |rem| <= eta sqrt(tau_p), eta^2 = |h|^2 - (squares of the coefficients).
+
+    Args:
+        form: the posterior.
+        A: orders 0 to 2 or 3.
+        radius: half-widths, [B, d].
+        high: orders 4 and 5.
     """
-    s, rho2 = form.variance, squared(radius)
-    error = form.mean_error
-    remainder = mean_remainder(form, A, radius)
-    left_out = replace(A, constant=0.0 * A.constant, linear=A.linear * float(A.cubic is None))
-    small, large = left_out.range(radius)
-    bottom, top = A.range(radius)
-    rounding = error * growth(radius) * (1.0 + rho2 + rho2**2) + sum_slack(radius.shape[1]) * A.magnitude(
-        radius
-    )
-    slack = remainder + rounding * (1.0 + 0.5 * rho2 + 0.125 * rho2**2)
-    above = 0.5 * rho2 * np.maximum(0.0, -small) + 0.125 * rho2**2 * np.maximum(0.0, top) + slack
-    below = 0.5 * rho2 * np.maximum(0.0, large) + 0.125 * rho2**2 * np.maximum(0.0, -bottom) + slack
+    s, rho2, error = form.variance, squared(radius), form.mean_error
+    rounding = error * growth(radius, _degree(A, high)) * (1.0 + rho2 + rho2**2)
+    rounding += sum_slack(radius.shape[1]) * A.magnitude(radius)
+    slack = mean_remainder(form, A, radius, high) + rounding * (1.0 + 0.5 * rho2 + 0.125 * rho2**2)
     model = _times_gaussian(A, 0.5).scaled(s)
+    under, over = _beyond_model(A, high, radius, rho2, 0.5)
+    below, above = slack - under, slack + over
     least, most = model.range(radius)
-    # Product form: E lies in [exp(-rho^2/2), 1].
-    fade = np.exp(-0.5 * rho2) * (1.0 - SHORT_SUM)
+    low, top = _product_range(A, high, radius, np.exp(-0.5 * rho2))
     near, far = form.mean_range(A.constant, -np.expm1(-0.5 * rho2))
-    high = np.where(top >= 0.0, top, top * fade) + slack
-    low = np.where(bottom <= 0.0, bottom, bottom * fade) - slack
     return MomentModel(
         model,
         s * below,
         s * above,
-        np.fmax(np.fmax(least - s * below, s * low), s * near),
-        np.fmin(np.fmin(most + s * above, s * high), s * far),
+        np.fmax(np.fmax(least - s * below, s * (low - slack)), s * near),
+        np.fmin(np.fmin(most + s * above, s * (top + slack)), s * far),
     )
 
 
-def variance_model(form: PosteriorSlice, P: Cubic, block: FloatArray, radius: FloatArray) -> MomentModel:
+def variance_model(
+    form: PosteriorSlice, P: Cubic, block: FloatArray, radius: FloatArray, high: HighOrders | None = None
+) -> MomentModel:
     """Return the model of the variance.
 
     With H = G + nu >= 0, Sigma/s = <phi, H phi> - nu and <phi, H phi> = E^2 P + rest_1 with rest_1 in
-    [-k, k + g tau_1]: <y_1, H y_3> by Cauchy-Schwarz, degree 1 against the highest degree likewise, and the square of
-    what is above degree 1, which is not negative. E^2 = 1 - |x|^2 + w with 0 <= w <= |x|^4/2, so E^2 P is
-    q_0 + q_b x + (q_M - q_0 I)[xx] + q_C[xxx] - |x|^2 q_b x, plus -|x|^2 (q_M + q_C) + w P. At degree 2 the term
-    -|x|^2 q_b x is part of the rest.
+    [-k, k + g tau_1]: y_1 against what is above the kept degrees by Cauchy-Schwarz, degree 1 against the highest
+    degree likewise, and the square of what is above degree 1, which is not negative.
+
+    Args:
+        form: the posterior.
+        P: orders 0 to 2 or 3.
+        block: degree-1 block of H, [B, d, d].
+        radius: half-widths, [B, d].
+        high: orders 4 and 5.
     """
-    s, nu, rho2, error = form.variance, form.allowance, squared(radius), form.gram_error
-    cross = cross_terms(form, P, block, radius)
-    rounding = error * growth(radius) ** 2 * (1.0 + rho2 + rho2**2)
+    rho2, error = squared(radius), form.gram_error
+    cross = cross_terms(form, P, block, radius, high)
+    rounding = error * growth(radius, _degree(P, high)) ** 2 * (1.0 + rho2 + rho2**2)
     rounding += sum_slack(radius.shape[1]) * P.magnitude(radius)
     # A negative q_0 is rounding: the exact one is at least zero.
-    slack = rounding * (1.0 + rho2 + 0.5 * rho2**2) + np.maximum(0.0, -P.constant)
-    left_out = replace(P, constant=0.0 * P.constant, linear=P.linear * float(P.cubic is None))
-    small, large = left_out.range(radius)
-    bottom, top = P.range(radius)
+    slack = cross + rounding * (1.0 + rho2 + 0.5 * rho2**2) + np.maximum(0.0, -P.constant)
     beyond = form.bound * tail(radius, 1)
-    above = rho2 * np.maximum(0.0, -small) + 0.5 * rho2**2 * np.maximum(0.0, top) + cross + beyond + slack
-    below = rho2 * np.maximum(0.0, large) + 0.5 * rho2**2 * np.maximum(0.0, -bottom) + cross + slack
     model = _times_gaussian(P, 1.0)
+    under, over = _beyond_model(P, high, radius, rho2, 1.0)
+    below, above = slack - under, slack + beyond + over
     least, most = model.range(radius)
-    # Product form: E^2 lies in [exp(-rho^2), 1].
-    fade = np.exp(-rho2) * (1.0 - SHORT_SUM)
-    high = np.where(top >= 0.0, top, top * fade) + cross + beyond + slack
-    low = np.where(bottom <= 0.0, bottom, bottom * fade) - cross - slack
+    low, top = _product_range(P, high, radius, np.exp(-rho2))
     near, far = distance_form(form, P.constant, -np.expm1(-0.5 * rho2))
-    low = np.fmax(np.fmax(least - below, low), near)
-    high = np.fmin(np.fmin(most + above, high), far)
-    return without_allowance(MomentModel(model, below, above, low, high), nu, s)
+    low = np.fmax(np.fmax(least - below, low - slack), near)
+    top = np.fmin(np.fmin(most + above, top + beyond + slack), far)
+    return without_allowance(MomentModel(model, below, above, low, top), form.allowance, form.variance)
+
+
+def _degree(polynomial: Cubic, high: HighOrders | None) -> int:
+    return 5 if high is not None else 2 if polynomial.cubic is None else 3
+
+
+def _beyond_model(
+    polynomial: Cubic, high: HighOrders | None, radius: FloatArray, rho2: FloatArray, rate: float
+) -> tuple[FloatArray, FloatArray]:
+    """Bound exp(-rate |x|^2) times the polynomial minus its cubic model (`_times_gaussian`), [B] each.
+
+    exp(-D) = 1 - D + w with 0 <= w <= D^2/2, D = rate |x|^2: what the model leaves out is -D (orders 2 and 3, at
+    degree 2 orders 1 and 2) + w (all).
+    """
+    if high is not None:
+        return high_rests(polynomial, high, radius, rho2, rate)
+    linear = polynomial.linear * float(polynomial.cubic is None)
+    small, large = replace(polynomial, constant=0.0 * polynomial.constant, linear=linear).range(radius)
+    bottom, top = polynomial.range(radius)
+    D = rate * rho2
+    under = D * np.maximum(0.0, large) + 0.5 * D**2 * np.maximum(0.0, -bottom)
+    return -under, D * np.maximum(0.0, -small) + 0.5 * D**2 * np.maximum(0.0, top)
+
+
+def _product_range(
+    polynomial: Cubic, high: HighOrders | None, radius: FloatArray, least: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Bound a factor in [least, 1] times the polynomial over the box, [B] each."""
+    bottom, top = polynomial.range(radius)
+    if high is not None:
+        size = high_size(high, radius)
+        bottom, top = bottom - size, top + size
+    fade = least * (1.0 - SHORT_SUM)
+    return np.where(bottom <= 0.0, bottom, bottom * fade), np.where(top >= 0.0, top, top * fade)
 
 
 def distance_form(
@@ -129,17 +169,18 @@ def without_allowance(found: MomentModel, nu: float, s: float) -> MomentModel:
     )
 
 
-def cross_terms(form: PosteriorSlice, P: Cubic, block: FloatArray, radius: FloatArray) -> FloatArray:
+def cross_terms(
+    form: PosteriorSlice, P: Cubic, block: FloatArray, radius: FloatArray, high: HighOrders | None = None
+) -> FloatArray:
     """Return k = 2 sqrt(Q_1 g tau_p) + 2 rho sqrt(l) sqrt(g) rho^p/sqrt(p!), sqrt(Q_1) <= sqrt(q_0) + rho sqrt(l).
 
-    l is at least the largest eigenvalue of the degree-1 block.
+    l is at least the largest eigenvalue of the degree-1 block, p the highest degree kept.
     """
-    degree, factorial = (2, 2.0) if P.cubic is None else (3, 6.0)
-    g, rho = form.bound, np.sqrt(squared(radius))
+    degree, g, rho = _degree(P, high), form.bound, np.sqrt(squared(radius))
     slope = rho * np.sqrt(np.minimum(g, _largest_eigenvalue(block) + radius.shape[1] * form.gram_error))
     linear = np.sqrt(np.maximum(0.0, P.constant) + form.gram_error) + slope
     cross = 2.0 * linear * np.sqrt(g * tail(radius, degree))
-    highest = 2.0 * slope * np.sqrt(g / factorial) * rho**degree
+    highest = 2.0 * slope * np.sqrt(g / factorial(degree)) * rho**degree
     return np.asarray((cross + highest) * (1.0 + SHORT_SUM))
 
 
@@ -151,22 +192,21 @@ def _largest_eigenvalue(block: FloatArray) -> FloatArray:
     return np.where(finite, np.maximum(0.0, np.linalg.eigvalsh(sound)[:, -1]) + slack, np.inf)
 
 
-def mean_remainder(form: PosteriorSlice, A: Cubic, radius: FloatArray) -> FloatArray:
-    """Return eta sqrt(tau_p) >= |mu/s - E A| over the boxes."""
-    return np.asarray(_orthogonal_norm(form, A) * np.sqrt(tail(radius, 2 if A.cubic is None else 3)))
-
-
-def _orthogonal_norm(form: PosteriorSlice, A: Cubic) -> FloatArray:
-    """Return an upper bound of the norm of h without its part of degree <= p."""
+def mean_remainder(
+    form: PosteriorSlice, A: Cubic, radius: FloatArray, high: HighOrders | None = None
+) -> FloatArray:
+    """Return eta sqrt(tau_p) >= |mu/s - E A| over the boxes, eta the norm of h without its part of degree <= p."""
+    degree, d = _degree(A, high), A.linear.shape[1]
     total = A.constant**2 + np.einsum("bj,bj->b", A.linear, A.linear)
     total += 2.0 * np.einsum("bjk,bjk->b", A.quadratic, A.quadratic)
-    degree, d = 2, A.linear.shape[1]
     if A.cubic is not None:
-        degree, flat = 3, A.cubic.reshape(len(total), -1)
-        total += 6.0 * np.einsum("bk,bk->b", flat, flat)
+        total += 6.0 * np.einsum("bjkl,bjkl->b", A.cubic, A.cubic)
+    if high is not None:
+        total += high.norm2
     # The coefficients in the orthonormal basis are each off by the mean's error.
     known = np.maximum(0.0, np.sqrt(total) - np.sqrt(comb(d + degree, degree)) * form.mean_error)
-    return np.asarray(np.sqrt(np.maximum(0.0, form.norm2 - known**2 * (1.0 - SHORT_SUM))))
+    eta = np.sqrt(np.maximum(0.0, form.norm2 - known**2 * (1.0 - SHORT_SUM)))
+    return np.asarray(eta * np.sqrt(tail(radius, degree)))
 
 
 def _times_gaussian(polynomial: Cubic, rate: float) -> Cubic:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -114,3 +116,25 @@ def test_thresholds_at_and_above_one() -> None:
         slope = level.slope(T, np.array([0.1]), np.array([0.4]), np.array([0.2]))
         assert np.isfinite(slope).all()
     assert np.isfinite(probit.threshold(-0.2))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_chords_over_parts_lie_on_the_safe_side_outside_their_part(name: str) -> None:
+    """What makes parts worth while: where the level is concave, a part's chord is above it elsewhere."""
+    level = level_of(LINKS.get(name))
+    low, high = np.array([0.1]), np.array([9.0])
+    edges = level.edges(low, high, 4)[0]
+    assert edges[0] == low[0] and edges[-1] == high[0] and (np.diff(edges) > 0).all()
+    T = np.array(level.threshold(0.9))
+    assert level.is_concave(T)
+    assert not level.is_concave(np.array(level.threshold(0.2)))
+    v = np.linspace(0.1, 9.0, 60)
+    for start, end in pairwise(edges):
+        slope = level.slope(T, np.array([start]), np.array([end]), low)[0]
+        # The line through the level at `start`, by bisection on its height there.
+        left, right = 0.0, 20.0
+        for _ in range(60):
+            m = 0.5 * (left + right)
+            left, right = (m, right) if level.score.value(m, np.array(start)) <= T else (left, m)
+        outside = (v < start - 0.1) | (v > end + 0.1)
+        assert (level.score.value(left + slope * (v - start), v)[outside] >= T - 1e-4).all()
