@@ -167,9 +167,9 @@ class Search:
             self.tree.append(none, none, np.zeros(1), np.array([np.inf]), none * 0, np.zeros(1, dtype=bool))
             self.closed = np.inf
             return self._result("budget", self.budget.reason)
-        points = self.region.start[None]
-        self._offer(points if incumbent is None else np.vstack([points, incumbent]))
-        self._improve()
+        self._begin(
+            self.region.start[None] if incumbent is None else np.vstack([self.region.start, incumbent])
+        )
         self._add(*root, none, none, np.zeros(1))
         while True:
             self._note()
@@ -177,6 +177,11 @@ class Search:
             if ended is not None:
                 return self._result(*ended)
             self._branch(self._allowed() // 2)
+
+    def _begin(self, points: FloatArray) -> None:
+        """Find a first incumbent."""
+        self._offer(points)
+        self._improve()
 
     def _ended(self) -> tuple[str, str] | None:
         if self.decide is not None and self._crosses(self.inner):
@@ -264,9 +269,10 @@ class Search:
         """Take the best of `points` [m, d] as incumbent if it surely attains more; tell whether that is much more."""
         points = np.clip(points, self.region.lower, self.region.upper)
         points = points[self.region.contains(points)]
-        if not len(points):
-            return False
-        low, high = self.bounding.evaluate(points)
+        return bool(len(points)) and self._take(points, *self.bounding.evaluate(points))
+
+    def _take(self, points: FloatArray, low: FloatArray, high: FloatArray) -> bool:
+        """Take the best of points of the region, with bounds of their scores, as `_offer` does."""
         attained = low if self.sign > 0 else -high
         best = int(np.argmax(np.where(np.isnan(attained), -np.inf, attained)))
         if not attained[best] > self.score:

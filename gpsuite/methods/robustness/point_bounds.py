@@ -47,7 +47,12 @@ def score_at(form: PointForm, score: Score, points: FloatArray) -> tuple[FloatAr
 
 def latent_ranges(form: PointForm, points: FloatArray) -> LatentRanges:
     """Return bounds of latent mean and variance at points [B, d]; a variance below zero counts as zero."""
-    s, (mean, variance) = form.variance, form.moments(points)
+    return ranges_of(form, *form.moments(points))
+
+
+def ranges_of(form: PointForm, mean: FloatArray, variance: FloatArray) -> LatentRanges:
+    """Return the bounds that computed moments [B] per unit s stand for."""
+    s = form.variance
     error = form.mean_error + SHORT_SUM * np.abs(mean)
     low = np.maximum(mean - error, form.floor)
     high = np.minimum(mean + error, form.ceiling)

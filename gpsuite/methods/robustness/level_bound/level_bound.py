@@ -24,7 +24,7 @@ from gpsuite.methods.robustness.level_bound.squared_exponential import (
     MANY_INPUTS,
     expand_squared_exponential,
 )
-from gpsuite.methods.robustness.point_bounds import score_at
+from gpsuite.methods.robustness.point_bounds import ranges_of, score_at
 from gpsuite.models.gpc import GPCPosterior
 
 _EXPANSIONS: dict[str, Callable[[PosteriorSlice, FloatArray], Expansion]] = {
@@ -175,6 +175,13 @@ class LevelBound:
     def evaluate(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds [B] of the score at points [B, d] in units of X; NaN if not computable."""
         return score_at(self.form, self.level.score, points)
+
+    def evaluate_centres(self, latent: LatentModel) -> tuple[FloatArray, FloatArray]:
+        """Return what `evaluate` would return at the centres of the models, [B] each, without another product."""
+        s = self.form.variance
+        moments = latent.mean.model.constant / s, latent.variance.model.constant / s
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            return self.level.score.separate(ranges_of(self.form, *moments))
 
     def to_probability(self, score: FloatArray) -> FloatArray:
         """Return the class probability of a score."""

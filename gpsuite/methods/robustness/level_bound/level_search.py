@@ -97,12 +97,16 @@ class _LevelSearch(Search):
     def _root(self, lo: FloatArray, hi: FloatArray) -> tuple[LevelBounds, LatentModel]:
         """Bound the root at rising thresholds until its relaxation has nothing better to offer."""
         centre, latent = self.root or self.bound.latent_model(lo, hi)
-        if not np.array_equal(centre[0], self.region.start):
-            self._offer(self.region.project(centre))
+        if self.region.contains(centre)[0]:
+            self._take(centre, *self.bound.evaluate_centres(latent))
+        points = self.region.start[None]
+        if self.witness is None:
+            self._offer(points)
         for _ in range(ROUNDS):
             found = self.bound.bound(centre, latent, self.sign, self._threshold())
-            if not self._try(found.point) or self._fathomed(found.outer)[0]:
+            if not self._try(np.vstack([points, found.point])) or self._fathomed(found.outer)[0]:
                 break
+            points = points[:0]
         if self._fathomed(found.outer)[0]:
             return found, latent
         tighter = self.bound.with_slice_norm()
@@ -134,6 +138,9 @@ class _LevelSearch(Search):
         if len(points):
             self._offer(self.region.project(points))
         return self.score > before
+
+    def _begin(self, points: FloatArray) -> None:
+        """The root's own expansion gives the first incumbent."""
 
     def _improve(self) -> None:
         """Climb only where the search says so: an expansion costs as much as a box."""
