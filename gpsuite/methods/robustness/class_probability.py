@@ -70,18 +70,11 @@ class ProbitScore:
         return np.asarray(self.squeeze + (1.0 - 2.0 * self.squeeze) * ndtr(score))
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the probabilities of bounds of t; each is off by a relative 1e-12 at most, and 1/2 at 0 exactly.
-
-        A probability that underflows is still there.
-        """
-        p_low, p_high = self.to_probability(low), self.to_probability(high)
-        p_high = np.where(high > -np.inf, np.maximum(p_high, UNDERFLOW), p_high)
-        p_low = np.where(
-            low >= 0.0, np.maximum(p_low * (1.0 - PROBABILITY), 0.5), p_low * (1.0 - PROBABILITY)
-        )
-        p_high = np.where(
-            high <= 0.0, np.minimum(p_high * (1.0 + PROBABILITY), 0.5), p_high * (1.0 + PROBABILITY)
-        )
+        """Return the probabilities of bounds of t; each is off by a relative 1e-12 at most, and 1/2 at 0 exactly."""
+        p_low = self.to_probability(low) * (1.0 - PROBABILITY) - UNDERFLOW
+        p_high = self.to_probability(high) * (1.0 + PROBABILITY) + UNDERFLOW
+        p_low = np.where(low >= 0.0, np.maximum(p_low, 0.5), p_low)
+        p_high = np.where(high <= 0.0, np.minimum(p_high, 0.5), p_high)
         return _outward(p_low, p_high)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gpsuite.methods.robustness import attacks
 from gpsuite.methods.robustness.attacks import gpfgs, gpjm, local_search, strong_attack
 from gpsuite.methods.robustness.regions import Region, box, l1_ball, l2_ball, linf_ball
 from gpsuite.models.config import Hyperparameters, ModelSpec
@@ -112,3 +113,56 @@ def test_where_nothing_can_move_the_attack_stays() -> None:
     assert strong_attack(posterior, region, 1, 3, np.random.default_rng(0))[0].tolist() == [0.2, 0.1]
     far = l2_ball([1e6, 1e6], 1.0)  # flat: every gradient is zero
     assert inside(far, strong_attack(posterior, far, 1, 3, np.random.default_rng(0))[0])
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_a_search_climbs_rises_with_the_probability_and_has_its_gradient(
+    posterior: GPCPosterior, sign: int
+) -> None:
+    objective = attacks._score(posterior, REGIONS["box"], sign)
+    points, step = np.random.default_rng(0).uniform(-0.4, 0.9, (20, 2)), 1e-5
+    value, gradient = objective(points)
+    order = np.argsort(sign * posterior.probability(points))
+    assert np.all(np.diff(value[order]) > 0)
+    for j in (0, 1):
+        ahead, behind = (objective(points + side * step * np.eye(2)[j])[0] for side in (1, -1))
+        np.testing.assert_allclose(gradient[:, j], (ahead - behind) / (2 * step), rtol=1e-5, atol=1e-7)
+
+
+def test_gpjm_goes_on_however_small_the_gradients_are() -> None:
+    posterior = fitted_posterior("laplace")[0]
+    faint = dataclasses.replace(posterior, alpha=1e-9 * posterior.alpha)
+    region = REGIONS["box"]
+    assert len(gpjm(posterior, region)) == 3
+    # the sign of the mean decides the direction, not its size
+    np.testing.assert_array_equal(gpjm(faint, region), gpjm(posterior, region))
+
+
+@pytest.mark.parametrize("starts", [1, 3, 7])
+def test_a_strong_attack_uses_as_many_starts_as_it_is_given(
+    starts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, seen, whole = [], [], GPCPosterior.probability
+
+    def probability(posterior: GPCPosterior, X: np.ndarray) -> np.ndarray:
+        seen.append(len(X))
+        return whole(posterior, X)
+
+    def search(start: np.ndarray) -> np.ndarray:
+        begun.append(start)
+        return start
+
+    monkeypatch.setattr(attacks, "local_search", lambda *_: search)
+    monkeypatch.setattr(GPCPosterior, "probability", probability)
+    strong_attack(fitted_posterior("laplace")[0], REGIONS["box"], 1, starts, np.random.default_rng(1))
+    assert len(begun) == starts
+    # the centre and two corners are always tried, and each search's end
+    assert seen[-1] == max(3, starts) + starts
+
+
+def test_projected_gradients_stay_where_nothing_can_be_gained() -> None:
+    # a gradient of zero in a huge ball: the first step would be infinite
+    posterior = dataclasses.replace(fitted_posterior("laplace")[0], alpha=np.zeros(30))
+    region = l2_ball([1e4, 1e4], 1e12)
+    point = local_search(posterior, region, 1)(region.start)
+    assert region.contains(point[None])[0]
