@@ -19,9 +19,12 @@ from gpsuite.methods.robustness.certificate import (
     read_certificate,
     write_certificate,
 )
+from gpsuite.methods.robustness.certificate_form import rebuild_boxes
 from gpsuite.methods.robustness.certify import certify
-from gpsuite.methods.robustness.checker import check_certificate
+from gpsuite.methods.robustness.checker import check_certificate, node_bounds
+from gpsuite.methods.robustness.plain_bound import PlainBound
 from gpsuite.methods.robustness.regions import l2_ball, linf_ball
+from gpsuite.methods.robustness.search_tree import SearchTree
 from gpsuite.methods.robustness.verdict import build_bound, certify_class, probability_range
 from gpsuite.models.links import LINKS
 from gpsuite.untrusted import UnusableFileError
@@ -213,6 +216,35 @@ def test_a_set_up_that_would_not_fit_is_not_begun(monkeypatch: pytest.MonkeyPatc
     assert certificate.claims[0].outer == 0.0
 
 
+def test_the_set_up_is_estimated_from_rows_and_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certify_module, "SET_UP", (2.0, 3.0))
+    assert certify_module._set_up_seconds(small_certificate().model) == 2 * 30**3 + 3 * 30**2 * 2
+
+
+def test_boxes_that_the_search_found_too_loose_are_not_bounded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior, region = fitted_posterior()[0], linf_ball([0.2, 0.1], 0.6)
+    found = probability_range(posterior, region, 0.002, Budget(boxes=4000))
+    bounded: list[int] = []
+
+    def counted(plain: Any, where: Any, sign: int, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
+        bounded.append(len(lo))
+        return node_bounds(plain, where, sign, lo, hi)
+
+    monkeypatch.setattr(certify_module, "node_bounds", counted)
+    claim = certify(posterior, region, (found.maximum,), slack=1e-5).claims[0]
+    assert sum(bounded) < 0.8 * len(claim.parent)
+
+
+def test_leaves_state_bounds_a_little_looser_than_computed() -> None:
+    """Other machines' last bits must not refute a certificate: 1e-9 of the bound, whatever its size."""
+    certificate = small_certificate()
+    plain = PlainBound(certificate.model, certificate.region.centre, certificate.region.free)
+    for claim in certificate.claims:
+        lo, hi = rebuild_boxes(certificate.region, claim.parent, claim.dim, claim.cut)
+        own = node_bounds(plain, certificate.region, claim.sign, lo[claim.leaf_proved], hi[claim.leaf_proved])
+        np.testing.assert_allclose(claim.sign * (claim.leaf_bound - own), 1e-9 * np.abs(own), rtol=1e-4)
+
+
 def test_fewer_leaves_where_the_claim_may_be_loose() -> None:
     """The search's tree is left where the plain bound meets the claim: a claim of slack 1 needs the root alone."""
     posterior, region = fitted_posterior()[0], linf_ball([0.2, 0.1], 0.6)
@@ -227,16 +259,26 @@ def test_fewer_leaves_where_the_claim_may_be_loose() -> None:
     assert leaves[0] > leaves[1] > leaves[2] == [1, 1]
 
 
-def test_boxes_are_counted_and_cut_where_the_search_cut() -> None:
+def test_boxes_are_cut_where_the_search_cut_and_then_in_the_middle() -> None:
     posterior, region = fitted_posterior()[0], linf_ball([0.2, 0.1], 0.6)
-    found = probability_range(posterior, region, 0.002, Budget(boxes=4000))
-    tree, claim = (
-        found.maximum.tree,
-        certify(posterior, region, (found.maximum,), 1e-4, most_boxes=41).claims[0],
+    found = probability_range(posterior, region, 0.002, Budget(boxes=4000)).maximum
+    parent, dim, cut = (
+        np.array([-1, 0, 0, 2, 2]),
+        np.array([-1, 1, 1, 0, 0]),
+        np.array([0, 0.123, 0.123, 0.3, 0.3]),
     )
+    loose = np.full(5, np.inf)
+    tree = SearchTree(parent, dim, cut, loose, np.arange(5), np.zeros(5, dtype=bool))
+    claim = certify(posterior, region, (dataclasses.replace(found, tree=tree),), 1e-4, most_boxes=41).claims[
+        0
+    ]
+    for part, searched in ((claim.parent, parent), (claim.dim, dim), (claim.cut, cut)):
+        assert part[:3].tolist() == searched[:3].tolist()
+    rest = zip(claim.dim[3:].tolist(), claim.cut[3:].tolist(), strict=True)
+    below = {(axis, round(at, 9)) for axis, at in rest}
+    assert (0, 0.3) in below  # the search's second cut
+    assert (0, 0.2) in below  # the other half's middle, in the input of the shorter lengthscale
     assert len(np.unique(claim.leaf_proved)) <= 41
-    stored = list(zip(claim.dim[1:].tolist(), claim.cut[1:].tolist(), strict=True))
-    assert set(stored[:8]) <= set(zip(tree.dim.tolist(), tree.cut.tolist(), strict=True))
 
 
 def test_no_certificate_is_too_large_to_check(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,11 @@ FAULTS: list[tuple[str, str, dict[str, Any]]] = [
     ("box without radius", "ball", {"radius": np.nan}),
     ("box without radius", "ball", {"radius": 1e300}),
     ("do not fit together", "model", {"X": np.zeros((0, 2))}),
+    (
+        "do not fit together",
+        "model",
+        {"X": np.zeros((0, 2)), "alpha": np.zeros(0), "root": MODEL.root[:, :0]},
+    ),
     ("do not fit together", "model", {"X": np.zeros((30, 0))}),
     ("do not fit together", "model", {"X": MODEL.X[:-1]}),
     ("do not fit together", "model", {"lengthscales": np.ones(3)}),

@@ -308,6 +308,21 @@ def test_a_box_outside_the_ball_restricts_nothing(sign: int) -> None:
     assert found[0] == -sign * np.inf and np.isfinite(found[1])
 
 
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_the_claim_is_held_to_the_outward_rounding(sign: int) -> None:
+    original, index = small_certificate(), (sign + 1) // 2
+    outer = original.claims[index].outer
+    assert not check_certificate(with_claim(original, index, outer=outer * (1 - sign * 1e-12))).confirmed
+    assert check_certificate(with_claim(original, index, outer=outer * (1 + sign * 1e-12))).confirmed
+
+
+def test_the_report_counts_leaves_and_bounds() -> None:
+    original = small_certificate()
+    report = check_certificate(original)
+    assert report.leaves == sum(len(claim.leaf) for claim in original.claims)
+    assert report.boxes == sum(len(np.unique(claim.leaf_proved)) for claim in original.claims)
+
+
 def test_what_is_attained_is_enclosed_by_both_roundings() -> None:
     class Wide:
         def bounds(self, lo: np.ndarray, hi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -229,3 +229,28 @@ def test_the_score_range_uses_both_moments() -> None:
         assert float(higher[0] - high[0]) == pytest.approx(
             2 * by_mean * mean_error + by_variance * variance_error
         )
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_the_joint_model_pays_for_the_farther_end(mirrored: bool) -> None:
+    """Constant models in the middle of unequal intervals: what is left is the remainder of the larger changes."""
+    plain = plain_of("squared_exponential", 1)
+    plain.s = Long(2.0)
+    ends = ((0.7, 1.1), (0.3, 0.6)) if mirrored else ((0.9, 1.3), (0.4, 0.7))
+
+    def constant(middle: float, low: float, high: float) -> _Range:
+        middles, lows, highs = (np.array([each], dtype=Long) for each in (middle, low, high))
+        none = np.zeros(1, dtype=Long)
+        return _Range(middles, none[:, None], none[:, None, None], none, none, lows, highs)
+
+    low, high = plain._score_range(
+        constant(1.0, *ends[0]), constant(0.5, *ends[1]), np.full((1, 1), Long(0.1))
+    )
+    d_mean, d_variance, least, largest = 2 * 0.3, 2 * 0.2, 2 * ends[1][0], 2 * ends[0][1]
+    left = d_mean * d_variance / (2 * (1 + least) ** 1.5) + 3 * d_variance**2 * largest / (
+        8 * (1 + least) ** 2.5
+    )
+    assert float(high[0]) == pytest.approx(2 / np.sqrt(2) + left)
+    assert float(low[0]) == pytest.approx(
+        max(2 / np.sqrt(2) - left, 2 * ends[0][0] / np.sqrt(1 + 2 * ends[1][1]))
+    )
