@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -121,3 +122,47 @@ def test_norm_beyond_degree_one(name: str) -> None:
     slope = -rho * (Wide(5) / 3 * (1 + z) if name == "matern52" else 3) * np.exp(-z)
     value = 2 - 2 * exact(name, rho.astype(Wide) ** 2) + curvature * rho**2 + 2 * rho * slope
     np.testing.assert_allclose(expansion._beyond_degree_one(rho), value.astype(float), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_slopes_against_what_is_left_out_of_the_kernels(name: str) -> None:
+    """2 |U_1 x (k - orders 0 to 2)| of one datum: within the bound by the data, and nearly reaching it."""
+    kernel, best = MATERN_KERNELS[name], 0.0
+    for distance in np.linspace(0.05, 1.5, 30):
+        for rho in (0.01, 0.2 * distance, 0.5 * distance):
+            form = one_datum(name, np.array([distance]), weight=5.0)
+            expansion, r = expand_matern(form, np.zeros((1, 1))), np.array([[rho]])
+            orders_there = kernel_orders(kernel, expansion.offset, expansion.distance, expansion.f, r[0], 2)
+            bound = expansion._slopes_left_out(orders_there, r)[0]
+            slope = abs(expansion.W[0, 1, 0])
+            for x in (rho, -rho):
+                offset, step = np.array([distance]).astype(Wide), np.array([x]).astype(Wide)
+                left = exact(name, (offset - step) @ (offset - step)) - sum(orders(name, offset, step)[:3])
+                reached = 2.0 * slope * rho * abs(float(left))
+                assert reached <= bound * (1 + 1e-9)
+                best = max(best, reached / bound)
+    assert best > 0.8
+
+
+def test_slopes_by_norms() -> None:
+    """2 sqrt(x'V_1'R V_1 x) |phi(x) - T_2 phi(c)|: the norm's square is 2 + 25/4 r^4 - 2 k + 2 r k' - r^2 k''."""
+    form = one_datum("matern52", np.array([0.7]), weight=5.0)
+    expansion = expand_matern(form, np.zeros((1, 1)))
+    for rho in (0.2, 0.5, 1.0):
+        r = np.array([[rho]])
+        found = kernel_orders(
+            MATERN_KERNELS["matern52"], expansion.offset, expansion.distance, expansion.f, r[0], 2
+        )
+        bound = expansion._slopes_left_out(replace(found, slope_remainder=np.full((1, 1), 1e9)), r)[0]
+        z = np.sqrt(Wide(5)) * Wide(rho)
+        decay = np.exp(-z)
+        first, second = -Wide(5) / 3 * rho * (1 + z) * decay, -Wide(5) / 3 * (1 + z - z * z) * decay
+        norm2 = (
+            2
+            + Wide(25) / 4 * rho**4
+            - 2 * exact("matern52", Wide(rho) ** 2)
+            + 2 * rho * first
+            - rho**2 * second
+        )
+        gram = abs(float(expansion.V[0, 1] @ expansion.W[0, 1])) * rho**2
+        assert bound == pytest.approx(2.0 * math.sqrt(gram * float(norm2)), rel=1e-5)
