@@ -8,6 +8,7 @@ from decimal import Context, Decimal, localcontext
 import numpy as np
 import pytest
 
+from gpsuite.methods.robustness.level_bound.cubic import sum_slack
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
 from gpsuite.methods.robustness.operator_form import operator_form, squared_norm
 from gpsuite.methods.robustness.operator_range import operator_range
@@ -19,7 +20,6 @@ from gpsuite.methods.robustness.rounding import (
     dot_product_unit,
     outward_radius,
     rounding_slack,
-    short_sum,
     spread_unit,
 )
 from gpsuite.models.config import Hyperparameters, ModelSpec
@@ -181,7 +181,7 @@ def test_boxes_far_from_the_point_of_expansion_are_bounded(name: str, offset: fl
 
 
 def test_units_count_what_they_say() -> None:
-    assert [round((short_sum(n) - short_sum(0)) / UNIT) for n in (1, 784)] == [4, 3136]
+    assert [round((sum_slack(n) - sum_slack(0)) / UNIT) for n in (1, 784)] == [4, 4 * 784**2]
     far = dot_product_unit(10, 3, np.array([0.0, 100.0])) / UNIT
     assert far.tolist() == [10 + 12 + 64, 10 + 12 + 64 + 11 * 50]
     near = np.array([UNIT, 2 * UNIT])

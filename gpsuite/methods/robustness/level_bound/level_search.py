@@ -6,6 +6,8 @@ attained value only rises, and a bound for one threshold stays valid for all.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from gpsuite.budget import Budget
@@ -102,19 +104,22 @@ class _LevelSearch(Search):
         points = self.region.start[None]
         if self.witness is None:
             self._offer(points)
+        best = np.array([np.inf])
         for _ in range(ROUNDS):
             found = self.bound.bound(centre, latent, self.sign, self._threshold())
-            if not self._try(np.vstack([points, found.point])) or self._fathomed(found.outer)[0]:
+            best = np.minimum(best, found.outer)
+            if not self._try(np.vstack([points, found.point])) or self._fathomed(best)[0]:
                 break
             points = points[:0]
-        if self._fathomed(found.outer)[0]:
-            return found, latent
+        if self._fathomed(best)[0]:
+            return replace(found, outer=best), latent
         tighter = self.bound.with_slice_norm()
         if tighter.form is not self.bound.form:
             self.bound = tighter
             latent = tighter.latent_model(lo, hi)[1]
         self._climb(ATTACK_STEPS)
-        return self.bound.bound(centre, latent, self.sign, self._threshold()), latent
+        found = self.bound.bound(centre, latent, self.sign, self._threshold())
+        return replace(found, outer=np.minimum(best, found.outer)), latent
 
     def _batch(self, lo: FloatArray, hi: FloatArray) -> tuple[LevelBounds, LatentModel]:
         centre, latent = self.bound.latent_model(lo, hi)
