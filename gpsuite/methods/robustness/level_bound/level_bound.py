@@ -21,7 +21,6 @@ from gpsuite.methods.robustness.level_bound.level import Level, level_of
 from gpsuite.methods.robustness.level_bound.matern import expand_matern
 from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice, posterior_slice
 from gpsuite.methods.robustness.level_bound.squared_exponential import (
-    MANY_INPUTS,
     expand_squared_exponential,
 )
 from gpsuite.methods.robustness.point_bounds import ranges_of, score_at
@@ -109,7 +108,7 @@ class LevelBound:
             score, found, rest = self._along(latent, sign, threshold, low, high)
             # Chords over parts of a wide range of variances, where one chord was not enough.
             rows = np.flatnonzero((score > threshold) & self.level.is_concave(threshold) & np.isfinite(high))
-            if len(rows) and latent.radius.shape[1] <= MANY_INPUTS:
+            if len(rows):
                 edges = self.level.edges(low[rows], high[rows], _CELLS)
                 parts = np.repeat(rows, _CELLS)
                 lower, upper = edges[:, :-1].ravel(), edges[:, 1:].ravel()
