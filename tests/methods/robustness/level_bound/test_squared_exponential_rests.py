@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from gpsuite.methods.robustness.level_bound.cubic import Cubic
 from gpsuite.methods.robustness.level_bound.squared_exponential import expand_squared_exponential
 from gpsuite.methods.robustness.level_bound.squared_exponential_rests import (
     cross_terms,
+    distance_form,
     mean_model,
     mean_remainder,
     tail,
@@ -51,7 +53,8 @@ def test_mean_remainder_is_attained_where_the_point_is_the_datum(degree: int, rh
 
 
 @pytest.mark.parametrize(
-    ("constant", "curved", "side"), [(1.0, 0.0, "above"), (-1.0, 0.0, "below"), (0.0, 1.0, "below")]
+    ("constant", "curved", "side"),
+    [(1.0, 0.0, "above"), (-1.0, 0.0, "below"), (0.0, 1.0, "below"), (0.0, -1.0, "above")],
 )
 def test_rest_of_the_mean_is_attained_at_the_corner(constant: float, curved: float, side: str) -> None:
     """E A of a constant or of a pure square, at |x| = rho: the part beyond the cubic model, to leading order."""
@@ -66,7 +69,9 @@ def test_rest_of_the_mean_is_attained_at_the_corner(constant: float, curved: flo
     assert left / rest >= SHARP
 
 
-@pytest.mark.parametrize(("constant", "curved", "side"), [(1.0, 0.0, "above"), (0.0, 1.0, "below")])
+@pytest.mark.parametrize(
+    ("constant", "curved", "side"), [(1.0, 0.0, "above"), (0.0, 1.0, "below"), (0.0, -1.0, "above")]
+)
 def test_rest_of_the_explicit_variance_is_attained_at_the_corner(
     constant: float, curved: float, side: str
 ) -> None:
@@ -113,3 +118,21 @@ def test_cross_terms_are_nearly_attained(low: int, high: int) -> None:
     form = one_datum("squared_exponential", np.zeros(1))
     allowed = cross_terms(form, P, H[None, 1:2, 1:2], np.array([[x]]))[0]
     assert 0.95 * allowed <= abs(cross) <= allowed * (1 + ROUNDING)
+
+
+@pytest.mark.parametrize("rho", [0.02, 0.1])
+def test_distance_forms_are_attained(rho: float) -> None:
+    """Sigma = 1 - kappa^2 around a datum without noise; mu of the difference of two data along their line."""
+    form = one_datum("squared_exponential", np.zeros(1), weight=1e12)
+    kappa, drop = math.exp(-0.5 * rho**2), np.array([-math.expm1(-0.5 * rho**2)])
+    low, high = distance_form(form, np.zeros(1), drop)
+    assert low[0] == 0.0
+    assert SHARP * high[0] <= 1.0 - kappa**2 <= high[0]
+    low, _ = distance_form(form, np.array([1.0 - kappa**2]), drop)
+    assert low[0] <= 1e-4 * rho**2  # back at the datum
+    norm2 = 2.0 * float(drop[0])
+    apart = replace(form, norm2=norm2, floor=-1.0, ceiling=1.0)
+    start = np.array([kappa - 1.0])  # of kappa(x - X_2) - kappa(x - X_1) at x = X_1
+    low, high = apart.mean_range(start, drop)
+    assert high[0] == pytest.approx(1.0 - kappa, rel=1e-6)
+    assert low[0] == pytest.approx(-3.0 * float(drop[0]), rel=1e-6)
