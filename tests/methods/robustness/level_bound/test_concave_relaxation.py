@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpsuite.methods.robustness.level_bound import concave_relaxation
 from gpsuite.methods.robustness.level_bound.concave_relaxation import cubic_maximum, dominating_diagonal
 from gpsuite.methods.robustness.level_bound.cubic import add_norm_times_linear, symmetric_part
 from gpsuite.methods.robustness.level_bound.tensors import third_order_sums
@@ -86,3 +87,14 @@ def test_tensors_against_direct_sums() -> None:
     add_norm_times_linear(C, a)
     added = np.einsum("bjkl,bj,bk,bl->b", C, x, x, x) - cubed
     np.testing.assert_allclose(added, (x**2).sum(1) * (a * x).sum(1), atol=1e-12)
+
+
+def test_the_gap_of_a_point_that_is_not_the_maximum_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(concave_relaxation, "STEPS", 0)
+    rng = np.random.default_rng(6)
+    small = random_cubic(rng, 5, 4)
+    # Not monotone, nearly linear: from the middle the whole slope is a gap.
+    bent = replace(small, quadratic=-0.6 * np.abs(small.linear[:, :, None]) * np.eye(4), cubic=None)
+    radius = np.ones((5, 4))
+    best = small.constant + 0.25 * np.abs(small.linear / 0.6).sum(axis=1)
+    assert (cubic_maximum(bent, radius).bound >= best - 1e-12).all()

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from gpsuite.methods.robustness.level_bound import level as level_module
 from gpsuite.methods.robustness.level_bound.level import Level, level_of
 from gpsuite.models.links import LINKS
 
@@ -138,3 +139,14 @@ def test_chords_over_parts_lie_on_the_safe_side_outside_their_part(name: str) ->
             left, right = (m, right) if level.score.value(m, np.array(start)) <= T else (left, m)
         outside = (v < start - 0.1) | (v > end + 0.1)
         assert (level.score.value(left + slope * (v - start), v)[outside] >= T - 1e-4).all()
+
+
+def test_what_lies_between_the_grid_points_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(level_module, "_CELLS", 1)
+    level, rng = level_of(LINKS.get("logistic")), np.random.default_rng(9)
+    low, high, slope = rng.random(60), 1.0 + 6.0 * rng.random(60), -0.2 - 0.5 * rng.random(60)
+    G = -1.0 - rng.random(60)
+    v = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, 101)
+    p = level.score.value(G[:, None] + slope[:, None] * v, v)
+    assert (p.max(axis=1) > np.maximum(p[:, 0], p[:, -1]) + 1e-6).any()
+    assert (p.max(axis=1) <= level.bound(G, slope, low, high)).all()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from gpsuite.methods.robustness.box_bounds import BoxBounds
+from gpsuite.methods.robustness.level_bound.cubic import Cubic
+from gpsuite.methods.robustness.level_bound.latent_model import LatentModel, MomentModel
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
 from gpsuite.methods.robustness.paper_bound import paper_bound
 from gpsuite.models.config import Hyperparameters, ModelSpec
@@ -183,3 +187,39 @@ def test_mistakes_are_refused(clouds: GPCPosterior) -> None:
         bound.bounds(np.ones((1, 2)), np.zeros((1, 2)))
     with pytest.raises(ValueError, match="shapes"):
         bound.bounds(np.zeros((1, 3)), np.ones((1, 3)))
+
+
+@pytest.mark.parametrize(("mean", "below", "above", "best"), [(1.0, 0.5, 0.0, 0.5), (-1.0, 0.0, 0.5, 1.5)])
+def test_the_rest_of_the_variance_counts_on_the_side_that_raises_the_score(
+    clouds: GPCPosterior, mean: float, below: float, above: float, best: float
+) -> None:
+    """A point box whose variance may be 1 - below to 1 + above: the largest score lies at one of these ends."""
+    bound = level_bound(clouds, clouds.X[0], np.arange(2))
+    one, flat = np.ones(1), np.zeros((1, 2))
+    constant = Cubic(mean * one, flat, flat[:, :, None] * flat[:, None], None)
+    zero = 0.0 * one
+    latent = LatentModel(
+        flat,
+        MomentModel(constant, zero, zero, mean * one, mean * one),
+        MomentModel(
+            replace(constant, constant=one),
+            below * one,
+            above * one,
+            (1.0 - below) * one,
+            (1.0 + above) * one,
+        ),
+    )
+    exact = mean / np.sqrt(1.0 + best)
+    for threshold in (exact, 0.9 * exact, 1.1 * exact):
+        found = bound.bound(flat, latent, 1, np.array(threshold)).outer[0]
+        assert exact <= found <= exact + 0.2
+
+
+def test_the_norm_of_a_slice_is_that_of_its_folded_weights() -> None:
+    posterior = random_posterior(np.random.default_rng(3), "squared_exponential", "probit", 12, 3)
+    form = level_bound(posterior, posterior.X[0] + 0.2, np.array([0, 1])).form
+    U = (form.X / form.lengthscales[:, None]).T
+    weights = form.alpha * form.weight
+    exact = weights @ np.exp(-0.5 * ((U[:, None] - U[None]) ** 2).sum(axis=2)) @ weights
+    assert exact <= form.with_slice_norm().norm2 <= exact * (1.0 + 1e-9) + 1e-12
+    assert form.norm2 >= form.with_slice_norm().norm2

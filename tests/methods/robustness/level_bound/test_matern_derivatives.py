@@ -166,3 +166,29 @@ def test_slopes_by_norms() -> None:
         )
         gram = abs(float(expansion.V[0, 1] @ expansion.W[0, 1])) * rho**2
         assert bound == pytest.approx(2.0 * math.sqrt(gram * float(norm2)), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_datum_stops_within_its_own_remainder(name: str) -> None:
+    """Whatever order is kept: |k - kept orders| is within the stated remainder, that of the next derivative."""
+    kernel, met = MATERN_KERNELS[name], set()
+    for distance in np.concatenate([np.linspace(0.01, 0.3, 15), np.linspace(0.4, 4.0, 13)]):
+        for share in (0.05, 0.2, 0.5, 0.9, 1.5):
+            offset, rho = np.array([distance, 0.0]), share * distance
+            q = np.array([[distance**2]])
+            found = kernel_orders(
+                kernel, offset[None, :, None], np.sqrt(q), radial_derivatives(kernel, q), np.array([rho]), 4
+            )
+            kept = 5 if found.fourth[0, 0] else 4 if found.third[0, 0] else 3
+            met.add(kept)
+            z = np.sqrt(kernel.nu) * np.maximum(0.0, np.array([distance - rho]))
+            next_order = kernel.bound(kept, z)[0] * rho**kept / math.factorial(kept)
+            assert found.remainder[0, 0] == pytest.approx(next_order, rel=1e-2)  # a step of the table
+            for cosine in (1.0, 0.8, 0.5, 0.2, 0.0, -0.5, -1.0):
+                x = rho * np.array([cosine, math.sqrt(1 - cosine**2)]).astype(Wide)
+                apart = offset.astype(Wide) - x
+                left = abs(
+                    float(exact(name, apart @ apart) - sum(orders(name, offset.astype(Wide), x)[:kept]))
+                )
+                assert left <= found.remainder[0, 0] * (1 + 1e-9) + 1e-17
+    assert met == {3, 4, 5}
