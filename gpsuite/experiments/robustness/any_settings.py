@@ -27,7 +27,7 @@ from gpsuite.experiments.robustness.settings import (
 from gpsuite.methods.robustness.regions import Region, l1_ball, l2_ball, linf_ball
 
 POINT, CHECK = "safety_any", "safety_check"
-VERSIONS = {POINT: 2, CHECK: 3}  # raised when the numbers of a kind of task change
+VERSIONS = {POINT: 3, CHECK: 4}  # raised when the numbers of a kind of task change
 DEFAULT_CLASSES = {name: ["3", "8"] for name in ("digits", "mnist")}  # where `classes` names none
 NORMS = {"linf": linf_ball, "l2": l2_ball, "l1": l1_ball}
 

@@ -1,12 +1,14 @@
-"""Branch and bound with our bound against the paper's and against the floor, the matrix products of its boxes.
+"""Branch and bound with our bound against the paper's, against the floor of its matrix products, and by link.
 
-n = 1000, one thread, set-up included. The paper's bound gets `LIMIT` seconds a point; where it does not close, the
-ratio is a lower bound of the true one, and the case's name says so.
+n = 1000, one thread. What is computed once per posterior is a case of its own and not in the others. The paper's bound
+gets `LIMIT` seconds a point; where it does not close, the ratio is a lower bound of the true one, and the case's name
+says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -21,53 +23,87 @@ from gpsuite.experiments.benchmark import BenchCase, Work
 from gpsuite.experiments.robustness.classifiers import Array, Problem, trained_classifier
 from gpsuite.experiments.robustness.free_inputs import choose
 from gpsuite.methods.robustness.input_choice import opencv_found
+from gpsuite.methods.robustness.level_bound.posterior_products import compute_products, posterior_products
 from gpsuite.methods.robustness.regions import Region, linf_ball
-from gpsuite.methods.robustness.rkhs_taylor import rkhs_taylor
-from gpsuite.methods.robustness.rkhs_taylor_features import n_terms
-from gpsuite.methods.robustness.verdict import MANY_INPUTS, probability_extremum
+from gpsuite.methods.robustness.verdict import probability_extremum
+from gpsuite.models.config import Hyperparameters, ModelSpec
+from gpsuite.models.expectation_propagation import expectation_propagation
 from gpsuite.models.gpc import GPCPosterior
+from gpsuite.models.links import LINKS
 
 OURS, PAPER = "rkhs_taylor", "paper"
 LIMIT = 10.0  # seconds a point for the paper's bound
 POINTS = 50  # test points with our bound
-WIDE = 0.5  # gamma
-WIDE_POINTS = 20  # with the largest box, whose searches are long
 PAIRED = 5  # of them with the paper's
 HUNDREDFOLD = 0.01
-BATCH = 64
-FLOOR_GOAL = 5.0  # of whole searches: set-up and incumbent search are in them
-# degree, free inputs -> largest allowed ratio of a batch's bounds to the matrix product inside them
-BATCH_GOALS = {(1, 10): 2.0, (2, 2): 2.0}
+FLOOR_GOAL = 30.0  # of whole searches: most have one box, and evaluations, relaxations and the polish cost more
+LOGISTIC_GOAL = 3.0
+SET_UP_GOAL = 30.0
 EVALUATIONS = {"mnist38": 10, "synthetic2d": 20}
+# kernel, free inputs (all), gamma: made-up data whose searches did not end before
+FRONTIER = (
+    ("squared_exponential", 20, 0.3),
+    ("squared_exponential", 20, 0.4),
+    ("squared_exponential", 40, 0.2),
+    ("matern52", 10, 0.3),
+    ("matern32", 10, 0.3),
+)
+FRONTIER_POINTS = 3
 
 
 def cases() -> list[BenchCase]:
-    """Return the cases: searches against the paper's bound and against their floor, and single batches of boxes."""
+    """Return the cases: searches against the paper's bound, against their floor and by link, and what is kept."""
     pixels = f"{_data_name('mnist38')}, 10 {'SIFT' if opencv_found() else 'gradient'} pixels"
-    wide, wider = f"π max, {pixels}, gamma=.25, eps=.025", f"π max, {pixels}, gamma=.5, eps=.025"
+    narrow, wide = f"π max, {pixels}, gamma=.25, eps=.025", f"π max, {pixels}, gamma=.5, eps=.025"
     plane = f"π max, {_data_name('synthetic2d')}, gamma=.4, eps=.02"
+    together, easy, hardest = (
+        f"{POINTS} points together",
+        "the median point",
+        f"the hardest of {POINTS} points",
+    )
     return [
-        _floor_of_searches(f"{wide}, {POINTS} points together (goal .1 s a point)", "mnist38", 0.25, 0.025),
-        _against_paper(f"{wide}, first {PAIRED} points together", "mnist38", 0.25, 0.025),
-        _floor_of_searches(
-            f"{wide}, the hardest of {POINTS} points (goal .4 s)", "mnist38", 0.25, 0.025, hardest=True
-        ),
-        _floor_of_searches(
-            f"{wider}, first {WIDE_POINTS} points together (goal .5 s a point)", "mnist38", 0.5, 0.025
-        ),
-        _against_paper(f"{wider}, first {PAIRED} points together", "mnist38", 0.5, 0.025),
-        _floor_of_searches(
-            f"{plane}, {POINTS} points together (goal .02 s a point)", "synthetic2d", 0.4, 0.02
-        ),
+        _set_up(),
+        _floor(f"{narrow}, {together}", "mnist38", 0.25, 0.025, _all),
+        _against_paper(f"{narrow}, first {PAIRED} points together", "mnist38", 0.25, 0.025),
+        _floor(f"{wide}, {together}", "mnist38", 0.5, 0.025, _all),
+        _floor(f"{wide}, {easy} (goal .012 s)", "mnist38", 0.5, 0.025, _median),
+        _floor(f"{wide}, {hardest} (goal .5 s)", "mnist38", 0.5, 0.025, _hardest),
+        _against_paper(f"{wide}, first {PAIRED} points together", "mnist38", 0.5, 0.025),
+        _by_link(f"{wide}, {together}, logistic"),
+        _floor(f"{plane}, {together} (goal .008 s a point)", "synthetic2d", 0.4, 0.02, _all),
         _against_paper(f"{plane}, first {PAIRED} points together", "synthetic2d", 0.4, 0.02),
-        *(_floor_of_batch(degree, d, goal) for (degree, d), goal in BATCH_GOALS.items()),
+        *(_frontier(*row) for row in FRONTIER),
     ]
+
+
+Choice = Callable[[list[tuple[int, Region]]], list[tuple[int, Region]]]
+
+
+def _all(found: list[tuple[int, Region]]) -> list[tuple[int, Region]]:
+    return found
+
+
+def _median(found: list[tuple[int, Region]]) -> list[tuple[int, Region]]:
+    return [sorted(found, key=lambda each: each[0])[len(found) // 2]]
+
+
+def _hardest(found: list[tuple[int, Region]]) -> list[tuple[int, Region]]:
+    return [max(found, key=lambda each: each[0])]
+
+
+def _set_up() -> BenchCase:
+    def works() -> tuple[Work, Work]:
+        posterior = _classifier("mnist38")[1]
+        return partial(compute_products, posterior), partial(np.matmul, posterior.root.T, posterior.root)
+
+    case = f"once per posterior, {_data_name('mnist38')}"
+    return BenchCase(case, "floor: one product of its root", works, SET_UP_GOAL)
 
 
 def _against_paper(case: str, dataset: str, gamma: float, tolerance: float) -> BenchCase:
     def works() -> tuple[Work, Work]:
         posterior = _classifier(dataset)[1]
-        regions = _regions_unsearched(dataset, gamma)[:PAIRED]
+        regions = _regions(dataset, gamma)[:PAIRED]
         ours = partial(_run, posterior, regions, OURS, tolerance, None)
         return ours, partial(_run, posterior, regions, PAPER, tolerance, LIMIT)
 
@@ -75,38 +111,59 @@ def _against_paper(case: str, dataset: str, gamma: float, tolerance: float) -> B
     return BenchCase(case, reference, works, HUNDREDFOLD, pairs=1)
 
 
-def _floor_of_searches(
-    case: str, dataset: str, gamma: float, tolerance: float, hardest: bool = False
-) -> BenchCase:
+def _floor(case: str, dataset: str, gamma: float, tolerance: float, choice: Choice) -> BenchCase:
     def works() -> tuple[Work, Work]:
-        found = _regions(dataset, gamma, tolerance)
-        if hardest:
-            found = [max(found, key=lambda each: each[0])]
-        posterior, regions = _classifier(dataset)[1], [region for _, region in found]
-        boxes, d = sum(each[0] for each in found), len(regions[0].free)
-        batches, rest = divmod(boxes, BATCH)
-        product = _product(posterior, regions[0], d, BATCH)
-        last = _product(posterior, regions[0], d, max(rest, 1))
-        ours = partial(_run, posterior, regions, OURS, tolerance, None)
-        return ours, lambda: ([product() for _ in range(batches)], last())
-
-    return BenchCase(case, "floor: the matrix products of its boxes", works, FLOOR_GOAL, pairs=1)
-
-
-def _floor_of_batch(degree: int, d: int, goal: float) -> BenchCase:
-    dataset = "mnist38" if d > 2 else "synthetic2d"
-
-    def works() -> tuple[Work, Work]:
-        region = _regions_unsearched(dataset, 0.25)[0]
         posterior = _classifier(dataset)[1]
-        bounding = rkhs_taylor(posterior, region.centre, region.free, degree=1 if degree == 1 else 2)
-        rng = np.random.default_rng(0)
-        centre = region.start + rng.uniform(-0.25, 0.25, size=(BATCH, d))
-        ours = partial(bounding.bounds, centre - 0.05, centre + 0.05)
-        return ours, _product(posterior, region, d, BATCH, degree)
+        found = choice(_searched(posterior, _regions(dataset, gamma), 1, tolerance))
+        regions, boxes = [region for _, region in found], sum(each[0] for each in found)
+        ours = partial(_run, posterior, regions, OURS, tolerance, None)
+        return ours, _product(posterior, len(regions[0].free), boxes)
 
-    case = f"bounds of {BATCH} boxes, degree {degree}, d={d}, {_data_name(dataset)}"
-    return BenchCase(case, "floor: the matrix product inside", works, goal)
+    return BenchCase(case, "floor: the matrix products of its boxes", works, FLOOR_GOAL, pairs=3)
+
+
+def _by_link(case: str) -> BenchCase:
+    def works() -> tuple[Work, Work]:
+        posterior, regions = _classifier("mnist38")[1], _regions("mnist38", 0.5)
+        logistic = replace(posterior, link=LINKS.get("logistic"))
+        posterior_products(logistic)
+        ours, probit = (partial(_run, each, regions, OURS, 0.025, None) for each in (logistic, posterior))
+        return ours, probit
+
+    return BenchCase(case, "the same mean and variance with a probit", works, LOGISTIC_GOAL, pairs=1)
+
+
+def _frontier(kernel: str, inputs: int, gamma: float) -> BenchCase:
+    case = f"both ends, {kernel}, {inputs} inputs, n=1000, gamma={gamma:g}, eps=.02, {FRONTIER_POINTS} points"
+
+    def works() -> tuple[Work, Work]:
+        posterior, points = _made_up(kernel, inputs)
+        regions = [linf_ball(point, gamma) for point in points]
+        found = [each for sign in (-1, 1) for each in _searched(posterior, regions, sign, 0.02)]
+        boxes = sum(each for each, _ in found)
+
+        def ours() -> list[float]:
+            return [gap for sign in (-1, 1) for gap in _run(posterior, regions, OURS, 0.02, None, sign)]
+
+        return ours, _product(posterior, inputs, boxes)
+
+    return BenchCase(
+        f"{case} (goal .3 s a point)", "floor: the matrix products of its boxes", works, FLOOR_GOAL
+    )
+
+
+@cache
+def _made_up(kernel: str, inputs: int) -> tuple[GPCPosterior, Array]:
+    """Return EP's posterior of 1000 normal points with a curved border, s = 3 and l = sqrt(d), and points to search."""
+    rng = np.random.default_rng(inputs)
+    X, w = rng.standard_normal((1000, inputs)), rng.standard_normal((inputs, 3)) / np.sqrt(inputs)
+    border = np.sin(2.0 * X @ w[:, 0]) + X @ w[:, 1] + (X @ w[:, 2]) ** 2 - 1.0
+    y = np.where(border + 0.3 * rng.standard_normal(1000) > 0.0, 1.0, -1.0)
+    h = Hyperparameters(variance=3.0, lengthscales=(float(np.sqrt(inputs)),))
+    fit = expectation_propagation(X, y, ModelSpec(kernel=kernel), h, LINKS.get("probit"))
+    posterior = fit.require_converged()
+    posterior_products(posterior)
+    return posterior, rng.standard_normal((FRONTIER_POINTS, inputs))
 
 
 def _data_name(dataset: str) -> str:
@@ -119,41 +176,47 @@ def _dataset(name: str) -> PreparedDataset:
     return prepare(read_spec(shipped_conf_dir(), name), cache_dir=Path("data"), allow_stand_in=True)
 
 
-@cache
-def _regions(dataset: str, gamma: float, tolerance: float) -> list[tuple[int, Region]]:
-    """Return the first test points' regions, each with the boxes that our bound needs."""
-    posterior = _classifier(dataset)[1]
+def _searched(
+    posterior: GPCPosterior, regions: list[Region], sign: int, tolerance: float
+) -> list[tuple[int, Region]]:
+    """Return regions, each with the boxes that our bound needs."""
     return [
-        (probability_extremum(posterior, region, 1, tolerance, Budget(), OURS).boxes, region)
-        for region in _regions_unsearched(dataset, gamma)
-    ]
-
-
-def _regions_unsearched(dataset: str, gamma: float) -> list[Region]:
-    problem, _, choices = _classifier(dataset)
-    return [
-        linf_ball(problem.X_test[point], gamma, choices(point), problem.domain)
-        for point in range(WIDE_POINTS if gamma >= WIDE else POINTS)
-    ]
-
-
-def _run(
-    posterior: GPCPosterior, regions: list[Region], bound: str, tolerance: float, seconds: float | None
-) -> list[float]:
-    """Search the largest class probability of every region; return the gaps."""
-    return [
-        probability_extremum(posterior, region, 1, tolerance, Budget(seconds=seconds), bound).gap
+        (probability_extremum(posterior, region, sign, tolerance, Budget(), OURS).boxes, region)
         for region in regions
     ]
 
 
-def _product(posterior: GPCPosterior, region: Region, d: int, boxes: int, degree: int | None = None) -> Work:
-    """Return the product of the operator's root with the features of so many boxes."""
-    chosen = degree or (2 if d <= MANY_INPUTS else 1)
-    bounding = rkhs_taylor(posterior, region.centre, region.free, degree=1 if chosen == 1 else 2)
-    rows, n = bounding.stacked.shape
-    features: Array = np.random.default_rng(0).standard_normal((n, boxes * n_terms(d, chosen)))
-    return partial(np.matmul, bounding.stacked, features, np.empty((rows, features.shape[1])))
+def _regions(dataset: str, gamma: float) -> list[Region]:
+    problem, _, choices = _classifier(dataset)
+    return [
+        linf_ball(problem.X_test[point], gamma, choices(point), problem.domain) for point in range(POINTS)
+    ]
+
+
+def _run(
+    posterior: GPCPosterior,
+    regions: list[Region],
+    bound: str,
+    tolerance: float,
+    seconds: float | None,
+    sign: int = 1,
+) -> list[float]:
+    """Search the largest (or smallest) class probability of every region; return the gaps."""
+    return [
+        probability_extremum(posterior, region, sign, tolerance, Budget(seconds=seconds), bound).gap
+        for region in regions
+    ]
+
+
+def _product(posterior: GPCPosterior, inputs: int, boxes: int) -> Work:
+    """Return the products of the posterior's reduction with the 1 + d columns of so many boxes, 16 boxes at a time."""
+    reduction = posterior_products(posterior).reduction
+    sizes = [16] * (boxes // 16) + [boxes % 16] * (boxes % 16 > 0)
+    rng = np.random.default_rng(0)
+    columns: dict[int, Array] = {
+        size: rng.standard_normal((size * (1 + inputs), len(reduction))) for size in set(sizes)
+    }
+    return lambda: [columns[size] @ reduction for size in sizes]
 
 
 @cache
@@ -181,4 +244,6 @@ def _classifier(dataset: str) -> tuple[Problem, GPCPosterior, Callable[[int], li
         found: list[int] = choose(word, problem, trained, problem.X_test[point]).inputs.tolist()
         return found
 
-    return problem, trained.fit.require_converged(), choices
+    posterior = trained.fit.require_converged()
+    posterior_products(posterior)
+    return problem, posterior, choices

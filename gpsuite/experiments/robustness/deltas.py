@@ -49,7 +49,7 @@ TRAININGS: dict[str, dict[str, float]] = {
 }
 """Changes of how a classifier is trained, to show what the conclusions owe to it: the start and the search's box."""
 
-VERSION = 2  # raised when the numbers of a point change; the classifier has its own in the model
+VERSION = 3  # raised when the numbers of a point change; the classifier has its own in the model
 ROUNDING = 1e-9  # relative, of a variance at the end of the search's box
 # CPU seconds per evaluation of the marginal likelihood at N = 1000
 TRAINING_SECONDS = {"laplace": 0.18, "ep": 0.8}

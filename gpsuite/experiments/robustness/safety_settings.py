@@ -22,7 +22,7 @@ from gpsuite.methods.robustness.verdict import bound_names
 
 Axes = dict[str, str | int | float]
 
-VERSION = 2  # raised when the numbers of a point change
+VERSION = 3  # raised when the numbers of a point change
 SHOWN = ("attack_fails", "locally_linear")
 POINT, MAP, ACCURACY = "safety_point", "safety_map", "accuracy"
 

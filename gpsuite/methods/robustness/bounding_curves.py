@@ -9,14 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from gpsuite.methods.robustness.box_bounds import BoundingFunction, FloatArray
+from gpsuite.methods.robustness.boxes import Boxes, measure
 from gpsuite.methods.robustness.class_probability import probability_bounds
 from gpsuite.methods.robustness.envelope import chord_line, distance_ranges, tangent_line
+from gpsuite.methods.robustness.level_bound.latent_model import MomentModel
+from gpsuite.methods.robustness.level_bound.level_bound import LevelBound
 from gpsuite.methods.robustness.operator_form import OperatorForm
 from gpsuite.methods.robustness.paper_bound import PaperBound
-from gpsuite.methods.robustness.rkhs_taylor import RkhsTaylor
-from gpsuite.methods.robustness.rkhs_taylor_features import coefficients
-from gpsuite.methods.robustness.rkhs_taylor_mean import Boxes, QuadraticModel, mean_model, measure
-from gpsuite.methods.robustness.rkhs_taylor_variance import variance_model
 from gpsuite.models.links import Link
 
 Range = tuple[FloatArray, FloatArray]
@@ -27,7 +26,7 @@ def bounding_curves(
 ) -> Range:
     """Return bounds of the class probability at points of one box that hold there and follow the box's bound.
 
-    RKHS-Taylor: the quadratic models of mean and variance with their remainders; paper: the sum of tangents and chords
+    RKHS-Taylor: the cubic models of mean and variance with their rests; paper: the sum of tangents and chords
     for the mean, the box's bounds for the variance. Neither is below the box's own bounds of mean and variance.
 
     Args:
@@ -40,35 +39,27 @@ def bounding_curves(
     Raises:
         TypeError: for another kind of bound.
     """
-    if isinstance(bounding, RkhsTaylor):
-        return probability_bounds(link, *_taylor_ranges(bounding, lo, hi, x))
+    if isinstance(bounding, LevelBound):
+        return probability_bounds(link, *_level_ranges(bounding, lo, hi, x))
     if isinstance(bounding, PaperBound):
         return probability_bounds(link, *_paper_ranges(bounding, lo, hi, x))
     raise TypeError(f"{bounding.name}: curves are known of the RKHS-Taylor and the paper's bound")
 
 
-def _taylor_ranges(
-    bounding: RkhsTaylor, lo: FloatArray, hi: FloatArray, x: FloatArray
-) -> tuple[Range, Range]:
-    form, degree = bounding.form, bounding.degree
-    boxes = measure(form, lo[None], hi[None], degree)
-    terms = coefficients(form, bounding.stacked, boxes.centre, degree)
-    offset = (x - boxes.centre) / form.lengthscales
-    mean = _quadratic(mean_model(form, boxes, terms.mean), offset)
-    low, high = _quadratic(variance_model(form, boxes, terms), offset)
-    return mean, (np.maximum(low, 0.0), np.maximum(high, 0.0))
+def _level_ranges(bounding: LevelBound, lo: FloatArray, hi: FloatArray, x: FloatArray) -> tuple[Range, Range]:
+    centre, latent = bounding.latent_model(lo[None], hi[None])
+    offset = (x - centre) / bounding.form.lengthscales
+    return _follow(latent.mean, offset), _follow(latent.variance, offset)
 
 
-def _quadratic(model: QuadraticModel, offset: FloatArray) -> Range:
-    """Return the model with its remainders at offsets [K, d] from the centre, within the box's interval."""
-    value = (
-        model.constant + offset @ model.linear[0] + np.einsum("ki,ij,kj->k", offset, model.matrix[0], offset)
-    )
-    return np.maximum(value - model.below, model.low), np.minimum(value + model.above, model.high)
+def _follow(moment: MomentModel, offset: FloatArray) -> Range:
+    """Return the model of one box with its rests at offsets [K, d] from the centre, within the box's range."""
+    value = moment.model.at(offset)
+    return np.maximum(value - moment.below, moment.low), np.minimum(value + moment.above, moment.high)
 
 
 def _paper_ranges(bounding: PaperBound, lo: FloatArray, hi: FloatArray, x: FloatArray) -> tuple[Range, Range]:
-    boxes, box = measure(bounding.form, lo[None], hi[None], 1), bounding.bounds(lo[None], hi[None])
+    boxes, box = measure(bounding.form, lo[None], hi[None]), bounding.bounds(lo[None], hi[None])
     low, high = _envelope(bounding.form, boxes, x)
     count = np.ones(len(x))
     mean = np.maximum(low, box.mean_low), np.minimum(high, box.mean_high)

@@ -23,8 +23,8 @@ class BoxBounds:
         variance_high: upper bound of the latent variance.
         low: lower bound of the score, which fixes the class probability (`BoundingFunction.to_probability`).
         high: upper bound of the score.
-        centre: the score at the box's centre, up to rounding (and the dropped trace of a reduced operator): a
-            proposal, not a bound; NaN where it could not be computed.
+        centre: the score at the box's centre, up to rounding: a proposal, not a bound; NaN if it could not be
+            computed.
         split_score: [B, d], how much each free input adds to the width of the bound; zero for zero width.
     """
 

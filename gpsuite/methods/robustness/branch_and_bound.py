@@ -128,11 +128,11 @@ def branch_and_bound(
     """
     if not tolerance >= 0 or sign not in (-1, 1) or batch < 2:
         raise ValueError("tolerance >= 0, sign = 1 or -1 and batch >= 2 are needed")
-    search = _Search(bounding, region, tolerance, budget, sign, attack, batch, decide, candidates)
+    search = Search(bounding, region, tolerance, budget, sign, attack, batch, decide, candidates)
     return search.run(incumbent)
 
 
-class _Search:
+class Search:
     """One run. Inside, `signed` scores and probabilities are those times `sign`, so it is always a maximum."""
 
     def __init__(
@@ -160,15 +160,16 @@ class _Search:
         self.trace: list[tuple[float, float, float, float]] = []
 
     def run(self, incumbent: FloatArray | None) -> Extremum:
+        """Search until the answer is settled or the budget ends; `incumbent` holds points [m, d] to try first."""
         root = self.region.lower[None], self.region.upper[None]
         none = np.array([-1])
         if self.budget.exhausted:
             self.tree.append(none, none, np.zeros(1), np.array([np.inf]), none * 0, np.zeros(1, dtype=bool))
             self.closed = np.inf
             return self._result("budget", self.budget.reason)
-        points = self.region.start[None]
-        self._offer(points if incumbent is None else np.vstack([points, incumbent]))
-        self._improve()
+        self._begin(
+            self.region.start[None] if incumbent is None else np.vstack([self.region.start, incumbent])
+        )
         self._add(*root, none, none, np.zeros(1))
         while True:
             self._note()
@@ -176,6 +177,11 @@ class _Search:
             if ended is not None:
                 return self._result(*ended)
             self._branch(self._allowed() // 2)
+
+    def _begin(self, points: FloatArray) -> None:
+        """Find a first incumbent."""
+        self._offer(points)
+        self._improve()
 
     def _ended(self) -> tuple[str, str] | None:
         if self.decide is not None and self._crosses(self.inner):
@@ -263,9 +269,10 @@ class _Search:
         """Take the best of `points` [m, d] as incumbent if it surely attains more; tell whether that is much more."""
         points = np.clip(points, self.region.lower, self.region.upper)
         points = points[self.region.contains(points)]
-        if not len(points):
-            return False
-        low, high = self.bounding.evaluate(points)
+        return bool(len(points)) and self._take(points, *self.bounding.evaluate(points))
+
+    def _take(self, points: FloatArray, low: FloatArray, high: FloatArray) -> bool:
+        """Take the best of points of the region, with bounds of their scores, as `_offer` does."""
         attained = low if self.sign > 0 else -high
         best = int(np.argmax(np.where(np.isnan(attained), -np.inf, attained)))
         if not attained[best] > self.score:

@@ -25,6 +25,7 @@ from gpsuite.models.gpc import GPCPosterior
 LOOSER = 1e-9  # relative, on what is stated: other machines' exp and log differ in the last bits
 WITNESS = 1e-11  # the same for what a witness attains, beside a tenth of its own rounding
 LEAST_BOXES = 1000
+BOXES_EACH = 20  # for a box of the search, whose bound is that much tighter
 BATCH = 64  # boxes cut at once
 SET_UP = (
     2e-9,
@@ -52,7 +53,8 @@ def certify(
         slack: how much looser than the search's outer probability the certified one may be, > 0.
         bound_name: the search's bound, for the reader.
         bound_version: its version.
-        most_boxes: boxes bounded at most per claim, as many as the search's but at least `LEAST_BOXES` by default;
+        most_boxes: boxes bounded at most per claim, `BOXES_EACH` for each of the search's but at least
+            `LEAST_BOXES` by default;
             then the claim is as loose as it must be.
         budget: its seconds limit both claims in the same way; when not even the first bound fits, nothing is claimed
             but that probabilities lie between 0 and 1.
@@ -73,7 +75,7 @@ def certify(
         plain = PlainBound(model, region.centre, region.free)
         for rank, extremum in enumerate(ordered):
             share = (ends - time.monotonic()) / (len(ordered) - rank)
-            most = max(LEAST_BOXES, extremum.boxes) if most_boxes is None else most_boxes
+            most = max(LEAST_BOXES, BOXES_EACH * extremum.boxes) if most_boxes is None else most_boxes
             builder = _Builder(plain, stored, extremum, slack, most, share)
             claims += (builder.build(),)
             out_of_time = out_of_time or builder.out_of_time

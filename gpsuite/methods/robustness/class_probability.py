@@ -29,27 +29,11 @@ class LatentRanges:
     variance: FloatArray
 
 
-@dataclass(frozen=True)
-class ScoreExpansion:
-    """First-order model of the score in (mean, variance) around the centre, [B] each.
-
-    |score - value - d_mean (mean - mean_0) - d_variance (variance - variance_0)| <= remainder over the ranges.
-    """
-
-    value: FloatArray
-    d_mean: FloatArray
-    d_variance: FloatArray
-    remainder: FloatArray
-
-
 class Score(Protocol):
     """A monotone stand-in for the class probability."""
 
     def separate(self, ranges: LatentRanges) -> tuple[FloatArray, FloatArray]:
         """Return bounds of the score over rectangles of (mean, variance)."""
-
-    def expand(self, ranges: LatentRanges) -> ScoreExpansion:
-        """Return the first-order model at the centre values with a remainder for the whole rectangle."""
 
     def value(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
         """Return the score."""
@@ -80,19 +64,6 @@ class ProbitScore:
         low, high = _extreme_variances(ranges)
         t_low, t_high = self.value(ranges.mean_low, low), self.value(ranges.mean_high, high)
         return below(t_low, 0.0), above(t_high, 0.0)
-
-    def expand(self, ranges: LatentRanges) -> ScoreExpansion:
-        """Return the model of t; the second derivatives are 0, -(1+v)^-1.5 / 2 and 3/4 mean (1+v)^-2.5."""
-        d_mean, d_variance, mean_size = _spans(ranges)
-        width = 1.0 + ranges.variance
-        smallest = 1.0 + ranges.variance_low
-        mixed = 0.5 * d_mean * d_variance / smallest**1.5
-        curved = 0.375 * d_variance**2 * mean_size / smallest**2.5
-        remainder: FloatArray = np.asarray(mixed + curved, dtype=np.float64)
-        first = 1.0 / np.sqrt(width)
-        return ScoreExpansion(
-            ranges.mean * first, first, -0.5 * ranges.mean * first / width, above(remainder, 0.0)
-        )
 
     def to_probability(self, score: FloatArray) -> FloatArray:
         """Return squeeze + (1 - 2 squeeze) Phi(t)."""
@@ -137,20 +108,6 @@ class ProbabilityScore:
         p_high = np.where(ranges.mean_high <= 0.0, np.minimum(p_high, 0.5), p_high)
         return np.clip(p_low, 0.0, 1.0), np.clip(p_high, 0.0, 1.0)
 
-    def expand(self, ranges: LatentRanges) -> ScoreExpansion:
-        """Return the model of E sigma(f): by the heat equation d/dv = (1/2) d^2/dm^2 every derivative is bounded.
-
-        Remainder B2/2 dm^2 + B3/2 dm dv + B4/8 dv^2 with B_k the largest |k-th derivative| of sigma.
-        """
-        d_mean, d_variance, _ = _spans(ranges)
-        B2, B3, B4 = self.link.B2, self.link.B3, self.link.B4
-        remainder = 0.5 * B2 * d_mean**2 + 0.5 * B3 * d_mean * d_variance + 0.125 * B4 * d_variance**2
-        by_mean, by_variance = self.link.probability_gradient(ranges.mean, ranges.variance)
-        quadrature = QUADRATURE * (1.0 + d_mean + d_variance)
-        return ScoreExpansion(
-            self.value(ranges.mean, ranges.variance), by_mean, by_variance, above(remainder, 0.0) + quadrature
-        )
-
     def to_probability(self, score: FloatArray) -> FloatArray:
         """Return the score, clipped to [0, 1]."""
         return np.clip(score, 0.0, 1.0)
@@ -189,13 +146,6 @@ def _extreme_variances(ranges: LatentRanges) -> tuple[FloatArray, FloatArray]:
     low = np.where(ranges.mean_low >= 0.0, ranges.variance_high, ranges.variance_low)
     high = np.where(ranges.mean_high >= 0.0, ranges.variance_low, ranges.variance_high)
     return low, high
-
-
-def _spans(ranges: LatentRanges) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the largest |mean - centre|, |variance - centre| and |mean|."""
-    d_mean = np.maximum(ranges.mean_high - ranges.mean, ranges.mean - ranges.mean_low)
-    d_variance = np.maximum(ranges.variance_high - ranges.variance, ranges.variance - ranges.variance_low)
-    return d_mean, d_variance, np.maximum(np.abs(ranges.mean_low), np.abs(ranges.mean_high))
 
 
 def _outward(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:

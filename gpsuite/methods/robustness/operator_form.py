@@ -52,7 +52,6 @@ class OperatorForm:
         ceiling: upper bound, likewise.
         allowance: nu with G + nu >= 0; bounds are of G + nu, and nu is taken off again.
         bound: g + nu >= G + nu.
-        dropped: what a reduction may have added to G, in units of s; it only lowers the variance.
         slack: rounding errors of coefficients.
     """
 
@@ -73,8 +72,17 @@ class OperatorForm:
     ceiling: float
     allowance: float
     bound: float
-    dropped: float
     slack: Slack
+
+    @property
+    def mean_error(self) -> float:
+        """Rounding error of the mean per unit s."""
+        return self.slack.coefficient
+
+    @property
+    def gram_error(self) -> float:
+        """Rounding error of the variance per unit s."""
+        return self.slack.gram
 
     def scale(self, x_free: FloatArray) -> FloatArray:
         """Return free inputs [B, d] in lengthscale units around x0, rounded at their own size."""
@@ -94,7 +102,7 @@ class OperatorForm:
         return np.concatenate(squares) + self.fixed if squares else np.empty((0, len(self.fixed)))
 
     def moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance [B] per unit s at points [B, d], up to rounding and the dropped part."""
+        """Return mean and variance [B] per unit s at points [B, d], up to rounding."""
         k = kappa(self.kernel, self.squared_distances(points))
         squares = (k @ self.root.T) ** 2
         negative = squares[:, : self.n_negative].sum(axis=1)
@@ -146,11 +154,10 @@ def operator_form(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> Op
         root=root,
         n_negative=int(np.sum(posterior.weights < 0.0)),
         norm2=squared_norm(posterior.kernel, positions, alpha, spread) + lost,
-        floor=-_sum_upwards(-posterior.alpha, weight, unit),
-        ceiling=_sum_upwards(posterior.alpha, weight, unit),
+        floor=-sum_upwards(-posterior.alpha, weight, unit),
+        ceiling=sum_upwards(posterior.alpha, weight, unit),
         allowance=operator.below,
         bound=operator.above + operator.below,
-        dropped=0.0,
         slack=replace(slack, coefficient=slack.coefficient + lost),
     )
 
@@ -171,7 +178,7 @@ def squared_norm(kernel: str, points: FloatArray, alpha: FloatArray, unit: Float
     return max(0.0, value) + 2.0 * float(size @ unit) * float(size.sum())
 
 
-def _sum_upwards(alpha: FloatArray, weight: FloatArray, unit: FloatArray) -> float:
+def sum_upwards(alpha: FloatArray, weight: FloatArray, unit: FloatArray) -> float:
     """Return sum_i max(0, alpha_i) w_i rounded up; zero exactly if there is no positive weight."""
     parts = np.maximum(alpha, 0.0)
     lost = UNDERFLOW * float(np.count_nonzero(parts))

@@ -20,13 +20,13 @@ from gpsuite.methods.robustness.box_bounds import (
     checked_boxes,
     trivial_where_invalid,
 )
+from gpsuite.methods.robustness.boxes import Boxes, measure
 from gpsuite.methods.robustness.class_probability import LatentRanges, Score, score_of
 from gpsuite.methods.robustness.envelope import envelope_mean, envelope_mean_extrema
 from gpsuite.methods.robustness.operator_form import OperatorForm, operator_form
 from gpsuite.methods.robustness.paper_bound_pairs import Pairs, pair_variance, pair_variance_extrema
 from gpsuite.methods.robustness.paper_bound_programs import Operator, program_variance
 from gpsuite.methods.robustness.point_bounds import score_at
-from gpsuite.methods.robustness.rkhs_taylor_mean import Boxes, measure
 from gpsuite.models.gpc import GPCPosterior
 
 Variant = Literal["quick", "slow"]
@@ -67,7 +67,7 @@ class PaperBound:
         """
         low, high = checked_boxes(lo, hi, len(self.dims))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
-            boxes = measure(self.form, low, high, 1)
+            boxes = measure(self.form, low, high)
             mean_low, mean_high = envelope_mean(self.form, boxes.centre, boxes.radius)
             variance_low, variance_high = self._variance(boxes)
             mean, variance = self._moments(boxes.centre)
@@ -101,7 +101,7 @@ class PaperBound:
         """
         low, high = checked_boxes(lo, hi, len(self.dims))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
-            boxes = measure(self.form, low, high, 1)
+            boxes = measure(self.form, low, high)
             points = envelope_mean_extrema(self.form, boxes.centre, boxes.radius)
             if isinstance(self.covariance, Pairs):
                 points = np.concatenate([points, self._variance_extrema(self.covariance, boxes)], axis=1)

@@ -31,18 +31,14 @@ class Profile(Protocol):
     def folds(self) -> bool:
         """Whether fixed inputs factor out of the kernel."""
 
-    @property
-    def degrees(self) -> tuple[int, ...]:
-        """Return the degrees of expansion that are implemented."""
-
     def drop(self, r: FloatArray) -> FloatArray:
         """Return 1 - kappa(r)."""
 
     def slope_drop(self, r: FloatArray) -> FloatArray:
         """Return psi(0) - psi(r)."""
 
-    def tail(self, r: FloatArray, degree: int) -> FloatArray:
-        """Return the squared norm of what the expansion of that degree leaves out at distance r, increasing."""
+    def tail(self, r: FloatArray) -> FloatArray:
+        """Return the squared norm of what the first-order expansion leaves out at distance r, increasing."""
 
 
 PROFILES: Registry[Profile] = Registry("kernel")
@@ -50,11 +46,10 @@ PROFILES: Registry[Profile] = Registry("kernel")
 
 @dataclass(frozen=True)
 class SquaredExponential:
-    """kappa = psi = exp(-r^2/2); the tail of every degree is a Poisson probability."""
+    """kappa = psi = exp(-r^2/2); the tail is a Poisson probability."""
 
     curvature: float = 1.0
     folds: bool = True
-    degrees: tuple[int, ...] = (1, 2)
 
     def drop(self, r: FloatArray) -> FloatArray:
         """Return 1 - exp(-r^2/2)."""
@@ -64,9 +59,9 @@ class SquaredExponential:
         """Return 1 - exp(-r^2/2)."""
         return self.drop(r)
 
-    def tail(self, r: FloatArray, degree: int) -> FloatArray:
-        """Return P(Poisson(r^2) > degree)."""
-        return np.asarray(gammainc(degree + 1.0, r * r))
+    def tail(self, r: FloatArray) -> FloatArray:
+        """Return P(Poisson(r^2) > 1)."""
+        return np.asarray(gammainc(2.0, r * r))
 
 
 @dataclass(frozen=True)
@@ -75,7 +70,6 @@ class Matern32:
 
     curvature: float = 3.0
     folds: bool = False
-    degrees: tuple[int, ...] = (1,)
 
     def drop(self, r: FloatArray) -> FloatArray:
         """Return 1 - kappa as an incomplete gamma function."""
@@ -85,7 +79,7 @@ class Matern32:
         """Return sqrt(3) (1 - exp(-z))."""
         return np.asarray(-_SQRT3 * np.expm1(-_SQRT3 * r))
 
-    def tail(self, r: FloatArray, degree: int) -> FloatArray:
+    def tail(self, r: FloatArray) -> FloatArray:
         """Return 1 - kappa^2 - kappa'^2/3 = 1 - (1 + 2 z + 2 z^2) exp(-2 z)."""
         return np.asarray(gammainc(3.0, 2.0 * _SQRT3 * r))
 
@@ -96,7 +90,6 @@ class Matern52:
 
     curvature: float = 5.0 / 3.0
     folds: bool = False
-    degrees: tuple[int, ...] = (1,)
 
     def drop(self, r: FloatArray) -> FloatArray:
         """Return 1 - kappa = gammainc(3, z) + z^2 exp(-z) / 6."""
@@ -107,7 +100,7 @@ class Matern52:
         """Return sqrt(5/3) gammainc(2, z)."""
         return np.asarray(np.sqrt(self.curvature) * gammainc(2.0, _SQRT5 * r))
 
-    def tail(self, r: FloatArray, degree: int) -> FloatArray:
+    def tail(self, r: FloatArray) -> FloatArray:
         """Return 1 - kappa^2 - (3/5) kappa'^2 = (2/9) z^4 exp(-2 z) + gammainc(5, 2 z)."""
         z = _SQRT5 * r
         return np.asarray((2.0 / 9.0) * (z * z * np.exp(-z)) ** 2 + gammainc(5.0, 2.0 * z))

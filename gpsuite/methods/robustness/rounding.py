@@ -19,7 +19,6 @@ UNIT = 2.0**-53
 SHORT_SUM = 1e-13
 # Relative slack of incomplete gamma functions and products of exponentials.
 TAIL = 1e-10
-EXPONENTIAL = 1e-14
 # Relative error allowed to the normal distribution function, and absolute error to the logistic quadrature.
 PROBABILITY = 1e-12
 QUADRATURE = 1e-12
@@ -97,11 +96,6 @@ def outward_radius(
     """
     width = np.maximum(high - centre, centre - low) / lengthscales
     return np.asarray(width * (1.0 + 8.0 * UNIT))
-
-
-def short_sum(n_terms: int) -> float:
-    """Return the relative slack of a double sum over so many inputs: `SHORT_SUM`, with many inputs more."""
-    return SHORT_SUM + 4.0 * UNIT * n_terms
 
 
 def below(value: FloatArray, scale: FloatArray | float = 1.0) -> FloatArray:

@@ -13,16 +13,17 @@ from gpsuite.errors import unknown_name
 from gpsuite.methods.robustness.attacks import gpfgs, local_search
 from gpsuite.methods.robustness.box_bounds import BoundingFunction
 from gpsuite.methods.robustness.branch_and_bound import Extremum, branch_and_bound
+from gpsuite.methods.robustness.level_bound.level_bound import LevelBound, level_bound
+from gpsuite.methods.robustness.level_bound.level_search import BATCH as LEVEL_BATCH
+from gpsuite.methods.robustness.level_bound.level_search import Root, level_search, root_model
 from gpsuite.methods.robustness.paper_bound import paper_bound
 from gpsuite.methods.robustness.regions import FloatArray, IntArray, Region
-from gpsuite.methods.robustness.rkhs_taylor import rkhs_taylor
 from gpsuite.models.gpc import GPCPosterior
 
 BoundBuilder = Callable[[GPCPosterior, FloatArray, IntArray], BoundingFunction]
 
 HALF = 0.5
 RESOLUTION = 1e-6  # when only the class is asked for, a search ends at ties this close
-MANY_INPUTS = 5  # up to here the second-order expansion pays (fewer boxes against wider features)
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def probability_range(
     tolerance: float,
     budget: Budget,
     bound: str | BoundBuilder = "rkhs_taylor",
-    batch: int = 64,
+    batch: int | None = None,
 ) -> ProbabilityRange:
     """Bound the smallest and the largest class probability over the region from both sides.
 
@@ -138,7 +139,7 @@ def probability_range(
         tolerance: largest gap between attained and proved probability.
         budget: for both searches; the minimum gets half of the boxes and seconds, the maximum what is left.
         bound: name in `bound_names()`, or a function building the bound for (posterior, centre, free inputs).
-        batch: boxes bounded at once.
+        batch: boxes bounded at once; what suits the bound by default.
 
     Raises:
         UserError: for an unknown bound.
@@ -151,9 +152,10 @@ def probability_range(
         seconds=None if budget.seconds is None else (budget.seconds - budget.elapsed) / 2,
         boxes=None if budget.boxes is None else (budget.boxes - budget.spent_boxes) // 2,
     )
-    minimum = _search(posterior, bounding, region, tolerance, first, -1, batch, None)
+    root = root_model(bounding, region) if isinstance(bounding, LevelBound) and not budget.exhausted else None
+    minimum = _search(posterior, bounding, region, tolerance, first, -1, batch, None, root)
     budget.spend(boxes=minimum.boxes)
-    maximum = _search(posterior, bounding, region, tolerance, budget, 1, batch, None)
+    maximum = _search(posterior, bounding, region, tolerance, budget, 1, batch, None, root)
     towards = minimum if centre.sign < 0 else maximum
     return ProbabilityRange(centre, minimum, maximum, judge(centre, towards, region))
 
@@ -163,7 +165,7 @@ def certify_class(
     region: Region,
     budget: Budget,
     bound: str | BoundBuilder = "rkhs_taylor",
-    batch: int = 64,
+    batch: int | None = None,
 ) -> tuple[Verdict, Extremum]:
     """Decide only whether the whole region has its centre's class; cheaper than the range.
 
@@ -187,7 +189,7 @@ def probability_extremum(
     tolerance: float,
     budget: Budget,
     bound: str | BoundBuilder = "rkhs_taylor",
-    batch: int = 64,
+    batch: int | None = None,
 ) -> Extremum:
     """Bound the largest (`sign=1`) or smallest (`sign=-1`) class probability over the region; attack first.
 
@@ -225,12 +227,16 @@ def _search(
     tolerance: float,
     budget: Budget,
     sign: int,
-    batch: int,
+    batch: int | None,
     decide: float | None,
+    root: Root | None = None,
 ) -> Extremum:
-    incumbent = None if budget.exhausted else gpfgs(posterior, region)[None, region.free]
     attack = local_search(posterior, region, sign)
-    return branch_and_bound(bounding, region, tolerance, budget, sign, incumbent, attack, batch, decide)
+    if isinstance(bounding, LevelBound):
+        size = batch or LEVEL_BATCH
+        return level_search(bounding, region, tolerance, budget, sign, decide, size, root, attack)
+    incumbent = None if budget.exhausted else gpfgs(posterior, region)[None, region.free]
+    return branch_and_bound(bounding, region, tolerance, budget, sign, incumbent, attack, batch or 64, decide)
 
 
 def point_probability(bounding: BoundingFunction, point: FloatArray) -> PointProbability:
@@ -289,11 +295,6 @@ def judge(centre: PointProbability, extremum: Extremum, region: Region) -> Verdi
     )
 
 
-def _rkhs_taylor(posterior: GPCPosterior, centre: FloatArray, free: IntArray) -> BoundingFunction:
-    second_order = posterior.kernel == "squared_exponential" and len(free) <= MANY_INPUTS
-    return rkhs_taylor(posterior, centre, free, degree=2 if second_order else 1)
-
-
 def _paper_quick(posterior: GPCPosterior, centre: FloatArray, free: IntArray) -> BoundingFunction:
     return paper_bound(posterior, centre, free, variant="quick")
 
@@ -303,7 +304,7 @@ def _paper_slow(posterior: GPCPosterior, centre: FloatArray, free: IntArray) -> 
 
 
 _BOUNDS: dict[str, BoundBuilder] = {
-    "rkhs_taylor": _rkhs_taylor,
+    "rkhs_taylor": level_bound,
     "paper": _paper_quick,
     "paper_slow": _paper_slow,
 }

@@ -11,7 +11,8 @@ def test_every_search_stands_beside_the_paper_s_bound_and_the_floor() -> None:
     cases = bench.cases()
     references = [case.reference.split(":")[0].split(",")[0] for case in cases]
     assert references.count("bound=paper") == 3
-    assert references.count("floor") == 6
+    assert references.count("floor") == 6 + len(bench.FRONTIER)
+    assert references.count("the same mean and variance with a probit") == 1
     assert all(case.goal == 0.01 for case in cases if case.reference.startswith("bound=paper"))
     assert len({(case.case, case.reference) for case in cases}) == len(cases)
 
@@ -22,8 +23,9 @@ def test_the_cases_do_what_they_say(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setattr(bench, "POINTS", 2)
     monkeypatch.setattr(bench, "PAIRED", 1)
     monkeypatch.setattr(bench, "LIMIT", 0.2)
+    monkeypatch.setattr(bench, "FRONTIER_POINTS", 1)
     monkeypatch.setattr(bench, "EVALUATIONS", {"synthetic2d": 2, "mnist38": 2})
-    for cached in (bench._classifier, bench._regions, bench._dataset):
+    for cached in (bench._classifier, bench._dataset):
         cached.cache_clear()
     for case in bench.cases():
         if "synthetic2d" in case.case:
@@ -33,5 +35,8 @@ def test_the_cases_do_what_they_say(monkeypatch: pytest.MonkeyPatch, tmp_path: P
             if "together" in case.case:
                 assert isinstance(gaps, list)
                 assert max(gaps) <= 0.02
-    for cached in (bench._classifier, bench._regions, bench._dataset):
+    ours, reference = bench._frontier("matern52", 2, 0.1).prepare()
+    reference()
+    assert max(ours()) <= 0.02  # type: ignore[call-overload]
+    for cached in (bench._classifier, bench._dataset):
         cached.cache_clear()

@@ -5,15 +5,15 @@ import pytest
 
 from gpsuite.methods.robustness.bounding_curves import bounding_curves
 from gpsuite.methods.robustness.box_bounds import BoundingFunction
+from gpsuite.methods.robustness.level_bound.level_bound import level_bound
 from gpsuite.methods.robustness.paper_bound import paper_bound
-from gpsuite.methods.robustness.rkhs_taylor import rkhs_taylor
 from tests.methods.robustness.made_up_posteriors import Exact, random_boxes, random_posterior, random_setting
 
 SLACK = 1e-12
 
 
 def bound_of(name: str, *setting: object) -> BoundingFunction:
-    return paper_bound(*setting) if name == "paper" else rkhs_taylor(*setting)  # type: ignore[arg-type]
+    return paper_bound(*setting) if name == "paper" else level_bound(*setting)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["rkhs_taylor", "paper"])
@@ -36,7 +36,7 @@ def test_the_curves_enclose_the_class_probability(name: str, link: str) -> None:
 def test_matern_curves_enclose_too(kernel: str) -> None:
     rng = np.random.default_rng(2)
     posterior = random_posterior(rng, kernel, "probit", 12, 1)
-    bounding = rkhs_taylor(posterior, posterior.X[0], np.array([0]))
+    bounding = level_bound(posterior, posterior.X[0], np.array([0]))
     width = 0.3 * posterior.lengthscales
     x = np.linspace(posterior.X[0] - width, posterior.X[0] + width, 101)
     low, high = bounding_curves(bounding, posterior.link, x[0], x[-1], x)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from gpsuite.methods.robustness.box_bounds import BoundingFunction
+from gpsuite.methods.robustness.level_bound.level_bound import level_bound
 from gpsuite.methods.robustness.paper_bound import paper_bound
-from gpsuite.methods.robustness.rkhs_taylor import rkhs_taylor
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.gpc import GPCPosterior
 from gpsuite.models.gpc_training import INFERENCES
@@ -57,10 +57,8 @@ def test_boxes(case: dict[str, Any]) -> None:
         moving = np.flatnonzero(upper > lower)
         free = moving if len(moving) else np.arange(len(lower))
         for dims in (free, np.arange(len(lower))):
-            for degree in (1, 2):
-                for low_rank in (False, True):
-                    bound = rkhs_taylor(posterior, lower, dims, degree, low_rank)
-                    assert_encloses(bound, box, lower[dims], upper[dims])
+            bound = level_bound(posterior, lower, dims)
+            assert_encloses(bound, box, lower[dims], upper[dims])
         assert_encloses(paper_bound(posterior, lower, free), box, lower[free], upper[free])
         if not len(moving):
             values = bound.bounds(lower[None], upper[None])

@@ -223,7 +223,7 @@ def test_the_set_up_is_estimated_from_rows_and_inputs(monkeypatch: pytest.Monkey
 
 def test_boxes_that_the_search_found_too_loose_are_not_bounded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     posterior, region = fitted_posterior()[0], linf_ball([0.2, 0.1], 0.6)
-    found = probability_range(posterior, region, 0.002, Budget(boxes=4000))
+    found = probability_range(posterior, region, 0.002, Budget(boxes=4000), "paper")
     bounded: list[int] = []
 
     def counted(plain: Any, where: Any, sign: int, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:

@@ -7,8 +7,6 @@ import pytest
 from scipy.special import ndtr
 
 from gpsuite.methods.robustness.class_probability import (
-    LatentRanges,
-    ProbabilityScore,
     probability_bounds,
     score_of,
 )
@@ -43,43 +41,6 @@ def test_closed_form_is_the_exact_range(name: str) -> None:
     # The samples hold the corners, where the extremes are.
     np.testing.assert_allclose(low, values.min(axis=0), atol=3e-12)
     np.testing.assert_allclose(high, values.max(axis=0), atol=3e-12)
-
-
-@pytest.mark.parametrize("name", LINK_NAMES)
-def test_expansion_covers_the_score(name: str) -> None:
-    score, (mean, variance) = score_of(LINKS.get(name)), rectangles(2)
-    m0, v0 = 0.5 * (mean[0] + mean[1]), 0.5 * (variance[0] + variance[1])
-    expansion = score.expand(LatentRanges(*mean, *variance, m0, v0))
-    m, v = inside(mean, 3), inside(variance, 4)
-    linear = expansion.value + expansion.d_mean * (m - m0) + expansion.d_variance * (v - v0)
-    assert np.all(np.abs(score.value(m, v) - linear) <= expansion.remainder + 1e-13 * (1.0 + np.abs(linear)))
-
-
-@pytest.mark.parametrize("name", LINK_NAMES)
-def test_the_remainder_is_of_second_order_and_not_idle(name: str) -> None:
-    score = score_of(LINKS.get(name))
-    ratios = []
-    for half in (0.2, 0.1):
-        end = np.array([half])
-        ranges = LatentRanges(0.7 - end, 0.7 + end, 1.0 - end, 1.0 + end, np.array([0.7]), np.array([1.0]))
-        ratios.append(score.expand(ranges).remainder[0] / half**2)
-    assert ratios[0] == pytest.approx(ratios[1], rel=0.5)
-
-
-@pytest.mark.parametrize("name", LINK_NAMES)
-@pytest.mark.parametrize(("d_mean", "d_variance"), [(0.0, 0.05), (0.05, 0.0)])
-def test_the_remainder_is_nearly_attained(name: str, d_mean: float, d_variance: float) -> None:
-    # Over many means one lies where the second derivative is largest.
-    score, m0 = ProbabilityScore(LINKS.get(name)), np.linspace(-4.0, 4.0, 401)
-    v0 = np.full_like(m0, 0.05)
-    expansion = score.expand(LatentRanges(m0 - d_mean, m0 + d_mean, v0 - d_variance, v0 + d_variance, m0, v0))
-    error = np.abs(
-        score.value(m0 + d_mean, v0 + d_variance)
-        - expansion.value
-        - expansion.d_mean * d_mean
-        - expansion.d_variance * d_variance
-    )
-    assert 0.6 < np.max(error / expansion.remainder) <= 1.0
 
 
 def test_links_choose_their_score() -> None:

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gpsuite.methods.robustness.boxes import measure
 from gpsuite.methods.robustness.envelope import chord_line, distance_ranges, envelope_mean, tangent_line
 from gpsuite.methods.robustness.operator_form import operator_form
-from gpsuite.methods.robustness.rkhs_taylor_mean import measure
 from gpsuite.models.radial import kappa
 from tests.methods.robustness.made_up_posteriors import (
     KERNELS,
@@ -51,7 +51,7 @@ def test_the_mean_lies_within(kernel: str) -> None:
         posterior, x0, free = random_setting(rng, kernel, "probit", 12, 10, False)
         low, high = random_boxes(rng, posterior, x0, free, 20)
         form, exact = operator_form(posterior, x0, free), Exact(posterior, x0, free)
-        boxes = measure(form, low, high, 1)
+        boxes = measure(form, low, high)
         least, most = envelope_mean(form, boxes.centre, boxes.radius)
         for b in range(20):
             mean, _ = exact(points_inside(rng, exact, low[b], high[b], 8))
@@ -65,7 +65,7 @@ def test_exact_for_one_negative_weight_at_the_ends(kernel: str) -> None:
     posterior = random_posterior(np.random.default_rng(6), kernel, "probit", 1, 1)
     sign = np.sign(posterior.alpha[0])
     form = operator_form(posterior, posterior.X[0], np.zeros(1, int))
-    boxes = measure(form, posterior.X[0][None] + 0.1, posterior.X[0][None] + 0.5, 1)
+    boxes = measure(form, posterior.X[0][None] + 0.1, posterior.X[0][None] + 0.5)
     low, high = envelope_mean(form, boxes.centre, boxes.radius)
     nearest = posterior.latent(posterior.X[0][None] + 0.1)[0][0]
     assert (high if sign > 0.0 else low)[0] == pytest.approx(nearest, rel=1e-9)

@@ -9,8 +9,6 @@ import pytest
 
 from gpsuite.methods.robustness.operator_form import operator_form
 from gpsuite.methods.robustness.profiles import PROFILES
-from gpsuite.methods.robustness.rkhs_taylor_features import basis_values
-from gpsuite.models.radial import kappa
 from tests.methods.robustness.made_up_posteriors import KERNELS, random_posterior
 
 DISTANCES = [*np.logspace(-9, 1.3, 40)]
@@ -41,44 +39,17 @@ def test_differences_keep_their_digits_near_zero(kernel: str) -> None:
         at = np.array([distance])
         assert profile.drop(at)[0] == pytest.approx(float(drop), rel=1e-12)
         assert profile.slope_drop(at)[0] == pytest.approx(float(slope_drop), rel=1e-12)
-        assert profile.tail(at, 1)[0] == pytest.approx(float(tail), rel=1e-10)
+        assert profile.tail(at)[0] == pytest.approx(float(tail), rel=1e-10)
         assert profile.curvature == pytest.approx(float(curvature), rel=1e-15)
-
-
-def test_the_tail_of_degree_two_is_the_next_poisson_probability() -> None:
-    r = np.array([1e-3, 0.1, 1.0, 3.0])
-    q = [Decimal(float(value)) ** 2 for value in r]
-    with localcontext() as context:
-        context.prec = 60
-        expected = [float(1 - (1 + x + x * x / 2) * (-x).exp()) for x in q]
-    np.testing.assert_allclose(PROFILES.get("squared_exponential").tail(r, 2), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_tails_and_drops_rise(kernel: str) -> None:
     profile, r = PROFILES.get(kernel), np.linspace(0.0, 12.0, 4001)
-    for values in (profile.tail(r, 1), profile.drop(r), profile.slope_drop(r)):
+    for values in (profile.tail(r), profile.drop(r), profile.slope_drop(r)):
         assert values[0] == 0.0
         # Beyond about six lengthscales all are 1 up to rounding.
         assert np.all(np.diff(values) >= -4e-16)
-
-
-@pytest.mark.parametrize(
-    ("kernel", "degree"), [*((kernel, 1) for kernel in KERNELS), ("squared_exponential", 2)]
-)
-def test_basis_is_orthonormal(kernel: str, degree: int) -> None:
-    # For orthonormal e_m, kappa(v, v') - sum e_m(v) e_m(v') is the kernel of a projection's complement: positive
-    # semidefinite, with the tail on its diagonal. A basis that is too long or not orthogonal breaks one of both.
-    rng = np.random.default_rng(3)
-    posterior = random_posterior(rng, kernel, "probit", 40, 3)
-    form = operator_form(posterior, posterior.X[0], np.arange(3))
-    centre = np.array([[0.2, -0.1, 0.3]])
-    basis = basis_values(form, form.origin + centre * form.lengthscales, degree)[:, :, 0]
-    apart = form.U[:, None, :] - form.U[None, :, :]
-    rest = kappa(kernel, np.sum(apart**2, axis=2)) - basis @ basis.T
-    assert np.linalg.eigvalsh(rest).min() > -1e-13
-    r = np.linalg.norm(form.U - centre, axis=1)
-    np.testing.assert_allclose(np.diag(rest), form.profile.tail(r, degree), atol=1e-14)
 
 
 def test_fixed_inputs_fold_into_the_weights_once() -> None:

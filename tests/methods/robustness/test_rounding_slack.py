@@ -8,11 +8,11 @@ from decimal import Context, Decimal, localcontext
 import numpy as np
 import pytest
 
+from gpsuite.methods.robustness.level_bound.cubic import sum_slack
+from gpsuite.methods.robustness.level_bound.level_bound import level_bound
 from gpsuite.methods.robustness.operator_form import operator_form, squared_norm
 from gpsuite.methods.robustness.operator_range import operator_range
 from gpsuite.methods.robustness.paper_bound import paper_bound
-from gpsuite.methods.robustness.rkhs_taylor import rkhs_taylor
-from gpsuite.methods.robustness.rkhs_taylor_features import coefficients
 from gpsuite.methods.robustness.rounding import (
     UNIT,
     above,
@@ -20,7 +20,6 @@ from gpsuite.methods.robustness.rounding import (
     dot_product_unit,
     outward_radius,
     rounding_slack,
-    short_sum,
     spread_unit,
 )
 from gpsuite.models.config import Hyperparameters, ModelSpec
@@ -78,22 +77,25 @@ def test_coefficients_are_known_to_the_stated_slack_at_any_offset(
     free = np.array([0, 2])
     posterior = moved(random_posterior(rng, kernel, "probit", 30, 3, sparse), offset)
     x0 = posterior.X[0] + 0.1 * posterior.lengthscales
-    form = operator_form(posterior, x0, free)
-    centre = form.X[:2] + 0.1 * rng.standard_normal((2, 2)) * form.lengthscales
-    terms = coefficients(form, np.vstack([form.root, form.alpha]), centre, 1)
+    bound = level_bound(posterior, x0, free)
+    form = bound.form
+    centre = form.X.T[:2] + 0.1 * rng.standard_normal((2, 2)) * form.lengthscales
+    expansion = bound.expand(centre)
+    (mean_slope, _), (variance_slope, _) = expansion.taylor()
+    s = posterior.variance
+    root = {"squared_exponential": 1.0, "matern32": np.sqrt(3.0), "matern52": np.sqrt(5.0 / 3.0)}[kernel]
     with localcontext(Context(prec=DIGITS)):
         for b in range(len(centre)):
             point = x0.copy()
             point[free] = centre[b]
             mean, gram = exact_gram(posterior, point, free)
-            allowed = Decimal(0.2 * form.slack.coefficient), Decimal(0.2 * form.slack.gram)
-            assert all(
-                abs(Decimal(float(a)) - e) <= allowed[0] for a, e in zip(terms.mean[b], mean, strict=True)
-            )
-            nu = Decimal(form.allowance) * np.eye(3, dtype=int)
-            computed = [[Decimal(float(v)) for v in row] for row in terms.gram[b]]
-            error = np.abs(np.array(computed) - nu - np.array(gram))
-            assert (error <= allowed[1]).all()
+            mean_allowed, gram_allowed = 0.2 * form.mean_error, 0.2 * form.gram_error
+            known = [expansion.mean[b] / s, *(mean_slope[b] / s / root)]
+            for value, exact in zip(known, mean, strict=True):
+                assert abs(Decimal(float(value)) - exact) <= Decimal(mean_allowed)
+            known = [expansion.variance[b] / s, *(variance_slope[b] / s / root / 2.0)]
+            for value, exact in zip(known, gram[0], strict=True):
+                assert abs(Decimal(float(value)) - exact) <= Decimal(gram_allowed)
 
 
 @pytest.mark.parametrize("offset", OFFSETS)
@@ -130,7 +132,7 @@ def test_points_far_from_the_origin_are_enclosed() -> None:
             y = np.where(X[:, 0] + 0.3 * lengthscale * rng.standard_normal(20) > 1, 1.0, -1.0)
             h = Hyperparameters(1e4, (lengthscale,))
             fit = INFERENCES.get("laplace")(X, y, ModelSpec(kernel, ard=True), h, LINKS.get("probit"), None)
-            bound = rkhs_taylor(fit.posterior, np.zeros(1), np.arange(1))
+            bound = level_bound(fit.posterior, np.zeros(1), np.arange(1))
             points = X[:6] + lengthscale / 2
             found, evaluated = bound.bounds(points, points), bound.evaluate(points)
             for low, high in ((found.low, found.high), evaluated):
@@ -165,7 +167,7 @@ def test_boxes_far_from_the_point_of_expansion_are_bounded(name: str, offset: fl
     rng = np.random.default_rng(int(np.log10(offset + 1)))
     posterior = moved(random_posterior(rng, "squared_exponential", "probit", 12, 2), offset)
     x0 = np.zeros(2) if offset == 1e8 else posterior.X[3]
-    bound = {"rkhs_taylor": rkhs_taylor, "paper": paper_bound}[name](posterior, x0, np.arange(2))
+    bound = {"rkhs_taylor": level_bound, "paper": paper_bound}[name](posterior, x0, np.arange(2))
     exact, scales = ExactPosterior(posterior), posterior.lengthscales
     half = 10.0 ** rng.uniform(-9.0, -1.0, (8, 1)) * scales
     centre = posterior.X[:8] + 0.7 * rng.standard_normal((8, 2)) * scales
@@ -179,7 +181,7 @@ def test_boxes_far_from_the_point_of_expansion_are_bounded(name: str, offset: fl
 
 
 def test_units_count_what_they_say() -> None:
-    assert [round((short_sum(n) - short_sum(0)) / UNIT) for n in (1, 784)] == [4, 3136]
+    assert [round((sum_slack(n) - sum_slack(0)) / UNIT) for n in (1, 784)] == [4, 4 * 784**2]
     far = dot_product_unit(10, 3, np.array([0.0, 100.0])) / UNIT
     assert far.tolist() == [10 + 12 + 64, 10 + 12 + 64 + 11 * 50]
     near = np.array([UNIT, 2 * UNIT])

@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpsuite.methods.robustness import operator_form, paper_bound, rkhs_taylor, rkhs_taylor_mean
 from gpsuite.methods.robustness.branch_and_bound import UnsoundBoundError
-from gpsuite.methods.robustness.operator_form import OperatorForm
+from gpsuite.methods.robustness.level_bound import level_bound as level_bounds
+from gpsuite.methods.robustness.level_bound import posterior_slice as slices
+from gpsuite.methods.robustness.level_bound.level_bound import LevelBound
+from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice
 from tests.methods.robustness.extreme_problems import faults, study
 from tests.methods.robustness.made_up_posteriors import KERNELS
 
@@ -43,40 +45,39 @@ def test_no_witness_overclaims_in_a_small_part_of_the_study(inference: str) -> N
 def distances_of_scaled_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the slack once left out: inputs and centre are each rounded at their own size."""
 
-    def offsets(self: OperatorForm, points: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        return np.subtract(self.U[:, :, None], np.ascontiguousarray(self.scale(points).T), out=out)
+    def offsets(self: PosteriorSlice, points: np.ndarray) -> np.ndarray:
+        scales = self.lengthscales[:, None]
+        return self.X / scales - (points / self.lengthscales)[:, :, None]
 
-    monkeypatch.setattr(OperatorForm, "offsets", offsets)
+    monkeypatch.setattr(PosteriorSlice, "offsets", offsets)
 
 
 def witnesses_as_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The score of a witness without its rounding."""
-    for module in (rkhs_taylor, paper_bound):
-        whole = module.score_at
+    whole = LevelBound.evaluate
 
-        def score_at(form, score, points, whole=whole):  # type: ignore[no-untyped-def]
-            low, high = whole(form, score, points)
-            return 0.5 * (low + high), 0.5 * (low + high)
+    def evaluate(self: LevelBound, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        low, high = whole(self, points)
+        return 0.5 * (low + high), 0.5 * (low + high)
 
-        monkeypatch.setattr(module, "score_at", score_at)
+    monkeypatch.setattr(LevelBound, "evaluate", evaluate)
 
 
 def no_slack_on_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
     """The Gram matrix as if it were computed exactly."""
-    whole = operator_form.rounding_slack
-    monkeypatch.setattr(operator_form, "rounding_slack", lambda *of: replace(whole(*of), gram=0.0))
+    monkeypatch.setattr(slices, "_gram_error", lambda *of: 0.0)
 
 
 def no_slack_on_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:
     """Mean coefficients as if they were computed exactly."""
-    whole = operator_form.rounding_slack
-    monkeypatch.setattr(operator_form, "rounding_slack", lambda *of: replace(whole(*of), coefficient=0.0))
+    whole = level_bounds.posterior_slice
+    monkeypatch.setattr(level_bounds, "posterior_slice", lambda *of: replace(whole(*of), mean_error=0.0))
 
 
 def half_a_radius(monkeypatch: pytest.MonkeyPatch) -> None:
     """Boxes that are wider than they are said to be."""
-    whole = rkhs_taylor_mean.outward_radius
-    monkeypatch.setattr(rkhs_taylor_mean, "outward_radius", lambda *of: 0.5 * whole(*of))
+    whole = slices.outward_radius
+    monkeypatch.setattr(slices, "outward_radius", lambda *of: 0.5 * whole(*of))
 
 
 @pytest.mark.slow

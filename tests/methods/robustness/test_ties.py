@@ -10,9 +10,9 @@ import pytest
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.branch_and_bound import Extremum
 from gpsuite.methods.robustness.class_probability import score_of
+from gpsuite.methods.robustness.level_bound.level_bound import level_bound
 from gpsuite.methods.robustness.point_bounds import latent_ranges
 from gpsuite.methods.robustness.regions import box, l2_ball, linf_ball
-from gpsuite.methods.robustness.rkhs_taylor import rkhs_taylor
 from gpsuite.methods.robustness.search_tree import SearchTree
 from gpsuite.methods.robustness.verdict import (
     PointProbability,
@@ -110,7 +110,7 @@ def test_weights_of_one_sign_settle_the_sign_of_the_mean_everywhere(kernel: str)
     far = np.array([[1e3, -1e3]])
     for sign in (1.0, -1.0):
         signed = replace(posterior, alpha=sign * np.abs(posterior.alpha))
-        bound = rkhs_taylor(signed, posterior.X[0], np.arange(2))
+        bound = level_bound(signed, posterior.X[0], np.arange(2))
         ranges, boxes = latent_ranges(bound.form, far), bound.bounds(far - 1.0, far + 1.0)
         for low, high in ((ranges.mean_low, ranges.mean_high), (boxes.mean_low, boxes.mean_high)):
             assert (low if sign > 0 else high)[0] == 0.0

@@ -1,0 +1,223 @@
+"""The bound of a posterior's class probability over boxes of its free inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpsuite.methods.robustness.box_bounds import (
+    BoxBounds,
+    FloatArray,
+    IntArray,
+    checked_boxes,
+    trivial_where_invalid,
+)
+from gpsuite.methods.robustness.class_probability import LatentRanges
+from gpsuite.methods.robustness.level_bound.concave_relaxation import CubicMaximum, cubic_maximum
+from gpsuite.methods.robustness.level_bound.latent_model import Expansion, LatentModel
+from gpsuite.methods.robustness.level_bound.level import Level, level_of
+from gpsuite.methods.robustness.level_bound.matern import expand_matern
+from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice, posterior_slice
+from gpsuite.methods.robustness.level_bound.squared_exponential import (
+    expand_squared_exponential,
+)
+from gpsuite.methods.robustness.point_bounds import ranges_of, score_at
+from gpsuite.models.gpc import GPCPosterior
+
+_EXPANSIONS: dict[str, Callable[[PosteriorSlice, FloatArray], Expansion]] = {
+    "squared_exponential": expand_squared_exponential,
+    "matern32": expand_matern,
+    "matern52": expand_matern,
+}
+# A box whose models leave out more than this share of the relaxation's gap is cut where it is widest.
+_COARSE = 0.3
+_CELLS = 4
+_FLOOR = 1e-3
+_ROUNDING = 1e-12  # of the combined model, relative to its terms
+
+
+@dataclass(frozen=True)
+class LevelBounds:
+    """Bounds of the score towards one class over B boxes.
+
+    Attributes:
+        outer: sign times the bound of the score, an upper bound for both signs, [B]; infinite where nothing is known.
+        point: where the relaxation is largest, in units of X, [B, d].
+        share: how much each input adds to the relaxation's gap, [B, d].
+        rest: what the models leave out, in units of the latent function, [B].
+    """
+
+    outer: FloatArray
+    point: FloatArray
+    share: FloatArray
+    rest: FloatArray
+
+
+@dataclass(frozen=True)
+class LevelBound:
+    """Local models of a posterior over its free inputs, and bounds of its class probability from them.
+
+    Attributes:
+        form: the posterior over the free inputs.
+        level: what stands for the class probability.
+        name: of the bound.
+        version: of the formulas.
+    """
+
+    form: PosteriorSlice
+    level: Level
+    name: str = "rkhs_taylor"
+    version: int = 3
+
+    @property
+    def dims(self) -> IntArray:
+        """Indices of the free inputs, [d]."""
+        return self.form.dims
+
+    def expand(self, centre: FloatArray) -> Expansion:
+        """Return the expansion at centres [B, d] in units of X."""
+        return _EXPANSIONS[self.form.kernel](self.form, centre)
+
+    def latent_model(self, lo: FloatArray, hi: FloatArray) -> tuple[FloatArray, LatentModel]:
+        """Return the centres [B, d] and the models of mean and variance over boxes.
+
+        Args:
+            lo: lower ends in units of X, [B, d]; may equal the upper ends.
+            hi: upper ends, [B, d].
+        """
+        low, high = checked_boxes(lo, hi, len(self.dims))
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+            centre = 0.5 * low + 0.5 * high
+            return centre, self.expand(centre).over(self.form.radius(low, high, centre))
+
+    def bound(self, centre: FloatArray, latent: LatentModel, sign: int, threshold: FloatArray) -> LevelBounds:
+        """Bound the score over boxes.
+
+        Args:
+            centre: of the boxes in units of X, [B, d].
+            latent: models of mean and variance over them.
+            sign: 1 for an upper bound, -1 for a lower one.
+            threshold: the score of (sign mean, variance) at which the bound should be sharp, [B] or one for all; any
+                is sound.
+        """
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+            low, high = latent.variance.low, latent.variance.high
+            threshold = np.broadcast_to(threshold, low.shape)
+            score, found, rest = self._along(latent, sign, threshold, low, high)
+            # Chords over parts of a wide range of variances, where one chord was not enough.
+            rows = np.flatnonzero((score > threshold) & self.level.is_concave(threshold) & np.isfinite(high))
+            if len(rows):
+                edges = self.level.edges(low[rows], high[rows], _CELLS)
+                parts = np.repeat(rows, _CELLS)
+                lower, upper = edges[:, :-1].ravel(), edges[:, 1:].ravel()
+                refined = self._along(latent.take(parts), sign, threshold[parts], lower, upper)[0]
+                score[rows] = np.fmin(score[rows], refined.reshape(-1, _CELLS).max(axis=1))
+            top = latent.mean.high if sign > 0 else -latent.mean.low
+            # A bound that is not a number says nothing.
+            sound = np.isfinite(top) & np.isfinite(high) & (low <= high) & ~np.isnan(score)
+            outer = np.where(sound, self.level.signed(score, sign), np.inf)
+            return LevelBounds(outer, centre + self.form.lengthscales * found.point, found.share, rest)
+
+    def _along(
+        self, latent: LatentModel, sign: int, threshold: FloatArray, low: FloatArray, high: FloatArray
+    ) -> tuple[FloatArray, CubicMaximum, FloatArray]:
+        """Bound the score of (sign mean, variance) where the variance lies in [low, high], by one line.
+
+        Returns:
+            the bound [B], NaN where it is unknown, the relaxation, and what the models leave out, [B].
+        """
+        mean, variance = latent.mean, latent.variance
+        above, top = (mean.above, mean.high) if sign > 0 else (mean.below, -mean.low)
+        slope = self.level.slope(threshold, low, high, np.clip(variance.model.constant, low, high))
+        combined = mean.model.combined(float(sign), variance.model, -slope)
+        found = cubic_maximum(combined, latent.radius)
+        rest = above + np.where(slope >= 0.0, slope * variance.below, -slope * variance.above)
+        apart = top - slope * np.where(slope >= 0.0, low, high)
+        size = np.abs(mean.model.constant) + np.abs(slope) * (1.0 + variance.high)
+        G = np.fmin(found.bound + rest, apart) + _ROUNDING * size
+        score = np.fmin(self.level.bound(G, slope, low, high), self._corner(top, low, high))
+        return score, found, rest
+
+    def bounds(self, lo: FloatArray, hi: FloatArray) -> BoxBounds:
+        """Bound over the boxes lo[b] <= x_free <= hi[b] from both sides, sharp at the score of each centre.
+
+        Args:
+            lo: lower ends in units of X, [B, d]; may equal the upper ends.
+            hi: upper ends, [B, d].
+
+        Raises:
+            ValueError: if the shapes do not fit or lo > hi somewhere.
+        """
+        centre, latent = self.latent_model(lo, hi)
+        mean, variance = latent.mean, latent.variance
+        with np.errstate(over="ignore", invalid="ignore"):
+            middle = np.clip(variance.model.constant, variance.low, variance.high)
+            scores = [self.level.score.value(sign * mean.model.constant, middle) for sign in (-1, 1)]
+        below, above = (
+            self.bound(centre, latent, sign, score) for sign, score in zip((-1, 1), scores, strict=True)
+        )
+        return trivial_where_invalid(
+            BoxBounds(
+                mean.low,
+                mean.high,
+                variance.low,
+                variance.high,
+                -below.outer,
+                above.outer,
+                scores[1],
+                split_scores(above, latent.radius),
+            )
+        )
+
+    def evaluate(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper bounds [B] of the score at points [B, d] in units of X; NaN if not computable."""
+        return score_at(self.form, self.level.score, points)
+
+    def evaluate_centres(self, latent: LatentModel) -> tuple[FloatArray, FloatArray]:
+        """Return what `evaluate` would return at the centres of the models, [B] each, without another product."""
+        s = self.form.variance
+        moments = latent.mean.model.constant / s, latent.variance.model.constant / s
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            return self.level.score.separate(ranges_of(self.form, *moments))
+
+    def to_probability(self, score: FloatArray) -> FloatArray:
+        """Return the class probability of a score."""
+        return self.level.score.to_probability(score)
+
+    def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return class probabilities of score bounds, rounded outwards; NaN gives 0 and 1."""
+        return self.level.score.outward_probability(low, high)
+
+    def with_slice_norm(self) -> LevelBound:
+        """Return the bound with the norm of the restricted mean: tighter, for n^2 exponentials."""
+        return replace(self, form=self.form.with_slice_norm())
+
+    def _corner(self, top: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+        """Return the largest score of means up to `top` and variances in [low, high], whatever their relation."""
+        return self.level.score.separate(LatentRanges(top, top, low, high, top, low))[1]
+
+
+def level_bound(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> LevelBound:
+    """Build the bound of a posterior with the inputs outside `free` fixed at x0.
+
+    If every input is free the bound does not depend on x0.
+
+    Args:
+        posterior: binary classifier, N data, D inputs.
+        x0: [D].
+        free: indices of the free inputs, [d].
+
+    Raises:
+        ValueError: if x0 or the indices do not fit.
+    """
+    return LevelBound(posterior_slice(posterior, x0, free), level_of(posterior.link))
+
+
+def split_scores(found: LevelBounds, radius: FloatArray) -> FloatArray:
+    """Return the score of cutting each input: its width, weighted by its share where the relaxation is loose."""
+    total = found.share.sum(axis=1, keepdims=True)
+    share = found.share / np.where(total > 0.0, total, 1.0)
+    coarse = (found.rest > _COARSE * total[:, 0])[:, None]
+    return np.where(coarse, radius, radius * np.sqrt(share + _FLOOR))

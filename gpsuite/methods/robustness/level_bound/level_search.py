@@ -1,0 +1,178 @@
+"""Branch and bound with the level bound: a root that usually settles it, then best-first cuts.
+
+Every bound is sharp at the score that would still matter, that of the attained probability plus the tolerance. The
+attained value only rises, and a bound for one threshold stays valid for all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from gpsuite.budget import Budget
+from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.methods.robustness.branch_and_bound import Attack, Extremum, Search
+from gpsuite.methods.robustness.level_bound.latent_model import LatentModel
+from gpsuite.methods.robustness.level_bound.level_bound import LevelBound, LevelBounds, split_scores
+from gpsuite.methods.robustness.level_bound.newton import newton_steps
+from gpsuite.methods.robustness.regions import Region
+
+BATCH = 16
+ROUNDS = 3
+ATTACK_STEPS = 3
+POLISH_STEPS = 2
+LEAST_GAIN = 1e-7  # in the score: below it a step is not worth an evaluation
+ACCURATE = 1e-6
+
+Root = tuple[FloatArray, LatentModel]
+
+
+def level_search(
+    bound: LevelBound,
+    region: Region,
+    tolerance: float,
+    budget: Budget,
+    sign: int = 1,
+    decide: float | None = None,
+    batch: int = BATCH,
+    root: Root | None = None,
+    attack: Attack | None = None,
+) -> Extremum:
+    """Search the maximum (`sign=1`) or minimum (`sign=-1`) of the probability over the region.
+
+    Args:
+        bound: of the posterior around the region's centre.
+        region: where.
+        tolerance: largest gap between attained and proved probability, >= 0.
+        budget: seconds and boxes; when it ends the best valid bounds are returned.
+        sign: 1 for the maximum, -1 for the minimum.
+        decide: stop as soon as it is known on which side of this probability the extremum lies, as `branch_and_bound`.
+        batch: boxes bounded at once, at least 2.
+        root: `root_model` of the region, if it is there; both ends can share it.
+        attack: local search for a ball, where Newton steps in the box around it do not reach the best point.
+
+    Raises:
+        ValueError: if tolerance, sign or batch is out of range.
+        UnsoundBoundError: if a point of the region attains more than the bounds allow.
+    """
+    if not tolerance >= 0 or sign not in (-1, 1) or batch < 2:
+        raise ValueError("tolerance >= 0, sign = 1 or -1 and batch >= 2 are needed")
+    search = _LevelSearch(bound, region, tolerance, budget, sign, decide, batch, attack)
+    search.root = root
+    return search.run(None)
+
+
+def root_model(bound: LevelBound, region: Region) -> Root:
+    """Return the centre of the box around the region and the models over it."""
+    lo, hi = region.root_box()
+    return bound.latent_model(lo[None], hi[None])
+
+
+class _LevelSearch(Search):
+    """One run; the tree, the pool and the incumbent are those of every search."""
+
+    def __init__(
+        self,
+        bound: LevelBound,
+        region: Region,
+        tolerance: float,
+        budget: Budget,
+        sign: int,
+        decide: float | None,
+        batch: int,
+        attack: Attack | None,
+    ) -> None:
+        super().__init__(bound, region, tolerance, budget, sign, attack, batch, decide, None)
+        self.bound = bound
+        self.root: Root | None = None
+
+    def _bounds(self, lo: FloatArray, hi: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return signed outer bounds [B] and split scores; try the points at which the relaxations are largest."""
+        before = self.budget.elapsed
+        found, latent = self._root(lo, hi) if not self.tree.size else self._batch(lo, hi)
+        self.bounding_seconds += self.budget.elapsed - before
+        self.boxes += len(lo)
+        self.budget.spend(boxes=len(lo))
+        return found.outer, split_scores(found, latent.radius)
+
+    def _root(self, lo: FloatArray, hi: FloatArray) -> tuple[LevelBounds, LatentModel]:
+        """Bound the root at rising thresholds until its relaxation has nothing better to offer."""
+        centre, latent = self.root or self.bound.latent_model(lo, hi)
+        if self.region.contains(centre)[0]:
+            self._take(centre, *self.bound.evaluate_centres(latent))
+        points = self.region.start[None]
+        if self.witness is None:
+            self._offer(points)
+        best = np.array([np.inf])
+        for _ in range(ROUNDS):
+            found = self.bound.bound(centre, latent, self.sign, self._threshold())
+            best = np.minimum(best, found.outer)
+            if not self._try(np.vstack([points, found.point])) or self._fathomed(best)[0]:
+                break
+            points = points[:0]
+        if self._fathomed(best)[0]:
+            return replace(found, outer=best), latent
+        tighter = self.bound.with_slice_norm()
+        if tighter.form is not self.bound.form:
+            self.bound = tighter
+            latent = tighter.latent_model(lo, hi)[1]
+        self._climb(ATTACK_STEPS)
+        found = self.bound.bound(centre, latent, self.sign, self._threshold())
+        return replace(found, outer=np.minimum(best, found.outer)), latent
+
+    def _batch(self, lo: FloatArray, hi: FloatArray) -> tuple[LevelBounds, LatentModel]:
+        centre, latent = self.bound.latent_model(lo, hi)
+        found = self.bound.bound(centre, latent, self.sign, self._threshold())
+        open_boxes = ~self._fathomed(found.outer)
+        if open_boxes.any() and self._try(found.point[open_boxes]):
+            self._climb(1)
+        return found, latent
+
+    def _threshold(self) -> FloatArray:
+        """Return the score of (sign mean, variance) up to which a box's bound closes it."""
+        target = self.inner + self.tolerance
+        if self.decide is not None:
+            target = max(target, self.sign * self.decide)
+        return np.array(self.bound.level.threshold(target if self.sign > 0 else 1.0 + target))
+
+    def _try(self, points: FloatArray) -> bool:
+        """Offer points [m, d], moved into the region; tell whether the attained score rose."""
+        before = self.score
+        points = points[np.isfinite(points).all(axis=1)]
+        if len(points):
+            self._offer(self.region.project(points))
+        return self.score > before
+
+    def _begin(self, points: FloatArray) -> None:
+        """The root's own expansion gives the first incumbent."""
+
+    def _improve(self) -> None:
+        """Climb only where the search says so: an expansion costs as much as a box."""
+
+    def _climb(self, steps: int) -> None:
+        """Take up to so many Newton steps from the incumbent, with one expansion and one evaluation each."""
+        scale = self.bound.form.lengthscales
+        if self.region.norm != "box":
+            return super()._improve()
+        for _ in range(steps):
+            if self.witness is None or (self.decide is not None and self._crosses(self.inner)):
+                return
+            low, high = (self.region.lower - self.witness) / scale, (self.region.upper - self.witness) / scale
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+                expansion = self.bound.expand(self.witness[None])
+                onward, promised = newton_steps(expansion, self.bound.level, self.sign, low, high)
+            reached, least = self.score, LEAST_GAIN * (1.0 + abs(self.score))
+            if not promised > least:
+                return
+            self._try(self.witness + scale * onward)
+            gained = self.score - reached
+            # A model that keeps its promise was good up to what the next step could gain.
+            if gained <= least or abs(promised - gained) <= ACCURATE * (1.0 + abs(reached)):
+                return
+
+    def _result(self, status: str, reason: str) -> Extremum:
+        """Raise the attained value once the bound is fixed; no point reaches above it."""
+        if self.decide is None and self.boxes:
+            self._climb(POLISH_STEPS)
+        return super()._result(status, reason)

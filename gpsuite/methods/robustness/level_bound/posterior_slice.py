@@ -1,0 +1,196 @@
+"""A posterior restricted to the free inputs around a point, with the rounding errors of what is computed from it.
+
+mu(x) = s sum_i alpha_i kappa_i(x) and Sigma(x) = s (1 - kappa_x' R kappa_x). For the squared exponential kernel the
+fixed inputs fold into weights w_i = exp(-(fixed distance)^2 / 2), and kappa is that of the free inputs alone; other
+kernels keep the fixed distances. Offsets are (X - x) / l of the raw inputs, so that their errors are relative.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray
+from gpsuite.methods.robustness.level_bound.posterior_products import (
+    PosteriorProducts,
+    posterior_products,
+)
+from gpsuite.methods.robustness.operator_form import squared_norm, sum_upwards
+from gpsuite.methods.robustness.rounding import (
+    SHORT_SUM,
+    TAIL,
+    UNDERFLOW,
+    UNIT,
+    dot_product_unit,
+    outward_radius,
+    spread_unit,
+)
+from gpsuite.models.gpc import GPCPosterior
+from gpsuite.models.radial import kappa
+
+# Offsets held at once (8 MB).
+_ENTRIES = 1 << 20
+
+
+@dataclass(frozen=True)
+class PosteriorSlice:
+    """Mean weights and reduction over d free inputs; points and boxes are in the units of X.
+
+    Attributes:
+        kernel: name of the kernel.
+        variance: s.
+        dims: free inputs, [d].
+        lengthscales: of the free inputs, [d].
+        X: data of the free inputs, [d, n].
+        fixed: squared distance of the data from x0 over the fixed inputs, [n]; zero where it is folded.
+        weight: fold w, [n]; one where nothing is folded.
+        alpha: mean weights without the fold, [n].
+        products: R and norms of the posterior.
+        norm2: upper bound of |h|^2.
+        floor: lower bound of the mean anywhere per unit s, zero exactly if no weight is negative.
+        ceiling: upper bound, likewise.
+        mean_error: rounding error of every mean coefficient <h, e_m> of basis values |e_m| <= 1.
+        gram_error: that of every covariance coefficient <e_m, (I - G) e_m'>.
+    """
+
+    kernel: str
+    variance: float
+    dims: IntArray
+    lengthscales: FloatArray
+    X: FloatArray
+    fixed: FloatArray
+    weight: FloatArray
+    alpha: FloatArray
+    products: PosteriorProducts
+    norm2: float
+    floor: float
+    ceiling: float
+    mean_error: float
+    gram_error: float
+
+    @property
+    def allowance(self) -> float:
+        """The nu with G + nu >= 0."""
+        return self.products.operator.below
+
+    @property
+    def bound(self) -> float:
+        """An upper bound g of G + nu."""
+        return self.products.operator.above + self.products.operator.below
+
+    def mean_range(self, centre: FloatArray, drop: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Bound the mean per unit s over boxes by norms and signs alone.
+
+        |mu(x) - mu(c)| <= s |h| sqrt(2 (1 - kappa)), |mu| <= s |h|, and the sums of the weights of one sign.
+
+        Args:
+            centre: the mean at the centres per unit s, [B].
+            drop: 1 - kappa at the boxes' radii, [B].
+        """
+        norm = float(np.sqrt(self.norm2)) * (1.0 + TAIL)
+        reach = norm * np.sqrt(2.0 * np.minimum(drop, 1.0)) + self.mean_error + SHORT_SUM * np.abs(centre)
+        low = np.fmax(centre - reach, max(-norm, self.floor))
+        return low, np.fmin(centre + reach, min(norm, self.ceiling))
+
+    def offsets(self, points: FloatArray) -> FloatArray:
+        """Return (X - x) / l for points [B, d], [B, d, n]."""
+        apart = self.X - points[:, :, None]
+        apart *= (1.0 / self.lengthscales)[:, None]
+        return np.asarray(apart)
+
+    def radius(self, lo: FloatArray, hi: FloatArray, centre: FloatArray) -> FloatArray:
+        """Return half-widths in lengthscales, rounded up, of boxes [B, d] around centres inside them."""
+        return outward_radius(lo, hi, centre, self.lengthscales)
+
+    def moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance [B] per unit s at points [B, d], off by `mean_error` and `gram_error` at most."""
+        rows = max(1, _ENTRIES // self.X.size)
+        kernel = [self._kernel(points[start : start + rows]) for start in range(0, max(1, len(points)), rows)]
+        k = np.concatenate(kernel)
+        return k @ self.alpha, 1.0 - np.einsum("bn,bn->b", k @ self.products.reduction, k)
+
+    def _kernel(self, points: FloatArray) -> FloatArray:
+        """Return w_i kappa_i, [B, n]."""
+        apart = self.offsets(points)
+        q = np.einsum("bjn,bjn->bn", apart, apart) + self.fixed
+        return np.asarray(kappa(self.kernel, q) * self.weight)
+
+    def with_slice_norm(self) -> PosteriorSlice:
+        """Return the slice with the norm of its own restriction: smaller, for n^2 exponentials."""
+        if float(self.weight.min()) >= 1.0:
+            return self
+        # Data relative to one of them: only their differences matter.
+        scaled = (self.X - self.X[:, :1]).T / self.lengthscales
+        n, d = scaled.shape
+        unit = dot_product_unit(n, d, -2.0 * np.log(np.maximum(self.weight, UNDERFLOW)))
+        unit = spread_unit(unit, d, float(np.max(np.abs(scaled))))
+        lost = UNDERFLOW * float(np.count_nonzero(self.alpha))
+        norm2 = squared_norm(self.kernel, scaled, self.alpha * self.weight, unit) + lost
+        return replace(self, norm2=min(self.norm2, norm2))
+
+
+def posterior_slice(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> PosteriorSlice:
+    """Restrict a posterior to the free inputs around x0.
+
+    Args:
+        posterior: N data, D inputs.
+        x0: the point that fixes the other inputs, [D].
+        free: indices of the free inputs, [d], distinct.
+
+    Raises:
+        ValueError: if x0 is not finite or of the wrong length, or the indices are not distinct and in range.
+    """
+    point, dims = _checked(posterior, x0, free)
+    products = posterior_products(posterior)
+    # Free inputs count as zero here; no columns are copied.
+    rate = 1.0 / posterior.lengthscales
+    rate[dims] = 0.0
+    apart = (posterior.X - point) * rate
+    fixed = np.einsum("ij,ij->i", apart, apart)
+    folds = posterior.kernel == "squared_exponential"
+    weight = np.exp(-0.5 * fixed) if folds else np.ones(len(fixed))
+    unit = dot_product_unit(len(fixed), point.size, fixed if folds else np.zeros(len(fixed)))
+    # Weights and products that underflow are still there.
+    lost = UNDERFLOW * float(np.count_nonzero(posterior.alpha))
+    return PosteriorSlice(
+        kernel=posterior.kernel,
+        variance=posterior.variance,
+        dims=dims,
+        lengthscales=posterior.lengthscales[dims],
+        X=np.ascontiguousarray(posterior.X[:, dims].T),
+        fixed=np.zeros(len(fixed)) if folds else fixed,
+        weight=weight,
+        alpha=posterior.alpha,
+        products=products,
+        norm2=products.norm2,
+        floor=-sum_upwards(-posterior.alpha, weight, unit),
+        ceiling=sum_upwards(posterior.alpha, weight, unit),
+        mean_error=float(np.abs(posterior.alpha * weight) @ unit) + lost,
+        gram_error=_gram_error(products, weight, unit),
+    )
+
+
+def _gram_error(products: PosteriorProducts, weight: FloatArray, unit: FloatArray) -> float:
+    """Return the rounding error of V'RV for columns |V_i| <= w_i with errors unit_i w_i.
+
+    The errors of V by Cauchy-Schwarz with zeta >= |F dV|, the two products over the data by |R|, and the product that
+    made R by the rows of F.
+    """
+    largest = float(weight.max())
+    zeta = float(np.max(unit * weight)) * float(np.sqrt(products.root_size))
+    data = 2.0 * (len(weight) + 8.0) * UNIT * largest * float(weight @ products.row_sums)
+    root = 2.0 * (products.rank + 8.0) * UNIT * largest**2 * products.root_size
+    return 2.0 * zeta * float(np.sqrt(products.operator.size)) + zeta**2 + data + root
+
+
+def _checked(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> tuple[FloatArray, IntArray]:
+    point = np.asarray(x0, dtype=np.float64)
+    n_inputs = posterior.X.shape[1]
+    if point.shape != (n_inputs,) or not np.isfinite(point).all():
+        raise ValueError(f"x0 must be {n_inputs} finite numbers, got shape {point.shape}")
+    dims = np.asarray(free, dtype=np.int64)
+    valid = dims.ndim == 1 and dims.size > 0 and dims.min() >= 0 and dims.max() < n_inputs
+    if not valid or len(np.unique(dims)) != dims.size:
+        raise ValueError(f"free inputs {free}: distinct indices in [0, {n_inputs}) are needed")
+    return point, dims

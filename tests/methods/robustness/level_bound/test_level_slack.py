@@ -1,0 +1,63 @@
+"""Coefficients that are off by their stated rounding: the models must still enclose the exact moments."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gpsuite.methods.robustness.level_bound.cubic import Cubic
+from gpsuite.methods.robustness.level_bound.level_bound import level_bound
+from gpsuite.methods.robustness.level_bound.squared_exponential import expand_squared_exponential
+from tests.methods.robustness.level_bound.level_models import Array, value
+from tests.methods.robustness.made_up_posteriors import Exact, random_posterior
+
+SLACK = 1e-3
+
+
+def moved(rng: np.random.Generator, polynomial: Cubic, factorials: bool) -> Cubic:
+    """Return the polynomial with <h, e_m>, or pairs of basis values, off by `SLACK` each."""
+
+    def off(shape: tuple[int, ...]) -> Array:
+        return SLACK * rng.choice([-1.0, 1.0], shape)
+
+    # The coefficient of x^m is a_m / sqrt(m!): an entry of the square moves by half of it at least.
+    share = np.sqrt(0.5) if factorials else 1.0
+    square = off(polynomial.quadratic.shape) * 0.5 * share
+    return replace(
+        polynomial,
+        constant=polynomial.constant + off(polynomial.constant.shape),
+        linear=polynomial.linear + off(polynomial.linear.shape),
+        quadratic=polynomial.quadratic + 0.5 * (square + square.transpose(0, 2, 1)),
+    )
+
+
+@pytest.mark.parametrize("half", [1e-3, 0.05, 0.5])
+@pytest.mark.parametrize("inputs", [1, 2, 5])
+def test_models_pay_for_the_rounding_of_their_coefficients(inputs: int, half: float) -> None:
+    rng = np.random.default_rng([inputs, int(1e3 * half)])
+    posterior = random_posterior(rng, "squared_exponential", "probit", 10, inputs)
+    free = np.arange(inputs)
+    bound = level_bound(posterior, posterior.X[0], free)
+    form = replace(bound.form, mean_error=SLACK, gram_error=SLACK)
+    exact, scale = Exact(posterior, posterior.X[0], free), posterior.lengthscales
+    centre = posterior.X[:6] + 0.3 * scale * rng.standard_normal((6, inputs))
+    expansion = expand_squared_exponential(form, centre)
+    expansion = replace(expansion, A=moved(rng, expansion.A, True), P=moved(rng, expansion.P, False))
+    radius = half * rng.random((6, inputs))
+    found = expansion.over(radius)
+    for b in range(6):
+        x = radius[b] * rng.uniform(-1.0, 1.0, (200, inputs))
+        x[0] = 0.0
+        mean, variance = exact(centre[b] + scale * x)
+        for moment, model in ((mean, found.mean), (variance, found.variance)):
+            inside = value(model.model, x, b)
+            assert (moment <= inside + model.above[b]).all()
+            assert (moment >= inside - model.below[b]).all()
+            assert (model.low[b] <= moment).all()
+            assert (moment <= model.high[b]).all()
+        # Without the slack the centre itself would be outside.
+        clean = replace(expansion, form=replace(form, mean_error=0.0)).over(radius * 0.0)
+        off = abs(mean[0] - clean.mean.model.constant[b])
+        assert off > clean.mean.above[b] + clean.mean.below[b]

@@ -1,0 +1,138 @@
+"""The rests of the squared exponential expansion where they are sharp: a halved tail or rest is noticed here."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gpsuite.methods.robustness.level_bound.cubic import Cubic
+from gpsuite.methods.robustness.level_bound.squared_exponential import expand_squared_exponential
+from gpsuite.methods.robustness.level_bound.squared_exponential_rests import (
+    cross_terms,
+    distance_form,
+    mean_model,
+    mean_remainder,
+    tail,
+    variance_model,
+)
+from tests.methods.robustness.level_bound.level_models import one_datum, value
+
+SHARP = 0.99
+ROUNDING = 1e-9  # relative slack that is always added
+
+
+def poisson_tail(square: float, degree: int) -> float:
+    terms = (square**k / math.factorial(k) for k in range(degree + 1, degree + 60))
+    return math.exp(-square) * math.fsum(terms)
+
+
+@pytest.mark.parametrize("degree", [1, 2, 3])
+@pytest.mark.parametrize("rho", [0.01, 0.3, 1.0, 3.0])
+def test_tail_is_the_poisson_probability(degree: int, rho: float) -> None:
+    exact = poisson_tail(rho**2, degree)
+    found = tail(np.array([[0.6 * rho, 0.8 * rho]]), degree)[0]
+    assert exact <= found <= exact * (1 + ROUNDING)
+
+
+@pytest.mark.parametrize("degree", [2, 3])
+@pytest.mark.parametrize("rho", [0.1, 0.5, 1.5])
+def test_mean_remainder_is_attained_where_the_point_is_the_datum(degree: int, rho: float) -> None:
+    datum = rho * np.array([0.6, -0.8])
+    form = one_datum("squared_exponential", datum)
+    expansion = expand_squared_exponential(form, np.zeros((1, 2)))
+    A = expansion.A
+    if degree == 3:
+        A = Cubic(A.constant, A.linear, A.quadratic, expansion._degree_three[0])
+    left = 1.0 - math.exp(-0.5 * rho**2) * value(A, datum[None])[0]
+    remainder = mean_remainder(form, A, np.abs(datum)[None])[0]
+    assert left <= remainder * (1 + ROUNDING) + 1e-13
+    assert left >= SHARP * remainder - 1e-6 * rho  # eta is a difference of squares
+
+
+@pytest.mark.parametrize(
+    ("constant", "curved", "side"),
+    [(1.0, 0.0, "above"), (-1.0, 0.0, "below"), (0.0, 1.0, "below"), (0.0, -1.0, "above")],
+)
+def test_rest_of_the_mean_is_attained_at_the_corner(constant: float, curved: float, side: str) -> None:
+    """E A of a constant or of a pure square, at |x| = rho: the part beyond the cubic model, to leading order."""
+    form = one_datum("squared_exponential", np.zeros(1))
+    A = Cubic(np.array([constant]), np.zeros((1, 1)), np.full((1, 1, 1), curved), np.zeros((1, 1, 1, 1)))
+    form = type(form)(**{**form.__dict__, "norm2": constant**2 + 2.0 * curved**2})  # nothing beyond A
+    r = 0.03
+    found = mean_model(form, A, np.array([[r]]))
+    left = math.exp(-0.5 * r * r) * (constant + curved * r * r) - value(found.model, np.array([[r]]))[0]
+    rest = found.above[0] if side == "above" else -found.below[0]
+    assert -found.below[0] <= left <= found.above[0]
+    assert left / rest >= SHARP
+
+
+@pytest.mark.parametrize(
+    ("constant", "curved", "side"), [(1.0, 0.0, "above"), (0.0, 1.0, "below"), (0.0, -1.0, "above")]
+)
+def test_rest_of_the_explicit_variance_is_attained_at_the_corner(
+    constant: float, curved: float, side: str
+) -> None:
+    form = one_datum("squared_exponential", np.full(1, 50.0))
+    P = Cubic(np.array([constant]), np.zeros((1, 1)), np.full((1, 1, 1), curved), np.zeros((1, 1, 1, 1)))
+    block, r = np.zeros((1, 1, 1)), 0.03
+    found = variance_model(form, P, block, np.array([[r]]))
+    cross = cross_terms(form, P, block, np.array([[r]]))[0]
+    beyond = tail(np.array([[r]]), 1)[0]
+    left = math.exp(-r * r) * (constant + curved * r * r) - value(found.model, np.array([[r]]))[0]
+    rest = found.above[0] - cross - beyond if side == "above" else cross - found.below[0]
+    assert left / rest >= SHARP
+
+
+def test_variance_beyond_degree_one_is_attained_without_data() -> None:
+    """No data near: Sigma = s and <phi, phi> - E^2 (1 + |x|^2) = tau_1, all of it above degree 1."""
+    form = one_datum("squared_exponential", np.full(2, 60.0))
+    radius = np.array([[0.2, 0.1]])
+    expansion = expand_squared_exponential(form, np.zeros((1, 2)))
+    x = radius
+    left = 1.0 - math.exp(-float(x[0] @ x[0])) * value(expansion.P, x)[0]
+    found = expansion.over(radius)
+    assert left == pytest.approx(poisson_tail(float(x[0] @ x[0]), 1), rel=1e-10)
+    model = value(found.variance.model, x)[0]
+    assert model - found.variance.below[0] <= 1.0 <= model + found.variance.above[0]
+    assert found.variance.above[0] >= tail(radius, 1)[0]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 4), (1, 3)])
+def test_cross_terms_are_nearly_attained(low: int, high: int) -> None:
+    """Operators on the basis e_m of one input that turn degree `low` towards `high` and lose the other low degree.
+
+    H = I - z z* - e e* with z = cos e_low + sin e_high; the coefficients of phi are E x^m / sqrt(m!).
+    """
+    x, angle, terms = 0.01, 0.2, 12
+    z = np.zeros(terms)
+    z[low], z[high] = math.cos(angle), math.sin(angle)
+    H = np.eye(terms) - np.outer(z, z)
+    H[1 - low, 1 - low] -= 1.0
+    phi = np.array([math.exp(-0.5 * x * x) * x**m / math.sqrt(math.factorial(m)) for m in range(terms)])
+    y1, y3 = np.where(np.arange(terms) < 2, phi, 0.0), np.where(np.arange(terms) > 3, phi, 0.0)
+    cross = 2.0 * y1 @ H @ y3 + 2.0 * phi[1] * H[1, 3] * phi[3]
+    P = Cubic(H[:1, 0], np.zeros((1, 1)), np.zeros((1, 1, 1)), np.zeros((1, 1, 1, 1)))
+    form = one_datum("squared_exponential", np.zeros(1))
+    allowed = cross_terms(form, P, H[None, 1:2, 1:2], np.array([[x]]))[0]
+    assert 0.95 * allowed <= abs(cross) <= allowed * (1 + ROUNDING)
+
+
+@pytest.mark.parametrize("rho", [0.02, 0.1])
+def test_distance_forms_are_attained(rho: float) -> None:
+    """Sigma = 1 - kappa^2 around a datum without noise; mu of the difference of two data along their line."""
+    form = one_datum("squared_exponential", np.zeros(1), weight=1e12)
+    kappa, drop = math.exp(-0.5 * rho**2), np.array([-math.expm1(-0.5 * rho**2)])
+    low, high = distance_form(form, np.zeros(1), drop)
+    assert low[0] == 0.0
+    assert SHARP * high[0] <= 1.0 - kappa**2 <= high[0]
+    low, _ = distance_form(form, np.array([1.0 - kappa**2]), drop)
+    assert low[0] <= 1e-4 * rho**2  # back at the datum
+    norm2 = 2.0 * float(drop[0])
+    apart = replace(form, norm2=norm2, floor=-1.0, ceiling=1.0)
+    start = np.array([kappa - 1.0])  # of kappa(x - X_2) - kappa(x - X_1) at x = X_1
+    low, high = apart.mean_range(start, drop)
+    assert high[0] == pytest.approx(1.0 - kappa, rel=1e-6)
+    assert low[0] == pytest.approx(-3.0 * float(drop[0]), rel=1e-6)
