@@ -36,7 +36,9 @@ LIMIT = 10.0  # seconds a point for the paper's bound
 POINTS = 50  # test points with our bound
 PAIRED = 5  # of them with the paper's
 HUNDREDFOLD = 0.01
-FLOOR_GOAL = 30.0  # of whole searches: most have one box, and evaluations, relaxations and the polish cost more
+FLOOR_GOAL = (
+    30.0  # of whole searches: most have one box, and evaluations, relaxations and the polish cost more
+)
 LOGISTIC_GOAL = 3.0
 SET_UP_GOAL = 30.0
 EVALUATIONS = {"mnist38": 10, "synthetic2d": 20}
