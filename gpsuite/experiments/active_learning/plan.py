@@ -307,6 +307,8 @@ EXPERIMENTS.register("active_learning/plan")(
         run,
         summarise,
         dataset_tasks=("measurements",),
-        published=only_arrays("row", "output", "p*", "mean", "sd", "entropy"),  # not the state: it holds data
+        published=only_arrays(
+            "row", "output", "p*", "mean", "sd", "entropy", "safe"
+        ),  # not the state: it holds data
     )
 )
