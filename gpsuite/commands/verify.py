@@ -60,8 +60,8 @@ class Kind:
 
 
 KINDS = {
-    "robustness": Kind("gpsuite.methods.robustness.verification", "classification"),
-    "pac_bayes": Kind("gpsuite.methods.pac_bayes.verification", "regression"),
+    "robustness": Kind("gpsuite.methods.robustness.certificates.verification", "classification"),
+    "pac_bayes": Kind("gpsuite.methods.pac_bayes.verification.verify", "regression"),
 }
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gpsuite.commands import verify
-from gpsuite.methods.robustness.certificate import model_hash, write_certificate
+from gpsuite.methods.robustness.certificates.certificate import model_hash, write_certificate
 from tests.commands.conftest import Gpsuite
 from tests.methods.robustness.certified_point import small_certificate
 from tests.methods.robustness.test_certificate import DAMAGES, damage
@@ -228,7 +228,7 @@ def test_bad_files_take_two_seconds_and_half_a_gigabyte(certificate: Path, how: 
     code = (
         "import resource, sys, time\n"
         "from gpsuite.cli import main\n"
-        "import gpsuite.commands.verify, gpsuite.methods.robustness.verification\n"
+        "import gpsuite.commands.verify, gpsuite.methods.robustness.certificates.verification\n"
         "sys.argv = ['gpsuite', 'verify', 'point']\n"
         "started = time.process_time()\n"
         "code = main()\n"

@@ -9,8 +9,13 @@ import pandas as pd
 import pytest
 from scipy.stats import ttest_1samp
 
-from gpsuite.experiments.pac_bayes.frames import summarise_splits
-from gpsuite.experiments.pac_bayes.pairs import TEST_OVER_TRAINING, paired_p, positive_p, split_statistic
+from gpsuite.experiments.pac_bayes.shared.paired import (
+    TEST_OVER_TRAINING,
+    paired_p,
+    positive_p,
+    split_statistic,
+)
+from gpsuite.experiments.pac_bayes.shared.tables import summarise_splits
 from gpsuite.experiments.statistics import (
     CORRECTED,
     mean_statistic,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpsuite.models.classification.links import PROBIT, Link
+from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.gpc import GPCPosterior
-from gpsuite.models.gpc_training import INFERENCES
-from gpsuite.models.links import PROBIT, Link
 
 
 def two_classes(seed: int, count: int = 30, inputs: int = 2) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import multivariate_normal
 
-from gpsuite.models.multi_output import Observations
+from gpsuite.models.multi_output.observations import Observations
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpsuite.models.multi_output import Observations
+from gpsuite.models.multi_output.observations import Observations
 
 
 def draw_observations(n_outputs: int, n: int, *, seed: int = 0, repeated: bool = True) -> Observations:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpsuite.models.coregionalization import LinearCoregionalization
-from gpsuite.models.multi_output import Observations
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
+from gpsuite.models.multi_output.observations import Observations
 from tests.models.active_reference import section
 
 POSTERIOR: dict[str, Any] = section("posterior")

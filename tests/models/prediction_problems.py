@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpsuite.models.config import FloatArray
-from gpsuite.models.coregionalization import LinearCoregionalization
-from gpsuite.models.multi_output import IntArray, MultiOutputModel, Observations
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
+from gpsuite.models.multi_output.observations import IntArray, MultiOutputModel, Observations
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gpsuite.models import compiled
-from gpsuite.models.compiled import CompiledLoss, assign, compiled_loss, flatten, variables_of
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.exact import build_gpr
-from gpsuite.models.sparse import build_fitc, build_sgpr
+from gpsuite.models.regression import compiled
+from gpsuite.models.regression.compiled import CompiledLoss, assign, compiled_loss, flatten, variables_of
+from gpsuite.models.regression.exact import build_gpr
+from gpsuite.models.regression.sparse import build_fitc, build_sgpr
 from tests.models.regression_problems import START, make_problem
 
 Problem = tuple[np.ndarray, np.ndarray]

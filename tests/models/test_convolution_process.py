@@ -13,9 +13,9 @@ from gpsuite.data.generators.covariances import (
     lmc_covariance,
     squared_exponential,
 )
-from gpsuite.models.convolution_likelihood import ConvolutionParameters
-from gpsuite.models.convolution_process import ConvolutionProcess
-from gpsuite.models.multi_output import Observations
+from gpsuite.models.multi_output.convolution_likelihood import ConvolutionParameters
+from gpsuite.models.multi_output.convolution_process import ConvolutionProcess
+from gpsuite.models.multi_output.observations import Observations
 from tests.models.active_reference import TOLERANCE, cases
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
 from gpsuite.data.generators.covariances import KERNELS, lmc_covariance
-from gpsuite.models import latent_kernels
-from gpsuite.models.coregionalization import LinearCoregionalization
-from gpsuite.models.multi_output import Likelihood, Observations
+from gpsuite.models.multi_output import latent_kernels
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
+from gpsuite.models.multi_output.observations import Likelihood, Observations
 from tests.models.multi_output_problems import draw_observations
 
 MODELS = [
@@ -72,7 +72,7 @@ def test_batches_do_not_change_the_covariance(monkeypatch: pytest.MonkeyPatch) -
     u, X, X2 = model.draw_prior(rng, 7), rng.normal(size=(5, 1)), rng.normal(size=(11, 1))
     p = np.array([0, 1, 1, 0, 1])
     whole = model.cross_covariance(u, X, p, X2)
-    monkeypatch.setattr("gpsuite.models.coregionalization.CHUNK", 45)
+    monkeypatch.setattr("gpsuite.models.multi_output.coregionalization.CHUNK", 45)
     np.testing.assert_allclose(model.cross_covariance(u, X, p, X2), whole, rtol=1e-13)
 
 
@@ -121,7 +121,9 @@ def test_particles_do_not_influence_each_other(
     observations = draw_observations(model.n_outputs, 10)
     u = model.draw_prior(np.random.default_rng(4), 7)
     value, gradient = model.likelihood(observations).value_and_gradient(u)
-    monkeypatch.setattr("gpsuite.models.coregionalization_likelihood.CHUNK", 3 * 45 * model.n_latent)
+    monkeypatch.setattr(
+        "gpsuite.models.multi_output.coregionalization_likelihood.CHUNK", 3 * 45 * model.n_latent
+    )
     likelihood = model.likelihood(observations)
     for size in (2, 7, 3):  # the work arrays grow, and are larger than what is asked
         found = likelihood.value_and_gradient(u[:size])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gpsuite.models.coregionalization import LinearCoregionalization
-from gpsuite.models.coregionalization_gpflow import from_gpflow, pairs, to_gpflow
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
+from gpsuite.models.multi_output.coregionalization_gpflow import from_gpflow, pairs, to_gpflow
 from tests.models.multi_output_problems import draw_observations
 
 MODELS = [

@@ -6,13 +6,13 @@ from functools import cache
 import numpy as np
 import pytest
 
+from gpsuite.models.classification.approximation import KernelSystem
+from gpsuite.models.classification.hmc import HMCLatents, HMCSettings, _summary, sample_latents
+from gpsuite.models.classification.laplace import laplace
+from gpsuite.models.classification.links import LOGISTIC, PROBIT, SQUEEZED_PROBIT, Link
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.gpc_fit import KernelSystem
-from gpsuite.models.gpc_hmc import HMCLatents, HMCSettings, _summary, sample_latents
-from gpsuite.models.hamiltonian import split_r_hat
-from gpsuite.models.laplace import laplace
 from gpsuite.models.linalg import stable_cholesky
-from gpsuite.models.links import LOGISTIC, PROBIT, SQUEEZED_PROBIT, Link
+from gpsuite.models.sampling.hamiltonian import split_r_hat
 from tests.models.gpc_problems import fitted_posterior
 
 SHORT = HMCSettings(chains=4, burn_in=100, draws=400)

@@ -9,12 +9,17 @@ from hypothesis import strategies as st
 from scipy.integrate import dblquad, quad
 from scipy.optimize import minimize
 
+from gpsuite.models.classification.approximation import (
+    GPCFit,
+    KernelSystem,
+    NotConvergedError,
+    WeightedSystem,
+)
+from gpsuite.models.classification.expectation_propagation import _posterior_variance, expectation_propagation
+from gpsuite.models.classification.laplace import _accepted_step, laplace
+from gpsuite.models.classification.links import LINKS, LOGISTIC, PROBIT, SQUEEZED_PROBIT, Link
+from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import KERNEL_NAMES, Hyperparameters, ModelSpec
-from gpsuite.models.expectation_propagation import _posterior_variance, expectation_propagation
-from gpsuite.models.gpc_fit import GPCFit, KernelSystem, NotConvergedError, WeightedSystem
-from gpsuite.models.gpc_training import INFERENCES
-from gpsuite.models.laplace import _accepted_step, laplace
-from gpsuite.models.links import LINKS, LOGISTIC, PROBIT, SQUEEZED_PROBIT, Link
 from tests.models.gpc_problems import two_classes
 
 SE = ModelSpec()

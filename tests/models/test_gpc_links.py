@@ -12,7 +12,7 @@ from scipy.integrate import quad
 from scipy.special import expit, log_ndtr, ndtr
 
 from gpsuite.errors import UserError
-from gpsuite.models.links import LINKS, LOGISTIC, PROBIT, SQUEEZED_PROBIT, Link
+from gpsuite.models.classification.links import LINKS, LOGISTIC, PROBIT, SQUEEZED_PROBIT, Link
 
 ALL = [LINKS.get(name) for name in LINKS]
 BY_NAME = pytest.mark.parametrize("link", ALL, ids=lambda link: link.name)

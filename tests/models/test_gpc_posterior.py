@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpsuite.errors import UserError
+from gpsuite.models.classification.links import LOGISTIC, PROBIT, SQUEEZED_PROBIT
 from gpsuite.models.config import KERNEL_NAMES, Hyperparameters, ModelSpec
 from gpsuite.models.kernels import build_kernel
-from gpsuite.models.links import LOGISTIC, PROBIT, SQUEEZED_PROBIT
 from gpsuite.models.radial import kappa, kappa_and_slope, squared_distances
 from tests.models.gpc_problems import fitted_posterior
 
@@ -97,7 +97,7 @@ def test_blocks_give_what_single_points_give(monkeypatch: pytest.MonkeyPatch) ->
     posterior, _ = fitted_posterior()
     Xnew = np.random.default_rng(3).standard_normal((10, 2))
     whole = posterior.latent_with_gradient(Xnew)
-    monkeypatch.setattr("gpsuite.models.gpc._BLOCK", 90)
+    monkeypatch.setattr("gpsuite.models.classification.posterior._BLOCK", 90)
     for parts, expected in zip(posterior.latent_with_gradient(Xnew), whole, strict=True):
         np.testing.assert_allclose(parts, expected, rtol=1e-12, atol=1e-13)
     for parts, expected in zip(posterior.latent(Xnew), whole[:2], strict=True):

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gpsuite.models.classification.approximation import GPCFit
+from gpsuite.models.classification.links import LINKS
+from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.gpc_fit import GPCFit
-from gpsuite.models.gpc_training import INFERENCES
-from gpsuite.models.links import LINKS
 
 pytestmark = pytest.mark.reference
 

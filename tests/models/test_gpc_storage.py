@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpsuite.models.classification.links import LINKS, SqueezedProbit
+from gpsuite.models.classification.storage import GPCFileError, load_gpc, save_gpc
 from gpsuite.models.config import KERNEL_NAMES
-from gpsuite.models.gpc_storage import GPCFileError, load_gpc, save_gpc
-from gpsuite.models.links import LINKS, SqueezedProbit
 from tests.models.gpc_problems import fitted_posterior
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
+from gpsuite.models.classification.approximation import NotConvergedError
+from gpsuite.models.classification.links import LOGISTIC, PROBIT
+from gpsuite.models.classification.training import INFERENCES, train_gpc
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.gpc_fit import NotConvergedError
-from gpsuite.models.gpc_training import INFERENCES, train_gpc
-from gpsuite.models.links import LOGISTIC, PROBIT
 from tests.models.gpc_problems import two_classes
 
 START = Hyperparameters(1.0, (1.0,))
@@ -80,7 +80,7 @@ def test_steps_without_convergence_are_rejected(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_start_without_convergence_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpsuite.models.laplace.MAX_ITERATIONS", 1)
+    monkeypatch.setattr("gpsuite.models.classification.laplace.MAX_ITERATIONS", 1)
     X, y = two_classes(0)
     with pytest.raises(NotConvergedError, match="at the start"):
         train_gpc(X, y, ModelSpec(), PROBIT, "laplace", START, Budget())
@@ -95,7 +95,8 @@ def test_wrong_requests_are_refused() -> None:
 
 
 def test_training_needs_no_tensorflow() -> None:
-    code = "import sys, gpsuite.models.gpc_training, gpsuite.models.gpc_storage; print('tensorflow' in sys.modules)"
+    names = "gpsuite.models.classification.training, gpsuite.models.classification.storage"
+    code = f"import sys, {names}; print('tensorflow' in sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout == "False\n"
 

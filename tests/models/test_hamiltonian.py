@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpsuite.models.hamiltonian import (
+from gpsuite.models.sampling.hamiltonian import (
     HMCSettings,
     Points,
     chain_diagnostics,
@@ -16,7 +16,7 @@ from gpsuite.models.hamiltonian import (
     split_r_hat,
     transition,
 )
-from gpsuite.models.hyper_posterior import (
+from gpsuite.models.sampling.posterior import (
     HyperPosterior,
     NoFiniteStartError,
     Target,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpsuite.models.coregionalization import LinearCoregionalization
-from gpsuite.models.hamiltonian import (
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
+from gpsuite.models.multi_output.observations import Observations
+from gpsuite.models.sampling.hamiltonian import (
     HMCSettings,
     Points,
     chain_diagnostics,
@@ -16,8 +17,7 @@ from gpsuite.models.hamiltonian import (
     split_r_hat,
     transition,
 )
-from gpsuite.models.hyper_posterior import HyperPosterior, Target, finite_prior_draws
-from gpsuite.models.multi_output import Observations
+from gpsuite.models.sampling.posterior import HyperPosterior, Target, finite_prior_draws
 from tests.models.half_space_target import HalfSpace
 from tests.models.linear_gaussian_target import LinearGaussianModel, linear_data
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from gpsuite.models.hyper_optimum import OptimumSettings, find_optimum
-from gpsuite.models.hyper_posterior import NoFiniteStartError, Target
+from gpsuite.models.sampling.optimum import OptimumSettings, find_optimum
+from gpsuite.models.sampling.posterior import NoFiniteStartError, Target
 from tests.models.half_space_target import HalfSpace
 from tests.models.linear_gaussian_target import LinearGaussianModel, linear_data
 

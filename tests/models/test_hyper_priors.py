@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
-from gpsuite.models.hyper_priors import NOISE_FLOOR, Gamma, HyperPriors, Normal, UnconstrainedPrior
+from gpsuite.models.sampling.priors import NOISE_FLOOR, Gamma, HyperPriors, Normal, UnconstrainedPrior
 
 PRIORS = HyperPriors()
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from gpsuite.models.config import KERNEL_NAMES, Hyperparameters, ModelSpec
-from gpsuite.models.exact import build_gpr
-from gpsuite.models.parameters import hyperparameters_of, kind_of, spec_of
-from gpsuite.models.sparse import build_fitc, build_sgpr
+from gpsuite.models.regression.exact import build_gpr
+from gpsuite.models.regression.parameters import hyperparameters_of, kind_of, spec_of
+from gpsuite.models.regression.sparse import build_fitc, build_sgpr
 from tests.models.regression_problems import START
 
 Problem = tuple[np.ndarray, np.ndarray]

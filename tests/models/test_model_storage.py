@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.exact import build_gpr
-from gpsuite.models.parameters import hyperparameters_of, kind_of, spec_of
-from gpsuite.models.prediction import predict
-from gpsuite.models.sparse import build_fitc, build_sgpr
-from gpsuite.models.storage import ModelFileError, load_model, save_model
+from gpsuite.models.regression.exact import build_gpr
+from gpsuite.models.regression.parameters import hyperparameters_of, kind_of, spec_of
+from gpsuite.models.regression.prediction import predict
+from gpsuite.models.regression.sparse import build_fitc, build_sgpr
+from gpsuite.models.regression.storage import ModelFileError, load_model, save_model
 from tests.models.regression_problems import START, make_problem
 
 Problem = tuple[np.ndarray, np.ndarray]

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gpsuite.models.convolution_process import SMOOTHING_PRIOR, ConvolutionProcess
-from gpsuite.models.coregionalization import LinearCoregionalization
-from gpsuite.models.hyper_priors import Gamma, HyperPriors, Normal
-from gpsuite.models.multi_output import ContradictionError, Observations
+from gpsuite.models.multi_output.convolution_process import SMOOTHING_PRIOR, ConvolutionProcess
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
+from gpsuite.models.multi_output.observations import ContradictionError, Observations
+from gpsuite.models.sampling.priors import Gamma, HyperPriors, Normal
 
 PRIORS = HyperPriors(Gamma(2.0, 1.5), Gamma(3.0, 0.5), Gamma(1.7, 4.0), Normal(0.3, 1.2))
 MODELS = {
@@ -89,8 +89,8 @@ def test_blocks_do_not_change_the_convolution(monkeypatch: pytest.MonkeyPatch) -
     X, X2 = observations.X, np.linspace(0.0, 1.0, 4)[:, None]
     whole = model.cross_covariance(u, X, observations.p, X2)
     value, gradient = model.likelihood(observations).value_and_gradient(u)
-    monkeypatch.setattr("gpsuite.models.convolution_process.CHUNK", 50)
-    monkeypatch.setattr("gpsuite.models.convolution_likelihood.CHUNK", 3 * 3 * 36)
+    monkeypatch.setattr("gpsuite.models.multi_output.convolution_process.CHUNK", 50)
+    monkeypatch.setattr("gpsuite.models.multi_output.convolution_likelihood.CHUNK", 3 * 3 * 36)
     np.testing.assert_allclose(model.cross_covariance(u, X, observations.p, X2), whole, rtol=1e-13)
     likelihood = model.likelihood(observations)
     for size in (2, 7, 3):

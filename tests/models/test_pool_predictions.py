@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
-from gpsuite.models import pool_predictions
-from gpsuite.models.coregionalization import LinearCoregionalization
-from gpsuite.models.coregionalization_likelihood import Parameters
-from gpsuite.models.multi_output import Observations
-from gpsuite.models.pool_predictions import PoolPredictions
+from gpsuite.models.multi_output import pool_predictions
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
+from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
+from gpsuite.models.multi_output.observations import Observations
+from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from tests.models.active_reference import TOLERANCE, cases, table
 from tests.models.prediction_problems import Problem, plain_posterior, problem
 

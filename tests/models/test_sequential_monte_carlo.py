@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpsuite.models.hyper_posterior import NoFiniteStartError
-from gpsuite.models.multi_output import Observations
-from gpsuite.models.sequential_monte_carlo import (
+from gpsuite.models.multi_output.observations import Observations
+from gpsuite.models.sampling.posterior import NoFiniteStartError
+from gpsuite.models.sampling.sequential_monte_carlo import (
     SMCSettings,
     SMCState,
     start,

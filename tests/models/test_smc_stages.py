@@ -8,10 +8,16 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from gpsuite.models.hamiltonian import Points, transition
-from gpsuite.models.hyper_posterior import Target
-from gpsuite.models.multi_output import Observations
-from gpsuite.models.sequential_monte_carlo import SMCSettings, SMCState, start, systematic_resample, update
+from gpsuite.models.multi_output.observations import Observations
+from gpsuite.models.sampling.hamiltonian import Points, transition
+from gpsuite.models.sampling.posterior import Target
+from gpsuite.models.sampling.sequential_monte_carlo import (
+    SMCSettings,
+    SMCState,
+    start,
+    systematic_resample,
+    update,
+)
 from tests.models.half_space_target import HalfSpace
 from tests.models.linear_gaussian_target import LinearGaussianModel, first, linear_data
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpsuite.models.sequential_monte_carlo import SMCSettings, start, update
+from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings, start, update
 from tests.models.linear_gaussian_target import LinearGaussianModel, first, linear_data
 
 MODEL, DATA = LinearGaussianModel(), linear_data(0, 12)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from gpsuite.models.config import ModelSpec
-from gpsuite.models.exact import build_gpr
-from gpsuite.models.inducing import kmeans_inducing
-from gpsuite.models.prediction import predict
-from gpsuite.models.sparse import build_fitc, build_sgpr
+from gpsuite.models.regression.exact import build_gpr
+from gpsuite.models.regression.inducing import kmeans_inducing
+from gpsuite.models.regression.prediction import predict
+from gpsuite.models.regression.sparse import build_fitc, build_sgpr
 from tests.models.regression_problems import START
 
 Problem = tuple[np.ndarray, np.ndarray]

@@ -7,12 +7,12 @@ from scipy.optimize import Bounds, OptimizeResult
 
 from gpsuite.budget import Budget
 from gpsuite.models import search as search_module
-from gpsuite.models.compiled import compiled_loss
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.exact import build_gpr
-from gpsuite.models.parameters import hyperparameters_of
-from gpsuite.models.sparse import build_fitc, build_sgpr
-from gpsuite.models.training import maximise_likelihood, unconstrained_box
+from gpsuite.models.regression.compiled import compiled_loss
+from gpsuite.models.regression.exact import build_gpr
+from gpsuite.models.regression.parameters import hyperparameters_of
+from gpsuite.models.regression.sparse import build_fitc, build_sgpr
+from gpsuite.models.regression.training import maximise_likelihood, unconstrained_box
 from tests.models.regression_problems import START, make_problem
 
 Problem = tuple[np.ndarray, np.ndarray]

@@ -15,21 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from gpsuite.experiments.active_learning.campaign import Campaign
-from gpsuite.experiments.active_learning.generated_campaigns import gp_campaign, toy_campaign
-from gpsuite.experiments.active_learning.repetition import oracle_of, problem_of
+from gpsuite.experiments.active_learning.shared.generated_data import gp_campaign, toy_campaign
+from gpsuite.experiments.active_learning.shared.repetition_data import Campaign
+from gpsuite.experiments.active_learning.shared.run import oracle_of, problem_of
 from gpsuite.experiments.benchmark import BenchCase, Work
 from gpsuite.methods.active_learning.explore import explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
 from gpsuite.methods.active_learning.pipelines import PIPELINES
 from gpsuite.models.config import FloatArray
-from gpsuite.models.coregionalization import LinearCoregionalization
-from gpsuite.models.hamiltonian import HMCSettings, identified_quantities, sample_hmc
-from gpsuite.models.hyper_posterior import HyperPosterior
-from gpsuite.models.hyper_priors import NOISE_FLOOR
-from gpsuite.models.multi_output import Likelihood, MultiOutputModel, Observations
-from gpsuite.models.pool_predictions import PoolPredictions
-from gpsuite.models.sequential_monte_carlo import SMCSettings, SMCState, start, update
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
+from gpsuite.models.multi_output.observations import Likelihood, MultiOutputModel, Observations
+from gpsuite.models.multi_output.pool_predictions import PoolPredictions
+from gpsuite.models.sampling.hamiltonian import HMCSettings, identified_quantities, sample_hmc
+from gpsuite.models.sampling.posterior import HyperPosterior
+from gpsuite.models.sampling.priors import NOISE_FLOOR
+from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings, SMCState, start, update
 from gpsuite.seeds import stream
 
 PIPELINE = PIPELINES["AL_MOGP"]

@@ -8,18 +8,18 @@ from pathlib import Path
 
 from gpsuite.data.generators.gp_samples import PROCESSES, Process
 from gpsuite.errors import unknown_name
-from gpsuite.experiments.active_learning.claims import (
+from gpsuite.experiments.active_learning.methods import BUILDER, titles
+from gpsuite.experiments.active_learning.shared.claims import (
     error_statistics,
     safety_statistics,
     threshold_statistics,
 )
-from gpsuite.experiments.active_learning.curves import Curves
-from gpsuite.experiments.active_learning.figures import draw_curves, draw_safety
-from gpsuite.experiments.active_learning.gp_settings import GpSamplesSettings
-from gpsuite.experiments.active_learning.methods import BUILDER, titles
-from gpsuite.experiments.active_learning.repetition import run_repetition
-from gpsuite.experiments.active_learning.settings import repetition_tasks
-from gpsuite.experiments.active_learning.tables import write_curve_tables
+from gpsuite.experiments.active_learning.shared.curves import Curves
+from gpsuite.experiments.active_learning.shared.figures import draw_curves, draw_safety
+from gpsuite.experiments.active_learning.shared.gp_settings import GpSamplesSettings
+from gpsuite.experiments.active_learning.shared.plan import repetition_tasks
+from gpsuite.experiments.active_learning.shared.run import run_repetition
+from gpsuite.experiments.active_learning.shared.tables import write_curve_tables
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Request, Task, require
 from gpsuite.reporting.comparison import Statistic
 

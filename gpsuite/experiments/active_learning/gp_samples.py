@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gpsuite.experiments.active_learning.claims import (
+from gpsuite.experiments.active_learning.methods import BUILDER, titles
+from gpsuite.experiments.active_learning.shared.claims import (
     AL,
     IND,
     NOSAFE,
@@ -20,14 +21,13 @@ from gpsuite.experiments.active_learning.claims import (
     safety_statistics,
     threshold_statistics,
 )
-from gpsuite.experiments.active_learning.curves import Curves
-from gpsuite.experiments.active_learning.figures import draw_curves, draw_safety
-from gpsuite.experiments.active_learning.generated_campaigns import drawn_samples
-from gpsuite.experiments.active_learning.gp_settings import GpSamplesSettings
-from gpsuite.experiments.active_learning.methods import BUILDER, titles
-from gpsuite.experiments.active_learning.repetition import run_repetition
-from gpsuite.experiments.active_learning.settings import repetition_tasks
-from gpsuite.experiments.active_learning.tables import write_curve_tables
+from gpsuite.experiments.active_learning.shared.curves import Curves
+from gpsuite.experiments.active_learning.shared.figures import draw_curves, draw_safety
+from gpsuite.experiments.active_learning.shared.generated_data import drawn_samples
+from gpsuite.experiments.active_learning.shared.gp_settings import GpSamplesSettings
+from gpsuite.experiments.active_learning.shared.plan import repetition_tasks
+from gpsuite.experiments.active_learning.shared.run import run_repetition
+from gpsuite.experiments.active_learning.shared.tables import write_curve_tables
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Outcome, Record, Request, SharedWork, Task
 from gpsuite.experiments.statistics import mean_statistic
 from gpsuite.reporting.comparison import Statistic, statistic_name

@@ -2,26 +2,26 @@
 
 from gpsuite.experiments.pac_bayes import (
     coverage,
-    epsilon,
-    exponential,
+    epsilon_boston,
     inducing,
     kl_inverse,
+    loss_exp,
     methods,
-    overfit,
-    predictive,
+    overfit_fitc,
+    predictive_snelson,
     regression,
     rounding,
 )
 
 __all__ = [
     "coverage",
-    "epsilon",
-    "exponential",
+    "epsilon_boston",
     "inducing",
     "kl_inverse",
+    "loss_exp",
     "methods",
-    "overfit",
-    "predictive",
+    "overfit_fitc",
+    "predictive_snelson",
     "regression",
     "rounding",
 ]

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from gpsuite.experiments.benchmark import BenchCase, Work
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
 from gpsuite.methods.pac_bayes.losses import BandLoss
-from gpsuite.methods.pac_bayes.sparse_algebra import BLOCK, InducingKernel, blocks
-from gpsuite.methods.pac_bayes.sparse_gp import SparseGPObjective
+from gpsuite.methods.pac_bayes.sparse.algebra import BLOCK, InducingKernel, blocks
+from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.seeds import stream
 
@@ -84,8 +84,8 @@ def _gpr(X: FloatArray, y: FloatArray) -> Work:
     from gpsuite.models.tensorflow_setup import configure
 
     configure()
-    from gpsuite.models.compiled import compiled_loss, flatten, variables_of
-    from gpsuite.models.exact import build_gpr
+    from gpsuite.models.regression.compiled import compiled_loss, flatten, variables_of
+    from gpsuite.models.regression.exact import build_gpr
 
     model = build_gpr(X, y, ModelSpec(ard=True), _start(INPUTS))
     return partial(compiled_loss(model).bind(model), flatten(variables_of(model, trainable=True)))
@@ -95,8 +95,8 @@ def _sgpr(X: FloatArray, y: FloatArray, Z: FloatArray) -> Work:
     from gpsuite.models.tensorflow_setup import configure
 
     configure()
-    from gpsuite.models.compiled import compiled_loss, flatten, variables_of
-    from gpsuite.models.sparse import build_sgpr
+    from gpsuite.models.regression.compiled import compiled_loss, flatten, variables_of
+    from gpsuite.models.regression.sparse import build_sgpr
 
     model = build_sgpr(X, y, Z, ModelSpec(ard=True), _start(SPARSE_INPUTS))
     return partial(compiled_loss(model).bind(model), flatten(variables_of(model, trainable=True)))

@@ -20,7 +20,7 @@ from gpsuite.experiments.base import (
     Task,
     require,
 )
-from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse
+from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import figure_style, save_figure
 from gpsuite.reporting.tables import write_table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpsuite.experiments.base import METHODS, MethodBuilder, MethodOptions, require
-from gpsuite.methods.pac_bayes.bounds import OBJECTIVES
+from gpsuite.methods.pac_bayes.bounds.objectives import OBJECTIVES
 
 REGRESSION = ("regression",)
 PARAMETRISATIONS = ("softplus", "log")

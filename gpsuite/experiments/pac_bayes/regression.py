@@ -8,18 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Request, Task, only_arrays
-from gpsuite.experiments.pac_bayes.fitting import run_fit
-from gpsuite.experiments.pac_bayes.frames import (
+from gpsuite.experiments.pac_bayes.shared.certificates import write_certificates
+from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT, fit_tasks
+from gpsuite.experiments.pac_bayes.shared.run import run_fit
+from gpsuite.experiments.pac_bayes.shared.settings import SplitSettings, check_epsilon
+from gpsuite.experiments.pac_bayes.shared.tables import (
     METRICS,
     OWN_UNITS,
     PENALTY,
-    metric_statistics,
     records_frame,
     summarise_fits,
     wide_table,
 )
-from gpsuite.experiments.pac_bayes.risk_certificates import write_certificates
-from gpsuite.experiments.pac_bayes.settings import AGREEMENT, SplitSettings, check_epsilon, fit_tasks
+from gpsuite.experiments.statistics import metric_statistics
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import figure_style, method_style, save_figure
 from gpsuite.reporting.tables import write_table

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from scipy.sparse import csc_array
 
 from gpsuite.experiments.benchmark import BenchCase, Work
-from gpsuite.methods.perturbation.ellipsoid import in_metric, inequality_chunks, outer_radii
-from gpsuite.methods.perturbation.groups import IntArray, SignChanges
-from gpsuite.methods.perturbation.objectives import (
+from gpsuite.methods.perturbation.geometry.ellipsoid import in_metric, inequality_chunks, outer_radii
+from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic
+from gpsuite.methods.perturbation.objectives.quadratic import (
     EpsilonSVR,
     KernelLasso,
     KernelLSSVM,
@@ -20,8 +20,8 @@ from gpsuite.methods.perturbation.objectives import (
     LinearLSSVM,
     Objective,
 )
-from gpsuite.methods.perturbation.quadratics import PerturbedQuadratic
-from gpsuite.methods.perturbation.ranks import simulated_ranks
+from gpsuite.methods.perturbation.ranks.groups import IntArray, SignChanges
+from gpsuite.methods.perturbation.ranks.ranks import simulated_ranks
 from gpsuite.methods.perturbation.region import Region
 from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.seeds import stream

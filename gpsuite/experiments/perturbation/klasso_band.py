@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Outcome, Record, Request, SharedWork, Task
-from gpsuite.experiments.perturbation.kernel_models import (
+from gpsuite.experiments.perturbation.shared.kernel_models import (
     KernelSettings,
     coverage_not_rejected,
     coverage_table,
     coverage_tasks,
     run_coverage,
 )
-from gpsuite.experiments.perturbation.linear import check_positive
-from gpsuite.experiments.perturbation.member_bands import (
+from gpsuite.experiments.perturbation.shared.linear import check_positive
+from gpsuite.experiments.perturbation.shared.member_bands import (
     UNBOUNDED,
     band_table,
     band_tasks,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Outcome, Record, Request, SharedWork, Task
-from gpsuite.experiments.perturbation.kernel_models import (
+from gpsuite.experiments.perturbation.shared.kernel_models import (
     KernelSettings,
     covariance,
     coverage_table,
@@ -20,8 +20,8 @@ from gpsuite.experiments.perturbation.kernel_models import (
     run_coverage,
     shared_params,
 )
-from gpsuite.experiments.perturbation.linear import check_positive
-from gpsuite.experiments.perturbation.member_bands import (
+from gpsuite.experiments.perturbation.shared.linear import check_positive
+from gpsuite.experiments.perturbation.shared.member_bands import (
     UNBOUNDED,
     band_table,
     band_tasks,
@@ -29,7 +29,7 @@ from gpsuite.experiments.perturbation.member_bands import (
     run_band,
 )
 from gpsuite.experiments.statistics import share
-from gpsuite.methods.perturbation.sampling import kernel_directions, single_point_directions
+from gpsuite.methods.perturbation.geometry.sampling import kernel_directions, single_point_directions
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import figure_style, save_figure
 from gpsuite.reporting.tables import write_table

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Outcome, Record, Request, SharedWork, Task
-from gpsuite.experiments.perturbation.linear import (
+from gpsuite.experiments.perturbation.shared.linear import (
     LABELS_NOTE,
     Array,
     LinearSettings,

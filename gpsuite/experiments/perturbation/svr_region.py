@@ -17,7 +17,7 @@ from gpsuite.experiments.base import (
     Task,
     require,
 )
-from gpsuite.experiments.perturbation.kernel_models import (
+from gpsuite.experiments.perturbation.shared.kernel_models import (
     TITLES,
     KernelSettings,
     coverage_not_rejected,
@@ -25,8 +25,8 @@ from gpsuite.experiments.perturbation.kernel_models import (
     coverage_tasks,
     run_coverage,
 )
-from gpsuite.experiments.perturbation.linear import check_positive
-from gpsuite.experiments.perturbation.member_bands import (
+from gpsuite.experiments.perturbation.shared.linear import check_positive
+from gpsuite.experiments.perturbation.shared.member_bands import (
     UNBOUNDED,
     band_table,
     band_tasks,

@@ -20,17 +20,17 @@ from gpsuite.data.catalogue import read_spec, shipped_conf_dir
 from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.benchmark import BenchCase, Work
-from gpsuite.experiments.robustness.classifiers import Array, Problem, trained_classifier
-from gpsuite.experiments.robustness.free_inputs import choose
+from gpsuite.experiments.robustness.shared.classifiers import Array, Problem, trained_classifier
+from gpsuite.experiments.robustness.shared.free_inputs import choose
 from gpsuite.methods.robustness.input_choice import opencv_found
 from gpsuite.methods.robustness.level_bound.level_search import BATCH
 from gpsuite.methods.robustness.level_bound.posterior_products import compute_products, posterior_products
-from gpsuite.methods.robustness.regions import Region, linf_ball
+from gpsuite.methods.robustness.search.regions import Region, linf_ball
 from gpsuite.methods.robustness.verdict import probability_extremum
+from gpsuite.models.classification.expectation_propagation import expectation_propagation
+from gpsuite.models.classification.links import LINKS
+from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.expectation_propagation import expectation_propagation
-from gpsuite.models.gpc import GPCPosterior
-from gpsuite.models.links import LINKS
 
 OURS, PAPER = "rkhs_taylor", "paper"
 LIMIT = 10.0  # seconds a point for the paper's bound

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpsuite.experiments.base import METHODS, MethodBuilder, MethodOptions, require
-from gpsuite.models.gpc_training import INFERENCES
-from gpsuite.models.links import LINKS
+from gpsuite.models.classification.links import LINKS
+from gpsuite.models.classification.training import INFERENCES
 
 CLASSIFICATION = ("classification",)
 

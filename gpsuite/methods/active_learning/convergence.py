@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from gpsuite.models.config import FloatArray
-from gpsuite.models.multi_output import IntArray
+from gpsuite.models.multi_output.observations import IntArray
 
 BoolArray = npt.NDArray[np.bool_]
 Kernel: TypeAlias = Literal["se", "matern52", "convolution"]

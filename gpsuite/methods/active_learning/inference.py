@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.models.config import FloatArray
-from gpsuite.models.hamiltonian import HMCSettings, sample_hmc
-from gpsuite.models.hyper_optimum import OptimumSettings, find_optimum
-from gpsuite.models.hyper_posterior import HyperPosterior
-from gpsuite.models.multi_output import IntArray, MultiOutputModel, Observations
-from gpsuite.models.pool_predictions import PoolPredictions
-from gpsuite.models.sequential_monte_carlo import SMCSettings, SMCState, start, update
+from gpsuite.models.multi_output.observations import IntArray, MultiOutputModel, Observations
+from gpsuite.models.multi_output.pool_predictions import PoolPredictions
+from gpsuite.models.sampling.hamiltonian import HMCSettings, sample_hmc
+from gpsuite.models.sampling.optimum import OptimumSettings, find_optimum
+from gpsuite.models.sampling.posterior import HyperPosterior
+from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings, SMCState, start, update
 
 Kind = Literal["smc", "hmc", "map", "ml"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.models.config import FloatArray
-from gpsuite.models.mixtures import mixture_log_density, mixture_moments, normal_log_density
+from gpsuite.models.sampling.mixtures import mixture_log_density, mixture_moments, normal_log_density
 
 BoolArray = npt.NDArray[np.bool_]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gpsuite.models.convolution_process import ConvolutionProcess
-from gpsuite.models.coregionalization import LinearCoregionalization
-from gpsuite.models.hyper_priors import HyperPriors
-from gpsuite.models.multi_output import MultiOutputModel
+from gpsuite.models.multi_output.convolution_process import ConvolutionProcess
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
+from gpsuite.models.multi_output.observations import MultiOutputModel
+from gpsuite.models.sampling.priors import HyperPriors
 
 Mixing = Literal["free", "identity", "convolution"]
 

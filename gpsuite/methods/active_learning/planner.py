@@ -18,7 +18,7 @@ from gpsuite.methods.active_learning.pipelines import Pipeline
 from gpsuite.methods.active_learning.problem import BoolArray, Problem
 from gpsuite.methods.active_learning.safety import moment_matched_probability, safe_set
 from gpsuite.models.config import FloatArray
-from gpsuite.models.mixtures import mixture_covariance, mixture_moments
+from gpsuite.models.sampling.mixtures import mixture_covariance, mixture_moments
 
 SavedState = dict[str, npt.NDArray[Any]]
 WhenNothingIsSafe = Literal["stop", "safest"]

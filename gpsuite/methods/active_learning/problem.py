@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from gpsuite.methods.active_learning.safety import SafetyLimit
 from gpsuite.models.config import FloatArray
-from gpsuite.models.multi_output import IntArray, Observations
+from gpsuite.models.multi_output.observations import IntArray, Observations
 
 BoolArray = npt.NDArray[np.bool_]
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.special import ndtr
 
 from gpsuite.models.config import FloatArray
-from gpsuite.models.mixtures import mixture_moments
+from gpsuite.models.sampling.mixtures import mixture_moments
 
 BoolArray = npt.NDArray[np.bool_]
 

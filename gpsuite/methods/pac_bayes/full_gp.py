@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from gpsuite.methods.pac_bayes.certificates import BoundObjective
+from gpsuite.methods.pac_bayes.bounds.certificates import BoundObjective
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import NotPositiveDefiniteError, RiskAndKL, checked_data
 from gpsuite.methods.pac_bayes.se_kernel import check_logarithms, log_kernel_factors

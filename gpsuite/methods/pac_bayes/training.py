@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.budget import Budget
+from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
-from gpsuite.methods.pac_bayes.hyperparameters import PAPER_GRID
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.minimise import Minimum, Status, minimise
 from gpsuite.methods.pac_bayes.parametrisation import PARAMETRISATIONS, Parametrisation

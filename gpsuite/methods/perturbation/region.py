@@ -12,17 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.methods.perturbation import checks
-from gpsuite.methods.perturbation.bands import Band, members_band, pointwise_band
 from gpsuite.methods.perturbation.checks import FloatArray
-from gpsuite.methods.perturbation.ellipsoid import Ellipsoid, outer_ellipsoid
-from gpsuite.methods.perturbation.groups import Group, IntArray, Perturbations, SignChanges
-from gpsuite.methods.perturbation.norm_ball import NormBall
-from gpsuite.methods.perturbation.objective_base import QuadraticObjective
-from gpsuite.methods.perturbation.objectives import Fit, Objective
-from gpsuite.methods.perturbation.quadratics import PerturbedQuadratic
-from gpsuite.methods.perturbation.ranks import RankTest
-from gpsuite.methods.perturbation.rays import RayBoundary, bisected_boundary, exact_boundary
-from gpsuite.methods.perturbation.sampling import Members
+from gpsuite.methods.perturbation.geometry.bands import Band, members_band, pointwise_band
+from gpsuite.methods.perturbation.geometry.ellipsoid import Ellipsoid, outer_ellipsoid
+from gpsuite.methods.perturbation.geometry.norm_ball import NormBall
+from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic
+from gpsuite.methods.perturbation.geometry.rays import RayBoundary, bisected_boundary, exact_boundary
+from gpsuite.methods.perturbation.geometry.sampling import Members
+from gpsuite.methods.perturbation.objectives.base import QuadraticObjective
+from gpsuite.methods.perturbation.objectives.quadratic import Fit, Objective
+from gpsuite.methods.perturbation.ranks.groups import Group, IntArray, Perturbations, SignChanges
+from gpsuite.methods.perturbation.ranks.ranks import RankTest
 
 Kernel = Callable[[FloatArray, FloatArray], Any]
 """Covariances [A, B] of inputs [A, D] and [B, D]: a GPflow kernel, or a numpy function."""
@@ -132,7 +132,7 @@ class Region:
         """Return a band of the ideal representation at inputs x [J, D] (or [J]), valid at all of them at once.
 
         Quadratic objectives: the pointwise band, an outer one; with members given, or for other objectives, the range
-        over those members, an inner one. Other bands: `gpsuite.methods.perturbation.bands`.
+        over those members, an inner one. Other bands: `gpsuite.methods.perturbation.geometry.bands`.
 
         Raises:
             ValueError: if the region was given its design as a matrix, or the objective is not quadratic and there

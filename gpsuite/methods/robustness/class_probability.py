@@ -14,7 +14,7 @@ from scipy.special import ndtr
 
 from gpsuite.methods.robustness.box_bounds import FloatArray
 from gpsuite.methods.robustness.rounding import PROBABILITY, QUADRATURE, UNDERFLOW, above, below
-from gpsuite.models.links import Link, SqueezedProbit
+from gpsuite.models.classification.links import Link, SqueezedProbit
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from gpsuite.methods.robustness.rounding import (
     rounding_slack,
     spread_unit,
 )
-from gpsuite.models.gpc import GPCPosterior
+from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.radial import kappa
 
 _BLOCK = 256

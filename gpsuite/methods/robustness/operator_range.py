@@ -15,7 +15,7 @@ from scipy.linalg import eigvalsh
 from scipy.spatial.distance import cdist
 
 from gpsuite.methods.robustness.rounding import UNIT, dot_product_unit, spread_unit
-from gpsuite.models.gpc import GPCPosterior
+from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.radial import kappa
 
 

@@ -10,15 +10,15 @@ import numpy as np
 
 from gpsuite.budget import Budget
 from gpsuite.errors import unknown_name
-from gpsuite.methods.robustness.attacks import gpfgs, local_search
 from gpsuite.methods.robustness.box_bounds import BoundingFunction
-from gpsuite.methods.robustness.branch_and_bound import Extremum, branch_and_bound
 from gpsuite.methods.robustness.level_bound.level_bound import LevelBound, level_bound
 from gpsuite.methods.robustness.level_bound.level_search import BATCH as LEVEL_BATCH
 from gpsuite.methods.robustness.level_bound.level_search import Root, level_search, root_model
-from gpsuite.methods.robustness.paper_bound import paper_bound
-from gpsuite.methods.robustness.regions import FloatArray, IntArray, Region
-from gpsuite.models.gpc import GPCPosterior
+from gpsuite.methods.robustness.paper_bound.bound import paper_bound
+from gpsuite.methods.robustness.search.attacks import gpfgs, local_search
+from gpsuite.methods.robustness.search.branch_and_bound import Extremum, branch_and_bound
+from gpsuite.methods.robustness.search.regions import FloatArray, IntArray, Region
+from gpsuite.models.classification.posterior import GPCPosterior
 
 BoundBuilder = Callable[[GPCPosterior, FloatArray, IntArray], BoundingFunction]
 

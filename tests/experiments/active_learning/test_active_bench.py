@@ -11,11 +11,11 @@ import pytest
 
 from gpsuite.experiments.active_learning import bench
 from gpsuite.experiments.benchmark import Work
-from gpsuite.models.coregionalization import LinearCoregionalization
-from gpsuite.models.hamiltonian import HMCSettings
-from gpsuite.models.hyper_posterior import HyperPosterior
-from gpsuite.models.pool_predictions import PoolPredictions
-from gpsuite.models.sequential_monte_carlo import SMCState
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
+from gpsuite.models.multi_output.pool_predictions import PoolPredictions
+from gpsuite.models.sampling.hamiltonian import HMCSettings
+from gpsuite.models.sampling.posterior import HyperPosterior
+from gpsuite.models.sampling.sequential_monte_carlo import SMCState
 
 SHORT = HMCSettings(burn_in=60, adaptation=60, samples=10, thinning=2, leapfrog=5)
 

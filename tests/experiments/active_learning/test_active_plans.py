@@ -9,8 +9,8 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
-from gpsuite.experiments.active_learning.engine_settings import EngineSettings
-from gpsuite.experiments.active_learning.repetition import read_campaign, run_repetition
+from gpsuite.experiments.active_learning.engine.settings import EngineSettings
+from gpsuite.experiments.active_learning.shared.run import read_campaign, run_repetition
 from gpsuite.experiments.base import (
     BUDGET,
     EXPERIMENTS,

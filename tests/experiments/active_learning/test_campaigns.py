@@ -13,14 +13,14 @@ from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import load, prepare
 from gpsuite.data.sources.gengine1 import OUTPUTS
 from gpsuite.data.spec import DatasetSpec
-from gpsuite.experiments.active_learning import campaign as common
-from gpsuite.experiments.active_learning.engine_campaign import (
+from gpsuite.experiments.active_learning.shared import repetition_data as common
+from gpsuite.experiments.active_learning.shared.engine_data import (
     engine_campaign,
     starting_rows,
     temperature,
     training_and_test,
 )
-from gpsuite.experiments.active_learning.generated_campaigns import gp_campaign, toy_campaign
+from gpsuite.experiments.active_learning.shared.generated_data import gp_campaign, toy_campaign
 
 TOY = {"seed": 5, "form": "paper", "pool_rows": 200, "unequal": "equal", "initial": 12, "offers": "pairs"}
 SAMPLES = {

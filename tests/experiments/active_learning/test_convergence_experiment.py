@@ -8,12 +8,12 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
-from gpsuite.experiments.active_learning import convergence_cells as cells
-from gpsuite.experiments.active_learning.convergence_claims import Cell, cells_of, statistics
+from gpsuite.experiments.active_learning.convergence import run as cells
+from gpsuite.experiments.active_learning.convergence.claims import Cell, cells_of, statistics
 from gpsuite.experiments.base import EXPERIMENTS, Record, Request, SharedWork
 from gpsuite.methods.active_learning.convergence import variance_bound
-from gpsuite.models.convolution_likelihood import ConvolutionParameters
-from gpsuite.models.convolution_process import ConvolutionProcess
+from gpsuite.models.multi_output.convolution_likelihood import ConvolutionParameters
+from gpsuite.models.multi_output.convolution_process import ConvolutionProcess
 from gpsuite.reporting.published import read_published
 
 NAME = "active_learning/convergence"

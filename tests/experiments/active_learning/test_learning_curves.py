@@ -6,13 +6,17 @@ import numpy as np
 import pytest
 from scipy.stats import wilcoxon
 
-from gpsuite.experiments.active_learning import claims
-from gpsuite.experiments.active_learning.curves import Curves
-from gpsuite.experiments.active_learning.engine_claims import precision_slopes, slope_statistics
-from gpsuite.experiments.active_learning.figures import draw_curves, draw_safety
+from gpsuite.experiments.active_learning.engine.claims import precision_slopes, slope_statistics
 from gpsuite.experiments.active_learning.gp_samples import order_statistics
-from gpsuite.experiments.active_learning.observation_ablation import ablation_statistics, common_areas
-from gpsuite.experiments.active_learning.tables import points_table, precision_table, write_curve_tables
+from gpsuite.experiments.active_learning.observation_ablation.claims import ablation_statistics, common_areas
+from gpsuite.experiments.active_learning.shared import claims
+from gpsuite.experiments.active_learning.shared.curves import Curves
+from gpsuite.experiments.active_learning.shared.figures import draw_curves, draw_safety
+from gpsuite.experiments.active_learning.shared.tables import (
+    points_table,
+    precision_table,
+    write_curve_tables,
+)
 from gpsuite.reporting.comparison import Statistic
 from tests.experiments.active_learning.made_up_campaign_records import record
 

@@ -11,12 +11,12 @@ import pytest
 
 from gpsuite.config.request import read_request
 from gpsuite.engine.runner import run_experiment
-from gpsuite.experiments.active_learning import plan as experiment
-from gpsuite.experiments.active_learning.plan_history import find_start
+from gpsuite.experiments.active_learning.plan import summary
+from gpsuite.experiments.active_learning.plan.history import find_start
 from gpsuite.experiments.base import EXPERIMENTS, Task
-from gpsuite.methods.active_learning.plan import MeasurementPlanner
+from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner
 from gpsuite.methods.active_learning.safety import SafetyLimit
-from gpsuite.models.sequential_monte_carlo import SMCSettings
+from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 from gpsuite.seeds import derived_seed, stream
 
 NAME = ("experiment=active_learning/plan", "scale=smoke")
@@ -33,7 +33,7 @@ def _in_an_empty_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     if "figures" not in request.fixturenames:
-        monkeypatch.setattr(experiment, "draw_plan", lambda *_: None)
+        monkeypatch.setattr(summary, "draw_plan", lambda *_: None)
 
 
 def values(n: int, inputs: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]

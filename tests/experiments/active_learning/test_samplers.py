@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from scipy.stats import ttest_rel
 
-from gpsuite.experiments.active_learning import samplers
-from gpsuite.experiments.active_learning.curves import Curves, paired_curves
+from gpsuite.experiments.active_learning.shared.curves import Curves, paired_curves
+from gpsuite.experiments.active_learning.toy import samplers
 from tests.experiments.active_learning.made_up_campaign_records import record
 
 NAMES = {"al_mogp": "AL_MOGP", "rs_mogp": "RS_MOGP"}

@@ -9,14 +9,14 @@ import pytest
 from scipy.stats import gamma, norm
 
 from gpsuite.config.files import conf_dir
-from gpsuite.experiments.active_learning import toy_claims as claims
-from gpsuite.experiments.active_learning.curves import Curves
-from gpsuite.experiments.active_learning.engine_claims import engine_statistics
-from gpsuite.experiments.active_learning.engine_settings import EngineSettings
+from gpsuite.experiments.active_learning.engine.claims import engine_statistics
+from gpsuite.experiments.active_learning.engine.settings import EngineSettings
 from gpsuite.experiments.active_learning.gp_samples import gp_statistics
-from gpsuite.experiments.active_learning.observation_ablation import ablation_statistics
-from gpsuite.experiments.active_learning.toy_checks import draw_priors, identity_error, likelihood_seconds
-from gpsuite.experiments.active_learning.toy_settings import ToySettings
+from gpsuite.experiments.active_learning.observation_ablation.claims import ablation_statistics
+from gpsuite.experiments.active_learning.shared.curves import Curves
+from gpsuite.experiments.active_learning.toy import claims
+from gpsuite.experiments.active_learning.toy.checks import draw_priors, identity_error, likelihood_seconds
+from gpsuite.experiments.active_learning.toy.settings import ToySettings
 from gpsuite.experiments.base import Record
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.published import read_published

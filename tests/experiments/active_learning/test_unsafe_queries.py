@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest, t
 
-from gpsuite.experiments.active_learning.curves import Curves
-from gpsuite.experiments.active_learning.unsafe_queries import (
+from gpsuite.experiments.active_learning.shared.curves import Curves
+from gpsuite.experiments.active_learning.toy.unsafe_queries import (
     unsafe_by_seed,
     unsafe_table,
     write_unsafe_tables,

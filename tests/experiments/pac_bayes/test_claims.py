@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 from gpsuite.config.files import conf_dir
-from gpsuite.experiments.pac_bayes.claims import boston_claims
-from gpsuite.experiments.pac_bayes.frames import METRICS, metric_statistics
-from gpsuite.experiments.pac_bayes.pairs import paired_p
+from gpsuite.experiments.pac_bayes.epsilon_boston.claims import boston_claims
+from gpsuite.experiments.pac_bayes.shared.paired import paired_p
+from gpsuite.experiments.pac_bayes.shared.tables import METRICS
+from gpsuite.experiments.statistics import metric_statistics
 from gpsuite.reporting.comparison import read_published
 from gpsuite.reporting.tables import summarise_groups
 

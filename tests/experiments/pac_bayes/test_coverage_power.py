@@ -12,8 +12,8 @@ from scipy.stats import binom
 
 from gpsuite.config.request import read_request
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.pac_bayes import coverage_power
-from gpsuite.experiments.pac_bayes.coverage_power import (
+from gpsuite.experiments.pac_bayes.coverage import power as coverage_power
+from gpsuite.experiments.pac_bayes.coverage.power import (
     largest_failure,
     least_share,
     power_statistic,
@@ -21,8 +21,8 @@ from gpsuite.experiments.pac_bayes.coverage_power import (
     power_tasks,
     run_power,
 )
-from gpsuite.methods.pac_bayes import certificates
-from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse
+from gpsuite.methods.pac_bayes.bounds import certificates
+from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
 
 REQUEST, _ = read_request(["experiment=pac_bayes/coverage", "scale=smoke", "seed=5"])
 

@@ -10,12 +10,12 @@ import pytest
 from gpsuite.budget import Budget
 from gpsuite.config.request import read_request
 from gpsuite.experiments.base import EXPERIMENTS, Outcome, SharedWork
-from gpsuite.experiments.pac_bayes import fitting
-from gpsuite.experiments.pac_bayes.fitting import run_fit
+from gpsuite.experiments.pac_bayes.shared import run as fitting
+from gpsuite.experiments.pac_bayes.shared.run import run_fit
 from gpsuite.methods.pac_bayes import cost
 from gpsuite.methods.pac_bayes.cost import Cost, full_gp_cost, sparse_gp_cost
 from gpsuite.methods.pac_bayes.minimise import NO_ROOM, minimise
-from gpsuite.models.inducing import kmeans_inducing, limited_inducing
+from gpsuite.models.regression.inducing import kmeans_inducing, limited_inducing
 from gpsuite.models.search import Search, run_search
 
 

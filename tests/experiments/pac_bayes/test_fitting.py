@@ -9,8 +9,8 @@ from gpsuite.config.request import read_request
 from gpsuite.data.loading import load
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Outcome, SharedWork, Task
-from gpsuite.experiments.pac_bayes import settings
-from gpsuite.experiments.pac_bayes.fitting import read_split, run_fit
+from gpsuite.experiments.pac_bayes.shared import plan
+from gpsuite.experiments.pac_bayes.shared.run import read_split, run_fit
 
 
 def task(*words: str, **params: object) -> Task:
@@ -142,7 +142,7 @@ def test_a_useless_bound_is_reported_as_vacuous(tmp_path: Path) -> None:
 def test_too_many_rows_for_a_full_gp_name_the_sparse_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settings, "FULL_GP_ROWS", 100)
+    monkeypatch.setattr(plan, "FULL_GP_ROWS", 100)
     with pytest.raises(UserError, match="method=kl_pac_sgp"):
         task("method=kl_pac_gp")
     assert task("method=kl_pac_sgp")

@@ -11,8 +11,8 @@ from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Task
-from gpsuite.experiments.pac_bayes.inducing import selected
-from gpsuite.methods.pac_bayes.certificates import certify
+from gpsuite.experiments.pac_bayes.inducing.summary import selected
+from gpsuite.methods.pac_bayes.bounds.certificates import certify
 
 POL = "experiment=pac_bayes/inducing_pol"
 

@@ -10,7 +10,8 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Outcome, Record, Request, SharedWork, Task
-from gpsuite.experiments.pac_bayes.overfit import claims, draw_split, run
+from gpsuite.experiments.pac_bayes.overfit_fitc.claims import claims
+from gpsuite.experiments.pac_bayes.overfit_fitc.run import draw_split, run
 
 
 def request_of(*words: str) -> Request:

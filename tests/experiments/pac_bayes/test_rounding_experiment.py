@@ -12,11 +12,11 @@ from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Record, Request, SharedWork, Task
-from gpsuite.experiments.pac_bayes import rounding
-from gpsuite.experiments.pac_bayes.fitting import Split
-from gpsuite.experiments.pac_bayes.trainers import Trained, Training
-from gpsuite.methods.pac_bayes.certificates import certify
-from gpsuite.methods.pac_bayes.hyperparameters import HyperparameterGrid
+from gpsuite.experiments.pac_bayes.rounding import claims, run, summary
+from gpsuite.experiments.pac_bayes.shared.run import Split
+from gpsuite.experiments.pac_bayes.shared.trainers import Trained, Training
+from gpsuite.methods.pac_bayes.bounds.certificates import certify
+from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import HyperparameterGrid
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
 from gpsuite.models.config import Hyperparameters
@@ -41,9 +41,7 @@ def made_up_split() -> Split:
 
 def compare(decimals: int, found: Hyperparameters) -> dict[str, float]:
     trained = Trained(found, "done", "", 1, 0.5)
-    return rounding.compare_rounding(
-        made_up_split(), trained, BandLoss(0.6), 0.01, HyperparameterGrid(decimals)
-    )
+    return run.compare_rounding(made_up_split(), trained, BandLoss(0.6), 0.01, HyperparameterGrid(decimals))
 
 
 FOUND = Hyperparameters(math.exp(0.3449), (math.exp(-0.4551),), 0.05)
@@ -82,18 +80,18 @@ def frame_of(two: dict[int, float], change: float) -> pd.DataFrame:
                {"bound_kl": bound, "bound_change": change, "mean_change": 0.01}, {})
         for decimals, bound in two.items()
     ]  # fmt: skip
-    return rounding.records_frame(records)
+    return summary.records_frame(records)
 
 
 def test_the_claims_follow_the_numbers() -> None:
-    found = {s.name: s for s in rounding.claims(frame_of({0: 0.28, 1: 0.31, 2: 0.3, 3: 0.2}, -2e-4))}
+    found = {s.name: s for s in claims.claims(frame_of({0: 0.28, 1: 0.31, 2: 0.3, 3: 0.2}, -2e-4))}
     assert found["max_bound_change"].value == 2e-4
     assert found["share_bound_change_below_1e_4"].value == 0.0
     assert found["min_bound_change_coarser_rounding"].value == pytest.approx(-0.02)
     assert "1 decimals, ε 0.6: +0.0100" in found["min_bound_change_coarser_rounding"].note
-    small = {s.name: s.value for s in rounding.claims(frame_of({2: 0.3, 3: 0.31}, 1e-6))}
+    small = {s.name: s.value for s in claims.claims(frame_of({2: 0.3, 3: 0.31}, 1e-6))}
     assert small == {"max_bound_change": 1e-6, "share_bound_change_below_1e_4": 1.0}
-    assert rounding.claims(frame_of({0: 0.28, 1: 0.31}, 1e-6)) == []
+    assert claims.claims(frame_of({0: 0.28, 1: 0.31}, 1e-6)) == []
 
 
 def test_the_grids_of_a_training_share_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,12 +101,12 @@ def test_the_grids_of_a_training_share_it(monkeypatch: pytest.MonkeyPatch) -> No
         trainings[work.params["loss"]["epsilon"]] += 1
         return Trained(Hyperparameters(1.2, (2.1,), 0.5), "done", "", 1, 0.5)
 
-    monkeypatch.setattr(rounding, "minimise_bound", count)
+    monkeypatch.setattr(run, "minimise_bound", count)
     tasks = tasks_of("epsilons=[0.4,0.8]", "decimals=[0,2,3]", "repetitions=1")
     assert len({task_key(task) for task in tasks}) == len(tasks) == 6
     shared = {task.group: SharedWork() for task in tasks}
     for task in tasks:
-        rounding.run(task, shared[task.group])
+        run.run(task, shared[task.group])
     assert trainings == {0.4: 1, 0.8: 1}
 
 

@@ -10,8 +10,8 @@ from gpsuite.data.loading import load
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork, Task
-from gpsuite.experiments.perturbation import region as experiment
-from gpsuite.experiments.perturbation.region_data import input_number, read_problem
+from gpsuite.experiments.perturbation.region import run, summary
+from gpsuite.experiments.perturbation.region.problem import input_number, read_problem
 
 NAME = "experiment=perturbation/region"
 
@@ -103,7 +103,7 @@ def test_rows_of_the_region_choose_nothing(tmp_path: Path) -> None:
 
 def test_bands_nest_and_hold_the_line(tmp_path: Path) -> None:
     task = plan("models=[lssvm_linear]", "m=100", "excluded=[50,5]", "along=a", *write_csv(tmp_path))[0]
-    outcome = experiment.run(task, SharedWork())
+    outcome = run.run(task, SharedWork())
     arrays, metrics = outcome.arrays, outcome.metrics
     for end, sign in (("lower", -1.0), ("upper", 1.0)):
         tight, wide, outer = (arrays[f"{name}_{end}_{q}"] for name, q in _bands())
@@ -132,12 +132,12 @@ def test_a_small_run_is_summarised(tmp_path: Path) -> None:
     request, _ = read_request([NAME, "scale=smoke"])
     records = []
     for task in plan():
-        outcome = experiment.run(task, SharedWork())
+        outcome = run.run(task, SharedWork())
         parts = {"arrays": outcome.arrays, "timing": {}, "reason": "", "status": outcome.status}
         records.append(
             Record(task_key(task), task.experiment, task.label, task.axes, metrics=outcome.metrics, **parts)
         )  # type: ignore[arg-type]
-    found = experiment.summarise(request, records, tmp_path, "note")
+    found = summary.summarise(request, records, tmp_path, "note")
     assert found[0].value == 0
     for name in ("tables/region.csv", "tables/region_candidates.csv", "figures/region.png"):
         assert (tmp_path / name).is_file()

@@ -10,9 +10,10 @@ from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Outcome, Record, SharedWork, Task
-from gpsuite.experiments.perturbation import band_comparison as experiment
-from gpsuite.experiments.perturbation import peer_bands
-from gpsuite.experiments.perturbation.peer_bands import PEERS, Sample, features
+from gpsuite.experiments.perturbation.band_comparison import peers as peer_bands
+from gpsuite.experiments.perturbation.band_comparison import summary
+from gpsuite.experiments.perturbation.band_comparison.peers import PEERS, Sample, features
+from gpsuite.experiments.perturbation.band_comparison.run import run as run_task
 
 NAME = "experiment=perturbation/band_comparison"
 REGION = "bands=[region_ellipsoid,region_pointwise,region_members]"
@@ -25,7 +26,7 @@ def plan(*words: str) -> list[Task]:
 
 
 def run(task: Task) -> Outcome:
-    return experiment.run(task, SharedWork())
+    return run_task(task, SharedWork())
 
 
 def record(task: Task) -> Record:
@@ -106,9 +107,9 @@ def test_conformal_intervals_cover_responses(band: str) -> None:
 def test_a_small_run_is_summarised(tmp_path: Path) -> None:
     request, _ = read_request([NAME, "scale=smoke", NUMPY])
     records = [record(task) for task in plan(NUMPY)]
-    found = {s.name for s in experiment.summarise(request, records, tmp_path, "note")}
+    found = {s.name for s in summary.summarise(request, records, tmp_path, "note")}
     assert "band_width[noise=laplace,band=bootstrap]" in found
-    table = experiment.band_table([r for r in records if r.axes["band"] == "region_ellipsoid"])
+    table = summary.band_table([r for r in records if r.axes["band"] == "region_ellipsoid"])
     assert table["n"].tolist() == [2]
     assert table["low"].iloc[0] <= table["simultaneous"].iloc[0] <= table["high"].iloc[0]
     assert (tmp_path / "tables/function_coverage.csv").is_file()

@@ -8,13 +8,13 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, INFEASIBLE, Record, Request, SharedWork, Task
-from gpsuite.experiments.perturbation.kernel_models import (
+from gpsuite.experiments.perturbation.krr_region import endless_text
+from gpsuite.experiments.perturbation.krr_region import statements as krr_statements
+from gpsuite.experiments.perturbation.shared.kernel_models import (
     binomial_p_value,
     coverage_not_rejected,
     ideal_coefficients,
 )
-from gpsuite.experiments.perturbation.krr_region import endless_text
-from gpsuite.experiments.perturbation.krr_region import statements as krr_statements
 from gpsuite.experiments.perturbation.svr_region import statements as svr_statements
 
 NAMES = ("klasso_band", "krr_region", "svr_region")

@@ -8,17 +8,16 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Record, Request, SharedWork
-from gpsuite.experiments.perturbation.linear import compass, linear_region
-from gpsuite.experiments.perturbation.lssvm_parameter_space import (
+from gpsuite.experiments.perturbation.lssvm_parameter_space.claims import nested, statements
+from gpsuite.experiments.perturbation.lssvm_parameter_space.run import (
     asymptotic_radius,
     ellipse_area,
     ellipse_points,
-    nested,
     order_of_ranks,
     polygon_area,
     star_violations,
-    statements,
 )
+from gpsuite.experiments.perturbation.shared.linear import compass, linear_region
 
 
 def request_of(*words: str) -> Request:

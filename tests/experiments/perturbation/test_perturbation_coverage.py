@@ -10,9 +10,9 @@ from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork, Task
-from gpsuite.experiments.perturbation import coverage_cells as cells
-from gpsuite.experiments.perturbation import coverage_claims as claims
-from gpsuite.experiments.perturbation.coverage import coverage_table, summarise
+from gpsuite.experiments.perturbation.coverage import claims
+from gpsuite.experiments.perturbation.coverage import run as cells
+from gpsuite.experiments.perturbation.coverage.summary import coverage_table, summarise
 from gpsuite.experiments.statistics import clopper_pearson
 
 NAME = "experiment=perturbation/coverage"

@@ -12,22 +12,23 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.robustness import any_checks, any_points
-from gpsuite.experiments.robustness.any_checks import (
+from gpsuite.experiments.robustness.safety import checks as any_checks
+from gpsuite.experiments.robustness.safety import run as any_points
+from gpsuite.experiments.robustness.safety.checks import (
     candidate_boxes,
     compare_closed_form,
     points_outside,
     prop1_gap,
     sampled,
 )
-from gpsuite.experiments.robustness.any_points import attacked, decided, write_certificates
-from gpsuite.experiments.robustness.any_summary import candidates_lower_boxes, check_statistics
-from gpsuite.methods.robustness.certificate import Certificate
-from gpsuite.methods.robustness.certify import certify
-from gpsuite.methods.robustness.regions import l2_ball, linf_ball
+from gpsuite.experiments.robustness.safety.claims import candidates_lower_boxes, check_statistics
+from gpsuite.experiments.robustness.safety.run import attacked, decided, write_certificates
+from gpsuite.methods.robustness.certificates.certificate import Certificate
+from gpsuite.methods.robustness.certificates.certify import certify
+from gpsuite.methods.robustness.search.regions import l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import probability_range
+from gpsuite.models.classification.links import LINKS
 from gpsuite.models.config import Hyperparameters
-from gpsuite.models.links import LINKS
 from gpsuite.reporting.comparison import read_statistics
 from tests.experiments.robustness.safety_runs import gpsuite, run
 from tests.models.gpc_problems import fitted_posterior, two_classes

@@ -8,7 +8,8 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Record, Request, SharedWork, Task
-from gpsuite.experiments.robustness.bounds_1d import made_up_rows, run, statements
+from gpsuite.experiments.robustness.bounds_1d.run import made_up_rows, run
+from gpsuite.experiments.robustness.bounds_1d.summary import statements
 
 NAME = "experiment=robustness/bounds_1d"
 

@@ -12,7 +12,7 @@ from gpsuite.data.catalogue import read_spec, shipped_conf_dir
 from gpsuite.data.loading import PreparedDataset, load, prepare
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork
-from gpsuite.experiments.robustness.classifiers import (
+from gpsuite.experiments.robustness.shared.classifiers import (
     cut_short,
     median_distance,
     model_metrics,
@@ -20,7 +20,7 @@ from gpsuite.experiments.robustness.classifiers import (
     train,
     trained_classifier,
 )
-from gpsuite.models.gpc_fit import NotConvergedError
+from gpsuite.models.classification.approximation import NotConvergedError
 
 MODEL: dict[str, Any] = {
     "method": {"builder": "gpc", "inference": "laplace", "link": "probit"},
@@ -112,7 +112,7 @@ def test_a_group_trains_once_and_remembers_a_failure(tmp_path: Path, monkeypatch
         calls.append(1)
         raise NotConvergedError("no start")
 
-    monkeypatch.setattr("gpsuite.experiments.robustness.classifiers.train", fail)
+    monkeypatch.setattr("gpsuite.experiments.robustness.shared.classifiers.train", fail)
     for _ in range(2):
         with pytest.raises(NotConvergedError, match="no start"):
             trained_classifier(data, {**MODEL, "evaluations": 3}, shared)

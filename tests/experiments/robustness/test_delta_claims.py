@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gpsuite.experiments.robustness.delta_claims import (
+from gpsuite.experiments.robustness.shared.probability_change_claims import (
     Deltas,
     about_five,
     definitions_agree,

@@ -11,10 +11,10 @@ from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import BUDGET, DIVERGED, EXPERIMENTS, SharedWork, Task
-from gpsuite.experiments.robustness.classifiers import task_classifier
-from gpsuite.experiments.robustness.deltas import run_delta
-from gpsuite.experiments.robustness.studies import STUDIES
-from gpsuite.models.gpc_fit import NotConvergedError
+from gpsuite.experiments.robustness.shared.classifiers import task_classifier
+from gpsuite.experiments.robustness.shared.paper_protocol import STUDIES
+from gpsuite.experiments.robustness.shared.probability_change import run_delta
+from gpsuite.models.classification.approximation import NotConvergedError
 
 SYNTHETIC = "experiment=robustness/distribution_synthetic2d"
 NAMES = {"synthetic2d": "synthetic2d", "spambase11": "spam", "mnist38": "mnist38"}
@@ -113,7 +113,7 @@ def test_limits_and_failures_become_statuses(monkeypatch: pytest.MonkeyPatch) ->
     def fail(*_: object) -> None:
         raise NotConvergedError("no start")
 
-    monkeypatch.setattr("gpsuite.experiments.robustness.deltas.task_classifier", fail)
+    monkeypatch.setattr("gpsuite.experiments.robustness.shared.probability_change.task_classifier", fail)
     assert run_delta(task, SharedWork()).status == DIVERGED
 
 

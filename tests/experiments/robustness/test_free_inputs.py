@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gpsuite.errors import UserError
-from gpsuite.experiments.robustness import free_inputs
-from gpsuite.experiments.robustness.free_inputs import (
+from gpsuite.experiments.robustness.shared import free_inputs
+from gpsuite.experiments.robustness.shared.free_inputs import (
     available,
     check_images,
     check_words,

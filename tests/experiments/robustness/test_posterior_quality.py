@@ -13,18 +13,24 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import DIVERGED, EXPERIMENTS, Outcome, Record, Request, SharedWork, Task
-from gpsuite.experiments.robustness.classifiers import task_classifier
-from gpsuite.experiments.robustness.delta_claims import Deltas
-from gpsuite.experiments.robustness.hmc_distance import (
+from gpsuite.experiments.robustness.posterior_quality.claims import (
+    Quality,
+    converged,
+    quality_claims,
+    quality_pairs,
+)
+from gpsuite.experiments.robustness.posterior_quality.run import (
     DISTANCES,
     approximations,
     distances,
     gold_standard,
+    run,
     run_hmc_distance,
 )
-from gpsuite.experiments.robustness.posterior_quality import converged, distance_table, run
-from gpsuite.experiments.robustness.quality_claims import Quality, quality_claims, quality_pairs
-from gpsuite.models.gpc_fit import NotConvergedError
+from gpsuite.experiments.robustness.posterior_quality.tables import distance_table
+from gpsuite.experiments.robustness.shared.classifiers import task_classifier
+from gpsuite.experiments.robustness.shared.probability_change_claims import Deltas
+from gpsuite.models.classification.approximation import NotConvergedError
 from gpsuite.reporting.comparison import Statistic
 from tests.experiments.robustness.made_up_deltas import delta_frame
 
@@ -210,7 +216,7 @@ def records_of(request: Request, converged_: bool, monkeypatch: pytest.MonkeyPat
     def sample(problem: Any, posteriors: Any, params: Any) -> Latents:
         return latents_of(posteriors["ep"], problem.X_test, converged_)
 
-    monkeypatch.setattr("gpsuite.experiments.robustness.hmc_distance._sample", sample)
+    monkeypatch.setattr("gpsuite.experiments.robustness.posterior_quality.run._sample", sample)
     records, shared = [], {}
     for task in EXPERIMENTS.get(request.experiment).plan(request):
         outcome: Outcome = run(task, shared.setdefault(task.group, SharedWork()))
@@ -255,7 +261,7 @@ def test_an_approximation_that_fails_is_a_diverged_record(monkeypatch: pytest.Mo
     def fail(*_: object) -> None:
         raise NotConvergedError("EP cycles")
 
-    monkeypatch.setattr("gpsuite.experiments.robustness.hmc_distance.approximations", fail)
+    monkeypatch.setattr("gpsuite.experiments.robustness.posterior_quality.run.approximations", fail)
     outcome = run_hmc_distance(hmc_task(), SharedWork())
     assert (outcome.status, outcome.reason) == (DIVERGED, "EP cycles")
 

@@ -7,8 +7,8 @@ import math
 import pandas as pd
 import pytest
 
-from gpsuite.experiments.robustness.runtime_claims import runtime_statistics
-from gpsuite.experiments.robustness.runtime_tables import ratio_table
+from gpsuite.experiments.robustness.runtime_mnist38.claims import runtime_statistics
+from gpsuite.experiments.robustness.runtime_mnist38.tables import ratio_table
 
 OURS, PAPER = "rkhs_taylor", "paper"
 

@@ -9,23 +9,18 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.robustness.safety_choice import LAST, RULES, SECOND, choose_shown
-from gpsuite.experiments.robustness.safety_claims import (
+from gpsuite.experiments.robustness.safety_curves.claims import (
     accuracy_gain,
     gpfgs_statistics,
     point_statistics,
     share,
 )
-from gpsuite.experiments.robustness.safety_points import (
-    VERDICTS,
-    Step,
-    curve_metrics,
-    linear_fit,
-)
-from gpsuite.experiments.robustness.safety_tables import accuracy_table, curve_table
-from gpsuite.methods.robustness.regions import linf_ball
+from gpsuite.experiments.robustness.safety_curves.display import LAST, RULES, SECOND, choose_shown
+from gpsuite.experiments.robustness.safety_curves.run import VERDICTS, Step, curve_metrics, linear_fit
+from gpsuite.experiments.robustness.safety_curves.tables import accuracy_table, curve_table
+from gpsuite.methods.robustness.search.regions import linf_ball
 from gpsuite.methods.robustness.verdict import crossed, probability_extremum
-from gpsuite.models.links import LINKS
+from gpsuite.models.classification.links import LINKS
 from tests.models.gpc_problems import fitted_posterior
 
 GAMMAS = [0.0, 0.5, 1.0]

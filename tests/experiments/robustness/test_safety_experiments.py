@@ -12,7 +12,7 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.experiments.base import EXPERIMENTS, Task
-from gpsuite.experiments.robustness import free_inputs
+from gpsuite.experiments.robustness.shared import free_inputs
 from tests.experiments.robustness.safety_runs import gpsuite, run
 
 FIGURES = {

@@ -14,8 +14,8 @@ from gpsuite.methods.active_learning.planner import Step
 from gpsuite.methods.active_learning.problem import BoolArray, Monitor, Oracle, Pool, Problem
 from gpsuite.methods.active_learning.safety import SafetyLimit
 from gpsuite.models.config import FloatArray
-from gpsuite.models.multi_output import Observations
-from gpsuite.models.sequential_monte_carlo import SMCSettings
+from gpsuite.models.multi_output.observations import Observations
+from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 
 LIMIT = 0.6
 AL = PIPELINES["AL_MOGP"]

@@ -14,11 +14,11 @@ from gpsuite.methods.active_learning.inference import InferenceSettings
 from gpsuite.methods.active_learning.pipelines import Pipeline
 from gpsuite.methods.active_learning.problem import Monitor, Problem
 from gpsuite.models.config import FloatArray
-from gpsuite.models.hamiltonian import sample_hmc
-from gpsuite.models.hyper_optimum import find_optimum
-from gpsuite.models.hyper_posterior import HyperPosterior
-from gpsuite.models.multi_output import MultiOutputModel, Observations
-from gpsuite.models.sequential_monte_carlo import SMCState, start, update
+from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
+from gpsuite.models.sampling.hamiltonian import sample_hmc
+from gpsuite.models.sampling.optimum import find_optimum
+from gpsuite.models.sampling.posterior import HyperPosterior
+from gpsuite.models.sampling.sequential_monte_carlo import SMCState, start, update
 from tests.methods.active_learning.exploration_problems import Truth
 
 # Row by row extended predictions agree with new ones to rounding, which the moves of the particles enlarge a little.

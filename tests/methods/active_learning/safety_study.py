@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpsuite.methods.active_learning.plan import MeasurementPlanner
+from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner
 from gpsuite.methods.active_learning.safety import SafetyLimit
 from gpsuite.seeds import stream
 from tests.methods.active_learning.safety_cases import Case, draw_case

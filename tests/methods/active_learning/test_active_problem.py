@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gpsuite.methods.active_learning.problem import Monitor, Pool
-from gpsuite.models.multi_output import ContradictionError, Observations
+from gpsuite.models.multi_output.observations import ContradictionError, Observations
 from tests.methods.active_learning.exploration_problems import tiny
 
 PROBLEM = tiny()[0]

@@ -25,8 +25,8 @@ from gpsuite.methods.active_learning.planner import Planner, Step
 from gpsuite.methods.active_learning.problem import Monitor, Pool, Problem
 from gpsuite.methods.active_learning.safety import SafetyLimit
 from gpsuite.models.config import FloatArray
-from gpsuite.models.multi_output import Observations
-from gpsuite.models.pool_predictions import PoolPredictions
+from gpsuite.models.multi_output.observations import Observations
+from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from tests.methods.active_learning.exploration_problems import AL, SMALL, Truth, run, tiny
 from tests.methods.active_learning.naive_exploration import ROUNDING
 

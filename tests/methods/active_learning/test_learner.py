@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from gpsuite.methods.active_learning.inference import InferenceSettings, Learner
-from gpsuite.models.coregionalization import LinearCoregionalization
-from gpsuite.models.multi_output import Observations
-from gpsuite.models.pool_predictions import PoolPredictions
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
+from gpsuite.models.multi_output.observations import Observations
+from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from tests.methods.active_learning.exploration_problems import SMALL, tiny
 
 ROUNDING = 1e-7  # of the moves' start, enlarged by the moves

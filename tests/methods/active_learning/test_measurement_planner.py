@@ -10,18 +10,18 @@ import pytest
 
 from gpsuite.methods.active_learning.acquisition import entropy
 from gpsuite.methods.active_learning.pipelines import PIPELINES, Pipeline
-from gpsuite.methods.active_learning.plan import MeasurementPlanner
-from gpsuite.methods.active_learning.plan_answer import NothingToMeasureError, Plan
-from gpsuite.methods.active_learning.plan_models import Belief
-from gpsuite.methods.active_learning.plan_predictions import OutputPredictions
-from gpsuite.methods.active_learning.plan_units import Units
+from gpsuite.methods.active_learning.plan.answer import NothingToMeasureError, Plan
+from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner
+from gpsuite.methods.active_learning.plan.models import Belief
+from gpsuite.methods.active_learning.plan.predictions import OutputPredictions
+from gpsuite.methods.active_learning.plan.units import Units
 from gpsuite.methods.active_learning.safety import SafetyLimit
 from gpsuite.models.config import FloatArray
-from gpsuite.models.coregionalization import LinearCoregionalization
-from gpsuite.models.mixtures import mixture_moments
-from gpsuite.models.multi_output import Observations
-from gpsuite.models.pool_predictions import PoolPredictions
-from gpsuite.models.sequential_monte_carlo import SMCSettings
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
+from gpsuite.models.multi_output.observations import Observations
+from gpsuite.models.multi_output.pool_predictions import PoolPredictions
+from gpsuite.models.sampling.mixtures import mixture_moments
+from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 
 SMALL = SMCSettings(particles=24, moves=1, leapfrog=5)
 LIMIT = SafetyLimit(1.0, "below")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpsuite.methods.active_learning import plan_predictions
-from gpsuite.methods.active_learning.plan_effort import (
+from gpsuite.methods.active_learning.plan import predictions as plan_predictions
+from gpsuite.methods.active_learning.plan.effort import (
     LEAST_MEMBERS,
     LEAST_PARTICLES,
     gradient_seconds,
@@ -14,12 +14,12 @@ from gpsuite.methods.active_learning.plan_effort import (
     particles,
     plan_seconds,
 )
-from gpsuite.methods.active_learning.plan_models import Belief
-from gpsuite.methods.active_learning.plan_predictions import Choice, Chooser, OutputPredictions, in_parts
+from gpsuite.methods.active_learning.plan.models import Belief
+from gpsuite.methods.active_learning.plan.predictions import Choice, Chooser, OutputPredictions, in_parts
 from gpsuite.models.config import FloatArray
-from gpsuite.models.coregionalization import LinearCoregionalization
-from gpsuite.models.multi_output import Observations
-from gpsuite.models.sequential_monte_carlo import SMCSettings
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
+from gpsuite.models.multi_output.observations import Observations
+from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 
 GRID = np.linspace(-2.0, 2.0, 60)[:, None]
 

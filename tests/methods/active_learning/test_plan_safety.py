@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from gpsuite.budget import Budget
-from gpsuite.methods.active_learning import plan_predictions, plan_safety
-from gpsuite.methods.active_learning.plan import DEFAULT_GUARD, MeasurementPlanner
-from gpsuite.methods.active_learning.plan_answer import Plan
-from gpsuite.methods.active_learning.plan_clock import Clock
+from gpsuite.methods.active_learning.plan import predictions as plan_predictions
+from gpsuite.methods.active_learning.plan import safety as plan_safety
+from gpsuite.methods.active_learning.plan.answer import Plan
+from gpsuite.methods.active_learning.plan.ask_tell import DEFAULT_GUARD, MeasurementPlanner
+from gpsuite.methods.active_learning.plan.clock import Clock
+from gpsuite.methods.active_learning.plan.safety_guard import SafetyGuard
 from gpsuite.methods.active_learning.safety import SafetyLimit
-from gpsuite.methods.active_learning.safety_guard import SafetyGuard
 from gpsuite.models.config import FloatArray
-from gpsuite.models.sequential_monte_carlo import SMCSettings
+from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 
 SMALL = SMCSettings(particles=24, moves=1, leapfrog=5)
 LIMIT = SafetyLimit(1.0, "below")

@@ -10,11 +10,11 @@ import pytest
 
 from gpsuite.methods.active_learning.acquisition import entropy, joint_entropy
 from gpsuite.methods.active_learning.metrics import log_densities, rmse, safe_query_percent, safety_precision
-from gpsuite.models.coregionalization import LinearCoregionalization
-from gpsuite.models.coregionalization_likelihood import Parameters
-from gpsuite.models.mixtures import mixture_covariance, mixture_moments
-from gpsuite.models.multi_output import Observations
-from gpsuite.models.pool_predictions import PoolPredictions
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
+from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
+from gpsuite.models.multi_output.observations import Observations
+from gpsuite.models.multi_output.pool_predictions import PoolPredictions
+from gpsuite.models.sampling.mixtures import mixture_covariance, mixture_moments
 from tests.models.active_reference import TOLERANCE, cases, table
 
 

@@ -47,10 +47,10 @@ from gpsuite.methods.active_learning.safety import (
     moment_matched_probability,
 )
 from gpsuite.models.config import FloatArray
-from gpsuite.models.coregionalization import LinearCoregionalization
-from gpsuite.models.hyper_priors import HyperPriors
-from gpsuite.models.multi_output import Observations
-from gpsuite.models.sequential_monte_carlo import SMCSettings
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
+from gpsuite.models.multi_output.observations import Observations
+from gpsuite.models.sampling.priors import HyperPriors
+from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 from gpsuite.seeds import stream
 
 pytestmark = [pytest.mark.guarantee, pytest.mark.slow]

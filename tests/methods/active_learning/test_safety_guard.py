@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from scipy.stats import special_ortho_group
 
-from gpsuite.methods.active_learning.plan_models import Belief
+from gpsuite.methods.active_learning.plan.models import Belief
+from gpsuite.methods.active_learning.plan.safety_guard import SafetyGuard, SafetyPrediction, principal_axes
 from gpsuite.methods.active_learning.safety import SafetyLimit
-from gpsuite.methods.active_learning.safety_guard import SafetyGuard, SafetyPrediction, principal_axes
 from gpsuite.models.config import FloatArray
-from gpsuite.models.coregionalization import LinearCoregionalization
-from gpsuite.models.coregionalization_likelihood import Parameters
-from gpsuite.models.mixtures import mixture_moments
-from gpsuite.models.multi_output import Observations
-from gpsuite.models.pool_predictions import PoolPredictions
-from gpsuite.models.sequential_monte_carlo import SMCSettings
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
+from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
+from gpsuite.models.multi_output.observations import Observations
+from gpsuite.models.multi_output.pool_predictions import PoolPredictions
+from gpsuite.models.sampling.mixtures import mixture_moments
+from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 
 LIMIT = SafetyLimit(0.3, "below")
 NO_BOUNDS = SafetyGuard(spread=1e-9, extents=1e9)

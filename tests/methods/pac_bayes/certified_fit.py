@@ -10,14 +10,14 @@ import numpy as np
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.data.splits import fit_standardiser, train_test_indices
-from gpsuite.experiments.pac_bayes.risk_certificates import DESCRIPTION, Fitted, stored_certificate
+from gpsuite.experiments.pac_bayes.shared.certificates import DESCRIPTION, Fitted, stored_certificate
+from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
 from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate
-from gpsuite.methods.pac_bayes.free_form import FreeFormPosterior, WhitenedGaussian
-from gpsuite.methods.pac_bayes.hyperparameters import PAPER_GRID
 from gpsuite.methods.pac_bayes.losses import LOSSES
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
-from gpsuite.methods.pac_bayes.risk_certificate import write
-from gpsuite.methods.pac_bayes.sparse_posterior import SparseGPPosterior
+from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior, WhitenedGaussian
+from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
+from gpsuite.methods.pac_bayes.verification.risk_certificate import write
 from gpsuite.models.config import Hyperparameters
 
 KINDS = ("full", "fitc", "vfe", "free_form")

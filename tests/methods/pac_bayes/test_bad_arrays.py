@@ -10,12 +10,12 @@ import numpy.typing as npt
 import pytest
 
 from gpsuite.budget import Budget
-from gpsuite.methods.pac_bayes.certificates import certify
+from gpsuite.methods.pac_bayes.bounds.certificates import certify
 from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import LOSSES, BandLoss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior
-from gpsuite.methods.pac_bayes.sparse_posterior import SparseGPPosterior
-from gpsuite.methods.pac_bayes.sparse_training import train_sparse_gp, train_sparse_likelihood
+from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
+from gpsuite.methods.pac_bayes.sparse.training import train_sparse_gp, train_sparse_likelihood
 from gpsuite.methods.pac_bayes.training import train_full_gp
 from gpsuite.models.config import Hyperparameters
 

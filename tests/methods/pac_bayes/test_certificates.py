@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpsuite.errors import UserError
-from gpsuite.methods.pac_bayes.certificates import OBJECTIVES, BoundObjective, certify, penalty
+from gpsuite.methods.pac_bayes.bounds.certificates import OBJECTIVES, BoundObjective, certify, penalty
 
 
 @given(risk=st.floats(0.0, 1.0), kl=st.floats(0.0, 1e6), n=st.integers(1, 10**6), t=st.integers(0, 30))

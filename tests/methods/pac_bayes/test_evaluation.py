@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID, HyperparameterGrid
 from gpsuite.methods.pac_bayes.evaluation import evaluate_full_gp
-from gpsuite.methods.pac_bayes.hyperparameters import PAPER_GRID, HyperparameterGrid
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
 from gpsuite.models.config import Hyperparameters

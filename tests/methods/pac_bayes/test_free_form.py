@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from gpsuite.errors import UserError
+from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
 from gpsuite.methods.pac_bayes.evaluation import evaluate
-from gpsuite.methods.pac_bayes.free_form import FreeFormObjective, FreeFormPosterior, WhitenedGaussian
-from gpsuite.methods.pac_bayes.hyperparameters import PAPER_GRID
 from gpsuite.methods.pac_bayes.losses import LOSSES, BandLoss, Loss
 from gpsuite.methods.pac_bayes.posteriors import NotPositiveDefiniteError
 from gpsuite.methods.pac_bayes.se_kernel import se_kernel
-from gpsuite.methods.pac_bayes.sparse_algebra import BLOCK
-from gpsuite.methods.pac_bayes.sparse_gp import SparseGPObjective
-from gpsuite.methods.pac_bayes.sparse_posterior import SparseGPPosterior
+from gpsuite.methods.pac_bayes.sparse.algebra import BLOCK
+from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormObjective, FreeFormPosterior, WhitenedGaussian
+from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
+from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.models.config import Hyperparameters
 
 Data = tuple[np.ndarray, np.ndarray]

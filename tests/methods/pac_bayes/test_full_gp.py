@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from gpsuite.errors import UserError
-from gpsuite.methods.pac_bayes.certificates import certify
+from gpsuite.methods.pac_bayes.bounds.certificates import certify
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
 from gpsuite.methods.pac_bayes.losses import LOSSES, BandLoss, Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, NotPositiveDefiniteError

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpsuite.methods.pac_bayes.hyperparameters import (
+from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import (
     PAPER_GRID,
     HyperparameterGrid,
     round_to_grid,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpsuite.methods.pac_bayes.kl_inverse import binary_kl, kl_inverse, kl_inverse_lower
+from gpsuite.methods.pac_bayes.bounds.kl_inverse import binary_kl, kl_inverse, kl_inverse_lower
 
 probabilities = st.floats(0.0, 1.0)
 levels = st.floats(0.0, 50.0)

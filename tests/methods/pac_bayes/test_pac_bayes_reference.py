@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpsuite.methods.pac_bayes.bounds import OBJECTIVES
-from gpsuite.methods.pac_bayes.certificates import BoundObjective, certify, penalty
+from gpsuite.methods.pac_bayes.bounds.certificates import BoundObjective, certify, penalty
+from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import round_to_grid
+from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
+from gpsuite.methods.pac_bayes.bounds.objectives import OBJECTIVES
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
-from gpsuite.methods.pac_bayes.hyperparameters import round_to_grid
-from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse
 from gpsuite.methods.pac_bayes.losses import LOSSES, Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior, gibbs_risk
-from gpsuite.methods.pac_bayes.sparse_gp import SparseGPObjective
-from gpsuite.methods.pac_bayes.sparse_posterior import SparseGPPosterior
+from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
+from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.models.config import Hyperparameters
 
 pytestmark = pytest.mark.reference

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 from gpsuite.errors import UserError
-from gpsuite.methods.pac_bayes import plain_risk, verification
-from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse, kl_inverse_lower
-from gpsuite.methods.pac_bayes.plain_risk import largest_risk, on_grid, smallest_risk
-from gpsuite.methods.pac_bayes.verification import verify_certificate
+from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse, kl_inverse_lower
+from gpsuite.methods.pac_bayes.verification import plain_risk
+from gpsuite.methods.pac_bayes.verification import verify as verification
+from gpsuite.methods.pac_bayes.verification.plain_risk import largest_risk, on_grid, smallest_risk
+from gpsuite.methods.pac_bayes.verification.verify import verify_certificate
 from gpsuite.untrusted import UnusableFileError, read_description
 from tests.methods.pac_bayes.certified_fit import KINDS, certified, params, small_dataset, written
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from gpsuite.methods.pac_bayes.sparse_algebra import BLOCK, blocks
-from gpsuite.methods.pac_bayes.sparse_blocks import STORED_BYTES, BlockArray, WeightedGram, stores
+from gpsuite.methods.pac_bayes.sparse.algebra import BLOCK, blocks
+from gpsuite.methods.pac_bayes.sparse.blocks import STORED_BYTES, BlockArray, WeightedGram, stores
 
 
 def test_stored_blocks_keep_what_was_written() -> None:

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from gpsuite.methods.pac_bayes.sparse_algebra import InducingKernel, WhitenedPosterior, WhitenedSums
-from gpsuite.methods.pac_bayes.sparse_covariance_form import CovarianceForm, is_accurate
+from gpsuite.methods.pac_bayes.sparse.algebra import InducingKernel, WhitenedPosterior, WhitenedSums
+from gpsuite.methods.pac_bayes.sparse.covariance_form import CovarianceForm, is_accurate
 
 Z = np.linspace(-3.0, 3.0, 6)[:, None]
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from gpsuite.errors import UserError
-from gpsuite.methods.pac_bayes.certificates import certify
+from gpsuite.methods.pac_bayes.bounds.certificates import certify
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
 from gpsuite.methods.pac_bayes.losses import LOSSES, BandLoss, Loss
-from gpsuite.methods.pac_bayes.sparse_algebra import BLOCK, symmetric
-from gpsuite.methods.pac_bayes.sparse_gp import SparseGPObjective
-from gpsuite.methods.pac_bayes.sparse_posterior import SparseGPPosterior
+from gpsuite.methods.pac_bayes.sparse.algebra import BLOCK, symmetric
+from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
+from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.models.config import Hyperparameters
 
 Data = tuple[np.ndarray, np.ndarray]

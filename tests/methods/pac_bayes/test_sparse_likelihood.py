@@ -12,10 +12,10 @@ from scipy.spatial.distance import pdist
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
 from gpsuite.methods.pac_bayes.se_kernel import se_kernel
-from gpsuite.methods.pac_bayes.sparse_likelihood import FORMS, Form, SparseLikelihoodObjective
-from gpsuite.methods.pac_bayes.sparse_training import train_sparse_likelihood
+from gpsuite.methods.pac_bayes.sparse.likelihood import FORMS, Form, SparseLikelihoodObjective
+from gpsuite.methods.pac_bayes.sparse.training import train_sparse_likelihood
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.sparse import build_fitc, build_sgpr
+from gpsuite.models.regression.sparse import build_fitc, build_sgpr
 
 Data = tuple[np.ndarray, np.ndarray]
 Z = np.random.default_rng(5).normal(size=(7, 3)) * 1.2

@@ -4,13 +4,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
 from gpsuite.methods.pac_bayes.evaluation import evaluate
-from gpsuite.methods.pac_bayes.hyperparameters import PAPER_GRID
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, NotPositiveDefiniteError
 from gpsuite.methods.pac_bayes.se_kernel import se_kernel
-from gpsuite.methods.pac_bayes.sparse_algebra import BLOCK, JITTERS, InducingKernel
-from gpsuite.methods.pac_bayes.sparse_posterior import SparseGPPosterior
+from gpsuite.methods.pac_bayes.sparse.algebra import BLOCK, JITTERS, InducingKernel
+from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.models.config import Hyperparameters
 
 Data = tuple[np.ndarray, np.ndarray]

@@ -9,9 +9,9 @@ import pytest
 from gpsuite.budget import Budget
 from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import BandLoss
-from gpsuite.methods.pac_bayes.sparse_gp import SparseGPObjective
-from gpsuite.methods.pac_bayes.sparse_posterior import SparseGPPosterior
-from gpsuite.methods.pac_bayes.sparse_training import train_sparse_gp
+from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
+from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
+from gpsuite.methods.pac_bayes.sparse.training import train_sparse_gp
 from gpsuite.models.config import Hyperparameters
 
 Data = tuple[np.ndarray, np.ndarray]

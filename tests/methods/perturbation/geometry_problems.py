@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.methods.perturbation.groups import Permutations, SignChanges, SignedPermutations
-from gpsuite.methods.perturbation.nonsmooth import EpsilonSVR, KernelLasso
-from gpsuite.methods.perturbation.objective_base import Objective, QuadraticObjective
-from gpsuite.methods.perturbation.objectives import KernelRidge, LinearLSSVM, SparseKernelRidge
-from gpsuite.methods.perturbation.quadratics import PerturbedQuadratic
+from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic
+from gpsuite.methods.perturbation.objectives.base import Objective, QuadraticObjective
+from gpsuite.methods.perturbation.objectives.nonsmooth import EpsilonSVR, KernelLasso
+from gpsuite.methods.perturbation.objectives.quadratic import KernelRidge, LinearLSSVM, SparseKernelRidge
+from gpsuite.methods.perturbation.ranks.groups import Permutations, SignChanges, SignedPermutations
 from gpsuite.methods.perturbation.region import Region
 
 FloatArray = npt.NDArray[np.float64]

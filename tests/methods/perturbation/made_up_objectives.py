@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpsuite.methods.perturbation.objectives import (
+from gpsuite.methods.perturbation.objectives.quadratic import (
     EpsilonSVR,
     KernelLasso,
     KernelLSSVM,

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from gpsuite.methods.perturbation.bands import pointwise_band
-from gpsuite.methods.perturbation.ellipsoid import (
+from gpsuite.methods.perturbation.geometry.bands import pointwise_band
+from gpsuite.methods.perturbation.geometry.ellipsoid import (
     SLACK,
     _log_balance,
     _smallest_dual,
@@ -15,12 +15,12 @@ from gpsuite.methods.perturbation.ellipsoid import (
     outer_ellipsoid,
     outer_radii,
 )
-from gpsuite.methods.perturbation.groups import Perturbations
-from gpsuite.methods.perturbation.objectives import KernelRidge, LinearLSSVM
-from gpsuite.methods.perturbation.quadratics import PerturbedQuadratic, largest
-from gpsuite.methods.perturbation.rays import exact_boundary
+from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic, largest
+from gpsuite.methods.perturbation.geometry.rays import exact_boundary
+from gpsuite.methods.perturbation.geometry.sampling import isotropic_directions, sample_members
+from gpsuite.methods.perturbation.objectives.quadratic import KernelRidge, LinearLSSVM
+from gpsuite.methods.perturbation.ranks.groups import Perturbations
 from gpsuite.methods.perturbation.region import Region
-from gpsuite.methods.perturbation.sampling import isotropic_directions, sample_members
 from tests.methods.perturbation.geometry_problems import GROUPS, gaussian, quadratic_of, quadratic_region
 from tests.methods.perturbation.semidefinite_oracle import inequality, smallest_radius
 

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from gpsuite.methods.perturbation.groups import Group, Permutations, SignChanges, SignedPermutations
-from gpsuite.methods.perturbation.objectives import (
+from gpsuite.methods.perturbation.objectives.quadratic import (
     EpsilonSVR,
     KernelLasso,
     KernelLSSVM,
@@ -22,7 +21,8 @@ from gpsuite.methods.perturbation.objectives import (
     Objective,
     SparseKernelRidge,
 )
-from gpsuite.methods.perturbation.ranks import simulated_ranks
+from gpsuite.methods.perturbation.ranks.groups import Group, Permutations, SignChanges, SignedPermutations
+from gpsuite.methods.perturbation.ranks.ranks import simulated_ranks
 from gpsuite.seeds import stream
 from tests.methods.perturbation.made_up_objectives import gaussian
 

@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpsuite.methods.perturbation.bands import ellipsoid_band, members_band, pointwise_band
-from gpsuite.methods.perturbation.groups import Perturbations
-from gpsuite.methods.perturbation.nonsmooth import EpsilonSVR
-from gpsuite.methods.perturbation.objectives import KernelRidge, LinearLSSVM, SparseKernelRidge
-from gpsuite.methods.perturbation.quadratics import PerturbedQuadratic
-from gpsuite.methods.perturbation.rays import bisected_boundary
-from gpsuite.methods.perturbation.region import Region, confidence_region
-from gpsuite.methods.perturbation.sampling import (
+from gpsuite.methods.perturbation.geometry.bands import ellipsoid_band, members_band, pointwise_band
+from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic
+from gpsuite.methods.perturbation.geometry.rays import bisected_boundary
+from gpsuite.methods.perturbation.geometry.sampling import (
     isotropic_directions,
     kernel_directions,
     sample_members,
     touching_directions,
 )
+from gpsuite.methods.perturbation.objectives.nonsmooth import EpsilonSVR
+from gpsuite.methods.perturbation.objectives.quadratic import KernelRidge, LinearLSSVM, SparseKernelRidge
+from gpsuite.methods.perturbation.ranks.groups import Perturbations
+from gpsuite.methods.perturbation.region import Region, confidence_region
 from tests.methods.perturbation.geometry_problems import (
     GROUPS,
     data,

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from gpsuite.methods.perturbation.bands import _outward, members_envelope, norm_ball_band
-from gpsuite.methods.perturbation.groups import Perturbations
-from gpsuite.methods.perturbation.norm_ball import NormBall
-from gpsuite.methods.perturbation.objectives import KernelLSSVM, KernelRidge
-from gpsuite.methods.perturbation.quadratics import PerturbedQuadratic
+from gpsuite.methods.perturbation.geometry.bands import _outward, members_envelope, norm_ball_band
+from gpsuite.methods.perturbation.geometry.norm_ball import NormBall
+from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic
+from gpsuite.methods.perturbation.geometry.sampling import Members, sample_members, single_point_directions
+from gpsuite.methods.perturbation.objectives.quadratic import KernelLSSVM, KernelRidge
+from gpsuite.methods.perturbation.ranks.groups import Perturbations
 from gpsuite.methods.perturbation.region import Region
-from gpsuite.methods.perturbation.sampling import Members, sample_members, single_point_directions
 from tests.methods.perturbation.geometry_problems import (
     data,
     gaussian,

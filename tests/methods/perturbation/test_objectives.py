@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from gpsuite.methods.perturbation import checks
-from gpsuite.methods.perturbation.objectives import (
+from gpsuite.methods.perturbation.objectives.quadratic import (
     EpsilonSVR,
     KernelLasso,
     KernelLSSVM,

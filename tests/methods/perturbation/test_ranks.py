@@ -7,19 +7,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import gpsuite.methods.perturbation.perturbed_norms as norms_module
-import gpsuite.methods.perturbation.ranks as ranks_module
-from gpsuite.methods.perturbation.groups import (
+import gpsuite.methods.perturbation.ranks.perturbed_norms as norms_module
+import gpsuite.methods.perturbation.ranks.ranks as ranks_module
+from gpsuite.methods.perturbation.objectives.base import Form
+from gpsuite.methods.perturbation.objectives.quadratic import KernelLasso, LinearLSSVM, Objective
+from gpsuite.methods.perturbation.ranks.groups import (
     Group,
     Permutations,
     Perturbations,
     SignChanges,
     SignedPermutations,
 )
-from gpsuite.methods.perturbation.objective_base import Form
-from gpsuite.methods.perturbation.objectives import KernelLasso, LinearLSSVM, Objective
-from gpsuite.methods.perturbation.perturbed_norms import PerturbedNorms
-from gpsuite.methods.perturbation.ranks import RankTest, rank, ranks_of_noise, simulated_ranks
+from gpsuite.methods.perturbation.ranks.perturbed_norms import PerturbedNorms
+from gpsuite.methods.perturbation.ranks.ranks import RankTest, rank, ranks_of_noise, simulated_ranks
 from tests.methods.perturbation.made_up_objectives import dense_z, gaussian, inputs, objectives, outputs
 
 OBJECTIVES = objectives()

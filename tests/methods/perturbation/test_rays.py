@@ -5,20 +5,20 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from gpsuite.methods.perturbation import quadratics
-from gpsuite.methods.perturbation.bands import pointwise_band
-from gpsuite.methods.perturbation.ellipsoid import outer_radii
-from gpsuite.methods.perturbation.groups import Perturbations
-from gpsuite.methods.perturbation.objectives import SparseKernelRidge
-from gpsuite.methods.perturbation.quadratics import PerturbedQuadratic
-from gpsuite.methods.perturbation.rays import (
+from gpsuite.methods.perturbation.geometry import quadratics
+from gpsuite.methods.perturbation.geometry.bands import pointwise_band
+from gpsuite.methods.perturbation.geometry.ellipsoid import outer_radii
+from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic
+from gpsuite.methods.perturbation.geometry.rays import (
     _quadratic_steps,
     _reach,
     bisected_boundary,
     exact_boundary,
 )
+from gpsuite.methods.perturbation.geometry.sampling import kernel_directions, single_point_directions
+from gpsuite.methods.perturbation.objectives.quadratic import SparseKernelRidge
+from gpsuite.methods.perturbation.ranks.groups import Perturbations
 from gpsuite.methods.perturbation.region import Region
-from gpsuite.methods.perturbation.sampling import kernel_directions, single_point_directions
 from tests.methods.perturbation.geometry_problems import (
     GROUPS,
     decisive,

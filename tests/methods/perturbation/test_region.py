@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpsuite.methods.perturbation.groups import Permutations, Perturbations, SignChanges, SignedPermutations
-from gpsuite.methods.perturbation.objectives import (
+from gpsuite.methods.perturbation.objectives.quadratic import (
     EpsilonSVR,
     KernelLasso,
     KernelLSSVM,
@@ -22,6 +21,12 @@ from gpsuite.methods.perturbation.objectives import (
     Objective,
     QuadraticObjective,
     SparseKernelRidge,
+)
+from gpsuite.methods.perturbation.ranks.groups import (
+    Permutations,
+    Perturbations,
+    SignChanges,
+    SignedPermutations,
 )
 from gpsuite.methods.perturbation.region import Region, confidence_region
 from tests.methods.perturbation.made_up_objectives import gaussian, inputs, objectives, outputs

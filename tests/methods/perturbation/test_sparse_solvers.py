@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpsuite.methods.perturbation.nonsmooth import EpsilonSVR, KernelLasso
-from gpsuite.methods.perturbation.sparse_solvers import lasso, polished, support_vectors
+from gpsuite.methods.perturbation.objectives.nonsmooth import EpsilonSVR, KernelLasso
+from gpsuite.methods.perturbation.objectives.sparse_solvers import lasso, polished, support_vectors
 from tests.methods.perturbation.made_up_objectives import gaussian, inputs
 
 K = gaussian(inputs(12), inputs(12))

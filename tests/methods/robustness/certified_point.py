@@ -10,12 +10,12 @@ import numpy as np
 
 from gpsuite.budget import Budget
 from gpsuite.data.dataset import Dataset
-from gpsuite.methods.robustness.certificate import Certificate, Claim, Origin
-from gpsuite.methods.robustness.certify import certify
-from gpsuite.methods.robustness.regions import Region, l1_ball, l2_ball, linf_ball
+from gpsuite.methods.robustness.certificates.certificate import Certificate, Claim, Origin
+from gpsuite.methods.robustness.certificates.certify import certify
+from gpsuite.methods.robustness.search.regions import Region, l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import ProbabilityRange, probability_range
-from gpsuite.models.gpc import GPCPosterior
-from gpsuite.models.links import LINKS
+from gpsuite.models.classification.links import LINKS
+from gpsuite.models.classification.posterior import GPCPosterior
 from tests.models.gpc_problems import fitted_posterior, two_classes
 
 BUILD = {"box": linf_ball, "l2": l2_ball, "l1": l1_ball}

@@ -8,8 +8,8 @@ from scipy.spatial.distance import cdist
 
 from gpsuite.methods.robustness.box_bounds import BoundingFunction
 from gpsuite.methods.robustness.class_probability import score_of
-from gpsuite.models.gpc import GPCPosterior
-from gpsuite.models.links import LINKS
+from gpsuite.models.classification.links import LINKS
+from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.radial import kappa, kappa_and_slope
 
 Array = npt.NDArray[np.float64]

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpsuite.methods.robustness import attacks
-from gpsuite.methods.robustness.attacks import gpfgs, gpjm, local_search, strong_attack
-from gpsuite.methods.robustness.regions import Region, box, l1_ball, l2_ball, linf_ball
+from gpsuite.methods.robustness.search import attacks
+from gpsuite.methods.robustness.search.attacks import gpfgs, gpjm, local_search, strong_attack
+from gpsuite.methods.robustness.search.regions import Region, box, l1_ball, l2_ball, linf_ball
+from gpsuite.models.classification.links import LINKS
+from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.gpc import GPCPosterior
-from gpsuite.models.gpc_training import INFERENCES
-from gpsuite.models.links import LINKS
 from tests.models.gpc_problems import fitted_posterior
 
 HERE = Path(__file__).parents[2] / "reference"

@@ -12,11 +12,11 @@ import pytest
 
 from gpsuite.methods.robustness.box_bounds import BoundingFunction
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
-from gpsuite.methods.robustness.paper_bound import paper_bound
+from gpsuite.methods.robustness.paper_bound.bound import paper_bound
+from gpsuite.models.classification.links import LINKS
+from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.gpc import GPCPosterior
-from gpsuite.models.gpc_training import INFERENCES
-from gpsuite.models.links import LINKS
 
 pytestmark = pytest.mark.reference
 

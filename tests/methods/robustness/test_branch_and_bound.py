@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.branch_and_bound import (
+from gpsuite.methods.robustness.search.branch_and_bound import (
     Extremum,
     UnsoundBoundError,
     branch_and_bound,
     choose_cuts,
 )
-from gpsuite.methods.robustness.regions import Region, box, interval_box, l1_ball, l2_ball
+from gpsuite.methods.robustness.search.regions import Region, box, interval_box, l1_ball, l2_ball
 
 EPS = 1e-3
 

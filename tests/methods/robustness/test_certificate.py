@@ -10,23 +10,23 @@ import numpy as np
 import pytest
 
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness import certificate_form
-from gpsuite.methods.robustness import certify as certify_module
-from gpsuite.methods.robustness.branch_and_bound import branch_and_bound
-from gpsuite.methods.robustness.certificate import (
+from gpsuite.methods.robustness.certificates import certify as certify_module
+from gpsuite.methods.robustness.certificates import form as certificate_form
+from gpsuite.methods.robustness.certificates.certificate import (
     Certificate,
     model_hash,
     read_certificate,
     write_certificate,
 )
-from gpsuite.methods.robustness.certificate_form import rebuild_boxes
-from gpsuite.methods.robustness.certify import certify
-from gpsuite.methods.robustness.checker import check_certificate, node_bounds
-from gpsuite.methods.robustness.plain_bound import PlainBound
-from gpsuite.methods.robustness.regions import l2_ball, linf_ball
-from gpsuite.methods.robustness.search_tree import SearchTree
+from gpsuite.methods.robustness.certificates.certify import certify
+from gpsuite.methods.robustness.certificates.checker import check_certificate, node_bounds
+from gpsuite.methods.robustness.certificates.form import rebuild_boxes
+from gpsuite.methods.robustness.certificates.plain_bound import PlainBound
+from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
+from gpsuite.methods.robustness.search.regions import l2_ball, linf_ball
+from gpsuite.methods.robustness.search.tree import SearchTree
 from gpsuite.methods.robustness.verdict import build_bound, certify_class, probability_range
-from gpsuite.models.links import LINKS
+from gpsuite.models.classification.links import LINKS
 from gpsuite.untrusted import UnusableFileError
 from tests.methods.robustness.certified_point import certified, small_certificate
 from tests.methods.robustness.made_up_posteriors import random_posterior

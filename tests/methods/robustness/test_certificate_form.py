@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpsuite.methods.robustness.certificate import Certificate
-from gpsuite.methods.robustness.certificate_form import MalformedError, check_form, most_nodes
-from gpsuite.methods.robustness.checker import check_certificate
+from gpsuite.methods.robustness.certificates.certificate import Certificate
+from gpsuite.methods.robustness.certificates.checker import check_certificate
+from gpsuite.methods.robustness.certificates.form import MalformedError, check_form, most_nodes
 from tests.methods.robustness.certified_point import certified, changed, small_certificate, with_claim
 
 

@@ -12,18 +12,18 @@ import pytest
 from scipy.special import ndtr
 
 from gpsuite.errors import UserError
-from gpsuite.methods.robustness import checker
-from gpsuite.methods.robustness.certificate import Certificate, StoredRegion, model_hash
-from gpsuite.methods.robustness.certificate_form import MalformedError, rebuild_boxes
-from gpsuite.methods.robustness.checker import (
+from gpsuite.methods.robustness.certificates import checker
+from gpsuite.methods.robustness.certificates.certificate import Certificate, StoredRegion, model_hash
+from gpsuite.methods.robustness.certificates.checker import (
     attained,
     check_certificate,
     node_bounds,
     require_extended_precision,
     shrink_to_ball,
 )
-from gpsuite.methods.robustness.plain_bound import PlainBound
-from gpsuite.methods.robustness.regions import l1_ball, l2_ball
+from gpsuite.methods.robustness.certificates.form import MalformedError, rebuild_boxes
+from gpsuite.methods.robustness.certificates.plain_bound import PlainBound
+from gpsuite.methods.robustness.search.regions import l1_ball, l2_ball
 from tests.methods.robustness.certified_point import (
     certified,
     changed,
@@ -38,7 +38,7 @@ CHECKERS = ("certificate", "certificate_form", "checker", "plain_bound", "plain_
 
 def test_the_checker_imports_nothing_of_the_search() -> None:
     code = (
-        "import sys, gpsuite.methods.robustness.checker\n"
+        "import sys, gpsuite.methods.robustness.certificates.checker\n"
         "print(sorted(name for name in sys.modules if name.startswith('gpsuite.')))"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

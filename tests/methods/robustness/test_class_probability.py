@@ -10,8 +10,8 @@ from gpsuite.methods.robustness.class_probability import (
     probability_bounds,
     score_of,
 )
-from gpsuite.methods.robustness.paper_bound_cells import cell_mass_bounds, cell_probability_bounds
-from gpsuite.models.links import LINKS
+from gpsuite.methods.robustness.paper_bound.cells import cell_mass_bounds, cell_probability_bounds
+from gpsuite.models.classification.links import LINKS
 from tests.methods.robustness.made_up_posteriors import LINK_NAMES
 
 Pair = tuple[np.ndarray, np.ndarray]

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpsuite.methods.robustness.boxes import measure
 from gpsuite.methods.robustness.envelope import chord_line, distance_ranges, envelope_mean, tangent_line
 from gpsuite.methods.robustness.operator_form import operator_form
+from gpsuite.methods.robustness.search.boxes import measure
 from gpsuite.models.radial import kappa
 from tests.methods.robustness.made_up_posteriors import (
     KERNELS,

@@ -22,22 +22,22 @@ from scipy.special import ndtr
 
 from gpsuite.budget import Budget
 from gpsuite.data.dataset import Dataset
-from gpsuite.methods.robustness.certificate import (
+from gpsuite.methods.robustness.certificates.certificate import (
     Certificate,
     model_hash,
     pack,
     read_certificate,
     write_packed,
 )
-from gpsuite.methods.robustness.certify import certify
-from gpsuite.methods.robustness.plain_bound import PlainModel
-from gpsuite.methods.robustness.regions import l1_ball, l2_ball, linf_ball
+from gpsuite.methods.robustness.certificates.certify import certify
+from gpsuite.methods.robustness.certificates.plain_bound import PlainModel
+from gpsuite.methods.robustness.certificates.verification import verify_certificate
+from gpsuite.methods.robustness.search.regions import l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import probability_range
-from gpsuite.methods.robustness.verification import verify_certificate
+from gpsuite.models.classification.links import LINKS
+from gpsuite.models.classification.logistic_quadrature import logistic_moments
+from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.gpc_training import INFERENCES
-from gpsuite.models.links import LINKS
-from gpsuite.models.logistic_quadrature import logistic_moments
 from gpsuite.models.radial import kappa
 from gpsuite.untrusted import UnusableFileError, read_description
 from tests.methods.robustness.certified_point import CENTRE, CONTENT, its_dataset, origin_of, with_claim

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
-from gpsuite.methods.robustness.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.class_probability import score_of
-from gpsuite.methods.robustness.paper_bound import PaperBound, paper_bound
-from gpsuite.methods.robustness.regions import l2_ball, linf_ball
-from gpsuite.models.links import LINKS
+from gpsuite.methods.robustness.paper_bound.bound import PaperBound, paper_bound
+from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
+from gpsuite.methods.robustness.search.regions import l2_ball, linf_ball
+from gpsuite.models.classification.links import LINKS
 from tests.methods.robustness.made_up_posteriors import (
     LINK_NAMES,
     Exact,

@@ -13,11 +13,16 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from gpsuite.methods.robustness import plain_bound
-from gpsuite.methods.robustness.certify import plain_model
-from gpsuite.methods.robustness.plain_bound import PlainBound, PlainModel, class_probability, quadratic_range
-from gpsuite.methods.robustness.plain_kernel import Long, gram, kappa, psi, tail_bound
-from gpsuite.methods.robustness.plain_link import (
+from gpsuite.methods.robustness.certificates import plain_bound
+from gpsuite.methods.robustness.certificates.certify import plain_model
+from gpsuite.methods.robustness.certificates.plain_bound import (
+    PlainBound,
+    PlainModel,
+    class_probability,
+    quadratic_range,
+)
+from gpsuite.methods.robustness.certificates.plain_kernel import Long, gram, kappa, psi, tail_bound
+from gpsuite.methods.robustness.certificates.plain_link import (
     DERIVATIVE,
     LOGISTIC,
     QUADRATURE,

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpsuite.methods.robustness.certify import plain_model
-from gpsuite.methods.robustness.plain_bound import CURVATURE, PlainBound, PlainModel, _Range
-from gpsuite.methods.robustness.plain_kernel import Long, kappa, psi
+from gpsuite.methods.robustness.certificates.certify import plain_model
+from gpsuite.methods.robustness.certificates.plain_bound import CURVATURE, PlainBound, PlainModel, _Range
+from gpsuite.methods.robustness.certificates.plain_kernel import Long, kappa, psi
 from tests.methods.robustness.made_up_posteriors import random_posterior
 
 KERNELS = ("squared_exponential", "matern32", "matern52")

@@ -17,7 +17,7 @@ from gpsuite.methods.robustness.class_probability import (
 from gpsuite.methods.robustness.operator_form import operator_form
 from gpsuite.methods.robustness.point_bounds import latent_ranges, score_at
 from gpsuite.methods.robustness.rounding import SHORT_SUM, UNDERFLOW
-from gpsuite.models.links import LINKS
+from gpsuite.models.classification.links import LINKS
 from tests.methods.robustness.exact_posterior import ExactPosterior, logistic_probability, normal_probability
 from tests.methods.robustness.made_up_posteriors import KERNELS, LINK_NAMES, random_posterior
 

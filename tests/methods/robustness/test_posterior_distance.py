@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from gpsuite.methods.robustness.posterior_distance import (
+from gpsuite.models.classification.distance import (
     gaussian_kl,
     gaussian_wasserstein,
     posterior_distance,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpsuite.errors import UserError
-from gpsuite.methods.robustness.regions import Region, box, interval_box, l1_ball, l2_ball, linf_ball
+from gpsuite.methods.robustness.search.regions import Region, box, interval_box, l1_ball, l2_ball, linf_ball
 
 BALLS = {"l1": l1_ball, "l2": l2_ball}
 SEEDS = st.integers(0, 10_000)

@@ -12,7 +12,7 @@ from gpsuite.methods.robustness.level_bound.cubic import sum_slack
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
 from gpsuite.methods.robustness.operator_form import operator_form, squared_norm
 from gpsuite.methods.robustness.operator_range import operator_range
-from gpsuite.methods.robustness.paper_bound import paper_bound
+from gpsuite.methods.robustness.paper_bound.bound import paper_bound
 from gpsuite.methods.robustness.rounding import (
     UNIT,
     above,
@@ -22,10 +22,10 @@ from gpsuite.methods.robustness.rounding import (
     rounding_slack,
     spread_unit,
 )
+from gpsuite.models.classification.links import LINKS
+from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.gpc import GPCPosterior
-from gpsuite.models.gpc_training import INFERENCES
-from gpsuite.models.links import LINKS
 from tests.methods.robustness.exact_posterior import DIGITS, ExactPosterior, kappa, probit
 from tests.methods.robustness.made_up_posteriors import KERNELS, random_posterior
 

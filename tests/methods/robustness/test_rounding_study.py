@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpsuite.methods.robustness.branch_and_bound import UnsoundBoundError
 from gpsuite.methods.robustness.level_bound import level_bound as level_bounds
 from gpsuite.methods.robustness.level_bound import posterior_slice as slices
 from gpsuite.methods.robustness.level_bound.level_bound import LevelBound
 from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice
+from gpsuite.methods.robustness.search.branch_and_bound import UnsoundBoundError
 from tests.methods.robustness.extreme_problems import faults, study
 from tests.methods.robustness.made_up_posteriors import KERNELS
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.branch_and_bound import (
+from gpsuite.methods.robustness.search.branch_and_bound import (
     Extremum,
     UnsoundBoundError,
     branch_and_bound,
     choose_cuts,
 )
-from gpsuite.methods.robustness.regions import Region, box, interval_box, l2_ball
+from gpsuite.methods.robustness.search.regions import Region, box, interval_box, l2_ball
 from tests.methods.robustness.test_branch_and_bound import Answer
 
 

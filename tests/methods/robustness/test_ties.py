@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.branch_and_bound import Extremum
 from gpsuite.methods.robustness.class_probability import score_of
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
 from gpsuite.methods.robustness.point_bounds import latent_ranges
-from gpsuite.methods.robustness.regions import box, l2_ball, linf_ball
-from gpsuite.methods.robustness.search_tree import SearchTree
+from gpsuite.methods.robustness.search.branch_and_bound import Extremum
+from gpsuite.methods.robustness.search.regions import box, l2_ball, linf_ball
+from gpsuite.methods.robustness.search.tree import SearchTree
 from gpsuite.methods.robustness.verdict import (
     PointProbability,
     ProbabilityRange,
@@ -26,10 +26,10 @@ from gpsuite.methods.robustness.verdict import (
     point_probability,
     probability_range,
 )
+from gpsuite.models.classification.links import LINKS
+from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.gpc import GPCPosterior
-from gpsuite.models.gpc_training import INFERENCES
-from gpsuite.models.links import LINKS
 from tests.methods.robustness.exact_posterior import ExactPosterior
 from tests.methods.robustness.made_up_posteriors import KERNELS, LINK_NAMES, random_posterior
 from tests.models.gpc_problems import fitted_posterior

@@ -10,8 +10,8 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
-from gpsuite.methods.robustness.attacks import strong_attack
-from gpsuite.methods.robustness.regions import Region, box, interval_box, l1_ball, l2_ball, linf_ball
+from gpsuite.methods.robustness.search.attacks import strong_attack
+from gpsuite.methods.robustness.search.regions import Region, box, interval_box, l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import (
     PointProbability,
     bound_names,
@@ -19,10 +19,10 @@ from gpsuite.methods.robustness.verdict import (
     judge,
     probability_range,
 )
+from gpsuite.models.classification.links import LINKS
+from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.gpc import GPCPosterior
-from gpsuite.models.gpc_training import INFERENCES
-from gpsuite.models.links import LINKS
 from tests.models.gpc_problems import fitted_posterior
 
 HERE = Path(__file__).parents[2] / "reference"

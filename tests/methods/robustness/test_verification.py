@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.certificate import Certificate, model_hash
-from gpsuite.methods.robustness.certificate_form import MalformedError
-from gpsuite.methods.robustness.certify import certify, plain_model
-from gpsuite.methods.robustness.stationarity import TOLERANCE, stationarity_residuals
-from gpsuite.methods.robustness.verdict import probability_range
-from gpsuite.methods.robustness.verification import (
+from gpsuite.methods.robustness.certificates.certificate import Certificate, model_hash
+from gpsuite.methods.robustness.certificates.certify import certify, plain_model
+from gpsuite.methods.robustness.certificates.form import MalformedError
+from gpsuite.methods.robustness.certificates.stationarity import TOLERANCE, stationarity_residuals
+from gpsuite.methods.robustness.certificates.verification import (
     CONFIRMED,
     OPEN,
     REFUTED,
@@ -23,9 +22,10 @@ from gpsuite.methods.robustness.verification import (
     dataset_fault,
     describe,
 )
+from gpsuite.methods.robustness.verdict import probability_range
+from gpsuite.models.classification.links import LINKS
+from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.gpc_training import INFERENCES
-from gpsuite.models.links import LINKS
 from tests.methods.robustness.certified_point import (
     certified,
     changed,
@@ -143,8 +143,8 @@ def test_a_residual_within_rounding_is_neither_confirmed_nor_refuted() -> None:
 def test_moved_sites_are_not_stationary(which: int) -> None:
     """Sites that agree with alpha and R but not with the likelihood: those of Laplace's method."""
     model, origin = residuals("laplace", "squared_exponential", "probit")
-    from gpsuite.methods.robustness.plain_kernel import gram
-    from gpsuite.methods.robustness.stationarity import _log_likelihood_derivatives
+    from gpsuite.methods.robustness.certificates.plain_kernel import gram
+    from gpsuite.methods.robustness.certificates.stationarity import _log_likelihood_derivatives
 
     f = model.variance * gram(model.X, model.lengthscales, model.kernel) @ model.alpha
     precision = _log_likelihood_derivatives("probit", origin.labels, f)[1]

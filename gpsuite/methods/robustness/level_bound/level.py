@@ -20,9 +20,9 @@ from scipy.special import logit, ndtri
 
 from gpsuite.methods.robustness.box_bounds import FloatArray
 from gpsuite.methods.robustness.class_probability import ProbabilityScore, ProbitScore, Score, score_of
-from gpsuite.methods.robustness.regions import BoolArray
 from gpsuite.methods.robustness.rounding import QUADRATURE, SHORT_SUM
-from gpsuite.models.links import Link
+from gpsuite.methods.robustness.search.regions import BoolArray
+from gpsuite.models.classification.links import Link
 
 _CELLS = 24
 _FARTHEST = 40.0  # Phi(-40) is zero in float64

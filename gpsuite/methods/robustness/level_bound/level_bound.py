@@ -24,7 +24,7 @@ from gpsuite.methods.robustness.level_bound.squared_exponential import (
     expand_squared_exponential,
 )
 from gpsuite.methods.robustness.point_bounds import ranges_of, score_at
-from gpsuite.models.gpc import GPCPosterior
+from gpsuite.models.classification.posterior import GPCPosterior
 
 _EXPANSIONS: dict[str, Callable[[PosteriorSlice, FloatArray], Expansion]] = {
     "squared_exponential": expand_squared_exponential,

@@ -12,11 +12,11 @@ import numpy as np
 
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.box_bounds import FloatArray
-from gpsuite.methods.robustness.branch_and_bound import Attack, Extremum, Search
 from gpsuite.methods.robustness.level_bound.latent_model import LatentModel
 from gpsuite.methods.robustness.level_bound.level_bound import LevelBound, LevelBounds, split_scores
 from gpsuite.methods.robustness.level_bound.newton import newton_steps
-from gpsuite.methods.robustness.regions import Region
+from gpsuite.methods.robustness.search.branch_and_bound import Attack, Extremum, Search
+from gpsuite.methods.robustness.search.regions import Region
 
 BATCH = 16
 ROUNDS = 3

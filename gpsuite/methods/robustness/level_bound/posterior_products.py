@@ -11,7 +11,7 @@ from gpsuite.methods.robustness.box_bounds import FloatArray
 from gpsuite.methods.robustness.operator_form import squared_norm
 from gpsuite.methods.robustness.operator_range import OperatorRange, operator_range
 from gpsuite.methods.robustness.rounding import UNDERFLOW, dot_product_unit, spread_unit
-from gpsuite.models.gpc import GPCPosterior
+from gpsuite.models.classification.posterior import GPCPosterior
 
 
 @dataclass(frozen=True)

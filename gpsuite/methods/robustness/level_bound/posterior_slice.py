@@ -26,7 +26,7 @@ from gpsuite.methods.robustness.rounding import (
     outward_radius,
     spread_unit,
 )
-from gpsuite.models.gpc import GPCPosterior
+from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.radial import kappa
 
 # Offsets held at once (8 MB).

@@ -9,7 +9,7 @@ import pytest
 
 from gpsuite.methods.robustness.level_bound import level as level_module
 from gpsuite.methods.robustness.level_bound.level import Level, level_of
-from gpsuite.models.links import LINKS
+from gpsuite.models.classification.links import LINKS
 
 NAMES = ("probit", "squeezed_probit", "logistic")
 

@@ -11,11 +11,11 @@ from gpsuite.methods.robustness.box_bounds import BoxBounds
 from gpsuite.methods.robustness.level_bound.cubic import Cubic
 from gpsuite.methods.robustness.level_bound.latent_model import LatentModel, MomentModel
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
-from gpsuite.methods.robustness.paper_bound import paper_bound
+from gpsuite.methods.robustness.paper_bound.bound import paper_bound
+from gpsuite.models.classification.laplace import laplace
+from gpsuite.models.classification.links import PROBIT
+from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.gpc import GPCPosterior
-from gpsuite.models.laplace import laplace
-from gpsuite.models.links import PROBIT
 from tests.methods.robustness.made_up_posteriors import (
     KERNELS,
     LINK_NAMES,

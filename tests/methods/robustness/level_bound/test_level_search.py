@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.attacks import local_search, strong_attack
-from gpsuite.methods.robustness.branch_and_bound import Extremum
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
 from gpsuite.methods.robustness.level_bound.level_search import level_search, root_model
-from gpsuite.methods.robustness.regions import Region, box, l1_ball, l2_ball, linf_ball
-from gpsuite.models.gpc import GPCPosterior
+from gpsuite.methods.robustness.search.attacks import local_search, strong_attack
+from gpsuite.methods.robustness.search.branch_and_bound import Extremum
+from gpsuite.methods.robustness.search.regions import Region, box, l1_ball, l2_ball, linf_ball
+from gpsuite.models.classification.posterior import GPCPosterior
 from tests.methods.robustness.made_up_posteriors import KERNELS, random_posterior
 
 EPS = 1e-3

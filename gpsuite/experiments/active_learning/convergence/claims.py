@@ -1,0 +1,113 @@
+"""What the records of active_learning/convergence say about Lemma 1 and Theorems 2, 3 and 9."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpsuite.data.dataset import FloatArray
+from gpsuite.experiments.active_learning.convergence.settings import FULL, PARTIAL, SAFE, UNCONSTRAINED
+from gpsuite.experiments.base import Record
+from gpsuite.experiments.statistics import share
+from gpsuite.reporting.comparison import Statistic, statistic_name
+
+LMC = ("se", "matern52")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The runs of one kernel, D, region and kind of outputs.
+
+    Attributes:
+        kernel: se, matern52 or convolution.
+        inputs: D.
+        region: unconstrained or safe.
+        outputs: partial or full.
+        records: one per run, at least one.
+    """
+
+    kernel: str
+    inputs: int
+    region: str
+    outputs: str
+    records: Sequence[Record]
+
+    def values(self, metric: str) -> FloatArray:
+        """Return a metric of each run."""
+        return np.array([record.number(metric) for record in self.records])
+
+    def mean_and_error(self, metric: str) -> tuple[float, float]:
+        """Return a metric's mean and standard error over the runs; the error is 0 for a single run."""
+        values = self.values(metric)
+        error = float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
+        return float(values.mean()), error
+
+    @property
+    def excess(self) -> float:
+        """Log-log slope of the mean variance over the rate, less one standard error: at most 0 if the rate holds."""
+        mean, error = self.mean_and_error("excess")
+        return mean - error
+
+
+def cells_of(records: Sequence[Record]) -> list[Cell]:
+    """Group usable records by everything but the run, in the order of the records."""
+    groups: dict[tuple[str, int, str, str], list[Record]] = {}
+    for record in records:
+        if record.usable:
+            axes = record.axes
+            key = (str(axes["kernel"]), int(axes["inputs"]), str(axes["region"]), str(axes["outputs"]))
+            groups.setdefault(key, []).append(record)
+    return [Cell(*key, records=found) for key, found in groups.items()]
+
+
+def statistics(cells: Sequence[Cell]) -> list[Statistic]:
+    """Return the statistics that conf/paper names; rates by single outputs, the lemma for the LMC."""
+    partial = [cell for cell in cells if cell.outputs == PARTIAL]
+    free = [cell for cell in partial if cell.region == UNCONSTRAINED]
+    found = []
+    for kernel, name in (
+        ("matern52", "max_slope_excess"),
+        ("se", "variance_to_rate_slope_excess"),
+        ("convolution", "variance_to_rate_slope_excess"),
+    ):
+        found += _largest_excess(statistic_name(name, kernel=kernel), _of(free, (kernel,)))
+    for outputs in (PARTIAL, FULL):
+        found += _violations(outputs, [cell for cell in _of(cells, LMC) if cell.outputs == outputs])
+    for region in (UNCONSTRAINED, SAFE):
+        inside = [cell for cell in partial if cell.region == region]
+        found += _reached(statistic_name("share_rate_reached", region=region), _of(inside, LMC))
+        name = statistic_name("share_rate_reached", region=region, model="convolution")
+        found += _reached(name, _of(inside, ("convolution",)))
+    return found
+
+
+def _of(cells: Sequence[Cell], kernels: Sequence[str]) -> list[Cell]:
+    return [cell for cell in cells if cell.kernel in kernels]
+
+
+def _largest_excess(name: str, cells: Sequence[Cell]) -> list[Statistic]:
+    if not cells:
+        return []
+    parts = [(cell.inputs, *cell.mean_and_error("excess")) for cell in cells]
+    note = "; ".join(f"D={inputs}: {mean:.3f} ± {error:.3f}" for inputs, mean, error in parts)
+    return [
+        Statistic(
+            name, max(cell.excess for cell in cells), n=sum(len(cell.records) for cell in cells), note=note
+        )
+    ]
+
+
+def _violations(outputs: str, cells: Sequence[Cell]) -> list[Statistic]:
+    if not cells:
+        return []
+    checked = int(sum(cell.values("queries").sum() for cell in cells))
+    largest = max(float(cell.values("largest_ratio").max()) for cell in cells)
+    count = int(sum(cell.values("violations").sum() for cell in cells))
+    note = f"largest mean / bound {largest:.3f}"
+    return [Statistic(statistic_name("violations_of_lemma_1", outputs=outputs), count, n=checked, note=note)]
+
+
+def _reached(name: str, cells: Sequence[Cell]) -> list[Statistic]:
+    return [share(name, [cell.excess <= 0.0 for cell in cells])] if cells else []

@@ -1,0 +1,117 @@
+"""The figures of active_learning/convergence: mean variance, the bound of Lemma 1, and the rate, against n."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpsuite.data.dataset import FloatArray
+from gpsuite.experiments.active_learning.convergence.claims import Cell
+from gpsuite.experiments.active_learning.convergence.settings import FULL, SAFE, TITLES, UNCONSTRAINED
+from gpsuite.methods.active_learning.convergence import Kernel, rate
+from gpsuite.reporting.figures import figure_style, save_figure
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+
+KERNELS: tuple[Kernel, ...] = ("se", "matern52", "convolution")
+
+
+CURVES = (  # array, region, label, colour, line
+    ("bound", UNCONSTRAINED, "bound of Lemma 1: (2 C / n) I", "C6", "--"),
+    ("mean_maximal", UNCONSTRAINED, "mean maximal {what}", "C1", "-"),
+    ("mean_average", UNCONSTRAINED, "mean {what}", "C0", "-"),
+    ("mean_average", SAFE, "mean {what} in the safe region", "C2", "-"),
+)
+
+
+def draw(cells: Sequence[Cell], folder: Path, note: str | None) -> None:
+    """Draw one figure per kind of outputs: D by kernel.
+
+    Args:
+        cells: of all kinds.
+        folder: the run's figures folder.
+        note: of the run.
+    """
+    for outputs in dict.fromkeys(cell.outputs for cell in cells):
+        _draw_one([cell for cell in cells if cell.outputs == outputs], outputs, folder, note)
+
+
+def _draw_one(cells: Sequence[Cell], outputs: str, folder: Path, note: str | None) -> None:
+    import matplotlib.pyplot as plt
+    import pandas as pd
+
+    kernels = [kernel for kernel in KERNELS if any(cell.kernel == kernel for cell in cells)]
+    dimensions = sorted({cell.inputs for cell in cells})
+    what = "determinant" if outputs == FULL else "variance"
+    with figure_style():
+        size = (3.2 * len(kernels) + 0.6, 2.8 * len(dimensions) + 1.0)
+        fig, grid = plt.subplots(
+            len(dimensions), len(kernels), figsize=size, sharex=True, sharey="row", squeeze=False
+        )
+        shown = []
+        for row, inputs in zip(grid, dimensions, strict=True):
+            for ax, kernel in zip(row, kernels, strict=True):
+                own = [cell for cell in cells if (cell.kernel, cell.inputs) == (kernel, inputs)]
+                shown += _panel(ax, own, kernel, what) if own else []
+                ax.set_title(f"{TITLES[kernel]}, D = {inputs}", fontsize=10)
+            row[0].set_ylabel(f"mean predictive {what}")
+        for ax in grid[-1]:
+            ax.set_xlabel("queries n")
+        labels = {}
+        for ax in grid.flat:
+            labels.update(dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True)))
+        fig.legend(labels.values(), labels.keys(), loc="outside upper center", ncols=3)
+        runs = max(len(cell.records) for cell in cells)
+        text = f"medians of {runs} runs; shaded: quartiles; the rate starts where slopes are fitted"
+        frame = pd.concat(shown, ignore_index=True)
+        save_figure(fig, frame, folder, f"convergence_{outputs}", "; ".join(filter(None, (text, note))))
+
+
+def _panel(ax: Axes, cells: Sequence[Cell], kernel: Kernel, what: str) -> list[pd.DataFrame]:
+    """Draw one kernel and D, with the rate from where slopes are fitted; return the plotted numbers."""
+    import pandas as pd
+
+    frames = []
+    for name, region, label, colour, line in CURVES:
+        for cell in (cell for cell in cells if cell.region == region):
+            n = cell.records[0].arrays["n"]
+            low, median, high = _quartiles(cell, name)
+            ax.plot(n, median, line, color=colour, label=label.format(what=what))
+            ax.fill_between(n, low, high, color=colour, alpha=0.15, lw=0)
+            where = {"kernel": kernel, "inputs": cell.inputs, "region": region, "curve": name}
+            ends = {"low": low, "high": high, "runs": len(cell.records)}
+            frames.append(pd.DataFrame({**where, "n": n, "median": median, **ends}))
+    first = cells[0]
+    n = first.records[0].arrays["n"].astype(np.float64)
+    start = _quartiles(first, "mean_average")[1]
+    n, scaled = _scaled_rate(kernel, first.inputs, n, start, first.records[0].number("fit_from"))
+    ax.plot(n, scaled, ":", color="0.35", lw=2.0, label="rate of the theorem, scaled")
+    frames.append(
+        pd.DataFrame({"kernel": kernel, "inputs": first.inputs, "curve": "rate", "n": n, "median": scaled})
+    )
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    return frames
+
+
+def _quartiles(cell: Cell, name: str) -> FloatArray:
+    """Return the quartiles of a curve over the runs, [3, k]."""
+    quartiles: FloatArray = np.quantile(
+        [record.arrays[name] for record in cell.records], [0.25, 0.5, 0.75], axis=0
+    )
+    return quartiles
+
+
+def _scaled_rate(
+    kernel: Kernel, inputs: int, n: FloatArray, values: FloatArray, first: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the counts from the first on, and the rate there, times the factor that lets it start at the values."""
+    later = n >= first
+    bounding = rate(kernel, inputs, n[later])
+    return n[later], bounding * (values[later][0] / bounding[0])

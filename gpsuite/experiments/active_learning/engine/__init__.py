@@ -1,0 +1,22 @@
+"""active_learning/engine: HC and O2 of an engine, its exhaust temperature kept low (Sec. 5.3 of Li et al. 2022)."""
+
+from __future__ import annotations
+
+from gpsuite.experiments.active_learning.engine.plan import plan
+from gpsuite.experiments.active_learning.engine.run import run
+from gpsuite.experiments.active_learning.engine.settings import EngineSettings
+from gpsuite.experiments.active_learning.engine.summary import summarise
+from gpsuite.experiments.active_learning.methods import BUILDER
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
+
+EXPERIMENTS.register("active_learning/engine")(
+    Experiment(
+        EngineSettings,
+        plan,
+        run,
+        summarise,
+        builders=(BUILDER,),
+        parts=("repetitions", "saturation_repetitions"),
+        published=only_arrays("[!z]*"),  # not the measured temperatures
+    )
+)

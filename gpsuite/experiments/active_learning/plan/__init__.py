@@ -1,0 +1,22 @@
+"""active_learning/plan: the next safe measurements for the user's own table; a longer table continues."""
+
+from __future__ import annotations
+
+from gpsuite.experiments.active_learning.plan.plan import plan
+from gpsuite.experiments.active_learning.plan.run import run
+from gpsuite.experiments.active_learning.plan.settings import PlanSettings
+from gpsuite.experiments.active_learning.plan.summary import summarise
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
+
+EXPERIMENTS.register("active_learning/plan")(
+    Experiment(
+        PlanSettings,
+        plan,
+        run,
+        summarise,
+        dataset_tasks=("measurements",),
+        published=only_arrays(
+            "row", "output", "p*", "mean", "sd", "entropy", "safe"
+        ),  # not the state: it holds data
+    )
+)

@@ -1,0 +1,184 @@
+"""Earlier plans of the same experiment, kept in the results folder: where a longer table goes on from.
+
+A plan's record holds the state of its planner (particles and random numbers).
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.data.dataset import Dataset, SafetyColumn
+from gpsuite.data.hashing import json_hash
+from gpsuite.data.loading import PreparedDataset, load
+from gpsuite.methods.active_learning.pipelines import Pipeline
+from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner
+from gpsuite.methods.active_learning.plan.safety_guard import SafetyGuard
+from gpsuite.methods.active_learning.safety import SafetyLimit
+from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
+from gpsuite.reporting.reading import read_bytes
+from gpsuite.seeds import stream
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+VERSION = 2
+
+
+"""Of the method: 2 bounds what the safety model extrapolates. Plans by another version are not continued."""
+
+
+ABOUT, STATE = "about", "state_"
+
+
+POSTERIOR = ("seed", "mixing", "kernel", "particles", "moves", "leapfrog")
+
+
+"""Parameters that a continued plan shares with the earlier one; how many measurements are asked for may change."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a plan begins.
+
+    Attributes:
+        state: of the planner that it continues, as text; None: cold.
+        parent: key of the record that holds this state; empty: cold.
+        told: for people.
+    """
+
+    state: str | None
+    parent: str
+    told: str
+
+
+@dataclass(frozen=True, eq=False)
+class _Earlier:
+    key: str
+    about: Mapping[str, Any]
+    planner: MeasurementPlanner
+    state: Arrays
+
+
+def new_planner(data: Dataset, params: Mapping[str, Any]) -> MeasurementPlanner:
+    """Return the planner of a dataset and a task's parameters, which knows no measurement yet."""
+    column = safety_of(data)
+    queries = params["queries"]
+    pipeline = Pipeline("plan", mixing=params["mixing"], queries=queries, kernel=params["kernel"])
+    return MeasurementPlanner(
+        SafetyLimit(column.limit, column.side),
+        stream(int(params["seed"]), "plan"),
+        pipeline=pipeline,
+        delta=float(params["delta"]),
+        smc=SMCSettings(params["particles"], params["moves"], params["leapfrog"]),
+        guard=SafetyGuard(step=float(params["step"])),
+        input_names=data.input_names,
+    )
+
+
+def safety_of(data: Dataset) -> SafetyColumn:
+    """Return the safety column of measurements."""
+    if data.safety is None:
+        raise ValueError(f"{data.name} has no safety column")
+    return data.safety
+
+
+def find_start(results_dir: Path, dataset: PreparedDataset, params: Mapping[str, Any]) -> Start:
+    """Return the earlier plan that knows most of the table's values and none that is not in it, if there is one.
+
+    The same question again starts where it started the first time, so that its record is found.
+    """
+    data = load(dataset)
+    column = safety_of(data)
+    earlier, outdated = _earlier_plans(results_dir, data, params)
+    for plan in earlier:
+        if plan.about["question"] == question(dataset, params):
+            parent = [other for other in earlier if other.key == plan.about["parent"]]
+            if parent or not plan.about["parent"]:
+                return _start(parent, plan.about["told"])
+    table = new_planner(data, params)
+    table.tell(data.X, data.y, column.z)
+    lost = {plan.key: plan.planner.lost(data.X, data.y, column.z) for plan in earlier}
+    known = [plan for plan in earlier if not lost[plan.key]]
+    if known:
+        best = max(known, key=lambda plan: (plan.planner.n_values, plan.key))
+        new = table.n_values - best.planner.n_values
+        return _start([best], f"{table.n_values} values, continues an earlier plan, {new} of them new")
+    if earlier:
+        nearest = min(earlier, key=lambda plan: (lost[plan.key], plan.key))
+        told = f"starts cold: {lost[nearest.key]} of the {nearest.planner.n_values} values of an earlier plan"
+        return _start([], f"{table.n_values} values, {told} are not in the table")
+    if outdated:
+        told = "starts anew: the earlier plans were made by another version of the method"
+        return _start([], f"{table.n_values} values, {told}")
+    return _start([], f"{table.n_values} values, first plan")
+
+
+def question(dataset: PreparedDataset, params: Mapping[str, Any]) -> str:
+    """Return what identifies data and parameters, whatever the plan starts from."""
+    return json_hash([dataset.content_hash, sorted(params.items())])
+
+
+def about(data: Dataset, params: Mapping[str, Any], told: str) -> npt.NDArray[Any]:
+    """Return the entry of a record by which later plans find its state; `told` says how it began."""
+    entry = {name: params[name] for name in ("question", "parent")}
+    lineage = _lineage(data, params)
+    return np.array(json.dumps({**entry, "lineage": lineage, "version": VERSION, "told": told}))
+
+
+def unpack(text: str) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays of a state that was carried as text."""
+    with np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False) as stored:
+        return {name: stored[name] for name in stored.files}
+
+
+def _lineage(data: Dataset, params: Mapping[str, Any]) -> str:
+    column = safety_of(data)
+    names = [list(data.input_names), list(data.target_names), column.name]
+    return json_hash([names, column.limit, column.side, [params[name] for name in POSTERIOR]])
+
+
+def _start(plans: Sequence[_Earlier], told: str) -> Start:
+    if not plans:
+        return Start(None, "", told)
+    buffer = io.BytesIO()
+    np.savez(buffer, **dict(sorted(plans[0].state.items())))
+    return Start(base64.b64encode(buffer.getvalue()).decode(), plans[0].key, told)
+
+
+def _earlier_plans(
+    results_dir: Path, data: Dataset, params: Mapping[str, Any]
+) -> tuple[list[_Earlier], bool]:
+    """Return the plans of the same columns, limit and posterior settings, and whether others are of another version.
+
+    Each record is returned once; damaged ones are left.
+    """
+    found: dict[str, _Earlier] = {}
+    outdated = False
+    for path in sorted((results_dir / "active_learning" / "plan").glob("*/artifacts/*.npz")):
+        try:
+            with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as stored:
+                entry = json.loads(str(stored[ABOUT]))
+                if path.stem in found or entry["lineage"] != _lineage(data, params):
+                    continue
+                if entry.get("version") != VERSION:
+                    outdated = True
+                    continue
+                state = {name: stored[name] for name in stored.files if name.startswith(STATE)}
+            state = {name.removeprefix(STATE): array for name, array in state.items()}
+            planner = new_planner(data, params)
+            planner.restore(state)
+        except (OSError, ValueError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error):
+            continue
+        found[path.stem] = _Earlier(path.stem, entry, planner, state)
+    return list(found.values()), outdated

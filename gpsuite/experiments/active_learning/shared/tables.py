@@ -1,0 +1,225 @@
+"""Tables of learning curves: errors, safety, points to reach an error, samplers, time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpsuite.experiments.active_learning.shared.claims import first_below, threshold_interval
+from gpsuite.experiments.active_learning.shared.curves import DIAGNOSTICS, Curves
+from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray
+from gpsuite.experiments.statistics import mean_statistic
+from gpsuite.reporting.tables import mean_and_error, write_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+PRECISIONS = {
+    "precision_noisy": "truly safe by measured z among those marked safe",
+    "precision_true": "truly safe by h among those marked safe",
+    "marked_safe": "share of the pool marked safe",
+}
+
+
+ERRORS = {
+    "rmse": "RMSE",
+    "rmse_all": "RMSE, unsafe test rows too",
+    "rmse_true": "RMSE, noise-free targets",
+    "rmse_noisy": "RMSE, noisy targets",
+    "log_density": "log density (nats)",
+    "log_density_mixture": "log density, exact mixture (nats)",
+}
+
+
+SECONDS = {
+    "seconds_outputs": "output model (s)",
+    "seconds_safety": "safety model (s)",
+    "seconds_predict": "predictions (s)",
+}
+
+
+def write_curve_tables(
+    curves: Curves,
+    titles: Mapping[str, str],
+    folder: Path,
+    name: str,
+    what: str,
+    points: Sequence[int],
+    thresholds: Sequence[float],
+    note: str | None,
+) -> None:
+    """Write errors at the end, points to thresholds, precision, safe queries, samplers and time.
+
+    Args:
+        curves: at least one method.
+        titles: method -> title.
+        folder: the run's tables folder.
+        name: beginning of the files' names.
+        what: the data, in words, for the captions.
+        points: N_sum of the precision table.
+        thresholds: errors whose first N_sum is asked for.
+        note: added to the captions.
+    """
+    ending = f" ({note})" if note else ""
+    runs = "mean ± standard error over the repetitions"
+    write_table(error_table(curves, titles), folder, name, f"{what}: after the last query, {runs}{ending}")
+    reached = (
+        f"{what}: values measured until the mean RMSE is at most a threshold, 95 % bootstrap interval{ending}"
+    )
+    write_table(points_table(curves, titles, thresholds), folder, f"{name}_points", reached)
+    precision = precision_table(curves, titles, points)
+    if len(precision):
+        write_table(
+            precision, folder, f"{name}_precision", f"{what}: the safety model on the pool, {runs}{ending}"
+        )
+    shares = (
+        f"{what}: queries that were safe, in percent; starting points do not count; 95 % t intervals{ending}"
+    )
+    write_table(safe_table(curves, titles), folder, f"{name}_safe_queries", shares)
+    samplers = f"{what}: how the hyperparameters were inferred, means over iterations and repetitions{ending}"
+    write_table(sampler_table(curves, titles), folder, f"{name}_inference", samplers)
+    write_table(
+        timing_table(curves, titles), folder, f"{name}_timing", f"{what}: seconds per repetition{ending}"
+    )
+
+
+def _cell(values: FloatArray) -> str:
+    found = mean_statistic("", values[np.isfinite(values)])
+    return mean_and_error(found.value, found.standard_error)
+
+
+def error_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
+    """Return the errors of each method's last model."""
+    import pandas as pd
+
+    rows = []
+    for method in curves.methods:
+        last = curves.final(method)
+        row: dict[str, object] = {"method": titles[method], "N_sum": last}
+        for metric, label in ERRORS.items():
+            has = curves.has(method, metric)
+            row[label] = _cell(curves.curve(method, metric).at(last)) if has else None
+        row["queries by output (%)"] = queries_by_output(curves, method)
+        rows.append({**row, "repetitions": len(curves.runs[method])})
+    return pd.DataFrame(rows).dropna(axis=1, how="all")
+
+
+def queries_by_output(curves: Curves, method: str) -> str:
+    """Return the percentage of queries that went to each output, such as `98 / 2`; `all` for full queries."""
+    p = np.concatenate([run.arrays["p"] for run in curves.runs[method].values()]).astype(np.int64)
+    outputs = sum(name.startswith("rmse_output_") for name in next(iter(curves.runs[method].values())).arrays)
+    if (p < 0).any():
+        return "all"
+    return " / ".join(f"{share:.0f}" for share in 100.0 * np.bincount(p, minlength=outputs) / len(p))
+
+
+def points_table(curves: Curves, titles: Mapping[str, str], thresholds: Sequence[float]) -> pd.DataFrame:
+    """Return the first N_sum at which the mean RMSE is at most each threshold."""
+    import pandas as pd
+
+    rows = []
+    for threshold in thresholds:
+        for method in curves.methods:
+            curve = curves.curve(method, "rmse")
+            reached = first_below(curve.n_sum, curve.mean, threshold)
+            low, high = threshold_interval(curve, threshold)
+            last = int(curve.n_sum[-1])
+            rows.append(
+                {
+                    "RMSE at most": threshold,
+                    "method": titles[method],
+                    "values": f"{reached:.0f}" if np.isfinite(reached) else f"above {last}",
+                    "from": f"{low:.0f}" if np.isfinite(low) else f"above {last}",
+                    "to": f"{high:.0f}" if np.isfinite(high) else f"above {last}",
+                    "repetitions": len(curve.lines),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def precision_table(curves: Curves, titles: Mapping[str, str], points: Sequence[int]) -> pd.DataFrame:
+    """Return the precision of the safety model at some N_sum, one column per method with a safety model."""
+    import pandas as pd
+
+    rows = []
+    for metric, label in PRECISIONS.items():
+        methods = [method for method in curves.methods if curves.has(method, metric)]
+        for n_sum in points:
+            found = {
+                titles[method]: _cell(curves.curve(method, metric).at(n_sum))
+                for method in methods
+                if n_sum in curves.curve(method, metric).n_sum
+            }
+            if found:
+                rows.append({"quantity": label, "N_sum": n_sum, **found})
+    return pd.DataFrame(rows)
+
+
+def safe_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
+    """Return the share of safe queries by measured z and, where it is known, by the true h."""
+    import pandas as pd
+
+    rows = []
+    for metric, label in (("safe_noisy", "measured z"), ("safe_true", "true h")):
+        for method in (name for name in curves.methods if curves.has(name, metric)):
+            shares = 100.0 * curves.per_run(method, metric)
+            found = mean_statistic("", shares)
+            rows.append(
+                {
+                    "safe by": label,
+                    "method": titles[method],
+                    "safe queries (%)": mean_and_error(found.value, found.standard_error),
+                    "from": found.interval_low,
+                    "to": found.interval_high,
+                    "worst repetition": float(shares.min()),
+                    "repetitions": len(shares),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def sampler_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
+    """Return the diagnostics of both models' hyperparameters, means over iterations and repetitions."""
+    import pandas as pd
+
+    rows = []
+    for prefix, label in zip(DIAGNOSTICS, ("outputs", "safety"), strict=True):
+        for method in curves.methods:
+            runs = curves.runs[method].values()
+            names = sorted({name for run in runs for name in run.arrays if name.startswith(prefix)})
+            if names:
+                row: dict[str, object] = {"model": label, "method": titles[method]}
+                for name in names:
+                    gathered = np.concatenate([run.arrays[name] for run in runs if name in run.arrays])
+                    row[name.removeprefix(prefix)] = mean_of_finite(gathered)
+                rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def mean_of_finite(values: FloatArray) -> float:
+    """Return the mean of the finite values; NaN without any."""
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if len(finite) else float("nan")
+
+
+def timing_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
+    """Return CPU seconds per repetition, and where they went."""
+    import pandas as pd
+
+    rows = []
+    for method in curves.methods:
+        runs = curves.runs[method].values()
+        row: dict[str, object] = {
+            "method": titles[method],
+            "CPU seconds": float(np.mean([run.timing.get("cpu_seconds", np.nan) for run in runs])),
+            "models": float(np.mean([len(run.arrays["n_sum"]) for run in runs])),
+        }
+        for name, label in SECONDS.items():
+            row[label] = float(np.mean([run.number(name) for run in runs]))
+        row["peak memory (MB)"] = float(np.max([run.timing.get("peak_memory_mb", np.nan) for run in runs]))
+        rows.append(row)
+    return pd.DataFrame(rows).round(4)

@@ -1,0 +1,129 @@
+"""Small checks beside the toy curves: independent GPs as an LMC with W = I, cost of the likelihood, the priors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray
+from gpsuite.experiments.base import Outcome
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
+from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
+from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
+from gpsuite.models.multi_output.pool_predictions import PoolPredictions
+from gpsuite.models.sampling.priors import HyperPriors
+from gpsuite.reporting.figures import figure_style, save_figure
+
+IDENTITY, COST = "identity_lmc", "likelihood_cost"
+
+
+ROWS, GRID = 30, 50  # of the comparison of predictions
+
+
+COST_VECTORS, COST_REPEATS = 8, 3
+
+
+DENSITY_POINTS = 400
+
+
+DENSITIES = {
+    "variance": ("variance of a latent process", 10.0),
+    "lengthscale": ("lengthscale", 8.0),
+    "noise": ("noise variance", 3.0),
+    "mixing": ("weight W", 7.0),
+}
+
+
+def run_check(params: Mapping[str, Any]) -> Outcome:
+    """Run one of the checks."""
+    rng = np.random.default_rng(int(params["seed"]))
+    if params["kind"] == IDENTITY:
+        error = identity_error(rng, int(params["n_outputs"]))
+        return Outcome({"max_relative_error": error}, headline=f"relative error {error:.1e}")
+    sizes = [int(size) for size in params["sizes"]]
+    seconds = {
+        mixing: np.array([likelihood_seconds(rng, size, int(params["n_outputs"]), mixing) for size in sizes])
+        for mixing in ("free", "identity")
+    }
+    arrays = {f"seconds_{mixing}": values for mixing, values in seconds.items()}
+    return Outcome({}, arrays={"sizes": np.array(sizes), **arrays}, headline=f"{len(sizes)} sizes")
+
+
+def identity_error(rng: np.random.Generator, n_outputs: int) -> float:
+    """Return the largest relative difference of predictions by an LMC with W = I and by one GP per output.
+
+    Means and variances at random inputs, hyperparameters drawn from the prior; relative to the largest of each.
+    """
+    joint = LinearCoregionalization(n_outputs)
+    observations = _observations(rng, ROWS, n_outputs)
+    X = rng.uniform(-2.0, 2.0, (GRID, 1))
+    drawn = joint.constrain(joint.draw_prior(rng, 1))
+    eye = np.broadcast_to(np.eye(n_outputs), (1, n_outputs, n_outputs)).copy()
+    values = Parameters(drawn.variance, drawn.lengthscale, drawn.noise, eye)
+    together = _predict(joint, joint.unconstrain(values), observations, X)
+    single = LinearCoregionalization(1, mixing="identity")
+    errors = []
+    for p in range(n_outputs):
+        own = observations.p == p
+        part = Observations(observations.X[own], np.zeros(own.sum(), dtype=np.int64), observations.y[own])
+        each = Parameters(
+            values.variance[:, [p]], values.lengthscale[:, [p]], values.noise[:, [p]], np.ones((1, 1, 1))
+        )
+        alone = _predict(single, single.unconstrain(each), part, X)
+        for all_outputs, one in zip(together, alone, strict=True):
+            errors.append(np.abs(all_outputs[:, p] - one[:, 0]).max() / np.abs(one).max())
+    return float(max(errors))
+
+
+def likelihood_seconds(rng: np.random.Generator, size: int, n_outputs: int, mixing: str) -> float:
+    """Return the shortest measured seconds of one likelihood with its gradient, per hyperparameter vector."""
+    model = LinearCoregionalization(n_outputs, mixing=mixing)
+    likelihood = model.likelihood(_observations(rng, size, n_outputs))
+    u = model.draw_prior(rng, COST_VECTORS)
+    taken = []
+    for _ in range(COST_REPEATS):
+        begun = time.perf_counter()
+        likelihood.value_and_gradient(u)
+        taken.append(time.perf_counter() - begun)
+    return min(taken) / COST_VECTORS
+
+
+def _observations(rng: np.random.Generator, size: int, n_outputs: int) -> Observations:
+    X = rng.uniform(-2.0, 2.0, (size, 1))
+    return Observations(
+        X, np.arange(size) % n_outputs, np.sin(3.0 * X[:, 0]) + 0.3 * rng.standard_normal(size)
+    )
+
+
+def _predict(
+    model: MultiOutputModel, u: FloatArray, observations: Observations, X: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    predictions = PoolPredictions(model, u, observations, X)
+    return predictions.mean[0], predictions.variance[0]
+
+
+def draw_priors(folder: Path, name: str, note: str | None) -> None:
+    """Draw the densities of the hyperparameters' priors (Li et al. 2022, Fig. 3)."""
+    import matplotlib.pyplot as plt
+    import pandas as pd
+
+    priors = HyperPriors()
+    rows = []
+    with figure_style():
+        fig, axes = plt.subplots(1, len(DENSITIES), figsize=(3.0 * len(DENSITIES), 2.9))
+        for ax, (kind, (label, end)) in zip(axes, DENSITIES.items(), strict=True):
+            prior = getattr(priors, kind)
+            low = -end if kind == "mixing" else end / DENSITY_POINTS
+            x = np.linspace(low, end, DENSITY_POINTS)
+            density = np.exp(prior.log_density(x))
+            ax.plot(x, density)
+            ax.set_xlabel(label)
+            rows += [
+                {"hyperparameter": kind, "value": a, "density": b} for a, b in zip(x, density, strict=True)
+            ]
+        axes[0].set_ylabel("prior density")
+        save_figure(fig, pd.DataFrame(rows), folder, name, note)

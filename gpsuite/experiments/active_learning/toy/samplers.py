@@ -1,0 +1,139 @@
+"""The paper's HMC against sequential Monte Carlo: learning curves of the same repetitions, paired."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpsuite.experiments.active_learning.shared.curves import Curve, Curves, paired_curves
+from gpsuite.experiments.active_learning.shared.figures import N_LABEL
+from gpsuite.experiments.statistics import mean_statistic, share
+from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.figures import figure_style, method_style, save_figure
+from gpsuite.reporting.tables import mean_and_error, summarise_groups, write_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray
+
+
+METRICS = {"rmse": "RMSE (output units)", "log_density": "log density (nats)"}
+
+
+NAME = "toy_samplers"
+
+
+def write_sampler_comparison(
+    ours: Curves, hmc: Curves, names: Mapping[str, str], folder: Path, note: str | None
+) -> None:
+    """Write table and figure of the paired differences HMC - SMC; nothing without shared repetitions."""
+    frame = sampler_differences(ours, hmc)
+    if frame.empty:
+        return
+    ending = f" ({note})" if note else ""
+    caption = (
+        "The paper's HMC against sequential Monte Carlo in the same repetitions: heights of the learning curves, "
+        f"means over the models ± standard error, and their paired difference with 95 % t interval{ending}"
+    )
+    write_table(sampler_table(ours, hmc, names), folder / "tables", NAME, caption)
+    _draw_differences(frame, names, folder / "figures", note)
+
+
+def sampler_statistics(ours: Curves, hmc: Curves) -> list[Statistic]:
+    """Return the share of learning curves whose height differs by an interval containing 0, if any is known."""
+    judged = [_contains_zero(second.heights - first.heights) for _, _, first, second in _pairs(ours, hmc)]
+    within = [equal for equal in judged if equal is not None]
+    return [share("share_curves_equal_between_samplers", within)] if within else []
+
+
+def sampler_table(ours: Curves, hmc: Curves, names: Mapping[str, str]) -> pd.DataFrame:
+    """Return one row per pipeline and metric: mean heights of both curves and their paired difference."""
+    import pandas as pd
+
+    rows = []
+    for method, metric, first, second in _pairs(ours, hmc):
+        smc, slow = (mean_statistic("", curve.heights) for curve in (first, second))
+        gap = mean_statistic("", second.heights - first.heights)
+        low, high = (np.nan if end is None else end for end in (gap.interval_low, gap.interval_high))
+        each = [_contains_zero(gaps) for gaps in (second.lines - first.lines).T]
+        rows.append({
+            "method": names.get(method, method),
+            "metric": METRICS[metric],
+            "N_sum": f"{first.n_sum[0]} to {first.n_sum[-1]}",
+            "HMC": mean_and_error(slow.value, slow.standard_error),
+            "SMC": mean_and_error(smc.value, smc.standard_error),
+            "HMC - SMC": gap.value,
+            "from": low,
+            "to": high,
+            "models whose own interval contains 0": f"{each.count(True)} of {len(each)}",
+            "repetitions": gap.n,
+        })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def sampler_differences(ours: Curves, hmc: Curves) -> pd.DataFrame:
+    """Return mean, standard error and 95 % t interval of HMC - SMC per pipeline, metric and N_sum."""
+    import pandas as pd
+
+    parts = []
+    for method, metric, first, second in _pairs(ours, hmc):
+        gap = second.lines - first.lines
+        tidy = pd.DataFrame({
+            "method": method,
+            "n_sum": np.tile(first.n_sum, len(gap)),
+            metric: gap.ravel(),
+        })  # fmt: skip
+        parts.append(summarise_groups(tidy, ["method", "n_sum"], [metric]))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def _pairs(ours: Curves, hmc: Curves) -> list[tuple[str, str, Curve, Curve]]:
+    """Return (method, metric, SMC's curve, HMC's curve) at shared N_sum and repetitions."""
+    found = []
+    for method in (name for name in hmc.methods if name in ours.methods):
+        for metric in METRICS:
+            first, second = paired_curves(ours.curve(method, metric), hmc.curve(method, metric))
+            if first.lines.size:
+                found.append((method, metric, first, second))
+    return found
+
+
+def _contains_zero(gaps: FloatArray) -> bool | None:
+    """Return whether the 95 % t interval of the mean of finite gaps contains 0; None if there is no interval."""
+    found = mean_statistic("", gaps[np.isfinite(gaps)])
+    low, high = found.interval_low, found.interval_high
+    return None if low is None or high is None else low <= 0.0 <= high
+
+
+def _draw_differences(frame: pd.DataFrame, names: Mapping[str, str], folder: Path, note: str | None) -> None:
+    """Draw HMC - SMC against N_sum, a row per metric and a column per pipeline, with 95 % t intervals."""
+    import matplotlib.pyplot as plt
+
+    methods = list(dict.fromkeys(frame["method"]))
+    with figure_style():
+        size = (2.2 + 2.7 * len(methods), 5.4)
+        fig, axes = plt.subplots(
+            len(METRICS), len(methods), figsize=size, squeeze=False, sharex=True, sharey="row"
+        )
+        for row, (metric, label) in zip(axes, METRICS.items(), strict=True):
+            for ax, method in zip(row, methods, strict=True):
+                found = frame[(frame["method"] == method) & (frame["metric"] == metric)]
+                title = names.get(method, method)
+                color = method_style(title)["color"]
+                ax.axhline(0.0, color="0.4", lw=0.9, ls=":")
+                ax.plot(found["n_sum"], found["mean"], color=color)
+                ax.fill_between(
+                    found["n_sum"], found["interval_low"], found["interval_high"], color=color, alpha=0.18, lw=0
+                )  # fmt: skip
+                ax.set_title(title)
+            row[0].set_ylabel(f"HMC - SMC, {label}")
+        for ax in axes[-1]:
+            ax.set_xlabel(N_LABEL)
+            ax.locator_params(axis="x", integer=True)
+        runs = int(frame["n"].max())
+        fig.suptitle(f"sine and sigmoid: HMC and SMC in the\nsame {runs} repetitions, mean and 95 % interval")
+        save_figure(fig, frame, folder, NAME, note)

@@ -1,0 +1,139 @@
+"""State of the models at one iteration on a scalar input: predictions, entropy, safety (Li et al. 2022, Fig. 4, 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpsuite.data.generators.sin_sigmoid import THRESHOLD, Form, true_outputs, true_safety
+from gpsuite.experiments.base import Record
+from gpsuite.reporting.figures import figure_style, save_figure
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+
+COLOURS = ("#0072B2", "#D55E00")  # of the two outputs
+
+
+SAFE_COLOUR = "#009E73"
+
+
+BAND = 2.0  # standard deviations of a shaded band
+
+
+def draw_state(
+    records: Mapping[str, Record], titles: Mapping[str, str], form: Form, delta: float, folder: Path,
+    name: str, note: str | None,
+) -> None:  # fmt: skip
+    """Draw one column per method: predictions over data and truth, entropy per output, safety model.
+
+    Args:
+        records: method -> record with the arrays `state_...` of one repetition.
+        titles: method -> title.
+        form: of the true outputs.
+        delta: queries are safe with probability above 1 - delta.
+        folder: the run's figures folder.
+        name: file name.
+        note: drawn below.
+    """
+    import matplotlib.pyplot as plt
+
+    columns = len(records)
+    n_sum = len(next(iter(records.values())).arrays["state_measured_y"])
+    with figure_style():
+        fig, axes = plt.subplots(
+            3, columns, figsize=(3.7 * columns + 0.6, 8.2), sharex=True, sharey="row", squeeze=False
+        )
+        for column, (method, record) in enumerate(records.items()):
+            state = state_arrays(record)
+            _draw_outputs(axes[0, column], state, form)
+            _draw_entropy(axes[1, column], state)
+            _draw_safety(axes[2, column], state, delta)
+            axes[0, column].set_title(titles[method])
+            axes[2, column].set_xlabel("input x")
+        for ax, label in zip(
+            axes[:, 0], ("outputs", "entropy (nats)", "safety value, probability"), strict=True
+        ):
+            ax.set_ylabel(label)
+        shown: dict[str, Any] = {}
+        for ax in axes.flat:
+            shown |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
+        fig.legend(list(shown.values()), list(shown), loc="outside lower center", ncols=4)
+        fig.suptitle(f"models from {n_sum} values, and the next query; bands: {BAND:g} standard deviations")
+        save_figure(fig, state_frame(records), folder, name, note)
+
+
+def state_arrays(record: Record) -> dict[str, Any]:
+    """Return a record's arrays of the state, by their names without `state_`."""
+    prefix = "state_"
+    return {
+        name.removeprefix(prefix): value for name, value in record.arrays.items() if name.startswith(prefix)
+    }
+
+
+def _draw_outputs(ax: Axes, state: Mapping[str, Any], form: Form) -> None:
+    x = state["x"][:, 0]
+    truth = true_outputs(x, form)
+    for p, colour in enumerate(COLOURS):
+        mean, deviation = state["mean"][:, p], np.sqrt(state["variance"][:, p])
+        ax.plot(x, truth[:, p], color=colour, ls=":", lw=1.2, label=f"true output {p + 1}")
+        ax.plot(x, mean, color=colour, label=f"prediction of output {p + 1}")
+        ax.fill_between(x, mean - BAND * deviation, mean + BAND * deviation, color=colour, alpha=0.15, lw=0)
+        own = state["measured_p"] == p
+        ax.plot(state["measured_x"][own, 0], state["measured_y"][own], "o", ms=3.5, color=colour)
+    _mark_query(ax, state)
+
+
+def _draw_entropy(ax: Axes, state: Mapping[str, Any]) -> None:
+    x = state["x"][:, 0]
+    for p, colour in enumerate(COLOURS):
+        ax.plot(x, state["entropy"][:, p], color=colour)
+    _mark_query(ax, state)
+
+
+def _draw_safety(ax: Axes, state: Mapping[str, Any], delta: float) -> None:
+    """Draw the true safety value, its prediction and the probability of being safe, where there is a model."""
+    x = state["x"][:, 0]
+    ax.plot(x, true_safety(x), "k:", lw=1.2, label="true safety value")
+    ax.axhline(THRESHOLD, color="0.4", lw=0.9, ls="--", label="limit")
+    ax.plot(state["measured_safety_x"][:, 0], state["measured_z"], "k.", ms=4, label="measured safety value")
+    if "h_mean" in state:
+        mean, deviation = state["h_mean"], np.sqrt(state["h_variance"])
+        ax.plot(x, mean, color=SAFE_COLOUR, label="predicted safety value")
+        ends = mean - BAND * deviation, mean + BAND * deviation
+        ax.fill_between(x, *ends, color=SAFE_COLOUR, alpha=0.15, lw=0)
+        probability = state["probability_safe"]
+        ax.plot(x, probability, color="#CC79A7", lw=1.2, label="probability of being safe")
+        safe = probability > 1.0 - delta
+        ax.plot(x[safe], np.full(safe.sum(), -0.08), "|", color=SAFE_COLOUR, ms=5, label="marked safe")
+    ax.set_ylim(-0.2, 1.4)
+    _mark_query(ax, state)
+
+
+def _mark_query(ax: Axes, state: Mapping[str, Any]) -> None:
+    p = int(state["query_p"])
+    colour = COLOURS[p] if p >= 0 else "k"
+    ax.axvline(
+        float(state["query_x"][0]), color=colour, lw=1.0, ls=(0, (4, 2)), label="next query (output's colour)"
+    )
+
+
+def state_frame(records: Mapping[str, Record]) -> pd.DataFrame:
+    """Return the drawn curves, one row per method and grid point."""
+    import pandas as pd
+
+    parts = []
+    for method, record in records.items():
+        state = state_arrays(record)
+        columns: dict[str, Any] = {"method": method, "x": state["x"][:, 0]}
+        for p in range(state["mean"].shape[1]):
+            columns |= {f"{key}_{p + 1}": state[key][:, p] for key in ("mean", "variance", "entropy")}
+        kept = ("h_mean", "h_variance", "probability_safe")
+        columns |= {key: state[key] for key in kept if key in state}
+        parts.append(pd.DataFrame(columns))
+    return pd.concat(parts, ignore_index=True)

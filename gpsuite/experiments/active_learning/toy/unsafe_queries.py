@@ -1,0 +1,156 @@
+"""How many queries were truly unsafe, repetition by repetition; there is no guarantee for a function that is given.
+
+That the share is at most delta on average holds only where the safety value is drawn from the model's own prior: with
+learned hyperparameters and a query that depends on all before, a given function may have more unsafe queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpsuite.experiments.active_learning.shared.curves import Curves
+from gpsuite.experiments.statistics import clopper_pearson, mean_statistic
+from gpsuite.reporting.tables import write_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+MEASURE = "safe_true"
+
+
+LABELS = {
+    "counted": "first queries",
+    "delta": "δ",
+    "share_percent": "unsafe (%)",
+    "low_percent": "from",
+    "high_percent": "to",
+    "queries": "queries",
+    "unsafe": "unsafe queries",
+    "any_percent": "repetitions with an unsafe query (%)",
+    "any_low_percent": "at least",
+    "any_high_percent": "at most",
+    "surely_above": "repetitions surely above δ",
+}
+
+
+def write_unsafe_tables(
+    sets: Mapping[str, Curves],
+    titles: Mapping[str, str],
+    delta: float,
+    folder: Path,
+    name: str,
+    note: str | None,
+) -> None:
+    """Write `name`, one row per inference and pipeline, and `name`_by_seed, one row per repetition; none without h.
+
+    Args:
+        sets: label of the inference -> its repetitions.
+        titles: method -> title.
+        delta: a query must be safe with a probability above 1 - delta.
+        folder: the run's tables folder.
+        name: of the file.
+        note: added to the captions.
+    """
+    by_seed = unsafe_by_seed(sets)
+    if by_seed.empty:
+        return
+    by_seed["method"] = [titles[method] for method in by_seed["method"]]
+    ending = f" ({note})" if note else ""
+    each = (
+        "Truly unsafe queries of each repetition, in percent; exact binomial 95 % intervals, as if a repetition's "
+        f"queries were independent{ending}"
+    )
+    write_table(by_seed, folder, f"{name}_by_seed", each, LABELS)
+    overall = (
+        "Truly unsafe queries, in percent: mean over the repetitions with its 95 % t interval; repetitions with at "
+        "least one, and the exact binomial 95 % interval of their share; those whose own binomial interval lies "
+        f"above δ{ending}"
+    )
+    write_table(unsafe_table(by_seed, delta), folder, name, overall, LABELS)
+
+
+def unsafe_by_seed(sets: Mapping[str, Curves]) -> pd.DataFrame:
+    """Return one row per number of first queries counted, inference, method and repetition.
+
+    All queries of each kind of inference are counted, and of the longer ones also as many as the shorter ones have:
+    shares are comparable among rows with equal `counted` only.
+    """
+    import pandas as pd
+
+    lengths = sorted({_longest(curves, method) for curves in sets.values() for method in _methods(curves)})
+    rows = [
+        row
+        for counted in lengths
+        for inference, curves in sets.items()
+        for method in _methods(curves)
+        if _longest(curves, method) >= counted
+        for row in _repetitions(curves, method, counted, inference)
+    ]
+    return pd.DataFrame(rows)
+
+
+def _methods(curves: Curves) -> list[str]:
+    return [method for method in curves.methods if curves.has(method, MEASURE)]
+
+
+def _longest(curves: Curves, method: str) -> int:
+    return max(len(run.arrays[MEASURE]) for run in curves.runs[method].values())
+
+
+def _repetitions(
+    curves: Curves, method: str, counted: int, inference: str
+) -> Iterator[dict[str, str | int | float]]:
+    for repetition, run in curves.runs[method].items():
+        safe = run.arrays[MEASURE][:counted]
+        unsafe = int(np.count_nonzero(safe == 0.0))
+        low, high = clopper_pearson(unsafe, len(safe))
+        yield {
+            "counted": counted,
+            "inference": inference,
+            "method": method,
+            "repetition": repetition,
+            "queries": len(safe),
+            "unsafe": unsafe,
+            "share_percent": 100.0 * unsafe / len(safe),
+            "low_percent": 100.0 * low,
+            "high_percent": 100.0 * high,
+        }
+
+
+def unsafe_table(by_seed: pd.DataFrame, delta: float) -> pd.DataFrame:
+    """Return one row per number of queries counted, inference and method of `unsafe_by_seed`'s rows.
+
+    The interval of the mean is over repetitions, which are independent; queries of one repetition are not, so that no
+    binomial interval is given for all queries together. A t interval says nothing where no query was unsafe: the
+    binomial interval of the share of repetitions with one does.
+    """
+    import pandas as pd
+
+    rows = []
+    keys = ["counted", "inference", "method"]
+    for key, group in by_seed.groupby(keys, sort=False):
+        mean = mean_statistic("", group["share_percent"].to_numpy(dtype=np.float64))
+        some = int((group["unsafe"] > 0).sum())
+        low, high = clopper_pearson(some, len(group))
+        rows.append(
+            {
+                **dict(zip(keys, key, strict=True)),
+                "delta": delta,
+                "share_percent": mean.value,
+                "low_percent": mean.interval_low,
+                "high_percent": mean.interval_high,
+                "queries": int(group["queries"].sum()),
+                "unsafe": int(group["unsafe"].sum()),
+                "any_percent": 100.0 * some / len(group),
+                "any_low_percent": 100.0 * low,
+                "any_high_percent": 100.0 * high,
+                "surely_above": int((group["low_percent"] > 100.0 * delta).sum()),
+                "repetitions": len(group),
+            }
+        )
+    return pd.DataFrame(rows)

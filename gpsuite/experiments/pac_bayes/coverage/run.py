@@ -1,0 +1,84 @@
+"""A block of repetitions of pac_bayes/coverage: bounds, and the true risk by quadrature."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import roots_legendre
+
+from gpsuite.budget import Budget
+from gpsuite.data.generators import FUNCTIONS, kernel_regression
+from gpsuite.experiments.base import Outcome, SharedWork, Task
+from gpsuite.experiments.pac_bayes.coverage.power import run_power
+from gpsuite.experiments.pac_bayes.coverage.settings import DOMAIN, TRUTH
+from gpsuite.methods.pac_bayes.bounds.certificates import certify
+from gpsuite.methods.pac_bayes.losses import BandLoss
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
+from gpsuite.methods.pac_bayes.training import train_full_gp
+
+FloatArray = npt.NDArray[np.float64]
+
+
+NODES = 200  # Gauss-Legendre nodes over the domain; the integrand is smooth
+
+
+def run(task: Task, shared: SharedWork) -> Outcome:
+    """Train on every data set of the batch; compare its bounds with its true risk."""
+    params = task.params
+    if params["kind"] == "coverage_power":
+        return run_power(params)
+    sample = kernel_regression(
+        np.random.default_rng(params["seed"]),
+        (params["count"], params["rows"]),
+        function=TRUTH,
+        noise="gaussian",
+        noise_scale=params["noise_scale"],
+        domain=DOMAIN,
+    )
+    pairs = [_bounds_and_risk(X, y, params) for X, y in zip(sample.X, sample.y, strict=True)]
+    bounds, risks = np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
+    held = (risks[:, None] <= bounds).sum(axis=0)
+    metrics = {f"held_{delta:g}": int(count) for delta, count in zip(params["deltas"], held, strict=True)}
+    means = {"mean_bound": float(bounds[:, 0].mean()), "mean_risk": float(risks.mean())}
+    return Outcome(
+        {"count": params["count"], **metrics, **means},
+        arrays={"bounds": bounds, "risks": risks},
+        headline=f"{held[0]} of {params['count']} held",
+    )
+
+
+def _bounds_and_risk(X: FloatArray, y: FloatArray, params: Mapping[str, Any]) -> tuple[list[float], float]:
+    """Return the bound at every delta, and the true Gibbs risk of the trained posterior."""
+    loss, deltas, method = BandLoss(params["epsilon"]), params["deltas"], params["method"]
+    fit = train_full_gp(
+        X,
+        y,
+        loss,
+        objective=method["objective"],
+        delta=deltas[0],
+        ard=False,
+        start=None,
+        budget=Budget(evaluations=params["max_evaluations"]),
+        parametrisation=method["parametrisation"],
+    )
+    posterior = FullGPPosterior.fit(fit.rounded, X, y)
+    risk, kl, counted = posterior.gibbs_risk(loss), posterior.kl, fit.rounded.n_kernel
+    bounds = [certify(risk, kl, len(y), counted, delta).bound_kl for delta in deltas]
+    return bounds, true_gibbs_risk(posterior, params["epsilon"], params["noise_scale"])
+
+
+def true_gibbs_risk(posterior: FullGPPosterior, epsilon: float, noise_scale: float) -> float:
+    """Return P(|y - f(x)| > epsilon) over new x, y and f drawn from the posterior, exact up to quadrature.
+
+    For Gaussian noise y - f is N(truth - mean, variance + noise_scale^2) at every x; x is integrated by
+    Gauss-Legendre quadrature over its uniform distribution.
+    """
+    nodes, weights = roots_legendre(NODES)
+    half = 0.5 * (DOMAIN[1] - DOMAIN[0])
+    x = DOMAIN[0] + half * (nodes + 1.0)
+    mean, variance = posterior.predict(x[:, None])
+    loss = BandLoss(epsilon).expected(FUNCTIONS[TRUTH](x), mean, variance + noise_scale**2)
+    return float(0.5 * weights @ loss)

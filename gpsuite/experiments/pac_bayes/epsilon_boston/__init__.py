@@ -1,0 +1,25 @@
+"""pac_bayes/epsilon_boston: bounds and risks against the accuracy goal (Fig. 2 and Table 1 of Reeb et al. 2018)."""
+
+from __future__ import annotations
+
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
+from gpsuite.experiments.pac_bayes.epsilon_boston.plan import plan
+from gpsuite.experiments.pac_bayes.epsilon_boston.settings import EpsilonSettings
+from gpsuite.experiments.pac_bayes.epsilon_boston.summary import summarise
+from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT
+from gpsuite.experiments.pac_bayes.shared.run import run_fit
+
+EXPERIMENTS.register("pac_bayes/epsilon_boston")(
+    Experiment(
+        EpsilonSettings,
+        plan,
+        run_fit,
+        summarise,
+        builders=("pac_gp", "full_gp"),
+        parts=("repetitions",),
+        published=only_arrays(
+            "lengthscales"
+        ),  # all that is drawn; the other arrays are the model, for a certificate
+        agreement=AGREEMENT,
+    )
+)

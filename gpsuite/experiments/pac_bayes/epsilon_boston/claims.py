@@ -1,0 +1,138 @@
+"""What Reeb et al. (2018) say in words about Fig. 2, as statistics that decide it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpsuite.experiments.pac_bayes.shared.paired import Cell, paired_p, positive_p
+from gpsuite.experiments.statistics import LEVEL, holm, share
+from gpsuite.methods.pac_bayes.bounds.certificates import certify
+from gpsuite.reporting.comparison import Statistic
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+KL, SQRT, FULL = "kl_pac_gp", "sqrt_pac_gp", "full_gp"
+
+
+COLLAPSED = 0.01  # KL/n in nats: below it the posterior has hardly left the prior
+
+
+SLIGHTLY = 0.05  # "only slightly below" in test risk
+
+
+def boston_claims(frame: pd.DataFrame, delta: float) -> list[Statistic]:
+    """Return a statistic per claim, as far as the methods present decide it.
+
+    Args:
+        frame: one row per method, epsilon and split.
+        delta: confidence of the runs.
+    """
+    present = set(frame["method"])
+    cells = {goal: Cell(part) for goal, part in frame.groupby("epsilon", sort=True)}
+    found: list[Statistic] = []
+    if {KL, FULL} <= present:
+        found += _against_full_gp(list(cells.values()))
+    if {KL, SQRT} <= present:
+        preferable = [_kl_preferable(cell) for cell in cells.values()]
+        found.append(share("share_kl_preferable_to_sqrt", preferable))
+    found += _trend_in_epsilon(frame, sorted(present & {KL, SQRT}))
+    for method, name in ((KL, "kl"), (SQRT, "sqrt")):
+        if method in present:
+            kl = frame.loc[frame["method"] == method, "kl_over_n"]
+            note = f"{(kl < COLLAPSED).sum()} of {len(kl)} runs with KL/n below {COLLAPSED}"
+            part = float((kl < COLLAPSED).mean())
+            found.append(Statistic(f"collapsed_share_{name}", part, n=len(kl), note=note))
+    if KL in present:
+        found.append(_weak_dependence_on_delta(frame[frame["method"] == KL], delta))
+    return found
+
+
+def _against_full_gp(cells: list[Cell]) -> list[Statistic]:
+    bounds = [cell.pair("bound_kl", KL, FULL) for cell in cells]
+    lower = holm([paired_p(kl, full) for kl, full in bounds])
+    ratios = [float(full.mean() / kl.mean()) for kl, full in bounds]
+    steps = np.diff(ratios)
+    slight = []
+    for cell in cells:
+        kl, full = cell.pair("gibbs_risk_test", KL, FULL)
+        slight.append(0 < float((kl - full).mean()) < SLIGHTLY)
+    return [
+        share("share_bound_below_full_gp", lower),
+        Statistic(
+            "bound_ratio_increases_with_epsilon",
+            float((steps > 0).mean()) if len(steps) else float("nan"),
+            n=len(steps),
+            note=f"ratios {', '.join(f'{ratio:.2f}' for ratio in ratios)}",
+        ),
+        share("bound_factor_above_two_share", [ratio > 2 for ratio in ratios]),
+        share("share_test_risk_slightly_above_full_gp", slight),
+        share("share_overfits_less_than_full_gp", [_overfits_less(cell) for cell in cells]),
+        share("share_underfits_in_all_five", [_underfits(cell) for cell in cells]),
+    ]
+
+
+def _overfits_less(cell: Cell) -> bool:
+    """Whether the gap between test and training risk is larger for the full GP, which trains below its test risk."""
+    gap_full = cell("gibbs_risk_test", FULL) - cell("gibbs_risk_train", FULL)
+    gap_kl = cell("gibbs_risk_test", KL) - cell("gibbs_risk_train", KL)
+    both = np.isfinite(gap_full) & np.isfinite(gap_kl)
+    return bool(paired_p(gap_kl[both], gap_full[both]) < LEVEL and gap_full[both].mean() > 0)
+
+
+def _underfits(cell: Cell) -> bool:
+    """Whether kl-PAC-GP has higher risks, MSE and noise, and a lower KL, than the full GP on average."""
+    higher = ("gibbs_risk_train", "gibbs_risk_test", "mse_test", "noise_variance")
+    means = {name: [one.mean() for one in cell.pair(name, KL, FULL)] for name in (*higher, "kl_over_n")}
+    return (
+        all(means[name][0] > means[name][1] for name in higher)
+        and means["kl_over_n"][0] < means["kl_over_n"][1]
+    )
+
+
+def _kl_preferable(cell: Cell) -> bool:
+    """Whether the kl objective learns a larger KL with better test risk and bound than sqrt, each significantly."""
+    complexity = cell.pair("kl_over_n", SQRT, KL)
+    risk = cell.pair("gibbs_risk_test", KL, SQRT)
+    bound = cell.pair("bound_kl", KL, SQRT)
+    return all(paired_p(*pair) < LEVEL for pair in (complexity, risk, bound))
+
+
+def _trend_in_epsilon(frame: pd.DataFrame, methods: list[str]) -> Iterator[Statistic]:
+    significant = []
+    for method in methods:
+        wide = (
+            frame[frame["method"] == method]
+            .pivot(index="split", columns="epsilon", values="mse_test")
+            .dropna()
+        )
+        if wide.shape[0] < 2 or wide.shape[1] < 3:
+            return  # a trend needs two splits and three goals
+        goals = wide.columns.to_numpy(dtype=np.float64)
+        significant.append(positive_p(wide.to_numpy() @ (goals - goals.mean())) < LEVEL)
+    if significant:
+        yield share("mse_increases_with_epsilon", significant)
+
+
+def _weak_dependence_on_delta(part: pd.DataFrame, delta: float) -> Statistic:
+    """Largest mean change of the bound of the same trained model when delta is ten times larger or smaller."""
+    changes = []
+    for _, group in part.groupby("epsilon"):
+        rows = (
+            group[["gibbs_risk_train", "kl", "n_train", "n_hyperparameters", "bound_kl"]]
+            .astype(float)
+            .to_numpy()
+        )
+        for other in (10 * delta, delta / 10):
+            if other < 1:
+                moved = [
+                    certify(r, kl, int(n), int(t), other).bound_kl - bound for r, kl, n, t, bound in rows
+                ]
+                changes.append(abs(float(np.mean(moved))))
+    return Statistic(
+        "bound_change_with_delta", max(changes), n=len(part), note="delta ten times larger or smaller"
+    )

@@ -1,0 +1,84 @@
+"""What a run of pac_bayes/inducing_* shows of its records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.pac_bayes.inducing.claims import inducing_claims
+from gpsuite.experiments.pac_bayes.inducing.figures import KERNEL_TITLES, draw
+from gpsuite.experiments.pac_bayes.inducing.settings import InducingSettings
+from gpsuite.experiments.pac_bayes.shared.plan import KERNELS, request_dataset
+from gpsuite.experiments.pac_bayes.shared.tables import (
+    CERTIFICATES,
+    METRICS,
+    dataset_statistics,
+    records_frame,
+    summarise_splits,
+    timing_table,
+    wide_table,
+)
+from gpsuite.experiments.statistics import metric_statistics
+from gpsuite.methods.pac_bayes.bounds.certificates import certify
+from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.tables import write_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+COST = "CPU seconds and evaluations per training, mean over the splits; trainings shared by two rows are in the first"
+
+
+CHOICE = "M chosen per split by the smallest bound; ln(number of M tried) is paid for the choice"
+
+
+SELECTED = ("bound_of_choice", "bound_kl", "chosen_m", "gibbs_risk_test", "mse_test")
+
+
+def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+    """Write the tables and the five panels against M; return means and the paper's claims as statistics."""
+    frame, name = records_frame(records), request.experiment.split("/")[1]
+    metrics = [*METRICS, *CERTIFICATES]
+    tidy = summarise_splits(frame, ["inducing", "kernel", "method"], metrics)
+    titles = {method: options.title for method, options in request.methods.items()}
+    counted = frame.groupby(["inducing", "kernel", "method"]).size()
+    splits = f"{counted.min()}" if counted.min() == counted.max() else f"{counted.min()} to {counted.max()}"
+    settings: InducingSettings = request.settings
+    caption = (
+        f"{request_dataset(request).name}, ε = {settings.epsilon:g}: mean ± standard error over {splits} random "
+        f"splits; bounds hold with probability {1 - settings.delta:g}{f' ({note})' if note else ''}"
+    )
+    tables = folder / "tables"
+    by, further = ["inducing", "kernel", "method"], tidy["metric"].isin(list(CERTIFICATES))
+    write_table(wide_table(tidy[~further], by, titles), tables, name, caption)
+    write_table(wide_table(tidy[further], by, titles), tables, f"{name}_certificates", caption)
+    write_table(tidy, tables, f"{name}_tidy", caption)
+    write_table(timing_table(records, by, titles), tables, f"{name}_timing", COST)
+    kernel = KERNELS[request.model.ard]
+    chosen = summarise_splits(
+        selected(frame[frame["kernel"] == kernel], settings.delta), ["method"], list(SELECTED)
+    )
+    write_table(wide_table(chosen, ["method"], titles), tables, f"{name}_selected", f"{caption}; {CHOICE}")
+    heading = f"{request_dataset(request).name}, {KERNEL_TITLES[kernel]}: mean ± s.e. over {splits} splits"
+    draw(tidy[tidy["kernel"] == kernel], titles, heading, folder / "figures", name, note)
+    means = metric_statistics(tidy, ["method", "kernel", "inducing"])
+    return [*dataset_statistics(request), *means, *inducing_claims(frame, kernel)]
+
+
+def selected(frame: pd.DataFrame, delta: float) -> pd.DataFrame:
+    """Return, per method and split, the M whose bound is smallest, with the bound that pays for choosing it.
+
+    A union bound over the numbers tried: ln(how many) enters the penalty, so that the bound of the M chosen on the
+    training data holds with probability 1 - delta.
+    """
+    tried = frame["inducing"].nunique()
+    best = frame.loc[frame.groupby(["method", "split"])["bound_kl"].idxmin()].copy()
+    columns = ["gibbs_risk_train", "kl", "n_train", "n_hyperparameters"]
+    best["bound_of_choice"] = [
+        certify(risk, kl, int(n), int(t), delta, grid_size=tried).bound_kl
+        for risk, kl, n, t in best[columns].astype(float).to_numpy()
+    ]
+    return best.assign(chosen_m=best["inducing"].astype(float))

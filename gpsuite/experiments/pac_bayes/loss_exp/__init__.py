@@ -1,0 +1,27 @@
+"""pac_bayes/loss_exp: the exponential loss in place of the 0-1 band loss (Reeb et al. 2018, Table 3 and Fig. 5)."""
+
+from __future__ import annotations
+
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
+from gpsuite.experiments.pac_bayes.loss_exp.plan import plan
+from gpsuite.experiments.pac_bayes.loss_exp.settings import ExponentialSettings
+from gpsuite.experiments.pac_bayes.loss_exp.summary import summarise
+from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT
+from gpsuite.experiments.pac_bayes.shared.run import run_fit
+
+EXPERIMENTS.register("pac_bayes/loss_exp")(
+    Experiment(
+        ExponentialSettings,
+        plan,
+        run_fit,
+        summarise,
+        builders=("pac_sgp", "sparse_gp"),
+        dataset_tasks=("regression",),
+        several_datasets=True,
+        parts=("repetitions", "inducing"),
+        published=only_arrays(
+            "lengthscales"
+        ),  # all that is drawn; the other arrays are the model, for a certificate
+        agreement=AGREEMENT,
+    )
+)

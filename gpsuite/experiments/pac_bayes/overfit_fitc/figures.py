@@ -1,0 +1,111 @@
+"""The figure of pac_bayes/overfit_fitc: one data set's fits above, all data sets' noise and gaps below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.pac_bayes.shared.run import Split
+from gpsuite.reporting.figures import figure_style, method_style, save_figure
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+
+_BELOW = {
+    "noise_std": "learned noise σ (units of y)",
+    "gap": "gap: Gibbs test − training risk",
+    "gibbs_risk_test": "Gibbs test risk",
+}
+
+
+def draw(
+    request: Request,
+    frame: pd.DataFrame,
+    example: Mapping[str, Record],
+    split: Split,
+    folder: Path,
+    note: str | None,
+) -> None:
+    """Draw the first data set's fits, where there is one input, and each metric over all data sets.
+
+    Args:
+        request: gives titles and the true noise.
+        frame: one row per method and repetition.
+        example: method -> record of the first data set.
+        split: the first data set.
+        folder: the run's figures folder.
+        note: drawn below.
+    """
+    import matplotlib.pyplot as plt
+
+    fits = {name: record for name, record in example.items() if "x" in record.arrays}
+    columns, rows = max(len(fits), len(_BELOW)), 1 + bool(fits)
+    with figure_style():
+        fig, grid = plt.subplots(rows, columns, figsize=(4.4 * columns, 3.5 * rows), squeeze=False)
+        for number, (ax, name) in enumerate(zip(grid[0], fits, strict=False)):
+            _draw_fit(ax, request.methods[name].title, name, fits[name], split)
+            ax.set_ylabel("" if number else "output y (standardised)")
+        for ax, (metric, label) in zip(grid[-1], _BELOW.items(), strict=False):
+            _draw_metric(ax, request, frame, metric)
+            ax.set_ylabel(label)
+        if request.dataset is None:
+            grid[-1][0].axhline(request.settings.noise_std, color="k", linestyle="--", label="true noise")
+            grid[-1][0].legend(loc="lower left")
+        for ax in grid.flat:
+            if not ax.has_data():
+                ax.set_axis_off()
+        save_figure(fig, frame, folder, "overfit_fitc", note)
+
+
+def _draw_fit(ax: Axes, title: str, name: str, record: Record, split: Split) -> None:
+    x, mean, deviation = (record.arrays[key] for key in ("x", "mean", "std"))
+    colour = method_style(name)["color"]
+    ax.plot(split.X[:, 0], split.y, "k.", markersize=3, label="training data")
+    ax.plot(x, mean, color=colour, label="mean")
+    ax.fill_between(
+        x,
+        mean - deviation,
+        mean + deviation,
+        color=colour,
+        alpha=0.3,
+        linewidth=0,
+        label="± std., with noise",
+    )
+    low, high = float(split.y.min()), float(split.y.max())
+    Z = record.arrays["Z"]
+    inside = Z[np.abs(Z - (x[0] + x[-1]) / 2) <= (x[-1] - x[0]) / 2]
+    height = np.full(len(inside), low - 0.15 * (high - low))
+    ax.plot(inside, height, "kx", label="inducing inputs")
+    ax.set_ylim(low - 0.25 * (high - low), high + 0.6 * (high - low))
+    ax.legend(loc="upper center", ncols=2)
+    ax.set_xlabel("input x (standardised)")
+    ax.set_title(f"{title}, data set 0: noise σ = {record.number('noise_std'):.3f}")
+
+
+def _draw_metric(ax: Axes, request: Request, frame: pd.DataFrame, metric: str) -> None:
+    """Draw every data set's value as a line across the methods, and the methods' medians."""
+    names = [name for name in request.methods if name in set(frame["method"])]
+    wide = frame.pivot(index="repetition", columns="method", values=metric)[names]
+    places = list(range(len(names)))
+    for _, row in wide.iterrows():
+        ax.plot(places, row, color="0.75", linewidth=0.7, zorder=1)
+    for place, name in zip(places, names, strict=True):
+        style = method_style(name)
+        ax.plot(
+            np.full(len(wide), place),
+            wide[name],
+            style["marker"],
+            color=style["color"],
+            markersize=3.5,
+            alpha=0.7,
+        )
+        ax.plot([place - 0.2, place + 0.2], [wide[name].median()] * 2, color="k", linewidth=2.5)
+    ax.set_xticks(places, [request.methods[name].title for name in names])
+    ax.set_xlim(-0.5, len(names) - 0.5)
+    ax.set_title(f"{len(wide)} data sets, bar: median")

@@ -1,0 +1,21 @@
+"""pac_bayes/predictive_snelson: what the accuracy goal does to predictions (Fig. 1, App. E of Reeb et al. 2018)."""
+
+from __future__ import annotations
+
+from gpsuite.experiments.base import EXPERIMENTS, Experiment
+from gpsuite.experiments.pac_bayes.predictive_snelson.plan import plan
+from gpsuite.experiments.pac_bayes.predictive_snelson.run import run
+from gpsuite.experiments.pac_bayes.predictive_snelson.settings import PredictiveSettings
+from gpsuite.experiments.pac_bayes.predictive_snelson.summary import summarise
+from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT
+
+EXPERIMENTS.register("pac_bayes/predictive_snelson")(
+    Experiment(
+        PredictiveSettings,
+        plan,
+        run,
+        summarise,
+        builders=("pac_sgp", "full_gp", "sparse_gp"),
+        agreement=AGREEMENT,
+    )
+)

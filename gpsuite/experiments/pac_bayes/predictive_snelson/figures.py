@@ -1,0 +1,163 @@
+"""The figure of pac_bayes/predictive_snelson: kl-PAC-SGP at three goals above, the other GPs below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.data.loading import load
+from gpsuite.experiments.base import Record, Request
+from gpsuite.reporting.figures import figure_style, method_style, save_figure
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+
+FloatArray = npt.NDArray[np.float64]
+
+
+PAC, FULL = "kl_pac_sgp", "full_gp"
+
+
+# what each shaded area contains, as the legend says it
+LABELS = {
+    PAC: "kl-PAC-SGP: mean ± std., without noise",
+    FULL: "full GP: mean ± std., with noise",
+    "vfe": "VFE: mean ± std., with noise",
+    "fitc": "FITC: mean ± std., with noise",
+}
+
+
+_COLOURS = {PAC: "#0072B2", FULL: "#D55E00", "vfe": "#7A5195", "fitc": "#CC79A7"}
+
+
+_BAND = "#009E73"
+
+
+def draw(request: Request, plots: Mapping[tuple[str, str], Record], folder: Path, note: str | None) -> None:
+    """Draw one panel per goal of kl-PAC-SGP, and one per other method.
+
+    Args:
+        request: gives the dataset and the methods' titles.
+        plots: records by (method, goal).
+        folder: the run's figures folder.
+        note: drawn below.
+    """
+    import matplotlib.pyplot as plt
+
+    goals = [goal for name, goal in plots if name == PAC]
+    others = list(dict.fromkeys(name for name, _ in plots if name != PAC))
+    first = {name: next(record for (other, _), record in plots.items() if other == name) for name in others}
+    panels = max(len(goals), len(others), 1)
+    rows = bool(goals) + bool(others)
+    with figure_style():
+        fig, grid = plt.subplots(
+            rows, panels, figsize=(4.6 * panels, 3.3 * rows + 0.8), sharex=True, sharey=True, squeeze=False
+        )
+        axes = list(grid.flat)
+        for ax, goal in zip(axes, goals, strict=False):
+            _draw_goal(ax, request, plots[PAC, goal], goal, first.get(FULL))
+        for ax, name in zip(axes[panels * bool(goals) :], others, strict=False):
+            _draw_method(ax, request, name, first[name])
+        for ax in axes:
+            if not ax.has_data():
+                ax.set_axis_off()
+        _label(fig.legend, axes, grid)
+        save_figure(fig, _curves(plots), folder, "predictive_snelson", note)
+
+
+def _label(legend: object, axes: list[Axes], grid: npt.NDArray[np.object_]) -> None:
+    for ax in grid[-1]:
+        ax.set_xlabel("input x")
+    for ax in grid[:, 0]:
+        ax.set_ylabel("output y")
+    shown: dict[str, object] = {}
+    for ax in axes:
+        handles, labels = ax.get_legend_handles_labels()
+        shown |= dict(zip(labels, handles, strict=True))
+    legend(list(shown.values()), list(shown), loc="outside upper center", ncols=3)  # type: ignore[operator]
+
+
+def _draw_goal(ax: Axes, request: Request, record: Record, goal: str, full: Record | None) -> None:
+    """Draw kl-PAC-SGP at one goal over the full GP, with the band inside which data cost nothing."""
+    epsilon = float(record.axes["epsilon"])
+    x, mean = record.arrays["x"], record.arrays["mean"]
+    if full is not None:
+        _shade(ax, full, FULL, noise=True)
+    band: dict[str, Any] = {"color": _BAND, "linewidth": 1.0, "linestyle": (0, (4, 2))}
+    ax.fill_between(x, mean - epsilon, mean + epsilon, color=_BAND, alpha=0.15, linewidth=0,
+                    label="± ε around the mean: no loss")  # fmt: skip
+    for side in (-epsilon, epsilon):
+        ax.plot(x, mean + side, **band)
+    _shade(ax, record, PAC, noise=False)
+    _data_and_inducing(ax, request, record)
+    ax.set_title(f"{goal} ε = {epsilon:g}: KL/n = {record.number('kl_over_n'):.3f}")
+
+
+def _draw_method(ax: Axes, request: Request, name: str, record: Record) -> None:
+    _shade(ax, record, name, noise=True)
+    _data_and_inducing(ax, request, record)
+    options = request.methods[name]
+    ax.set_title(f"{options.title}: noise σ = {record.number('noise_std'):.3f}")
+
+
+def _shade(ax: Axes, record: Record, name: str, noise: bool) -> None:
+    x, mean, deviation = (record.arrays[key] for key in ("x", "mean", "std"))
+    if noise:
+        deviation = np.hypot(deviation, record.number("noise_std"))
+    colour = _COLOURS.get(name, method_style(name)["color"])
+    label = LABELS.get(name, f"{name}: mean ± std., {'with' if noise else 'without'} noise")
+    ax.plot(x, mean, color=colour)
+    ax.fill_between(x, mean - deviation, mean + deviation, color=colour, alpha=0.3, linewidth=0, label=label)
+
+
+def _data_and_inducing(ax: Axes, request: Request, record: Record) -> None:
+    """Draw the data, and crosses above and below for the inducing inputs before and after training."""
+    if request.dataset is None:
+        return
+    data = load(request.dataset)
+    y = data.y[:, 0]
+    ax.plot(data.X[:, 0], y, "k.", markersize=2.5, rasterized=True, label="data")
+    low, high = float(y.min()), float(y.max())
+    room = 0.3 * (high - low)
+    for part, height, colour, when in (
+        ("start", high + room, "0.45", "before"),
+        ("end", low - room, "k", "after"),
+    ):
+        inputs = record.arrays[part]
+        if len(inputs):
+            marks = np.full(len(inputs), height)
+            ax.plot(inputs[:, 0], marks, "x", color=colour,
+                    label=f"inducing inputs {when} training ({'top' if part == 'start' else 'bottom'})")  # fmt: skip
+    ax.set_ylim(low - 1.25 * room, high + 1.25 * room)
+    edges = record.arrays["x"][[0, -1]]
+    ax.set_xlim(*edges)
+    outside = int(np.sum((record.arrays["end"] < edges[0]) | (record.arrays["end"] > edges[1])))
+    if outside:
+        ax.text(0.02, 0.08, f"{outside} after training outside", transform=ax.transAxes, fontsize=8)
+
+
+def _curves(plots: Mapping[tuple[str, str], Record]) -> pd.DataFrame:
+    """Return the drawn curves, without the data's rows."""
+    import pandas as pd
+
+    return pd.concat(
+        [
+            pd.DataFrame(
+                {
+                    "method": name,
+                    "goal": goal,
+                    "epsilon": record.axes["epsilon"],
+                    **{key: record.arrays[key] for key in ("x", "mean", "std")},
+                    "noise_std": record.number("noise_std"),
+                }
+            )
+            for (name, goal), record in plots.items()
+        ],
+        ignore_index=True,
+    )

@@ -1,0 +1,22 @@
+"""pac_bayes/rounding: what the hyperparameter grid costs and changes (Sec. 3.1 and App. F of Reeb et al. 2018)."""
+
+from __future__ import annotations
+
+from gpsuite.experiments.base import EXPERIMENTS, Experiment
+from gpsuite.experiments.pac_bayes.rounding.plan import plan
+from gpsuite.experiments.pac_bayes.rounding.run import run
+from gpsuite.experiments.pac_bayes.rounding.settings import RoundingSettings
+from gpsuite.experiments.pac_bayes.rounding.summary import summarise
+from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT
+
+EXPERIMENTS.register("pac_bayes/rounding")(
+    Experiment(
+        RoundingSettings,
+        plan,
+        run,
+        summarise,
+        builders=("pac_gp",),
+        dataset_tasks=("regression",),
+        agreement=AGREEMENT,
+    )
+)

@@ -1,0 +1,1 @@
+"""What the pac_bayes experiments share: splits, trainers, one certified fit, and tables of fits."""

@@ -1,0 +1,94 @@
+"""The certificates that fits leave behind: in the arrays of their records, and as files of a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.data.loading import PreparedDataset
+from gpsuite.experiments.base import Record
+from gpsuite.methods.pac_bayes.evaluation import Evaluation
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
+from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior
+from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
+from gpsuite.methods.pac_bayes.verification.risk_certificate import (
+    FREE_FORM,
+    FULL,
+    SPARSE,
+    Goal,
+    Predictor,
+    RiskCertificate,
+    RiskClaim,
+    Rows,
+    pack,
+    write,
+)
+
+Fitted = FullGPPosterior | SparseGPPosterior | FreeFormPosterior
+
+
+DESCRIPTION = "certificate"  # the array that holds the description as text
+
+
+def stored_certificate(
+    data: PreparedDataset | None, params: Mapping[str, Any], posterior: Fitted, found: Evaluation
+) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays of a fit's record: the posterior's, and the certificate's description as text.
+
+    Args:
+        data: the dataset.
+        params: the task's science parameters.
+        posterior: what was certified.
+        found: the certificate and its metrics.
+    """
+    loss, certificate = params["loss"], found.certificate
+    unit = "standard deviations" if "epsilon" in loss else "own"
+    goal = Goal(loss["name"], float(loss.get("epsilon", loss.get("accuracy"))), unit)
+    # risk and KL as the bound takes them: with what rounding can have hidden
+    risk = min(found.gibbs_risk_train + certificate.risk_rounding, 1.0)
+    kl = certificate.penalty.kl + certificate.penalty.rounding
+    claim = RiskClaim(params["delta"], risk, kl, found.bound_kl, certificate.lower_kl)
+    description, arrays = pack(RiskCertificate(_rows(data, params), _predictor(posterior), goal, claim))
+    return {**arrays, DESCRIPTION: np.array(json.dumps(description))}
+
+
+def _rows(data: PreparedDataset | None, params: Mapping[str, Any]) -> Rows:
+    if data is None:
+        raise ValueError("a certificate needs a dataset")
+    target = data.spec.get("target") or "the target"
+    named = ", ".join(target) if isinstance(target, list) else str(target)
+    return Rows(
+        data.name, data.content_hash, data.rows, params["test_share"], params["split_seed"], params["scaling"], named
+    )  # fmt: skip
+
+
+def _predictor(posterior: Fitted) -> Predictor:
+    prior = posterior.hyperparameters
+    arrays = {"lengthscales": np.array(prior.lengthscales)}
+    kind, alpha, jitter = FULL, 0.0, 0.0
+    if not isinstance(posterior, FullGPPosterior):
+        kind, jitter = SPARSE, posterior.inducing.jitter
+        arrays["inducing_inputs"] = posterior.Z
+    if isinstance(posterior, SparseGPPosterior):
+        alpha = posterior.alpha
+    if isinstance(posterior, FreeFormPosterior):
+        kind = FREE_FORM
+        arrays |= {"whitened_mean": posterior.gaussian.mean, "whitened_factor": posterior.gaussian.factor}
+    return Predictor(kind, prior.variance, prior.noise_variance, alpha, jitter, arrays)
+
+
+def write_certificates(records: Sequence[Record], folder: Path) -> list[Path]:
+    """Write each record's certificate as `folder`/<method>_split_<k>.npz and .json; return the .npz files."""
+    paths = []
+    for record in records:
+        if DESCRIPTION in record.arrays:
+            arrays = {name: array for name, array in record.arrays.items() if name != DESCRIPTION}
+            path = folder / f"{record.axes['method']}_split_{record.axes['split']}.npz"
+            write(json.loads(str(record.arrays[DESCRIPTION])), arrays, path)
+            paths.append(path)
+    return paths

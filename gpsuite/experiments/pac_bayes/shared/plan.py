@@ -1,0 +1,216 @@
+"""Tasks of fits on splits of a dataset: what is trained, on what, at which cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from gpsuite.data.loading import PreparedDataset
+from gpsuite.errors import UserError
+from gpsuite.experiments.base import METHODS, MethodOptions, Request, Task, require
+from gpsuite.experiments.pac_bayes.methods import (
+    FreeFormOptions,
+    PacGPOptions,
+    PacSGPOptions,
+    SparseGPOptions,
+)
+from gpsuite.experiments.pac_bayes.shared.settings import LEAST_TRAINING_ROWS, SplitSettings
+from gpsuite.seeds import derived_seed
+
+AGREEMENT = (
+    1e-2  # long searches over objectives with flat directions: hyperparameters differ more than bounds
+)
+
+
+SPARSE = PacSGPOptions | SparseGPOptions | FreeFormOptions  # those with inducing inputs
+
+
+KERNELS = {False: "se", True: "se_ard"}  # by whether every input has its own lengthscale
+
+
+FULL_GP_ROWS = 20_000  # an N x N matrix of this size is 3.2 GB
+
+
+def split_seed(seed: int, split: int) -> int:
+    """Return the random state of a split, the same for every method.
+
+    Experiment seed 0 is the published protocol: split k uses scikit-learn's random state k. Other seeds give
+    derived states, so that no two experiments share a split.
+    """
+    return split if seed == 0 else derived_seed(seed, "split", split)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A training with its certificate, on every split: what distinguishes it from the others of a plan.
+
+    Attributes:
+        method: the method's name.
+        options: its options.
+        dataset: what it is fitted to.
+        ard: one lengthscale per input, or a single one.
+        goal: accuracy goal as `{"epsilon": value}` (standardised units) or `{"accuracy": value}` (target's own).
+        axes: columns of records.csv, the method and the split excepted.
+        loss: the loss that is bounded, a name in `LOSSES`; PAC-GPs are trained on its bound.
+        also: further losses, of the same goal, under which the trained posterior is certified too.
+    """
+
+    method: str
+    options: MethodOptions
+    dataset: PreparedDataset
+    ard: bool
+    goal: dict[str, float]
+    axes: dict[str, str | int | float] = field(default_factory=dict)
+    loss: str = "band01"
+    also: tuple[str, ...] = ()
+
+
+def fit_tasks(
+    request: Request, settings: SplitSettings, goals: list[dict[str, float]], axis: str
+) -> list[Task]:
+    """Return one task per split, method and accuracy goal.
+
+    Args:
+        request: the validated request.
+        settings: its split settings.
+        goals: accuracy goals as `{"epsilon": value}` (standardised units) or `{"accuracy": value}` (target's own).
+        axis: name of the goal's axis.
+    """
+    dataset, ard = request_dataset(request), request.model.ard
+    fits = [
+        Fit(name, options, dataset, ard, goal, {axis: goal[axis]})
+        for name, options in request.methods.items()
+        for goal in goals
+    ]
+    return split_tasks(request, settings, fits)
+
+
+def split_tasks(request: Request, settings: SplitSettings, fits: Sequence[Fit]) -> list[Task]:
+    """Return one task per split and fit, all fits of a split together.
+
+    Raises:
+        UserError: if a dataset has too few rows, or too many for a full GP, M exceeds the training rows, or the
+            kernel is not the squared exponential.
+    """
+    _require_squared_exponential(request)
+    for fit in fits:
+        _check_sizes(fit, settings)
+    return [_task(request, settings, fit, split) for split in range(settings.repetitions) for fit in fits]
+
+
+def sparse_fit(
+    name: str,
+    options: MethodOptions,
+    inducing: int,
+    dataset: PreparedDataset,
+    ard: bool,
+    epsilon: float,
+    loss: str = "band01",
+) -> Fit:
+    """Return a sparse fit with M inducing inputs, certified under the exponential loss too.
+
+    The experiments on the large datasets make their fits here, so that they share records.
+
+    Raises:
+        UserError: if the method has no inducing inputs.
+    """
+    if not isinstance(options, SPARSE):
+        raise UserError(f"methods: {options.title} has no inducing inputs", key="methods")
+    axes: dict[str, str | int | float] = {"kernel": KERNELS[ard], "inducing": inducing}
+    changed = replace(options, inducing=inducing)
+    return Fit(name, changed, dataset, ard, {"epsilon": epsilon}, axes, loss, ("exp",))
+
+
+def request_dataset(request: Request) -> PreparedDataset:
+    """Return the request's dataset.
+
+    Raises:
+        UserError: if there is none.
+    """
+    if request.dataset is None:
+        raise UserError(f"dataset: {request.experiment} needs one", key="dataset")
+    return request.dataset
+
+
+def _task(request: Request, settings: SplitSettings, fit: Fit, split: int) -> Task:
+    shown = "  ".join(f"{axis} {value:g}" if isinstance(value, float) else f"{axis} {value}"
+                      for axis, value in fit.axes.items())  # fmt: skip
+    return Task(
+        experiment=request.experiment,
+        label=f"{fit.options.title}  {shown}  split {split}",
+        axes={"method": fit.method, **fit.axes, "split": split},
+        params=_params(request, settings, fit, split),
+        dataset=fit.dataset,
+        version=METHODS.get(fit.options.builder).version,
+        group=_group(fit, split),
+        cost=_cost(fit, settings),
+        budget_seconds=request.budget_seconds,
+    )
+
+
+def _group(fit: Fit, split: int) -> str:
+    """Return which tasks share one training: a marginal likelihood knows neither goal nor posterior."""
+    options = fit.options
+    if options.builder == "full_gp":
+        return f"{fit.dataset.name}/full_gp/{fit.ard}/{split}"
+    if isinstance(options, SparseGPOptions):
+        return f"{fit.dataset.name}/{options.likelihood}/{options.inducing}/{fit.ard}/{split}"
+    return ""
+
+
+def _params(request: Request, settings: SplitSettings, fit: Fit, split: int) -> dict[str, Any]:
+    method = {key: value for key, value in asdict(fit.options).items() if key not in ("title", "reference")}
+    return {
+        "kind": "certified_fit",
+        "method": method,
+        "ard": fit.ard,
+        "loss": {"name": fit.loss, **fit.goal},
+        "also": list(fit.also),
+        "delta": settings.delta,
+        "split_seed": split_seed(request.seed, split),
+        "test_share": settings.test_share,
+        "scaling": settings.scaling,
+        "max_evaluations": settings.max_evaluations,
+    }
+
+
+def _cost(fit: Fit, settings: SplitSettings) -> float:
+    """Return a rough guess of CPU seconds: evaluations times their arithmetic, and compilation for GPflow."""
+    rows, options = fit.dataset.rows * (1 - settings.test_share), fit.options
+    starts = options.starts if isinstance(options, PacGPOptions) else 1
+    if isinstance(options, SPARSE):
+        passes = 3 if isinstance(options, SparseGPOptions) else 6
+        evaluation = passes * rows * options.inducing * (options.inducing + 100) / 4e10
+        return starts * min(settings.max_evaluations, 1000) * evaluation + 0.1
+    work = 25 * 1.5 * (rows / 1000) ** 3 / 20
+    return starts * work + (0.5 if options.builder == "full_gp" else 0.05)
+
+
+def _check_sizes(fit: Fit, settings: SplitSettings) -> None:
+    """Refuse a split without enough rows on both sides, more rows than a full GP can take, and M above the rows."""
+    rows, options = fit.dataset.rows, fit.options
+    training = rows - math.ceil(rows * settings.test_share)
+    enough = training >= LEAST_TRAINING_ROWS
+    fault = f"leaves {training} training rows of {rows}; the bounds need {LEAST_TRAINING_ROWS} or more"
+    require(enough, "test_share", settings.test_share, fault)
+    if isinstance(options, SPARSE):
+        fits = options.inducing <= training
+        advice = f"must be at most the {training} training rows of {fit.dataset.name}"
+        require(fits, "inducing" if "inducing" in fit.axes else "method.inducing", options.inducing, advice)
+    elif rows > FULL_GP_ROWS:
+        raise UserError(
+            f"method={fit.method}: the dataset has {rows} rows, a full GP takes at most {FULL_GP_ROWS}\n"
+            "use a sparse one: method=kl_pac_sgp",
+            key="method",
+        )
+
+
+def _require_squared_exponential(request: Request) -> None:
+    if request.model.kernel != "squared_exponential":
+        raise UserError(
+            f"model.kernel={request.model.kernel}: PAC-Bayes training has the squared exponential only\n"
+            "valid: model=se, model=se_ard",
+            key="model",
+        )

@@ -1,0 +1,234 @@
+"""One task: train a GP on one split and certify it, whichever way it is trained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.data.loading import PreparedDataset, load
+from gpsuite.data.splits import fit_standardiser, train_test_indices
+from gpsuite.experiments.base import (
+    BUDGET,
+    DIVERGED,
+    DONE,
+    INFEASIBLE,
+    SKIPPED,
+    Outcome,
+    SharedWork,
+    Task,
+    finite_or_none,
+)
+from gpsuite.experiments.pac_bayes.shared import trainers
+from gpsuite.experiments.pac_bayes.shared.certificates import Fitted, stored_certificate
+from gpsuite.experiments.pac_bayes.shared.trainers import Trained, Training
+from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound, mean_loss_upper_bound
+from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
+from gpsuite.methods.pac_bayes.cost import Cost, full_gp_cost, sparse_gp_cost
+from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate
+from gpsuite.methods.pac_bayes.losses import LOSSES, Loss
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
+from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior
+from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
+
+FloatArray = npt.NDArray[np.float64]
+
+
+VACUOUS = 0.99  # an upper bound on a risk this close to 1 says nothing
+
+
+OVERRUN = 1.2  # of the seconds, or one second more: what a fit may take before it is not begun
+
+
+NO_DEVIATION = "the training targets are all equal: epsilon has no unit; use scaling=all, or accuracy="
+
+
+@dataclass(frozen=True)
+class Split:
+    """Standardised training and test rows; `scale` is the target's standard deviation in its own units."""
+
+    X: FloatArray
+    y: FloatArray
+    X_test: FloatArray
+    y_test: FloatArray
+    scale: float
+
+
+def run_fit(task: Task, shared: SharedWork) -> Outcome:
+    """Train, round the prior's hyperparameters to the grid, certify, and measure on the test rows.
+
+    Returns bound, risks, KL and errors in the units of the standardised target, and arrays with all that a check of
+    the bound needs but the dataset.
+    """
+    params = task.params
+    split = shared.once("split", lambda: read_split(task))
+    if "epsilon" in params["loss"] and params["scaling"] == "train" and np.ptp(split.y) == 0.0:
+        return Outcome({}, INFEASIBLE, NO_DEVIATION)
+    epsilon = _epsilon(params["loss"], split.scale)
+    seconds = task.budget_seconds
+    cost = None if seconds is None else _cost(split, params)
+    if seconds is not None and cost is not None and cost.least > max(OVERRUN * seconds, seconds + 1.0):
+        return Outcome({}, SKIPPED, _too_short(split, params, seconds, cost))
+    trained = _train(
+        params, epsilon, Training(split.X, split.y, params, seconds, shared.observer, cost), shared
+    )
+    if trained.status == DIVERGED:
+        return Outcome({}, DIVERGED, trained.reason)
+    return _evaluate(task.dataset, split, params, epsilon, trained)
+
+
+def read_split(task: Task) -> Split:
+    """Load the task's dataset, split it and standardise it as its parameters say.
+
+    Raises:
+        DataError: if the data changed since the run was planned.
+    """
+    if task.dataset is None:
+        raise ValueError(f"{task.label}: a fit needs a dataset")
+    data, params = load(task.dataset), task.params
+    train, test = train_test_indices(len(data.X), params["test_share"], params["split_seed"])
+    inputs = fit_standardiser(data.X, train, params["scaling"])
+    target = fit_standardiser(data.y[:, :1], train, params["scaling"])
+    X, y = inputs.transform(data.X), target.transform(data.y[:, :1])[:, 0]
+    return Split(X[train], y[train], X[test], y[test], float(target.scale[0]))
+
+
+def _epsilon(loss: Mapping[str, Any], scale: float) -> float:
+    """Return the accuracy goal in standardised units; `accuracy` is given in the target's own."""
+    return float(loss["epsilon"]) if "epsilon" in loss else float(loss["accuracy"]) / scale
+
+
+def _loss(name: str, epsilon: float) -> Loss:
+    return LOSSES.get(name)(epsilon)
+
+
+def _cost(split: Split, params: Mapping[str, Any]) -> Cost:
+    """Return what an evaluation and the certificate take."""
+    method, losses = params["method"], 1 + len(params["also"])
+    n, n_test = len(split.y), len(split.y_test)
+    if "inducing" not in method:
+        return full_gp_cost(n, n_test, losses, gpflow=method["builder"] == "full_gp")
+    kind = method.get("likelihood", "bound")
+    return sparse_gp_cost(n, n_test, method["inducing"], split.X.shape[1], kind, losses)
+
+
+def _too_short(split: Split, params: Mapping[str, Any], seconds: float, cost: Cost) -> str:
+    """Return why not even one evaluation fits, and what to do."""
+    sparse = "inducing" in params["method"]
+    model = f"sparse GP with M = {params['method']['inducing']}" if sparse else "full GP"
+    advice = (
+        "take fewer inducing inputs (method.inducing)" if sparse else "take a sparse one (method=kl_pac_sgp)"
+    )
+    return (
+        f"budget.seconds={seconds:g} is too short: one evaluation and the certificate of a {model} with "
+        f"{len(split.y)} rows take about {math.ceil(cost.least)} seconds; {advice} "
+        f"or budget.seconds={math.ceil(1.5 * cost.least)}"
+    )
+
+
+def _train(params: Mapping[str, Any], epsilon: float, work: Training, shared: SharedWork) -> Trained:
+    """Train as the method says; a likelihood knows neither goal nor posterior, so that a group trains once."""
+    builder = params["method"]["builder"]
+    if builder == "full_gp":
+        return shared.once("trained", lambda: trainers.maximise_full_likelihood(work))
+    if builder == "sparse_gp":
+        return shared.once("trained", lambda: trainers.maximise_sparse_likelihood(work))
+    trainer = {
+        "pac_gp": trainers.minimise_bound,
+        "pac_sgp": trainers.minimise_sparse_bound,
+        "free_form": trainers.minimise_free_form,
+    }[builder]
+    return trainer(work, _loss(params["loss"]["name"], epsilon))
+
+
+def _evaluate(
+    data: PreparedDataset | None, split: Split, params: Mapping[str, Any], epsilon: float, trained: Trained
+) -> Outcome:
+    posterior = _posterior(split, params["method"], trained)
+    loss, delta = _loss(params["loss"]["name"], epsilon), params["delta"]
+    found = evaluate(posterior, split.X_test, split.y_test, loss, delta)
+    numbers = {
+        **_metrics(found),
+        **_held_out(found, params["loss"]["name"], delta),
+        "rmse_test_own_units": found.mse_test**0.5 * split.scale,
+        "epsilon_standardised": epsilon,
+        "objective": trained.objective,
+        "jitter": 0.0 if isinstance(posterior, FullGPPosterior) else posterior.inducing.jitter,
+        **_spread(trained),
+    }
+    for name in params["also"]:
+        other = evaluate(posterior, split.X_test, split.y_test, _loss(name, epsilon), delta)
+        chosen = ("bound_kl", "gibbs_risk_train", "gibbs_risk_test")
+        numbers |= {f"{metric}_{name}": getattr(other, metric) for metric in chosen}
+    limited = trained.status == BUDGET
+    vacuous = f"the bound is vacuous: {found.bound_kl:.4f}" if found.bound_kl >= VACUOUS else ""
+    return Outcome(
+        {**{name: finite_or_none(value) for name, value in numbers.items()}, **_counts(found, trained)},
+        BUDGET if limited else DONE,
+        trained.reason if limited else found.certificate.reason or vacuous,
+        arrays=stored_certificate(data, params, posterior, found),
+        headline=f"bound {found.bound_kl:.4f}{' (vacuous)' if vacuous else ''}",
+    )
+
+
+def _posterior(split: Split, method: Mapping[str, Any], trained: Trained) -> Fitted:
+    rounded = PAPER_GRID.rounded(trained.hyperparameters)
+    if trained.Z is None:
+        return FullGPPosterior.fit(rounded, split.X, split.y)
+    if trained.gaussian is not None:
+        return FreeFormPosterior.carry(rounded, split.X, split.y, trained.Z, trained.gaussian, trained.jitter)
+    alpha = trainers.VFE if method.get("posterior") == "vfe" else trainers.FITC
+    return SparseGPPosterior.fit(rounded, split.X, split.y, trained.Z, alpha)
+
+
+def _held_out(found: Evaluation, loss: str, delta: float) -> dict[str, float]:
+    """Return bounds from the test rows alone, each valid on its own with probability 1 - delta."""
+    bounds = {"test_bound_gibbs": mean_loss_upper_bound(min(found.gibbs_risk_test, 1.0), found.n_test, delta)}
+    if loss == "band01":
+        errors = round(found.bayes_risk_test * found.n_test)
+        bounds["test_bound_bayes"] = binomial_upper_bound(errors, found.n_test, delta)
+    return bounds
+
+
+def _spread(trained: Trained) -> dict[str, float]:
+    """Return by how much the worst start's objective exceeds the best's, where there were several."""
+    ends = [value for value in trained.objectives if math.isfinite(value)]
+    return {"start_spread": max(ends) - min(ends)} if len(trained.objectives) > 1 else {}
+
+
+def _metrics(found: Evaluation) -> dict[str, float]:
+    penalty, prior = found.certificate.penalty, found.hyperparameters
+    single = {"lengthscale": prior.lengthscales[0]} if len(prior.lengthscales) == 1 else {}
+    return {
+        "bound_kl": found.bound_kl,
+        "bound_sqrt": found.bound_sqrt,
+        "bound_bayes": found.certificate.bound_bayes,
+        "lower_kl": found.certificate.lower_kl,
+        "gibbs_risk_train": found.gibbs_risk_train,
+        "gibbs_risk_test": found.gibbs_risk_test,
+        "bayes_risk_train": found.bayes_risk_train,
+        "bayes_risk_test": found.bayes_risk_test,
+        "mse_train": found.mse_train,
+        "mse_test": found.mse_test,
+        "nll_test": found.nll_test,
+        "kl": penalty.kl,
+        "kl_over_n": found.kl_over_n,
+        "log_theta": penalty.log_theta,
+        "confidence": penalty.confidence,
+        "variance": prior.variance,
+        "noise_variance": prior.noise_variance,
+        **single,
+    }
+
+
+def _counts(found: Evaluation, trained: Trained) -> dict[str, int]:
+    return {
+        "n_train": found.certificate.n,
+        "n_test": found.n_test,
+        "n_hyperparameters": found.hyperparameters.n_kernel,
+        "evaluations": trained.evaluations,
+    }

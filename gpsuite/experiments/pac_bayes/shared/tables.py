@@ -1,0 +1,159 @@
+"""Records of fits as data frames: the metrics, how they are called, and tables of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.pac_bayes.shared.paired import TEST_OVER_TRAINING
+from gpsuite.experiments.statistics import correct_intervals
+from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.tables import mean_and_error, summarise_groups
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+# metric -> label with unit; a higher value is worse in all of them
+LABELS = {
+    "bound_kl": "upper bound B_kl on the Gibbs risk",
+    "bound_sqrt": "looser bound B_sqrt",
+    "gibbs_risk_train": "Gibbs training risk",
+    "gibbs_risk_test": "Gibbs test risk",
+    "bayes_risk_test": "Bayes test risk",
+    "mse_test": "test MSE (variances of target)",
+    "nll_test": "test neg. log density (nats)",
+    "kl_over_n": "KL/n (nats)",
+    "noise_variance": "noise variance σ² (variances of target)",
+}
+
+
+METRICS = tuple(LABELS)
+
+
+OWN_UNITS = {"rmse_test_own_units": "test RMSE (units of target)"}
+
+
+# further certificates of the same posterior
+CERTIFICATES = {
+    "lower_kl": "lower bound on the Gibbs risk",
+    "bound_bayes": "bound 2 B_kl on the Bayes risk",
+    "test_bound_gibbs": "bound from the test rows on the Gibbs risk",
+    "test_bound_bayes": "bound from the test rows on the Bayes risk",
+    "bound_kl_exp": "B_kl under the exponential loss",
+    "gibbs_risk_test_exp": "Gibbs test risk under the exponential loss",
+}
+
+
+# of the number of inducing inputs that the bound itself chose
+CHOICE = {"bound_of_choice": "B_kl, choice of M paid for", "chosen_m": "M chosen (mean)"}
+
+
+# what c, the argument of the bound, is made of
+PENALTY = {
+    "kl_over_n": "KL/n (nats)",
+    "log_theta_per_point": "ln|Θ|/n (hyperparameter grid)",
+    "confidence_per_point": "ln(2√n/δ)/n (confidence)",
+}
+
+
+# for methods that train from several starts
+STARTS = {"start_spread": "worst minus best start's objective"}
+
+
+_ALL_LABELS = {**LABELS, **OWN_UNITS, **CERTIFICATES, **CHOICE, **PENALTY, **STARTS}
+
+
+# the five panels of Fig. 2, in the paper's order
+PANELS = {
+    "bound_kl": "upper bound (probability)",
+    "gibbs_risk_train": "Gibbs training risk",
+    "gibbs_risk_test": "Gibbs test risk",
+    "mse_test": "test MSE (std. units)",
+    "kl_over_n": "KL / n (nats)",
+}
+
+
+def records_frame(records: Sequence[Record]) -> pd.DataFrame:
+    """Return one row per record: axes and metrics, numbers as floats (NaN where a number is missing)."""
+    import pandas as pd
+
+    frame = pd.DataFrame([{**record.axes, **record.metrics} for record in records])
+    numbers = [*METRICS, *OWN_UNITS, *CERTIFICATES, *STARTS, "log_theta", "confidence", "n_train"]
+    for metric in frame.columns.intersection(numbers):
+        frame[metric] = frame[metric].astype(float)  # a missing number (None) becomes NaN
+    for part in ("log_theta", "confidence"):
+        frame[f"{part}_per_point"] = frame[part] / frame["n_train"]
+    return frame
+
+
+def summarise_splits(frame: pd.DataFrame, by: Sequence[str], metrics: Sequence[str]) -> pd.DataFrame:
+    """Return `summarise_groups`, its intervals corrected: random splits of the same rows are alike."""
+    ratio = float((frame["n_test"] / frame["n_train"]).mean()) if "n_test" in frame else TEST_OVER_TRAINING
+    return correct_intervals(summarise_groups(frame, by, metrics), ratio)
+
+
+def summarise_fits(frame: pd.DataFrame, by: Sequence[str], metrics: Sequence[str]) -> pd.DataFrame:
+    """Return `summarise_splits`, and `STARTS` for the groups whose methods train from several starts."""
+    import pandas as pd
+
+    tidy = summarise_splits(frame, by, metrics)
+    present = [metric for metric in STARTS if metric in frame]
+    several = frame.dropna(subset=present, how="any") if present else frame.iloc[:0]
+    return (
+        tidy
+        if several.empty
+        else pd.concat([tidy, summarise_splits(several, by, present)], ignore_index=True)
+    )
+
+
+def wide_table(tidy: pd.DataFrame, by: Sequence[str], titles: Mapping[str, str]) -> pd.DataFrame:
+    """Return one row per group with `mean ± s.e.` cells, one column per metric."""
+    import pandas as pd
+
+    rows = []
+    for key, group in tidy.groupby(list(by), sort=False):
+        row = dict(zip(by, key, strict=True))
+        for _, line in group.iterrows():
+            label = _ALL_LABELS.get(line["metric"], line["metric"])
+            row[label] = mean_and_error(line["mean"], line["standard_error"])
+        row["splits"] = int(group["n"].max())
+        rows.append(row)
+    table = pd.DataFrame(rows)
+    if table.isna().any(axis=None):  # not every group has every metric
+        table = table.fillna(mean_and_error(math.nan, None))[[*table.columns.drop("splits"), "splits"]]
+    order = {name: number for number, name in enumerate(titles)}
+    ranked = table.assign(_rank=table["method"].map(order))
+    others = [name for name in by if name != "method"]
+    sorted_table = ranked.sort_values([*others, "_rank"]).drop(columns="_rank")
+    sorted_table["method"] = sorted_table["method"].map(dict(titles))
+    return sorted_table
+
+
+def timing_table(records: Sequence[Record], by: Sequence[str], titles: Mapping[str, str]) -> pd.DataFrame:
+    """Return CPU seconds, evaluations and CPU seconds per evaluation, means over the splits of each group."""
+    import pandas as pd
+
+    rows = [
+        {
+            **{axis: record.axes[axis] for axis in by},
+            "CPU seconds": record.timing.get("cpu_seconds", float("nan")),
+            "evaluations": record.number("evaluations"),
+            "peak memory (MB)": record.timing.get("peak_memory_mb", float("nan")),
+        }
+        for record in records
+    ]
+    table = pd.DataFrame(rows).groupby(list(by), sort=False).mean().reset_index()
+    table["CPU seconds per evaluation"] = table["CPU seconds"] / table["evaluations"]
+    table["method"] = table["method"].map(dict(titles))
+    return table.round(4)
+
+
+def dataset_statistics(request: Request) -> list[Statistic]:
+    """Return the size of the dataset that was used."""
+    data = request.dataset
+    if data is None:
+        return []
+    return [Statistic("dataset_rows", data.rows), Statistic("dataset_inputs", data.spec["n_inputs"])]

@@ -1,0 +1,54 @@
+"""A block of simulated data sets: width and coverage of one band."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gpsuite.data.generators.noises import draw_noise
+from gpsuite.experiments.base import SKIPPED, Outcome, SharedWork, Task
+from gpsuite.experiments.perturbation.band_comparison.peers import (
+    CENTRES,
+    DOMAIN,
+    PEERS,
+    RESPONSE,
+    Sample,
+    features,
+)
+from gpsuite.experiments.perturbation.band_comparison.summary import FloatArray
+from gpsuite.seeds import stream
+
+
+def run(task: Task, shared: SharedWork) -> Outcome:
+    """Compute a band on every data set; record its mean width and where it holds its target."""
+    params = task.params
+    peer = PEERS[params["band"]]
+    if peer.missing:
+        return Outcome({}, SKIPPED, f"{peer.package} is not installed: pip install {peer.package}")
+    widths, held = [], []
+    for number in range(params["data_sets"]):
+        sample, target = _simulated(params, number, peer.target)
+        lower, upper = peer.compute(sample, stream(int(params["seed"]), "band", number, peer.title))
+        widths.append(float(np.mean(upper - lower)))
+        held.append((lower <= target) & (target <= upper))
+    inside = np.array(held)
+    arrays = {"width": np.array(widths), "share": inside.mean(axis=1), "everywhere": inside.all(axis=1)}
+    headline = f"width {arrays['width'].mean():.3g}, everywhere {arrays['everywhere'].mean():.2f}"
+    return Outcome({"data_sets": len(inside)}, arrays=arrays, headline=headline)
+
+
+def _simulated(params: Mapping[str, Any], number: int, target: str) -> tuple[Sample, FloatArray]:
+    """Return a data set, and on the grid the true function or new responses."""
+    rng = stream(int(params["seed"]), "data", number)
+    X = rng.uniform(-DOMAIN, DOMAIN, (params["rows"], 1))
+    grid = np.linspace(-DOMAIN, DOMAIN, params["points"])[:, None]
+    truth = rng.standard_normal(len(CENTRES))
+    noise, new = (
+        draw_noise(rng, params["noise"], len(x), inputs=x[:, 0], scale=params["noise_scale"])
+        for x in (X, grid)
+    )
+    y, f = features(X) @ truth + noise, features(grid) @ truth
+    sizes = {name: int(params[name]) for name in ("q", "m", "draws", "evaluations")}
+    return Sample(X, y, grid, **sizes), f + new if target == RESPONSE else f

@@ -1,0 +1,132 @@
+"""One cell of perturbation/coverage: ranks of true coefficients over simulated data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.data.generators.classes import lssvm_classes
+from gpsuite.data.generators.noises import draw_noise
+from gpsuite.experiments.base import Outcome, SharedWork, Task
+from gpsuite.experiments.perturbation.shared.coverage_models import GROUPS, MODELS, draw_inputs, draw_truth
+from gpsuite.methods.perturbation.objectives.quadratic import LinearLSSVM
+from gpsuite.methods.perturbation.ranks.groups import IntArray
+from gpsuite.methods.perturbation.ranks.ranks import ranks_of_noise, simulated_ranks
+from gpsuite.methods.perturbation.region import Region
+from gpsuite.seeds import stream
+
+FloatArray = npt.NDArray[np.float64]
+
+
+CLASS_CENTRE = np.array([1.0, 0.5])  # of label 1 in `lssvm_classes`
+
+
+ENDOGENOUS = 0.5  # share of the noise that enters the input
+
+
+AUTOREGRESSION = 0.9  # y_t = 0.9 y_{t-1} + e_t
+
+
+def run(task: Task, shared: SharedWork) -> Outcome:
+    """Count the ranks 1..m of the true coefficients for every m of the cell."""
+    params = task.params
+    if params["kind"] == "perturbation_refusals":
+        return Outcome({"accepted": accepted_levels(params["compared"])}, headline="q outside 0 < q < m")
+    varying = params["design"] not in ("fixed", "repeated")
+    counts = {}
+    for m in params["compared"]:
+        rng = stream(int(params["seed"]), "m", m)
+        ranks = _varying_ranks(params, m, rng) if varying else _fixed_ranks(params, m, rng)
+        counts[f"ranks_{m}"] = np.bincount(ranks, minlength=m + 1)[1:]
+    first = next(iter(counts.values()))
+    mean = float(first @ np.arange(1, len(first) + 1)) / float(first.sum())
+    expected = (len(first) + 1) / 2
+    return Outcome(
+        {"repetitions": params["repetitions"]}, arrays=counts, headline=f"mean rank {mean:.2f} ({expected:g})"
+    )
+
+
+def _fixed_ranks(params: Mapping[str, Any], m: int, rng: np.random.Generator) -> IntArray:
+    """Return the ranks over designs that are fixed while noise and perturbations are drawn anew."""
+    found = []
+    shares = np.array_split(np.arange(params["repetitions"]), params["designs"])
+    for share in shares:
+        X = draw_inputs(rng, params["rows"], params["design"] == "repeated")
+        objective = MODELS[params["model"]](X)
+        truth = draw_truth(rng, params["model"], objective)
+        size = (len(share), params["rows"])
+        noise = draw_noise(rng, params["noise"], size, inputs=X[:, 0], scale=params["noise_scale"])
+        group = GROUPS[params["group"]]
+        found.append(simulated_ranks(objective, truth, noise, group, m, rng, params["break_ties"]))
+    return np.concatenate(found)
+
+
+def _varying_ranks(params: Mapping[str, Any], m: int, rng: np.random.Generator) -> IntArray:
+    """Return the ranks where the inputs are drawn with the noise: linear models, one data set after the other."""
+    X, noise, truth = DESIGNS[params["design"]](
+        rng, params["repetitions"], params["rows"], params["noise_scale"]
+    )
+    drawn = GROUPS[params["group"]]
+    found = [
+        ranks_of_noise(LinearLSSVM(x, 1.0, bias=False), truth, e[None], drawn.draw(len(e), m, rng))
+        for x, e in zip(X, noise, strict=True)
+    ]
+    return np.concatenate(found)
+
+
+def labelled(
+    rng: np.random.Generator, repetitions: int, rows: int, scale: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return X [R, n, 2] of two Laplace classes, residuals of their labels y = +-1, and the best coefficients.
+
+    The coefficients are E[xx']^-1 E[xy] of the whole distribution; the clouds have twice the scale.
+    """
+    drawn, centre, spread = (
+        lssvm_classes(rng, (repetitions, rows), scale=2.0 * scale),
+        CLASS_CENTRE,
+        2.0 * scale,
+    )
+    best = np.linalg.solve(np.outer(centre, centre) + 2.0 * spread**2 * np.eye(2), centre)
+    return drawn.X, drawn.y - drawn.X @ best, best
+
+
+def endogenous(
+    rng: np.random.Generator, repetitions: int, rows: int, scale: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return X [R, n, 1] that hold a part of the noise, Laplace noise [R, n], and the coefficient 1."""
+    noise = draw_noise(rng, "laplace", (repetitions, rows), scale=scale)
+    X = rng.uniform(-1.0, 1.0, (repetitions, rows)) + ENDOGENOUS * noise
+    return X[..., None], noise, np.ones(1)
+
+
+def autoregressive(
+    rng: np.random.Generator, repetitions: int, rows: int, scale: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return X [R, n, 1] with x_t = y_{t-1}, y_t = 0.9 y_{t-1} + e_t from 0, Laplace noise [R, n], and 0.9."""
+    noise = draw_noise(rng, "laplace", (repetitions, rows), scale=scale)
+    X = np.zeros((repetitions, rows))
+    for t in range(1, rows):
+        X[:, t] = AUTOREGRESSION * X[:, t - 1] + noise[:, t - 1]
+    return X[..., None], noise, np.full(1, AUTOREGRESSION)
+
+
+DESIGNS = {"labels": labelled, "endogenous": endogenous, "autoregression": autoregressive}
+
+
+def accepted_levels(compared: list[int]) -> int:
+    """Return how many of q = -1, 0, m and m + 1 a region of each m accepts; none should be."""
+    accepted = 0
+    for m in compared:
+        rng = np.random.default_rng(0)
+        X = draw_inputs(rng, 6)
+        drawn = GROUPS["signs"].draw(len(X), m, rng)
+        for q in (-1, 0, m, m + 1):
+            try:
+                Region(LinearLSSVM(X, 1.0), X[:, 0], drawn, q)
+            except ValueError:
+                continue
+            accepted += 1
+    return accepted

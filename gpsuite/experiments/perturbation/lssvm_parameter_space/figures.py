@@ -1,0 +1,79 @@
+"""The figure of perturbation/lssvm_parameter_space: region, outer ellipsoid and asymptotic ellipse, one panel a q."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from gpsuite.experiments.base import Record
+from gpsuite.experiments.perturbation.shared.linear import LABELS_NOTE, LinearSettings, confidence_text
+from gpsuite.reporting.figures import figure_style, save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+CURVES = {
+    "region": ("exact region", "-", "C0"),
+    "ellipsoid": ("ellipsoidal outer approximation", "--", "C1"),
+    "asymptotic": ("asymptotic χ² ellipse", ":", "C6"),
+}
+
+
+def draw(records: Sequence[Record], settings: LinearSettings, folder: Path, note: str | None) -> None:
+    """Draw one panel a q on common axes, smallest confidence first."""
+    import matplotlib.pyplot as plt
+
+    if not records:
+        return
+    with figure_style():
+        columns = min(len(records), 2)
+        rows = -(-len(records) // columns)
+        fig, grid = plt.subplots(
+            rows,
+            columns,
+            figsize=(3.0 * columns + 0.6, 3.2 * rows + 1.0),
+            sharex=True,
+            sharey=True,
+            squeeze=False,
+        )
+        for ax, record in zip(grid.flat, records, strict=False):
+            _panel(ax, record, settings.m)
+        for ax in list(grid.flat)[len(records) :]:
+            ax.set_axis_off()
+        for ax in grid[-1]:
+            ax.set_xlabel("w1 (weight of x1)")
+        for ax in grid[:, 0]:
+            ax.set_ylabel("w2 (weight of x2)")
+        handles, labels = grid.flat[0].get_legend_handles_labels()
+        fig.legend(handles, labels, loc="outside upper center", ncols=2)
+        unbounded = max(record.number("unbounded_share") for record in records)
+        text = f"{LABELS_NOTE}; {settings.rays} rays, exact ends, {unbounded:.0%} unbounded"
+        save_figure(fig, _frame(records), folder, "parameter_space", "; ".join(filter(None, (text, note))))
+
+
+def _panel(ax: Axes, record: Record, m: int) -> None:
+    for name, (label, style, colour) in CURVES.items():
+        points = record.arrays[name]
+        if np.all(np.isfinite(points)):
+            closed = np.vstack([points, points[:1]])
+            ax.plot(closed[:, 0], closed[:, 1], style, color=colour, label=label)
+    ax.plot(*record.arrays["estimate"], "+", color="black", markersize=8, label="estimate")
+    ratio = record.number("ellipsoid_area") / record.number("region_area")
+    ax.set_title(f"{confidence_text(int(record.axes['q']), m)}, area ratio {ratio:.2f}", fontsize=10)
+    ax.set_aspect("equal", adjustable="box")
+
+
+def _frame(records: Sequence[Record]) -> pd.DataFrame:
+    return pd.concat(
+        [
+            pd.DataFrame(record.arrays[name], columns=["w1", "w2"]).assign(q=record.axes["q"], curve=name)
+            for record in records
+            for name in CURVES
+        ],
+        ignore_index=True,
+    )

@@ -1,0 +1,101 @@
+"""What a run of perturbation/region shows of its records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpsuite.data.loading import load
+from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.perturbation.region.figures import draw
+from gpsuite.experiments.perturbation.region.plan import dataset_of
+from gpsuite.experiments.perturbation.region.run import CANDIDATES
+from gpsuite.experiments.perturbation.region.settings import MODELS, RegionSettings
+from gpsuite.reporting.comparison import Statistic, statistic_name
+from gpsuite.reporting.tables import write_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+LABELS = {
+    "confidence": "1 - q/m",
+    "radius": "ellipsoid radius",
+    "pointwise_width": "mean width, pointwise band",
+    "ellipsoid_width": "mean width, ellipsoid band",
+    "unbounded_share": "share of unbounded rays",
+    "members": "members sampled",
+    "members_outside_ellipsoid": "of them outside the ellipsoid",
+    "n": "data",
+    "coefficients": "p",
+}
+
+
+def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+    """Write sizes of regions and bands and the ranks of candidates; draw the bands along one input."""
+    usable = [record for record in records if record.usable]
+    if not usable:
+        return []
+    settings: RegionSettings = request.settings
+    caption = _caption(request, note)
+    sizes = size_table(usable, settings)
+    write_table(sizes, folder / "tables", "region", caption, LABELS)
+    candidates = candidate_table(usable, settings)
+    write_table(candidates, folder / "tables", "region_candidates", f"{caption}; which functions are members")
+    draw(usable, request, folder / "figures", note)
+    outside = int(sizes["members_outside_ellipsoid"].sum())
+    found = [Statistic("members_outside_ellipsoid", outside, n=int(sizes["members"].sum()))]
+    for _, row in sizes.iterrows():
+        axes = {"model": row["model"], "q": row["q"]}
+        for metric in ("pointwise_width", "unbounded_share"):
+            found.append(Statistic(statistic_name(metric, **axes), float(row[metric]), n=int(row["n"])))
+    return found
+
+
+def size_table(records: Sequence[Record], settings: RegionSettings) -> pd.DataFrame:
+    """Return one row per model and level; infinite sizes where the region is unbounded."""
+    import pandas as pd
+
+    rows = []
+    for record in records:
+        for q in settings.excluded:
+            row: dict[str, object] = {"model": MODELS[str(record.axes["model"])], "q": q, "m": settings.m}
+            row["confidence"] = 1.0 - q / settings.m
+            for name in ("radius", "pointwise_width", "ellipsoid_width"):
+                row[name] = np.inf if record.metrics[f"{name}_{q}"] is None else record.number(f"{name}_{q}")
+            row["unbounded_share"] = record.number(f"unbounded_share_{q}")
+            for name in ("members", "members_outside_ellipsoid"):
+                row[name] = int(record.number(f"{name}_{q}"))
+            row |= {name: int(record.number(name)) for name in ("n", "coefficients")}
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def candidate_table(records: Sequence[Record], settings: RegionSettings) -> pd.DataFrame:
+    """Return rank and membership of each candidate function; a candidate is a member where rank <= m - q."""
+    import pandas as pd
+
+    rows = []
+    for record in records:
+        for name, rank in zip(CANDIDATES, record.arrays["ranks"], strict=True):
+            member = {
+                f"member at {1.0 - q / settings.m:g}": "yes" if rank <= settings.m - q else "no"
+                for q in settings.excluded
+            }
+            rows.append(
+                {"model": MODELS[str(record.axes["model"])], "function": name, "rank": int(rank), **member}
+            )
+    return pd.DataFrame(rows)
+
+
+def _caption(request: Request, note: str | None) -> str:
+    data, settings = dataset_of(request), request.settings
+    name = Path(data.spec["path"]).name if "path" in data.spec else data.name
+    target = load(data).target_names[0]
+    return (
+        f"{name}: regions for the noise's {settings.group}, widths in units of {target}; exact if the function "
+        f"is in the model's span{f' ({note})' if note else ''}"
+    )

@@ -1,0 +1,128 @@
+"""The models, groups and broken assumptions of the coverage study, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.methods.perturbation.objectives.quadratic import (
+    EpsilonSVR,
+    KernelLasso,
+    KernelLSSVM,
+    KernelRidge,
+    LinearLSSVM,
+    Objective,
+    SparseKernelRidge,
+)
+from gpsuite.methods.perturbation.ranks.groups import Group, Permutations, SignChanges, SignedPermutations
+from gpsuite.models.radial import kappa, squared_distances
+
+FloatArray = npt.NDArray[np.float64]
+
+
+DOMAIN = 2.0  # inputs are uniform on [-2, 2]
+
+
+LENGTHSCALE = 0.4
+
+
+CENTRES = np.linspace(-1.5, 1.5, 4)[:, None]
+
+
+NONZERO = 0.4  # share of LASSO's true coefficients that are not zero, where its objective is not smooth
+
+
+GROUPS: dict[str, Group] = {
+    "signs": SignChanges(),
+    "permutations": Permutations(),
+    "signed_permutations": SignedPermutations(),
+}
+
+
+MODELS: dict[str, Callable[[FloatArray], Objective]] = {
+    "lssvm_linear": lambda X: LinearLSSVM(X, 1.0),
+    "lssvm_kernel": lambda X: KernelLSSVM(_gram(X, X), 1.0),
+    "krr": lambda X: KernelRidge(_gram(X, X), 0.05),
+    "krr_sparse": lambda X: SparseKernelRidge(_gram(X, CENTRES), _gram(CENTRES, CENTRES), 0.02),
+    "svr": lambda X: EpsilonSVR(_gram(X, X), 12.0, 0.2),
+    "klasso": lambda X: KernelLasso(_gram(X, X), 0.15),
+}
+
+
+FAMILIES = {
+    "lssvm_linear": "lssvm",
+    "lssvm_kernel": "lssvm",
+    "krr": "krr",
+    "krr_sparse": "krr",
+    "svr": "svr",
+    "klasso": "klasso",
+}
+
+
+MODEL_TITLES = {
+    "lssvm_linear": "LS-SVM, linear",
+    "lssvm_kernel": "LS-SVM, kernel",
+    "krr": "kernel ridge",
+    "krr_sparse": "kernel ridge, 4 centres",
+    "svr": "ε-SVR",
+    "klasso": "kernel LASSO",
+}
+
+
+ALL = tuple(MODELS)
+
+
+@dataclass(frozen=True)
+class Break:
+    """A way to violate what exactness rests on.
+
+    Attributes:
+        assumption: of the paper, or what else is missing.
+        group: key of `GROUPS`.
+        noise: key of `NOISES`.
+        models: those it is shown for.
+        needed: whether the paper's statement that the assumptions are needed is about it.
+        design: how the inputs arise (`fixed`, `repeated`, or per repetition `labels`, `endogenous`, `autoregression`).
+        break_ties: whether the tie-breaking permutation is used.
+    """
+
+    assumption: str
+    group: str
+    noise: str
+    models: tuple[str, ...] = ALL
+    needed: bool = False
+    design: str = "fixed"
+    break_ties: bool = True
+
+
+BREAKS: dict[str, Break] = {
+    "asymmetric noise": Break("A3", "signs", "lognormal_centred", needed=True),
+    "repeated inputs": Break("A1", "signs", "laplace", ("krr", "lssvm_kernel", "svr"), True, "repeated"),
+    "class labels": Break("A2, A3", "signs", "laplace", ("lssvm_linear",), True, "labels"),
+    "inputs depend on the noise": Break("A2", "signs", "laplace", ("lssvm_linear",), True, "endogenous"),
+    "autoregression": Break("A2", "signs", "laplace", ("lssvm_linear",), True, "autoregression"),
+    "biased noise": Break("A3", "signs", "gaussian_biased"),
+    "scale depends on the input": Break("A3", "permutations", "heteroscedastic"),
+    "ties not broken": Break("tie-breaking", "signs", "zero", break_ties=False),
+}
+
+
+def draw_inputs(rng: np.random.Generator, n: int, repeated: bool = False) -> FloatArray:
+    """Return scalar inputs [n, 1]; `repeated`: in pairs 1e-6 apart, as the models refuse equal ones."""
+    if not repeated:
+        return rng.uniform(-DOMAIN, DOMAIN, (n, 1))
+    X = np.repeat(rng.uniform(-DOMAIN, DOMAIN, ((n + 1) // 2, 1)), 2, axis=0)[:n]
+    return np.asarray(X + 1e-6 * (np.arange(n) % 2)[:, None])
+
+
+def draw_truth(rng: np.random.Generator, model: str, objective: Objective) -> FloatArray:
+    """Return true coefficients [p], standard normal; of LASSO some are zero."""
+    truth = rng.standard_normal(objective.design.shape[1])
+    return truth * (rng.uniform(size=len(truth)) < NONZERO) if model == "klasso" else truth
+
+
+def _gram(A: FloatArray, B: FloatArray) -> FloatArray:
+    return kappa("squared_exponential", squared_distances(A / LENGTHSCALE, B / LENGTHSCALE))

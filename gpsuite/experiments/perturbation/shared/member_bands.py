@@ -1,0 +1,194 @@
+"""Bands of members sampled along rays, by sampler, with and without a norm ball: what unboundedness does to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpsuite.data.generators import FUNCTIONS
+from gpsuite.experiments.base import INFEASIBLE, Outcome, Record, Request, Task
+from gpsuite.experiments.perturbation.shared.kernel_models import (
+    TITLES,
+    TRUTH,
+    KernelSettings,
+    covariance,
+    kernel_region,
+    regression_data,
+    shared_params,
+)
+from gpsuite.experiments.perturbation.shared.linear import confidence_text
+from gpsuite.methods.perturbation.geometry.norm_ball import NormBall
+from gpsuite.methods.perturbation.geometry.sampling import kernel_directions, sample_members
+from gpsuite.reporting.figures import figure_style, save_figure
+from gpsuite.seeds import stream
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+
+MARGIN = 0.1  # of the grid beyond the data, in the data's range
+
+
+UNBOUNDED = (
+    "A ray is unbounded if the region has no end along it: where there are as many coefficients as data, far along "
+    "some directions the perturbed gradients stay as large as the unperturbed one, so that nothing excludes the "
+    "point. A bound on the norm, or fewer coefficients, closes the region."
+)
+
+
+"""What the tables of sampled members say of their unbounded rays."""
+
+
+def band_tasks(request: Request, model: Mapping[str, Any]) -> Iterator[Task]:
+    """Yield one task per q, metric of the directions, and with or without the norm ball."""
+    settings: KernelSettings = request.settings
+    family = str(model["family"])
+    for q in settings.q_values:
+        for metric in settings.metrics:
+            for bound in (0.0, settings.norm_bound):
+                ball = f"norm at most {bound:g}" if bound else "no norm bound"
+                yield Task(
+                    experiment=request.experiment,
+                    label=f"{TITLES[family]}  q {q} of {settings.m}  {metric}  {ball}",
+                    axes={"part": "band", "model": family, "q": q, "metric": metric, "norm_bound": bound},
+                    params={
+                        **shared_params(request, "member_band", model),
+                        "q": q,
+                        "metric": metric,
+                        "norm_bound": bound,
+                        "rays": settings.rays,
+                        "grid_points": settings.grid_points,
+                    },
+                    dataset=request.dataset,
+                    cost=2e-3 * settings.rays,
+                )
+
+
+def run_band(task: Task) -> Outcome:
+    """Sample members along rays; return the range of their functions on a grid and at the data."""
+    params = task.params
+    region = kernel_region(task, int(params["q"]))
+    X, y = regression_data(task.dataset)
+    gram, free = covariance(params, X, X), len(region.estimate) - len(y)
+    ball = NormBall(gram, float(params["norm_bound"]), free) if params["norm_bound"] else None
+    if ball is not None and not ball.contains(region.estimate[None])[0]:
+        norm = float(ball.norms(region.estimate[None])[0])
+        return Outcome({}, INFEASIBLE, f"the estimate's norm {norm:g} exceeds the bound {ball.bound:g}")
+    rng = stream(int(params["seed"]), "rays", params["metric"])
+    rays = kernel_directions(int(params["rays"]), gram, params["metric"], rng, free)
+    boundary = region.boundary(rays, ball)
+    members = sample_members(boundary, region.contains, params["metric"], rng)
+    reach = MARGIN * np.ptp(X)
+    x = np.linspace(X.min() - reach, X.max() + reach, int(params["grid_points"]))
+    grid, data = region.band(x, members), region.band(X, members)
+    truth = FUNCTIONS[TRUTH](X[:, 0])
+    at_ball = np.zeros(len(rays)) if ball is None else boundary.outside >= ball.steps(region.estimate, rays)
+    metrics: dict[str, float | int | str | bool | None] = {
+        "members": len(members.alphas),
+        "unbounded_share": boundary.unbounded_share,
+        "returning_share": boundary.returning,
+        "at_ball_share": float(np.mean(at_ball)),
+        "refused": members.refused,
+        "sampler": members.sampler,
+        "mean_width": float(np.mean(data.upper - data.lower)),
+        "truth_inside_share": float(np.mean((data.lower <= truth) & (truth <= data.upper))),
+        "converged": region.fitted.converged,
+    }
+    arrays = {"x": x, "centre": grid.centre, "lower": grid.lower, "upper": grid.upper, "X": X[:, 0], "y": y}
+    text = f"{boundary.unbounded_share:.1%} of the rays unbounded, mean width {np.mean(data.upper - data.lower):.3g}"
+    return Outcome(metrics, arrays=arrays, headline=text)
+
+
+def band_table(records: Sequence[Record], m: int) -> pd.DataFrame:
+    """Return widths, members and shares of rays by q, sampler and norm bound."""
+    import pandas as pd
+
+    names = {
+        "members": "members",
+        "unbounded_share": "share of unbounded rays",
+        "returning_share": "share of returning rays",
+        "at_ball_share": "share of rays ended by the norm ball",
+        "refused": "end points not confirmed",
+        "mean_width": "mean width at the data",
+        "truth_inside_share": "share of data with f* inside",
+    }
+    rows = [
+        {
+            "p": confidence_text(int(record.axes["q"]), m),
+            "sampler": str(record.metrics["sampler"]),
+            "norm bound": ball_text(record),
+            **{title: record.number(name) for name, title in names.items()},
+        }
+        for record in records
+    ]
+    return pd.DataFrame(rows)
+
+
+def ball_text(record: Record) -> str:
+    """Return the norm bound in words."""
+    bound = float(record.axes["norm_bound"])
+    return f"|f| ≤ {bound:g}" if bound else "none"
+
+
+def draw_bands(
+    records: Sequence[Record], m: int, rays: int, folder: Path, name: str, note: str | None
+) -> None:
+    """Draw one row a q, without and with the norm ball, a band for each metric of the directions."""
+    import matplotlib.pyplot as plt
+    import pandas as pd
+
+    if not records:
+        return
+    levels = list(dict.fromkeys(int(record.axes["q"]) for record in records))
+    bounds = sorted({float(record.axes["norm_bound"]) for record in records})
+    with figure_style():
+        size = (4.0 * len(bounds) + 0.6, 2.8 * len(levels) + 1.4)
+        fig, grid = plt.subplots(len(levels), len(bounds), figsize=size, sharex=True, squeeze=False)
+        for (row, q), (column, bound) in ((a, b) for a in enumerate(levels) for b in enumerate(bounds)):
+            own = [r for r in records if (r.axes["q"], r.axes["norm_bound"]) == (q, bound)]
+            if own:
+                _panel(grid[row, column], own, m)
+        for ax in grid[-1]:
+            ax.set_xlabel("x")
+        for ax in grid[:, 0]:
+            ax.set_ylabel("y, f(x)")
+        fig.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+        free = [r.number("unbounded_share") for r in records if not r.axes["norm_bound"]]
+        text = f"range of members along {rays} rays a band"
+        if free:
+            text += f"; unbounded rays left out: {min(free):.0%} to {max(free):.0%}"
+        save_figure(fig, pd.concat(map(_frame, records)), folder, name, "; ".join(filter(None, (text, note))))
+
+
+def _panel(ax: Axes, records: Sequence[Record], m: int) -> None:
+    """Draw the bands, the data, the truth and the estimate; the view is that of the data."""
+    styles = {"coefficients": ("-", "C1"), "rkhs": ("--", "C2"), "values": ("-.", "C3")}
+    for record in records:
+        arrays, metric = record.arrays, str(record.axes["metric"])
+        style, colour = styles[metric]
+        ax.fill_between(arrays["x"], arrays["lower"], arrays["upper"], color=colour, alpha=0.12, linewidth=0)
+        for end in ("lower", "upper"):
+            label = f"band, directions by {metric}" if end == "lower" else None
+            ax.plot(arrays["x"], arrays[end], style, color=colour, linewidth=1.1, label=label)
+    arrays = records[0].arrays
+    ax.plot(arrays["x"], FUNCTIONS[TRUTH](arrays["x"]), color="black", linewidth=1.1, label="true f*")
+    ax.plot(arrays["x"], arrays["centre"], color="C0", label="estimate")
+    ax.plot(arrays["X"], arrays["y"], "o", color="black", markersize=3.5, label="data")
+    shares = "/".join(f"{record.number('unbounded_share'):.0%}" for record in records)
+    ball = ball_text(records[0])
+    where = f"unbounded {shares}" if ball == "none" else ball
+    ax.set_title(f"{confidence_text(int(records[0].axes['q']), m)}, {where}", fontsize=10)
+    span = np.ptp(arrays["y"])
+    ax.set_ylim(arrays["y"].min() - span, arrays["y"].max() + span)
+
+
+def _frame(record: Record) -> pd.DataFrame:
+    import pandas as pd
+
+    columns = {name: record.arrays[name] for name in ("x", "centre", "lower", "upper")}
+    axes = {name: record.axes[name] for name in ("q", "metric", "norm_bound")}
+    return pd.DataFrame(columns).assign(**axes)

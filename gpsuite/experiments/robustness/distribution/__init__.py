@@ -1,0 +1,24 @@
+"""robustness/distribution_*: delta over test points, Laplace against EP, by evaluations (Blaas et al. 2020, Fig. 4)."""
+
+from __future__ import annotations
+
+from gpsuite.experiments.base import EXPERIMENTS, Experiment
+from gpsuite.experiments.robustness.distribution.plan import plan
+from gpsuite.experiments.robustness.distribution.settings import DistributionSettings
+from gpsuite.experiments.robustness.distribution.summary import summarise
+from gpsuite.experiments.robustness.shared.probability_change import run_delta
+from gpsuite.experiments.robustness.shared.settings import AGREEMENT
+
+for _name in ("distribution_synthetic2d", "distribution_spam", "distribution_mnist38"):
+    EXPERIMENTS.register(f"robustness/{_name}")(
+        Experiment(
+            DistributionSettings,
+            plan,
+            run_delta,
+            summarise,
+            builders=("gpc",),
+            dataset_tasks=("classification",),
+            parts=("points", "draws", "radii", "trainings"),
+            agreement=AGREEMENT,
+        )
+    )

@@ -1,0 +1,24 @@
+"""robustness/posterior_quality: Laplace's and EP's distance to HMC, and whether it goes with robustness (Sec. 6.2)."""
+
+from __future__ import annotations
+
+from gpsuite.experiments.base import EXPERIMENTS, Experiment
+from gpsuite.experiments.robustness.posterior_quality.plan import plan
+from gpsuite.experiments.robustness.posterior_quality.run import run
+from gpsuite.experiments.robustness.posterior_quality.settings import PosteriorQualitySettings
+from gpsuite.experiments.robustness.posterior_quality.summary import summarise
+from gpsuite.experiments.robustness.shared.settings import AGREEMENT
+
+EXPERIMENTS.register("robustness/posterior_quality")(
+    Experiment(
+        PosteriorQualitySettings,
+        plan,
+        run,
+        summarise,
+        builders=("gpc",),
+        dataset_tasks=("classification",),
+        several_datasets=True,
+        parts=("points", "draws", "gammas", "hmc_trained_by"),
+        agreement=AGREEMENT,
+    )
+)

@@ -1,0 +1,70 @@
+"""Tables of robustness/posterior_quality: distances to HMC, and its chains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpsuite.experiments.base import Record
+from gpsuite.experiments.robustness.posterior_quality.run import DISTANCES
+from gpsuite.reporting.tables import mean_and_error
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+LABELS = {
+    "wasserstein": "2-Wasserstein (latent units)",
+    "wasserstein_draws": "2-Wasserstein to the draws",
+    "kl": "KL(HMC | approximation) (nats)",
+    "probability_error": "|class probability − HMC's|",
+}
+
+
+def distance_table(records: Sequence[Record], titles: dict[str, str]) -> pd.DataFrame:
+    """Return one row per dataset, training method and approximation: mean distances over points and converged draws."""
+    import pandas as pd
+
+    rows: list[dict[str, Any]] = []
+    for dataset in dict.fromkeys(str(record.axes["dataset"]) for record in records):
+        for trained_by in dict.fromkeys(str(record.axes["method"]) for record in records):
+            own = [r for r in records if (r.axes["dataset"], r.axes["method"]) == (dataset, trained_by)]
+            kept = [record for record in own if record.metrics.get("hmc_converged")]
+            for method, title in titles.items():
+                row: dict[str, Any] = {
+                    "dataset": dataset,
+                    "hyperparameters by": titles[trained_by],
+                    "method": title,
+                }
+                for distance in DISTANCES:
+                    row[LABELS[distance]] = _mean_cell([r.arrays[f"{distance}_{method}"] for r in kept])
+                rows.append({**row, "draws": f"{len(kept)} of {len(own)}"})
+    return pd.DataFrame(rows)
+
+
+def _mean_cell(parts: Sequence[np.ndarray[Any, Any]]) -> str:
+    values = np.concatenate(parts) if parts else np.empty(0)
+    if not len(values):
+        return mean_and_error(float("nan"), None)
+    error = float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else None
+    return mean_and_error(float(values.mean()), error)
+
+
+def chain_table(records: Sequence[Record], titles: dict[str, str]) -> pd.DataFrame:
+    """Return how the chains of every task went, and the hyperparameters they were run at."""
+    import pandas as pd
+
+    numbers = ("variance", "shortest_lengthscale", "r_hat", "ess", "acceptance")
+    rows = [
+        {
+            "dataset": record.axes["dataset"],
+            "hyperparameters by": titles[str(record.axes["method"])],
+            "draw": record.axes["draw"],
+            **{name: record.number(name) for name in numbers},
+            "converged": "yes" if record.metrics.get("hmc_converged") else "no",
+        }
+        for record in records
+    ]
+    return pd.DataFrame(rows)

@@ -1,0 +1,99 @@
+"""Statistics of robustness/safety: shares of verdicts, and the checks of the paper's statements."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from gpsuite.experiments.base import Record
+from gpsuite.experiments.robustness.safety.checks import CANDIDATE_EPS, CANDIDATE_ROWS, CELLS
+from gpsuite.experiments.robustness.safety.tables import VERDICTS
+from gpsuite.experiments.robustness.safety_curves.claims import share
+from gpsuite.experiments.robustness.shared.probability_change_claims import wilcoxon_p
+from gpsuite.reporting.comparison import Statistic
+
+LEVEL = 0.05
+
+
+GAP = re.compile(r"gap\[eps=(.+)\]")
+
+
+def check_statistics(checks: Sequence[Record], tolerances: Sequence[float]) -> list[Statistic]:
+    """Return the statistics by which the paper's statements about its method are decided."""
+    found = [
+        Statistic(f"prop1_cells[eps={eps}]", float(np.ceil(2 / eps)), note="the number whose gap is checked")
+        for eps in dict.fromkeys((*tolerances, 0.025))
+    ]
+    if not checks:
+        return found
+    n = len(checks)
+    closed, cells = [], []
+    for record in checks:
+        for name, gap in record.metrics.items():
+            asked = GAP.fullmatch(name)
+            if asked and isinstance(gap, float) and record.metrics[f"unbudgeted[eps={asked[1]}]"]:
+                closed.append(gap <= float(asked[1]) + 1e-12)
+            cell_gap = record.metrics.get(f"prop1_{name}") if asked else None
+            if asked and isinstance(cell_gap, float):
+                cells.append(cell_gap <= float(asked[1]))
+    boxes = sum(int(record.number("closed_form_boxes")) for record in checks)
+    approached = sum(int(record.number("prop1_approaches")) for record in checks)
+    return [
+        *found,
+        Statistic("points_outside_bounds", _total(checks, "points_outside_bounds"), n=n),
+        share("share_runs_with_gap_closed", closed, "runs that ended with their budget are not counted"),
+        share("share_prop1_cells_suffice", cells),
+        Statistic("violations_closed_form_tighter", _total(checks, "closed_form_violations"), n=boxes),
+        share(
+            "share_prop1_approaches_closed_form",
+            [True] * approached + [False] * (boxes - approached),
+            f"N = {', '.join(map(str, CELLS))}",
+        ),
+        Statistic(
+            "points_outside_mixture_bounds",
+            _total(checks, "points_outside_mixture_bounds"),
+            n=n,
+            note="mixture over four sets of hyperparameters around the trained ones",
+        ),
+        candidates_lower_boxes(checks),
+    ]
+
+
+def candidates_lower_boxes(checks: Sequence[Record]) -> Statistic:
+    """Return 1 if the candidates of App. D lower the boxes until eps, paired by search; NaN without closed pairs."""
+    pairs = np.array(
+        [
+            [record.number(f"boxes_{variant}_candidates[side={side}]") for variant in ("with", "without")]
+            for record in checks
+            for side in ("minimum", "maximum")
+        ]
+    )
+    closed = pairs[np.isfinite(pairs).all(axis=1)]
+    what = f"paper's bound on {CANDIDATE_ROWS} training rows, eps {CANDIDATE_EPS:g}; candidates are no boxes"
+    note = f"{what}; closed both times: {len(closed)} of {len(pairs)} searches"
+    if not len(closed):
+        return Statistic("candidates_lower_boxes", float("nan"), n=0, note=note)
+    ratio, p = float(np.mean(closed[:, 0] / closed[:, 1])), wilcoxon_p(closed[:, 0], closed[:, 1])
+    lower = float(ratio < 1.0 and p < LEVEL)
+    note = f"mean ratio {ratio:.3g}, p {p:.2g}; {note}"
+    return Statistic("candidates_lower_boxes", lower, n=len(closed), note=note)
+
+
+def _total(checks: Sequence[Record], name: str) -> float:
+    return float(sum(record.number(name) for record in checks))
+
+
+def point_statistics(records: Sequence[Record], titles: Mapping[str, str]) -> list[Statistic]:
+    """Return shares of points by method."""
+    found = []
+    for method in titles:
+        own = [record for record in records if record.axes["method"] == method]
+        for verdict in VERDICTS:
+            hits = [record.metrics["verdict"] == verdict for record in own]
+            found.append(share(f"share_{verdict}[method={method}]", hits))
+        right = [bool(r.metrics["correct"]) for r in own]
+        safe = [hit and r.metrics["verdict"] == "safe" for hit, r in zip(right, own, strict=True)]
+        found.append(share(f"certified_accuracy[method={method}]", safe))
+    return found

@@ -1,0 +1,296 @@
+"""One point of robustness/safety: its certified range, verdict, attack and certificate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.budget import Budget
+from gpsuite.data.loading import PreparedDataset, load
+from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, Record, SharedWork, Task
+from gpsuite.experiments.robustness.safety.checks import run_checks
+from gpsuite.experiments.robustness.safety.plan import point_region
+from gpsuite.experiments.robustness.safety.settings import CHECK
+from gpsuite.experiments.robustness.safety_curves.plan import label_name
+from gpsuite.experiments.robustness.shared.classifiers import Array, Problem, task_classifier
+from gpsuite.experiments.robustness.shared.free_inputs import choose
+from gpsuite.methods.robustness.certificates.certificate import Certificate, Claim, Origin, pack, write_packed
+from gpsuite.methods.robustness.certificates.certify import certify
+from gpsuite.methods.robustness.search.attacks import strong_attack
+from gpsuite.methods.robustness.search.regions import Region
+from gpsuite.methods.robustness.verdict import (
+    HALF,
+    ProbabilityRange,
+    Verdict,
+    attained,
+    build_bound,
+    certify_class,
+    crossed,
+    probability_range,
+)
+from gpsuite.models.classification.approximation import NotConvergedError
+from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.classification.training import TrainedGPC
+from gpsuite.reporting.manifest import note_written, remove_stale
+from gpsuite.seeds import stream
+
+UNTIMED = [0, 2, 3]  # columns of a trace: boxes, inner and outer
+
+
+PREFIX, DESCRIPTION = "certificate_", "certificate_description"
+
+
+def run_safety(task: Task, shared: SharedWork) -> Outcome:
+    """Certify one point, or check the paper's statements there."""
+    clock = Budget(seconds=task.budget_seconds)
+    try:
+        problem, trained = task_classifier(task, shared)
+    except NotConvergedError as error:
+        return Outcome({}, DIVERGED, str(error))
+    assert task.dataset is not None  # task_classifier refused it
+    params, posterior = task.params, trained.fit.require_converged()
+    rows = load(task.dataset).X
+    point = int(params["point"])
+    chosen = choose(params["features"], problem, trained, problem.X_test[point])
+    region = point_region(problem, rows, params, chosen.inputs.tolist())
+    if params["kind"] == CHECK:
+        return run_checks(problem, trained, params, region)
+    seconds = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
+    budget = Budget(seconds=seconds, boxes=int(params["boxes"]), observer=shared.observer)
+    found = probability_range(posterior, region, float(params["tolerance"]), budget, params["bound"])
+    found = decided(posterior, region, found, budget, params["bound"])
+    found, attack = attacked(posterior, region, found, params)
+    metrics = {
+        **_identity(problem, point, found),
+        "chosen_by": chosen.by,
+        "free_inputs": len(chosen.inputs),
+        **_range_metrics(found),
+        **attack,
+    }
+    arrays = _arrays(problem, rows, region, found, point)
+    limited = found.status == "budget"
+    reason = _limit(found, task.budget_seconds) if limited else ""
+    if params["certificate_boxes"]:
+        seconds = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
+        origin = _origin(task.dataset, problem, trained, params, region)
+        certificate = _certify(posterior, region, found, params, Budget(seconds=seconds), origin)
+        metrics |= _claims(certificate, found)
+        arrays |= _packed(certificate)
+        if certificate.search["out_of_time"] and not limited:
+            limited, reason = True, f"{task.budget_seconds:g} seconds used up, in the certificate"
+    low, high = found.minimum.outer, found.maximum.outer
+    headline = f"{metrics['verdict']}, p {found.probability:.3f} in [{low:.3f}, {high:.3f}]"
+    return Outcome(metrics, BUDGET if limited else DONE, reason, arrays, headline)
+
+
+def decided(
+    posterior: GPCPosterior, region: Region, found: ProbabilityRange, budget: Budget, bound: str
+) -> ProbabilityRange:
+    """Search on for the class alone, with what is left, where one half lies between attained and proved value.
+
+    Args:
+        posterior: the classifier.
+        region: where.
+        found: the range; returned as it is if its verdict is not unknown, or if the point itself is tied.
+        budget: that of the range.
+        bound: name of the bound.
+    """
+    if found.verdict.status != "unknown" or found.centre.tied or budget.exhausted:
+        return found
+    verdict, extremum = certify_class(posterior, region, budget, bound)
+    if verdict.status == "unknown":
+        return found
+    before = found.minimum if extremum.sign < 0 else found.maximum
+    spent = replace(extremum, boxes=extremum.boxes + before.boxes, seconds=extremum.seconds + before.seconds)
+    if extremum.sign < 0:
+        return replace(found, verdict=verdict, minimum=spent)
+    return replace(found, verdict=verdict, maximum=spent)
+
+
+def _identity(problem: Problem, point: int, found: ProbabilityRange) -> dict[str, Any]:
+    positive, predicted = bool(problem.y_test[point] > 0), found.probability > HALF
+    return {
+        "row": int(problem.test_rows[point]),
+        "label": label_name(problem, positive),
+        "predicted": label_name(problem, predicted),
+        "correct": positive == predicted,
+        "probability": found.probability,
+    }
+
+
+def _range_metrics(found: ProbabilityRange) -> dict[str, Any]:
+    verdict = found.verdict.status
+    if verdict == "unknown" and any("seconds" in reason for reason in _reasons(found)):
+        verdict = "timeout"
+    return {
+        "verdict": verdict,
+        "why": found.verdict.reason,
+        "min_proved": found.minimum.outer,
+        "min_attained": found.minimum.inner,
+        "max_attained": found.maximum.inner,
+        "max_proved": found.maximum.outer,
+        "gap": found.gap,
+        "boxes": found.boxes,
+        "search_seconds": found.seconds,
+    }
+
+
+def _limit(found: ProbabilityRange, seconds: float | None) -> str:
+    """Return which limit ended a search: the task's seconds, of which the training may have taken a part."""
+    reasons = _reasons(found)
+    if seconds is not None and any("seconds" in reason for reason in reasons):
+        return f"{seconds:g} seconds used up"
+    return "; ".join(reasons)
+
+
+def _reasons(found: ProbabilityRange) -> list[str]:
+    ended = [each for each in (found.minimum, found.maximum) if each.status == "budget"]
+    return list(dict.fromkeys(each.reason for each in ended))
+
+
+def attacked(
+    posterior: GPCPosterior, region: Region, found: ProbabilityRange, params: Mapping[str, Any]
+) -> tuple[ProbabilityRange, dict[str, Any]]:
+    """Set the multi-start attack against the range; its success decides where the search left the class open.
+
+    Args:
+        posterior: the classifier.
+        region: where.
+        found: the range.
+        params: of the task.
+
+    Returns:
+        the range with its verdict, and what the attack reached.
+    """
+    sign = found.centre.sign
+    rng = stream(0, "attack", int(params["point"]))
+    point, _ = strong_attack(posterior, region, sign, int(params["starts"]), rng)
+    bounding = build_bound("rkhs_taylor", posterior, region)
+    reached = float(attained(bounding, point[None, region.free], sign)[0])
+    succeeds = not found.centre.tied and bool(crossed(sign, reached))
+    if succeeds and found.verdict.status == "unknown":
+        reason = f"class probability {reached:.6g} at the attack's counterexample"
+        found = replace(found, verdict=Verdict("unsafe", reason, point))
+    return found, {"attacked": reached, "attack_succeeds": succeeds}
+
+
+def _arrays(
+    problem: Problem, rows: Array, region: Region, found: ProbabilityRange, point: int
+) -> dict[str, npt.NDArray[Any]]:
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "minimum_trace": found.minimum.trace[:, UNTIMED],
+        "maximum_trace": found.maximum.trace[:, UNTIMED],
+        "free": region.free,
+    }
+    example = found.verdict.counterexample
+    if example is not None:
+        change = (example - region.centre) * problem.scale
+        arrays["change"] = change
+        arrays["counterexample"] = rows[problem.test_rows[point]] + change
+    return arrays
+
+
+def _origin(
+    dataset: PreparedDataset,
+    problem: Problem,
+    trained: TrainedGPC,
+    params: Mapping[str, Any],
+    region: Region,
+) -> Origin:
+    """Return where the point's model and region come from, as the certificate states it."""
+    inference = str(params["model"]["method"]["inference"])
+    return Origin(
+        dataset=dataset.name,
+        content=dataset.content_hash,
+        row=int(problem.test_rows[int(params["point"])]),
+        classes=problem.label_names,
+        inputs=tuple(problem.input_names[place] for place in region.free),
+        inference=inference,
+        rows=problem.train_rows.astype(np.int64),
+        labels=problem.y,
+        offset=problem.offset,
+        scale=problem.scale,
+        sites=trained.fit.state if inference == "ep" else np.empty((2, 0)),
+    )
+
+
+def _certify(
+    posterior: GPCPosterior,
+    region: Region,
+    found: ProbabilityRange,
+    params: Mapping[str, Any],
+    budget: Budget,
+    origin: Origin,
+) -> Certificate:
+    bounding = build_bound(params["bound"], posterior, region)
+    return certify(
+        posterior,
+        region,
+        (found.minimum, found.maximum),
+        bound_name=bounding.name,
+        bound_version=bounding.version,
+        most_boxes=int(params["certificate_boxes"]),
+        budget=budget,
+        origin=origin,
+    )
+
+
+def _claims(certificate: Certificate, found: ProbabilityRange) -> dict[str, Any]:
+    minimum, maximum = certificate.claims
+    return {
+        "certified_min": minimum.outer,
+        "certified_max": maximum.outer,
+        "certificate_decides": _decides(found, minimum, maximum),
+    }
+
+
+def _packed(certificate: Certificate) -> dict[str, npt.NDArray[Any]]:
+    """Return a certificate's content as arrays of the record."""
+    description, arrays = pack(certificate)
+    stored = {f"{PREFIX}{name}": array for name, array in arrays.items()}
+    stored[DESCRIPTION] = np.array(json.dumps(description))
+    return stored
+
+
+def _decides(found: ProbabilityRange, minimum: Claim, maximum: Claim) -> bool:
+    """Tell whether the certificate alone proves the verdict: its bound that it is safe, its witness that it is not."""
+    claim = minimum if found.centre.sign < 0 else maximum
+    if found.verdict.status == "unsafe":
+        return claim.inner is not None and bool(crossed(claim.sign, claim.inner))
+    return not found.centre.tied and not crossed(claim.sign, claim.outer)
+
+
+def write_certificates(records: Sequence[Record], folder: Path) -> list[Path]:
+    """Write the certificates that the records hold as `folder`/<method>_point_<i>.npz and .json.
+
+    Certificates of earlier runs in the folder are removed, other files are not.
+
+    Returns:
+        the .npz files.
+    """
+    wanted: dict[str, Record] = {
+        f"{record.axes['method']}_point_{record.axes['point']}": record
+        for record in records
+        if DESCRIPTION in record.arrays
+    }
+    files = [f"{name}{ending}" for name in wanted for ending in (".npz", ".json")]
+    remove_stale(folder, files)
+    if wanted:
+        folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, record in wanted.items():
+        arrays = {
+            key.removeprefix(PREFIX): array
+            for key, array in record.arrays.items()
+            if key.startswith(PREFIX) and key != DESCRIPTION
+        }
+        description = json.loads(str(record.arrays[DESCRIPTION]))
+        paths.append(write_packed(description, arrays, folder / f"{name}.npz")[0])
+    note_written(folder, files)
+    return paths

@@ -1,0 +1,128 @@
+"""Tables of robustness/safety: one row a point, shares of verdicts, what changes, seconds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpsuite.experiments.base import Record
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+COLUMNS = (
+    "row",
+    "label",
+    "predicted",
+    "correct",
+    "probability",
+    "verdict",
+    "min_proved",
+    "min_attained",
+    "max_attained",
+    "max_proved",
+    "gap",
+    "attacked",
+    "attack_succeeds",
+    "chosen_by",
+    "free_inputs",
+    "boxes",
+    "certified_min",
+    "certified_max",
+    "certificate_decides",
+    "why",
+)
+
+
+VERDICTS = ("safe", "unsafe", "unknown", "timeout")
+
+
+def of_part(records: Sequence[Record], part: str) -> list[Record]:
+    """Return the records of points, or of checks."""
+    return [record for record in records if record.axes["part"] == part]
+
+
+def point_table(records: Sequence[Record], titles: Mapping[str, str]) -> pd.DataFrame:
+    """Return one row per method and point; columns that no record has are left out."""
+    import pandas as pd
+
+    present = [name for name in COLUMNS if any(name in record.metrics for record in records)]
+    rows = [
+        {
+            "method": titles[str(record.axes["method"])],
+            "point": record.axes["point"],
+            **{name: record.metrics.get(name) for name in present},
+            "status": record.status,
+        }
+        for record in records
+    ]
+    return pd.DataFrame(rows)
+
+
+def summary_table(records: Sequence[Record], titles: Mapping[str, str]) -> pd.DataFrame:
+    """Return per method the number of points with each verdict, and certified and attacked accuracy."""
+    import pandas as pd
+
+    rows = []
+    for method, title in titles.items():
+        own = [record for record in records if record.axes["method"] == method]
+        if not own:
+            continue
+        counted = Counter(str(record.metrics["verdict"]) for record in own)
+        right = [bool(record.metrics["correct"]) for record in own]
+        safe = [hit and record.metrics["verdict"] == "safe" for hit, record in zip(right, own, strict=True)]
+        kept = [hit and not record.metrics["attack_succeeds"] for hit, record in zip(right, own, strict=True)]
+        rows.append(
+            {
+                "method": title,
+                "points": len(own),
+                **{name: counted[name] for name in VERDICTS},
+                "accuracy": float(np.mean(right)),
+                "accuracy under attack": float(np.mean(kept)),
+                "certified accuracy": float(np.mean(safe)),
+                "mean gap": float(np.mean([record.number("gap") for record in own])),
+                "mean boxes": float(np.mean([record.number("boxes") for record in own])),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def change_table(
+    records: Sequence[Record], titles: Mapping[str, str], input_names: Sequence[str]
+) -> pd.DataFrame:
+    """Return the counterexamples as changes of the point's inputs, in the dataset's own units."""
+    import pandas as pd
+
+    rows = [
+        {
+            "method": titles[str(record.axes["method"])],
+            "point": record.axes["point"],
+            "input": input_names[column],
+            "change": float(record.arrays["change"][column]),
+        }
+        for record in records
+        if "change" in record.arrays
+        for column in np.flatnonzero(record.arrays["change"])
+    ]
+    return pd.DataFrame(rows, columns=["method", "point", "input", "change"])
+
+
+def timing_table(records: Sequence[Record], titles: Mapping[str, str]) -> pd.DataFrame:
+    """Return seconds of both searches, one row per method and point."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        [
+            {
+                "method": titles[str(record.axes["method"])],
+                "point": record.axes["point"],
+                "search seconds": record.number("search_seconds"),
+                "CPU seconds, certificate and training included": record.timing.get("cpu_seconds"),
+            }
+            for record in records
+        ]
+    )

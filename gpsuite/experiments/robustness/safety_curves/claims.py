@@ -1,0 +1,146 @@
+"""The statistics of the safety experiments that are held against the paper's statements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpsuite.data.dataset import Dataset
+from gpsuite.data.generators.classes import SYNTHETIC2D_SHIFT
+from gpsuite.experiments.base import Record
+from gpsuite.experiments.robustness.safety_curves.display import Shown
+from gpsuite.experiments.statistics import overlapping_statistic
+from gpsuite.methods.robustness.verdict import HALF, crossed
+from gpsuite.reporting.comparison import Statistic
+
+PRINTED = {"not spam": "benign"}  # label -> the paper's word
+
+
+def share(name: str, hits: Sequence[bool], note: str = "") -> Statistic:
+    """Return a share of points; NaN without points. No interval: they share one classifier, one training draw."""
+    n = len(hits)
+    return Statistic(name, sum(hits) / n if n else float("nan"), n=n, note=note)
+
+
+def crosses(record: Record, name: str) -> bool:
+    """Tell whether an attack, or the bounds (`cross`), reach the other class at any radius."""
+    return record.metrics[f"{name}_gamma"] is not None
+
+
+def point_statistics(shown: Sequence[Shown], records: Sequence[Record]) -> list[Statistic]:
+    """Return what all three experiments say about their displayed points and about all points.
+
+    Args:
+        shown: the displayed points.
+        records: all curves of the displayed points' panels.
+    """
+    points = [each.record for each in shown]
+    rules = "; ".join(
+        f"features {each.record.axes['features']}: point {each.record.axes['point']} ({each.rule})"
+        for each in shown
+    )
+    both = [crosses(record, "cross") for record in points]
+    attacked = [crosses(record, "gpfgs") for record in points]
+    checked = [bool(record.metrics["witness_checked"]) for record in points]
+    fails = [crosses(record, "cross") and not crosses(record, "gpfgs") for record in records]
+    return [
+        Statistic("decision_threshold", HALF),
+        Statistic("points_both_bounds_cross", float(sum(both)), n=len(both), note=rules),
+        Statistic("points_attack_crosses", float(sum(attacked)), n=len(attacked), note=rules),
+        share("share_points_with_checked_witness", checked, rules),
+        share("share_monotone_curves", [bool(record.metrics["monotone"]) for record in records]),
+        share("share_attack_fails_although_adversarial", fails, "all test points of the panels"),
+        share("share_adversarial", [crosses(record, "cross") for record in records], "largest radius"),
+        *(
+            share(f"share_attacked[attack={name}]", [crosses(record, name) for record in records])
+            for name in ("gpfgs", "gpjm", "strong")
+        ),
+    ]
+
+
+def gpfgs_statistics(shown: Sequence[Shown]) -> list[Statistic]:
+    """Return how GPFGS fares at the displayed points."""
+    if not shown:
+        return []
+    points = [each.record for each in shown]
+    largest = max(record.number("largest_gpfgs") for record in points)
+    failing = [crosses(record, "cross") and not crosses(record, "gpfgs") for record in points]
+    with_bounds = [_with_the_bounds(record) for record in points]
+    whole = [_fails_at_the_end(record) for record in points]
+    linear = ", ".join(f"{record.number('linear_r2'):.3f}" for record in points)
+    return [
+        Statistic("max_attack_probability", largest, n=len(points)),
+        share("attack_fails_although_adversarial", failing),
+        share("share_attack_crosses_with_bounds", with_bounds, f"R² of the linear fit: {linear}"),
+        Statistic("largest_gamma_attack_fails", min(map(_last_failure, points)), n=len(points)),
+        share("share_attack_fails_at_whole_range", whole),
+    ]
+
+
+def _with_the_bounds(record: Record) -> bool:
+    """Tell whether the attack crosses at most one radius after the bounds."""
+    if not (crosses(record, "cross") and crosses(record, "gpfgs")):
+        return False
+    gammas = record.arrays["gamma"].tolist()
+    first, attack = (gammas.index(record.number(f"{name}_gamma")) for name in ("cross", "gpfgs"))
+    return bool(attack <= first + 1)
+
+
+def _attack_crosses(record: Record) -> Any:
+    return crossed(int(record.number("sign")), record.arrays["gpfgs"])
+
+
+def _fails_at_the_end(record: Record) -> bool:
+    both = crossed(int(record.number("sign")), record.arrays["inner"])
+    return bool(both[-1] and not _attack_crosses(record)[-1])
+
+
+def _last_failure(record: Record) -> float:
+    """Return the largest radius at which the attack stays in the original class; NaN if there is none."""
+    failing = record.arrays["gamma"][~_attack_crosses(record)]
+    return float(failing.max()) if len(failing) else float("nan")
+
+
+def dataset_statistics(data: Dataset) -> list[Statistic]:
+    """Return the dataset's size and the share of every class, under the names the paper's rows use."""
+    labels = data.y[:, 0].astype(np.int64)
+    names = data.label_names or tuple(str(number) for number in range(data.n_classes))
+    found = [
+        Statistic("dataset_rows", float(len(data.X))),
+        Statistic("dataset_inputs", float(data.X.shape[1])),
+    ]
+    for number, name in enumerate(names):
+        if np.any(labels == number):
+            percent = 100 * float(np.mean(labels == number))
+            found.append(Statistic(f"class_percent[label={PRINTED.get(name, name)}]", percent))
+    if data.name == "synthetic2d":
+        found.append(Statistic("class_shift", SYNTHETIC2D_SHIFT))
+    return found
+
+
+def accuracy_gain(
+    records: Sequence[Record], ours: str, other: str, test_over_training: float
+) -> list[Statistic]:
+    """Return the paired difference of test accuracy over splits, which share rows, with its interval's upper end.
+
+    Args:
+        records: of the accuracy tasks.
+        ours: the dataset with the chosen inputs.
+        other: that with all.
+        test_over_training: test rows over training rows of a split.
+    """
+    found: dict[str, dict[int, float]] = {ours: {}, other: {}}
+    for record in records:
+        if record.axes.get("part") == "accuracy":
+            inputs = str(record.axes["features"])
+            found[inputs][int(record.axes["point"])] = record.number("test_accuracy")
+    splits = sorted(set(found[ours]) & set(found[other]))
+    gains = np.array([found[ours][split] - found[other][split] for split in splits])
+    if len(gains) < 2:
+        return []
+    gain = overlapping_statistic("accuracy_gain", gains, test_over_training)
+    upper = float("nan") if gain.interval_high is None else gain.interval_high
+    note = f"mean gain {gain.value:.4f}"
+    return [gain, Statistic("accuracy_gain_upper_limit", upper, n=len(gains), note=note)]

@@ -1,0 +1,269 @@
+"""One test point's safety curve: certified range and attacks for growing radii (Blaas et al. 2020, Sec. 6.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.budget import Budget
+from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task, finite_or_none
+from gpsuite.experiments.robustness.safety_curves.plan import label_name
+from gpsuite.experiments.robustness.safety_curves.settings import ACCURACY, MAP
+from gpsuite.experiments.robustness.shared.classifiers import Problem, model_metrics, task_classifier
+from gpsuite.experiments.robustness.shared.free_inputs import choose
+from gpsuite.methods.robustness.box_bounds import BoundingFunction
+from gpsuite.methods.robustness.search.attacks import gpfgs, gpjm, strong_attack
+from gpsuite.methods.robustness.search.branch_and_bound import Extremum
+from gpsuite.methods.robustness.search.regions import Region, linf_ball
+from gpsuite.methods.robustness.verdict import (
+    PointProbability,
+    attained,
+    build_bound,
+    crossed,
+    judge,
+    point_probability,
+    probability_extremum,
+)
+from gpsuite.models.classification.approximation import NotConvergedError
+from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.classification.training import TrainedGPC
+from gpsuite.seeds import stream
+
+Array = npt.NDArray[np.float64]
+
+
+ATTACKS = ("gpfgs", "gpjm", "strong")
+
+
+VERDICTS = ("safe", "unsafe", "unknown", "timeout")
+
+
+MARGIN = 0.5  # around the points of the contour plot
+
+
+FIT_POINTS = 40  # per coefficient of the linear fit
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is known at one radius; probabilities of the positive class.
+
+    Attributes:
+        extremum: the certified extremum towards the other class.
+        verdict: index in `VERDICTS`.
+        attacks: probability each of `ATTACKS` surely reaches.
+        checked: the classifier itself puts the witness in the other class.
+    """
+
+    extremum: Extremum
+    verdict: int
+    attacks: tuple[float, ...]
+    checked: bool
+
+
+def run_local_safety(task: Task, shared: SharedWork) -> Outcome:
+    """Run one task of a safety experiment: a point, a contour plot, or a classifier's accuracy."""
+    clock = Budget(seconds=task.budget_seconds)
+    try:
+        problem, trained = task_classifier(task, shared)
+    except NotConvergedError as error:
+        return Outcome({}, DIVERGED, str(error))
+    posterior = trained.fit.require_converged()
+    kind = task.params["kind"]
+    if kind == ACCURACY:
+        metrics = model_metrics(problem, trained)
+        return Outcome(metrics, headline=f"accuracy {metrics['test_accuracy']:.4f}")
+    if kind == MAP:
+        return contour_map(problem, posterior, int(task.params["map_points"]))
+    return safety_curve(problem, trained, task.params, clock)
+
+
+def safety_curve(problem: Problem, trained: TrainedGPC, params: Mapping[str, Any], clock: Budget) -> Outcome:
+    """Return bounds, attacks and verdicts of one test point at every radius.
+
+    Args:
+        problem: gives the point.
+        trained: the classifier.
+        params: of the task.
+        clock: the task's seconds; when they end, the remaining radii get the trivial bound.
+    """
+    point = int(params["point"])
+    x, posterior = problem.X_test[point], trained.fit.posterior
+    chosen = choose(params["features"], problem, trained, x)
+    gammas = [float(gamma) for gamma in params["gammas"]]
+    regions = [linf_ball(x, gamma, chosen.inputs.tolist(), problem.domain) for gamma in gammas]
+    # one bound for all radii: it depends on the point and on the free inputs only
+    bounding = build_bound(params["bound"], posterior, regions[0])
+    centre = point_probability(bounding, regions[0].start)
+    steps = [_step(posterior, bounding, region, centre, params, clock, point) for region in regions]
+    positive, sign = bool(problem.y_test[point] > 0), centre.sign
+    metrics: dict[str, float | int | str | bool | None] = {
+        "row": int(problem.test_rows[point]),
+        "label": label_name(problem, positive),
+        "correct": positive == (sign < 0),
+        "probability": centre.value,
+        "sign": sign,
+        "chosen_by": chosen.by,
+        "free_inputs": len(chosen.inputs),
+        **curve_metrics(gammas, sign, steps, float(params["tolerance"])),
+        "linear_r2": finite_or_none(linear_fit(posterior, regions[-1], point)),
+    }
+    ended = [step.extremum for step in steps if step.extremum.status == "budget"]
+    arrays = _arrays(gammas, steps, x, chosen.inputs)
+    headline = f"p {centre.value:.3f}, first unsafe radius {metrics['cross_gamma']}"
+    reason = f"{len(ended)} of {len(steps)} radii: {ended[0].reason}" if ended else ""
+    return Outcome(metrics, BUDGET if ended else DONE, reason, arrays, headline)
+
+
+def curve_metrics(
+    gammas: Sequence[float], sign: int, steps: Sequence[Step], tolerance: float
+) -> dict[str, float | int | bool | None]:
+    """Return what a curve says in single numbers.
+
+    Args:
+        gammas: the radii, increasing.
+        sign: 1 if the search is for the maximum.
+        steps: one per radius.
+        tolerance: of the searches; the curve counts as monotone up to it.
+    """
+    inner = np.array([step.extremum.inner for step in steps])
+    outer = np.array([step.extremum.outer for step in steps])
+    attacks = np.array([step.attacks for step in steps])
+    cross = first_radius(gammas, crossed(sign, inner))
+    safe = np.array([step.verdict == VERDICTS.index("safe") for step in steps])
+    falls = sign * np.diff(np.stack([inner, outer]), axis=1) >= -tolerance
+    first = {
+        f"{name}_gamma": first_radius(gammas, crossed(sign, attacks[:, number]))
+        for number, name in enumerate(ATTACKS)
+    }
+    return {
+        "cross_gamma": cross,
+        "safe_gamma": float(np.array(gammas)[safe].max()) if safe.any() else None,
+        **first,
+        "largest_gpfgs": float(attacks[:, 0].max()),
+        "largest_gpfgs_towards": float(sign * np.max(sign * attacks[:, 0])),
+        "attack_fails_radii": int(np.sum(crossed(sign, inner) & ~crossed(sign, attacks[:, 0]))),
+        "witness_checked": any(step.checked for step in steps),
+        "monotone": bool(falls.all()),
+        "boxes": sum(step.extremum.boxes for step in steps),
+        "largest_gap": max(step.extremum.gap for step in steps),
+        "search_seconds": sum(step.extremum.seconds for step in steps),
+    }
+
+
+def first_radius(gammas: Sequence[float], hit: npt.NDArray[np.bool_]) -> float | None:
+    """Return the smallest radius with a hit, or None."""
+    return float(gammas[int(np.argmax(hit))]) if hit.any() else None
+
+
+def _step(
+    posterior: GPCPosterior,
+    bounding: BoundingFunction,
+    region: Region,
+    centre: PointProbability,
+    params: Mapping[str, Any],
+    clock: Budget,
+    point: int,
+) -> Step:
+    sign = centre.sign
+    seconds = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
+    budget = Budget(seconds=seconds, boxes=int(params["boxes"]), observer=clock.observer)
+    tolerance = float(params["tolerance"])
+    extremum = probability_extremum(posterior, region, sign, tolerance, budget, lambda *_: bounding)
+    verdict = judge(centre, extremum, region)
+    name = verdict.status
+    if name == "unknown" and extremum.status == "budget" and "seconds" in extremum.reason:
+        name = "timeout"
+    strong = strong_attack(posterior, region, sign, int(params["starts"]), stream(0, "attack", point))[0]
+    path = np.vstack([strong[None], gpfgs(posterior, region)[None], gpjm(posterior, region)])
+    reached = attained(bounding, path[:, region.free], sign)
+    attacks = (float(reached[1]), float(sign * np.max(sign * reached[2:])), float(reached[0]))
+    checked = verdict.counterexample is not None and bool(
+        crossed(sign, posterior.probability(verdict.counterexample[None]))[0]
+    )
+    return Step(extremum, VERDICTS.index(name), attacks, checked)
+
+
+def _arrays(
+    gammas: Sequence[float], steps: Sequence[Step], x: Array, free: npt.NDArray[np.int64]
+) -> dict[str, npt.NDArray[Any]]:
+    missing = np.full(len(free), np.nan)
+    witness = [missing if s.extremum.witness is None else s.extremum.witness for s in steps]
+    attacks = np.array([step.attacks for step in steps])
+    return {
+        "gamma": np.array(gammas),
+        "inner": np.array([step.extremum.inner for step in steps]),
+        "outer": np.array([step.extremum.outer for step in steps]),
+        **{name: attacks[:, number] for number, name in enumerate(ATTACKS)},
+        "verdict": np.array([step.verdict for step in steps]),
+        "boxes": np.array([step.extremum.boxes for step in steps]),
+        "seconds": np.array([step.extremum.seconds for step in steps]),
+        "witness": np.array(witness),
+        "x": x,
+        "free": free,
+    }
+
+
+def linear_fit(posterior: GPCPosterior, region: Region, point: int) -> float:
+    """Return R^2 of the least-squares linear fit to the latent mean at uniform points of the region's box."""
+    low, high = region.lower, region.upper
+    varied = np.flatnonzero(high > low)
+    if not len(varied):
+        return float("nan")
+    rng = stream(0, "linear fit", point)
+    points = rng.uniform(low, high, size=(FIT_POINTS * (len(varied) + 1), len(low)))
+    mean = posterior.latent(region.embed(points))[0]
+    design = np.column_stack([np.ones(len(points)), (points - region.start)[:, varied]])
+    rest = mean - design @ np.linalg.lstsq(design, mean, rcond=None)[0]
+    total = float(np.sum((mean - mean.mean()) ** 2))
+    return 1.0 - float(rest @ rest) / total if total > 0.0 else float("nan")
+
+
+def contour_map(problem: Problem, posterior: GPCPosterior, points: int) -> Outcome:
+    """Return the class probability on a grid over two inputs, the others at the training rows' mean.
+
+    With more than two inputs, those two are shown that an L1-penalised logistic regression keeps longest.
+    """
+    first, second = shown_inputs(problem)
+    both = np.vstack([problem.X, problem.X_test])
+    low, high = np.quantile(both[:, [first, second]], [0.005, 0.995], axis=0)
+    axes = [np.linspace(low[k] - MARGIN, high[k] + MARGIN, points) for k in (0, 1)]
+    grid = np.tile(problem.X.mean(axis=0), (points * points, 1))
+    grid[:, first], grid[:, second] = (axis.ravel() for axis in np.meshgrid(*axes))
+    probability = posterior.probability(grid).reshape(points, points)
+    arrays = {
+        "axis_first": axes[0],
+        "axis_second": axes[1],
+        "map": probability,
+        "points": problem.X_test[:, [first, second]],
+        "labels": problem.y_test,
+        "inputs": np.array([first, second]),
+    }
+    names = {"map_first": problem.input_names[first], "map_second": problem.input_names[second]}
+    return Outcome(names, arrays=arrays, headline="contour plot")
+
+
+def shown_inputs(problem: Problem) -> tuple[int, int]:
+    """Return the two inputs that an L1-penalised logistic regression keeps longest; the two of a plane."""
+    inputs = problem.X.shape[1]
+    if inputs <= 2:
+        return 0, inputs - 1
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.svm import l1_min_c
+
+    least = l1_min_c(problem.X, problem.y, loss="log")
+    kept = np.zeros(inputs)
+    for strength in least * np.logspace(0.05, 3.0, 60):
+        # liblinear penalises the intercept too, which is as weak as its scale is large
+        model = LogisticRegression(
+            l1_ratio=1.0, C=strength, solver="liblinear", intercept_scaling=1e3, random_state=0
+        ).fit(problem.X, problem.y)
+        kept += np.abs(model.coef_[0]) > 0
+        if np.count_nonzero(kept) >= 2:
+            break
+    order = np.argsort(-kept, kind="stable")
+    return int(order[0]), int(order[1])

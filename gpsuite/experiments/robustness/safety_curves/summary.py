@@ -1,0 +1,110 @@
+"""What a run of local safety shows of its records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpsuite.data.loading import PreparedDataset, load
+from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.robustness.safety_curves.claims import (
+    accuracy_gain,
+    dataset_statistics,
+    gpfgs_statistics,
+    point_statistics,
+)
+from gpsuite.experiments.robustness.safety_curves.display import Shown, choose_shown, curves, maps
+from gpsuite.experiments.robustness.safety_curves.figures import draw_accuracy, draw_safety
+from gpsuite.experiments.robustness.safety_curves.plan import WHOLE_FILE, whole_file
+from gpsuite.experiments.robustness.safety_curves.settings import LocalSafetySettings
+from gpsuite.experiments.robustness.safety_curves.tables import (
+    accuracy_table,
+    curve_table,
+    point_table,
+    timing_table,
+)
+from gpsuite.experiments.robustness.shared.free_inputs import describe
+from gpsuite.experiments.robustness.shared.settings import request_dataset
+from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.tables import write_table
+
+SECONDS = "seconds and boxes of one search, means over the test points"
+
+
+def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+    """Write curves, accuracies, points and timings; draw the displayed points; return the statistics."""
+    settings: LocalSafetySettings = request.settings
+    dataset, name = request_dataset(request), request.experiment.split("/")[1]
+    titles = {method: options.title for method, options in request.methods.items()}
+    points = curves(records)
+    tables, statistics = folder / "tables", dataset_statistics(load(dataset))
+    statistics += _file_statistics(request, dataset, records)
+    if not points:
+        return statistics
+    caption = _caption(settings, dataset.name, _words(points), note)
+    write_table(point_table(points, titles), tables, f"{name}_points", caption)
+    accuracy = accuracy_table(points, titles)
+    write_table(accuracy, tables, f"{name}_accuracy", caption)
+    write_table(timing_table(points, titles), tables, f"{name}_timing", SECONDS)
+    draw_accuracy(accuracy, folder / "figures", f"{name}_accuracy", note)
+    method = next(iter(request.methods))
+    shown = _shown(settings, points, method)
+    if shown:
+        curve = curve_table(shown, titles)
+        rules = "; ".join(f"point {each.record.axes['point']}: {each.rule}" for each in shown)
+        write_table(curve, tables, name, f"{caption}; displayed: {rules}")
+        contour = maps(records, method)
+        credit = "; ".join(part for part in (_credit(dataset, contour), note) if part)
+        draw_safety(shown, contour, load(dataset), curve, folder / "figures", name, credit or None)
+    first = shown[:1] if contour_run(records) else shown
+    own = [each.record.axes["features"] for each in first]
+    statistics += point_statistics(first, [point for point in points if point.axes["features"] in own])
+    return statistics + gpfgs_statistics(first)
+
+
+def contour_run(records: Sequence[Record]) -> bool:
+    """Tell whether the panels are the same point with other inputs free; the first is the paper's."""
+    return any(record.axes.get("part") == "map" for record in records)
+
+
+def _shown(settings: LocalSafetySettings, points: Sequence[Record], method: str) -> list[Shown]:
+    found = []
+    for number, word in enumerate(_words(points)):
+        own = curves(points, word, method)
+        each = choose_shown(own, settings.shown, settings.label_of(number))
+        if each is not None:
+            found.append(each)
+    return found
+
+
+def _words(points: Sequence[Record]) -> list[str]:
+    """Return the choices of inputs in the order of the settings, with the fallback that was used."""
+    return list(dict.fromkeys(str(point.axes["features"]) for point in points))
+
+
+def _file_statistics(
+    request: Request, dataset: PreparedDataset, records: Sequence[Record]
+) -> list[Statistic]:
+    if dataset.name not in WHOLE_FILE:
+        return []
+    other, settings = WHOLE_FILE[dataset.name], request.settings
+    inputs = int(whole_file(request, dataset).spec["n_inputs"])
+    return [
+        Statistic("dataset_file_inputs", float(inputs)),
+        *accuracy_gain(records, dataset.name, other, settings.test_rows / settings.train_rows),
+    ]
+
+
+def _caption(settings: LocalSafetySettings, dataset: str, words: Sequence[str], note: str | None) -> str:
+    moving = "; ".join(f"{word}: {describe(word)}" for word in words)
+    return (
+        f"{dataset}: class probability over L-infinity balls of radius γ (scaled inputs), tolerance "
+        f"{settings.tolerance:g}, bound {settings.bound}; free inputs: {moving}{f' ({note})' if note else ''}"
+    )
+
+
+def _credit(dataset: PreparedDataset, contour: Record | None) -> str:
+    """Return whom a drawn image is owed to."""
+    if contour is not None or dataset.stand_in:
+        return ""
+    return "digits: MNIST, LeCun et al. 1998 (CC BY-SA 3.0)" if dataset.name == "mnist38" else ""

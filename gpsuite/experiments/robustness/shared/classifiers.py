@@ -1,0 +1,242 @@
+"""Training rows, test rows and trained binary classifiers, the same for every experiment of the family."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.budget import Budget
+from gpsuite.data.dataset import Dataset
+from gpsuite.data.loading import PreparedDataset, load
+from gpsuite.errors import UserError
+from gpsuite.experiments.base import SharedWork, Task
+from gpsuite.models.classification.approximation import NotConvergedError
+from gpsuite.models.classification.links import LINKS
+from gpsuite.models.classification.training import TrainedGPC, train_gpc
+from gpsuite.models.config import Hyperparameters, ModelSpec
+from gpsuite.seeds import stream
+
+Array = npt.NDArray[np.float64]
+
+
+IntArray = npt.NDArray[np.int64]
+
+
+MOST_CLASSES_NAMED = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Random rows of a dataset as a binary classification problem.
+
+    Attributes:
+        X: training inputs, scaled, [N, D].
+        y: training labels, -1 or +1, [N].
+        X_test: test inputs, scaled, [T, D].
+        y_test: test labels, [T].
+        train_rows: row numbers of the training rows in the dataset, [N].
+        test_rows: those of the test rows, [T].
+        lower: lower ends of the perturbations' domain, [D]; minus infinity where there is none.
+        upper: upper ends, [D].
+        input_names: D names.
+        label_names: of the negative and the positive class.
+        offset: what zero of each scaled input is in the dataset's own units, [D].
+        scale: what one unit of it is there, [D].
+    """
+
+    X: Array
+    y: Array
+    X_test: Array
+    y_test: Array
+    train_rows: IntArray
+    test_rows: IntArray
+    lower: Array
+    upper: Array
+    input_names: tuple[str, ...]
+    label_names: tuple[str, str]
+    offset: Array
+    scale: Array
+
+    @property
+    def domain(self) -> tuple[Array, Array]:
+        """Ends of the domain, as the regions take them."""
+        return self.lower, self.upper
+
+
+def read_problem(dataset: PreparedDataset, model: Mapping[str, Any]) -> Problem:
+    """Return the rows that a model's parameters choose, scaled.
+
+    A permutation of the rows of the two classes, drawn from the model's seed; the first are the test rows, the next
+    the training rows, so that the test rows do not depend on the number of training rows.
+
+    Args:
+        dataset: a classification dataset.
+        model: parameters as `settings.model_params` returns them.
+
+    Raises:
+        UserError: if the dataset has not the two classes, too few rows, or the training rows hold one class only.
+    """
+    data = load(dataset)
+    rows, y, names = _two_classes(data, list(model["classes"]))
+    order = stream(model["draw_seed"], "rows").permutation(len(rows))
+    n_test, n_train = int(model["test_rows"]), int(model["train_rows"])
+    if len(rows) < n_test + 2:
+        fault = f"{data.name} has {len(rows)} rows of these classes; two or more must be left for training"
+        raise UserError(f"test_rows={n_test}: {fault}", key="test_rows")
+    test, train = order[:n_test], order[n_test : n_test + n_train]
+    if len(np.unique(y[train])) < 2:
+        fault = (
+            f"the {len(train)} training rows of {data.name} are all of class {names[int(y[train[0]] > 0)]}"
+        )
+        raise UserError(f"train_rows={n_train}: {fault}; take more", key="train_rows")
+    X = data.X[rows]
+    centre, scale = _affine_map(X, train, model["scaling"])
+    X = (X - centre) / scale
+    inside = model["scaling"] == "pixels"
+    return Problem(
+        X=X[train],
+        y=y[train],
+        X_test=X[test],
+        y_test=y[test],
+        train_rows=rows[train],
+        test_rows=rows[test],
+        lower=np.full(X.shape[1], 0.0 if inside else -np.inf),
+        upper=np.full(X.shape[1], 1.0 if inside else np.inf),
+        input_names=data.input_names,
+        label_names=names,
+        offset=centre,
+        scale=scale,
+    )
+
+
+def _two_classes(data: Dataset, classes: list[str]) -> tuple[IntArray, Array, tuple[str, str]]:
+    """Return the rows of the two classes [R], their labels -1 or +1 [R], and the classes' names."""
+    if data.task != "classification":
+        raise UserError(f"dataset={data.name}: a classification dataset is needed", key="dataset")
+    known = list(data.label_names or (f"{number}" for number in range(data.n_classes)))
+    labels = data.y[:, 0].astype(np.int64)
+    present = [name for number, name in enumerate(known) if (labels == number).any()]
+    shown = ", ".join(present[:MOST_CLASSES_NAMED]) + (", ..." if len(present) > MOST_CLASSES_NAMED else "")
+    for name in classes:
+        if name not in present:
+            raise UserError(
+                f"classes={classes}: {data.name} has no label {name}\nvalid: {shown}", key="classes"
+            )
+    if not classes and len(present) != 2:
+        advice = "only one" if len(present) == 1 else f"name two of them: classes=[{present[0]},{present[1]}]"
+        fault = f"{data.name} has {len(present)} classes ({shown}), a binary classifier needs two"
+        raise UserError(f"classes: {fault}; {advice}", key="classes")
+    negative, positive = classes or present
+    rows = np.flatnonzero(np.isin(labels, [known.index(negative), known.index(positive)]))
+    y = np.where(labels[rows] == known.index(positive), 1.0, -1.0)
+    return rows, y, (negative, positive)
+
+
+def _affine_map(X: Array, train: IntArray, scaling: str) -> tuple[Array, Array]:
+    """Return centre and scale [D] of the inputs; the deviation's divisor is N - 1, as in the paper's data."""
+    if scaling == "none":
+        return np.zeros(X.shape[1]), np.ones(X.shape[1])
+    if scaling == "pixels":
+        span = float(X.max() - X.min())
+        return np.full(X.shape[1], X.min()), np.full(X.shape[1], span if span > 0.0 else 1.0)
+    rows = X if scaling == "all" else X[train]
+    constant = rows.max(axis=0) == rows.min(axis=0)
+    return rows.mean(axis=0), np.where(constant, 1.0, rows.std(axis=0, ddof=1))
+
+
+def start_of(problem: Problem, model: Mapping[str, Any]) -> Hyperparameters:
+    """Return where training starts: the stated variance, and a lengthscale in median distances of the inputs."""
+    return Hyperparameters(
+        variance=float(model["start_variance"]),
+        lengthscales=(float(model["start_lengthscale"]) * median_distance(problem.X),),
+    )
+
+
+def median_distance(X: Array) -> float:
+    """Return the median Euclidean distance of pairs of different rows of X [N, D]; 1 if it is 0."""
+    from scipy.spatial.distance import pdist
+
+    distance = float(np.median(pdist(X)))
+    return distance if distance > 0.0 else 1.0
+
+
+def train(problem: Problem, model: Mapping[str, Any], budget: Budget) -> TrainedGPC:
+    """Train a classifier on the problem's training rows within a budget.
+
+    Raises:
+        NotConvergedError: if there is no converged approximation at the start.
+    """
+    return train_gpc(
+        problem.X,
+        problem.y,
+        ModelSpec(kernel=model["kernel"], ard=bool(model["ard"])),
+        LINKS.get(model["method"]["link"]),
+        model["method"]["inference"],
+        start_of(problem, model),
+        budget,
+        float(model["largest_variance"]),
+    )
+
+
+def trained_classifier(
+    dataset: PreparedDataset, model: Mapping[str, Any], shared: SharedWork, seconds: float | None = None
+) -> tuple[Problem, TrainedGPC]:
+    """Return problem and classifier; the tasks of one group that name the same model train it once.
+
+    Args:
+        dataset: a classification dataset.
+        model: parameters as `settings.model_params` returns them.
+        shared: of the group.
+        seconds: wall-clock limit of the training.
+
+    Raises:
+        NotConvergedError: if there is no converged approximation at the start.
+    """
+
+    def attempt() -> tuple[Problem, TrainedGPC | NotConvergedError]:
+        problem = read_problem(dataset, model)
+        budget = Budget(seconds=seconds, evaluations=int(model["evaluations"]), observer=shared.observer)
+        try:
+            return problem, train(problem, model, budget)
+        except NotConvergedError as error:
+            return problem, error
+
+    problem, found = shared.once(f"classifier {json.dumps(model, sort_keys=True)}", attempt)
+    if isinstance(found, NotConvergedError):
+        raise found
+    return problem, found
+
+
+def task_classifier(task: Task, shared: SharedWork) -> tuple[Problem, TrainedGPC]:
+    """Return problem and classifier of a task whose parameters hold `model`.
+
+    Raises:
+        UserError: if the task has no dataset.
+        NotConvergedError: if there is no converged approximation at the start.
+    """
+    if task.dataset is None:
+        raise UserError(f"dataset: {task.experiment} needs one", key="dataset")
+    return trained_classifier(task.dataset, task.params["model"], shared, task.budget_seconds)
+
+
+def model_metrics(problem: Problem, trained: TrainedGPC) -> dict[str, float | int | bool]:
+    """Return what a record says about its classifier, whose variance may lie at the end of the search."""
+    probability = trained.fit.posterior.probability(problem.X_test)
+    return {
+        "variance": trained.hyperparameters.variance,
+        "shortest_lengthscale": min(trained.hyperparameters.lengthscales),
+        "longest_lengthscale": max(trained.hyperparameters.lengthscales),
+        "log_marginal_likelihood": trained.fit.log_marginal_likelihood,
+        "evaluations_used": trained.evaluations,
+        "test_accuracy": float(np.mean((probability > 0.5) == (problem.y_test > 0))),
+    }
+
+
+def cut_short(trained: TrainedGPC, model: Mapping[str, Any]) -> bool:
+    """Tell whether seconds, not the asked number of evaluations, ended the training."""
+    return trained.status == "budget" and trained.evaluations < int(model["evaluations"])

@@ -1,0 +1,169 @@
+"""The words for which inputs may move: all, first10, shortest3, sift10, gradient10."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.errors import UserError
+from gpsuite.experiments.base import require
+from gpsuite.experiments.robustness.shared.classifiers import Problem
+from gpsuite.methods.robustness.input_choice import (
+    gradient_patch,
+    opencv_found,
+    shortest_lengthscales,
+    sift_patch,
+)
+from gpsuite.models.classification.training import TrainedGPC
+
+Array = npt.NDArray[np.float64]
+
+
+IntArray = npt.NDArray[np.int64]
+
+
+WORD = re.compile(r"(all)|(first|shortest|sift|gradient)([1-9]\d*)")
+
+
+MEANING = {
+    "all": "all inputs",
+    "first": "the first {} inputs",
+    "shortest": "the {} inputs of shortest lengthscale",
+    "sift": "the {} pixels nearest to the strongest SIFT key point",
+    "gradient": "the {} pixels around the largest gradient",
+}
+
+
+VALID = "valid: all, first<N>, shortest<N>, and for images sift<N>, gradient<N>, N from 1"
+
+
+PIXEL = re.compile(r"pixel_(\d+)_(\d+)")
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Free inputs and what chose them.
+
+    Attributes:
+        inputs: [d] indices, increasing.
+        by: the rule that chose them: sift becomes gradient in an image without key points.
+    """
+
+    inputs: IntArray
+    by: str
+
+
+def split_word(word: str) -> tuple[str, int]:
+    """Return rule and number of a word; 0 for `all`.
+
+    Raises:
+        UserError: if it is not such a word.
+    """
+    found = WORD.fullmatch(word)
+    if found is None:
+        raise UserError(f"features={word}: unknown choice of inputs\n{VALID}", key="features")
+    return (found[1], 0) if found[1] else (found[2], int(found[3]))
+
+
+def describe(word: str) -> str:
+    """Return a word's meaning."""
+    rule, count = split_word(word)
+    return MEANING[rule].format(count)
+
+
+def available(word: str) -> str:
+    """Return the word, or the stated fallback `gradient<N>` for `sift<N>` where OpenCV is missing, saying so."""
+    rule, count = split_word(word)
+    if rule != "sift" or opencv_found():
+        return word
+    print(
+        f"features={word}: SIFT needs OpenCV (pip install 'gpsuite[sift]'), which is not installed; "
+        f"using gradient{count}: {MEANING['gradient'].format(count)}",
+        file=sys.stderr,
+    )
+    return f"gradient{count}"
+
+
+def check_words(words: Sequence[str], inputs: int) -> None:
+    """Refuse unknown words, and more inputs than there are.
+
+    Raises:
+        UserError: naming the word.
+    """
+    for word in words:
+        rule, count = split_word(word)
+        fits = count <= inputs or rule == "shortest"  # these are all inputs then
+        require(fits, "features", word, f"the dataset has {inputs} inputs")
+
+
+def check_images(words: Sequence[str], scaling: str, input_names: Sequence[str] | None = None) -> None:
+    """Refuse the choice of an image's pixels where the inputs are no image, or no longer its grey levels.
+
+    Args:
+        words: choices of inputs.
+        scaling: of the inputs.
+        input_names: of the dataset, where they are known.
+
+    Raises:
+        UserError: naming the word.
+    """
+    for word in words:
+        if split_word(word)[0] in ("sift", "gradient"):
+            require(scaling == "pixels", "features", word, f"needs scaling=pixels, not {scaling}")
+            if input_names is not None:
+                image_order(input_names)
+
+
+def choose(word: str, problem: Problem, trained: TrainedGPC, x: Array) -> Chosen:
+    """Return the free inputs of a point.
+
+    Args:
+        word: one of `WORD`.
+        problem: gives the pixels' places and the training inputs.
+        trained: gives the lengthscales.
+        x: the point, scaled; pixels from 0 to 1, [D].
+
+    Raises:
+        UserError: if the word asks for pixels and the inputs are no image.
+    """
+    rule, count = split_word(word)
+    if rule == "all":
+        return Chosen(np.arange(len(x)), rule)
+    if rule == "first":
+        return Chosen(np.arange(count), rule)
+    if rule == "shortest":
+        lengthscales = trained.fit.posterior.lengthscales
+        return Chosen(shortest_lengthscales(lengthscales, problem.X, count), rule)
+    order = image_order(problem.input_names)
+    image = x[order]
+    places, by = sift_patch(image, count) if rule == "sift" else (gradient_patch(image, count), rule)
+    return Chosen(np.sort(order.ravel()[places]), by)
+
+
+def image_order(input_names: Sequence[str]) -> IntArray:
+    """Return which input is the pixel (row, column), [h, w].
+
+    Names `pixel_ROW_COLUMN` say it; other inputs are read as a square image row by row.
+
+    Raises:
+        UserError: if they can be neither.
+    """
+    named = [PIXEL.fullmatch(name) for name in input_names]
+    if all(named):
+        places = np.array([(int(each[1]), int(each[2])) for each in named if each is not None])
+        order = np.zeros(places.max(axis=0) + 1, dtype=np.int64)
+        order[places[:, 0], places[:, 1]] = np.arange(len(places))
+        return order
+    side = math.isqrt(len(input_names))
+    if side * side != len(input_names):
+        raise UserError(
+            f"features: {len(input_names)} inputs are no image; use all, first<N> or shortest<N>",
+            key="features",
+        )
+    return np.arange(side * side).reshape(side, side)

@@ -1,0 +1,232 @@
+"""How far the class probability can move around a test point: the task that Fig. 4 and the posterior study share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gpsuite.budget import Budget
+from gpsuite.data.loading import PreparedDataset, load
+from gpsuite.experiments.base import (
+    BUDGET,
+    DIVERGED,
+    DONE,
+    Json,
+    Outcome,
+    Request,
+    SharedWork,
+    Task,
+    finite_or_none,
+    require,
+)
+from gpsuite.experiments.robustness.shared.classifiers import cut_short, model_metrics, task_classifier
+from gpsuite.experiments.robustness.shared.free_inputs import (
+    available,
+    check_images,
+    check_words,
+    choose,
+    split_word,
+)
+from gpsuite.experiments.robustness.shared.settings import (
+    ClassifierSettings,
+    check_distinct,
+    check_positive,
+    check_radius,
+    model_group,
+    model_params,
+)
+from gpsuite.methods.robustness.search.regions import linf_ball
+from gpsuite.methods.robustness.verdict import ProbabilityRange, probability_range
+from gpsuite.models.classification.approximation import NotConvergedError
+
+STATED = "stated"
+
+
+TRAININGS: dict[str, dict[str, float]] = {
+    STATED: {},
+    "high_start": {"start_variance": 100.0},
+    "short_start": {"start_lengthscale": 0.5},
+    "small_box": {"largest_variance": 100.0},
+}
+
+
+"""Changes of how a classifier is trained, to show what the conclusions owe to it: the start and the search's box."""
+
+
+VERSION = 3  # raised when the numbers of a point change; the classifier has its own in the model
+
+
+ROUNDING = 1e-9  # relative, of a variance at the end of the search's box
+
+
+# CPU seconds per evaluation of the marginal likelihood at N = 1000
+TRAINING_SECONDS = {"laplace": 0.18, "ep": 0.8}
+
+
+@dataclass
+class DeltaSettings(ClassifierSettings):
+    """Settings of the distribution of delta over test points.
+
+    Attributes:
+        points: number of test points, the first test rows.
+        draws: random choices of training and test rows.
+        evaluations: numbers of evaluations of the marginal likelihood in training (the paper's epochs).
+        features: which inputs may move; see `free_inputs`.
+        tolerance: largest gap between the attained and the proved probability at each end of the range.
+        boxes: limit on boxes per point.
+        trainings: names in `TRAININGS`; the first is the one that is held against the paper, the others are run on
+            the first draw and radius.
+    """
+
+    points: int = 50
+    draws: int = 1
+    evaluations: list[int] = field(default_factory=lambda: [10, 40, 100])
+    features: str = "all"
+    tolerance: float = 0.01
+    boxes: int = 20000
+    trainings: list[str] = field(default_factory=lambda: [STATED])
+
+    def check(self) -> None:
+        """Refuse impossible values."""
+        super().check()
+        for name in ("points", "draws", "boxes"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "must be 1 or more")
+        check_distinct("evaluations", self.evaluations)
+        require(min(self.evaluations) >= 1, "evaluations", self.evaluations, "must be 1 or more")
+        check_positive("tolerance", self.tolerance)
+        split_word(self.features)
+        check_distinct("trainings", self.trainings)
+        for name in self.trainings:
+            require(name in TRAININGS, "trainings", name, f"valid: {', '.join(TRAININGS)}")
+        enough = self.points <= self.test_rows
+        require(enough, "points", self.points, f"must be at most test_rows={self.test_rows}")
+
+    def trained(self, name: str) -> DeltaSettings:
+        """Return the settings with the named change of training."""
+        changes: dict[str, Any] = TRAININGS[name]
+        return replace(self, **changes)
+
+
+def check_radii(radii: Sequence[float]) -> None:
+    """Refuse an empty list of radii, one named twice, and a negative one."""
+    check_distinct("radii", radii)
+    for radius in radii:
+        check_radius("radii", radius)
+
+
+def delta_tasks(
+    request: Request,
+    settings: DeltaSettings,
+    dataset: PreparedDataset,
+    radii: Sequence[float],
+    axes: dict[str, str | int | float],
+) -> Iterator[Task]:
+    """Yield one task per training, draw, number of evaluations, method, radius and test point.
+
+    Args:
+        request: the validated request.
+        settings: what is trained and searched.
+        dataset: a classification dataset.
+        radii: of the boxes; changed trainings are run with the first only.
+        axes: further columns of records.csv.
+    """
+    features = available(settings.features)
+    names = load(dataset).input_names
+    check_words([features], len(names))
+    check_images([features], settings.scaling, names)
+    searched = replace(settings, features=features)
+    for name in settings.trainings:
+        changed, main = settings.trained(name), name == settings.trainings[0]
+        for draw in range(settings.draws if main else 1):
+            for evaluations in settings.evaluations:
+                for method, options in request.methods.items():
+                    model = model_params(request, changed, options, draw, evaluations)
+                    axes_of_model = {**axes, "method": method, "evaluations": evaluations, "draw": draw}
+                    for radius in radii if main else radii[:1]:
+                        yield from _point_tasks(
+                            request, searched, dataset, model, radius, {**axes_of_model, "training": name}
+                        )
+
+
+def _point_tasks(
+    request: Request,
+    settings: DeltaSettings,
+    dataset: PreparedDataset,
+    model: dict[str, Json],
+    radius: float,
+    axes: dict[str, str | int | float],
+) -> Iterator[Task]:
+    options = request.methods[str(axes["method"])]
+    rows = min(settings.train_rows, dataset.rows) / 1000
+    per_evaluation = TRAINING_SECONDS.get(model["method"]["inference"], 1.0) * rows**3
+    cost = per_evaluation * int(axes["evaluations"]) / settings.points + 0.1 * rows**2 + 0.01
+    for point in range(settings.points):
+        yield Task(
+            experiment=request.experiment,
+            label=f"{dataset.name}  {options.title}  {axes['evaluations']} evaluations  draw {axes['draw']}  "
+            f"radius {radius:g}  point {point}",
+            axes={**axes, "radius": radius, "point": point},
+            params={
+                "kind": "delta",
+                "model": model,
+                "radius": radius,
+                "point": point,
+                "features": settings.features,
+                "tolerance": settings.tolerance,
+                "boxes": settings.boxes,
+            },
+            dataset=dataset,
+            version=VERSION,
+            group=model_group(dataset, model),
+            cost=cost,
+            budget_seconds=request.budget_seconds,
+        )
+
+
+def run_delta(task: Task, shared: SharedWork) -> Outcome:
+    """Bound the class probability over the box around one test point of a trained classifier."""
+    params = task.params
+    try:
+        problem, trained = task_classifier(task, shared)
+    except NotConvergedError as error:
+        return Outcome({}, DIVERGED, str(error))
+    x = problem.X_test[int(params["point"])]
+    free = choose(params["features"], problem, trained, x)
+    region = linf_ball(x, float(params["radius"]), free.inputs.tolist(), problem.domain)
+    budget = Budget(task.budget_seconds, boxes=int(params["boxes"]), observer=shared.observer)
+    found = probability_range(trained.fit.posterior, region, float(params["tolerance"]), budget)
+    metrics = shared.once("model metrics", lambda: model_metrics(problem, trained))
+    at_end = trained.hyperparameters.variance >= (1.0 - ROUNDING) * float(params["model"]["largest_variance"])
+    limited = found.status == "budget" or cut_short(trained, params["model"])
+    reason = "" if found.status == "closed" else f"{found.minimum.reason}; {found.maximum.reason}"
+    return Outcome(
+        {**range_metrics(found), **metrics, "variance_at_end": at_end, "chosen_by": free.by},
+        BUDGET if limited else DONE,
+        reason or (trained.reason if limited else ""),
+        headline=f"delta {found.spread[0]:.3f} to {found.spread[1]:.3f}",
+    )
+
+
+def range_metrics(found: ProbabilityRange) -> dict[str, float | int | str | bool | None]:
+    """Return both definitions of delta, attained and proved, and what they are made of.
+
+    delta is pi_max - pi_min (Sec. 6.2 of Blaas et al. 2020), deviation max |pi(x) - pi(x*)| (their Definition 1).
+    """
+    delta, delta_proved = found.spread
+    deviation, deviation_proved = found.deviation
+    numbers = {
+        "delta": delta,
+        "delta_proved": delta_proved,
+        "deviation": deviation,
+        "deviation_proved": deviation_proved,
+        "probability": found.probability,
+        "minimum": found.minimum.inner,
+        "minimum_proved": found.minimum.outer,
+        "maximum": found.maximum.inner,
+        "maximum_proved": found.maximum.outer,
+    }
+    kept: dict[str, float | int | str | bool | None] = {
+        name: finite_or_none(value) for name, value in numbers.items()
+    }
+    return {**kept, "boxes": found.boxes, "verdict": found.verdict.status}

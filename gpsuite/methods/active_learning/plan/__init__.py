@@ -1,0 +1,1 @@
+"""Ask and tell: the measured planner, what it knows, how it predicts safety and when it stops."""

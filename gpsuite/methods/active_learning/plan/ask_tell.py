@@ -1,0 +1,377 @@
+"""Ask and tell: which safe measurements come next, when a person or a machine measures (Li et al. 2022, Eqs. 7-9).
+
+    planner = MeasurementPlanner(SafetyLimit(1.0, "below"), np.random.default_rng(0))
+    planner.tell(X, Y, z)  # measured so far; NaN where an output was not measured
+    plan = planner.ask(candidates, 3)
+
+Everything is in the user's units; the models see standardised values (`plan_units`). Between two calls of `ask`, new
+measurements reach the posterior of the hyperparameters by sequential Monte Carlo.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.budget import Budget
+from gpsuite.methods.active_learning.acquisition import entropy
+from gpsuite.methods.active_learning.pipelines import PIPELINES, Pipeline
+from gpsuite.methods.active_learning.plan.answer import NothingToMeasureError, Plan, Proposal
+from gpsuite.methods.active_learning.plan.clock import Clock
+from gpsuite.methods.active_learning.plan.effort import members, particles
+from gpsuite.methods.active_learning.plan.models import Belief, KnownValues
+from gpsuite.methods.active_learning.plan.predictions import Choice, Chooser, OutputPredictions
+from gpsuite.methods.active_learning.plan.safety import SafetyJudgement, judge_safety, warnings_of
+from gpsuite.methods.active_learning.plan.safety_guard import SafetyGuard
+from gpsuite.methods.active_learning.plan.units import Units
+from gpsuite.methods.active_learning.planner import WhenNothingIsSafe
+from gpsuite.methods.active_learning.problem import BoolArray, Pool
+from gpsuite.methods.active_learning.safety import SafetyLimit
+from gpsuite.models.config import FloatArray
+from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
+from gpsuite.models.sampling.posterior import HyperPosterior
+from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings, SMCState
+
+SavedState = dict[str, npt.NDArray[Any]]
+
+DEFAULT_GUARD = SafetyGuard()
+
+
+class MeasurementPlanner:
+    """Proposes safe, informative measurements, and learns from what was measured.
+
+    Args:
+        limit: when a safety value is safe.
+        rng: the only source of randomness.
+        pipeline: model and rule; it must ask for safe measurements.
+        delta: a proposal must be safe with probability above 1 - delta.
+        smc: how hyperparameters are inferred; large tables get fewer particles (`plan_effort`).
+        guard: of the safety model's predictions; None: the rule of the paper.
+        input_names: for warnings; default: numbers.
+
+    Raises:
+        ValueError: if delta is not in (0, 1], or the pipeline knows no safety.
+    """
+
+    def __init__(
+        self,
+        limit: SafetyLimit,
+        rng: np.random.Generator,
+        *,
+        pipeline: Pipeline = PIPELINES["AL_MOGP"],
+        delta: float = 0.05,
+        smc: SMCSettings | None = None,
+        guard: SafetyGuard | None = DEFAULT_GUARD,
+        input_names: Sequence[str] = (),
+    ) -> None:
+        if not pipeline.safe or not 0.0 < delta <= 1.0:
+            raise ValueError(f"{pipeline.name}, delta={delta}: needs a safe pipeline and 0 < delta <= 1")
+        self._limit, self._delta, self._rng, self._pipeline = limit, delta, rng, pipeline
+        self._smc = smc or SMCSettings()
+        self._guard, self._input_names = guard, tuple(input_names)
+        self._n_outputs = 0
+        self._known: dict[str, KnownValues] = {}
+        self._units: Units | None = None
+        self._beliefs: dict[str, Belief] = {}
+
+    def tell(self, X: FloatArray, Y: FloatArray, z: FloatArray) -> None:
+        """Take in measured rows; values that are known already are passed over, so a longer table may be told again.
+
+        Different values of an output at one input are replicates.
+
+        Args:
+            X: inputs [n, D].
+            Y: outputs [n, P], or [n] for one; NaN where an output was not measured.
+            z: safety values [n]; NaN where it was not measured.
+
+        Raises:
+            ValueError: if the shapes do not fit each other or what was told before, or a value is infinite.
+        """
+        Y = Y[:, None] if Y.ndim == 1 else Y
+        if X.ndim != 2 or Y.ndim != 2 or not len(X) == len(Y) == len(z) or z.ndim != 1:
+            raise ValueError(f"X {X.shape}, Y {Y.shape}, z {z.shape}: must be [n, D], [n, P] and [n]")
+        if self._known and (X.shape[1], Y.shape[1]) != (self._known["outputs"].width, self._n_outputs):
+            raise ValueError(f"{X.shape[1]} inputs and {Y.shape[1]} outputs: other numbers were told before")
+        if not np.isfinite(X).all() or np.isinf(Y).any() or np.isinf(z).any():
+            raise ValueError("X, Y and z must be finite; NaN in Y and z where nothing was measured")
+        self._n_outputs = Y.shape[1]
+        for name, values in (("outputs", Y), ("safety", z[:, None])):
+            self._known.setdefault(name, KnownValues(X.shape[1])).add(X, values)
+
+    def lost(self, X: FloatArray, Y: FloatArray, z: FloatArray) -> int:
+        """Return how many of the values told so far are not in these rows (as in `tell`)."""
+        given = {"outputs": Y, "safety": z[:, None]}
+        return sum(known.lost(X, given[name]) for name, known in self._known.items())
+
+    @property
+    def n_values(self) -> int:
+        """Number of values told so far, safety values included."""
+        return sum(len(known.observations) for known in self._known.values())
+
+    def ask(
+        self,
+        candidates: FloatArray,
+        n: int = 1,
+        when_nothing_is_safe: WhenNothingIsSafe = "stop",
+        budget: Budget | None = None,
+    ) -> Plan:
+        """Return the next measurements: safe with probability above 1 - delta, of largest entropy.
+
+        Of several, each is chosen as if the earlier ones had been measured and gave what is expected of them: at
+        given hyperparameters the variances do not depend on the values. Safety is by what was measured only.
+
+        Args:
+            candidates: inputs [n, D]; what was measured there already is not proposed again.
+            n: number of measurements, 1 or more.
+            when_nothing_is_safe: `stop` as infeasible, or propose one measurement at the `safest` candidate.
+            budget: its seconds end the work with the best plan so far.
+
+        Raises:
+            NothingToMeasureError: if every output was measured at every candidate.
+            ValueError: if an output was never measured, or no measured point is safe.
+        """
+        self.check(candidates)
+        clock = Clock(budget)
+        free = self._free(candidates)  # [n, P], or [n, 1] if all outputs are measured together
+        started = self._learn(candidates, clock)
+        X, units = self._scales.inputs(candidates), self._scales
+        safety = self._judge_safety(X, self._guard, clock)
+        rows, allowed = free.any(axis=1), free & safety.safe[:, None]
+        safest = int(np.argmax(np.where(rows, np.nan_to_num(safety.probability), -1.0)))
+        reason, wanted = "", n
+        if not allowed.any():
+            reason = self._nothing_safe(candidates, rows, safety, safest, clock)
+            if when_nothing_is_safe == "safest":
+                allowed, wanted = free & (np.arange(len(free)) == safest)[:, None], 1
+        outputs, predicted, chosen = self._choose(candidates, X, allowed, wanted, clock)
+        cut = self._cut(len(X), safety.judged, predicted, len(chosen) < wanted and clock.ended())
+        if not reason and len(chosen) < n:
+            why = "the time ended" if cut else "no other candidate is safe and free"
+            reason = f"only {len(chosen)} of {n} measurements: {why}"
+        mean = units.y_offset + units.y_scale * outputs.mean
+        sd = units.y_scale * np.sqrt(np.maximum(outputs.variance, 0.0))
+        return Plan(
+            status="budget" if cut else "done" if chosen else "infeasible",
+            reason="; ".join(part for part in (reason, cut) if part),
+            warnings=tuple(self._warnings(X, safety)),
+            proposals=tuple(
+                Proposal(row, candidates[row], p, score, float(safety.probability[row]), mean[row], sd[row])
+                for row, p, score in chosen
+            ),
+            probability_safe=safety.probability,
+            mean=mean,
+            sd=sd,
+            entropy=entropy((sd / units.y_scale) ** 2),
+            safe=safety.safe,
+            n_beyond_step=int(safety.beyond_step.sum()),
+            safest=safest,
+            started=started,
+            diagnostics={name: belief.cloud.diagnostics for name, belief in self._beliefs.items()},
+        )
+
+    def check(self, candidates: FloatArray) -> None:
+        """Raise what `ask` would raise for these candidates."""
+        if not self._known:
+            raise ValueError("tell what was measured first")
+        outputs, safety = self._known["outputs"], self._known["safety"]
+        if candidates.ndim != 2 or candidates.shape[1] != outputs.width or not len(candidates):
+            raise ValueError(f"candidates {candidates.shape}: must be [n, {outputs.width}] with n >= 1")
+        never = sorted(set(range(self._n_outputs)) - set(outputs.observations.p.tolist()))
+        if never:
+            raise ValueError(f"output {never[0]} was never measured")
+        if not self._limit.holds(safety.observations.y).any():
+            raise ValueError("no measured point is safe")
+        if not self._free(candidates).any():
+            raise NothingToMeasureError(f"all of {len(candidates)} candidates have been measured")
+
+    def state(self) -> SavedState:
+        """Return what `restore` needs to go on after the last `ask`, as arrays."""
+        if self._units is None:
+            raise ValueError("ask first: there is nothing to go on from")
+        saved = {"generator": np.array(json.dumps(self._rng.bit_generator.state))}
+        saved |= {f"units_{name}": values for name, values in self._units.to_arrays().items()}
+        for name, belief in self._beliefs.items():
+            values = self._known[name].observations
+            arrays = {"X": values.X, "p": values.p, "y": values.y, "learnt": np.array(belief.learnt)}
+            saved |= {f"{name}_{key}": array for key, array in {**arrays, **belief.cloud.to_arrays()}.items()}
+        saved["n_outputs"] = np.array(self._n_outputs)
+        return saved
+
+    def restore(self, saved: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Go on where `state` was called on a planner of the same limit, pipeline and settings.
+
+        Raises:
+            KeyError: if an array is missing.
+        """
+        self._n_outputs = int(saved["n_outputs"])
+        self._rng.bit_generator.state = json.loads(str(saved["generator"]))
+        self._units = Units(**{field.name: saved[f"units_{field.name}"] for field in fields(Units)})
+        parts = {name: _part(saved, name) for name in ("outputs", "safety")}
+        for name, part in parts.items():
+            self._known[name] = KnownValues(part["X"].shape[1])
+            self._known[name].take(part["X"], part["p"], part["y"])
+        for name, model in self._models().items():
+            learnt, values = int(parts[name]["learnt"]), self._in_model_units(name)
+            seen = Observations(values.X[:learnt], values.p[:learnt], values.y[:learnt])
+            self._beliefs[name] = Belief(model, seen, SMCState.from_arrays(parts[name]))
+
+    def _models(self) -> dict[str, MultiOutputModel]:
+        """Return the models; safety comes first, as what decides most."""
+        outputs = self._pipeline.output_model(self._n_outputs, self._known["outputs"].width)
+        return {"safety": self._pipeline.safety_model(), "outputs": outputs}
+
+    def _learn(self, candidates: FloatArray, clock: Clock) -> str:
+        """Bring both posteriors up to date; return how."""
+        units, reason = self._new_units(candidates), "first measurements"
+        if self._units is not None:
+            reason = "" if self._units.near(units) else "the spread of measurements or candidates has changed"
+            if any(belief.unfinished for belief in self._beliefs.values()):
+                reason = "the budget had cut the earlier inference short"
+        stops = {"safety": clock.safety_inference_ended, "outputs": clock.inference_ended}
+        if reason:
+            self._units = units
+            for name, model in self._models().items():
+                values = self._in_model_units(name)
+                smc = self._sized(len(values), model.n_outputs)
+                self._beliefs[name] = Belief.cold(model, values, self._rng, smc, stops[name])
+            return f"cold: {reason}"
+        known = sum(belief.learnt for belief in self._beliefs.values())
+        for name, belief in self._beliefs.items():
+            values = self._in_model_units(name)
+            smc = self._sized(len(values), belief.model.n_outputs)
+            belief.learn(values, self._rng, smc, stops[name])
+        return f"warm: {known} values known, {self.n_values - known} new"
+
+    def _sized(self, values: int, outputs: int) -> SMCSettings:
+        """Return the settings of the inference from this many values."""
+        return replace(self._smc, particles=particles(self._smc, values, outputs))
+
+    def _predicting(self, name: str, candidates: int) -> HyperPosterior:
+        """Return the hyperparameter vectors that predict at this many candidates."""
+        belief = self._beliefs[name]
+        most = members(len(belief.cloud.u), belief.learnt, belief.model.n_outputs, candidates)
+        return belief.predicting(most)
+
+    def _new_units(self, candidates: FloatArray) -> Units:
+        outputs, safety = (self._known[name].observations for name in ("outputs", "safety"))
+        Y = np.full((len(outputs), self._n_outputs), np.nan)
+        Y[np.arange(len(outputs)), outputs.p] = outputs.y
+        X = np.concatenate([outputs.X, safety.X])
+        return Units.of(candidates, X, Y, safety.y, self._limit)
+
+    @property
+    def _scales(self) -> Units:
+        if self._units is None:
+            raise ValueError("units are chosen at the first question")
+        return self._units
+
+    def _in_model_units(self, name: str) -> Observations:
+        units, known = self._scales, self._known[name].observations
+        if name == "safety":
+            y = (known.y - units.z_offset) / units.z_scale
+        else:
+            y = (known.y - units.y_offset[known.p]) / units.y_scale[known.p]
+        return Observations(units.inputs(known.X), known.p, y)
+
+    def _free(self, candidates: FloatArray) -> BoolArray:
+        """Return what was not measured yet: [n, P], or [n, 1] if all outputs are measured together."""
+        pool = Pool(candidates, np.ones((len(candidates), self._n_outputs), dtype=np.bool_))
+        free = pool.without(self._known["outputs"].observations)
+        if self._full:
+            return np.asarray(free.all(axis=1, keepdims=True))
+        return free
+
+    def _judge_safety(self, X: FloatArray, guard: SafetyGuard | None, clock: Clock) -> SafetyJudgement:
+        """Judge candidates in the models' units."""
+        return judge_safety(
+            self._pipeline.safety_model(),
+            self._predicting("safety", len(X)),
+            self._beliefs["safety"].observations,
+            X,
+            self._scales.limit(self._limit),
+            self._delta,
+            guard,
+            clock.ended,
+        )
+
+    def _choose(
+        self, candidates: FloatArray, X: FloatArray, allowed: BoolArray, n: int, clock: Clock
+    ) -> tuple[OutputPredictions, int, list[Choice]]:
+        """Return the outputs' predictions, at how many candidates there was time for them, and up to n choices."""
+        posterior = self._predicting("outputs", len(X))
+        outputs = OutputPredictions(self._beliefs["outputs"], posterior, X, self._full)
+        first, predicted = allowed.any(axis=1), 0
+        for part in (first, ~first):  # what may be proposed is predicted first
+            if part.any() and not (predicted and clock.ended()):
+                predicted += outputs.predict(np.flatnonzero(part), clock.ended)
+        rng = self._rng if self._pipeline.acquisition == "random" else None
+        chooser = Chooser(candidates, outputs, posterior, self._full, rng)
+        return outputs, predicted, chooser.choose(allowed, n, clock.ended)
+
+    def _nothing_safe(
+        self, candidates: FloatArray, rows: BoolArray, safety: SafetyJudgement, safest: int, clock: Clock
+    ) -> str:
+        """Return why none of the candidates that can still be measured is safe enough."""
+        if self._guard is not None and (safety.beyond_step & rows).any():
+            return (
+                f"the safety value has hardly varied, and no candidate that is left lies within {self._guard.step:g} "
+                f"measured ranges of where it was measured; {(safety.beyond_step & rows).sum()} farther out would be "
+                "safe enough by the model: offer candidates nearer to it, or a larger step"
+            )
+        at = ", ".join(f"{value:.6g}" for value in candidates[safest])
+        reason = (
+            f"none of {rows.sum()} candidates is safe with probability above {1.0 - self._delta:g}; "
+            f"the most probably safe one is number {safest + 1} at ({at}): {safety.probability[safest]:.3g}"
+        )
+        if self._guard is None:
+            return reason
+        X, known = self._scales.inputs(candidates[rows]), self._beliefs["safety"].observations.X
+        unguarded = self._judge_safety(X, None, clock).safe
+        if unguarded.any():
+            outside = self._guard.outside(known, X[unguarded]).min()
+            where = "inside" if outside == 0.0 else f"{outside:.2g} measured ranges outside"
+            reason += (
+                f"; the data do not support a probability there: extrapolating freely the model would allow "
+                f"{unguarded.sum()}, the nearest {where} what was measured; offer candidates nearer to it"
+            )
+        return reason
+
+    def _warnings(self, X: FloatArray, safety: SafetyJudgement) -> list[str]:
+        """Return what should be known; nothing with the paper's rule."""
+        if self._guard is None:
+            return []
+        belief, model = self._beliefs["safety"], self._pipeline.safety_model()
+        limit, known = self._scales.limit(self._limit), belief.observations
+        names = self._input_names or [f"input {d + 1}" for d in range(known.X.shape[1])]
+        warnings = warnings_of(model, belief.cloud.posterior, known, X, limit, self._guard, names)
+        if safety.beyond_step.any():
+            warnings.append(
+                f"the safety value has hardly varied yet: {safety.beyond_step.sum()} more candidates, farther out "
+                f"than {self._guard.step:g} of the measured ranges, are left for later (step)"
+            )
+        return warnings
+
+    def _cut(self, candidates: int, judged: int, predicted: int, ended: bool) -> str:
+        """Return what the budget has cut short; empty: nothing."""
+        models = [name for name, belief in self._beliefs.items() if belief.unfinished]
+        cut = [f"inference for {name} ended early" for name in models]
+        if judged < candidates:
+            cut.append(f"safety judged at {judged} of {candidates} candidates")
+        if predicted < candidates:
+            cut.append(f"outputs predicted at {predicted}")
+        if not cut and ended:
+            cut.append("later proposals left out")
+        return f"budget used up: {', '.join(cut)}" if cut else ""
+
+    @property
+    def _full(self) -> bool:
+        return self._pipeline.queries == "full"
+
+
+def _part(saved: Mapping[str, npt.NDArray[Any]], name: str) -> SavedState:
+    return {key.removeprefix(f"{name}_"): array for key, array in saved.items() if key.startswith(f"{name}_")}

@@ -1,0 +1,120 @@
+"""What a plan knows: the values told so far, and a model with the posterior of its hyperparameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpsuite.models.config import FloatArray
+from gpsuite.models.multi_output.observations import IntArray, MultiOutputModel, Observations
+from gpsuite.models.sampling.posterior import HyperPosterior
+from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings, SMCState, start, update
+
+
+class KnownValues:
+    """Values told so far, in the user's units; the same value of an output at the same input is kept once.
+
+    Different values of an output at one input are replicates: what its noise is known by.
+
+    Args:
+        width: number D of inputs.
+
+    Attributes:
+        observations: the values, in the order told.
+    """
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.observations = Observations(np.empty((0, width)), np.empty(0, dtype=np.int64), np.empty(0))
+        self._values: set[tuple[object, ...]] = set()
+
+    def add(self, X: FloatArray, Y: FloatArray) -> None:
+        """Take in what is new in rows with gaps."""
+        rows, outputs = np.nonzero(~np.isnan(Y))
+        self.take(X[rows], outputs.astype(np.int64), Y[rows, outputs])
+
+    def take(self, X: FloatArray, p: IntArray, y: FloatArray) -> None:
+        """Take in what is new among values [m] of outputs [m] at inputs [m, D]."""
+        new = []
+        for i, value in enumerate(_told(X, p, y)):
+            if value not in self._values:
+                self._values.add(value)
+                new.append(i)
+        self.observations = self.observations.extended(X[new], p[new], y[new])
+
+    def lost(self, X: FloatArray, Y: FloatArray) -> int:
+        """Return how many known values are not in these rows."""
+        rows, outputs = np.nonzero(~np.isnan(Y))
+        return len(self._values.difference(_told(X[rows], outputs.astype(np.int64), Y[rows, outputs])))
+
+
+def _told(X: FloatArray, p: IntArray, y: FloatArray) -> list[tuple[object, ...]]:
+    return [(*x, *rest) for x, *rest in zip(X.tolist(), p.tolist(), y.tolist(), strict=True)]
+
+
+@dataclass(eq=False)
+class Belief:
+    """A model and the posterior of its hyperparameters, in the models' units.
+
+    Attributes:
+        model: of P outputs, or of the safety value.
+        observations: what the posterior is conditioned on.
+        cloud: particles of the posterior.
+    """
+
+    model: MultiOutputModel
+    observations: Observations
+    cloud: SMCState
+
+    @classmethod
+    def cold(
+        cls,
+        model: MultiOutputModel,
+        observations: Observations,
+        rng: np.random.Generator,
+        smc: SMCSettings,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> Belief:
+        """Infer from the observations alone, until `stop` says to end early."""
+        return cls(model, observations, start(model, model.likelihood(observations), rng, smc, stop))
+
+    @property
+    def learnt(self) -> int:
+        """Number of values the posterior knows."""
+        return len(self.observations)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether inference was stopped early: the particles then know a part of what was measured."""
+        return "beta" in self.cloud.diagnostics
+
+    def learn(
+        self,
+        observations: Observations,
+        rng: np.random.Generator,
+        smc: SMCSettings,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Take in observations that begin with those known, until `stop` says to end early."""
+        if len(observations) == self.learnt:
+            return
+        before, after = self.model.likelihood(self.observations), self.model.likelihood(observations)
+        with np.errstate(invalid="ignore"):  # a particle without weight may have -inf before and after
+            gain = after.value(self.cloud.u) - self.cloud.lml
+        self.cloud = update(self.cloud, self.model, before, after, gain, rng, smc, stop)
+        self.observations = observations
+
+    def predicting(self, most: int) -> HyperPosterior:
+        """Return at most this many of the particles, with weights, that stand for the posterior in predictions.
+
+        Fewer than all are taken at equal steps of their summed weights, and weigh the same.
+        """
+        posterior = self.cloud.posterior
+        if most >= len(posterior):
+            return posterior
+        edges = np.cumsum(posterior.weights)
+        teeth = (np.arange(most) + 0.5) / most
+        chosen = np.searchsorted(edges / edges[-1], teeth)
+        return HyperPosterior(posterior.u[chosen], np.full(most, 1.0 / most))

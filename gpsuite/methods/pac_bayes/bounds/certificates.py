@@ -1,0 +1,199 @@
+"""PAC-Bayesian bounds on the true risk of a Gibbs predictor (Eq. 4, 5 of Reeb et al. 2018)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID, HyperparameterGrid
+from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse_lower
+from gpsuite.methods.pac_bayes.bounds.objectives import (
+    CATONI_CONSTANT,
+    OBJECTIVES,
+    bayes_risk_bound,
+    catoni_bound,
+    check_catoni_constant,
+    kl_bound,
+    sqrt_bound,
+)
+from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
+
+EXACT = RiskAndKL(0.0, 0.0)  # of numbers that rounding did not move by more than an ulp or so
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """What the bound pays for complexity and confidence, in nats.
+
+    Attributes:
+        kl: KL(Q||P) of posterior and prior.
+        log_theta: ln|Theta|, the union bound over the hyperparameter grid.
+        confidence: ln(2 sqrt(n) / delta); ln(1 / delta) in Catoni's bound.
+        n: number of training points.
+        log_grid: ln of the number of settings (widths epsilon, numbers M of inducing points) among which the data
+            chose: a union bound over a finite grid that was fixed before the data were seen.
+        rounding: by how much rounding can have moved the KL.
+    """
+
+    kl: float
+    log_theta: float
+    confidence: float
+    n: int
+    log_grid: float = 0.0
+    rounding: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """KL + ln|Theta| + ln(2 sqrt(n)/delta) + ln(grid size), and what rounding may have hidden."""
+        return self.kl + self.log_theta + self.confidence + self.log_grid + self.rounding
+
+    @property
+    def per_point(self) -> float:
+        """The paper's c: the total over n."""
+        return self.total / self.n
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Bounds on the expected loss on new data, all valid together with probability at least 1 - delta.
+
+    Attributes:
+        n: number of training points.
+        delta: allowed probability of failure.
+        gibbs_risk: risk on the training points; 1 if it could not be computed.
+        penalty: the parts of the penalty; its kl is infinite if it could not be computed.
+        bound_kl: inverse-kl bound (Eq. 4), in [0, 1].
+        bound_sqrt: Pinsker-relaxed bound (Eq. 5), at least bound_kl; may exceed 1.
+        reason: why the bounds are the trivial 1, or an empty string.
+        lower_kl: lower inverse-kl bound, in [0, gibbs_risk]; 0 if it is trivial. Eq. 4 bounds kl(risk || true risk)
+            itself, so it costs no part of delta.
+        risk_rounding: by how much rounding can have moved the Gibbs risk.
+    """
+
+    n: int
+    delta: float
+    gibbs_risk: float
+    penalty: Penalty
+    bound_kl: float
+    bound_sqrt: float
+    reason: str = ""
+    lower_kl: float = 0.0
+    risk_rounding: float = 0.0
+
+    @property
+    def bound_bayes(self) -> float:
+        """Bound on the risk of the posterior mean: twice bound_kl, at most 1 (`bounds.bayes_risk_bound`)."""
+        return bayes_risk_bound(self.bound_kl)
+
+
+@dataclass(frozen=True)
+class BoundObjective:
+    """A bound as a function of the two numbers that every posterior gives: Gibbs risk and KL.
+
+    Attributes:
+        objective: a name in `OBJECTIVES`.
+        n: number of training points.
+        n_hyperparameters: T, the hyperparameters that ln|Theta| counts.
+        delta: allowed probability of failure, in (0, 1).
+        grid: the hyperparameter grid.
+        grid_size: number of settings among which the data choose; 1 if the setting is fixed before.
+        catoni_constant: C of the objective `catoni`, fixed before the data are seen; the others ignore it.
+
+    Raises:
+        UserError: if the objective is unknown.
+        ValueError: if n < 1, T < 0, grid_size < 1, delta is outside (0, 1) or C is not positive and finite.
+    """
+
+    objective: str
+    n: int
+    n_hyperparameters: int
+    delta: float
+    grid: HyperparameterGrid = PAPER_GRID
+    grid_size: int = 1
+    catoni_constant: float = CATONI_CONSTANT
+
+    def __post_init__(self) -> None:
+        OBJECTIVES.get(self.objective)
+        check_catoni_constant(self.catoni_constant)
+        self.penalty(0.0)
+
+    def penalty(self, kl: float) -> Penalty:
+        """Return the parts of the penalty at this KL; Catoni's bound pays ln(1/delta) for confidence."""
+        parts = penalty(kl, self.n, self.n_hyperparameters, self.delta, self.grid, self.grid_size)
+        if self.objective == "catoni":
+            return replace(parts, confidence=-math.log(self.delta))
+        return parts
+
+    def value_and_gradient(self, risk: float, kl: float) -> tuple[float, float, float]:
+        """Return the bound, its derivative in the risk and its derivative in the KL."""
+        # Rounding can leave a mean of losses an ulp above 1, and a KL an ulp below 0.
+        risk, c = min(risk, 1.0), self.penalty(max(kl, 0.0)).per_point
+        if self.objective == "catoni":
+            bound, d_risk, d_c = catoni_bound(risk, c, self.catoni_constant)
+        else:
+            bound, d_risk, d_c = OBJECTIVES.get(self.objective)(risk, c)
+        return bound, d_risk, d_c / self.n
+
+
+def penalty(
+    kl: float,
+    n: int,
+    n_hyperparameters: int,
+    delta: float,
+    grid: HyperparameterGrid = PAPER_GRID,
+    grid_size: int = 1,
+) -> Penalty:
+    """Return KL, T ln 1201, ln(2 sqrt(n)/delta) (Eq. 4) and ln(grid_size), in nats.
+
+    Raises:
+        ValueError: if n < 1, T < 0, grid_size < 1 or delta is outside (0, 1).
+    """
+    if n < 1 or n_hyperparameters < 0 or grid_size < 1 or not 0.0 < delta < 1.0:
+        raise ValueError(
+            "need n >= 1, n_hyperparameters >= 0, grid_size >= 1 and 0 < delta < 1, "
+            f"got {n}, {n_hyperparameters}, {grid_size}, {delta}"
+        )
+    confidence = math.log(2.0 * math.sqrt(n) / delta)
+    return Penalty(kl, grid.log_size(n_hyperparameters), confidence, n, math.log(grid_size))
+
+
+def certify(
+    gibbs_risk: float,
+    kl: float,
+    n: int,
+    n_hyperparameters: int,
+    delta: float,
+    grid_size: int = 1,
+    grid: HyperparameterGrid = PAPER_GRID,
+    rounding: RiskAndKL = EXACT,
+) -> Certificate:
+    """Return the bounds; the trivial bound 1, with its reason, when the risk or the KL is not usable.
+
+    Args:
+        gibbs_risk: training risk in [0, 1].
+        kl: KL(Q||P) in nats.
+        n: number of training points.
+        n_hyperparameters: T, the rounded hyperparameters; 0 if all were fixed before seeing the data.
+        delta: allowed probability of failure, in (0, 1).
+        grid_size: number of settings among which the data chose this one; 1 if it was fixed before.
+        grid: the hyperparameter grid, fixed before the data were seen; decides ln|Theta|.
+        rounding: by how much rounding can have moved the risk and the KL; the bounds are for the worst of it.
+
+    Raises:
+        ValueError: if n < 1, T < 0, grid_size < 1 or delta is outside (0, 1).
+    """
+    risk_fault = "" if 0.0 <= gibbs_risk <= 1.0 else f"the Gibbs risk is {gibbs_risk}, not in [0, 1]"
+    kl_fault = "" if math.isfinite(kl) and kl >= 0.0 else f"the KL is {kl}, not finite and >= 0"
+    parts = penalty(math.inf if kl_fault else kl, n, n_hyperparameters, delta, grid, grid_size)
+    risk = 1.0 if risk_fault else gibbs_risk
+    known = 0.0 <= rounding.risk < math.inf and 0.0 <= rounding.kl < math.inf
+    rounding_fault = "" if known else "what rounding can have moved is not known"
+    if risk_fault or kl_fault or rounding_fault:
+        faults = [fault for fault in (risk_fault, kl_fault, rounding_fault) if fault]
+        return Certificate(n, delta, risk, parts, 1.0, 1.0, "trivial bound 1: " + " and ".join(faults))
+    parts = replace(parts, rounding=rounding.kl)
+    c, highest, lowest = parts.per_point, min(risk + rounding.risk, 1.0), max(risk - rounding.risk, 0.0)
+    lower = float(kl_inverse_lower(lowest, c).p)
+    return Certificate(
+        n, delta, risk, parts, kl_bound(highest, c)[0], sqrt_bound(highest, c)[0], lower_kl=lower
+    )

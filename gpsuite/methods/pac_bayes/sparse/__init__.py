@@ -1,0 +1,1 @@
+"""Sparse posteriors: algebra, objectives with gradients, certificates' rounding, training."""

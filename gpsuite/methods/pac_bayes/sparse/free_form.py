@@ -1,0 +1,330 @@
+"""Free-form sparse posteriors: the Gaussian of the inducing variables is itself searched, not tied to FITC or VFE.
+
+The posterior N(a, B) of Eq. 9 of Reeb et al. 2018 holds for any mean a and covariance B of the inducing variables. Both
+are kept whitened: a = L m and B = L T T' L' with L L' = K_ZZ, so that the prior is N(0, I).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg.blas import dtrmm, dtrsm
+
+from gpsuite.methods.pac_bayes.bounds.certificates import BoundObjective
+from gpsuite.methods.pac_bayes.losses import Loss
+from gpsuite.methods.pac_bayes.posteriors import (
+    NotPositiveDefiniteError,
+    RiskAndKL,
+    checked_data,
+    gibbs_risk,
+)
+from gpsuite.methods.pac_bayes.se_kernel import check_logarithms
+from gpsuite.methods.pac_bayes.sparse.algebra import (
+    BLOCK,
+    InducingKernel,
+    WhitenedPosterior,
+    add_product,
+    blocks,
+    checked_inducing,
+    head_of,
+    not_positive_definite,
+    squared_norms,
+)
+from gpsuite.methods.pac_bayes.sparse.blocks import BlockArray, RiskSums, stores, sum_risk
+from gpsuite.methods.pac_bayes.sparse.contraction import KernelContraction
+from gpsuite.methods.pac_bayes.sparse.rounding import LARGEST_SLACK, Slopes, free_form_slack
+from gpsuite.models.config import Hyperparameters
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class WhitenedGaussian:
+    """N(m, T T') of the whitened inducing variables, whose prior is N(0, I).
+
+    Attributes:
+        mean: m [M].
+        factor: T [M, M], lower triangular.
+
+    Raises:
+        ValueError: if the shapes disagree or the factor is not lower triangular.
+    """
+
+    mean: FloatArray
+    factor: FloatArray
+
+    def __post_init__(self) -> None:
+        M = len(self.mean)
+        if self.mean.shape != (M,) or self.factor.shape != (M, M):
+            raise ValueError(f"need m [M] and T [M, M], got {self.mean.shape} and {self.factor.shape}")
+        if np.any(np.triu(self.factor, 1)):
+            raise ValueError("the factor T must be lower triangular")
+
+    @classmethod
+    def of(cls, posterior: WhitenedPosterior) -> WhitenedGaussian:
+        """Return the posterior of FITC, VFE or between them."""
+        # S = L_B^-T L_B^-1 = R'R for the triangular factor R of L_B^-1 = QR: S itself is not formed
+        upper = np.asarray(np.linalg.qr(posterior.inverse_factor, mode="r"))
+        return cls(posterior.mean, np.tril(upper.T * np.sign(np.diagonal(upper))))
+
+    @property
+    def kl(self) -> float:
+        """KL from the prior: (|T|^2 - M + m'm)/2 - sum ln |T_jj|, in nats.
+
+        Raises:
+            NotPositiveDefiniteError: if it is not finite.
+        """
+        T, m = self.factor, self.mean
+        with np.errstate(divide="ignore"):
+            log_determinant = float(np.log(np.abs(np.diagonal(T))).sum())
+        kl = 0.5 * (float(np.vdot(T, T)) - len(m) + float(m @ m)) - log_determinant
+        if not math.isfinite(kl):
+            raise NotPositiveDefiniteError(f"the KL of the free-form posterior is {kl}")
+        return max(kl, 0.0)  # rounding can leave a KL an ulp below 0
+
+    def half_variance(self, V: FloatArray, out: FloatArray) -> FloatArray:
+        """Write T'V [M, rows] to `out` and return it."""
+        out[...] = V
+        dtrmm(1.0, self.factor, out.T, side=1, lower=1, overwrite_b=1)
+        return out
+
+    def moments(self, V: FloatArray, variance: float, work: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance at the points of a block of V [M, rows], [rows] each.
+
+        Args:
+            V: L^-1 K_ZX.
+            variance: sigma_f^2.
+            work: [M, rows], C order; overwritten.
+        """
+        spare = np.maximum(variance - squared_norms(V), 0.0)
+        return V.T @ self.mean, spare + squared_norms(self.half_variance(V, work))
+
+
+@dataclass(frozen=True)
+class FreeFormGradient:
+    """Derivatives of a bound.
+
+    Attributes:
+        d_theta: in the logarithms of variance and lengthscales [T].
+        d_Z: in the inducing inputs [M, D].
+        d_mean: in the whitened mean [M].
+        d_factor: in the lower triangle of the whitened factor [M, M]; zero above it.
+    """
+
+    d_theta: FloatArray
+    d_Z: FloatArray
+    d_mean: FloatArray
+    d_factor: FloatArray
+
+
+class FreeFormObjective:
+    """The bound of a free-form sparse posterior and its gradient in everything that determines it.
+
+    There is no noise parameter: neither the Gibbs risk nor the KL holds one. Buffers and jitter are as in
+    `SparseGPObjective`, with one n x M array.
+
+    Args:
+        X: inputs [N, D], finite.
+        y: targets [N], finite.
+        loss: the loss whose Gibbs risk is bounded.
+        delta: allowed probability of failure, in (0, 1).
+        objective: a name in `bounds.OBJECTIVES`.
+        ard: one lengthscale per input, or a single one.
+        n_inducing: M.
+        store: whether to keep the n x M array; by default while it is below `sparse_blocks.STORED_BYTES`.
+
+    Raises:
+        ValueError: if shapes disagree, values are not finite, M < 1 or delta is outside (0, 1).
+        UserError: if the objective is unknown.
+    """
+
+    def __init__(
+        self, X: FloatArray, y: FloatArray, loss: Loss, delta: float, objective: str, ard: bool, n_inducing: int,
+        store: bool | None = None,
+    ) -> None:  # fmt: skip
+        self._X, self._y = checked_data(X, y)
+        if n_inducing < 1:
+            raise ValueError(f"n_inducing must be at least 1, got {n_inducing}")
+        n, dimension = self._X.shape
+        self._loss, self.n_inducing, self.n_lengthscales = loss, n_inducing, dimension if ard else 1
+        self._bound = BoundObjective(objective, n, 1 + self.n_lengthscales, delta)
+        self.jitter = 0.0
+        self._V = BlockArray(n, n_inducing, stores(n, n_inducing, 1) if store is None else store)
+        self._work, self._adjoint = np.zeros((2, n_inducing * min(n, BLOCK)))
+
+    def value_and_gradient(
+        self, theta: FloatArray, Z: FloatArray, gaussian: WhitenedGaussian
+    ) -> tuple[float, FreeFormGradient, RiskAndKL]:
+        """Return the bound, its gradient, and the risk and KL behind it.
+
+        Args:
+            theta: natural logarithms of (variance, lengthscale or lengthscales), [T].
+            Z: inducing inputs [M, D].
+            gaussian: posterior of the whitened inducing variables.
+
+        Raises:
+            ValueError: if a shape is wrong or Z is not finite.
+            NotPositiveDefiniteError: if K_ZZ cannot be factorised even with jitter, or the KL is not finite.
+        """
+        check_logarithms(theta, self.n_lengthscales + 1)
+        Z = checked_inducing(Z, self._X.shape[1])
+        if not len(Z) == len(gaussian.mean) == self.n_inducing:
+            raise ValueError(f"expected M = {self.n_inducing}, got {len(Z)} and {len(gaussian.mean)}")
+        kl = gaussian.kl
+        inducing = next(_whitenings(Z, np.append(theta, 0.0), self.jitter))
+        self.jitter = inducing.jitter
+        features = inducing.features(self._X)
+        unscaled = self._risk(inducing, features, gaussian)
+        risk = float(unscaled.loss.mean())
+        value, d_risk, d_kl = self._bound.value_and_gradient(risk, kl)
+        scaled = unscaled.scaled(d_risk / len(self._y))
+        return value, self._gradient(inducing, features, gaussian, scaled, d_kl), RiskAndKL(risk, kl)
+
+    def _risk(self, inducing: InducingKernel, features: FloatArray, gaussian: WhitenedGaussian) -> RiskSums:
+        """First sweep: V and the losses."""
+
+        def moments(V: FloatArray, rows: slice) -> tuple[FloatArray, FloatArray]:
+            return gaussian.moments(V, inducing.variance, head_of(self._work, V.shape))
+
+        whitened = partial(self._whitened, inducing, features)
+        return sum_risk(self._loss, self._y, self.n_inducing, whitened, moments)
+
+    def _whitened(self, inducing: InducingKernel, features: FloatArray, rows: slice) -> FloatArray:
+        return inducing.whitened(features[rows], self._V.block(rows))
+
+    def _gradient(
+        self, inducing: InducingKernel, features: FloatArray, gaussian: WhitenedGaussian, risk: RiskSums, d_kl: float
+    ) -> FreeFormGradient:  # fmt: skip
+        """Second sweep: contract the adjoint of K_ZX, and those of K_ZZ, m and T.
+
+        V turns with L alone, so the adjoint of K_ZZ is L^-T (Phi + Phi') L^-1 / 2 with Phi the lower triangle, its
+        diagonal halved, of -(m (V gm)' + 2 (T T' - I) C).
+        """
+        T, m = gaussian.factor, gaussian.mean
+        excess = T @ T.T - np.eye(len(m))
+        contraction = KernelContraction(inducing)
+        self._sweep(inducing, features, m, excess, risk, contraction)
+        phi = -np.tril(np.outer(m, risk.V_d_mean) + 2.0 * (excess @ risk.C))
+        phi[np.diag_indices_from(phi)] *= 0.5
+        contraction.add_prior(0.5 * inducing.unwhitened_matrix(phi + phi.T))
+        d_variance = contraction.d_log_variance + inducing.variance * float(risk.d_variance.sum())
+        d_factor = np.tril(2.0 * (risk.C @ T) + d_kl * T) - np.diag(d_kl / np.diagonal(T))
+        d_theta = np.append(d_variance, contraction.d_log_lengthscales(self.n_lengthscales))
+        return FreeFormGradient(d_theta, contraction.d_Z, risk.V_d_mean + d_kl * m, d_factor)
+
+    def _sweep(
+        self, inducing: InducingKernel, features: FloatArray, m: FloatArray, excess: FloatArray, risk: RiskSums,
+        contraction: KernelContraction,
+    ) -> None:  # fmt: skip
+        """Contract the adjoint of K_ZX: 2 L^-T (T T' - I) V diag(gv) + L^-T m gm'."""
+        left = dtrsm(2.0, inducing.factor, excess, side=0, lower=1, trans_a=1)
+        unwhitened_m = inducing.unwhitened_vector(m)[:, None]
+        for rows in blocks(len(self._y)):
+            V = self._V.block(rows) if self._V.stored else self._whitened(inducing, features, rows)
+            work = np.multiply(V, risk.d_variance[rows], out=head_of(self._work, V.shape))
+            G = np.matmul(left, work, out=head_of(self._adjoint, V.shape))
+            add_product(G, unwhitened_m, risk.d_mean[None, rows])
+            contraction.add(G, features[rows], inducing.cross(features[rows], work))
+
+
+@dataclass(frozen=True)
+class FreeFormPosterior:
+    """A free-form posterior of M inducing variables, carried to functions by the prior; build it with `carry`.
+
+    Attributes:
+        hyperparameters: those of the prior. Only the predictive density uses the noise variance.
+        X: training inputs [N, D].
+        y: training targets [N].
+        Z: inducing inputs [M, D].
+        kl: KL(Q||P) in nats, of the inducing variables and hence on functions.
+        train_mean: mean at the training inputs [N].
+        train_variance: latent variance at the training inputs [N].
+        inducing: K_ZZ and its factor; its `jitter` is 0 unless K_ZZ is numerically singular.
+        gaussian: posterior of the whitened inducing variables.
+    """
+
+    hyperparameters: Hyperparameters
+    X: FloatArray
+    y: FloatArray
+    Z: FloatArray
+    kl: float
+    train_mean: FloatArray
+    train_variance: FloatArray
+    inducing: InducingKernel
+    gaussian: WhitenedGaussian
+
+    @classmethod
+    def carry(
+        cls, hyperparameters: Hyperparameters, X: FloatArray, y: FloatArray, Z: FloatArray,
+        gaussian: WhitenedGaussian, jitter: float = 0.0,
+    ) -> FreeFormPosterior:  # fmt: skip
+        """Carry a posterior of the whitened inducing variables to the training points, in O(N M^2) time.
+
+        The same whitened posterior can be carried by any hyperparameters, rounded ones for a certificate.
+
+        Args:
+            hyperparameters: with one or D lengthscales.
+            X: inputs [N, D], finite.
+            y: targets [N], finite.
+            Z: inducing inputs [M, D], finite.
+            gaussian: of M variables.
+            jitter: least multiple of sigma_f^2 on the diagonal of K_ZZ. What the whitened variables mean depends on
+                it, so it should be the one of training.
+
+        Raises:
+            ValueError: if shapes disagree or values are not finite.
+            NotPositiveDefiniteError: if K_ZZ cannot be factorised even with jitter, or the KL is not finite.
+        """
+        X, y = checked_data(X, y)
+        Z = checked_inducing(Z, X.shape[1])
+        if len(hyperparameters.lengthscales) not in (1, X.shape[1]):
+            raise ValueError(f"{len(hyperparameters.lengthscales)} lengthscales for {X.shape[1]} inputs")
+        if len(Z) != len(gaussian.mean):
+            raise ValueError(f"{len(Z)} inducing inputs for {len(gaussian.mean)} inducing variables")
+        usable = _whitenings(Z, hyperparameters.to_log(), jitter)
+        inducing = next(each for each in usable if not each.explains_too_much(X))
+        mean, variance = _predict(inducing, gaussian, X)
+        return cls(hyperparameters, X, y, Z, gaussian.kl, mean, variance, inducing, gaussian)
+
+    def predict(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean [N'] and latent variance [N'] at new inputs [N', D]; no observation noise added."""
+        return _predict(self.inducing, self.gaussian, np.asarray(Xnew, dtype=np.float64))
+
+    def gibbs_risk(self, loss: Loss) -> float:
+        """Return the mean expected loss at the training points."""
+        return gibbs_risk(self, loss)
+
+    def rounding(self, loss: Loss) -> RiskAndKL:
+        """Return by how much rounding of K_ZZ can have moved the Gibbs risk of a loss and the KL, to first order."""
+        slopes = Slopes.of_risk(loss, self.y, self.train_mean, self.train_variance)
+        risk = free_form_slack(self.inducing, self.gaussian.mean, self.gaussian.factor, self.X, slopes)
+        return RiskAndKL(risk, self.inducing.entry_error * (1.0 + self.kl))
+
+
+def _whitenings(Z: FloatArray, theta: FloatArray, least_jitter: float) -> Iterator[InducingKernel]:
+    """Yield the factorisations of K_ZZ whose L is well determined: what m and T mean depends on L itself.
+
+    Raises:
+        NotPositiveDefiniteError: at the end.
+    """
+    for inducing in InducingKernel.factorisations(Z, theta, least_jitter):
+        if inducing.whitening_error <= LARGEST_SLACK:
+            yield inducing
+    raise not_positive_definite()
+
+
+def _predict(
+    inducing: InducingKernel, gaussian: WhitenedGaussian, X: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return V'm and sigma_f^2 - |V_i|^2 + |T'V_i|^2, [N] each, block by block."""
+    mean, variance = np.empty(len(X)), np.empty(len(X))
+    for rows in blocks(len(X)):
+        V, work = np.empty((2, len(inducing.scaled), rows.stop - rows.start))
+        inducing.whitened(inducing.features(X[rows]), V)
+        mean[rows], variance[rows] = gaussian.moments(V, inducing.variance, work)
+    return mean, variance

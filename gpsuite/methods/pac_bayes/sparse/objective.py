@@ -1,0 +1,322 @@
+"""The bound of a sparse GP with its analytic gradient, also in the inducing inputs (Eq. 9 to 11 of Reeb et al. 2018).
+
+Three sweeps over the data in blocks: (1) V = L^-1 K_ZX and the sums that determine the posterior, (2) means, variances,
+losses and C = V diag(gv) V', (3) the adjoint of V and of the kernel. The objective depends on V only through V'V, so
+the adjoint of K_ZZ has a closed form and no Cholesky factorisation is differentiated.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg.blas import dtrmm, dtrsm
+
+from gpsuite.methods.pac_bayes.bounds.certificates import BoundObjective
+from gpsuite.methods.pac_bayes.losses import Loss
+from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, checked_data
+from gpsuite.methods.pac_bayes.se_kernel import check_logarithms
+from gpsuite.methods.pac_bayes.sparse.algebra import (
+    BLOCK,
+    InducingKernel,
+    WhitenedPosterior,
+    WhitenedSums,
+    add_product,
+    blocks,
+    check_alpha,
+    checked_inducing,
+    head_of,
+    squared_norms,
+    symmetric,
+)
+from gpsuite.methods.pac_bayes.sparse.blocks import BlockArray, RiskSums, WeightedGram, stores, sum_risk
+from gpsuite.methods.pac_bayes.sparse.contraction import KernelContraction
+from gpsuite.methods.pac_bayes.sparse.covariance_form import (
+    CovarianceForm,
+    is_accurate,
+    whitened_matrix,
+    whitened_vector,
+)
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _State:
+    """What sweep 1 leaves behind, all at the current parameters."""
+
+    inducing: InducingKernel
+    features: FloatArray  # of X [N, D+2]
+    noise: FloatArray  # s [N] in Lambda = s + alpha spare
+    spare: FloatArray  # sigma_f^2 - |V_i|^2 [N]
+    gram: FloatArray  # V Lambda^-1 V', symmetric
+    posterior: WhitenedPosterior
+    form: CovarianceForm | None  # if given, the blocks are those of K_ZX and not of V
+
+
+@dataclass(frozen=True)
+class _Adjoint:
+    """The M x M quantities of the gradient: S, P = S (F V Lambda^-1 V'/2 - C) S and u = S (V gm + F b)."""
+
+    S: FloatArray
+    P: FloatArray
+    u: FloatArray
+    d_kl: float
+
+
+class SparseGPObjective:
+    """The bound of a sparse GP and its gradient in the hyperparameters and the inducing inputs.
+
+    The buffers are allocated once, so an instance must not be shared between threads. They are two n x M arrays; or,
+    when these are not stored, O(M^2) numbers besides O(n D), for about a third more time. When K_ZZ
+    cannot be factorised, a jitter relative to sigma_f^2 is added and kept for all later evaluations (`jitter`): a line
+    search sees one function. For alpha = 0 evaluations use the cheaper covariance form (`use_covariance_form`) until
+    K_ZZ is once too ill-conditioned for it, and the whitened form from then on; where they change over they agree.
+
+    Args:
+        X: inputs [N, D], finite.
+        y: targets [N], finite.
+        loss: the loss whose Gibbs risk is bounded.
+        delta: allowed probability of failure, in (0, 1).
+        objective: a name in `bounds.OBJECTIVES`.
+        ard: one lengthscale per input, or a single one.
+        alpha: 1 is FITC, 0 is VFE (DTC).
+        n_inducing: M.
+        store: whether to keep the n x M arrays; by default while they are below `sparse_blocks.STORED_BYTES`.
+
+    Raises:
+        ValueError: if shapes disagree, values are not finite, alpha is outside [0, 1], M < 1 or delta is outside
+            (0, 1).
+        UserError: if the objective is unknown.
+    """
+
+    def __init__(
+        self, X: FloatArray, y: FloatArray, loss: Loss, delta: float, objective: str, ard: bool, alpha: float,
+        n_inducing: int, store: bool | None = None,
+    ) -> None:  # fmt: skip
+        self._X, self._y = checked_data(X, y)
+        check_alpha(alpha)
+        if n_inducing < 1:
+            raise ValueError(f"n_inducing must be at least 1, got {n_inducing}")
+        n, dimension = self._X.shape
+        self._loss, self._alpha, self.n_inducing = loss, alpha, n_inducing
+        self.n_lengthscales = dimension if ard else 1
+        self._bound = BoundObjective(objective, n, 1 + self.n_lengthscales, delta)
+        self.jitter = 0.0
+        self.use_covariance_form = alpha == 0.0
+        stored = stores(n, n_inducing, 2) if store is None else store
+        self._V, self._U = BlockArray(n, n_inducing, stored), BlockArray(n, n_inducing, stored)
+        self._work = np.zeros((2 * n_inducing + 2) * min(n, BLOCK))
+        self._adjoint = np.zeros(n_inducing * min(n, BLOCK))
+
+    @property
+    def n(self) -> int:
+        """Number of training points."""
+        return len(self._y)
+
+    def value_and_gradient(
+        self, theta: FloatArray, Z: FloatArray
+    ) -> tuple[float, FloatArray, FloatArray, RiskAndKL]:
+        """Return the bound, its gradients in theta [T + 1] and in Z [M, D], and the risk and KL behind it.
+
+        Args:
+            theta: natural logarithms of (variance, lengthscale or lengthscales, noise variance), [T + 1].
+            Z: inducing inputs [M, D].
+
+        Raises:
+            ValueError: if a shape is wrong or Z is not finite.
+            NotPositiveDefiniteError: if K_ZZ cannot be factorised even with jitter.
+        """
+        check_logarithms(theta, self.n_lengthscales + 2)
+        Z = checked_inducing(Z, self._X.shape[1], self.n_inducing)
+        state = self._condition(theta, Z)
+        unscaled = self._risk(state)
+        risk, kl = float(unscaled.loss.mean()), state.posterior.kl
+        value, d_risk, d_kl = self._bound.value_and_gradient(risk, kl)
+        d_theta, d_Z = self._gradient(state, unscaled.scaled(d_risk / self.n), d_kl)
+        return value, d_theta, d_Z, RiskAndKL(risk, kl)
+
+    def _condition(self, theta: FloatArray, Z: FloatArray) -> _State:
+        """Sweep 1: V and the posterior."""
+        inducing = InducingKernel.factorise(Z, theta, self.jitter)
+        self.jitter = inducing.jitter
+        features, s = inducing.features(self._X), math.exp(theta[-1])
+        self.use_covariance_form = self.use_covariance_form and is_accurate(inducing, s)
+        if self.use_covariance_form:
+            state = self._condition_in_covariance_form(inducing, features, s)
+            if state is not None:
+                return state
+            self.use_covariance_form = False
+        sums, spare = WhitenedSums.zeros(self.n_inducing), np.empty(self.n)
+        for rows in blocks(self.n):
+            V = inducing.whitened(features[rows], self._V.block(rows))
+            spare[rows] = np.maximum(inducing.variance - squared_norms(V), 0.0)
+            noise = s + self._alpha * spare[rows]
+            sums.add(V, noise, self._y[rows], head_of(self._work, V.shape))
+        posterior = WhitenedPosterior.condition(sums)
+        noise = s + self._alpha * spare
+        return _State(inducing, features, noise, spare, symmetric(sums.gram), posterior, None)
+
+    def _condition_in_covariance_form(
+        self, inducing: InducingKernel, features: FloatArray, s: float
+    ) -> _State | None:
+        """Sweep 1 without whitening the blocks; None if the form cannot be had."""
+        noise, raw = np.full(self.n, s), WhitenedSums.zeros(self.n_inducing)
+        for rows in blocks(self.n):
+            K = inducing.cross(features[rows], self._V.block(rows))
+            raw.add(K, noise[rows], self._y[rows], head_of(self._work, K.shape))
+        gram = whitened_matrix(inducing, symmetric(raw.gram))
+        sums = WhitenedSums(gram, whitened_vector(inducing, raw.target))
+        posterior = WhitenedPosterior.condition(sums)
+        form = CovarianceForm.derive(inducing, sums, posterior)
+        if form is None:
+            return None
+        return _State(inducing, features, noise, np.zeros(self.n), gram, posterior, form)
+
+    def _risk(self, state: _State) -> RiskSums:
+        """Sweep 2: losses, not yet weighted by the bound's derivative, which needs their mean."""
+        first, moments = partial(self._first, state), partial(self._moments, state)
+        risk = sum_risk(self._loss, self._y, self.n_inducing, first, moments)
+        if state.form is None:
+            return risk
+        C, V_d_mean = whitened_matrix(state.inducing, risk.C), whitened_vector(state.inducing, risk.V_d_mean)
+        return replace(risk, C=C, V_d_mean=V_d_mean)
+
+    def _moments(self, state: _State, block: FloatArray, rows: slice) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance at the points of a block of V, or of K_ZX in the covariance form."""
+        if state.form is not None:
+            U = state.form.half_reduction(block, self._U.block(rows))
+            return block.T @ state.form.mean, np.maximum(state.inducing.variance - squared_norms(U), 0.0)
+        # only alpha > 0 needs U again
+        out = self._U.block(rows) if self._alpha > 0.0 else head_of(self._work, block.shape)
+        U = state.posterior.half_variance(block, out)
+        return block.T @ state.posterior.mean, state.spare[rows] + squared_norms(U)
+
+    def _first(self, state: _State, rows: slice) -> FloatArray:
+        """Return a block of V, or of K_ZX in the covariance form, as sweep 1 stored it or computed again."""
+        block = self._V.block(rows)
+        if not self._V.stored:
+            fill = state.inducing.whitened if state.form is None else state.inducing.cross
+            fill(state.features[rows], block)
+        return block
+
+    def _second(self, state: _State, first: FloatArray, rows: slice) -> FloatArray:
+        """Return a block of U = L_B^-1 V, or of T_K' K_ZX, as sweep 2 stored it or computed again."""
+        block = self._U.block(rows)
+        if not self._U.stored:
+            fill = state.posterior.half_variance if state.form is None else state.form.half_reduction
+            fill(first, block)
+        return block
+
+    def _gradient(self, state: _State, risk: RiskSums, d_kl: float) -> tuple[FloatArray, FloatArray]:
+        """Sweep 3: return the gradients in theta and in Z."""
+        inducing, posterior, b = state.inducing, state.posterior, state.posterior.mean
+        S = posterior.inverse_factor.T @ posterior.inverse_factor
+        P = S @ (0.5 * d_kl * state.gram - risk.C) @ S
+        adjoint = _Adjoint(S, 0.5 * (P + P.T), S @ (risk.V_d_mean + d_kl * b), d_kl)
+        contraction = KernelContraction(inducing)
+        d_noise, E = np.zeros(self.n), WeightedGram(len(b))
+        if state.form is not None:
+            self._sweep_covariance_form(state, state.form, risk, adjoint, contraction)
+        elif self._alpha == 0.0:
+            self._sweep_constant_noise(state, risk, adjoint, contraction)
+        else:
+            self._sweep(state, risk, adjoint, contraction, d_noise, E)
+        Y = d_kl * (np.eye(len(b)) - S - np.outer(b, b)) - 2.0 * (risk.C + adjoint.P)
+        Y += np.outer(adjoint.u, b) + np.outer(b, adjoint.u) - 2.0 * self._alpha * E.total()
+        half = dtrsm(-0.5, inducing.factor, Y, side=0, lower=1, trans_a=1)
+        contraction.add_prior(dtrsm(1.0, inducing.factor, half, side=1, lower=1, overwrite_b=1))
+        s = float(state.noise[0] - self._alpha * state.spare[0])
+        if self._alpha == 0.0:
+            d_log_noise = -float(np.vdot(adjoint.P, state.gram)) - float(adjoint.u @ b)
+        else:
+            d_log_noise = s * float(d_noise.sum())
+        diagonal = inducing.variance * float((risk.d_variance + self._alpha * d_noise).sum())
+        d_lengthscales = contraction.d_log_lengthscales(self.n_lengthscales)
+        d_theta = np.concatenate([[contraction.d_log_variance + diagonal], d_lengthscales, [d_log_noise]])
+        return d_theta, contraction.d_Z
+
+    def _sweep(
+        self, state: _State, risk: RiskSums, adjoint: _Adjoint, contraction: KernelContraction, d_noise: FloatArray,
+        E: WeightedGram,
+    ) -> None:  # fmt: skip
+        """Contract the adjoint of K_ZX for alpha > 0; fill `d_noise` and E = V diag(d_noise) V'."""
+        for rows in blocks(self.n):
+            G = self._adjoint_block(state, risk, adjoint, E, d_noise, rows)
+            K = state.inducing.cross(state.features[rows], head_of(self._work, G.shape))
+            contraction.add(G, state.features[rows], K)
+
+    def _adjoint_block(
+        self,
+        state: _State,
+        risk: RiskSums,
+        adjoint: _Adjoint,
+        E: WeightedGram,
+        d_noise: FloatArray,
+        rows: slice,
+    ) -> FloatArray:
+        """Return the adjoint of a block of K_ZX; fill the block of the adjoint of Lambda and add to E."""
+        V, noise = self._first(state, rows), state.noise[rows]
+        U = self._second(state, V, rows)
+        gv, b, residual = risk.d_variance[rows], state.posterior.mean, risk.mean[rows] - self._y[rows]
+        N = np.matmul(adjoint.P, V, out=head_of(self._work, V.shape))
+        uV = adjoint.u @ V
+        d_noise[rows] = (uV * residual - np.einsum("ij,ij->j", V, N)) / noise**2
+        G = np.multiply(U, 2.0 * gv, out=head_of(self._adjoint, V.shape))
+        dtrmm(1.0, state.posterior.inverse_factor, G.T, side=1, lower=1, overwrite_b=1)
+        N *= 2.0 / noise
+        G += N
+        G -= np.multiply(V, 2.0 * (gv + self._alpha * d_noise[rows]), out=N)
+        weights = np.stack([-residual / noise, risk.d_mean[rows] - uV / noise])
+        add_product(G, np.stack([adjoint.u, b], axis=1), weights)
+        E.add(V, d_noise[rows])
+        # for small M a product with L^-1 takes two thirds of the solve's time, at the same accuracy
+        dtrmm(1.0, state.inducing.inverse_factor, G.T, side=1, lower=1, overwrite_b=1)
+        return G
+
+    def _sweep_constant_noise(
+        self, state: _State, risk: RiskSums, adjoint: _Adjoint, contraction: KernelContraction
+    ) -> None:
+        """Contract the adjoint of K_ZX for alpha = 0, where the noise does not depend on V.
+
+        It is L^-T [2(S - I) | 2P/s | u | b] [V diag(gv); V; (y - m)/s; gm - u'V/s]: one product per block.
+        """
+        M, s, inducing = self.n_inducing, float(state.noise[0]), state.inducing
+        parts = np.empty((M, 2 * M + 2), order="F")
+        np.multiply(adjoint.S - np.eye(M), 2.0, out=parts[:, :M])
+        np.multiply(adjoint.P, 2.0 / s, out=parts[:, M : 2 * M])
+        parts[:, 2 * M], parts[:, 2 * M + 1] = adjoint.u, state.posterior.mean
+        left = dtrsm(1.0, inducing.factor, parts, side=0, lower=1, trans_a=1, overwrite_b=1)
+        for rows in blocks(self.n):
+            V = self._first(state, rows)
+            right = head_of(self._work, (2 * M + 2, V.shape[1]))
+            np.multiply(V, risk.d_variance[rows], out=right[:M])
+            right[M : 2 * M] = V
+            right[2 * M] = (self._y[rows] - risk.mean[rows]) / s
+            right[2 * M + 1] = risk.d_mean[rows] - adjoint.u @ V / s
+            G = np.matmul(left, right, out=head_of(self._adjoint, V.shape))
+            K = inducing.cross(state.features[rows], head_of(self._work, G.shape))
+            contraction.add(G, state.features[rows], K)
+
+    def _sweep_covariance_form(
+        self, state: _State, form: CovarianceForm, risk: RiskSums, adjoint: _Adjoint, contraction: KernelContraction
+    ) -> None:  # fmt: skip
+        """Contract the adjoint of K_ZX for alpha = 0 in the covariance form.
+
+        It is -2 T_K U diag(gv) + (2/s) L^-T P L^-1 K + L^-T u ((y - m)/s)' + L^-T b (gm - u'L^-1 K/s)'.
+        """
+        s, inducing = float(state.noise[0]), state.inducing
+        half = dtrsm(2.0 / s, inducing.factor, adjoint.P, side=0, lower=1, trans_a=1)
+        weights = dtrsm(1.0, inducing.factor, half, side=1, lower=1, overwrite_b=1)
+        u = inducing.unwhitened_vector(adjoint.u)
+        vectors = np.stack([u, form.mean], axis=1)
+        for rows in blocks(self.n):
+            K = self._first(state, rows)
+            U = self._second(state, K, rows)
+            G = form.adjoint(U, risk.d_variance[rows], K, weights, head_of(self._adjoint, K.shape))
+            residual = self._y[rows] - risk.mean[rows]
+            add_product(G, vectors, np.stack([residual / s, risk.d_mean[rows] - u @ K / s]))
+            contraction.add(G, state.features[rows], K)

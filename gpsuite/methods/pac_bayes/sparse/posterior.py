@@ -1,0 +1,152 @@
+"""The sparse GP posterior of inducing inputs, between FITC and VFE (Eq. 9 to 11 of Reeb et al. 2018)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.methods.pac_bayes.losses import Loss
+from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, checked_data, checked_inputs, gibbs_risk
+from gpsuite.methods.pac_bayes.sparse.algebra import (
+    InducingKernel,
+    WhitenedPosterior,
+    WhitenedSums,
+    blocks,
+    check_alpha,
+    checked_inducing,
+    not_positive_definite,
+    squared_norms,
+)
+from gpsuite.methods.pac_bayes.sparse.rounding import LARGEST_SLACK, Slopes, sparse_slack
+from gpsuite.models.config import Hyperparameters
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SparseGPPosterior:
+    """A GP posterior N(a, B) of M inducing variables, carried to functions by the prior; build it with `fit`.
+
+    The effective noise of point i is Lambda_i = sigma^2 + alpha (k(x_i, x_i) - q_i), q = diag(K_XZ K_ZZ^-1 K_ZX);
+    Q = K_ZZ + K_ZX Lambda^-1 K_XZ, a = K_ZZ Q^-1 K_ZX Lambda^-1 y, B = K_ZZ Q^-1 K_ZZ.
+
+    With a jitter j the inducing variables are u = f(Z) + e, e ~ N(0, j sigma_f^2 I) independent of everything: f itself
+    keeps its prior, so that Q is as good a posterior and its KL as good a bound as without. It is the predictor that is
+    certified.
+
+    Attributes:
+        hyperparameters: those it was computed at.
+        X: training inputs [N, D].
+        y: training targets [N].
+        Z: inducing inputs [M, D].
+        alpha: 1 is FITC, 0 is VFE (DTC).
+        kl: KL(Q||P) in nats, of the inducing variables and hence on functions.
+        train_mean: mean at the training inputs [N].
+        train_variance: latent variance at the training inputs [N].
+        inducing: K_ZZ and its factor; its `jitter` is 0 unless K_ZZ is numerically singular.
+        whitened: the posterior of the whitened inducing variables.
+        kl_slack: by how much rounding of K_ZZ can have moved the KL.
+    """
+
+    hyperparameters: Hyperparameters
+    X: FloatArray
+    y: FloatArray
+    Z: FloatArray
+    alpha: float
+    kl: float
+    train_mean: FloatArray
+    train_variance: FloatArray
+    inducing: InducingKernel
+    whitened: WhitenedPosterior
+    kl_slack: float = math.inf
+
+    @classmethod
+    def fit(
+        cls, hyperparameters: Hyperparameters, X: FloatArray, y: FloatArray, Z: FloatArray, alpha: float
+    ) -> SparseGPPosterior:
+        """Compute the posterior in O(N M^2) time, with O(M^2 + N D) memory.
+
+        Args:
+            hyperparameters: with one or D lengthscales.
+            X: inputs [N, D], finite.
+            y: targets [N], finite.
+            Z: inducing inputs [M, D], finite.
+            alpha: in [0, 1].
+
+        Raises:
+            ValueError: if shapes disagree, values are not finite or alpha is outside [0, 1].
+            NotPositiveDefiniteError: if K_ZZ cannot be factorised even with jitter.
+        """
+        X, y = checked_data(X, y)
+        Z = checked_inducing(Z, X.shape[1])
+        check_alpha(alpha)
+        if len(hyperparameters.lengthscales) not in (1, X.shape[1]):
+            raise ValueError(f"{len(hyperparameters.lengthscales)} lengthscales for {X.shape[1]} inputs")
+        found = None
+        for inducing in InducingKernel.factorisations(Z, hyperparameters.to_log(), 0.0):
+            if not inducing.is_regular or inducing.explains_too_much(X):
+                continue
+            found = cls._conditioned(hyperparameters, X, y, Z, alpha, inducing)
+            if found.kl_slack <= LARGEST_SLACK * (1.0 + found.kl):
+                break
+        if found is None:
+            raise not_positive_definite()
+        return found  # the slack of the last jitter, however large, enters the certificate
+
+    @classmethod
+    def _conditioned(
+        cls, hyperparameters: Hyperparameters, X: FloatArray, y: FloatArray, Z: FloatArray, alpha: float,
+        inducing: InducingKernel,
+    ) -> SparseGPPosterior:  # fmt: skip
+        sums = WhitenedSums.zeros(len(Z))
+        for rows in blocks(len(y)):
+            V, work = _block(inducing, X[rows])
+            spare = np.maximum(inducing.variance - squared_norms(V), 0.0)
+            sums.add(V, hyperparameters.noise_variance + alpha * spare, y[rows], work)
+        whitened = WhitenedPosterior.condition(sums)
+        mean, variance = _predict(inducing, whitened, X)
+        found = cls(hyperparameters, X, y, Z, alpha, whitened.kl, mean, variance, inducing, whitened)
+        return replace(found, kl_slack=found._slack(Slopes.of_kl(len(y), found.kl)))
+
+    def predict(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean [N'] and latent variance [N'] at new inputs [N', D]; no observation noise added.
+
+        Raises:
+            ValueError: if the inputs are not [N', D].
+        """
+        return _predict(self.inducing, self.whitened, checked_inputs(Xnew, self.Z.shape[1]))
+
+    def gibbs_risk(self, loss: Loss) -> float:
+        """Return the mean expected loss at the training points."""
+        return gibbs_risk(self, loss)
+
+    def rounding(self, loss: Loss) -> RiskAndKL:
+        """Return by how much rounding of K_ZZ can have moved the Gibbs risk of a loss and the KL, to first order."""
+        risk = Slopes.of_risk(loss, self.y, self.train_mean, self.train_variance)
+        return RiskAndKL(self._slack(risk), self.kl_slack)
+
+    def _slack(self, slopes: Slopes) -> float:
+        noise = self.hyperparameters.noise_variance
+        return sparse_slack(self.inducing, self.whitened, self.X, self.y, noise, self.alpha, slopes)
+
+
+def _block(inducing: InducingKernel, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return V of one block of inputs, and a work array of its shape."""
+    shape = (len(inducing.scaled), len(X))
+    return inducing.whitened(inducing.features(X), np.empty(shape)), np.empty(shape)
+
+
+def _predict(
+    inducing: InducingKernel, whitened: WhitenedPosterior, X: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return V'b and sigma_f^2 - |V_i|^2 + V_i'S V_i, [N] each."""
+    mean, variance = np.empty(len(X)), np.empty(len(X))
+    for rows in blocks(len(X)):
+        V, work = _block(inducing, X[rows])
+        mean[rows] = V.T @ whitened.mean
+        spare = np.maximum(inducing.variance - squared_norms(V), 0.0)
+        variance[rows] = spare + squared_norms(whitened.half_variance(V, work))
+    return mean, variance

@@ -1,0 +1,1 @@
+"""Risk certificates, and their check by other code."""

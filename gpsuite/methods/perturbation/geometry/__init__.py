@@ -1,0 +1,1 @@
+"""Shape of a region: ellipsoids, rays, sampled members, bands and norm balls."""

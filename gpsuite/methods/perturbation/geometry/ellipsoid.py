@@ -1,0 +1,200 @@
+"""Ellipsoidal outer approximation of a region with a quadratic objective, by one scalar root a perturbation.
+
+In u = R (alpha - alpha_hat), R'R = F'F, the set Z_0 <= Z_i is u'Au + 2b'u + c <= 0 with c <= 0. The largest |u|^2 on
+it is, by the S-lemma, the optimum of a semidefinite program in two unknowns, and with A = V Lambda V', bh = V'b
+
+    gamma_i = min over 0 < mu < Lambda_min of  [-c + sum_k bh_k^2 / (Lambda_k - mu)] / mu,
+
+finite only if A is positive definite. Weak duality makes every mu an upper bound, so stopping early is outward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import solve_triangular
+
+from gpsuite.methods.perturbation.checks import FloatArray
+from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic, largest
+from gpsuite.methods.perturbation.ranks.ranks import TIE
+
+SLACK = 1e-9
+"""Relative widening of radii and bands that covers their rounding."""
+# A's eigenvalues are at most 1 and known up to this many roundings times p and the condition number.
+_ROUNDINGS = 8.0
+# mu = Lambda_min / (1 + e^theta); at the ends mu equals Lambda_min or its objective exceeds e^80.
+_THETA_END = 80.0
+_STEPS, _THETA_TOLERANCE = 100, 1e-10
+
+
+@dataclass(frozen=True)
+class Inequalities:
+    """The sets Z_0 <= Z_i as u'Au + 2b'u + c <= 0 for a chunk or all of the perturbations.
+
+    Attributes:
+        A: shape [I, p, p], symmetric; positive semidefinite under inverse-Hessian weighting.
+        b: shape [I, p].
+        c: shape [I], <= 0.
+    """
+
+    A: FloatArray
+    b: FloatArray
+    c: FloatArray
+
+
+@dataclass(frozen=True)
+class Ellipsoid:
+    """{alpha : |R (alpha - centre)|^2 <= radius} contains the region.
+
+    Attributes:
+        centre: the estimate, shape [p].
+        triangle: R, shape [p, p], upper triangular; R'R is the shape matrix, the objective's Hessian under
+            inverse-Hessian weighting.
+        radius: the q-th largest of `gammas`, widened by SLACK; infinite if the region has no bounded ellipsoid.
+        gammas: largest |R (alpha - centre)|^2 with Z_0 <= Z_i, shape [I]; infinite where unbounded.
+        q: the region's q.
+    """
+
+    centre: FloatArray
+    triangle: FloatArray
+    radius: float
+    gammas: FloatArray
+    q: int
+
+    def contains(self, alphas: FloatArray) -> npt.NDArray[np.bool_]:
+        """Return whether each row of `alphas` [J, p] lies in the ellipsoid, shape [J]."""
+        u = (alphas - self.centre) @ self.triangle.T
+        return np.asarray(np.einsum("jp,jp->j", u, u) <= self.radius)
+
+    def half_widths(self, features: FloatArray) -> FloatArray:
+        """Return sqrt(radius phi(x)' (R'R)^-1 phi(x)) for rows phi(x) [J, p], shape [J], widened by SLACK.
+
+        Infinite for an infinite radius where phi(x) is not zero.
+        """
+        if not np.isfinite(self.radius):
+            return np.where(np.any(features != 0.0, axis=1), np.inf, 0.0)
+        root = solve_triangular(self.triangle.T, features.T, lower=True)
+        squares = np.einsum("pj,pj->j", root, root)
+        return np.asarray(np.sqrt(self.radius * squares) * (1.0 + SLACK))
+
+
+def outer_ellipsoid(quadratic: PerturbedQuadratic, q: int) -> Ellipsoid:
+    """Return the ellipsoid around the estimate that contains the region of p = 1 - q/m.
+
+    A member has Z_0 <= Z_i for at least q perturbations, hence |u|^2 <= the q-th largest gamma_i. Identity
+    perturbations count as unbounded, which is outward however ties are broken.
+
+    Raises:
+        ValueError: unless 0 < q < m.
+    """
+    gammas = outer_radii(quadratic)
+    radius = float(largest(gammas, q)) * (1.0 + SLACK)
+    return Ellipsoid(quadratic.estimate, quadratic.triangle, radius, gammas, q)
+
+
+def outer_radii(quadratic: PerturbedQuadratic) -> FloatArray:
+    """Return gamma_i for every perturbation, shape [I]; inf where {Z_0 <= Z_i} is unbounded or rounding cannot tell."""
+    gammas = np.full(quadratic.count, np.inf)
+    if not np.isfinite(quadratic.condition):
+        return gammas
+    scaled, rounding = in_metric(quadratic)
+    for part, inequalities in inequality_chunks(scaled):
+        eigenvalues, vectors = np.linalg.eigh(inequalities.A)
+        turned = np.einsum("ipk,ip->ik", vectors, inequalities.b)
+        lowered = eigenvalues - rounding
+        bounded = lowered[:, 0] > 0.0
+        values = np.full(len(bounded), np.inf)
+        values[bounded] = _smallest_dual(lowered[bounded], turned[bounded] ** 2, -inequalities.c[bounded])
+        gammas[part] = values
+    return gammas
+
+
+def inequality_chunks(quadratic: PerturbedQuadratic) -> Iterator[tuple[slice, Inequalities]]:
+    """Yield A = F'D + D'F - D'D, b = -(F - D)'r, c = -|r|^2 in d = alpha - alpha_hat, by slices of the perturbations.
+
+    This is F'F - (F - D)'(F - D) without its cancellation.
+    """
+    F = quadratic.slope
+    for part, D in quadratic.chunks(quadratic.design):
+        r = quadratic.shifts[part]
+        half = np.matmul(F.T, D)
+        A = half + half.transpose(0, 2, 1) - np.matmul(D.transpose(0, 2, 1), D)
+        b = np.matmul(D.transpose(0, 2, 1), r[:, :, None])[:, :, 0] - r @ F
+        yield part, Inequalities(A, b, -np.einsum("ir,ir->i", r, r))
+
+
+def in_metric(quadratic: PerturbedQuadratic) -> tuple[PerturbedQuadratic, float]:
+    """Return the quadratic in u = R (alpha - alpha_hat), and by how much to lower the eigenvalues of its A.
+
+    Lowering them by twice the tolerance of ties keeps members that hold Z_0 = Z_i by it, as Z_0 = |u|^2; the rest is
+    rounding.
+
+    Raises:
+        ValueError: if the metric F'F is singular.
+    """
+    if not np.isfinite(quadratic.condition):
+        raise ValueError("the metric of the region is singular: the design lacks full column rank")
+    width = quadratic.estimate.size
+    inverse = solve_triangular(quadratic.triangle, np.eye(width))
+    rounding = _ROUNDINGS * float(np.finfo(np.float64).eps) * width * quadratic.condition
+    return quadratic.in_basis(np.asarray(inverse)), 2.0 * TIE + rounding
+
+
+def _smallest_dual(eigenvalues: FloatArray, squares: FloatArray, constant: FloatArray) -> FloatArray:
+    """Return min over mu of [constant + sum squares/(eigenvalues - mu)]/mu, all rows at once.
+
+    Args:
+        eigenvalues: Lambda, ascending and positive, shape [I, p].
+        squares: bh^2, shape [I, p].
+        constant: -c >= 0, shape [I].
+    """
+    result = np.zeros(len(constant))  # no constant and no slope: the set is the estimate alone
+    open_ = (constant > 0.0) | (squares.sum(axis=1) > 0.0)
+    lam, sq, const = eigenvalues[open_], squares[open_], constant[open_]
+    low, high = np.full(len(lam), -_THETA_END), np.full(len(lam), _THETA_END)
+    theta = np.zeros(len(lam))
+    for _ in range(_STEPS):
+        excess, slope = _log_balance(theta, lam, sq, const)
+        low, high = np.where(excess > 0.0, theta, low), np.where(excess > 0.0, high, theta)
+        newton = theta - excess / slope
+        inside = (newton > low) & (newton < high)
+        moved = np.where(inside, newton, 0.5 * (low + high))
+        done = np.all(np.abs(moved - theta) <= _THETA_TOLERANCE * (1.0 + np.abs(theta)))
+        theta = moved
+        if done:
+            break
+    result[open_] = _dual(theta, lam, sq, const)
+    return result
+
+
+def _gaps(theta: FloatArray, lam: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return mu [I] and Lambda - mu [I, p] at mu = Lambda_min/(1 + e^theta), both to full relative precision."""
+    mu = lam[:, 0] / (1.0 + np.exp(theta))
+    gap = lam[:, 0] / (1.0 + np.exp(-theta))
+    return mu, (lam - lam[:, :1]) + gap[:, None]
+
+
+def _dual(theta: FloatArray, lam: FloatArray, sq: FloatArray, const: FloatArray) -> FloatArray:
+    mu, gaps = _gaps(theta, lam)
+    return np.asarray((const + np.sum(sq / gaps, axis=1)) / mu)
+
+
+def _log_balance(
+    theta: FloatArray, lam: FloatArray, sq: FloatArray, const: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return ln(mu sum sq/gap^2) - ln(const + sum sq/gap) and its derivative in theta.
+
+    Zero where the dual is stationary, falling in theta with a slope between about -2 and 0: Newton takes few steps.
+    """
+    mu, gaps = _gaps(theta, lam)
+    # mu' = -mu gap_0 / Lambda_min, and each gap grows as mu falls
+    rate = mu * gaps[:, 0] / lam[:, 0]
+    first = np.maximum(np.sum(sq / gaps, axis=1), np.finfo(np.float64).tiny)
+    second = np.maximum(np.sum(sq / gaps**2, axis=1), np.finfo(np.float64).tiny)
+    third = np.sum(sq / gaps**3, axis=1)
+    excess = np.log(mu) + np.log(second) - np.log(const + first)
+    slope = -rate / mu - 2.0 * rate * third / second + rate * second / (const + first)
+    return excess, np.minimum(slope, -1e-8)

@@ -1,0 +1,184 @@
+"""Boundary of a region along rays from its estimate: exact for quadratic objectives, else by bisection.
+
+Along d, Z_0 <= Z_i reads a t^2 + 2 b t + c <= 0 with c <= 0, so each perturbation allows steps up to a first root,
+and, only under a weighting other than the inverse Hessian, again beyond a second one. The region is where at least q
+perturbations allow the step. Steps are reported as enclosures, infinite where unbounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.methods.perturbation.checks import FloatArray, finite
+from gpsuite.methods.perturbation.geometry.quadratics import BoolArray, PerturbedQuadratic, largest
+from gpsuite.methods.perturbation.ranks.ranks import TIE
+
+# Relative half-width of an exact step's enclosure: roots of quadratics formed in float64.
+_SLACK = 1e-10
+_DOUBLINGS = 40
+# Bisections of a factor 2: the enclosure's relative width ends at about 2^-34.
+_BISECTIONS = 34
+
+
+@dataclass(frozen=True, eq=False)
+class RayBoundary:
+    """Largest steps t with centre + t direction in the region.
+
+    Attributes:
+        centre: the estimate, shape [p].
+        directions: shape [J, p].
+        inside: a step known to be inside, shape [J]; minus infinity where none is, infinite where unbounded (exact
+            method) or the largest step tried.
+        outside: the largest step of the region is at most this, shape [J]; infinite where unbounded.
+        method: exact, or bisection, which sees gaps and returns of the region only on a grid of doubled steps.
+        returning: share of rays on which the bisection's grid saw the region end and come back; 0 for exact.
+    """
+
+    centre: FloatArray
+    directions: FloatArray
+    inside: FloatArray
+    outside: FloatArray
+    method: Literal["exact", "bisection"]
+    returning: float = 0.0
+
+    @property
+    def unbounded(self) -> BoolArray:
+        """Rays along which no end was found, shape [J]."""
+        return np.isinf(self.outside)
+
+    @property
+    def unbounded_share(self) -> float:
+        """Share of unbounded rays."""
+        return float(np.mean(self.unbounded))
+
+    @property
+    def members(self) -> FloatArray:
+        """Boundary points just inside along the bounded rays, shape [J', p]."""
+        kept = ~self.unbounded & (self.inside >= 0.0)
+        return np.asarray(self.centre + self.inside[kept, None] * self.directions[kept])
+
+
+def exact_boundary(
+    quadratic: PerturbedQuadratic, q: int, directions: npt.ArrayLike, limits: FloatArray | None = None
+) -> RayBoundary:
+    """Return the exact boundary of the region of p = 1 - q/m along rays from its estimate.
+
+    Args:
+        quadratic: the objective and its perturbations.
+        q: 0 < q < m.
+        directions: shape [J, p], any lengths but zero.
+        limits: largest steps allowed, shape [J]: those of a norm ball, say.
+
+    Raises:
+        ValueError: on q outside its range or a direction that is zero or not finite.
+    """
+    rays = _directions(directions)
+    first, again = _roots(quadratic, rays)
+    wins = ~quadratic.perturbations.before_reference()
+    # where Z_i = Z_0 throughout, the tie-breaking permutation decides once and for all
+    first[quadratic.unmoved] = np.where(wins, np.inf, -np.inf)[quadratic.unmoved, None]
+    again[quadratic.unmoved] = np.inf
+    cap = np.full(len(rays), np.inf) if limits is None else limits
+    steps = _reach(np.minimum(first, cap), np.where(again < cap, again, np.inf), cap, q)
+    inside, outside = steps * (1.0 - _SLACK), np.maximum(steps, 0.0) * (1.0 + _SLACK)
+    return RayBoundary(quadratic.estimate, rays, inside, outside, "exact")
+
+
+def bisected_boundary(
+    contains: Callable[[FloatArray], BoolArray],
+    centre: FloatArray,
+    directions: npt.ArrayLike,
+    limits: FloatArray | None = None,
+    largest_step: float = 2.0**20,
+) -> RayBoundary:
+    """Return the boundary along rays by membership alone: steps doubled 40 times up to a cap, then bisection.
+
+    For objectives without closed form (support vector regression, LASSO), whose regions need not be star-shaped: the
+    last member on the grid of doubled steps is taken, and `returning` says on how many rays an earlier step was none.
+
+    Args:
+        contains: membership of coefficient rows [J, p].
+        centre: start, shape [p].
+        directions: shape [J, p], of a length such that a step of 1 is of the region's scale.
+        limits: largest steps allowed, shape [J]; infinite entries fall back to `largest_step`.
+        largest_step: a ray with a member at this step is reported as unbounded.
+
+    Raises:
+        ValueError: on a direction that is zero or not finite.
+    """
+    rays = _directions(directions)
+    limit = np.full(len(rays), np.inf) if limits is None else limits
+    cap = np.where(np.isfinite(limit), limit * (1.0 - _SLACK), largest_step)
+    grid = cap * 2.0 ** np.arange(-_DOUBLINGS, 1)[:, None]
+    at_centre = bool(contains(centre[None])[0])
+    member = np.array([contains(centre + t[:, None] * rays) for t in grid])
+    last = np.where(member.any(axis=0), len(grid) - 1 - np.argmax(member[::-1], axis=0), -1)
+    returning = float(np.mean(member.sum(axis=0) < last + 1))
+    rows = np.arange(len(rays))
+    low = np.where(last >= 0, grid[last, rows], 0.0)
+    high = np.where(last < len(grid) - 1, grid[np.minimum(last + 1, len(grid) - 1), rows], low)
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        is_member = contains(centre + middle[:, None] * rays)
+        low, high = np.where(is_member, middle, low), np.where(is_member, high, middle)
+    low = np.where((last < 0) & (low <= 0.0) & (not at_centre), -np.inf, low)
+    high = np.where(last == len(grid) - 1, limit * (1.0 + _SLACK), high)
+    return RayBoundary(centre, rays, low, high, "bisection", returning)
+
+
+def _directions(directions: npt.ArrayLike) -> FloatArray:
+    rays = finite("directions", directions, 2)
+    if not np.all(np.any(rays != 0.0, axis=1)):
+        raise ValueError("a direction is zero")
+    return rays
+
+
+def _roots(quadratic: PerturbedQuadratic, rays: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return where each inequality first ends and where it holds again, both [I, J], infinite if never."""
+    first = np.empty((quadratic.count, len(rays)))
+    again = np.empty_like(first)
+    slope = quadratic.slope @ rays.T
+    scale = np.einsum("rj,rj->j", slope, slope)
+    few = len(rays) < rays.shape[1]
+    for part, D in quadratic.chunks(quadratic.design @ rays.T if few else quadratic.design):
+        along = D if few else np.matmul(D, rays.T)
+        r = quadratic.shifts[part]
+        a = np.einsum("irj,irj->ij", 2.0 * slope - along, along)
+        b = np.einsum("irj,ir->ij", along - slope, r)
+        c = -np.einsum("ir,ir->i", r, r)[:, None]
+        # curvatures below the tolerance of ties count as none: such a step never ends
+        first[part], again[part] = _quadratic_steps(a, b, np.broadcast_to(c, a.shape), TIE * scale)
+    return first, again
+
+
+def _quadratic_steps(
+    a: FloatArray, b: FloatArray, c: FloatArray, flat: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return first and second ends of {t >= 0 : a t^2 + 2 b t + c <= 0}, c <= 0; outward where |a| <= flat."""
+    discriminant = b**2 - a * c
+    root = np.sqrt(np.maximum(discriminant, 0.0))
+    rising = b + root > 0.0
+    near = -c / np.where(rising, b + root, 1.0)
+    far = (root - b) / np.where(a > flat, a, 1.0)
+    upward = np.where(b > 0.0, near, far)
+    crosses = (a < -flat) & (b > 0.0) & (discriminant > 0.0)
+    first = np.where(a > flat, upward, np.where(crosses, near, np.inf))
+    again = np.where(crosses, (b + root) / np.where(crosses, -a, 1.0), np.inf)
+    return first, again
+
+
+def _reach(first: FloatArray, again: FloatArray, cap: FloatArray, q: int) -> FloatArray:
+    """Return the largest t <= cap that at least q of the sets [0, first] and [again, cap] contain, shape [J]."""
+    steps = largest(first, q)
+    returns = np.isfinite(again)
+    for j in np.flatnonzero(returns.any(axis=0)):
+        candidates = np.append(first[:, j], cap[j])
+        held = (first[:, j] >= candidates[:, None]).sum(axis=1)
+        held += (returns[:, j] & (again[:, j] <= candidates[:, None])).sum(axis=1)
+        steps[j] = candidates[held >= q].max(initial=-np.inf)
+    return steps

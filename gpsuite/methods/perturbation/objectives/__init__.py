@@ -1,0 +1,1 @@
+"""The models as convex objectives with residual gradients (Csáji and Kis 2019)."""

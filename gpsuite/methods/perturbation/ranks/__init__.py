@@ -1,0 +1,1 @@
+"""Groups of perturbations, norms of perturbed gradients, and their ranks."""

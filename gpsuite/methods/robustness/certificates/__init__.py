@@ -1,0 +1,1 @@
+"""Certificates of probability ranges: made from a search, checked by other code."""

@@ -1,0 +1,294 @@
+"""The certificate of a probability range: what is claimed about what, and the boxes and bounds that prove it.
+
+Two files: `NAME.npz` with plain arrays (model, region, origin, one tree of cuts per claim) and `NAME.json` with the
+claims, names and the model's hash. Nothing is pickled. Boxes are not stored: they follow from the cuts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.atomic import write_atomically
+from gpsuite.methods.robustness.certificates.plain_bound import FloatArray, PlainModel
+from gpsuite.untrusted import (
+    UnusableFileError,
+    file_pair,
+    parse_fields,
+    read_arrays,
+    read_description,
+    real,
+    words,
+)
+
+IntArray = npt.NDArray[np.int64]
+
+FORMAT = "gpsuite-certificate"
+KIND = "robustness"
+VERSION = 2
+LEAF_BOUND = {"name": "plain-taylor", "version": 2}
+SIDES = {"minimum": -1, "maximum": 1}
+MODEL_ARRAYS = ("X", "lengthscales", "alpha", "root", "weights")
+REGION_ARRAYS = ("centre", "free", "lower", "upper")
+TREE_ARRAYS = ("parent", "dim", "cut", "leaf", "leaf_bound", "leaf_proved", "leaf_degree", "witness")
+ORIGIN_NAMES = ("dataset", "content", "row", "classes", "inputs", "inference")
+ORIGIN_ARRAYS = ("rows", "labels", "offset", "scale", "sites")
+INTEGERS = ("free", "parent", "dim", "leaf", "leaf_proved", "leaf_degree", "rows")
+MATRICES = ("X", "root", "sites")
+
+
+@dataclass(frozen=True)
+class StoredRegion:
+    """The region's floats, as in `regions.Region`: centre [D], free [d], lower and upper [d], norm and radius."""
+
+    centre: FloatArray
+    free: IntArray
+    lower: FloatArray
+    upper: FloatArray
+    norm: str
+    radius: float
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One side of the range.
+
+    Attributes:
+        sign: 1: no probability exceeds `outer`; -1: none is below it.
+        outer: the claimed bound of the probability.
+        inner: probability claimed at the witness, or None without a witness.
+        witness: [d] free inputs, or None.
+        parent: [K] node that was cut, -1 for the root; nodes 2k+1, 2k+2 are lower and upper sibling.
+        dim: [K] free input that was cut.
+        cut: [K] where.
+        leaf: [L] nodes without children.
+        leaf_bound: [L] stated bound of the score there.
+        leaf_proved: [L] the leaf itself or the ancestor whose bound it is.
+        leaf_degree: [L] degree of the expansion.
+    """
+
+    sign: int
+    outer: float
+    inner: float | None
+    witness: FloatArray | None
+    parent: IntArray
+    dim: IntArray
+    cut: FloatArray
+    leaf: IntArray
+    leaf_bound: FloatArray
+    leaf_proved: IntArray
+    leaf_degree: IntArray
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where model and point come from, as far as it was said.
+
+    Attributes:
+        dataset: its name.
+        content: its content hash.
+        row: the point's row in the dataset.
+        classes: names of the negative and the positive class.
+        inputs: names of the region's free inputs.
+        inference: "laplace" or "ep".
+        rows: [N] the training rows in the dataset.
+        labels: [N] -1 or 1.
+        offset: [D] inputs of the model are those of the dataset minus `offset`, over `scale`.
+        scale: [D].
+        sites: [2, N] precision and shift of EP's sites; [2, 0] for Laplace's method, whose sites follow from alpha.
+    """
+
+    dataset: str
+    content: str
+    row: int
+    classes: tuple[str, str]
+    inputs: tuple[str, ...]
+    inference: str
+    rows: IntArray
+    labels: FloatArray
+    offset: FloatArray
+    scale: FloatArray
+    sites: FloatArray
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A model, a region and up to two claims.
+
+    Attributes:
+        model: the stored posterior.
+        region: where.
+        claims: the smaller sign first.
+        model_hash: SHA-256 of the model, as stated.
+        search: which bound the search used, and whether seconds ended the certificate; for the reader only.
+        origin: None where a posterior was certified of which nothing else is known.
+    """
+
+    model: PlainModel
+    region: StoredRegion
+    claims: tuple[Claim, ...]
+    model_hash: str
+    search: dict[str, Any]
+    origin: Origin | None = None
+
+
+def model_hash(model: PlainModel) -> str:
+    """Return the SHA-256 of the model's structure and floats (little-endian, row by row)."""
+    digest = hashlib.sha256(f"{model.kernel} {model.variance!r} {model.link} {model.squeeze!r}".encode())
+    for name in MODEL_ARRAYS:
+        array = np.ascontiguousarray(getattr(model, name), dtype="<f8")
+        digest.update(f" {name} {array.shape} ".encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+def pack(certificate: Certificate) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Return what the two files hold: the description, plain JSON values, and the arrays."""
+    arrays = {f"model_{name}": getattr(certificate.model, name) for name in MODEL_ARRAYS}
+    arrays |= {f"region_{name}": getattr(certificate.region, name) for name in REGION_ARRAYS}
+    claims: dict[str, Any] = {}
+    for claim in certificate.claims:
+        side = "maximum" if claim.sign > 0 else "minimum"
+        claims[side] = {"outer": claim.outer, "inner": claim.inner}
+        for name in TREE_ARRAYS:
+            value = getattr(claim, name)
+            arrays[f"{side}_{name}"] = np.empty(0) if value is None else value
+    model, region = certificate.model, certificate.region
+    origin = certificate.origin
+    if origin is not None:
+        arrays |= {f"origin_{name}": getattr(origin, name) for name in ORIGIN_ARRAYS}
+    description = {
+        "format": FORMAT,
+        "kind": KIND,
+        "version": VERSION,
+        "claims": claims,
+        "model": {
+            "kernel": model.kernel,
+            "variance": model.variance,
+            "link": model.link,
+            "squeeze": model.squeeze,
+            "sha256": certificate.model_hash,
+        },
+        "region": {"norm": region.norm, "radius": None if region.norm == "box" else region.radius},
+        "origin": None if origin is None else {name: getattr(origin, name) for name in ORIGIN_NAMES},
+        "leaf_bound": LEAF_BOUND,
+        "search": certificate.search,
+    }
+    return description, arrays
+
+
+def write_certificate(certificate: Certificate, path: Path) -> tuple[Path, Path]:
+    """Write `path` with the suffixes .npz and .json, each whole or not at all; return both paths.
+
+    Raises:
+        OSError: if a file cannot be written.
+    """
+    return write_packed(*pack(certificate), path)
+
+
+def write_packed(
+    description: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], path: Path
+) -> tuple[Path, Path]:
+    """Write what `pack` returned, as `write_certificate` does.
+
+    Raises:
+        OSError: if a file cannot be written.
+    """
+    text = json.dumps(description, indent=2, allow_nan=False) + "\n"
+    npz, other = file_pair(path)
+    write_atomically(npz, lambda stream: np.savez(stream, **arrays))
+    write_atomically(other, lambda stream: stream.write(text.encode()))
+    return npz, other
+
+
+def read_certificate(path: Path, description: dict[str, Any] | None = None) -> Certificate:
+    """Read a certificate by the path of either file.
+
+    Args:
+        path: NAME.npz, NAME.json or NAME.
+        description: what `read_description` returned for it, if that was done already.
+
+    Raises:
+        UnusableFileError: if a file is missing, damaged, incomplete, or of another format or version.
+    """
+    npz, other = file_pair(path)
+    found = read_description(other) if description is None else description
+    if found.get("format") != FORMAT or found.get("kind") != KIND:
+        raise UnusableFileError(f"{other}: not a robustness certificate")
+    if found.get("version") != VERSION or found.get("leaf_bound") != LEAF_BOUND:
+        raise UnusableFileError(
+            f"{other}: a certificate of another version (this gpsuite reads {VERSION}); run the experiment again"
+        )
+    groups: dict[str, tuple[str, ...]] = parse_fields(other, lambda: _groups(found))
+    expected = {
+        f"{group}_{name}": (np.int64 if name in INTEGERS else np.float64, 2 if name in MATRICES else 1)
+        for group, names in groups.items()
+        for name in names
+    }
+    arrays = read_arrays(npz, expected)
+    certificate: Certificate = parse_fields(other, lambda: _certificate(found, arrays))
+    return certificate
+
+
+def _groups(description: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Return which arrays belong to a description."""
+    if not description["claims"] or not set(description["claims"]) <= set(SIDES):
+        raise ValueError(f"claims are of {' and '.join(SIDES)}")
+    groups = {"model": MODEL_ARRAYS, "region": REGION_ARRAYS} | dict.fromkeys(
+        description["claims"], TREE_ARRAYS
+    )
+    return groups | ({} if description["origin"] is None else {"origin": ORIGIN_ARRAYS})
+
+
+def _certificate(description: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Certificate:
+    about, region = description["model"], description["region"]
+    model = PlainModel(
+        kernel=words(about["kernel"]),
+        variance=real(about["variance"]),
+        link=words(about["link"]),
+        squeeze=real(about["squeeze"]),
+        **{name: arrays[f"model_{name}"] for name in MODEL_ARRAYS},
+    )
+    stored = StoredRegion(
+        **{name: arrays[f"region_{name}"] for name in REGION_ARRAYS},
+        norm=words(region["norm"]),
+        radius=np.inf if region["radius"] is None else real(region["radius"]),
+    )
+    stated = description["claims"]
+    claims = tuple(_claim(side, stated[side], arrays) for side in SIDES if side in stated)
+    origin = None if description["origin"] is None else _origin(description["origin"], arrays)
+    return Certificate(model, stored, claims, words(about["sha256"]), dict(description["search"]), origin)
+
+
+def _origin(about: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Origin:
+    negative, positive = about["classes"]
+    row = about["row"]
+    if isinstance(row, bool) or not isinstance(row, int):
+        raise ValueError("the row is not a whole number")
+    return Origin(
+        dataset=words(about["dataset"]),
+        content=words(about["content"]),
+        row=row,
+        classes=(words(negative), words(positive)),
+        inputs=tuple(words(name) for name in about["inputs"]),
+        inference=words(about["inference"]),
+        **{name: arrays[f"origin_{name}"] for name in ORIGIN_ARRAYS},
+    )
+
+
+def _claim(side: str, claim: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Claim:
+    parts = {name: arrays[f"{side}_{name}"] for name in TREE_ARRAYS}
+    witness = parts.pop("witness")
+    inner = claim["inner"]
+    return Claim(
+        sign=SIDES[side],
+        outer=real(claim["outer"]),
+        inner=None if inner is None else real(inner),
+        witness=None if inner is None else witness,
+        **parts,
+    )

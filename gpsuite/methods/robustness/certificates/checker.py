@@ -1,0 +1,172 @@
+"""Checks that a certificate's bounds hold, by other means than those that found them: the plain bound.
+
+Nothing of the search, its bounds or its rounding is used. Boxes are rebuilt from the cuts, so that they cover the
+region by construction; every leaf's bound is recomputed at the node named; the witness is evaluated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from gpsuite.errors import UserError
+from gpsuite.methods.robustness.certificates.certificate import Certificate, Claim, StoredRegion, model_hash
+from gpsuite.methods.robustness.certificates.form import MalformedError, check_form, rebuild_boxes
+from gpsuite.methods.robustness.certificates.plain_bound import BoolArray, FloatArray, PlainBound
+from gpsuite.methods.robustness.certificates.plain_kernel import UNIT, Long
+
+EULER = "2.71828182845904523536028747135266249775724709"
+EXTENDED_UNIT = 2.0**-63
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a check found.
+
+    Attributes:
+        problems: why it is refuted; empty when it is confirmed.
+        boxes: bounds recomputed.
+        leaves: leaves covered by them.
+    """
+
+    problems: tuple[str, ...]
+    boxes: int
+    leaves: int
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether every claim was proved again."""
+        return not self.problems
+
+
+class Refuted(Exception):
+    """A claim does not follow from what is stored."""
+
+
+def require_extended_precision() -> None:
+    """Refuse to check where the platform's long floats are no longer than the others.
+
+    Raises:
+        UserError: there.
+    """
+    error = abs(np.exp(Long(1)) - Long(EULER)) / 3
+    if UNIT > EXTENDED_UNIT or Long(1) + Long(UNIT) == 1 or error > 4 * UNIT:
+        raise UserError("verify: this platform has no floats of 80 bits or more, which the check needs")
+
+
+def check_certificate(certificate: Certificate) -> Report:
+    """Recompute everything a certificate claims; the first problem of each claim is reported.
+
+    Raises:
+        MalformedError: if it is not a certificate.
+        UserError: if the platform has no extended precision.
+    """
+    require_extended_precision()
+    check_form(certificate)
+    if model_hash(certificate.model) != certificate.model_hash:
+        problem = "the model's floats are not those the claims are about (SHA-256 differs)"
+        return Report((problem,), 0, 0)
+    region = certificate.region
+    try:
+        plain = PlainBound(certificate.model, region.centre, region.free)
+    except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+        raise MalformedError(f"the model cannot be bounded: {error}") from error
+    problems, boxes, leaves = [], 0, 0
+    for claim in certificate.claims:
+        side = "maximum" if claim.sign > 0 else "minimum"
+        try:
+            boxes += _check_tree(plain, region, claim)
+            _check_witness(plain, region, claim)
+        except Refuted as error:
+            problems.append(f"{side}: {error}")
+        leaves += len(claim.leaf)
+    return Report(tuple(problems), boxes, leaves)
+
+
+def node_bounds(
+    plain: PlainBound, region: StoredRegion, sign: int, lo: FloatArray, hi: FloatArray
+) -> FloatArray:
+    """Return bounds [B] of the score over boxes [B, d]: upper ones for sign 1, lower ones for -1.
+
+    A box that misses the region's ball has the bound -sign * infinity.
+    """
+    low, high, meets = shrink_to_ball(region, lo, hi)
+    found = np.full(len(lo), -sign * np.inf)
+    found[meets] = plain.bounds(low[meets], high[meets])[(sign + 1) // 2]
+    return found
+
+
+def shrink_to_ball(
+    region: StoredRegion, lo: FloatArray, hi: FloatArray
+) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Return what a ball leaves of boxes [B, d], rounded outwards, and which [B] it may leave anything of.
+
+    Where it leaves nothing the ends say nothing; elsewhere they are in order, as the reach is at least the gap.
+    """
+    if region.norm == "box":
+        return lo, hi, np.ones(len(lo), dtype=bool)
+    power = 1 if region.norm == "l1" else 2
+    x0 = region.centre[region.free].astype(Long)
+    slack = 64 * UNIT * len(x0)
+    gap = np.maximum(Long(0), np.maximum(lo - x0, x0 - hi)) ** power
+    room = Long(region.radius) ** power * (1 + slack) - np.sum(gap, axis=1, keepdims=True) * (1 - slack)
+    meets: BoolArray = room[:, 0] >= 0
+    reach = (np.maximum(room, 0) + gap) ** (Long(1) / power) * (1 + 64 * UNIT)
+    low = np.maximum(lo, np.nextafter((x0 - reach).astype(np.float64), -np.inf))
+    high = np.minimum(hi, np.nextafter((x0 + reach).astype(np.float64), np.inf))
+    return low, high, meets
+
+
+def attained(plain: PlainBound, witness: FloatArray) -> tuple[float, float]:
+    """Return what the probability at a witness [d] is at least and at most: it is bounded like a box."""
+    low, high = plain.bounds(witness[None], witness[None])
+    return plain.probability(float(low[0]))[0], plain.probability(float(high[0]))[1]
+
+
+def _check_tree(plain: PlainBound, region: StoredRegion, claim: Claim) -> int:
+    """Check coverage, every leaf's bound and the outer bound; return how many bounds were recomputed."""
+    lo, hi = rebuild_boxes(region, claim.parent, claim.dim, claim.cut)
+    leaf, proved = claim.leaf, claim.leaf_proved
+    inside = np.all((lo[proved] <= lo[leaf]) & (hi[leaf] <= hi[proved]), axis=1)
+    if not inside.all():
+        first = int(np.argmin(inside))
+        raise Refuted(f"leaf {leaf[first]} cites node {proved[first]}, which does not contain it")
+    nodes, back = np.unique(proved, return_inverse=True)
+    found = node_bounds(plain, region, claim.sign, lo[nodes], hi[nodes])[back]
+    holds = claim.sign * found <= claim.sign * claim.leaf_bound
+    if not holds.all():
+        first = int(np.argmin(holds))
+        stated = claim.leaf_bound[first]
+        raise Refuted(f"leaf {leaf[first]}: stated {stated:.10g}, recomputed {found[first]:.10g}")
+    worst = claim.sign * float(np.max(claim.sign * claim.leaf_bound))
+    proved_outer = plain.probability(worst)[(claim.sign + 1) // 2]
+    if not claim.sign * proved_outer <= claim.sign * claim.outer:
+        raise Refuted(f"the leaves prove {proved_outer:.10g}, claimed is {claim.outer:.10g}")
+    return len(nodes)
+
+
+def _check_witness(plain: PlainBound, region: StoredRegion, claim: Claim) -> None:
+    if claim.inner is None or claim.witness is None:
+        return
+    if not _contains(region, claim.witness):
+        raise Refuted("the witness is not in the region")
+    reached = attained(plain, claim.witness)[0 if claim.sign > 0 else 1]
+    if not claim.sign * claim.inner <= claim.sign * reached:
+        raise Refuted(f"the witness attains {reached:.10g}, claimed is {claim.inner:.10g}")
+
+
+def _contains(region: StoredRegion, point: FloatArray) -> bool:
+    """Tell whether the point lies in the region, in exact arithmetic."""
+    if not np.all((point >= region.lower) & (point <= region.upper)):
+        return False
+    if region.norm == "box":
+        return True
+    steps = [
+        Fraction(float(x)) - Fraction(float(c))
+        for x, c in zip(point, region.centre[region.free], strict=True)
+    ]
+    if region.norm == "l1":
+        return sum(map(abs, steps), Fraction(0)) <= Fraction(region.radius)
+    return sum((step * step for step in steps), Fraction(0)) <= Fraction(region.radius) ** 2

@@ -1,0 +1,161 @@
+"""Whether a certificate is one at all: arrays that fit together, a region with its centre, trees that are trees.
+
+Nothing here costs more than reading the arrays once, so that a malformed certificate is refused before any work.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpsuite.methods.robustness.certificates.certificate import (
+    Certificate,
+    Claim,
+    IntArray,
+    Origin,
+    StoredRegion,
+)
+from gpsuite.methods.robustness.certificates.plain_bound import CURVATURE, FloatArray, PlainModel
+
+LARGEST = 1e100  # of any number: products of a few of them are still finite in extended precision
+MOST_NODES, MOST_ENDS = 1 << 18, 1 << 23  # of a tree, and times the free inputs: a second and 128 MB
+
+
+class MalformedError(ValueError):
+    """What is stored is not a certificate."""
+
+
+def check_form(certificate: Certificate) -> None:
+    """Refuse what is not a certificate.
+
+    Raises:
+        MalformedError: with the first fault.
+    """
+    _check_model(certificate.model)
+    _check_region(certificate.model, certificate.region)
+    for claim in certificate.claims:
+        _check_claim(certificate.region, claim)
+    if certificate.origin is not None:
+        _check_origin(certificate.model, certificate.region, certificate.origin)
+
+
+def most_nodes(free_inputs: int) -> int:
+    """Return how many nodes a tree may have."""
+    return min(MOST_NODES, MOST_ENDS // free_inputs)
+
+
+def rebuild_boxes(
+    region: StoredRegion, parent: IntArray, dim: IntArray, cut: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return lower and upper ends [K, d] of all nodes from the cuts; leaves cover the region's box by construction.
+
+    Raises:
+        MalformedError: if the nodes are not a tree of cuts of the region's box.
+    """
+    nodes, inputs = len(parent), len(region.free)
+    if not (len(dim) == len(cut) == nodes and nodes % 2 == 1 and parent[0] == dim[0] == -1):
+        _refuse("the tree of cuts has no root, or half a pair of siblings")
+    odd, even = np.arange(1, nodes, 2), np.arange(2, nodes, 2)
+    for values in (parent, dim, cut):
+        if not np.array_equal(values[odd], values[even]):
+            _refuse("two siblings come from different cuts")
+    if len(np.unique(parent[odd])) != len(odd) or np.any(parent[odd] < 0) or np.any(parent[odd] >= odd):
+        _refuse("a node is cut twice, or before it exists")
+    if np.any(dim[odd] < 0) or np.any(dim[odd] >= inputs):
+        _refuse("a cut through an input that is not free")
+    lo, hi = np.empty((nodes, inputs)), np.empty((nodes, inputs))
+    lo[0], hi[0] = region.lower, region.upper
+    for node in odd.tolist():
+        above, axis, at = parent[node], dim[node], cut[node]
+        if not lo[above, axis] <= at <= hi[above, axis]:
+            _refuse(f"node {above} is cut outside its box")
+        lo[node : node + 2], hi[node : node + 2] = lo[above], hi[above]
+        hi[node, axis], lo[node + 1, axis] = at, at
+    return lo, hi
+
+
+def _refuse(fault: str) -> None:
+    raise MalformedError(fault)
+
+
+def _check_numbers(what: str, *arrays: FloatArray) -> None:
+    for array in arrays:
+        if not np.all(np.abs(array) <= LARGEST):  # false for NaN
+            _refuse(f"{what}: a number is not finite or beyond {LARGEST:g}")
+
+
+def _check_model(model: PlainModel) -> None:
+    n, inputs = model.X.shape
+    shapes = (
+        n > 0,
+        inputs > 0,
+        model.lengthscales.shape == (inputs,),
+        model.alpha.shape == (n,),
+        model.root.shape == (len(model.weights), n),
+    )
+    if not all(shapes):
+        _refuse("the model's arrays do not fit together")
+    positive = np.append(model.lengthscales, model.variance)
+    _check_numbers("model", model.X, model.alpha, model.root, model.weights, positive)
+    if not np.all(positive >= 1 / LARGEST) or not 0 <= model.squeeze < 0.5:
+        _refuse("the model's variance and lengthscales must be positive, its squeeze at least 0 and below .5")
+    if model.kernel not in CURVATURE or model.link not in ("probit", "logistic"):
+        _refuse("a model of an unknown kernel or link")
+
+
+def _check_region(model: PlainModel, region: StoredRegion) -> None:
+    free, inputs = region.free, model.X.shape[1]
+    if region.centre.shape != (inputs,) or not len(free) == len(region.lower) == len(region.upper) > 0:
+        _refuse("the region does not fit the model")
+    if np.any(np.diff(free) <= 0) or free[0] < 0 or free[-1] >= inputs:
+        _refuse("the region's free inputs do not exist")
+    _check_numbers("region", region.centre, region.lower, region.upper)
+    if not np.all(region.lower <= region.upper):
+        _refuse("the region is empty")
+    centre = region.centre[free]
+    if not np.all((region.lower <= centre) & (centre <= region.upper)):
+        _refuse("the region misses its centre")
+    ball = region.norm in ("l1", "l2") and 0 <= region.radius <= LARGEST
+    if not ball and not (region.norm == "box" and region.radius == np.inf):
+        _refuse("the region is a box without radius, or an l1 or l2 ball with one that is at least 0")
+
+
+def _check_claim(region: StoredRegion, claim: Claim) -> None:
+    leaves, nodes = len(claim.leaf), len(claim.parent)
+    if not len(claim.leaf_bound) == len(claim.leaf_proved) == len(claim.leaf_degree) == leaves or not nodes:
+        _refuse("the leaves' entries are incomplete")
+    if nodes > most_nodes(len(region.free)):
+        _refuse(f"too large to check: {nodes} nodes")
+    if not np.array_equal(np.sort(claim.leaf), np.setdiff1d(np.arange(nodes), claim.parent)):
+        _refuse("the leaves listed are not those of the tree")
+    if np.any(claim.leaf_degree != 1) or np.any(np.isnan(claim.leaf_bound)):
+        _refuse("a leaf states a bound of unknown degree, or none")
+    if np.any(claim.leaf_proved < 0) or np.any(claim.leaf_proved >= nodes):
+        _refuse("a leaf cites a node that does not exist")
+    if not 0 <= claim.outer <= 1 or (claim.inner is None) != (claim.witness is None):
+        _refuse("a claim is not a probability, or has half a witness")
+    if claim.inner is not None and claim.witness is not None:
+        if not 0 <= claim.inner <= 1 or claim.witness.shape != region.free.shape:
+            _refuse("a witness does not fit the region, or attains no probability")
+        _check_numbers("witness", claim.witness)
+
+
+def _check_origin(model: PlainModel, region: StoredRegion, origin: Origin) -> None:
+    n, inputs = model.X.shape
+    sites = {"laplace": 0, "ep": n}
+    if origin.inference not in sites:
+        _refuse(f"an inference that is not one of {', '.join(sites)}")
+    if model.squeeze != 0:
+        _refuse("a squeezed link, which neither inference takes")
+    shapes = (
+        origin.rows.shape == origin.labels.shape == (n,),
+        origin.offset.shape == origin.scale.shape == (inputs,),
+        origin.sites.shape == (2, sites[origin.inference]),
+        len(origin.inputs) == len(region.free),
+    )
+    if not all(shapes):
+        _refuse("the origin's arrays do not fit the model")
+    if not np.all(np.abs(origin.labels) == 1) or np.any(origin.rows < 0) or not 0 <= origin.row < 2**63:
+        _refuse("labels are -1 or 1, rows at least 0")
+    _check_numbers("origin", origin.offset, origin.scale, origin.sites)
+    if not np.all(origin.scale >= 1 / LARGEST):
+        _refuse("the scale must be positive")

@@ -1,0 +1,140 @@
+"""Whether a stored posterior is the one that Laplace's method or EP gives for stored rows and labels.
+
+Both posteriors have the form mu = k' alpha, Sigma = s - k' R k, R = (K + S^-1)^-1 with a diagonal S >= 0, and are
+determined by equations that can be checked without solving them again (Rasmussen & Williams 2006, Sec. 3.4 and 3.6):
+
+- Laplace: with f = K alpha, alpha = d log p(y|f) / df (their Eq. 3.17), and S = -d2 log p(y|f) / df2.
+- EP: with site precisions S and shifts nu, alpha = (I + S K)^-1 nu, and every site's tilted distribution has the mean
+  and the variance of the posterior's marginal.
+
+The code shares nothing with `gpsuite.models`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+from scipy.special import expit, log_ndtr
+
+from gpsuite.methods.robustness.certificates.certificate import Origin
+from gpsuite.methods.robustness.certificates.plain_bound import FloatArray, PlainModel
+from gpsuite.methods.robustness.certificates.plain_kernel import gram
+from gpsuite.methods.robustness.certificates.plain_link import logistic_moments
+
+TOLERANCE = 1e-6
+"""Largest residual of a posterior that counts as the stated one.
+
+Mean: |mu - mu'| <= sqrt(s) times the residual everywhere; for Laplace's method mu' is the exact mode's mean, because
+the log posterior is 1-strongly concave in the RKHS norm. Covariance: |Sigma - Sigma'| <= s times the residual
+everywhere, Sigma' from S at the stored mean. Moments: means in marginal standard deviations, variances relative.
+"""
+
+_ROUNDS = 64.0  # times N u: residuals below so much rounding decide nothing
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """How far a stored posterior is from its equations, and how far rounding alone could put it.
+
+    Attributes:
+        mean: of alpha's equation, in the RKHS norm, in prior standard deviations.
+        covariance: of R, in units of the prior covariance.
+        moments: largest disagreement of a tilted and a posterior marginal; 0 for Laplace's method.
+        rounding: of these.
+    """
+
+    mean: float
+    covariance: float
+    moments: float
+    rounding: float
+
+    @property
+    def largest(self) -> float:
+        """The largest of the three; NaN counts as infinite."""
+        worst = max(np.nan_to_num(each, nan=np.inf) for each in (self.mean, self.covariance, self.moments))
+        return float(worst)
+
+
+def stationarity_residuals(model: PlainModel, origin: Origin) -> Residuals:
+    """Return the residuals of the equations of `origin.inference`, for arrays that fit together.
+
+    Args:
+        model: the stored posterior, over its training rows.
+        origin: labels, and EP's sites.
+    """
+    with np.errstate(all="ignore"):  # what overflows ends in inf or NaN, which is no residual to accept
+        K = model.variance * gram(model.X, model.lengthscales, model.kernel)
+        f = K @ model.alpha
+        if origin.inference == "laplace":
+            slope, precision = _log_likelihood_derivatives(model.link, origin.labels, f)
+            moments = 0.0
+        else:
+            precision, shift = origin.sites
+            slope = shift - precision * f  # alpha = (I + S K)^-1 nu
+            moments = _moment_gap(model, origin, K, f)
+        gap = model.alpha - slope
+        unit = _ROUNDS * len(f) * 2.0**-53
+        # the rounding of the sum is added: where it cancels it says nothing
+        mean = np.sqrt(np.abs(gap @ K @ gap) + unit * (np.abs(gap) @ K @ np.abs(gap)))
+        covariance, condition = _covariance_residual(model, K, precision, unit)
+        size = np.abs(model.alpha) + np.abs(slope) + precision * (K @ np.abs(model.alpha))
+        return Residuals(
+            float(mean), covariance, moments, float(unit * max(condition, np.sqrt(size @ K @ size)))
+        )
+
+
+def _log_likelihood_derivatives(link: str, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the first derivative of log p(y|f) in f and minus the second, [N] each."""
+    if link == "logistic":
+        return y * expit(-y * f), expit(f) * expit(-f)
+    ratio = np.exp(-(f**2) / 2 - log_ndtr(y * f)) / np.sqrt(2 * np.pi)
+    return y * ratio, ratio * (ratio + y * f)
+
+
+def _covariance_residual(
+    model: PlainModel, K: FloatArray, precision: FloatArray, unit: float
+) -> tuple[float, float]:
+    """Return the Frobenius norm of K^1/2 (R - R') K^1/2, and the size of the terms that cancel in it."""
+    root = np.sqrt(precision)  # NaN for what is no precision
+    B = np.eye(len(K)) + root[:, None] * K * root
+    if not np.all(np.isfinite(B)):
+        return np.inf, np.inf
+    try:
+        expected = solve_triangular(cholesky(B, lower=True), np.diag(root), lower=True)
+    except np.linalg.LinAlgError:
+        return np.inf, np.inf
+    stored = -(model.root.T * model.weights) @ model.root
+    difference = (stored - expected.T @ expected) @ K
+    squares = difference * difference.T
+    residual = np.sqrt(np.abs(np.sum(squares)) + unit * np.sum(np.abs(squares)))
+    return float(residual), float(1.0 + np.sqrt(np.sum(expected**2) * np.max(np.diagonal(K))))
+
+
+def _moment_gap(model: PlainModel, origin: Origin, K: FloatArray, f: FloatArray) -> float:
+    """Return the largest disagreement of the marginals with the tilted distributions of the sites."""
+    precision, shift = origin.sites
+    features = model.root @ K
+    variance = np.diagonal(K) + model.weights @ features**2
+    cavity = 1 / (1 / variance - precision)
+    mean = cavity * (f / variance - shift)
+    first, second = _log_partition_derivatives(model.link, origin.labels, mean, cavity)
+    tilted_mean, tilted_variance = mean + cavity * first, cavity + cavity**2 * second
+    gaps = np.maximum(np.abs(tilted_mean - f) / np.sqrt(variance), np.abs(tilted_variance / variance - 1))
+    usable = np.all(cavity > 0) and np.all(variance > 0)
+    return float(np.max(gaps)) if usable else np.inf
+
+
+def _log_partition_derivatives(
+    link: str, y: FloatArray, mean: FloatArray, variance: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return two derivatives of log E p(y|f), f ~ N(mean, variance), in the mean, [N] each."""
+    if link == "logistic":
+        value, slope, half_bend = logistic_moments(y * mean, variance)
+        ratio = slope / value
+        return y * ratio, 2 * half_bend / value - ratio**2
+    width = np.sqrt(1 + variance)
+    z = y * mean / width
+    ratio = np.exp(-(z**2) / 2 - log_ndtr(z)) / np.sqrt(2 * np.pi)
+    return y * ratio / width, -ratio * (ratio + z) / width**2

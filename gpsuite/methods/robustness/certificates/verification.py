@@ -1,0 +1,176 @@
+"""What `gpsuite verify` does with a robustness certificate: check it at three levels, and say in words what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpsuite.data.dataset import Dataset
+from gpsuite.methods.robustness.certificates.certificate import Certificate, Origin, read_certificate
+from gpsuite.methods.robustness.certificates.checker import check_certificate
+from gpsuite.methods.robustness.certificates.form import MalformedError
+from gpsuite.methods.robustness.certificates.stationarity import TOLERANCE, stationarity_residuals
+from gpsuite.untrusted import UnusableFileError, printable
+
+CONFIRMED, REFUTED, OPEN = "confirmed", "refuted", "not checked"
+INFERENCES = {"laplace": "Laplace", "ep": "EP"}
+MOST_INPUTS_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Level:
+    """One of the three levels of a check: what it says, how it ended, and why."""
+
+    statement: str
+    outcome: str
+    reason: str
+
+
+def verify_certificate(
+    path: Path, description: dict[str, Any], dataset: Dataset | None
+) -> tuple[int, list[str]]:
+    """Check a robustness certificate.
+
+    Args:
+        path: of either file.
+        description: content of its JSON file.
+        dataset: the one it should be about, if it was given.
+
+    Returns:
+        exit code (0 confirmed, 1 refuted) and what to print.
+
+    Raises:
+        UnusableFileError: if it is not a usable certificate.
+    """
+    certificate = read_certificate(path, description)
+    try:
+        levels = check_levels(certificate, dataset)
+    except MalformedError as error:
+        raise UnusableFileError(f"{path}: not a certificate, {error}") from error
+    refuted = any(level.outcome == REFUTED for level in levels)
+    lines = [f"{path}\t{REFUTED if refuted else CONFIRMED}"]
+    for letter, level in zip("abc", levels, strict=True):
+        lines.append(f"({letter}) {level.statement}\t{level.outcome}: {level.reason}")
+    said = describe(certificate, proved=levels[0].outcome == CONFIRMED)
+    return (1 if refuted else 0), lines + [f"{name}\t{text}" for name, text in said]
+
+
+def check_levels(certificate: Certificate, dataset: Dataset | None) -> tuple[Level, Level, Level]:
+    """Check that (a) the bound holds, (b) the posterior is the stated one, (c) its rows are the dataset's.
+
+    Raises:
+        MalformedError: if it is not a certificate.
+    """
+    report = check_certificate(certificate)
+    found = "; ".join(report.problems) or f"{report.leaves} leaves, {report.boxes} bounds computed again"
+    bound = Level(
+        "the bound holds for the stored posterior", CONFIRMED if report.confirmed else REFUTED, found
+    )
+    return bound, _posterior_level(certificate), _dataset_level(certificate, dataset)
+
+
+def _posterior_level(certificate: Certificate) -> Level:
+    origin = certificate.origin
+    if origin is None:
+        return Level("the stored posterior is the one of its data", OPEN, "the certificate states no data")
+    name = INFERENCES[origin.inference]
+    statement = f"the stored posterior is the {name} posterior of the stored rows and labels"
+    found = stationarity_residuals(certificate.model, origin)
+    reason = (
+        f"stationarity residual {found.mean:.1e} (mean, in prior standard deviations), {found.covariance:.1e} "
+        f"(covariance, of the prior's), {found.moments:.1e} (moments); tolerance {TOLERANCE:g}"
+    )
+    if found.largest <= TOLERANCE:
+        return Level(statement, CONFIRMED, reason)
+    if found.largest <= found.rounding:
+        return Level(statement, OPEN, f"too ill-conditioned to tell, rounding {found.rounding:.1e}; {reason}")
+    return Level(statement, REFUTED, reason)
+
+
+def _dataset_level(certificate: Certificate, dataset: Dataset | None) -> Level:
+    statement, origin = "the stored rows and labels are the dataset's", certificate.origin
+    if origin is None:
+        return Level(statement, OPEN, "the certificate states no dataset")
+    if dataset is None:
+        return Level(statement, OPEN, "give dataset=NAME, or dataset.path=FILE dataset.target=NAME")
+    fault = dataset_fault(certificate, origin, dataset)
+    size = f"{len(origin.rows)} training rows and the point's row compared, content {dataset.content_hash}"
+    return Level(statement, REFUTED if fault else CONFIRMED, fault or size)
+
+
+def dataset_fault(certificate: Certificate, origin: Origin, dataset: Dataset) -> str:
+    """Return how the dataset differs from what a certificate states, or an empty string."""
+    model, region = certificate.model, certificate.region
+    if dataset.content_hash != origin.content:
+        return f"the content of {dataset.name} is {dataset.content_hash}"
+    if dataset.task != "classification":
+        return f"{dataset.name} is a {dataset.task} dataset"
+    if dataset.X.shape[1] != model.X.shape[1] or max(origin.row, int(origin.rows.max())) >= len(dataset.X):
+        return "rows or inputs that the dataset does not have"
+    if len(np.unique(origin.rows)) != len(origin.rows) or origin.row in origin.rows:
+        return "a training row comes twice, or is the point itself"
+    names = dataset.label_names or tuple(f"{number}" for number in range(dataset.n_classes))
+    labels = [names[int(label)] for label in dataset.y[origin.rows, 0]]
+    if labels != [origin.classes[int(label > 0)] for label in origin.labels]:
+        return "the labels are not the dataset's"
+    with np.errstate(over="ignore"):  # an infinite row differs from any stored one
+        X, x = ((dataset.X[rows] - origin.offset) / origin.scale for rows in (origin.rows, origin.row))
+    if not np.array_equal(model.X, X):
+        return "the training inputs are not the dataset's"
+    if not np.array_equal(region.centre, x):
+        return f"the region's centre is not row {origin.row}"
+    if tuple(dataset.input_names[place] for place in region.free) != origin.inputs:
+        return "the free inputs have other names"
+    return ""
+
+
+def describe(certificate: Certificate, proved: bool) -> Iterator[tuple[str, str]]:
+    """Yield in words what a certificate is about and what it claims, with a warning unless that was proved."""
+    model, region, origin = certificate.model, certificate.region, certificate.origin
+    if origin is not None:
+        yield "dataset", f"{printable(origin.dataset)}, content {printable(origin.content)} (as stated)"
+        yield "point", f"row {origin.row} of the dataset"
+        negative, positive = map(printable, origin.classes)
+        yield "classes", f"probability of {positive} against {negative}"
+    by = "" if origin is None else f"{INFERENCES[origin.inference]}, "
+    squeezed = f" squeezed by {model.squeeze:g}" if model.squeeze else ""
+    yield (
+        "model",
+        f"{by}kernel {model.kernel}, variance {model.variance:.6g}, lengthscales {model.lengthscales.min():.6g} to "
+        f"{model.lengthscales.max():.6g}, {model.link}{squeezed} link, {len(model.X)} rows, "
+        f"SHA-256 {printable(certificate.model_hash)}",
+    )
+    yield "free", "; ".join(_free_inputs(certificate))
+    shape = (
+        "box"
+        if region.norm == "box"
+        else f"{region.norm.upper()} ball of radius {region.radius:g}, cut by the box"
+    )
+    unit = "inputs as the model takes them" if origin is None else "inputs after the stored offset and scale"
+    yield "region", f"{shape} of these ends ({unit}); all other inputs are the point's"
+    for claim in certificate.claims:
+        side, no = ("maximum", "above") if claim.sign > 0 else ("minimum", "below")
+        reached = "" if claim.inner is None else f"; {claim.inner:.10g} is attained"
+        statement = f"no class probability in the region is {no} {claim.outer:.10g}{reached}"
+        yield side, statement if proved else f"claimed, not proved: {statement}"
+
+
+def _free_inputs(certificate: Certificate) -> list[str]:
+    """Return the free inputs with their ends, in the dataset's units if they are known."""
+    region, origin = certificate.region, certificate.origin
+    names = (
+        [f"input {place}" for place in region.free] if origin is None else [*map(printable, origin.inputs)]
+    )
+    lower, upper = region.lower, region.upper
+    if origin is not None:
+        offset, scale = origin.offset[region.free], origin.scale[region.free]
+        lower, upper = lower * scale + offset, upper * scale + offset
+    shown = [
+        f"{name} from {low:.6g} to {high:.6g}" for name, low, high in zip(names, lower, upper, strict=True)
+    ]
+    more = len(shown) - MOST_INPUTS_SHOWN
+    return shown if more <= 0 else [*shown[:MOST_INPUTS_SHOWN], f"and {more} more"]

@@ -1,0 +1,1 @@
+"""The bound of Blaas et al. 2020 (App. C, D), the baseline."""

@@ -1,0 +1,1 @@
+"""Binary classification: links, Laplace, expectation propagation, variational and HMC posteriors, training, storage."""

@@ -1,0 +1,172 @@
+"""What Laplace's method and expectation propagation share: prior matrix, weighted factor, gradient, result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import lapack
+
+from gpsuite.models.classification.links import Link
+from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.config import Hyperparameters, ModelSpec
+from gpsuite.models.linalg import Array, CholeskyFactor, stable_cholesky
+from gpsuite.models.radial import expanded, kappa_and_slope, squared_distances
+
+
+class NotConvergedError(ArithmeticError):
+    """An approximate posterior was asked for that its iteration did not reach."""
+
+
+@dataclass(frozen=True, eq=False)
+class GPCFit:
+    """A Gaussian posterior approximation at fixed hyperparameters.
+
+    Attributes:
+        posterior: of the last iteration; use `require_converged` before relying on it.
+        log_marginal_likelihood: the method's approximation of log p(y|X), in nats.
+        gradient: of it in the logarithms of (variance, lengthscales...), shape [T].
+        converged: whether the stated criterion of the method was met.
+        iterations: factorisations of the N x N matrix.
+        residual: the criterion's value at the end.
+        state: where the iteration ended, a start for near hyperparameters (Laplace: alpha [N]; EP: sites [2, N]).
+    """
+
+    posterior: GPCPosterior
+    log_marginal_likelihood: float
+    gradient: Array
+    converged: bool
+    iterations: int
+    residual: float
+    state: Array
+
+    def require_converged(self) -> GPCPosterior:
+        """Return the posterior.
+
+        Raises:
+            NotConvergedError: if the iteration did not converge or gave non-finite numbers.
+        """
+        if not self.converged:
+            raise NotConvergedError(
+                f"no convergence in {self.iterations} iterations, residual {self.residual:.1e}"
+            )
+        return self.posterior
+
+
+class WeightedSystem:
+    """B = I + W^1/2 K W^1/2 for weights W >= 0, and what follows from its factor L L'.
+
+    B's eigenvalues are at least 1, so no jitter is ever added; W_i = 0 is allowed.
+
+    Args:
+        K: prior covariance, shape [N, N].
+        weights: W, shape [N].
+
+    Raises:
+        NonFiniteMatrixError, NotPositiveDefiniteError: if K or W is not finite or too large.
+    """
+
+    def __init__(self, K: Array, weights: Array) -> None:
+        self.K = K
+        self.root_weights = np.sqrt(weights)
+        B = K * self.root_weights
+        B *= self.root_weights[:, None]
+        B.flat[:: len(K) + 1] += 1.0
+        self.factor: CholeskyFactor = stable_cholesky(B, jitters=(0.0,))
+
+    def smoothed(self, v: Array) -> Array:
+        """Return (I + W K)^-1 v = v - R K v."""
+        inner = self.factor.solve(self.root_weights * (self.K @ v))
+        return np.asarray(v - self.root_weights * inner)
+
+    @cached_property
+    def _inverse(self) -> Array:
+        """L^-1, lower triangular."""
+        return np.asarray(lapack.dtrtri(self.factor.lower, lower=1)[0])
+
+    @cached_property
+    def root(self) -> Array:
+        """F = L^-1 W^1/2 with (K + W^-1)^-1 = F'F, shape [N, N]."""
+        return np.asarray(np.ascontiguousarray(self._inverse) * self.root_weights)
+
+    @cached_property
+    def inverse_diagonal(self) -> Array:
+        """Diagonal of B^-1, shape [N]."""
+        return np.asarray(np.einsum("ij,ij->j", self._inverse, self._inverse))
+
+    def precision(self) -> Array:
+        """Return R = (K + W^-1)^-1 = W^1/2 B^-1 W^1/2, shape [N, N]."""
+        lower = lapack.dlauum(self._inverse, lower=1)[0]
+        full = np.tril(lower) + np.tril(lower, -1).T
+        full *= self.root_weights
+        full *= self.root_weights[:, None]
+        return np.asarray(full)
+
+
+class KernelSystem:
+    """Prior covariance of the training inputs and its derivatives in the log hyperparameters.
+
+    Args:
+        X: inputs, shape [N, D].
+        spec: kernel and whether it is ARD.
+        hyperparameters: variance and lengthscales; the noise variance is not used.
+
+    Raises:
+        ValueError: if X is not finite or of shape [N, D], or the number of lengthscales does not fit.
+    """
+
+    def __init__(self, X: Array, spec: ModelSpec, hyperparameters: Hyperparameters) -> None:
+        count, inputs = len(hyperparameters.lengthscales), X.shape[1]
+        if count not in ({1, inputs} if spec.ard else {1}):
+            raise ValueError(f"{count} lengthscales given for D={inputs} inputs with ard={spec.ard}")
+        self.X, self.spec, self.variance = X, spec, hyperparameters.variance
+        self.lengthscales = expanded(hyperparameters.lengthscales, inputs)
+        self._per_input = spec.ard and count == inputs
+        self._scaled = (X - X.mean(axis=0)) / self.lengthscales
+        self._q = squared_distances(self._scaled, self._scaled)
+        unit, self._slope = kappa_and_slope(spec.kernel, self._q)
+        self.K = self.variance * unit
+
+    def gradient(self, M: Array) -> Array:
+        """Return sum_ik M_ik dK_ik / dlog(variance, lengthscales...), shape [T], for symmetric M [N, N].
+
+        dk/dlog l_j = s slope (u_j - u'_j)^2 in scaled inputs u; the sum over pairs is one matrix product.
+        """
+        variance = np.vdot(M, self.K)
+        pairs = M * self._slope
+        pairs *= self.variance
+        if not self._per_input:
+            return np.array([variance, np.vdot(pairs, self._q)])
+        squares = pairs.sum(axis=1) @ (self._scaled * self._scaled)
+        crossed = np.einsum("ij,ij->j", self._scaled, pairs @ self._scaled)
+        return np.concatenate([[variance], 2.0 * (squares - crossed)])
+
+    def posterior(self, alpha: Array, root: Array, link: Link) -> GPCPosterior:
+        """Return the posterior with mean weights alpha [N] and (K + W^-1)^-1 = root' root."""
+        minus = np.full(len(root), -1.0)
+        return GPCPosterior(
+            self.X, self.spec.kernel, self.variance, self.lengthscales, alpha, root, minus, 1.0, link
+        )
+
+
+def classification_data(X: Array, y: Array) -> tuple[Array, Array]:
+    """Return inputs [N, D] and labels [N] as checked float64 arrays.
+
+    Raises:
+        ValueError: if shapes do not fit, an input is not finite, or a label is neither -1 nor +1.
+    """
+    X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if X.ndim != 2 or y.shape != X.shape[:1] or 0 in X.shape:
+        raise ValueError(f"inputs [N, D] and labels [N] are needed, got {X.shape} and {y.shape}")
+    if not np.isfinite(X).all():
+        raise ValueError(f"X has {np.count_nonzero(~np.isfinite(X))} non-finite values")
+    if not np.isin(y, (-1.0, 1.0)).all():
+        raise ValueError("labels must be -1 or +1")
+    return X, y
+
+
+def require_log_concave(link: Link) -> None:
+    """Raise a ValueError for links whose weights -d2 log p may be negative."""
+    if not link.log_concave:
+        raise ValueError(f"link {link.name}: log p(y|f) is not concave; use probit or logistic")

@@ -1,0 +1,251 @@
+"""Link functions of binary classification: class probability from the latent value, p(y=1|f) = sigma(f).
+
+All are symmetric, sigma(-f) = 1 - sigma(f), and concave on f > 0. Labels y are -1.0 or +1.0. No TensorFlow.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.special import erfcx, expit, log_ndtr, ndtr
+
+from gpsuite.models.classification.logistic_quadrature import EP_REACH, REACH, logistic_moments
+from gpsuite.models.linalg import Array
+from gpsuite.registry import Registry
+
+GPFLOW_SQUEEZE = 1e-3
+"""GPflow's `Bernoulli` maps Phi to [1e-3, 1 - 1e-3]."""
+
+_TAIL, _TERMS = 3.0, 60
+
+
+class Link(Protocol):
+    """What inference and certification ask of a link; every method works elementwise and broadcasts."""
+
+    @property
+    def name(self) -> str:
+        """Key in `LINKS`."""
+        ...
+
+    @property
+    def log_concave(self) -> bool:
+        """Whether log p(y|f) is concave in f, as the non-negative weights of Laplace and EP need."""
+        ...
+
+    @property
+    def B2(self) -> float:
+        """Upper bound of |sigma''|, tight to 1e-8."""
+        ...
+
+    @property
+    def B3(self) -> float:
+        """Upper bound of |sigma'''|, tight to 1e-8."""
+        ...
+
+    @property
+    def B4(self) -> float:
+        """Upper bound of |sigma''''|, tight to 1e-5."""
+        ...
+
+    def sigma(self, f: Array) -> Array:
+        """Return p(y=1|f)."""
+        ...
+
+    def log_likelihood(self, y: Array, f: Array) -> Array:
+        """Return log p(y|f)."""
+        ...
+
+    def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
+        """Return the first three derivatives of log p(y|f) in f."""
+        ...
+
+    def probability(self, mean: Array, variance: Array) -> Array:
+        """Return E sigma(f) for f ~ N(mean, variance)."""
+        ...
+
+    def probability_gradient(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Return the derivatives of `probability` in the mean and in the variance."""
+        ...
+
+    def log_partition(self, y: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+        """Return log Z = log E p(y|f), f ~ N(mean, variance), and its first two derivatives in the mean."""
+        ...
+
+
+LINKS: Registry[Link] = Registry("link")
+
+
+@dataclass(frozen=True)
+class Probit:
+    """sigma = Phi, the standard normal distribution function; Rasmussen & Williams 2006, Sec. 3.2 and 3.9."""
+
+    name: str = "probit"
+    log_concave: bool = True
+    B2: float = 0.24197072452  # phi(1)
+    B3: float = 0.39894228041  # phi(0)
+    B4: float = 0.55058784  # max |3x - x^3| phi(x), at x^2 = 3 - sqrt(6)
+
+    def sigma(self, f: Array) -> Array:
+        """Return Phi(f)."""
+        return np.asarray(ndtr(f))
+
+    def log_likelihood(self, y: Array, f: Array) -> Array:
+        """Return log Phi(y f), accurate in the tails."""
+        return np.asarray(log_ndtr(y * f))
+
+    def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
+        """Return the first three derivatives of log Phi(y f) in f, to full relative accuracy in the tails."""
+        first, weight, third = _log_ndtr_derivatives(np.asarray(y * f, dtype=np.float64))
+        return y * first, -weight, y * third
+
+    def probability(self, mean: Array, variance: Array) -> Array:
+        """Return Phi(mean / sqrt(1 + variance))."""
+        return np.asarray(ndtr(mean / np.sqrt(1.0 + variance)))
+
+    def probability_gradient(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Return the derivatives of `probability` in mean and variance."""
+        width = np.sqrt(1.0 + variance)
+        t = mean / width
+        d_mean = np.exp(-0.5 * t * t) / (math.sqrt(2.0 * math.pi) * width)
+        return d_mean, -0.5 * d_mean * mean / (1.0 + variance)
+
+    def log_partition(self, y: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+        """Return log Phi(z), z = y mean / sqrt(1 + variance), and two derivatives in the mean (R&W Eq. 3.58)."""
+        width = np.sqrt(1.0 + variance)
+        z = np.asarray(y * mean / width, dtype=np.float64)
+        first, weight, _ = _log_ndtr_derivatives(z)
+        return np.asarray(log_ndtr(z)), y * first / width, -weight / (1.0 + variance)
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """sigma(f) = 1 / (1 + exp(-f)); expectations by quadrature with absolute error below 1e-12."""
+
+    name: str = "logistic"
+    log_concave: bool = True
+    B2: float = 0.09622504487  # 1 / (6 sqrt(3))
+    B3: float = 0.125
+    B4: float = 0.127684  # sup |sigma''''|
+
+    def sigma(self, f: Array) -> Array:
+        """Return 1 / (1 + exp(-f))."""
+        return np.asarray(expit(f))
+
+    def log_likelihood(self, y: Array, f: Array) -> Array:
+        """Return -log(1 + exp(-y f))."""
+        return -np.logaddexp(0.0, -y * f)
+
+    def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
+        """Return the first three derivatives of log sigma(y f) in f."""
+        weight = expit(f) * expit(-f)
+        return y * expit(-y * f), -weight, weight * np.tanh(0.5 * f)
+
+    def probability(self, mean: Array, variance: Array) -> Array:
+        """Return E sigma(f), f ~ N(mean, variance)."""
+        return logistic_moments(mean, variance, REACH)[0]
+
+    def probability_gradient(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Return the derivatives of `probability` in mean and variance, E sigma' and E sigma'' / 2."""
+        _, first, second = logistic_moments(mean, variance, REACH)
+        return first, 0.5 * second
+
+    def log_partition(self, y: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+        """Return log E sigma(y f), f ~ N(mean, variance), and its first two derivatives in the mean."""
+        z, first, second = logistic_moments(y * mean, variance, EP_REACH)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = first / z
+            return np.log(z), y * slope, second / z - slope * slope
+
+
+@dataclass(frozen=True)
+class SqueezedProbit:
+    """sigma = squeeze + (1 - 2 squeeze) Phi, the link of GPflow's `Bernoulli` likelihood; not log-concave."""
+
+    name: str = "squeezed_probit"
+    log_concave: bool = False
+    squeeze: float = GPFLOW_SQUEEZE
+
+    @property
+    def B2(self) -> float:
+        """Largest |sigma''|."""
+        return self._slope * PROBIT.B2
+
+    @property
+    def B3(self) -> float:
+        """Largest |sigma'''|."""
+        return self._slope * PROBIT.B3
+
+    @property
+    def B4(self) -> float:
+        """Largest |sigma''''|."""
+        return self._slope * PROBIT.B4
+
+    @property
+    def _slope(self) -> float:
+        return 1.0 - 2.0 * self.squeeze
+
+    def sigma(self, f: Array) -> Array:
+        """Return squeeze + (1 - 2 squeeze) Phi(f)."""
+        return self.squeeze + self._slope * PROBIT.sigma(f)
+
+    def log_likelihood(self, y: Array, f: Array) -> Array:
+        """Return log(squeeze + (1 - 2 squeeze) Phi(y f))."""
+        return np.log(self.sigma(y * f))
+
+    def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
+        """Return the first three derivatives of log p(y|f) in f."""
+        z = y * f
+        h = self._slope * np.exp(-0.5 * z * z) / (math.sqrt(2.0 * math.pi) * self.sigma(z))
+        second = -h * (z + h)
+        return y * h, second, -y * (second * (z + h) + h * (1.0 + second))
+
+    def probability(self, mean: Array, variance: Array) -> Array:
+        """Return squeeze + (1 - 2 squeeze) Phi(mean / sqrt(1 + variance))."""
+        return self.squeeze + self._slope * PROBIT.probability(mean, variance)
+
+    def probability_gradient(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Return the derivatives of `probability` in mean and variance."""
+        d_mean, d_variance = PROBIT.probability_gradient(mean, variance)
+        return self._slope * d_mean, self._slope * d_variance
+
+    def log_partition(self, y: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+        """Return log E p(y|f), f ~ N(mean, variance), and its first two derivatives in the mean."""
+        p = self.probability(y * mean, variance)
+        first, half_second = self.probability_gradient(y * mean, variance)
+        slope = first / p
+        return np.log(p), y * slope, 2.0 * half_second / p - slope * slope
+
+
+PROBIT = Probit()
+LOGISTIC = Logistic()
+SQUEEZED_PROBIT = SqueezedProbit()
+for _link in (PROBIT, LOGISTIC, SQUEEZED_PROBIT):
+    LINKS.register(_link.name)(_link)
+
+
+def _log_ndtr_derivatives(z: Array) -> tuple[Array, Array, Array]:
+    """Return d, -d^2, d^3 of log Phi at z.
+
+    With r = phi/Phi they are r, r (r + z) and W (r + z) - r (1 - W). For z = -x far below 0 the differences
+    cancel; there r = x + u with the continued fraction u = 1/(x+v), v = 2/(x+w), w = 3/(x+4/(x+...)) of the
+    Mills ratio (Abramowitz & Stegun 26.2.14), and the cancelling parts drop out algebraically.
+    """
+    ratio = math.sqrt(2.0 / math.pi) / erfcx(-z / math.sqrt(2.0))
+    weight = ratio * (ratio + z)
+    third = weight * (ratio + z) - ratio * (1.0 - weight)
+    far = z < -_TAIL
+    if far.any():
+        x = -z[far]
+        w = np.zeros_like(x)
+        for k in range(_TERMS, 2, -1):
+            w = k / (x + w)
+        v = 2.0 / (x + w)
+        u = 1.0 / (x + v)
+        ratio, weight, third = (np.array(part) for part in (ratio, weight, third))
+        ratio[far] = x + u
+        weight[far] = 1.0 - u * (v - u)
+        third[far] = u * (v * w - 3.0 * u * v + 2.0 * u * u)
+    return ratio, weight, third

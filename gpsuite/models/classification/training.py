@@ -1,0 +1,141 @@
+"""Training of binary GP classifiers: marginal likelihood by L-BFGS-B within a number of evaluations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.optimize import Bounds
+
+from gpsuite.budget import Budget
+from gpsuite.models.classification.approximation import GPCFit, NotConvergedError, classification_data
+from gpsuite.models.classification.expectation_propagation import expectation_propagation
+from gpsuite.models.classification.laplace import laplace
+from gpsuite.models.classification.links import Link
+from gpsuite.models.config import Hyperparameters, ModelSpec
+from gpsuite.models.linalg import Array, NonFiniteMatrixError, NotPositiveDefiniteError
+from gpsuite.models.search import Search, run_search
+from gpsuite.registry import Registry
+
+SEARCH_RANGE = (1e-6, 1e6)
+"""The search's box for the variance and each lengthscale.
+
+On separable data EP's evidence may rise with the variance without end; beyond the box it tells nothing more.
+"""
+
+Inference = Callable[[Array, Array, ModelSpec, Hyperparameters, Link, Array | None], GPCFit]
+
+INFERENCES: Registry[Inference] = Registry("inference")
+INFERENCES.register("laplace")(laplace)
+INFERENCES.register("ep")(expectation_propagation)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedGPC:
+    """A classifier at the best hyperparameters met.
+
+    Attributes:
+        fit: converged approximation at `hyperparameters`.
+        hyperparameters: the best met; the noise variance is the start's and has no meaning here.
+        evaluations: evaluations of the log marginal likelihood with its gradient (the paper's epochs).
+        status: done (converged), budget (stopped early) or diverged (the search failed; best point kept).
+        reason: why it ended, in words.
+        failed: evaluations without a converged approximation; their steps were rejected.
+    """
+
+    fit: GPCFit
+    hyperparameters: Hyperparameters
+    evaluations: int
+    status: Literal["done", "budget", "diverged"]
+    reason: str
+    failed: int
+
+
+def train_gpc(
+    X: Array,
+    y: Array,
+    spec: ModelSpec,
+    link: Link,
+    inference: str,
+    start: Hyperparameters,
+    budget: Budget,
+    largest_variance: float = SEARCH_RANGE[1],
+) -> TrainedGPC:
+    """Maximise the approximate log marginal likelihood over log variance and log lengthscales.
+
+    The start is always evaluated. Each approximation begins from the last converged one. A step to
+    hyperparameters without a converged approximation is rejected and shortened.
+
+    Args:
+        X: inputs, shape [N, D].
+        y: labels -1 or +1, shape [N].
+        spec: kernel; with `ard` a single given lengthscale is used for each input.
+        link: log-concave link.
+        inference: name in `INFERENCES`.
+        start: where the search begins.
+        budget: counts every evaluation; ends the search when exhausted.
+        largest_variance: end of the search's box for the variance.
+
+    Raises:
+        UserError: if the inference is unknown.
+        ValueError: if data, lengthscales or link do not fit, or the start is outside the search's box.
+        NotConvergedError: if there is no converged approximation at the start.
+    """
+    X, y = classification_data(X, y)
+    lengths = start.lengthscales
+    if spec.ard and len(lengths) == 1:
+        start = Hyperparameters(start.variance, lengths * X.shape[1], start.noise_variance)
+    infer = INFERENCES.get(inference)
+
+    def fit_at(hyperparameters: Hyperparameters, state: Array | None) -> GPCFit:
+        return infer(X, y, spec, hyperparameters, link, state)
+
+    evidence = _Evidence(fit_at, start.noise_variance)
+    theta = start.to_log()[:-1]
+    lowest, highest = (np.full_like(theta, limit) for limit in np.log(SEARCH_RANGE))
+    highest[0] = np.log(largest_variance)
+    if not ((theta >= lowest) & (theta <= highest)).all():
+        raise ValueError(f"the start is outside of {SEARCH_RANGE}, variance {largest_variance:g}: {start}")
+    box = Bounds(lowest, highest)
+    report = run_search(Search(evidence, budget), theta, box, "no converged approximation at the start")
+    if evidence.best is None:
+        raise NotConvergedError(f"{inference} did not converge at the start: {start}")
+    fit, hyperparameters = evidence.best
+    return TrainedGPC(fit, hyperparameters, report.evaluations, report.status, report.reason, evidence.failed)
+
+
+class _Evidence:
+    """The negative log marginal likelihood as the search sees it; NaN where no approximation converged."""
+
+    def __init__(
+        self, fit_at: Callable[[Hyperparameters, Array | None], GPCFit], noise_variance: float
+    ) -> None:
+        self._fit_at = fit_at
+        self._log_noise = np.log(noise_variance)
+        self._state: Array | None = None
+        self.best: tuple[GPCFit, Hyperparameters] | None = None
+        self.failed = 0
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        fitted = self._converged(theta)
+        if fitted is None:
+            self.failed += 1
+            return float("nan"), np.full_like(theta, np.nan)
+        fit = fitted[0]
+        self._state = fit.state
+        if self.best is None or fit.log_marginal_likelihood > self.best[0].log_marginal_likelihood:
+            self.best = fitted
+        return -fit.log_marginal_likelihood, -fit.gradient
+
+    def _converged(self, theta: Array) -> tuple[GPCFit, Hyperparameters] | None:
+        hyperparameters = Hyperparameters.from_log(np.append(theta, self._log_noise))
+        for state in (self._state, None) if self._state is not None else (None,):
+            try:
+                fit = self._fit_at(hyperparameters, state)
+            except (NonFiniteMatrixError, NotPositiveDefiniteError):
+                continue
+            if fit.converged:
+                return fit, hyperparameters
+        return None

@@ -1,0 +1,155 @@
+"""Between GPflow's variational classifiers (VGP, SVGP) and `GPCPosterior`."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+from scipy.linalg import solve_triangular
+
+from gpsuite.models.classification.approximation import classification_data
+from gpsuite.models.classification.links import Link
+from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.classification.tensorflow_links import build_bernoulli, link_of
+from gpsuite.models.config import Hyperparameters, ModelSpec
+from gpsuite.models.kernels import build_kernel, kernel_name
+from gpsuite.models.linalg import Array, stable_cholesky
+from gpsuite.models.radial import expanded
+
+VariationalModel: TypeAlias = gpflow.models.VGP | gpflow.models.SVGP
+
+
+def build_vgp(
+    X: Array, y: Array, spec: ModelSpec, hyperparameters: Hyperparameters, link: Link
+) -> gpflow.models.VGP:
+    """Build GPflow's variational classifier with one latent value per data point; it is not trained.
+
+    Args:
+        X: inputs, shape [N, D].
+        y: labels -1 or +1, shape [N]; the model holds them as 0 and 1.
+        spec: kernel.
+        hyperparameters: variance and lengthscales.
+        link: probit, logistic or squeezed probit (GPflow's own).
+
+    Raises:
+        ValueError: if data, lengthscales or link do not fit.
+    """
+    X, y = classification_data(X, y)
+    kernel = build_kernel(spec, hyperparameters, X.shape[1])
+    return gpflow.models.VGP((X, (y[:, None] + 1.0) / 2.0), kernel, build_bernoulli(link))
+
+
+def build_svgp(
+    Z: Array,
+    num_data: int,
+    spec: ModelSpec,
+    hyperparameters: Hyperparameters,
+    link: Link,
+    whiten: bool = True,
+) -> gpflow.models.SVGP:
+    """Build GPflow's sparse variational classifier; it is not trained.
+
+    Args:
+        Z: inducing inputs, shape [M, D].
+        num_data: N, for mini-batches.
+        spec: kernel.
+        hyperparameters: variance and lengthscales.
+        link: probit, logistic or squeezed probit (GPflow's own).
+        whiten: whether q describes L^-1 f(Z), K_ZZ = L L', instead of f(Z).
+
+    Raises:
+        ValueError: if lengthscales or link do not fit.
+    """
+    kernel = build_kernel(spec, hyperparameters, Z.shape[1])
+    inducing = gpflow.inducing_variables.InducingPoints(np.array(Z, dtype=np.float64))
+    return gpflow.models.SVGP(kernel, build_bernoulli(link), inducing, num_data=num_data, whiten=whiten)
+
+
+def variational_posterior(model: VariationalModel) -> GPCPosterior:
+    """Return the model's latent posterior with its present parameters.
+
+    With K_ZZ + jitter = L L', whitened mean m and covariance S = Q diag(lambda) Q' (GPflow's own q with
+    `whiten`; else L^-1 m and L^-1 S L^-T): alpha = L^-T m, F = Q' L^-1, c = lambda - 1.
+
+    Raises:
+        TypeError: for another model, kernel, link, mean function, inducing variable or several latent functions.
+        NotPositiveDefiniteError: if the inducing covariance cannot be factorised.
+    """
+    Z, whiten = _inducing_inputs(model)
+    kernel, link = model.kernel, link_of(model.likelihood)
+    _require_plain(model)
+    K = np.asarray(kernel(Z).numpy()) + gpflow.config.default_jitter() * np.eye(len(Z))
+    factor = stable_cholesky(K, jitters=(0.0,))
+    mean, root = model.q_mu.numpy()[:, 0], _covariance_root(model)
+    if not whiten:
+        mean, root = factor.half_solve(mean), factor.half_solve(root)
+    rotation, singular, _ = np.linalg.svd(root)
+    eigenvalues = singular * singular
+    return GPCPosterior(
+        X=Z,
+        kernel=kernel_name(kernel),
+        variance=float(kernel.variance.numpy()),
+        lengthscales=expanded(kernel.lengthscales.numpy(), Z.shape[1]),
+        alpha=_transposed_solve(factor.lower, mean),
+        root=np.ascontiguousarray(_transposed_solve(factor.lower, rotation).T),
+        weights=eigenvalues - 1.0,
+        operator_bound=max(1.0, float(eigenvalues.max())),
+        link=link,
+    )
+
+
+def as_vgp(posterior: GPCPosterior, y: Array) -> gpflow.models.VGP:
+    """Return GPflow's VGP with the same latent posterior as a Laplace or EP approximation.
+
+    With K + jitter = L L': q_mu = L' alpha and q_sqrt q_sqrt' = I - L' R L. GPflow's jitter cancels, so the
+    predictions agree.
+
+    Args:
+        posterior: over the training inputs, with weights of at most 0.
+        y: labels -1 or +1, shape [N].
+
+    Raises:
+        NotPositiveDefiniteError: if the approximation is more certain than the jitter admits.
+    """
+    spec = ModelSpec(posterior.kernel, ard=True)
+    hyperparameters = Hyperparameters(posterior.variance, tuple(posterior.lengthscales.tolist()))
+    model = build_vgp(posterior.X, y, spec, hyperparameters, posterior.link)
+    count = len(posterior.X)
+    K = np.asarray(model.kernel(posterior.X).numpy()) + gpflow.config.default_jitter() * np.eye(count)
+    lower = stable_cholesky(K, jitters=(0.0,)).lower
+    features = posterior.root @ lower
+    covariance = np.eye(count) + (features.T * posterior.weights) @ features
+    model.q_mu.assign((lower.T @ posterior.alpha)[:, None])
+    model.q_sqrt.assign(stable_cholesky(covariance, jitters=(0.0,)).lower[None])
+    return model
+
+
+def _inducing_inputs(model: VariationalModel) -> tuple[Array, bool]:
+    if type(model) is gpflow.models.VGP:
+        return np.asarray(tf.convert_to_tensor(model.data[0]).numpy()), True
+    if type(model) is not gpflow.models.SVGP:
+        raise TypeError(f"{type(model).__name__} is neither VGP nor SVGP")
+    if type(model.inducing_variable) is not gpflow.inducing_variables.InducingPoints:
+        raise TypeError("only inducing points can be converted, no other inducing variables")
+    return np.asarray(model.inducing_variable.Z.numpy()), bool(model.whiten)
+
+
+def _require_plain(model: VariationalModel) -> None:
+    if model.num_latent_gps != 1:
+        raise TypeError(f"{model.num_latent_gps} latent functions: binary classification has one")
+    if type(model.mean_function) is not gpflow.functions.Zero:
+        raise TypeError(f"mean function {type(model.mean_function).__name__}: only the zero mean is known")
+    if not model.kernel.active_dims == slice(None, None, None):
+        raise TypeError("a kernel on some of the inputs cannot be converted")
+
+
+def _covariance_root(model: VariationalModel) -> Array:
+    """Return C [M, M] with covariance C C' of the variational distribution."""
+    q_sqrt = np.asarray(model.q_sqrt.numpy())
+    return np.tril(q_sqrt[0]) if q_sqrt.ndim == 3 else np.diag(q_sqrt[:, 0])
+
+
+def _transposed_solve(lower: Array, right: Array) -> Array:
+    return np.asarray(solve_triangular(lower, right, lower=True, trans="T", check_finite=False))

@@ -1,0 +1,1 @@
+"""Regression: exact and sparse Gaussian processes, their training, prediction and storage."""

@@ -1,0 +1,1 @@
+"""Posteriors of hyperparameters: priors, HMC, sequential Monte Carlo, optima, mixtures."""

@@ -1,0 +1,248 @@
+"""Hamiltonian Monte Carlo over hyperparameters: all chains or particles at once, identity mass.
+
+Source: Neal, "MCMC using Hamiltonian dynamics", 2011; settings of Li, Rakitsch & Zimmer, AISTATS 2022.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.models.config import FloatArray
+from gpsuite.models.multi_output.observations import Likelihood, MultiOutputModel
+from gpsuite.models.sampling.posterior import HyperPosterior, Target, finite_prior_draws
+
+BoolArray = npt.NDArray[np.bool_]
+
+Density = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+"""Points [S, d] -> log density [S] and gradient [S, d]; -inf and zero where it is not defined."""
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Points with what the next trajectory needs of them.
+
+    Attributes:
+        u: [S, d].
+        log_density: [S].
+        gradient: of the log density, [S, d].
+    """
+
+    u: FloatArray
+    log_density: FloatArray
+    gradient: FloatArray
+
+    @classmethod
+    def at(cls, density: Density, u: FloatArray) -> Points:
+        """Evaluate the density at u [S, d]."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # far points: rejected below
+            return cls(u, *density(u))
+
+
+@dataclass(frozen=True, eq=False)
+class Transition:
+    """One Metropolis step of every point.
+
+    Attributes:
+        points: where they are now.
+        acceptance: probability with which each proposal was accepted, [S]; 0 where it was not finite.
+        accepted: whether it was, [S].
+    """
+
+    points: Points
+    acceptance: FloatArray
+    accepted: BoolArray
+
+
+def transition(
+    density: Density, start: Points, step: FloatArray, leapfrog: int, rng: np.random.Generator
+) -> Transition:
+    """Propose the end of one trajectory per point and accept or keep; leaves every density invariant.
+
+    A trajectory that meets a point where the density is not finite is rejected. Its way back would meet it too,
+    so detailed balance holds.
+
+    Args:
+        density: log density and gradient of all points at once.
+        start: where they are.
+        step: leapfrog step of every point, [S].
+        leapfrog: number of steps, each with one gradient.
+        rng: momenta and acceptance.
+    """
+    size, momentum = step[:, None], rng.standard_normal(start.u.shape)
+    energy = 0.5 * np.einsum("ij,ij->i", momentum, momentum)
+    alive, end = np.ones(len(start.u), dtype=bool), start
+    with np.errstate(over="ignore", invalid="ignore"):
+        momentum += 0.5 * size * start.gradient
+        for number in range(leapfrog):
+            # A lost point waits at its start: far away it would cost overflows and failing factorisations.
+            end = Points.at(density, np.where(alive[:, None], end.u + size * momentum, start.u))
+            alive &= np.isfinite(end.log_density)
+            momentum += (0.5 if number == leapfrog - 1 else 1.0) * size * end.gradient
+        energy_end = 0.5 * np.einsum("ij,ij->i", momentum, momentum)
+        log_ratio = end.log_density - start.log_density + energy - energy_end
+    log_ratio = np.where(alive & ~np.isnan(log_ratio), log_ratio, -np.inf)
+    accepted = np.log1p(-rng.random(len(step))) < log_ratio
+    points = Points(
+        np.where(accepted[:, None], end.u, start.u),
+        np.where(accepted, end.log_density, start.log_density),
+        np.where(accepted[:, None], end.gradient, start.gradient),
+    )
+    return Transition(points, np.exp(np.minimum(log_ratio, 0.0)), accepted)
+
+
+@dataclass(frozen=True)
+class HMCSettings:
+    """The paper's sampler; in the fields' own defaults, 2,380 transitions and 23,800 gradients per chain.
+
+    Attributes:
+        chains: independent chains.
+        burn_in: transitions thrown away first.
+        samples: draws kept per chain.
+        thinning: transitions skipped between two kept draws.
+        leapfrog: steps per trajectory.
+        step: first leapfrog step.
+        adaptation: transitions at the start after which a chain's step is made longer or shorter.
+        adaptation_rate: by which share.
+        target_acceptance: above it longer, else shorter.
+
+    Raises:
+        ValueError: if there is nothing to do, or the step would change after the burn-in.
+    """
+
+    chains: int = 1
+    burn_in: int = 300
+    samples: int = 100
+    thinning: int = 20
+    leapfrog: int = 10
+    step: float = 0.01
+    adaptation: int = 90
+    adaptation_rate: float = 0.1
+    target_acceptance: float = 0.75
+
+    def __post_init__(self) -> None:
+        if min(self.chains, self.samples, self.leapfrog) < 1 or self.thinning < 0 or not self.step > 0.0:
+            raise ValueError(f"{self}: chains, samples and leapfrog must be at least 1, step positive")
+        if self.adaptation > self.burn_in:
+            raise ValueError(f"adaptation={self.adaptation} must end within burn_in={self.burn_in}")
+
+    @property
+    def transitions(self) -> int:
+        """Transitions of one chain: burn-in, the first draw, and thinning + 1 for every further one."""
+        return self.burn_in + 1 + (self.samples - 1) * (self.thinning + 1)
+
+
+def sample_hmc(
+    model: MultiOutputModel, likelihood: Likelihood, rng: np.random.Generator, settings: HMCSettings
+) -> HyperPosterior:
+    """Sample the posterior of the hyperparameters with parallel chains from prior draws, each with its own step.
+
+    Diagnostics: acceptance (mean after the burn-in), step_size (mean), gradients (of one hyperparameter vector),
+    r_hat (largest) and ess (smallest over the invariants of `identified_quantities`).
+
+    Returns:
+        equally weighted draws [samples * chains, d], the chains of one draw side by side.
+
+    Raises:
+        NoFiniteStartError: if no chain can start.
+    """
+    target = Target(model, likelihood)
+    points = Points.at(target, finite_prior_draws(target, rng, settings.chains))
+    step = np.full(settings.chains, settings.step)
+    draws, acceptance = np.empty((settings.samples, *points.u.shape)), 0.0
+    for number in range(settings.transitions):
+        moved = transition(target, points, step, settings.leapfrog, rng)
+        points = moved.points
+        if number < settings.adaptation:
+            longer = moved.acceptance > settings.target_acceptance
+            step = step * (1.0 + settings.adaptation_rate) ** np.where(longer, 1.0, -1.0)
+        kept, skipped = divmod(number - settings.burn_in, settings.thinning + 1)
+        if kept >= 0:
+            acceptance += float(moved.acceptance.mean()) / (settings.transitions - settings.burn_in)
+            if skipped == 0:
+                draws[kept] = points.u
+    u = draws.reshape(-1, draws.shape[-1])
+    quantities = identified_quantities(model, likelihood, u).reshape(*draws.shape[:2], -1)
+    diagnostics = {
+        "acceptance": acceptance,
+        "step_size": float(step.mean()),
+        "gradients": float(settings.chains * (1 + settings.leapfrog * settings.transitions)),
+        **chain_diagnostics(quantities),
+    }
+    return HyperPosterior.equal(u, diagnostics)
+
+
+def identified_quantities(model: MultiOutputModel, likelihood: Likelihood, u: FloatArray) -> FloatArray:
+    """Return quantities of u [S, d] that the data identify and whose tails are light, [S, Q].
+
+    These are the log marginal likelihood, the logarithms of the noise variances and of the outputs' prior
+    variances, and the prior correlations between outputs. Signs of the mixing weights and the order of the latent
+    processes, on which chains need not agree, do not change them.
+    """
+    covariance = model.prior_covariance(u)
+    variances = np.diagonal(covariance, axis1=1, axis2=2)
+    p, q = np.tril_indices(model.n_outputs, -1)
+    correlations = covariance[:, p, q] / np.sqrt(variances[:, p] * variances[:, q])
+    lml = likelihood.value(u)[:, None]
+    return np.concatenate([lml, np.log(model.noise(u)), np.log(variances), correlations], axis=1)
+
+
+def chain_diagnostics(draws: FloatArray) -> dict[str, float]:
+    """Return the worst `r_hat` and `ess` over the columns of draws [n, chains, Q] that vary at all.
+
+    If none varies the chains are stuck: r_hat is infinite and ess 0. Under 4 draws a chain both are NaN.
+    """
+    if len(draws) < 4:
+        return {"r_hat": float("nan"), "ess": float("nan")}
+    varying = [x for x in np.moveaxis(draws, 2, 0) if np.ptp(x) > 0.0]
+    if not varying:
+        return {"r_hat": float("inf"), "ess": 0.0}
+    return {
+        "r_hat": max(split_r_hat(x) for x in varying),
+        "ess": min(effective_sample_size(x) for x in varying),
+    }
+
+
+def split_r_hat(x: FloatArray) -> float:
+    """Return the potential scale reduction of draws [n, chains], n >= 4, every chain split into two halves.
+
+    Gelman et al., Bayesian Data Analysis, 3rd ed., section 11.4; 1 when all halves agree.
+    """
+    within, total = _variances(_halves(x))
+    return float(np.sqrt(total / within)) if within > 0.0 else float("inf")
+
+
+def effective_sample_size(x: FloatArray) -> float:
+    """Return how many independent draws have the variance of the mean of draws [n, chains], n >= 4.
+
+    Autocorrelations of the split chains are summed in pairs while a pair is positive, and never grow (Geyer 1992;
+    Vehtari et al. 2021, eqs. 10 and 11).
+    """
+    x = _halves(x)
+    n, chains = x.shape
+    within, total = _variances(x)
+    if not total > 0.0:
+        return 0.0
+    spectrum = np.fft.rfft(x - x.mean(axis=0), 2 * n, axis=0)
+    covariances = np.fft.irfft(np.abs(spectrum) ** 2, axis=0)[:n].mean(axis=1) / n
+    correlations = 1.0 - (within - covariances) / total
+    correlations[0] = 1.0
+    pairs = correlations[: n - n % 2].reshape(-1, 2).sum(axis=1)
+    positive = pairs[: np.argmax(pairs < 0.0)] if (pairs < 0.0).any() else pairs
+    time = 2.0 * float(np.minimum.accumulate(positive).sum()) - 1.0
+    return n * chains / max(time, 1.0 / float(np.log10(n * chains)))
+
+
+def _halves(x: FloatArray) -> FloatArray:
+    """Return draws [n // 2, 2 chains]; the middle draw of an odd number is left out."""
+    half = len(x) // 2
+    return np.concatenate([x[:half], x[-half:]], axis=1)
+
+
+def _variances(x: FloatArray) -> tuple[float, float]:
+    """Return the mean variance within chains and the estimate of the variance of all draws."""
+    within = float(x.var(axis=0, ddof=1).mean())
+    return within, within * (len(x) - 1) / len(x) + float(x.mean(axis=0).var(ddof=1))

@@ -1,0 +1,355 @@
+"""Sequential Monte Carlo over hyperparameters: weighted particles that follow the posterior as observations come.
+
+Source: Del Moral, Doucet & Jasra, "Sequential Monte Carlo samplers", 2006; Chopin, "A sequential particle filter
+method for static models", 2002. The mass matrix of the moves is the identity: one estimated from the particles
+can shrink with them, and the spread of the lengthscales with it, at healthy-looking acceptance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from gpsuite.models.config import FloatArray
+from gpsuite.models.multi_output.observations import IntArray, Likelihood, MultiOutputModel
+from gpsuite.models.sampling.hamiltonian import Points, transition
+from gpsuite.models.sampling.posterior import HyperPosterior, NoFiniteStartError, Target
+
+_FIRST_STEP = 0.72
+"""Times d^(-1/4): the first leapfrog step."""
+
+_STEP_LIMITS = (0.01, 1.2)
+
+_JITTER = (0.7, 1.3)
+"""Range of the factor of a particle's own step: no trajectory length suits all of a skewed posterior."""
+
+_TARGET_ACCEPTANCE, _ADAPTATION = 0.8, 0.7
+
+_BISECTIONS = 50
+
+_ATTAINABLE = 0.9
+"""Share of the effective sample size before tempering that a stage may ask for if that is below the goal."""
+
+_DIAGNOSTIC = "diagnostic_"
+
+
+@dataclass(frozen=True)
+class SMCSettings:
+    """Size of the particle cloud, its moves, and what an observation's surprise leads to.
+
+    The share is the effective sample size over S after reweighting by the new observation.
+
+    Attributes:
+        particles: S.
+        moves: trajectories per particle after each resampling.
+        leapfrog: steps per trajectory.
+        keep: at this share or more particles keep their places, and only the weights change; a stage on the way
+            ends where it is reached.
+        temper: below this share the observation enters in stages; between it and `keep` in one.
+        restart: below this share the cloud is drawn anew from the prior.
+
+    Raises:
+        ValueError: if a count is below 1, or not 0 <= restart <= temper <= keep <= 1.
+    """
+
+    particles: int = 128
+    moves: int = 3
+    leapfrog: int = 10
+    keep: float = 0.5
+    temper: float = 0.3
+    restart: float = 0.05
+
+    def __post_init__(self) -> None:
+        if self.particles < 2 or min(self.moves, self.leapfrog) < 1:
+            raise ValueError(f"{self}: particles must be at least 2, moves and leapfrog at least 1")
+        if not 0.0 <= self.restart <= self.temper <= self.keep <= 1.0:
+            raise ValueError(f"{self}: must be 0 <= restart <= temper <= keep <= 1")
+
+
+@dataclass(frozen=True, eq=False)
+class SMCState:
+    """The cloud after some observations; with the generator's state all that is needed to go on.
+
+    Diagnostics, each of the last start or update: ess (after reweighting, before any resampling; after a start:
+    that of its last stage), acceptance and unmoved (share of particles with no accepted trajectory), both means
+    over the stages, NaN without moves; step_size; temperatures (stages with moves); gradients (of one
+    hyperparameter vector, the previous observations' counted too); restarted (0 or 1); log_evidence; and beta, only if
+    it was stopped before the last stage: u then follows a posterior of which the new observations are a part only.
+
+    Attributes:
+        u: particles [S, d].
+        log_weights: normalised: their exponentials sum to 1, [S].
+        lml: log marginal likelihood of all observations at the particles, [S].
+        step_size: leapfrog step of the next move.
+        log_evidence: estimate of the log density of all observations, hyperparameters integrated out.
+        moved: whether the last start or update changed u; if not, what was computed at u stays valid.
+        diagnostics: by name, see above.
+    """
+
+    u: FloatArray
+    log_weights: FloatArray
+    lml: FloatArray
+    step_size: float
+    log_evidence: float
+    moved: bool
+    diagnostics: Mapping[str, float]
+
+    @property
+    def posterior(self) -> HyperPosterior:
+        """The weighted particles."""
+        return HyperPosterior(self.u, np.exp(self.log_weights), self.diagnostics)
+
+    def to_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Return everything as arrays by name, exact in an npz file."""
+        return {
+            "u": self.u,
+            "log_weights": self.log_weights,
+            "lml": self.lml,
+            "step_size": np.array(self.step_size),
+            "log_evidence": np.array(self.log_evidence),
+            "moved": np.array(self.moved),
+            **{_DIAGNOSTIC + name: np.array(value) for name, value in self.diagnostics.items()},
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray[Any, Any]]) -> SMCState:
+        """Read what `to_arrays` returned; other names are ignored.
+
+        Raises:
+            KeyError: if an array is missing.
+        """
+        return cls(
+            u=arrays["u"],
+            log_weights=arrays["log_weights"],
+            lml=arrays["lml"],
+            step_size=float(arrays["step_size"]),
+            log_evidence=float(arrays["log_evidence"]),
+            moved=bool(arrays["moved"]),
+            diagnostics={
+                name.removeprefix(_DIAGNOSTIC): float(value)
+                for name, value in arrays.items()
+                if name.startswith(_DIAGNOSTIC)
+            },
+        )
+
+
+def _never() -> bool:
+    return False
+
+
+def start(
+    model: MultiOutputModel,
+    likelihood: Likelihood,
+    rng: np.random.Generator,
+    settings: SMCSettings,
+    stop: Callable[[], bool] = _never,
+) -> SMCState:
+    """Draw particles from the prior and lead them to the posterior in stages, until `stop` says to end early.
+
+    Raises:
+        NoFiniteStartError: if the likelihood is not finite at any particle.
+    """
+    u = model.draw_prior(rng, settings.particles)
+    uniform = np.full(len(u), -np.log(len(u)))
+    cloud = _Cloud(u, uniform, _finite(likelihood.value(u)), _FIRST_STEP * u.shape[1] ** -0.25, 0.0)
+    return _Annealing(model, likelihood, None, rng, settings, stop).run(cloud, settings.keep)
+
+
+def update(
+    state: SMCState,
+    model: MultiOutputModel,
+    old_likelihood: Likelihood,
+    new_likelihood: Likelihood,
+    log_predictive: FloatArray,
+    rng: np.random.Generator,
+    settings: SMCSettings,
+    stop: Callable[[], bool] = _never,
+) -> SMCState:
+    """Take in new observations.
+
+    The weights change by the predictive density. By the effective sample size they are left with, particles are
+    kept, resampled and moved, led from the old to the new posterior in stages, or drawn anew.
+
+    Args:
+        state: cloud for the old observations.
+        model: prior.
+        old_likelihood: log marginal likelihood without the new observations; used only for stages.
+        new_likelihood: with them.
+        log_predictive: log density of the new observations given the old, with noise, at every particle, [S].
+        rng: resampling and moves.
+        settings: thresholds and moves.
+        stop: asked before each stage and trajectory whether to end early.
+
+    Raises:
+        NoFiniteStartError: if the new likelihood is not finite at any draw from the prior.
+    """
+    ratio = _finite(log_predictive)
+    cloud = _Cloud(state.u, state.log_weights, ratio, state.step_size, state.log_evidence)
+    ess = _ess(cloud.log_weights, ratio)
+    share = ess / len(ratio)
+    if share < settings.restart or share == 0.0:
+        fresh = start(model, new_likelihood, rng, settings, stop)
+        return replace(fresh, diagnostics={**fresh.diagnostics, "ess": ess, "restarted": 1.0})
+    if share >= settings.keep:
+        return _reweighted(state, ratio)
+    direct = settings.temper if share >= settings.temper else settings.keep
+    moved = _Annealing(model, new_likelihood, old_likelihood, rng, settings, stop).run(cloud, direct)
+    return replace(moved, diagnostics={**moved.diagnostics, "ess": ess})
+
+
+@dataclass(eq=False)
+class _Cloud:
+    """Particles between two posteriors; `log_ratio` is the second's log likelihood minus the first's, [S]."""
+
+    u: FloatArray
+    log_weights: FloatArray
+    log_ratio: FloatArray
+    step_size: float
+    log_evidence: float
+
+
+class _Annealing:
+    """Stages of reweighting, resampling and moving from beta = 0 to 1."""
+
+    def __init__(
+        self,
+        model: MultiOutputModel,
+        likelihood: Likelihood,
+        previous: Likelihood | None,
+        rng: np.random.Generator,
+        settings: SMCSettings,
+        stop: Callable[[], bool],
+    ) -> None:
+        self._model, self._likelihood, self._previous = model, likelihood, previous
+        self._rng, self._settings, self._stop = rng, settings, stop
+        self._acceptance: list[float] = []
+        self._unmoved: list[float] = []
+        self._gradients = 0
+
+    def run(self, cloud: _Cloud, direct: float) -> SMCState:
+        """Lead the cloud to beta = 1, in one stage if that leaves an effective share of at least `direct`.
+
+        Stopped early, it ends after a stage, the first at the earliest.
+        """
+        beta = ess = 0.0
+        lml = cloud.log_ratio
+        while beta < 1.0 and not (beta > 0.0 and self._stop()):
+            following = self._next_beta(cloud, beta, direct)
+            increments = (following - beta) * cloud.log_ratio
+            ess = _ess(cloud.log_weights, increments)
+            weights, gain = _normalised(cloud.log_weights + increments)
+            cloud.log_evidence += gain
+            chosen = systematic_resample(np.exp(weights), self._rng)
+            cloud.log_weights, beta = np.full(len(chosen), -np.log(len(chosen))), following
+            target = Target(self._model, self._likelihood, beta, self._previous)
+            self._move(cloud, cloud.u[chosen], target)
+            lml = _finite(self._likelihood.value(cloud.u))
+            if beta < 1.0:
+                old = 0.0 if self._previous is None else self._previous.value(cloud.u)
+                cloud.log_ratio = lml - old
+        diagnostics = {
+            "ess": ess,
+            "acceptance": float(np.mean(self._acceptance)),
+            "unmoved": float(np.mean(self._unmoved)),
+            "step_size": cloud.step_size,
+            "temperatures": float(len(self._unmoved)),
+            "gradients": float(self._gradients),
+            "restarted": 0.0,
+            "log_evidence": cloud.log_evidence,
+        }
+        if beta < 1.0:
+            diagnostics["beta"] = beta
+        return SMCState(
+            cloud.u, cloud.log_weights, lml, cloud.step_size, cloud.log_evidence, True, diagnostics
+        )
+
+    def _next_beta(self, cloud: _Cloud, beta: float, direct: float) -> float:
+        """Return 1 if that is near enough, else the beta whose effective sample size is the goal, by bisection."""
+        weights, ratio = cloud.log_weights, cloud.log_ratio
+        if not np.isfinite(weights + ratio).any():
+            raise NoFiniteStartError("the log marginal likelihood is not finite at any particle")
+        attainable = _ess(weights, np.where(np.isfinite(ratio), 0.0, -np.inf))
+        count = len(ratio)
+        if _ess(weights, (1.0 - beta) * ratio) >= min(direct * count, _ATTAINABLE * attainable):
+            return 1.0
+        goal = min(self._settings.keep * count, _ATTAINABLE * attainable)
+        low, high = beta, 1.0
+        for _ in range(_BISECTIONS):
+            middle = 0.5 * (low + high)
+            enough = _ess(weights, (middle - beta) * ratio) >= goal
+            low, high = (middle, high) if enough else (low, middle)
+        return low if low > beta else high
+
+    def _move(self, cloud: _Cloud, u: FloatArray, target: Target) -> None:
+        settings, rng = self._settings, self._rng
+        points, moved, made = Points.at(target, u), np.zeros(len(u), dtype=bool), 0
+        for _ in range(settings.moves):
+            step = cloud.step_size * rng.uniform(*_JITTER, size=len(u))
+            result = transition(target, points, step, settings.leapfrog, rng)
+            points, moved = result.points, moved | result.accepted
+            acceptance = float(result.acceptance.mean())
+            self._acceptance.append(acceptance)
+            made += 1
+            scaled = cloud.step_size * np.exp(_ADAPTATION * (acceptance - _TARGET_ACCEPTANCE))
+            cloud.step_size = float(np.clip(scaled, *_STEP_LIMITS))
+            if self._stop():
+                break
+        cloud.u = points.u
+        self._unmoved.append(float(np.mean(~moved)))
+        self._gradients += len(u) * len(target.parts) * (1 + made * settings.leapfrog)
+
+
+def systematic_resample(weights: FloatArray, rng: np.random.Generator) -> IntArray:
+    """Return S indices, index s about S * weights[s] times, at most one more or fewer; one random number.
+
+    Args:
+        weights: not negative, sum 1, [S].
+        rng: where the comb of S equal teeth begins.
+    """
+    teeth = (rng.random() + np.arange(len(weights))) / len(weights)
+    edges = np.cumsum(weights)
+    below_one = np.minimum(
+        teeth, np.nextafter(1.0, 0.0)
+    )  # rounding could put the last tooth beyond all edges
+    return np.searchsorted(edges / edges[-1], below_one, side="right").astype(np.int64)
+
+
+def _reweighted(state: SMCState, ratio: FloatArray) -> SMCState:
+    weights, gain = _normalised(state.log_weights + ratio)
+    evidence = state.log_evidence + gain
+    diagnostics = {
+        "ess": _ess(weights, np.zeros_like(weights)),
+        "acceptance": float("nan"),
+        "unmoved": float("nan"),
+        "step_size": state.step_size,
+        "temperatures": 0.0,
+        "gradients": 0.0,
+        "restarted": 0.0,
+        "log_evidence": evidence,
+    }
+    return SMCState(state.u, weights, state.lml + ratio, state.step_size, evidence, False, diagnostics)
+
+
+def _finite(values: FloatArray) -> FloatArray:
+    """Return log densities with -inf, weight zero, in place of NaN and +inf."""
+    return np.where(np.isfinite(values), values, -np.inf)
+
+
+def _ess(log_weights: FloatArray, increments: FloatArray) -> float:
+    """Return 1 / sum of squared weights after the increments; 0 if no weight is left."""
+    total = log_weights + increments
+    largest = float(total.max())
+    if not np.isfinite(largest):
+        return 0.0
+    weights = np.exp(total - largest)
+    return float(weights.sum() ** 2 / (weights @ weights))
+
+
+def _normalised(log_weights: FloatArray) -> tuple[FloatArray, float]:
+    """Return log weights whose exponentials sum to 1, and the logarithm of the sum before."""
+    total = float(logsumexp(log_weights))
+    return log_weights - total, total
