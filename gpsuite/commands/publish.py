@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 from gpsuite.commands.words import experiment_names, read_words
@@ -42,16 +43,17 @@ def main(words: list[str]) -> int:
     code = 0
     for name, folder in runs:
         try:
-            packed = pack_run(name, folder / PLAN, given.results_dir)
-            _refuse_too_much(folder, given.results_dir, len(packed))
-            print(publish(folder, given.results_dir, {NAME: packed}))
+            print(publish(folder, given.results_dir, partial(_packed, name, folder, given.results_dir)))
         except ResultsError as error:  # one run's damage does not keep the others back
             print(f"gpsuite: {visible_lines(str(error))}", file=sys.stderr)
             code = 2
     return code
 
 
-def _refuse_too_much(folder: Path, results_dir: Path, more: int) -> None:
+def _packed(experiment: str, folder: Path, results_dir: Path) -> dict[str, bytes]:
+    """Return the run's archive of records by its name, unless all published ones become too large with it."""
+    packed = pack_run(experiment, folder / PLAN, results_dir)
+    more = len(packed)
     earlier = results_dir / "published" / folder.relative_to(results_dir) / NAME
     total = published_bytes(results_dir) - (earlier.stat().st_size if earlier.is_file() else 0) + more
     if total > MOST_BYTES:
@@ -60,3 +62,4 @@ def _refuse_too_much(folder: Path, results_dir: Path, more: int) -> None:
             f"at most {MOST_BYTES / 1e6:.0f} MB are published; publish fewer runs",
             key=str(folder),
         )
+    return {NAME: packed}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from gpsuite.errors import ResultsError
@@ -15,7 +15,7 @@ _FILES = ("config.yaml", "comparison.csv", "run.json")
 _FOLDERS = ("tables", "figures")
 
 
-def publish(run_folder: Path, results_dir: Path, packed: Mapping[str, bytes]) -> Path:
+def publish(run_folder: Path, results_dir: Path, packed: Callable[[], Mapping[str, bytes]]) -> Path:
     """Copy a finished run to `results_dir`/published, under the same path; an earlier copy is replaced whole.
 
     records.csv and artifacts stay behind. What others put beside the earlier copy's files is kept.
@@ -23,7 +23,7 @@ def publish(run_folder: Path, results_dir: Path, packed: Mapping[str, bytes]) ->
     Args:
         run_folder: results/<family>/<name>/<scale>[~<tag>].
         results_dir: the folder that holds it.
-        packed: further files of the copy: name -> content.
+        packed: makes further files of the copy, name -> content, once the run is known to have finished.
 
     Returns:
         The copy's folder.
@@ -38,15 +38,16 @@ def publish(run_folder: Path, results_dir: Path, packed: Mapping[str, bytes]) ->
         inside = run_folder.resolve().relative_to(results_dir.resolve())
     except ValueError as error:
         raise ResultsError(f"{run_folder}: not inside {results_dir}", key=str(run_folder)) from error
+    further = packed()
     target = results_dir / "published" / inside
     fresh, old = target.with_name(f".new-{target.name}"), target.with_name(f".old-{target.name}")
     try:
         _recover(target, fresh, old)
         for source in _sources(run_folder):
             write_bytes(fresh / source.relative_to(run_folder), source.read_bytes())
-        for name, content in packed.items():
+        for name, content in further.items():
             write_bytes(fresh / name, content)
-        _keep_others(target, fresh, packed)
+        _keep_others(target, fresh, further)
         _swap(target, fresh, old)
     except OSError as error:
         raise cannot("publish", run_folder, error) from error
@@ -76,10 +77,10 @@ def _recover(target: Path, fresh: Path, old: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _keep_others(target: Path, fresh: Path, packed: Collection[str]) -> None:
+def _keep_others(target: Path, fresh: Path, further: Collection[str]) -> None:
     """Copy what lies in the earlier copy and is none of the things that are published."""
     for path in target.iterdir() if target.exists() else ():
-        if path.name in (*_FILES, *_FOLDERS, *packed):
+        if path.name in (*_FILES, *_FOLDERS, *further):
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.copytree(path, fresh / path.name, symlinks=True)

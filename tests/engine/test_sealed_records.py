@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpsuite.engine.archive import Sealed
 from gpsuite.engine.sealed import DamagedRecordError, array_digest, seal, unseal
 from gpsuite.engine.store import RecordStore
 from gpsuite.engine.worker import execute
@@ -167,9 +168,10 @@ def test_a_copy_without_its_arrays_still_tells_whether_its_fields_are_right() ->
     stored = seal(record)
     assert set(stored["arrays"]) == {"powers"}
     with pytest.raises(DamagedRecordError, match="arrays"):
-        unseal(record.key, stored, {})
+        unseal(record.key, Sealed(stored, {}))
+    assert unseal(record.key, Sealed(stored, {}), partly=True).metrics["square"] == record.metrics["square"]
     with pytest.raises(DamagedRecordError, match="checksum"):
-        unseal(record.key, {**stored, "status": "budget"}, record.arrays)
+        unseal(record.key, Sealed({**stored, "status": "budget"}, {}), partly=True)
 
 
 def mutate(data: bytes, rng: np.random.Generator) -> bytes:

@@ -28,7 +28,7 @@ def contents(folder: Path) -> list[str]:
 
 
 def test_copies_results_but_no_rows_of_data(run_folder: Path, tmp_path: Path) -> None:
-    target = publish(run_folder, tmp_path / "results")
+    target = publish(run_folder, tmp_path / "results", dict)
     assert target == tmp_path / "results/published/family/name/quick~tag"
     assert contents(target) == [
         *("comparison.csv", "config.yaml", "figures/f.png", "run.json", "tables/a.csv", "tables/a.md")
@@ -37,10 +37,10 @@ def test_copies_results_but_no_rows_of_data(run_folder: Path, tmp_path: Path) ->
 
 
 def test_second_copy_replaces_the_first_whole(run_folder: Path, tmp_path: Path) -> None:
-    publish(run_folder, tmp_path / "results")
+    publish(run_folder, tmp_path / "results", dict)
     (run_folder / "tables/a.md").unlink()
     (run_folder / "tables/a.csv").write_text("new")
-    target = publish(run_folder, tmp_path / "results")
+    target = publish(run_folder, tmp_path / "results", dict)
     assert (target / "tables/a.csv").read_text() == "new"
     assert "tables/a.md" not in contents(target)
     assert [path.name for path in target.parent.iterdir()] == ["quick~tag"]
@@ -49,7 +49,7 @@ def test_second_copy_replaces_the_first_whole(run_folder: Path, tmp_path: Path) 
 def test_full_disk_keeps_the_earlier_copy(
     run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target = publish(run_folder, tmp_path / "results")
+    target = publish(run_folder, tmp_path / "results", dict)
     before = contents(target)
     real = module.write_bytes
 
@@ -61,7 +61,7 @@ def test_full_disk_keeps_the_earlier_copy(
     monkeypatch.setattr(module, "write_bytes", full)
     (run_folder / "tables/a.csv").write_text("new")
     with pytest.raises(ResultsError, match="No space left"):
-        publish(run_folder, tmp_path / "results")
+        publish(run_folder, tmp_path / "results", dict)
     assert contents(target) == before and (target / "tables/a.csv").read_text() == "tables/a.csv"
     assert [path.name for path in target.parent.iterdir()] == ["quick~tag"]
 
@@ -69,7 +69,7 @@ def test_full_disk_keeps_the_earlier_copy(
 def test_failed_swap_puts_the_earlier_copy_back(
     run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target = publish(run_folder, tmp_path / "results")
+    target = publish(run_folder, tmp_path / "results", dict)
     real = Path.rename
 
     def refuse(self: Path, other: Path) -> Path:
@@ -79,22 +79,22 @@ def test_failed_swap_puts_the_earlier_copy_back(
 
     monkeypatch.setattr(Path, "rename", refuse)
     with pytest.raises(ResultsError, match="Permission denied"):
-        publish(run_folder, tmp_path / "results")
+        publish(run_folder, tmp_path / "results", dict)
     assert (target / "tables/a.csv").is_file()
 
 
 def test_copy_put_aside_by_a_killed_publish_is_recovered(run_folder: Path, tmp_path: Path) -> None:
-    target = publish(run_folder, tmp_path / "results")
+    target = publish(run_folder, tmp_path / "results", dict)
     target.rename(target.with_name(".old-quick~tag"))
     (target.with_name(".new-quick~tag") / "tables").mkdir(parents=True)
-    publish(run_folder, tmp_path / "results")
+    publish(run_folder, tmp_path / "results", dict)
     assert [path.name for path in target.parent.iterdir()] == ["quick~tag"]
     assert (target / "run.json").is_file()
 
 
 def test_unfinished_or_foreign_run_is_refused(run_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match="not inside"):
-        publish(run_folder, tmp_path / "elsewhere")
+        publish(run_folder, tmp_path / "elsewhere", dict)
     (run_folder / "run.json").unlink()
     with pytest.raises(ResultsError, match="no finished run"):
-        publish(run_folder, tmp_path / "results")
+        publish(run_folder, tmp_path / "results", dict)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.active_learning.convergence.plan import plan
-from gpsuite.experiments.active_learning.convergence.run import run
-from gpsuite.experiments.active_learning.convergence.settings import ConvergenceSettings
-from gpsuite.experiments.active_learning.convergence.summary import summarise
+from gpsuite.experiments.active_learning.convergence import plan, run, settings, summary
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
 
 EXPERIMENTS.register("active_learning/convergence")(
     Experiment(
-        ConvergenceSettings,
-        plan,
-        run,
-        summarise,
+        settings.ConvergenceSettings,
+        plan.plan,
+        run.run,
+        summary.summarise,
         parts=("runs", "kernels", "dimensions", "regions", "outputs"),
     )
 )

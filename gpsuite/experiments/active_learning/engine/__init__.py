@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.active_learning.engine.plan import plan
-from gpsuite.experiments.active_learning.engine.run import run
-from gpsuite.experiments.active_learning.engine.settings import EngineSettings
-from gpsuite.experiments.active_learning.engine.summary import summarise
+from gpsuite.experiments.active_learning.engine import plan, run, settings, summary
 from gpsuite.experiments.active_learning.methods import BUILDER
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
 
 EXPERIMENTS.register("active_learning/engine")(
     Experiment(
-        EngineSettings,
-        plan,
-        run,
-        summarise,
+        settings.EngineSettings,
+        plan.plan,
+        run.run,
+        summary.summarise,
         builders=(BUILDER,),
         parts=("repetitions", "saturation_repetitions"),
         published=only_arrays("[!z]*"),  # not the measured temperatures

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from gpsuite.experiments.active_learning.methods import BUILDER
-from gpsuite.experiments.active_learning.observation_ablation.plan import plan
-from gpsuite.experiments.active_learning.observation_ablation.settings import AblationSettings
-from gpsuite.experiments.active_learning.observation_ablation.summary import summarise
+from gpsuite.experiments.active_learning.observation_ablation import plan, settings, summary
 from gpsuite.experiments.active_learning.shared.run import run_repetition
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
 
 EXPERIMENTS.register("active_learning/observation_ablation")(
     Experiment(
-        AblationSettings,
-        plan,
+        settings.AblationSettings,
+        plan.plan,
         run_repetition,
-        summarise,
+        summary.summarise,
         builders=(BUILDER,),
         parts=("repetitions", "sources", "unequal"),
     )

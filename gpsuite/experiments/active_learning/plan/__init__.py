@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.active_learning.plan.plan import plan
-from gpsuite.experiments.active_learning.plan.run import run
-from gpsuite.experiments.active_learning.plan.settings import PlanSettings
-from gpsuite.experiments.active_learning.plan.summary import summarise
+from gpsuite.experiments.active_learning.plan import plan, run, settings, summary
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
 
 EXPERIMENTS.register("active_learning/plan")(
     Experiment(
-        PlanSettings,
-        plan,
-        run,
-        summarise,
+        settings.PlanSettings,
+        plan.plan,
+        run.run,
+        summary.summarise,
         dataset_tasks=("measurements",),
         published=only_arrays(
             "row", "output", "p*", "mean", "sd", "entropy", "safe"

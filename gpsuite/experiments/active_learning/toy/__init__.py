@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from gpsuite.experiments.active_learning.methods import BUILDER
-from gpsuite.experiments.active_learning.toy.plan import plan
-from gpsuite.experiments.active_learning.toy.run import run
-from gpsuite.experiments.active_learning.toy.settings import ToySettings
-from gpsuite.experiments.active_learning.toy.summary import summarise
+from gpsuite.experiments.active_learning.toy import plan, run, settings, summary
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
 
 EXPERIMENTS.register("active_learning/toy")(
     Experiment(
-        ToySettings, plan, run, summarise, builders=(BUILDER,), parts=("repetitions", "hmc_repetitions")
+        settings.ToySettings,
+        plan.plan,
+        run.run,
+        summary.summarise,
+        builders=(BUILDER,),
+        parts=("repetitions", "hmc_repetitions"),
     )
 )

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
-from gpsuite.experiments.pac_bayes.coverage.plan import plan
-from gpsuite.experiments.pac_bayes.coverage.run import run
-from gpsuite.experiments.pac_bayes.coverage.settings import CoverageSettings
-from gpsuite.experiments.pac_bayes.coverage.summary import summarise
+from gpsuite.experiments.pac_bayes.coverage import plan, run, settings, summary
 
 EXPERIMENTS.register("pac_bayes/coverage")(
-    Experiment(CoverageSettings, plan, run, summarise, builders=("pac_gp",))
+    Experiment(settings.CoverageSettings, plan.plan, run.run, summary.summarise, builders=("pac_gp",))
 )

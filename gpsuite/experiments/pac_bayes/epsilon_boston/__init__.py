@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
-from gpsuite.experiments.pac_bayes.epsilon_boston.plan import plan
-from gpsuite.experiments.pac_bayes.epsilon_boston.settings import EpsilonSettings
-from gpsuite.experiments.pac_bayes.epsilon_boston.summary import summarise
+from gpsuite.experiments.pac_bayes.epsilon_boston import plan, settings, summary
 from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT
 from gpsuite.experiments.pac_bayes.shared.run import run_fit
 
 EXPERIMENTS.register("pac_bayes/epsilon_boston")(
     Experiment(
-        EpsilonSettings,
-        plan,
+        settings.EpsilonSettings,
+        plan.plan,
         run_fit,
-        summarise,
+        summary.summarise,
         builders=("pac_gp", "full_gp"),
         parts=("repetitions",),
         published=only_arrays(

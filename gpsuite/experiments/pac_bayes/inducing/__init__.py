@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
-from gpsuite.experiments.pac_bayes.inducing.plan import plan
-from gpsuite.experiments.pac_bayes.inducing.settings import InducingSettings
-from gpsuite.experiments.pac_bayes.inducing.summary import summarise
+from gpsuite.experiments.pac_bayes.inducing import plan, settings, summary
 from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT
 from gpsuite.experiments.pac_bayes.shared.run import run_fit
 
 for _name in ("inducing_pol", "inducing_kin40k", "inducing_sarcos"):
     EXPERIMENTS.register(f"pac_bayes/{_name}")(
         Experiment(
-            InducingSettings,
-            plan,
+            settings.InducingSettings,
+            plan.plan,
             run_fit,
-            summarise,
+            summary.summarise,
             builders=("pac_sgp", "sparse_gp"),
             dataset_tasks=("regression",),
             parts=("repetitions", "inducing", "methods", "other_kernel_inducing"),

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
-from gpsuite.experiments.pac_bayes.loss_exp.plan import plan
-from gpsuite.experiments.pac_bayes.loss_exp.settings import ExponentialSettings
-from gpsuite.experiments.pac_bayes.loss_exp.summary import summarise
+from gpsuite.experiments.pac_bayes.loss_exp import plan, settings, summary
 from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT
 from gpsuite.experiments.pac_bayes.shared.run import run_fit
 
 EXPERIMENTS.register("pac_bayes/loss_exp")(
     Experiment(
-        ExponentialSettings,
-        plan,
+        settings.ExponentialSettings,
+        plan.plan,
         run_fit,
-        summarise,
+        summary.summarise,
         builders=("pac_sgp", "sparse_gp"),
         dataset_tasks=("regression",),
         several_datasets=True,

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
-from gpsuite.experiments.pac_bayes.overfit_fitc.plan import plan
-from gpsuite.experiments.pac_bayes.overfit_fitc.run import run
-from gpsuite.experiments.pac_bayes.overfit_fitc.settings import OverfitSettings
-from gpsuite.experiments.pac_bayes.overfit_fitc.summary import summarise
+from gpsuite.experiments.pac_bayes.overfit_fitc import plan, run, settings, summary
 from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT
 
 EXPERIMENTS.register("pac_bayes/overfit_fitc")(
     Experiment(
-        OverfitSettings,
-        plan,
-        run,
-        summarise,
+        settings.OverfitSettings,
+        plan.plan,
+        run.run,
+        summary.summarise,
         builders=("pac_sgp", "sparse_gp"),
         agreement=AGREEMENT,
         dataset_tasks=("regression",),

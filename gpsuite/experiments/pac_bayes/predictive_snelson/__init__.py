@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
-from gpsuite.experiments.pac_bayes.predictive_snelson.plan import plan
-from gpsuite.experiments.pac_bayes.predictive_snelson.run import run
-from gpsuite.experiments.pac_bayes.predictive_snelson.settings import PredictiveSettings
-from gpsuite.experiments.pac_bayes.predictive_snelson.summary import summarise
+from gpsuite.experiments.pac_bayes.predictive_snelson import plan, run, settings, summary
 from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT
 
 EXPERIMENTS.register("pac_bayes/predictive_snelson")(
     Experiment(
-        PredictiveSettings,
-        plan,
-        run,
-        summarise,
+        settings.PredictiveSettings,
+        plan.plan,
+        run.run,
+        summary.summarise,
         builders=("pac_sgp", "full_gp", "sparse_gp"),
         agreement=AGREEMENT,
     )

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
-from gpsuite.experiments.pac_bayes.rounding.plan import plan
-from gpsuite.experiments.pac_bayes.rounding.run import run
-from gpsuite.experiments.pac_bayes.rounding.settings import RoundingSettings
-from gpsuite.experiments.pac_bayes.rounding.summary import summarise
+from gpsuite.experiments.pac_bayes.rounding import plan, run, settings, summary
 from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT
 
 EXPERIMENTS.register("pac_bayes/rounding")(
     Experiment(
-        RoundingSettings,
-        plan,
-        run,
-        summarise,
+        settings.RoundingSettings,
+        plan.plan,
+        run.run,
+        summary.summarise,
         builders=("pac_gp",),
         dataset_tasks=("regression",),
         agreement=AGREEMENT,

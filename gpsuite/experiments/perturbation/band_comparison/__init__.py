@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
-from gpsuite.experiments.perturbation.band_comparison.plan import plan
-from gpsuite.experiments.perturbation.band_comparison.run import run
-from gpsuite.experiments.perturbation.band_comparison.settings import BandSettings
-from gpsuite.experiments.perturbation.band_comparison.summary import summarise
+from gpsuite.experiments.perturbation.band_comparison import plan, run, settings, summary
 
 EXPERIMENTS.register("perturbation/band_comparison")(
-    Experiment(BandSettings, plan, run, summarise, parts=("data_sets", "bands", "noises"))
+    Experiment(
+        settings.BandSettings, plan.plan, run.run, summary.summarise, parts=("data_sets", "bands", "noises")
+    )
 )

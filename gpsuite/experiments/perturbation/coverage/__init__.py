@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
-from gpsuite.experiments.perturbation.coverage.plan import plan
-from gpsuite.experiments.perturbation.coverage.run import run
-from gpsuite.experiments.perturbation.coverage.settings import CoverageSettings
-from gpsuite.experiments.perturbation.coverage.summary import summarise
+from gpsuite.experiments.perturbation.coverage import plan, run, settings, summary
 
 EXPERIMENTS.register("perturbation/coverage")(
     Experiment(
-        CoverageSettings, plan, run, summarise, parts=("repetitions", "models", "noises", "groups", "breaks")
+        settings.CoverageSettings,
+        plan.plan,
+        run.run,
+        summary.summarise,
+        parts=("repetitions", "models", "noises", "groups", "breaks"),
     )
 )

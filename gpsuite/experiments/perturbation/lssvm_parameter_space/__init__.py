@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
-from gpsuite.experiments.perturbation.lssvm_parameter_space.plan import plan
-from gpsuite.experiments.perturbation.lssvm_parameter_space.run import run
-from gpsuite.experiments.perturbation.lssvm_parameter_space.settings import ParameterSpaceSettings
-from gpsuite.experiments.perturbation.lssvm_parameter_space.summary import summarise
+from gpsuite.experiments.perturbation.lssvm_parameter_space import plan, run, settings, summary
 
 EXPERIMENTS.register("perturbation/lssvm_parameter_space")(
-    Experiment(ParameterSpaceSettings, plan, run, summarise, parts=("draws", "segments", "q_values"))
+    Experiment(
+        settings.ParameterSpaceSettings,
+        plan.plan,
+        run.run,
+        summary.summarise,
+        parts=("draws", "segments", "q_values"),
+    )
 )

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
-from gpsuite.experiments.perturbation.region.plan import plan
-from gpsuite.experiments.perturbation.region.run import run
-from gpsuite.experiments.perturbation.region.settings import RegionSettings
-from gpsuite.experiments.perturbation.region.summary import summarise
+from gpsuite.experiments.perturbation.region import plan, run, settings, summary
 
 EXPERIMENTS.register("perturbation/region")(
-    Experiment(RegionSettings, plan, run, summarise, dataset_tasks=("regression",))
+    Experiment(settings.RegionSettings, plan.plan, run.run, summary.summarise, dataset_tasks=("regression",))
 )

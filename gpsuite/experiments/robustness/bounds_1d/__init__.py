@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
-from gpsuite.experiments.robustness.bounds_1d.plan import plan
-from gpsuite.experiments.robustness.bounds_1d.run import run
-from gpsuite.experiments.robustness.bounds_1d.settings import Bounds1DSettings
-from gpsuite.experiments.robustness.bounds_1d.summary import summarise
+from gpsuite.experiments.robustness.bounds_1d import plan, run, settings, summary
 
 EXPERIMENTS.register("robustness/bounds_1d")(
-    Experiment(Bounds1DSettings, plan, run, summarise, builders=("gpc",), parts=("bounds", "levels"))
+    Experiment(
+        settings.Bounds1DSettings,
+        plan.plan,
+        run.run,
+        summary.summarise,
+        builders=("gpc",),
+        parts=("bounds", "levels"),
+    )
 )

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
-from gpsuite.experiments.robustness.distribution.plan import plan
-from gpsuite.experiments.robustness.distribution.settings import DistributionSettings
-from gpsuite.experiments.robustness.distribution.summary import summarise
+from gpsuite.experiments.robustness.distribution import plan, settings, summary
 from gpsuite.experiments.robustness.shared.probability_change import run_delta
 from gpsuite.experiments.robustness.shared.settings import AGREEMENT
 
 for _name in ("distribution_synthetic2d", "distribution_spam", "distribution_mnist38"):
     EXPERIMENTS.register(f"robustness/{_name}")(
         Experiment(
-            DistributionSettings,
-            plan,
+            settings.DistributionSettings,
+            plan.plan,
             run_delta,
-            summarise,
+            summary.summarise,
             builders=("gpc",),
             dataset_tasks=("classification",),
             parts=("points", "draws", "radii", "trainings"),

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
-from gpsuite.experiments.robustness.posterior_quality.plan import plan
-from gpsuite.experiments.robustness.posterior_quality.run import run
-from gpsuite.experiments.robustness.posterior_quality.settings import PosteriorQualitySettings
-from gpsuite.experiments.robustness.posterior_quality.summary import summarise
+from gpsuite.experiments.robustness.posterior_quality import plan, run, settings, summary
 from gpsuite.experiments.robustness.shared.settings import AGREEMENT
 
 EXPERIMENTS.register("robustness/posterior_quality")(
     Experiment(
-        PosteriorQualitySettings,
-        plan,
-        run,
-        summarise,
+        settings.PosteriorQualitySettings,
+        plan.plan,
+        run.run,
+        summary.summarise,
         builders=("gpc",),
         dataset_tasks=("classification",),
         several_datasets=True,

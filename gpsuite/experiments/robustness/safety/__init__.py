@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
-from gpsuite.experiments.robustness.safety.plan import plan
-from gpsuite.experiments.robustness.safety.run import run_safety
-from gpsuite.experiments.robustness.safety.settings import SafetySettings
-from gpsuite.experiments.robustness.safety.summary import summarise
+from gpsuite.experiments.robustness.safety import plan, run, settings, summary
 from gpsuite.experiments.robustness.shared.settings import AGREEMENT
 
 EXPERIMENTS.register("robustness/safety")(
     Experiment(
-        SafetySettings,
-        plan,
-        run_safety,
-        summarise,
+        settings.SafetySettings,
+        plan.plan,
+        run.run_safety,
+        summary.summarise,
         builders=("gpc",),
         dataset_tasks=("classification",),
         parts=("count", "check_points"),

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
-from gpsuite.experiments.robustness.safety_curves.plan import plan
-from gpsuite.experiments.robustness.safety_curves.run import run_local_safety
-from gpsuite.experiments.robustness.safety_curves.settings import LocalSafetySettings
-from gpsuite.experiments.robustness.safety_curves.summary import summarise
+from gpsuite.experiments.robustness.safety_curves import plan, run, settings, summary
 from gpsuite.experiments.robustness.shared.settings import AGREEMENT
 
 EXPERIMENT = Experiment(
-    LocalSafetySettings,
-    plan,
-    run_local_safety,
-    summarise,
+    settings.LocalSafetySettings,
+    plan.plan,
+    run.run_local_safety,
+    summary.summarise,
     builders=("gpc",),
     parts=("points",),
     published=only_arrays("[!xw]*"),  # neither x, a row of the dataset, nor the witnesses near it
