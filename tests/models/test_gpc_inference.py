@@ -199,7 +199,7 @@ def test_vanishing_prior_is_a_coin_toss(inference: str) -> None:
 
 @pytest.mark.parametrize("module", ["laplace", "expectation_propagation"])
 def test_stopped_early_is_not_converged(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"gpsuite.models.{module}.MAX_ITERATIONS", 2)
+    monkeypatch.setattr(f"gpsuite.models.classification.{module}.MAX_ITERATIONS", 2)
     X, y = two_classes(0)
     infer = INFERENCES.get("ep" if module == "expectation_propagation" else module)
     fit = infer(X, y, SE, Hyperparameters(5.0), PROBIT, None)
