@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
 
 
+SMALLEST_GAP = 1e-4  # drawn; smaller ones lie on the edge
 COLOURS = {"safe": "#009E73", "unsafe": "#D55E00", "unknown": "#777777", "timeout": "#777777"}
 
 
@@ -81,13 +82,16 @@ def draw_traces(
         fig, ax = plt.subplots(figsize=(6.4, 4.2))
         for (_, _, side), own in frame.groupby(["method", "point", "side"], sort=False):
             color = "#0072B2" if side == "maximum" else "#009E73"
-            ax.step(own["boxes"], own["gap"].clip(lower=1e-4), where="post", color=color, lw=0.9, alpha=0.6)
+            gap = own["gap"].clip(
+                lower=SMALLEST_GAP
+            )  # most searches end with their first box: a point, no line
+            ax.step(own["boxes"], gap, where="post", color=color, marker="o", markersize=3, lw=0.9, alpha=0.6)
         for side, color in (("maximum", "#0072B2"), ("minimum", "#009E73")):
-            ax.plot([], [], color=color, label=f"search for the {side}")
+            ax.plot([], [], color=color, marker="o", markersize=3, label=f"search for the {side}")
         ax.axhline(tolerance, color="#555555", lw=1, label="tolerance")
         ax.set_xscale("log")
         ax.set_yscale("log")
-        ax.set_ylim(bottom=0.1 * tolerance)
+        ax.set_ylim(bottom=SMALLEST_GAP / 2.0)
         ax.set_xlabel("boxes bounded")
         ax.set_ylabel("gap between proved and attained probability")
         fig.legend(loc="outside lower center", ncols=3)
