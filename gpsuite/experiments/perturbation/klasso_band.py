@@ -14,7 +14,6 @@ from gpsuite.experiments.perturbation.shared.kernel_models import (
     coverage_tasks,
     run_coverage,
 )
-from gpsuite.experiments.perturbation.shared.linear import check_positive
 from gpsuite.experiments.perturbation.shared.member_bands import (
     UNBOUNDED,
     band_table,
@@ -22,6 +21,7 @@ from gpsuite.experiments.perturbation.shared.member_bands import (
     draw_bands,
     run_band,
 )
+from gpsuite.experiments.settings import Positive
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.tables import write_table
 
@@ -34,12 +34,7 @@ class KlassoSettings(KernelSettings):
         penalty: lambda of the LASSO.
     """
 
-    penalty: float = 0.15
-
-    def check(self) -> None:
-        """Refuse impossible values."""
-        super().check()
-        check_positive("penalty", self.penalty)
+    penalty: Positive
 
 
 def plan(request: Request) -> list[Task]:

@@ -20,7 +20,6 @@ from gpsuite.experiments.perturbation.shared.kernel_models import (
     run_coverage,
     shared_params,
 )
-from gpsuite.experiments.perturbation.shared.linear import check_positive
 from gpsuite.experiments.perturbation.shared.member_bands import (
     UNBOUNDED,
     band_table,
@@ -28,6 +27,7 @@ from gpsuite.experiments.perturbation.shared.member_bands import (
     draw_bands,
     run_band,
 )
+from gpsuite.experiments.settings import Positive
 from gpsuite.experiments.statistics import share
 from gpsuite.methods.perturbation.geometry.sampling import kernel_directions, single_point_directions
 from gpsuite.reporting.comparison import Statistic
@@ -50,12 +50,7 @@ class KrrSettings(KernelSettings):
         penalty: lambda of the ridge.
     """
 
-    penalty: float = 0.05
-
-    def check(self) -> None:
-        """Refuse impossible values."""
-        super().check()
-        check_positive("penalty", self.penalty)
+    penalty: Positive
 
 
 def plan(request: Request) -> list[Task]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from gpsuite.experiments.base import (
     EXPERIMENTS,
@@ -15,7 +15,6 @@ from gpsuite.experiments.base import (
     Request,
     SharedWork,
     Task,
-    require,
 )
 from gpsuite.experiments.perturbation.shared.kernel_models import (
     TITLES,
@@ -25,7 +24,6 @@ from gpsuite.experiments.perturbation.shared.kernel_models import (
     coverage_tasks,
     run_coverage,
 )
-from gpsuite.experiments.perturbation.shared.linear import check_positive
 from gpsuite.experiments.perturbation.shared.member_bands import (
     UNBOUNDED,
     band_table,
@@ -33,6 +31,7 @@ from gpsuite.experiments.perturbation.shared.member_bands import (
     draw_bands,
     run_band,
 )
+from gpsuite.experiments.settings import Positive, filled, not_negative, one_of, unique
 from gpsuite.experiments.statistics import share
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.tables import write_table
@@ -58,17 +57,9 @@ class SvrSettings(KernelSettings):
         metrics: coefficients, rkhs.
     """
 
-    C: float = 12.0
-    epsilon: float = 0.2
-    metrics: list[str] = field(default_factory=lambda: list(SVR_METRICS))
-
-    def check(self) -> None:
-        """Refuse impossible values."""
-        super().check()
-        for metric in self.metrics:
-            require(metric in SVR_METRICS, "metrics", metric, f"valid for SVR: {', '.join(SVR_METRICS)}")
-        check_positive("C", self.C)
-        require(0 <= self.epsilon < float("inf"), "epsilon", self.epsilon, "must be 0 or more, and finite")
+    C: Positive
+    epsilon: Annotated[float, not_negative]
+    metrics: Annotated[list[Annotated[str, one_of(SVR_METRICS)]], filled, unique]
 
 
 def plan(request: Request) -> list[Task]:
