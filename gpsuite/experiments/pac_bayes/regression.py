@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Request, Task, only_arrays
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, Report, Request, Task, only_arrays
 from gpsuite.experiments.pac_bayes.shared.certificates import write_certificates
 from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT, fit_tasks
 from gpsuite.experiments.pac_bayes.shared.run import run_fit
@@ -70,8 +69,9 @@ def plan(request: Request) -> list[Task]:
     return fit_tasks(request, settings, [settings.goal], axis)
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write certificates, bounds and errors, and what the bounds pay for, by method; draw bound and risks."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     write_certificates(records, folder / "certificates")
     frame = records_frame(records)
     tidy = summarise_fits(frame, ["method"], [*METRICS, *OWN_UNITS, *PENALTY_ONLY])

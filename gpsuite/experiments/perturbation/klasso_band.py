@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, Outcome, Record, Request, SharedWork, Task
+from gpsuite.experiments.base import (
+    EXPERIMENTS,
+    Experiment,
+    Outcome,
+    Record,
+    Report,
+    Request,
+    SharedWork,
+    Task,
+)
 from gpsuite.experiments.perturbation.shared.kernel_models import (
     KernelSettings,
     coverage_not_rejected,
@@ -53,8 +61,9 @@ def run(task: Task, shared: SharedWork) -> Outcome:
     return run_band(task) if task.axes["part"] == "band" else run_coverage(task)
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write the tables of bands and coverage and the figure; return whether the coverage is as stated."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     settings: KlassoSettings = request.settings
     bands = [record for record in records if record.axes["part"] == "band"]
     covered = [record for record in records if record.axes["part"] == "coverage"]

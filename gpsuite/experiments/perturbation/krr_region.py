@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, Outcome, Record, Request, SharedWork, Task
+from gpsuite.experiments.base import (
+    EXPERIMENTS,
+    Experiment,
+    Outcome,
+    Record,
+    Report,
+    Request,
+    SharedWork,
+    Task,
+)
 from gpsuite.experiments.perturbation.shared.kernel_models import (
     KernelSettings,
     covariance,
@@ -106,8 +115,9 @@ def run_rays(task: Task) -> Outcome:
     return Outcome(metrics, arrays=arrays, headline=f"{leaves.sum()} of {len(rays)} rays leave")
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write the tables of bands, rays and coverage and both figures; return the share of rays that leave."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     settings: KrrSettings = request.settings
     parts = {part: [r for r in records if r.axes["part"] == part] for part in ("band", "rays", "coverage")}
     what = f"kernel ridge, a coefficient for each datum, sign changes, m = {settings.m}"

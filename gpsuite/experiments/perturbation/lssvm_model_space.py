@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, Outcome, Record, Request, SharedWork, Task
+from gpsuite.experiments.base import (
+    EXPERIMENTS,
+    Experiment,
+    Outcome,
+    Record,
+    Report,
+    Request,
+    SharedWork,
+    Task,
+)
 from gpsuite.experiments.perturbation.shared.linear import (
     LABELS_NOTE,
     Array,
@@ -73,8 +82,9 @@ def spread_of_normals(members: Array, estimate: Array) -> float:
     return float(np.degrees(np.abs(np.arctan2(cross, members @ estimate)).max()))
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write the table of bundles and the figure; return nestedness and the classification of the data."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     settings: LinearSettings = request.settings
     caption = (
         f"Boundary members of the linear LS-SVM's regions, mean over {settings.draws} sets of perturbations; sampler: "

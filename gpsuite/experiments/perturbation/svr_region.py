@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from gpsuite.experiments.base import (
@@ -12,6 +11,7 @@ from gpsuite.experiments.base import (
     Experiment,
     Outcome,
     Record,
+    Report,
     Request,
     SharedWork,
     Task,
@@ -82,8 +82,9 @@ def run(task: Task, shared: SharedWork) -> Outcome:
     return run_band(task) if task.axes["part"] == "band" else run_coverage(task)
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write the tables of bands and coverage and the figure; return the share of families with exact coverage."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     settings: SvrSettings = request.settings
     bands = [record for record in records if record.axes["part"] == "band"]
     covered = [record for record in records if record.axes["part"] == "coverage"]

@@ -9,7 +9,7 @@ from gpsuite.config.request import read_request
 from gpsuite.data.loading import load
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork, Task
+from gpsuite.experiments.base import EXPERIMENTS, Record, Report, SharedWork, Task
 from gpsuite.experiments.perturbation.region import run, summary
 from gpsuite.experiments.perturbation.region.problem import input_number, read_problem
 
@@ -137,7 +137,7 @@ def test_a_small_run_is_summarised(tmp_path: Path) -> None:
         records.append(
             Record(task_key(task), task.experiment, task.label, task.axes, metrics=outcome.metrics, **parts)
         )  # type: ignore[arg-type]
-    found = summary.summarise(request, records, tmp_path, "note")
+    found = summary.summarise(Report(request, records, tmp_path, "note"))
     assert found[0].value == 0
     for name in ("tables/region.csv", "tables/region_candidates.csv", "figures/region.png"):
         assert (tmp_path / name).is_file()

@@ -7,7 +7,7 @@ import pytest
 
 from gpsuite.config.request import read_request
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import EXPERIMENTS, Record, Request, SharedWork
+from gpsuite.experiments.base import EXPERIMENTS, Record, Report, Request, SharedWork
 from gpsuite.experiments.perturbation.lssvm_parameter_space.claims import nested, statements
 from gpsuite.experiments.perturbation.lssvm_parameter_space.run import (
     asymptotic_radius,
@@ -47,7 +47,7 @@ def test_the_plan_shares_perturbations_over_q_and_draws_them_anew_else() -> None
 def test_a_smoke_run_gives_the_statements_tables_and_figure(tmp_path: Path) -> None:
     request = request_of()
     records = records_of(request)
-    found = EXPERIMENTS.get(request.experiment).summarise(request, records, tmp_path, "a note")
+    found = EXPERIMENTS.get(request.experiment).summarise(Report(request, records, tmp_path, "a note"))
     values = {statistic.name: statistic.value for statistic in found}
     assert values["share_corrected_rule_sensible"] == 1.0
     assert values["violations_of_star_convexity"] == 0

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.pac_bayes.coverage.figures import draw
 from gpsuite.experiments.pac_bayes.coverage.power import power_statistic, power_table, write_power
 from gpsuite.experiments.pac_bayes.coverage.settings import CoverageSettings
@@ -24,8 +23,9 @@ INTERVAL = "95 % Clopper-Pearson interval"
 POWER = "what a wrong bound would do is in the table coverage_power"
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write the table of shares with their intervals and the figure of bounds against true risks."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     import pandas as pd
 
     settings: CoverageSettings = request.settings

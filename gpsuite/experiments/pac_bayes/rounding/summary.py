@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.pac_bayes.rounding.claims import claims
 from gpsuite.experiments.pac_bayes.rounding.figures import MILLIONTHS, draw
 from gpsuite.experiments.pac_bayes.rounding.run import AGAINST_PAPER, RECORDED
@@ -24,8 +23,9 @@ if TYPE_CHECKING:
 METRICS = {**RECORDED, AGAINST_PAPER: "bound − bound at 2 decimals"}
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write the tables and the figure of the bound against the decimals; return what decides App. F's claims."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     frame = records_frame(records)
     by = ["method", "epsilon", "decimals"]
     tidy = summarise_splits(frame, by, list(METRICS))

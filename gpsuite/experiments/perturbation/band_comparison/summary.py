@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.perturbation.band_comparison.figures import draw
 from gpsuite.experiments.perturbation.band_comparison.peers import FUNCTION, PEERS, RESPONSE
 from gpsuite.experiments.perturbation.band_comparison.settings import BandSettings
@@ -36,8 +35,9 @@ LABELS = {
 }
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write one table for the function and one for responses; draw width against coverage of the function."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     settings: BandSettings = request.settings
     usable = [record for record in records if record.usable]
     if not usable:

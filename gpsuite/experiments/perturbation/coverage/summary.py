@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.perturbation.coverage.claims import Cell, statistics
 from gpsuite.experiments.perturbation.coverage.figures import ERROR, draw
 from gpsuite.experiments.perturbation.coverage.plan import REFUSALS
@@ -31,8 +31,9 @@ LABELS = {
 }
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write coverage of every exact and every broken cell, with intervals; draw both against 1 - q/m."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     settings: CoverageSettings = request.settings
     usable = [record for record in records if record.usable]
     refusals = [record for record in usable if record.axes["part"] == REFUSALS]

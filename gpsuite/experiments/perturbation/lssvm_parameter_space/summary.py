@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Report
 from gpsuite.experiments.perturbation.lssvm_parameter_space.claims import statements
 from gpsuite.experiments.perturbation.lssvm_parameter_space.figures import draw
 from gpsuite.experiments.perturbation.lssvm_parameter_space.settings import ParameterSpaceSettings
@@ -15,8 +12,9 @@ from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.tables import write_table
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write the tables of areas, of rays and star-convexity, the figure, and the statements on the claims."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     settings: ParameterSpaceSettings = request.settings
     ours = [record for record in records if record.axes["model"] == "lssvm"]
     where = f"linear LS-SVM, sign changes, m = {settings.m}; {LABELS_NOTE}{f' ({note})' if note else ''}"

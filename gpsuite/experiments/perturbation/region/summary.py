@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpsuite.data.loading import load
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Record, Report, Request
 from gpsuite.experiments.perturbation.region.figures import draw
 from gpsuite.experiments.perturbation.region.plan import dataset_of
 from gpsuite.experiments.perturbation.region.run import CANDIDATES
@@ -34,8 +34,9 @@ LABELS = {
 }
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write sizes of regions and bands and the ranks of candidates; draw the bands along one input."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     usable = [record for record in records if record.usable]
     if not usable:
         return []
