@@ -62,10 +62,16 @@ class Drawing:
         for ax in self.grid[:, 0]:
             ax.set_ylabel(y)
 
-    def legend(self, where: Literal["above", "below"] = "above", columns: int = 3, title: str = "") -> None:
-        """Draw one legend of all axes outside them, each label once."""
+    def legend(
+        self,
+        where: Literal["above", "below"] = "above",
+        columns: int = 3,
+        title: str = "",
+        rows: slice = slice(None),
+    ) -> None:
+        """Draw one legend outside the axes, of those of all or of some rows, each label once."""
         shown: dict[str, Any] = {}
-        for ax in self.axes:
+        for ax in self.grid[rows].flat:
             handles, labels = ax.get_legend_handles_labels()
             for label, handle in zip(labels, handles, strict=True):
                 shown.setdefault(label, handle)

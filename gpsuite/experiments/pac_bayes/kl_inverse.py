@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -22,8 +21,6 @@ from gpsuite.experiments.base import (
 from gpsuite.experiments.settings import at_least, filled, not_negative, unique
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.figures import figure_style, save_figure
-from gpsuite.reporting.tables import write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,7 +107,7 @@ def _difference(function: Callable[[FloatArray], FloatArray], step: FloatArray) 
 
 def summarise(report: Report) -> list[Statistic]:
     """Write the table of edges and checks and the figure of the curves."""
-    request, records, folder, note = report.request, report.records(), report.folder, report.note
+    request, records = report.request, report.records()
     import pandas as pd
 
     rows = [{"c": record.axes["c"], **record.metrics} for record in records]
@@ -123,18 +120,17 @@ def summarise(report: Report) -> list[Statistic]:
         "derivative_error": "largest relative error of the derivatives",
     }
     caption = f"Inverse binary KL divergence on {request.settings.grid_points} values of q"
-    write_table(
+    report.table(
         pd.DataFrame(rows),
-        folder / "tables",
         "kl_inverse",
-        f"{caption}{f' ({note})' if note else ''}",
+        f"{caption}",
         labels,
     )
     curves = [
         pd.DataFrame({"c": record.axes["c"], "q": record.arrays["q"], "p": record.arrays["p"]})
         for record in records
     ]
-    _draw(pd.concat(curves, ignore_index=True), folder / "figures", note)
+    _draw(report, pd.concat(curves, ignore_index=True))
     broken = sum(
         record.number(name) for record in records for name in ("above_pinsker", "above_one", "off_edges")
     )
@@ -146,20 +142,19 @@ def summarise(report: Report) -> list[Statistic]:
     points = len(records) * request.settings.grid_points
     found = [Statistic("violations_of_pinsker", broken, n=points)]
     if errors:
-        note = "fourth-order differences"
-        found.append(Statistic("max_relative_derivative_error", max(errors), n=points, note=note))
+        how = "fourth-order differences"
+        found.append(Statistic("max_relative_derivative_error", max(errors), n=points, note=how))
     return found
 
 
-def _draw(curves: pd.DataFrame, folder: Path, note: str | None) -> None:
+def _draw(report: Report, curves: pd.DataFrame) -> None:
     """Draw the paper's figure: curves for larger c lie higher; c = 0 is the diagonal."""
     import matplotlib as mpl
-    import matplotlib.pyplot as plt
 
     values = sorted(curves["c"].unique())
-    with figure_style():
-        fig, ax = plt.subplots(figsize=(5.5, 4.6))
-        colours = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, len(values)))
+    colours = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, len(values)))
+    with report.figure("kl_inverse", size=(5.5, 4.6)) as drawing:
+        ax, drawing.data = drawing.ax, curves
         for c, colour in zip(values, colours, strict=True):
             part = curves[curves["c"] == c]
             ax.plot(part["q"], part["p"], color=colour, label=f"{c:g}")
@@ -168,7 +163,6 @@ def _draw(curves: pd.DataFrame, folder: Path, note: str | None) -> None:
         ax.legend(title="c (nats)", reverse=True, loc="lower right")
         ax.set_xlim(0.0, 1.0)
         ax.set_ylim(0.0, 1.02)
-        save_figure(fig, curves, folder, "kl_inverse", note)
 
 
 EXPERIMENTS.register("pac_bayes/kl_inverse")(Experiment(KLInverseSettings, plan, run, summarise))

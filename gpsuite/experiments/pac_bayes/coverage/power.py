@@ -9,21 +9,19 @@ is the KL alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln, roots_legendre, xlog1py, xlogy
 
-from gpsuite.experiments.base import Outcome, Record, Request, Task
+from gpsuite.experiments.base import Outcome, Record, Report, Request, Task
 from gpsuite.methods.pac_bayes.bounds import certificates
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import binary_kl
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
 from gpsuite.models.config import Hyperparameters
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
 from gpsuite.seeds import derived_seed
 from gpsuite.statistics.estimates import clopper_pearson
 from gpsuite.statistics.significance import binomial_p
@@ -195,7 +193,7 @@ def power_table(records: Sequence[Record]) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def write_power(table: pd.DataFrame, folder: Path, note: str | None) -> None:
+def write_power(report: Report, table: pd.DataFrame) -> None:
     """Write the table, with what each of its rows can detect."""
     columns = {
         "delta": "δ",
@@ -211,7 +209,7 @@ def write_power(table: pd.DataFrame, folder: Path, note: str | None) -> None:
         f"penalty is the KL; contradicted: a right bound holds so rarely with probability below {LEVEL:g}. "
         "What makes a bound larger than it need be shows in neither"
     )
-    write_table(table, folder, "coverage_power", f"{caption}{f' ({note})' if note else ''}", columns)
+    report.table(table, "coverage_power", caption, columns)
 
 
 def power_statistic(table: pd.DataFrame) -> Statistic:

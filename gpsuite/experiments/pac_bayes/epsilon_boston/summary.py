@@ -13,24 +13,22 @@ from gpsuite.experiments.pac_bayes.shared.tables import (
     wide_table,
 )
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import metric_statistics, write_table
+from gpsuite.reporting.tables import metric_statistics
 
 
 def summarise(report: Report) -> list[Statistic]:
     """Write the table and the five-panel figure; return means and the paper's claims as statistics."""
-    request, records, folder, note = report.request, report.records(), report.folder, report.note
+    request, records = report.request, report.records()
     frame = records_frame(records)
     tidy = summarise_fits(frame, ["method", "epsilon"], METRICS)
-    titles = {name: options.title for name, options in request.methods.items()}
+    titles = report.titles
     count = frame.groupby(["method", "epsilon"]).size().min()
     caption = (
         f"Boston housing, mean ± standard error over {count} random splits; "
         f"bounds hold with probability {1 - request.settings.delta:g}"
     )
-    if note:
-        caption += f" ({note})"
-    write_table(wide_table(tidy, ["epsilon", "method"], titles), folder / "tables", "epsilon_boston", caption)
-    write_table(tidy, folder / "tables", "epsilon_boston_tidy", caption)
-    draw(tidy, titles, f"bars: mean over {count} splits; ticks: standard error", folder / "figures", note)
+    report.table(wide_table(tidy, ["epsilon", "method"], titles), "epsilon_boston", caption)
+    report.table(tidy, "epsilon_boston_tidy", caption)
+    draw(report, tidy, f"bars: mean over {count} splits; ticks: standard error")
     means = metric_statistics(tidy, ["method", "epsilon"])
     return [*dataset_statistics(request), *means, *boston_claims(frame, request.settings.delta)]

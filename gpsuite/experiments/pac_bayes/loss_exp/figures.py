@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpsuite.experiments.base import Report
 from gpsuite.experiments.pac_bayes.loss_exp.claims import BAND, EXP, KL, LIKELIHOOD
+from gpsuite.experiments.pac_bayes.loss_exp.settings import ExponentialSettings
 from gpsuite.methods.pac_bayes.losses import LOSSES
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.figures import figure_style, math_label, method_style, save_figure
+from gpsuite.reporting.figures import math_label
+from gpsuite.reporting.palette import LIMIT, method_style
+from gpsuite.reporting.panels import panel
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
 
 TRAINED_ON = {BAND: "0-1 band loss", EXP: "exponential loss", LIKELIHOOD: "its own likelihood"}
@@ -34,32 +36,46 @@ SHAPES = {
 
 
 def draw(
-    tidy: pd.DataFrame,
-    changes: Mapping[tuple[str, int], Statistic],
-    titles: Mapping[str, str],
-    heading: str,
-    folder: Path,
-    note: str | None,
+    report: Report[ExponentialSettings], tidy: pd.DataFrame, changes: Mapping[tuple[str, int], Statistic]
 ) -> None:
     """Draw the change of the MSE, and every bound under the exponential loss, by dataset and M."""
-    import matplotlib.pyplot as plt
-
     groups = sorted(set(zip(tidy["dataset"], tidy["inducing"], strict=True)))
-    ticks = [f"{dataset}\nM={inducing}" for dataset, inducing in groups]
-    with figure_style():
-        fig, axes = plt.subplots(1, 2, figsize=(max(9.0, 1.6 * len(groups) + 5.0), 4.6))
-        _draw_changes(axes[0], groups, changes)
-        _draw_bounds(axes[1], groups, tidy[tidy["metric"] == "bound_kl_exp"], titles)
-        for ax in axes:
-            ax.set_xticks(range(len(groups)), ticks)
-            ax.set_xlim(-0.5, len(groups) - 0.5)
-        fig.legend(
-            *axes[1].get_legend_handles_labels(),
-            loc="outside upper center",
-            ncols=2,
-            title=f"{heading}; right: mean ± standard error over splits",
+    ticks = {f"{dataset}\nM={inducing}": f"{dataset}\nM={inducing}" for dataset, inducing in groups}
+    shown = _drawn(tidy, changes)
+    places = [f"{dataset}\nM={m}" for dataset, m in zip(shown["dataset"], shown["inducing"], strict=True)]
+    lines = shown["method"] + "/" + shown["trained_on"]
+    placed = shown.assign(place=places, line=lines)
+    titles = {
+        f"{name}/{loss}": f"{title}, trained on {words}"
+        for name, title in report.titles.items()
+        for loss, words in TRAINED_ON.items()
+    }
+    styles = {
+        f"{name}/{loss}": {**method_style(name), "fillstyle": FILLED[loss]}
+        for name in report.titles
+        for loss in TRAINED_ON
+    }
+    heading = f"ε = {report.settings.epsilon:g}; right: mean ± standard error over splits"
+    size = (max(9.0, 1.6 * len(groups) + 5.0), 4.6)
+    with report.figure("loss_exp", columns=2, size=size) as drawing:
+        left, right = drawing.axes
+        changed = placed[placed["metric"] == "mse_change_percent"]
+        left.axhline(0.0, color=LIMIT, linewidth=1.0)
+        panel(left, changed, "place", {KL: "_"}, kind="points", error="interval", ticks=ticks)
+        left.set_ylabel("change of the test MSE (%)")
+        left.set_title(
+            "kl-PAC-SGP: exponential against 0-1 band loss\n(mean and 95 % t interval of paired splits)"
         )
-        save_figure(fig, _drawn(tidy, changes), folder, "loss_exp", note)
+        bounds = placed[placed["metric"] == "bound_kl_exp"]
+        apart = 0.6 / max(bounds["line"].nunique(), 1)
+        panel(
+            right, bounds, "place", titles, by="line", kind="points", ticks=ticks, apart=apart, styles=styles
+        )
+        right.set_ylim(0.0, 1.02)
+        right.set_ylabel(math_label("upper bound $B_{kl}$ (probability)"))
+        right.set_title("bound under the exponential loss")
+        drawing.legend(columns=2, title=heading)
+        drawing.data = shown
 
 
 def _drawn(tidy: pd.DataFrame, changes: Mapping[tuple[str, int], Statistic]) -> pd.DataFrame:
@@ -86,63 +102,19 @@ def _drawn(tidy: pd.DataFrame, changes: Mapping[tuple[str, int], Statistic]) -> 
     return pd.concat([pd.DataFrame(rows, columns=tidy.columns), bounds]) if rows else bounds
 
 
-def _draw_changes(
-    ax: Axes, groups: Sequence[tuple[str, int]], changes: Mapping[tuple[str, int], Statistic]
-) -> None:
-    ax.axhline(0.0, color="0.5", linewidth=1.0)
-    for place, group in enumerate(groups):
-        change = changes.get(group)
-        if change is None:
-            continue
-        low, high = (
-            end if end is not None else change.value for end in (change.interval_low, change.interval_high)
-        )
-        reach = [[change.value - low], [high - change.value]]
-        ax.errorbar([place], [change.value], yerr=reach, capsize=4, fmt="o", color=method_style(KL)["color"])
-    ax.set_ylabel("change of the test MSE (%)")
-    ax.set_title("kl-PAC-SGP: exponential against 0-1 band loss\n(mean and 95 % t interval of paired splits)")
-
-
-def _draw_bounds(
-    ax: Axes, groups: Sequence[tuple[str, int]], bounds: pd.DataFrame, titles: Mapping[str, str]
-) -> None:
-    lines = [(name, loss) for name in titles for loss in TRAINED_ON if _has(bounds, name, loss)]
-    for number, (name, loss) in enumerate(lines):
-        part = bounds[(bounds["method"] == name) & (bounds["trained_on"] == loss)]
-        rows = part.set_index(["dataset", "inducing"]).reindex(list(groups))
-        shift = (number - (len(lines) - 1) / 2) * 0.6 / len(lines)
-        ax.errorbar(
-            np.arange(len(groups)) + shift,
-            rows["mean"],
-            yerr=rows["standard_error"].fillna(0.0),
-            capsize=3,
-            fmt=method_style(name)["marker"],
-            color=method_style(name)["color"],
-            fillstyle=FILLED[loss],
-            label=f"{titles[name]}, trained on {TRAINED_ON[loss]}",
-        )
-    ax.set_ylim(0.0, 1.02)
-    ax.set_ylabel(math_label("upper bound $B_{kl}$ (probability)"))
-    ax.set_title("bound under the exponential loss")
-
-
-def _has(bounds: pd.DataFrame, name: str, loss: str) -> bool:
-    return bool(((bounds["method"] == name) & (bounds["trained_on"] == loss)).any())
-
-
-def draw_shapes(epsilon: float, folder: Path) -> None:
+def draw_shapes(report: Report[ExponentialSettings]) -> None:
     """Draw the losses against the residual (Fig. 5): near 0 the exponential one follows the square."""
-    import matplotlib.pyplot as plt
     import pandas as pd
 
+    epsilon = report.settings.epsilon
     residuals = np.linspace(-3.0 * epsilon, 3.0 * epsilon, 601)
     columns = {name: LOSSES.get(name)(epsilon).pointwise(np.zeros(601), residuals) for name in SHAPES}
-    with figure_style():
-        fig, ax = plt.subplots(figsize=(6.4, 4.4))
+    with report.figure("loss_shapes", size=(6.4, 4.4)) as drawing:
+        ax = drawing.ax
         for name, (title, line) in SHAPES.items():
             ax.plot(residuals / epsilon, columns[name], line, label=title)
         ax.set_ylim(-0.03, 1.05)
         ax.set_xlabel("residual r = prediction − target, in ε")
         ax.set_ylabel("loss")
-        fig.legend(loc="outside upper center", ncols=2, title=f"losses of width ε = {epsilon:g}")
-        save_figure(fig, pd.DataFrame({"residual": residuals, **columns}), folder, "loss_shapes")
+        drawing.legend(columns=2, title=f"losses of width ε = {epsilon:g}")
+        drawing.data = pd.DataFrame({"residual": residuals, **columns})

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gpsuite.data.loading import load
-from gpsuite.experiments.base import Record, Request
-from gpsuite.reporting.figures import figure_style, method_style, save_figure
+from gpsuite.experiments.base import Record, Report, Request
+from gpsuite.reporting.palette import GREEN, method_style
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,54 +32,33 @@ LABELS = {
 }
 
 
-_COLOURS = {PAC: "#0072B2", FULL: "#D55E00", "vfe": "#7A5195", "fitc": "#CC79A7"}
+_BAND = GREEN
 
 
-_BAND = "#009E73"
-
-
-def draw(request: Request, plots: Mapping[tuple[str, str], Record], folder: Path, note: str | None) -> None:
+def draw(report: Report, plots: Mapping[tuple[str, str], Record]) -> None:
     """Draw one panel per goal of kl-PAC-SGP, and one per other method.
 
     Args:
-        request: gives the dataset and the methods' titles.
+        report: gives the dataset and the methods' titles.
         plots: records by (method, goal).
-        folder: the run's figures folder.
-        note: drawn below.
     """
-    import matplotlib.pyplot as plt
-
     goals = [goal for name, goal in plots if name == PAC]
     others = list(dict.fromkeys(name for name, _ in plots if name != PAC))
     first = {name: next(record for (other, _), record in plots.items() if other == name) for name in others}
     panels = max(len(goals), len(others), 1)
     rows = bool(goals) + bool(others)
-    with figure_style():
-        fig, grid = plt.subplots(
-            rows, panels, figsize=(4.6 * panels, 3.3 * rows + 0.8), sharex=True, sharey=True, squeeze=False
-        )
-        axes = list(grid.flat)
+    size = (4.6 * panels, 3.3 * rows + 0.8)
+    with report.figure(
+        "predictive_snelson", rows=rows, columns=panels, size=size, sharex=True, sharey=True
+    ) as drawing:
+        axes = drawing.axes
         for ax, goal in zip(axes, goals, strict=False):
-            _draw_goal(ax, request, plots[PAC, goal], goal, first.get(FULL))
+            _draw_goal(ax, report.request, plots[PAC, goal], goal, first.get(FULL))
         for ax, name in zip(axes[panels * bool(goals) :], others, strict=False):
-            _draw_method(ax, request, name, first[name])
-        for ax in axes:
-            if not ax.has_data():
-                ax.set_axis_off()
-        _label(fig.legend, axes, grid)
-        save_figure(fig, _curves(plots), folder, "predictive_snelson", note)
-
-
-def _label(legend: object, axes: list[Axes], grid: npt.NDArray[np.object_]) -> None:
-    for ax in grid[-1]:
-        ax.set_xlabel("input x")
-    for ax in grid[:, 0]:
-        ax.set_ylabel("output y")
-    shown: dict[str, object] = {}
-    for ax in axes:
-        handles, labels = ax.get_legend_handles_labels()
-        shown |= dict(zip(labels, handles, strict=True))
-    legend(list(shown.values()), list(shown), loc="outside upper center", ncols=3)  # type: ignore[operator]
+            _draw_method(ax, report.request, name, first[name])
+        drawing.name_axes("input x", "output y")
+        drawing.legend()
+        drawing.data = _curves(plots)
 
 
 def _draw_goal(ax: Axes, request: Request, record: Record, goal: str, full: Record | None) -> None:
@@ -110,7 +88,7 @@ def _shade(ax: Axes, record: Record, name: str, noise: bool) -> None:
     x, mean, deviation = (record.arrays[key] for key in ("x", "mean", "std"))
     if noise:
         deviation = np.hypot(deviation, record.number("noise_std"))
-    colour = _COLOURS.get(name, method_style(name)["color"])
+    colour = method_style(name)["color"]
     label = LABELS.get(name, f"{name}: mean ± std., {'with' if noise else 'without'} noise")
     ax.plot(x, mean, color=colour)
     ax.fill_between(x, mean - deviation, mean + deviation, color=colour, alpha=0.3, linewidth=0, label=label)
