@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from gpsuite.data.generators.gp_samples import PROCESSES, Process
-from gpsuite.experiments.active_learning.methods import BUILDER, titles
+from gpsuite.experiments.active_learning.methods import BUILDER
 from gpsuite.experiments.active_learning.shared.claims import (
     error_statistics,
     safety_statistics,
@@ -54,21 +54,15 @@ def plan(request: Request) -> list[Task]:
 
 def summarise(report: Report) -> list[Statistic]:
     """Write curves and safety of the convolution process beside the other models."""
-    request, records, folder, note = report.request, report.records(), report.folder, report.note
+    request, records = report.request, report.records()
     settings: ConvolutionSettings = request.settings
-    names = titles(request.methods)
-    curves = Curves.from_records(records, tuple(names))
+    curves = Curves.from_records(records, tuple(report.titles))
     points = settings.points(max(curves.final(method) for method in curves.methods))
     drawn = {"lmc": "an LMC", "convolution": "a convolution process"}[settings.process]
-    tables, figures = folder / "tables", folder / "figures"
-    write_curve_tables(
-        curves, names, tables, "convolution", f"Draws from {drawn}", points, settings.thresholds, note
-    )
+    write_curve_tables(report, curves, "convolution", f"Draws from {drawn}", points, settings.thresholds)
     heading = f"draws from {drawn}: safe test rows, noisy targets"
-    draw_curves(
-        curves, names, figures, "convolution_curves", heading, "output units", settings.thresholds, note
-    )
-    draw_safety(curves, names, figures, "convolution_safety", f"draws from {drawn}: safety", note)
+    draw_curves(report, curves, "convolution_curves", heading, "output units", settings.thresholds)
+    draw_safety(report, curves, "convolution_safety", f"draws from {drawn}: safety")
     found = [*safety_statistics(curves), *error_statistics(curves, points)]
     for threshold in settings.thresholds:
         found += threshold_statistics(curves, threshold)

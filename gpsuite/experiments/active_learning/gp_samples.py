@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from gpsuite.experiments.active_learning.methods import BUILDER, titles
+from gpsuite.experiments.active_learning.methods import BUILDER
 from gpsuite.experiments.active_learning.shared.claims import (
     AL,
     IND,
@@ -71,24 +71,18 @@ def run(task: Task, shared: SharedWork) -> Outcome:
 
 def summarise(report: Report) -> list[Statistic]:
     """Write curves and safety; return what the paper states."""
-    request, records, folder, note = report.request, report.records(), report.folder, report.note
+    request, records = report.request, report.records()
     settings: GpSamplesSettings = request.settings
-    names = titles(request.methods)
     data = [record for record in records if record.axes["method"] == ""]
-    curves = Curves.from_records(records, tuple(names))
+    curves = Curves.from_records(records, tuple(report.titles))
     found = [Statistic("safe_row_percent", record.number("safe_row_percent"), n=1) for record in data]
     if not curves.methods:
         return found
     points = settings.points(max(curves.final(method) for method in curves.methods))
-    write_curve_tables(
-        curves, names, folder / "tables", "gp_samples", WHAT, points, settings.thresholds, note
-    )
+    write_curve_tables(report, curves, "gp_samples", WHAT, points, settings.thresholds)
     heading = f"{settings.outputs} outputs drawn from a GP: safe test rows, noisy targets"
-    figures = folder / "figures"
-    draw_curves(
-        curves, names, figures, "gp_samples_curves", heading, "output units", settings.thresholds, note
-    )
-    draw_safety(curves, names, figures, "gp_samples_safety", "draws from a multi-output GP: safety", note)
+    draw_curves(report, curves, "gp_samples_curves", heading, "output units", settings.thresholds)
+    draw_safety(report, curves, "gp_samples_safety", "draws from a multi-output GP: safety")
     return [*found, *gp_statistics(curves, points, settings.thresholds)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gpsuite.experiments.active_learning.methods import pipeline_params, titles
+from gpsuite.experiments.active_learning.methods import pipeline_params
 from gpsuite.experiments.active_learning.observation_ablation.claims import ablation_statistics
 from gpsuite.experiments.active_learning.observation_ablation.settings import (
     GP_SAMPLES,
@@ -18,16 +18,15 @@ from gpsuite.experiments.active_learning.shared.figures import draw_curves
 from gpsuite.experiments.active_learning.shared.generated_data import EQUAL
 from gpsuite.experiments.base import Record, Report
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
 
 HEADINGS = {TOY: "sine and sigmoid", GP_SAMPLES: "draws from a multi-output GP"}
 
 
 def summarise(report: Report) -> list[Statistic]:
     """Write errors and areas under the curves per dataset, and which output is queried where they are unequal."""
-    request, records, folder, note = report.request, report.records(), report.folder, report.note
+    request, records = report.request, report.records()
     settings: AblationSettings = request.settings
-    names, ending = titles(request.methods), f" ({note})" if note else ""
+    names = report.titles
     sets = {source: _curves(records, source, EQUAL, names) for source in settings.sources}
     sets = {source: curves for source, curves in sets.items() if curves.methods}
     partial = {
@@ -36,12 +35,9 @@ def summarise(report: Report) -> list[Statistic]:
     full = [name for name, one_output in partial.items() if not one_output]
     for source, curves in sets.items():
         heading = f"{HEADINGS[source]}: one output per query, or all of them"
-        name, units = f"observation_{source}", "output units"
-        draw_curves(curves, names, folder / "figures", name, heading, units, (), note, dashed=full)
-        caption = (
-            f"{HEADINGS[source]}: mean RMSE over the common range of N_sum, mean ± standard error{ending}"
-        )
-        write_table(area_table(curves, names), folder / "tables", f"observation_{source}", caption)
+        draw_curves(report, curves, f"observation_{source}", heading, "output units", dashed=full)
+        caption = f"{HEADINGS[source]}: mean RMSE over the common range of N_sum, mean ± standard error"
+        report.table(area_table(curves, names), f"observation_{source}", caption)
     unequal = {
         which: _curves(records, TOY, which, names)
         for which in (EQUAL, *settings.unequal)
@@ -49,8 +45,8 @@ def summarise(report: Report) -> list[Statistic]:
     }
     unequal = {which: curves for which, curves in unequal.items() if AL in curves.methods}
     if unequal:
-        caption = f"{names[AL]} on sine and sigmoid: share of the queries that go to each output{ending}"
-        write_table(share_table(unequal), folder / "tables", "observation_unequal", caption)
+        caption = f"{names[AL]} on sine and sigmoid: share of the queries that go to each output"
+        report.table(share_table(unequal), "observation_unequal", caption)
     return ablation_statistics(sets, partial, {k: v for k, v in unequal.items() if k != EQUAL})
 
 

@@ -11,7 +11,6 @@ from gpsuite.experiments.active_learning.plan.settings import PlanSettings
 from gpsuite.experiments.active_learning.plan.tables import UNITS, inference_table, proposal_table, safe_text
 from gpsuite.experiments.base import Report
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
 
 WARNINGS_APART = " | "
 
@@ -24,14 +23,14 @@ PROMISE = (
 
 def summarise(report: Report) -> list[Statistic]:
     """Print and write the proposals in the user's units, and how the posteriors came about; draw the state."""
-    request, records, folder, note = report.request, report.records(), report.folder, report.note
+    request, records = report.request, report.records()
     data, record = load(dataset_of(request)), records[0]
     settings: PlanSettings = request.settings
     proposals = proposal_table(record, data)
     safe = safe_text(record, data, settings)
-    caption = f"Next measurements: {safe}; {UNITS}{f' ({note})' if note else ''}"
-    write_table(proposals, folder / "tables", "plan", caption)
-    write_table(inference_table(record), folder / "tables", "plan_inference", f"Inference; {record.label}")
+    caption = f"Next measurements: {safe}; {UNITS}"
+    report.table(proposals, "plan", caption)
+    report.table(inference_table(record), "plan_inference", f"Inference; {record.label}")
     print(f"{record.label}; {safe}\n{proposals.to_string(index=False, float_format='{:.6g}'.format)}")
     if record.metrics["note"]:
         print(record.metrics["note"])
@@ -39,6 +38,6 @@ def summarise(report: Report) -> list[Statistic]:
     for warning in str(record.metrics["warnings"]).split(WARNINGS_APART):
         if warning:
             print(f"warning: {warning}", file=sys.stderr)
-    draw_plan(record, data, settings.delta, folder / "figures", note)
+    draw_plan(report, record, data)
     n = int(record.number("candidates"))
     return [Statistic("safe_candidates", record.number("safe_candidates"), n=n)]

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray
-from gpsuite.experiments.base import Outcome
+from gpsuite.experiments.base import Outcome, Report
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
 from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from gpsuite.models.sampling.priors import HyperPriors
-from gpsuite.reporting.figures import figure_style, save_figure
 
 IDENTITY, COST = "identity_lmc", "likelihood_cost"
 
@@ -106,24 +104,21 @@ def _predict(
     return predictions.mean[0], predictions.variance[0]
 
 
-def draw_priors(folder: Path, name: str, note: str | None) -> None:
+def draw_priors(report: Report, name: str) -> None:
     """Draw the densities of the hyperparameters' priors (Li et al. 2022, Fig. 3)."""
-    import matplotlib.pyplot as plt
     import pandas as pd
 
     priors = HyperPriors()
-    rows = []
-    with figure_style():
-        fig, axes = plt.subplots(1, len(DENSITIES), figsize=(3.0 * len(DENSITIES), 2.9))
-        for ax, (kind, (label, end)) in zip(axes, DENSITIES.items(), strict=True):
+    frames = []
+    size = (3.0 * len(DENSITIES), 2.9)
+    with report.figure(name, columns=len(DENSITIES), size=size) as drawing:
+        for ax, (kind, (label, end)) in zip(drawing.axes, DENSITIES.items(), strict=True):
             prior = getattr(priors, kind)
             low = -end if kind == "mixing" else end / DENSITY_POINTS
             x = np.linspace(low, end, DENSITY_POINTS)
             density = np.exp(prior.log_density(x))
             ax.plot(x, density)
             ax.set_xlabel(label)
-            rows += [
-                {"hyperparameter": kind, "value": a, "density": b} for a, b in zip(x, density, strict=True)
-            ]
-        axes[0].set_ylabel("prior density")
-        save_figure(fig, pd.DataFrame(rows), folder, name, note)
+            frames.append(pd.DataFrame({"hyperparameter": kind, "value": x, "density": density}))
+        drawing.ax.set_ylabel("prior density")
+        drawing.data = pd.concat(frames, ignore_index=True)

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import cast
-
-from gpsuite.data.generators.sin_sigmoid import Form
-from gpsuite.experiments.active_learning.methods import titles
 from gpsuite.experiments.active_learning.shared.curves import Curves
 from gpsuite.experiments.active_learning.shared.figures import draw_curves, draw_safety
 from gpsuite.experiments.active_learning.shared.tables import write_curve_tables
@@ -22,36 +17,26 @@ from gpsuite.reporting.comparison import Statistic
 
 def summarise(report: Report) -> list[Statistic]:
     """Write curves, safety, the state at one iteration, and the comparisons; return what the paper states."""
-    request, records, folder, note = report.request, report.records(), report.folder, report.note
+    request, records = report.request, report.records()
     settings: ToySettings = request.settings
-    names, parts = (
-        titles(request.methods),
-        Parts.from_records(records, tuple(request.methods), settings.inference),
-    )
-    draw_priors(folder / "figures", "toy_priors", None)
-    write_part_tables(parts, names, folder, note)
+    parts = Parts.from_records(records, tuple(request.methods), settings.inference)
+    draw_priors(report, "toy_priors")
+    write_part_tables(report, parts)
     kinds = {**parts.inferences, **({"hmc": parts.hmc} if parts.hmc.methods else {})}
     sets = {KINDS[kind]: curves for kind, curves in kinds.items()}
-    write_unsafe_tables(sets, names, settings.delta, folder / "tables", "toy_unsafe_queries", note)
+    write_unsafe_tables(report, sets, "toy_unsafe_queries")
     if not parts.main.methods:
         return toy_statistics(parts, settings)
-    figures, points = (
-        folder / "figures",
-        settings.points(max(parts.main.final(m) for m in parts.main.methods)),
-    )
-    write_curve_tables(
-        parts.main, names, folder / "tables", "toy", "Sine and sigmoid", points, settings.thresholds, note
-    )
-    heading, units = "sine and sigmoid: safe test points, noise-free targets", "output units"
-    draw_curves(parts.main, names, figures, "toy_curves", heading, units, settings.thresholds, note)
-    draw_safety(parts.main, names, figures, "toy_safety", "sine and sigmoid: safety", note)
-    _draw_state(parts.main, settings, names, figures, note)
+    points = settings.points(max(parts.main.final(m) for m in parts.main.methods))
+    write_curve_tables(report, parts.main, "toy", "Sine and sigmoid", points, settings.thresholds)
+    heading = "sine and sigmoid: safe test points, noise-free targets"
+    draw_curves(report, parts.main, "toy_curves", heading, "output units", settings.thresholds)
+    draw_safety(report, parts.main, "toy_safety", "sine and sigmoid: safety")
+    _draw_state(report, parts.main)
     return toy_statistics(parts, settings)
 
 
-def _draw_state(
-    curves: Curves, settings: ToySettings, names: dict[str, str], folder: Path, note: str | None
-) -> None:
+def _draw_state(report: Report[ToySettings], curves: Curves) -> None:
     """Draw the state of every pipeline's models in the first repetition that all of them have."""
     kept = {
         method: [r for r in runs.values() if "state_x" in r.arrays] for method, runs in curves.runs.items()
@@ -59,5 +44,4 @@ def _draw_state(
     shared = set.intersection(*({int(r.axes["repetition"]) for r in found} for found in kept.values()))
     if shared:
         chosen = {method: curves.runs[method][min(shared)] for method in curves.methods}
-        form = cast("Form", settings.form)
-        draw_state(chosen, names, form, settings.delta, folder, "toy_state", note)
+        draw_state(report, chosen, "toy_state")
