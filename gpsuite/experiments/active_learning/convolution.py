@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpsuite.data.generators.gp_samples import PROCESSES, Process
 from gpsuite.errors import unknown_name
-from gpsuite.experiments.active_learning.methods import BUILDER, titles
+from gpsuite.experiments.active_learning.methods import PIPELINE, titles
 from gpsuite.experiments.active_learning.shared.claims import (
     error_statistics,
     safety_statistics,
@@ -81,6 +81,11 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
 
 EXPERIMENTS.register("active_learning/convolution")(
     Experiment(
-        ConvolutionSettings, plan, run_repetition, summarise, builders=(BUILDER,), parts=("repetitions",)
+        ConvolutionSettings,
+        plan,
+        run_repetition,
+        summarise,
+        method_traits=(PIPELINE,),
+        parts=("repetitions",),
     )
 )

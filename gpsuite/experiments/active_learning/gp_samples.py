@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpsuite.experiments.active_learning.methods import BUILDER, titles
+from gpsuite.experiments.active_learning.methods import PIPELINE, titles
 from gpsuite.experiments.active_learning.shared.claims import (
     AL,
     IND,
@@ -123,5 +123,5 @@ def order_statistics(curves: Curves, threshold: float) -> list[Statistic]:
 
 
 EXPERIMENTS.register("active_learning/gp_samples")(
-    Experiment(GpSamplesSettings, plan, run, summarise, builders=(BUILDER,), parts=("repetitions",))
+    Experiment(GpSamplesSettings, plan, run, summarise, method_traits=(PIPELINE,), parts=("repetitions",))
 )
