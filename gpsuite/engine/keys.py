@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 
-from gpsuite.experiments.base import Json, Task
+from gpsuite.experiments.base import Task
+from gpsuite.experiments.params import plain
 
 
 def canonical_json(value: object) -> str:
@@ -18,26 +17,6 @@ def canonical_json(value: object) -> str:
 def short_hash(value: object, length: int = 20) -> str:
     """Return the first `length` hex digits of the SHA-256 of the value's canonical JSON."""
     return hashlib.sha256(canonical_json(value).encode("utf-8", "backslashreplace")).hexdigest()[:length]
-
-
-def plain(value: object) -> Json:
-    """Return params as plain JSON values.
-
-    A dataclass becomes an object of its fields. A field's metadata may give its name there (`json`), or say that it is
-    left out when it is None (`optional`).
-    """
-    if is_dataclass(value):
-        members = ((field, getattr(value, field.name)) for field in fields(value))
-        return {
-            field.metadata.get("json", field.name): plain(member)
-            for field, member in members
-            if member is not None or not field.metadata.get("optional")
-        }
-    if isinstance(value, Mapping):
-        return {name: plain(member) for name, member in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(member) for member in value]
-    return value
 
 
 def task_key(task: Task) -> str:

@@ -14,6 +14,7 @@ from typing_extensions import TypeVar
 from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.errors import UserError
+from gpsuite.experiments.params import Json
 from gpsuite.experiments.records import (
     BUDGET,
     DIVERGED,
@@ -68,7 +69,6 @@ __all__ = [
     "require",
 ]
 
-Json = Any  # None, bool, int, float, str, list or dict of the same
 T = TypeVar("T")
 S = TypeVar("S")
 S_co = TypeVar("S_co", covariant=True, default=Any)
@@ -218,8 +218,8 @@ class Task(Generic[P_co]):
         experiment: `family/name`; its `run` function executes the task.
         label: for people.
         axes: what distinguishes the task within its plan; columns of records.csv.
-        params: science parameters, hashed into the key as plain JSON: a frozen dataclass, one for each kind of task.
-            A field's metadata may give its name in the JSON (`json`), or leave it out when it is None (`optional`).
+        params: science parameters, hashed into the key: a frozen dataclass, one for each kind of task, see
+            `experiments.params`.
         dataset: the prepared dataset, or None.
         version: the method's version number, hashed.
         group: tasks of one group run in order in one worker and may share costly work.

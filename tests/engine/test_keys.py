@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpsuite.engine.keys import canonical_json, plain, short_hash, task_key
+from gpsuite.engine.keys import canonical_json, short_hash, task_key
+from gpsuite.experiments.params import INLINE, OPTIONAL, named, plain
 from tests.engine import tiny
 
 json_values = st.recursive(
@@ -37,19 +38,26 @@ class Kernel:
     name: str
 
 
+@dataclass(frozen=True)
+class Size:
+    rows: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Cell:
     kind: str = "cell"
-    broken: str = field(metadata={"json": "break"})
+    broken: str = field(metadata=named("break"))
     kernel: Kernel
+    size: Size = field(metadata=INLINE)
     levels: Sequence[int]
-    limit: float | None = field(default=None, metadata={"optional": True})
+    limit: float | None = field(default=None, metadata=OPTIONAL)
     shown: float | None = None
 
 
 def test_params_of_a_dataclass_are_hashed_as_their_plain_values() -> None:
-    cell = Cell(broken="ties", kernel=Kernel("rbf"), levels=(1, 2))
-    values = {"kind": "cell", "break": "ties", "kernel": {"name": "rbf"}, "levels": [1, 2], "shown": None}
+    cell = Cell(broken="ties", kernel=Kernel("rbf"), size=Size(9), levels=(1, 2))
+    values = {"kind": "cell", "break": "ties", "kernel": {"name": "rbf"}, "rows": 9}
+    values |= {"levels": [1, 2], "shown": None}
     assert plain(cell) == values
     assert plain(replace(cell, limit=2.0)) == {**values, "limit": 2.0}
     assert plain({"cells": [cell]}) == {"cells": [values]}
