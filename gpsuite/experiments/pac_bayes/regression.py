@@ -19,10 +19,9 @@ from gpsuite.experiments.pac_bayes.shared.tables import (
     summarise_fits,
     wide_table,
 )
-from gpsuite.experiments.statistics import metric_statistics
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import figure_style, method_style, save_figure
-from gpsuite.reporting.tables import write_table
+from gpsuite.reporting.tables import metric_statistics, write_table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,9 +12,8 @@ from gpsuite.experiments.pac_bayes.shared.tables import (
     summarise_fits,
     wide_table,
 )
-from gpsuite.experiments.statistics import metric_statistics
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
+from gpsuite.reporting.tables import metric_statistics, write_table
 
 
 def summarise(report: Report) -> list[Statistic]:

@@ -18,10 +18,9 @@ from gpsuite.experiments.pac_bayes.shared.tables import (
     timing_table,
     wide_table,
 )
-from gpsuite.experiments.statistics import metric_statistics
 from gpsuite.methods.pac_bayes.bounds.certificates import certify
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
+from gpsuite.reporting.tables import metric_statistics, write_table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,9 +16,8 @@ from gpsuite.experiments.pac_bayes.shared.tables import (
     timing_table,
     wide_table,
 )
-from gpsuite.experiments.statistics import metric_statistics
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import mean_and_error, write_table
+from gpsuite.reporting.tables import mean_and_error, metric_statistics, write_table
 
 if TYPE_CHECKING:
     import pandas as pd

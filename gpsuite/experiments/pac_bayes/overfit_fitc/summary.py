@@ -11,9 +11,8 @@ from gpsuite.experiments.pac_bayes.overfit_fitc.figures import draw
 from gpsuite.experiments.pac_bayes.overfit_fitc.plan import task_params
 from gpsuite.experiments.pac_bayes.overfit_fitc.run import METRICS, draw_split
 from gpsuite.experiments.pac_bayes.overfit_fitc.settings import OverfitSettings
-from gpsuite.experiments.statistics import metric_statistics
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import mean_and_error, summarise_groups, write_table
+from gpsuite.reporting.tables import mean_and_error, metric_statistics, summarise_groups, write_table
 
 if TYPE_CHECKING:
     import pandas as pd

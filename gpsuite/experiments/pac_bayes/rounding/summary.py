@@ -12,9 +12,8 @@ from gpsuite.experiments.pac_bayes.rounding.run import AGAINST_PAPER, RECORDED
 from gpsuite.experiments.pac_bayes.rounding.settings import PAC, PAPER_DECIMALS
 from gpsuite.experiments.pac_bayes.shared.plan import request_dataset
 from gpsuite.experiments.pac_bayes.shared.tables import dataset_statistics, summarise_splits
-from gpsuite.experiments.statistics import metric_statistics
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import mean_and_error, write_table
+from gpsuite.reporting.tables import mean_and_error, metric_statistics, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
