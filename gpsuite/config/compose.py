@@ -42,7 +42,7 @@ class Composed:
     """
 
     experiment: str
-    entry: Experiment
+    entry: Experiment[Any]
     run: RunSettings
     settings: Any
     methods: Mapping[str, MethodOptions]
@@ -76,7 +76,7 @@ def compose_run(experiment: str, overrides: Overrides) -> Composed:
     return _typed(experiment, entry, sections, datasets, plain)
 
 
-def _compose_files(experiment: str, groups: Mapping[str, str], entry: Experiment) -> DictConfig:
+def _compose_files(experiment: str, groups: Mapping[str, str], entry: Experiment[Any]) -> DictConfig:
     from hydra import compose, initialize_config_dir
     from hydra.errors import HydraException
 
@@ -102,7 +102,7 @@ def _compose_method(name: str) -> dict[str, Any]:
 
 
 def _method_names(
-    entry: Experiment, plain: Mapping[str, Any], groups: Mapping[str, str], values: dict[str, Any]
+    entry: Experiment[Any], plain: Mapping[str, Any], groups: Mapping[str, str], values: dict[str, Any]
 ) -> list[str]:
     """Return the methods to run: `method=` or `methods=` of the user, else the file's."""
     listed = values.pop("methods", None)
@@ -123,7 +123,7 @@ def _method_names(
     return names
 
 
-def _refuse_foreign_methods(experiment: str, entry: Experiment, names: Sequence[str]) -> None:
+def _refuse_foreign_methods(experiment: str, entry: Experiment[Any], names: Sequence[str]) -> None:
     """Raise when a method is of another family, or has not all traits that the experiment asks for."""
     wanted, family = set(entry.method_traits), experiment.split("/")[0]
 
@@ -136,7 +136,9 @@ def _refuse_foreign_methods(experiment: str, entry: Experiment, names: Sequence[
             raise UserError(f"method={name}: not a method of {experiment}\nvalid: {valid}", key="method")
 
 
-def _sections(entry: Experiment, plain: Mapping[str, Any], names: Sequence[str]) -> dict[str, DictConfig]:
+def _sections(
+    entry: Experiment[Any], plain: Mapping[str, Any], names: Sequence[str]
+) -> dict[str, DictConfig]:
     """Return typed sections: settings, run, model, dataset, and one per method."""
     run_names = {each.name for each in fields(RunSettings)}
     own = {
@@ -270,7 +272,7 @@ def valid_keys(sections: Mapping[str, DictConfig], *, several: bool = False) -> 
 
 def _typed(
     experiment: str,
-    entry: Experiment,
+    entry: Experiment[Any],
     sections: Mapping[str, DictConfig],
     datasets: Mapping[str, DatasetSpec],
     plain: Mapping[str, Any],

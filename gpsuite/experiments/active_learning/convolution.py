@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from gpsuite.data.generators.gp_samples import PROCESSES, Process
 from gpsuite.errors import unknown_name
@@ -20,7 +18,7 @@ from gpsuite.experiments.active_learning.shared.gp_settings import GpSamplesSett
 from gpsuite.experiments.active_learning.shared.plan import repetition_tasks
 from gpsuite.experiments.active_learning.shared.run import run_repetition
 from gpsuite.experiments.active_learning.shared.tables import write_curve_tables
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Request, Task, require
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, Report, Request, Task, require
 from gpsuite.reporting.comparison import Statistic
 
 LARGEST = (
@@ -57,8 +55,9 @@ def plan(request: Request) -> list[Task]:
     return repetition_tasks(request, settings.source(request, process))
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write curves and safety of the convolution process beside the other models."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     settings: ConvolutionSettings = request.settings
     names = titles(request.methods)
     curves = Curves.from_records(records, tuple(names))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from gpsuite.experiments.base import (
     EXPERIMENTS,
     Experiment,
     Outcome,
-    Record,
+    Report,
     Request,
     SharedWork,
     Task,
@@ -116,8 +116,9 @@ def _difference(function: Callable[[FloatArray], FloatArray], step: FloatArray) 
     return np.asarray((8.0 * near - far) / (12.0 * step), dtype=np.float64)
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write the table of edges and checks and the figure of the curves."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     import pandas as pd
 
     rows = [{"c": record.axes["c"], **record.metrics} for record in records]

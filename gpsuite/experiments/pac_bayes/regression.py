@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Request, Task, only_arrays
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, Report, Request, Task, only_arrays
 from gpsuite.experiments.pac_bayes.shared.certificates import write_certificates
 from gpsuite.experiments.pac_bayes.shared.method import RISK_BOUND
 from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT, fit_tasks
@@ -21,10 +20,9 @@ from gpsuite.experiments.pac_bayes.shared.tables import (
     summarise_fits,
     wide_table,
 )
-from gpsuite.experiments.statistics import metric_statistics
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import figure_style, method_style, save_figure
-from gpsuite.reporting.tables import write_table
+from gpsuite.reporting.tables import metric_statistics, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,8 +69,9 @@ def plan(request: Request) -> list[Task]:
     return fit_tasks(request, settings, [settings.goal], axis)
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write certificates, bounds and errors, and what the bounds pay for, by method; draw bound and risks."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     write_certificates(records, folder / "certificates")
     frame = records_frame(records)
     tidy = summarise_fits(frame, ["method"], [*METRICS, *OWN_UNITS, *PENALTY_ONLY])

@@ -17,6 +17,7 @@ from gpsuite.experiments.base import (
     INFEASIBLE,
     Outcome,
     Record,
+    Report,
     Request,
     SharedWork,
     Task,
@@ -154,7 +155,7 @@ def test_a_small_run_is_summarised(name: str, tmp_path: Path) -> None:
     words = ("repetitions=1", *few.get(name, ("methods=[al_mogp]",)))
     request, records = run_some(name, *words)
     assert {record.status for record in records} == {"done"}
-    found = EXPERIMENTS.get(request.experiment).summarise(request, records, tmp_path, "note")
+    found = EXPERIMENTS.get(request.experiment).summarise(Report(request, records, tmp_path, "note"))
     names = [statistic.name for statistic in found]
     assert len(set(names)) == len(names)
     assert list(tmp_path.glob("tables/*.csv"))
