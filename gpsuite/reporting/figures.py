@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.reporting.atomic import write_bytes, write_text
-from gpsuite.reporting.palette import NOTE
+from gpsuite.reporting.palette import NOTE, method_style
 from gpsuite.text import visible_lines
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STYLE = Path(__file__).with_name("house.mplstyle")
+
+__all__ = ["Drawing", "figure", "figure_style", "math_label", "method_style", "save_figure"]
 
 _MATHEMATICS: set[str] = set()
 
@@ -123,6 +125,26 @@ def figure(
             _save(fig, drawing.data, folder, name, note)
         finally:
             plt.close(fig)
+
+
+@contextmanager
+def figure_style() -> Iterator[None]:
+    """Draw in house style: for the figures that are not drawn by `figure` yet."""
+    import matplotlib as mpl
+
+    with mpl.rc_context(fname=STYLE):
+        mpl.use("Agg")
+        yield
+
+
+def save_figure(fig: Figure, data: pd.DataFrame, folder: Path, name: str, note: str | None = None) -> None:
+    """Save a figure: for those that are not drawn by `figure` yet."""
+    import matplotlib.pyplot as plt
+
+    try:
+        _save(fig, data, folder, name, note)
+    finally:
+        plt.close(fig)
 
 
 def math_label(text: str) -> str:
