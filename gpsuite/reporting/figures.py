@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 STYLE = Path(__file__).with_name("house.mplstyle")
 
+
 _MATHEMATICS: set[str] = set()
 
 _NOTE_CHARACTERS = 13  # an inch, at 9 points

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import Annotated
 
-from gpsuite.errors import unknown_name
-from gpsuite.experiments.base import METHODS, MethodBuilder, MethodOptions
+from gpsuite.experiments.base import METHODS, Method, MethodOptions
+from gpsuite.experiments.settings import one_of
 
-BUILDER = "safe_al"
+PIPELINE = "pipeline"  # the trait of every one: a multi-output model that chooses its own measurements
 MIXINGS = ("free", "identity", "convolution")
 ACQUISITIONS = ("entropy", "random")
 QUERIES = ("partial", "full")
@@ -26,28 +27,15 @@ class PipelineOptions(MethodOptions):
         queries: one output at a time (partial), or all outputs of an input (full).
     """
 
-    mixing: str = "free"
-    acquisition: str = "entropy"
+    mixing: Annotated[str, one_of(MIXINGS)] = "free"
+    acquisition: Annotated[str, one_of(ACQUISITIONS)] = "entropy"
     safe: bool = True
-    queries: str = "partial"
-
-    def check(self) -> None:
-        """Refuse unknown names."""
-        for key, valid in (("mixing", MIXINGS), ("acquisition", ACQUISITIONS), ("queries", QUERIES)):
-            if getattr(self, key) not in valid:
-                raise unknown_name(f"method.{key}", getattr(self, key), valid)
+    queries: Annotated[str, one_of(QUERIES)] = "partial"
 
 
 def pipeline_params(options: MethodOptions) -> dict[str, str | bool]:
-    """Return what the pipeline is, without its name: part of the key of every task.
-
-    Raises:
-        TypeError: if the options are those of another family.
-    """
-    if not isinstance(options, PipelineOptions):
-        raise TypeError(f"{options.title} is not a pipeline of active learning")
-    named = {field.name for field in fields(MethodOptions)}
-    return {field.name: getattr(options, field.name) for field in fields(options) if field.name not in named}
+    """Return what the pipeline is, without its name: part of the key of every task."""
+    return {name: value for name, value in options.params.items() if name != "builder"}
 
 
 def titles(methods: Mapping[str, MethodOptions]) -> dict[str, str]:
@@ -55,4 +43,4 @@ def titles(methods: Mapping[str, MethodOptions]) -> dict[str, str]:
     return {name: options.title for name, options in methods.items()}
 
 
-METHODS.register(BUILDER)(MethodBuilder(PipelineOptions, ("regression",)))
+METHODS.register("safe_al")(Method(PipelineOptions, ("regression",), frozenset({PIPELINE})))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from gpsuite.methods.perturbation.region import Region
 from gpsuite.seeds import derived_seed
 
 Array = npt.NDArray[np.float64]
+P = TypeVar("P")
 
 
 LABELS_NOTE = "±1 labels: coverage not exact"
@@ -60,37 +61,52 @@ def check_levels(m: int, q_values: Sequence[int], key: str = "q_values") -> None
         require(0 < q < m, key, q, f"must lie in 0 < q < m={m}; the confidence is 1 - q/m")
 
 
-def linear_tasks(request: Request, kind: str, draws: int, extra: dict[str, int]) -> Iterator[Task]:
+@dataclass(frozen=True)
+class LinearProblem:
+    """A region in w [2], f(x) = w'x, and the rays from its estimate.
+
+    Attributes:
+        C: weight of the residuals.
+        m: number of compared values.
+        q: the region's.
+        rays: directions, equally spaced in angle.
+        seed: of the perturbations.
+    """
+
+    C: float
+    m: int
+    q: int
+    rays: int
+    seed: int
+
+    def region(self, dataset: PreparedDataset) -> Region:
+        """Return the region of a dataset of two classes in the plane."""
+        X, y = two_classes(dataset)
+        objective = LinearLSSVM(X, self.C, bias=False, classification=True)
+        perturbations = SignChanges().draw(len(y), self.m, np.random.default_rng(self.seed))
+        return Region(objective, y, perturbations, self.q)
+
+
+def linear_tasks(request: Request[LinearSettings], params: Callable[[LinearProblem], P]) -> Iterator[Task[P]]:
     """Yield one task per set of perturbations and q; all q of a draw see the same perturbations."""
-    settings: LinearSettings = request.settings
-    for draw in range(draws):
+    settings = request.settings
+    for draw in range(settings.draws):
+        seed = derived_seed(request.seed, "perturbations", draw)
         for q in settings.q_values:
-            yield Task(
-                experiment=request.experiment,
+            yield request.task(
+                params(LinearProblem(settings.C, settings.m, q, settings.rays, seed)),
                 label=f"linear LS-SVM  draw {draw}  q {q} of {settings.m}",
                 axes={"model": "lssvm", "draw": draw, "q": q},
-                params={
-                    "kind": kind,
-                    "C": settings.C,
-                    "m": settings.m,
-                    "q": q,
-                    "rays": settings.rays,
-                    "seed": derived_seed(request.seed, "perturbations", draw),
-                    **extra,
-                },
-                dataset=request.dataset,
                 cost=0.2,
             )
 
 
-def two_classes(dataset: PreparedDataset | None) -> tuple[Array, Array]:
+def two_classes(dataset: PreparedDataset) -> tuple[Array, Array]:
     """Return inputs [n, 2] and labels [n], -1 or 1.
 
     Raises:
-        ValueError: without a dataset, or on data that are not two classes in the plane.
+        ValueError: on data that are not two classes in the plane.
     """
-    if dataset is None:
-        raise ValueError("a dataset of two classes is needed")
     data = load(dataset)
     values, index = np.unique(data.y[:, 0], return_inverse=True)
     if data.X.shape[1] != 2 or len(values) != 2:
@@ -98,15 +114,6 @@ def two_classes(dataset: PreparedDataset | None) -> tuple[Array, Array]:
             f"two classes in the plane are needed, got {len(values)} in {data.X.shape[1]} inputs"
         )
     return data.X, 2.0 * index - 1.0
-
-
-def linear_region(task: Task) -> Region:
-    """Return the task's region in w [2], f(x) = w'x."""
-    X, y = two_classes(task.dataset)
-    objective = LinearLSSVM(X, float(task.params["C"]), bias=False, classification=True)
-    rng = np.random.default_rng(task.params["seed"])
-    perturbations = SignChanges().draw(len(y), int(task.params["m"]), rng)
-    return Region(objective, y, perturbations, int(task.params["q"]))
 
 
 def compass(rays: int) -> Array:
