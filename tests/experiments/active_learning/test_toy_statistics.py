@@ -20,6 +20,7 @@ from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.published import read_published
 from tests.experiments.active_learning.made_up_campaign_records import record
 from tests.experiments.composed_settings import composed_settings
+from tests.experiments.made_up_report import made_up_report
 
 METHODS = ("al_mogp", "rs_mogp", "al_indgps", "al_mogp_nosafe")
 TIMED = {"likelihood_cost_slope"}  # a measured time: in a timing table, not among the statistics
@@ -149,8 +150,8 @@ def test_independent_gps_are_the_lmc_with_the_identity() -> None:
 def test_the_drawn_priors_are_the_papers(tmp_path: Path) -> None:
     import pandas as pd
 
-    draw_priors(tmp_path, "priors", None)
-    frame = pd.read_csv(tmp_path / "priors.csv")
+    draw_priors(made_up_report(tmp_path), "priors")
+    frame = pd.read_csv(tmp_path / "figures/priors.csv")
     laws = {
         "variance": gamma(2.5, scale=1.0),
         "lengthscale": gamma(1.5, scale=1.0),
