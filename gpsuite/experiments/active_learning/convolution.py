@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from gpsuite.data.generators.gp_samples import PROCESSES, Process
+from gpsuite.data.generators.gp_samples import PROCESSES
 from gpsuite.experiments.active_learning.methods import PIPELINE
 from gpsuite.experiments.active_learning.shared.claims import (
     error_statistics,
@@ -13,12 +13,14 @@ from gpsuite.experiments.active_learning.shared.claims import (
     threshold_statistics,
 )
 from gpsuite.experiments.active_learning.shared.curves import Curves
-from gpsuite.experiments.active_learning.shared.figures import draw_curves, draw_safety
+from gpsuite.experiments.active_learning.shared.figures import draw_curves, draw_safety, errors
 from gpsuite.experiments.active_learning.shared.gp_settings import GpSamplesSettings
 from gpsuite.experiments.active_learning.shared.plan import repetition_tasks
 from gpsuite.experiments.active_learning.shared.run import run_repetition
-from gpsuite.experiments.active_learning.shared.tables import write_curve_tables
+from gpsuite.experiments.active_learning.shared.tables import report_curves
+from gpsuite.experiments.active_learning.shared.tasks import RepetitionTask
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Report, Request, Task, require
+from gpsuite.experiments.params import choice
 from gpsuite.experiments.settings import one_of
 from gpsuite.reporting.comparison import Statistic
 
@@ -45,25 +47,25 @@ class ConvolutionSettings(GpSamplesSettings):
         require(self.process == "lmc" or size <= LARGEST, "pool_rows", self.pool_rows, allowed)
 
 
-def plan(request: Request) -> list[Task]:
+def plan(request: Request[ConvolutionSettings]) -> list[Task[RepetitionTask]]:
     """Return one task per draw and pipeline."""
-    settings: ConvolutionSettings = request.settings
-    process: Process = "lmc" if settings.process == "lmc" else "convolution"
-    return repetition_tasks(request, settings.source(request, process))
+    settings = request.settings
+    source = settings.source(request.seed, choice(settings.process, PROCESSES))
+    return repetition_tasks(request, settings, source)
 
 
-def summarise(report: Report) -> list[Statistic]:
+def summarise(report: Report[ConvolutionSettings]) -> list[Statistic]:
     """Write curves and safety of the convolution process beside the other models."""
-    request, records = report.request, report.records()
-    settings: ConvolutionSettings = request.settings
-    curves = Curves.from_records(records, tuple(report.titles))
-    points = settings.points(max(curves.final(method) for method in curves.methods))
+    settings = report.settings
+    curves = Curves.from_records(report.records(), tuple(report.titles))
     drawn = {"lmc": "an LMC", "convolution": "a convolution process"}[settings.process]
-    write_curve_tables(report, curves, "convolution", f"Draws from {drawn}", points, settings.thresholds)
+    report_curves(report, curves, "convolution", f"Draws from {drawn}")
     heading = f"draws from {drawn}: safe test rows, noisy targets"
-    draw_curves(report, curves, "convolution_curves", heading, "output units", settings.thresholds)
+    draw_curves(
+        report, curves, "convolution_curves", heading, errors("output units"), thresholds=settings.thresholds
+    )
     draw_safety(report, curves, "convolution_safety", f"draws from {drawn}: safety")
-    found = [*safety_statistics(curves), *error_statistics(curves, points)]
+    found = [*safety_statistics(curves), *error_statistics(curves, settings.points(curves.last))]
     for threshold in settings.thresholds:
         found += threshold_statistics(curves, threshold)
     return found

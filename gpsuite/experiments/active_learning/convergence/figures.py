@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from gpsuite.experiments.active_learning.convergence.claims import Cell
 from gpsuite.experiments.active_learning.convergence.settings import FULL, SAFE, TITLES, UNCONSTRAINED
 from gpsuite.experiments.base import Report
 from gpsuite.methods.active_learning.convergence import Kernel, rate
-from gpsuite.reporting.palette import BLACK, BLUE, GREEN, VERMILION
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,10 +22,10 @@ KERNELS: tuple[Kernel, ...] = ("se", "matern52", "convolution")
 
 
 CURVES = (  # array, region, label, colour, line
-    ("bound", UNCONSTRAINED, "bound of Lemma 1: (2 C / n) I", BLACK, "--"),
-    ("mean_maximal", UNCONSTRAINED, "mean maximal {what}", VERMILION, "-"),
-    ("mean_average", UNCONSTRAINED, "mean {what}", BLUE, "-"),
-    ("mean_average", SAFE, "mean {what} in the safe region", GREEN, "-"),
+    ("bound", UNCONSTRAINED, "bound of Lemma 1: (2 C / n) I", "C6", "--"),
+    ("mean_maximal", UNCONSTRAINED, "mean maximal {what}", "C1", "-"),
+    ("mean_average", UNCONSTRAINED, "mean {what}", "C0", "-"),
+    ("mean_average", SAFE, "mean {what} in the safe region", "C2", "-"),
 )
 
 
@@ -42,11 +41,16 @@ def _draw_one(report: Report, cells: Sequence[Cell], outputs: str) -> None:
     kernels = [kernel for kernel in KERNELS if any(cell.kernel == kernel for cell in cells)]
     dimensions = sorted({cell.inputs for cell in cells})
     what = "determinant" if outputs == FULL else "variance"
-    size = (3.2 * len(kernels) + 0.6, 2.8 * len(dimensions) + 1.0)
     runs = max(len(cell.records) for cell in cells)
-    text = f"medians of {runs} runs; shaded: quartiles; the rate starts where slopes are fitted"
-    shape: dict[str, Any] = {"rows": len(dimensions), "columns": len(kernels), "size": size}
-    with report.figure(f"convergence_{outputs}", remark=text, **shape, sharex=True, sharey="row") as drawing:
+    with report.figure(
+        f"convergence_{outputs}",
+        remark=f"medians of {runs} runs; shaded: quartiles; the rate starts where slopes are fitted",
+        rows=len(dimensions),
+        columns=len(kernels),
+        size=(3.2 * len(kernels) + 0.6, 2.8 * len(dimensions) + 1.0),
+        sharex=True,
+        sharey="row",
+    ) as drawing:
         shown = []
         for row, inputs in zip(drawing.grid, dimensions, strict=True):
             for ax, kernel in zip(row, kernels, strict=True):

@@ -10,21 +10,16 @@ from gpsuite.experiments.base import Report
 from gpsuite.reporting.comparison import Statistic
 
 
-def summarise(report: Report) -> list[Statistic]:
+def summarise(report: Report[ConvergenceSettings]) -> list[Statistic]:
     """Write the checks of Lemma 1 and the slopes beside the rates, draw both; return what conf/paper names."""
-    request, records = report.request, report.records()
-    settings: ConvergenceSettings = request.settings
-    cells = cells_of(records)
-    if cells:
-        drawn = (
-            f"{settings.runs} drawn processes of {settings.n_outputs} outputs, pool of {settings.pool} inputs"
-        )
-        caption = f"Lemma 1: mean maximal variance (full: determinant) against (2 C / n) I; {drawn}"
-        report.table(lemma_table(cells), "lemma_1", caption, LABELS)
-        caption = (
-            f"Log-log slopes against n, mean ± standard error over {drawn}; from {settings.fit_from} to "
-            f"{settings.queries} observed values; excess: slope of the mean over the rate"
-        )
-        report.table(rate_table(cells), "rates", caption, LABELS)
-        draw(report, cells)
+    settings, cells = report.settings, cells_of(report.records())
+    drawn = f"{settings.runs} drawn processes of {settings.n_outputs} outputs, pool of {settings.pool} inputs"
+    caption = f"Lemma 1: mean maximal variance (full: determinant) against (2 C / n) I; {drawn}"
+    report.table(lemma_table(cells), "lemma_1", caption, LABELS)
+    caption = (
+        f"Log-log slopes against n, mean ± standard error over {drawn}; from {settings.fit_from} to "
+        f"{settings.queries} observed values; excess: slope of the mean over the rate"
+    )
+    report.table(rate_table(cells), "rates", caption, LABELS)
+    draw(report, cells)
     return statistics(cells)

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpsuite.experiments.active_learning.engine.checks import DATA, SATURATION
 from gpsuite.experiments.active_learning.engine.claims import DATA_FACTS
+from gpsuite.experiments.active_learning.engine.plan import DATA, SATURATION
+from gpsuite.experiments.active_learning.engine.settings import EngineSettings
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.statistics import mean_statistic
-from gpsuite.reporting.palette import numbered_style
-from gpsuite.reporting.panels import panel
 from gpsuite.reporting.tables import mean_and_error
 
 if TYPE_CHECKING:
@@ -26,15 +25,15 @@ FITS = {
 }
 
 
-def write_data_tables(report: Report, others: Sequence[Record]) -> None:
+def report_data(report: Report[EngineSettings]) -> None:
     """Write the facts about the data, and the sparse GP's error against its number of rows with a figure."""
     import pandas as pd
 
-    for record in (each for each in others if each.axes["part"] == DATA):
+    for record in report.records(part=DATA):
         facts = [{"quantity": name, "value": record.number(name)} for name in DATA_FACTS]
         facts += [{"quantity": label, "value": record.number(name)} for name, label in FITS.items()]
         report.table(pd.DataFrame(facts), "engine_data", "The engine data")
-    sparse = saturation_table(others)
+    sparse = saturation_table(report.records(part=SATURATION))
     if len(sparse):
         caption = "Sparse multi-output GP on random training rows, safe or not; mean ± standard error"
         shown = sparse.assign(
@@ -50,11 +49,10 @@ def write_data_tables(report: Report, others: Sequence[Record]) -> None:
         _draw(report, sparse)
 
 
-def saturation_table(others: Sequence[Record]) -> pd.DataFrame:
+def saturation_table(sparse: Sequence[Record]) -> pd.DataFrame:
     """Return means and standard errors of the sparse GP's RMSE, one row per number of training rows."""
     import pandas as pd
 
-    sparse = [record for record in others if record.axes["part"] == SATURATION and record.usable]
     rows = []
     for count in sorted({int(record.axes["rows"]) for record in sparse}):
         line: dict[str, float | int] = {"rows": count}
@@ -67,26 +65,15 @@ def saturation_table(others: Sequence[Record]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _draw(report: Report, frame: pd.DataFrame) -> None:
-    import pandas as pd
-
-    kinds = {"rmse": "safe test rows", "rmse_all": "all test rows"}
-    tidy = pd.concat(
-        [
-            pd.DataFrame(
-                {"rows": frame["rows"], "mean": frame[name], "standard_error": frame[f"{name}_error"]}
-            ).assign(kind=name)
-            for name in kinds
-        ]
-    )
-    styles = {name: numbered_style(number) for number, name in enumerate(kinds)}
+def _draw(report: Report[EngineSettings], frame: pd.DataFrame) -> None:
     with report.figure("engine_saturation") as drawing:
-        ax, drawing.data = drawing.ax, frame
-        panel(ax, tidy, "rows", kinds, by="kind", styles=styles)
+        ax = drawing.ax
+        for name, label in (("rmse", "safe test rows"), ("rmse_all", "all test rows")):
+            ax.errorbar(frame["rows"], frame[name], frame[f"{name}_error"].fillna(0.0), fmt="o-", label=label)
         ax.set_xscale("log")
         ax.minorticks_off()
         ax.set_xticks(frame["rows"], [str(rows) for rows in frame["rows"]])
-        ax.set_xlabel("random training rows, both outputs measured")
-        ax.set_ylabel("RMSE (standardised units)")
+        drawing.name_axes("random training rows, both outputs measured", "RMSE (standardised units)")
         ax.set_title("sparse multi-output GP without a safety constraint")
         ax.legend(title=f"mean ± standard error over {frame['repetitions'].max()} sets of rows")
+        drawing.data = frame

@@ -28,15 +28,11 @@ OUTPUT_COLOURS = (BLUE, ORANGE, PURPLE, SKY, BLACK, GREEN)
 
 
 def draw_plan(report: Report[PlanSettings], record: Record, data: Dataset) -> None:
-    """Draw `plan`: what the models say at the candidates, and the proposals.
-
-    Args:
-        report: gives delta: a proposal is safe with probability above 1 - delta.
-        record: of the plan.
-        data: measurements and candidates.
-    """
-    draw = _draw_curves if data.X.shape[1] == 1 else _draw_map
-    draw(report, record, data)
+    """Draw `plan`: what the models say at the candidates, and the proposals."""
+    if data.X.shape[1] == 1:
+        _draw_curves(report, record, data)
+    else:
+        _draw_map(report, record, data)
 
 
 def _draw_curves(report: Report[PlanSettings], record: Record, data: Dataset) -> None:
@@ -44,22 +40,22 @@ def _draw_curves(report: Report[PlanSettings], record: Record, data: Dataset) ->
     frame = candidate_frame(record, data)
     frame = frame.sort_values(frame.columns[0], kind="stable")
     x, outputs = frame.iloc[:, 0].to_numpy(), data.target_names
-    panels = len(outputs) + 1
-    with report.figure("plan", rows=panels, size=(7.2, 1.0 + 2.1 * panels), sharex=True) as drawing:
-        *upper, last = drawing.axes
-        for p, (ax, name) in enumerate(zip(upper, outputs, strict=True)):
+    rows = len(outputs) + 1
+    with report.figure("plan", rows=rows, size=(7.2, 1.0 + 2.1 * rows), sharex=True) as drawing:
+        *panels, last = drawing.axes
+        for p, (ax, name) in enumerate(zip(panels, outputs, strict=True)):
             mean, sd = frame[f"mean {name}"].to_numpy(), frame[f"sd {name}"].to_numpy()
-            ends = mean - 2 * sd, mean + 2 * sd
-            ax.fill_between(x, *ends, color=MODEL, alpha=0.2, lw=0, label="2 sd, without noise")
+            ax.fill_between(
+                x, mean - 2 * sd, mean + 2 * sd, color=MODEL, alpha=0.2, lw=0, label="2 sd, without noise"
+            )
             ax.plot(x, mean, color=MODEL, label="prediction")
             ax.plot(data.X[:, 0], data.y[:, p], "k.", label="measured")
             ax.set_ylabel(name)
         safe = record.arrays["safe"][frame.index]
-        probability = frame["probability_safe"].to_numpy()
-        _draw_probability(last, x, probability, safe, data, report.settings.delta)
+        _draw_probability(last, x, frame["probability_safe"].to_numpy(), safe, data, report.settings.delta)
         for number, (row, p) in enumerate(_proposals(record), 1):
             at = float(frame.iloc[:, 0].loc[row])
-            for ax in upper if p < 0 else [upper[p]]:
+            for ax in panels if p < 0 else [panels[p]]:
                 _mark(ax, at, number)
             last.axvline(at, color=PROPOSED, lw=1.0, ls=":")
         last.set_xlabel(data.input_names[0])
@@ -100,34 +96,29 @@ def _mark(ax: Axes, at: float, number: int) -> None:
 
 def _draw_map(report: Report[PlanSettings], record: Record, data: Dataset) -> None:
     """Draw entropy against the probability of being safe at all candidates, and the proposals as ranked bars."""
-    frame = candidate_frame(record, data)
+    frame, enough = candidate_frame(record, data), 1.0 - report.settings.delta
     proposals = _proposals(record)
     kept = _thinned(len(frame), [row for row, _ in proposals])
     size = (11.0, max(4.8, 1.0 + 0.42 * len(proposals)))
     with report.figure("plan", columns=2, size=size, width_ratios=(1.25, 1.0)) as drawing:
         left, right = drawing.axes
-        _draw_candidates(left, frame.iloc[kept], data, report.settings.delta)
+        for p, name in enumerate(data.target_names):
+            colour = OUTPUT_COLOURS[p % len(OUTPUT_COLOURS)]
+            left.plot(
+                frame["probability_safe"].iloc[kept], frame[f"entropy {name}"].iloc[kept], ".", ms=3, alpha=0.5,
+                color=colour, label=f"{name} at a candidate",
+            )  # fmt: skip
+        left.axvline(enough, color=LIMIT, lw=0.8, ls="--", label=f"safe enough: above {enough:g}")
+        left.set_xlabel("probability of being safe")
+        left.set_ylabel("entropy before the plan (nats)")
         for number, (row, p) in enumerate(proposals):
-            names = data.target_names if p < 0 else [data.target_names[p]]
-            columns = [f"entropy {name}" for name in names]
+            columns = [f"entropy {name}" for name in (data.target_names if p < 0 else [data.target_names[p]])]
             at = frame[["probability_safe", *columns]].iloc[row].to_numpy()
             label = "_" if number else "proposed"
-            place = np.repeat(at[0], len(columns))
-            left.plot(place, at[1:], "o", mfc="none", color=PROPOSED, label=label)
+            left.plot(np.repeat(at[0], len(columns)), at[1:], "o", mfc="none", color=PROPOSED, label=label)
         _draw_bars(right, record, data, proposals)
         drawing.legend("below")
         drawing.data = frame.iloc[kept]
-
-
-def _draw_candidates(ax: Axes, frame: pd.DataFrame, data: Dataset, delta: float) -> None:
-    for p, name in enumerate(data.target_names):
-        ax.plot(
-            frame["probability_safe"], frame[f"entropy {name}"], ".", ms=3, alpha=0.5,
-            color=OUTPUT_COLOURS[p % len(OUTPUT_COLOURS)], label=f"{name} at a candidate",
-        )  # fmt: skip
-    ax.axvline(1.0 - delta, color=LIMIT, lw=0.8, ls="--", label=f"safe enough: above {1.0 - delta:g}")
-    ax.set_xlabel("probability of being safe")
-    ax.set_ylabel("entropy before the plan (nats)")
 
 
 def _draw_bars(ax: Axes, record: Record, data: Dataset, proposals: Sequence[tuple[int, int]]) -> None:

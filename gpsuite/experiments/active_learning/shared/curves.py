@@ -140,6 +140,11 @@ class Curves:
         """Return the last N_sum that a repetition of the method reached."""
         return max(int(run.arrays["n_sum"][-1]) for run in self.runs[method].values())
 
+    @property
+    def last(self) -> int:
+        """The last N_sum that a repetition of any method reached."""
+        return max(self.final(method) for method in self.methods)
+
     def paired(self, first: str, second: str) -> tuple[IntArray, IntArray]:
         """Return the positions of the repetitions that both methods have, in each method's curve."""
         a, b = list(self.runs[first]), list(self.runs[second])

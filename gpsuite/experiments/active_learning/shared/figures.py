@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from gpsuite.experiments.active_learning.shared.claims import DEMANDED
 from gpsuite.experiments.active_learning.shared.curves import Curves
 from gpsuite.experiments.base import Report
 from gpsuite.reporting.figures import math_label
-from gpsuite.reporting.palette import LIMIT, method_style, numbered_style
+from gpsuite.reporting.palette import LIMIT, method_style
 from gpsuite.reporting.panels import panel
 from gpsuite.reporting.tables import summarise_groups
 
@@ -23,59 +23,55 @@ if TYPE_CHECKING:
 N_LABEL = math_label("measured output values $N_{sum}$")
 
 
+def errors(units: str) -> dict[str, str]:
+    """Return the metrics of most figures of curves with their labels: RMSE in these units, and log density."""
+    return {"rmse": f"RMSE ({units})", "log_density": "log density of test data (nats)"}
+
+
 def draw_curves(
     report: Report,
     curves: Curves,
     name: str,
     heading: str,
-    units: str = "",
+    metrics: Mapping[str, str],
+    *,
     thresholds: Sequence[float] = (),
-    metrics: Mapping[str, str] | None = None,
-    dashed: Collection[str] = (),
     titles: Mapping[str, str] | None = None,
+    dashed: Collection[str] = (),
 ) -> None:
-    """Draw RMSE and log density against N_sum: means over the repetitions, bands of one standard error.
+    """Draw metrics against N_sum: means over the repetitions, bands of one standard error.
 
     Args:
-        report: the run's.
+        report: what is drawn on.
         curves: at least one method.
         name: file name.
         heading: the data, in words.
-        units: of the RMSE.
-        thresholds: errors that are marked by a line.
-        metrics: metric -> axis label; default: RMSE and log density.
+        metrics: metric -> axis label, one panel each.
+        thresholds: values of the first metric that are marked by a line.
+        titles: method -> title; default: the report's.
         dashed: methods drawn with dashed lines.
-        titles: of what `curves` holds by name, where it is not the run's methods.
     """
-    shown = metrics or {"rmse": f"RMSE ({units})", "log_density": "log density of test data (nats)"}
-    named = titles or report.titles
-    frame = curve_frame(curves, tuple(shown))
-    styles: dict[str, dict[str, Any]] = {
-        method: {
-            **(numbered_style(number) if titles else method_style(method)),
-            "ls": "--" if method in dashed else "-",
-        }
-        for number, method in enumerate(named)
-    }
-    with report.figure(name, columns=len(shown), size=(5.4 * len(shown), 4.4)) as drawing:
-        for ax, (metric, label) in zip(drawing.axes, shown.items(), strict=True):
-            panel(ax, frame[frame["metric"] == metric], "n_sum", named, kind="band", styles=styles)
-            name_n_sum(ax)
+    frame = curve_frame(curves, tuple(metrics))
+    styles = {method: {"ls": "--"} for method in dashed}
+    with report.figure(name, columns=len(metrics), size=(5.4 * len(metrics), 4.4)) as drawing:
+        for ax, (metric, label) in zip(drawing.axes, metrics.items(), strict=True):
+            found = frame[frame["metric"] == metric]
+            panel(ax, found, "n_sum", titles or report.titles, kind="band", styles=styles)
+            ax.locator_params(axis="x", integer=True)
+            ax.set_xlabel(N_LABEL)
             ax.set_ylabel(label)
         for threshold in thresholds:
             drawing.ax.axhline(threshold, color=LIMIT, lw=0.9, ls=":")
-        counts = [len(runs) for runs in curves.runs.values()]
-        count = str(max(counts)) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
-        repetitions = f"mean ± standard error over {count} repetition{'s' if max(counts) > 1 else ''}"
-        drawing.legend("below", 4, repetitions)
+        drawing.legend("below", columns=4, title=f"mean ± standard error over {_repetitions(curves)}")
         drawing.fig.suptitle(heading)
         drawing.data = frame
 
 
-def name_n_sum(ax: Axes) -> None:
-    """Label the horizontal axis and keep its ticks at whole numbers."""
-    ax.set_xlabel(N_LABEL)
-    ax.locator_params(axis="x", integer=True)
+def _repetitions(curves: Curves) -> str:
+    counts = [len(runs) for runs in curves.runs.values()]
+    fewest, most = min(counts), max(counts)
+    count = str(most) if fewest == most else f"{fewest} to {most}"
+    return f"{count} repetition{'s' if most > 1 else ''}"
 
 
 def curve_frame(curves: Curves, metrics: Sequence[str]) -> pd.DataFrame:
@@ -103,24 +99,25 @@ def draw_safety(report: Report, curves: Curves, name: str, heading: str) -> None
     frame = safety_frame(curves)
     with report.figure(name, columns=2, size=(10.8, 4.4)) as drawing:
         left, right = drawing.axes
-        _draw_shares(left, frame, curves.methods, report.titles)
+        _draw_shares(left, curves, frame, report.titles)
         precision = frame[frame["metric"] == "precision_noisy"]
         if len(precision):
             panel(right, precision, "n_sum", report.titles, kind="band")
             right.legend()
         right.axhline(DEMANDED, color=LIMIT, lw=0.9, ls=":")
-        name_n_sum(right)
+        right.locator_params(axis="x", integer=True)
+        right.set_xlabel(N_LABEL)
         right.set_ylabel("share truly safe (by measured z)\namong pool points marked safe")
         right.set_title("precision of the safety model")
         drawing.fig.suptitle(heading)
         drawing.data = frame
 
 
-def _draw_shares(ax: Axes, frame: pd.DataFrame, methods: Sequence[str], titles: Mapping[str, str]) -> None:
+def _draw_shares(ax: Axes, curves: Curves, frame: pd.DataFrame, titles: Mapping[str, str]) -> None:
     """Draw bars with 95 % t intervals: filled by measured z, outlined by the true h where it is known."""
     both = bool((frame["metric"] == "safe_true").any())
     places = {"safe_noisy": -0.2, "safe_true": 0.2} if both else {"safe_noisy": 0.0}
-    for number, method in enumerate(methods):
+    for number, method in enumerate(curves.methods):
         style = method_style(method)
         for metric, place in places.items():
             found = frame[(frame["method"] == method) & (frame["metric"] == metric)]
@@ -131,7 +128,7 @@ def _draw_shares(ax: Axes, frame: pd.DataFrame, methods: Sequence[str], titles: 
                 ax.bar(number + place, line["mean"], 0.72 / len(places), color=face, edgecolor=style["color"],
                        yerr=reach if np.isfinite(reach) else 0.0, ecolor="0.2", capsize=3)  # fmt: skip
     ax.axhline(100.0 * DEMANDED, color=LIMIT, lw=0.9, ls=":")
-    ax.set_xticks(range(len(methods)), [titles[method] for method in methods], fontsize=8)
+    ax.set_xticks(range(len(curves.methods)), [titles[method] for method in curves.methods], fontsize=8)
     ax.set_ylabel("safe queries (%)")
     ax.set_ylim(0.0, 109.0)
     ax.set_title("safe by measured z (filled) and true h (outlined)" if both else "safe by measured z")

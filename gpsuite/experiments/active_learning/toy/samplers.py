@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpsuite.experiments.active_learning.shared.curves import Curve, Curves, paired_curves
-from gpsuite.experiments.active_learning.shared.figures import name_n_sum
+from gpsuite.experiments.active_learning.shared.figures import N_LABEL
 from gpsuite.experiments.base import Report
 from gpsuite.experiments.statistics import mean_statistic, share
 from gpsuite.reporting.comparison import Statistic
@@ -28,7 +28,7 @@ METRICS = {"rmse": "RMSE (output units)", "log_density": "log density (nats)"}
 NAME = "toy_samplers"
 
 
-def write_sampler_comparison(report: Report, ours: Curves, hmc: Curves) -> None:
+def report_samplers(report: Report, ours: Curves, hmc: Curves) -> None:
     """Write table and figure of the paired differences HMC - SMC; nothing without shared repetitions."""
     frame = sampler_differences(ours, hmc)
     if frame.empty:
@@ -114,15 +114,17 @@ def _draw_differences(report: Report, frame: pd.DataFrame) -> None:
     with report.figure(
         NAME, rows=len(METRICS), columns=len(methods), size=size, sharex=True, sharey="row"
     ) as drawing:
-        for row, (name, label) in zip(drawing.grid, METRICS.items(), strict=True):
+        for row, (metric, label) in zip(drawing.grid, METRICS.items(), strict=True):
             for ax, method in zip(row, methods, strict=True):
-                found, title = frame[frame["metric"] == name], report.titles.get(method, method)
-                panel(ax, found, "n_sum", {method: title}, kind="band", error="interval")
+                found = frame[(frame["method"] == method) & (frame["metric"] == metric)]
+                title = report.titles.get(method, method)
                 ax.axhline(0.0, color=LIMIT, lw=0.9, ls=":")
+                panel(ax, found, "n_sum", {method: title}, kind="band", error="interval")
                 ax.set_title(title)
             row[0].set_ylabel(f"HMC - SMC, {label}")
         for ax in drawing.grid[-1]:
-            name_n_sum(ax)
+            ax.set_xlabel(N_LABEL)
+            ax.locator_params(axis="x", integer=True)
         runs = int(frame["n"].max())
         drawing.fig.suptitle(
             f"sine and sigmoid: HMC and SMC in the\nsame {runs} repetitions, mean and 95 % interval"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpsuite.data.generators.sin_sigmoid import THRESHOLD, Form, true_outputs, true_safety
+from gpsuite.data.generators.sin_sigmoid import STEEPNESS, THRESHOLD, Form, true_outputs, true_safety
 from gpsuite.experiments.active_learning.toy.settings import ToySettings
 from gpsuite.experiments.base import Record, Report
+from gpsuite.experiments.params import choice
 from gpsuite.reporting.palette import BLUE, GREEN, LIMIT, PURPLE, VERMILION
 
 if TYPE_CHECKING:
@@ -23,27 +24,29 @@ COLOURS = (BLUE, VERMILION)  # of the two outputs
 BAND = 2.0  # standard deviations of a shaded band
 
 
-def draw_state(report: Report[ToySettings], records: Mapping[str, Record], name: str) -> None:
+def draw_state(report: Report[ToySettings], records: Mapping[str, Record]) -> None:
     """Draw one column per method: predictions over data and truth, entropy per output, safety model.
 
     Args:
-        report: gives titles and settings.
+        report: what is drawn on.
         records: method -> record with the arrays `state_...` of one repetition.
-        name: file name.
     """
-    columns, form = len(records), cast("Form", report.settings.form)
+    form, delta = choice(report.settings.form, STEEPNESS), report.settings.delta
     n_sum = len(next(iter(records.values())).arrays["state_measured_y"])
-    size = (3.7 * columns + 0.6, 8.2)
-    with report.figure(name, rows=3, columns=columns, size=size, sharex=True, sharey="row") as drawing:
-        for column, (method, record) in zip(drawing.grid.T, records.items(), strict=True):
+    size = (3.7 * len(records) + 0.6, 8.2)
+    with report.figure(
+        "toy_state", rows=3, columns=len(records), size=size, sharex=True, sharey="row"
+    ) as drawing:
+        for (outputs, entropy, safety), (method, record) in zip(drawing.grid.T, records.items(), strict=True):
             state = state_arrays(record)
-            _draw_outputs(column[0], state, form)
-            _draw_entropy(column[1], state)
-            _draw_safety(column[2], state, report.settings.delta)
-            column[0].set_title(report.titles[method])
-        drawing.name_axes("input x", "")
-        rows = ("outputs", "entropy (nats)", "safety value, probability")
-        for ax, label in zip(drawing.grid[:, 0], rows, strict=True):
+            _draw_outputs(outputs, state, form)
+            _draw_entropy(entropy, state)
+            _draw_safety(safety, state, delta)
+            outputs.set_title(report.titles[method])
+            safety.set_xlabel("input x")
+        for ax, label in zip(
+            drawing.grid[:, 0], ("outputs", "entropy (nats)", "safety value, probability"), strict=True
+        ):
             ax.set_ylabel(label)
         drawing.legend("below", columns=4)
         drawing.fig.suptitle(

@@ -26,18 +26,23 @@ MEASURE = "safe_true"
 LABELS = {
     "counted": "first queries",
     "delta": "δ",
+    "share_percent": "unsafe (%)",
     "low_percent": "from",
     "high_percent": "to",
+    "queries": "queries",
+    "unsafe": "unsafe queries",
+    "any_percent": "repetitions with an unsafe query (%)",
     "any_low_percent": "at least",
     "any_high_percent": "at most",
+    "surely_above": "repetitions surely above δ",
 }
 
 
-def write_unsafe_tables(report: Report[ToySettings], sets: Mapping[str, Curves], name: str) -> None:
+def report_unsafe(report: Report[ToySettings], sets: Mapping[str, Curves], name: str) -> None:
     """Write `name`, one row per inference and pipeline, and `name`_by_seed, one row per repetition; none without h.
 
     Args:
-        report: gives titles, and delta: a query must be safe with a probability above 1 - delta.
+        report: what is written on.
         sets: label of the inference -> its repetitions.
         name: of the file.
     """
