@@ -75,7 +75,8 @@ def test_the_excess_is_less_one_standard_error_over_runs_and_the_largest_counts(
 
 def test_unusable_records_do_not_count() -> None:
     failed = Record("", "", "", made_up(1.0).axes, "error", "", {}, {})
-    (cell,) = cells_of([failed, made_up(-1.0)])
+    report = Report(request_of(), [failed, made_up(-1.0)], Path())
+    (cell,) = cells_of(report.records())
     assert isinstance(cell, Cell)
     assert cell.excess == -1.0
 
