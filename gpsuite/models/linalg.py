@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import lapack, solve_triangular
 
+from gpsuite.arrays import FloatArray
 from gpsuite.models.config import Hyperparameters
-
-Array = npt.NDArray[np.float64]
 
 JITTER_LADDER = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
 """Jitters tried in turn, relative to the mean of the diagonal."""
@@ -32,7 +30,7 @@ class NotPositiveDefiniteError(ArithmeticError):
     """
 
     def __init__(
-        self, matrix: Array, jitters: Sequence[float], hyperparameters: Hyperparameters | None = None
+        self, matrix: FloatArray, jitters: Sequence[float], hyperparameters: Hyperparameters | None = None
     ) -> None:
         self.size = matrix.shape[0]
         self.condition = condition_estimate(matrix)
@@ -57,14 +55,14 @@ class CholeskyFactor:
         jitter: what was added to the diagonal, in the matrix's own units; 0 if nothing was needed.
     """
 
-    lower: Array
+    lower: FloatArray
     jitter: float
 
-    def half_solve(self, right: Array) -> Array:
+    def half_solve(self, right: FloatArray) -> FloatArray:
         """Return L⁻¹ B for B of shape [N] or [N, K]."""
         return np.asarray(solve_triangular(self.lower, right, lower=True, check_finite=False))
 
-    def solve(self, right: Array) -> Array:
+    def solve(self, right: FloatArray) -> FloatArray:
         """Return (L Lᵀ)⁻¹ B for B of shape [N] or [N, K]."""
         half = self.half_solve(right)
         return np.asarray(solve_triangular(self.lower, half, lower=True, trans="T", check_finite=False))
@@ -76,7 +74,7 @@ class CholeskyFactor:
 
 
 def stable_cholesky(
-    matrix: Array,
+    matrix: FloatArray,
     *,
     hyperparameters: Hyperparameters | None = None,
     jitters: Sequence[float] = JITTER_LADDER,
@@ -111,7 +109,7 @@ def stable_cholesky(
     raise NotPositiveDefiniteError(matrix, jitters, hyperparameters)
 
 
-def condition_estimate(matrix: Array) -> float:
+def condition_estimate(matrix: FloatArray) -> float:
     """Return LAPACK's estimate of the 1-norm condition number of a square matrix; infinity if singular."""
     factor, _, info = lapack.dgetrf(matrix)
     if info != 0:
@@ -120,7 +118,7 @@ def condition_estimate(matrix: Array) -> float:
     return 1.0 / float(reciprocal) if reciprocal > 0.0 else float("inf")
 
 
-def _require_finite(matrix: Array) -> None:
+def _require_finite(matrix: FloatArray) -> None:
     # A finite sum proves finite entries at a fraction of the price of looking at each.
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(matrix.sum()):

@@ -11,10 +11,10 @@ from typing import Literal
 import numpy as np
 from scipy.optimize import Bounds, OptimizeResult, minimize
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.models.linalg import Array
 
-Objective = Callable[[Array], tuple[float, Array]]
+Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 """Point [K] -> loss and gradient [K]; not finite where the loss is not defined."""
 
 MAX_ITERATIONS = 15_000
@@ -58,9 +58,9 @@ class _StartNotFiniteError(Exception):
 
 @dataclass(frozen=True)
 class _Evaluation:
-    point: Array
+    point: FloatArray
     loss: float
-    gradient: Array
+    gradient: FloatArray
 
 
 class Search:
@@ -75,7 +75,7 @@ class Search:
         self.evaluations = self.iterations = self.rejected = 0
         self._longest = 0.0
 
-    def evaluate(self, point: Array) -> tuple[float, Array]:
+    def evaluate(self, point: FloatArray) -> tuple[float, FloatArray]:
         """Return loss and gradient, or a rejection where they are not finite."""
         if self.evaluations and (self.budget.exhausted or not self.budget.has_room(self._longest)):
             raise _BudgetEndedError
@@ -92,7 +92,7 @@ class Search:
             self.best = self._last
         return loss, gradient
 
-    def _reject(self, point: Array) -> tuple[float, Array]:
+    def _reject(self, point: FloatArray) -> tuple[float, FloatArray]:
         """Return loss and gradient of the parabola with the slope of the line's origin, minimal at a quarter.
 
         It lies above the origin here, so the point is never accepted, and interpolation shortens the step by 4.
@@ -104,7 +104,7 @@ class Search:
         fall = abs(float(self._origin.gradient @ step))
         return self._origin.loss + fall, 3.0 * fall / float(step @ step) * step
 
-    def count_iteration(self, xk: Array) -> None:
+    def count_iteration(self, xk: FloatArray) -> None:
         """Count one accepted step; `xk`, where it ended, is the point evaluated last."""
         self.iterations += 1
         self._origin = self._last
@@ -117,7 +117,7 @@ class Search:
         return TrainingReport(status, reason, self.evaluations, self.iterations, loss, message)
 
 
-def run_search(search: Search, start: Array, box: Bounds | None, start_failure: str) -> TrainingReport:
+def run_search(search: Search, start: FloatArray, box: Bounds | None, start_failure: str) -> TrainingReport:
     """Run L-BFGS-B with scipy's default tolerances; `search.best` holds the best point met.
 
     Args:

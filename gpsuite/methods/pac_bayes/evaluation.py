@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.bounds.certificates import Certificate, certify
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID, HyperparameterGrid
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior, checked_data, gibbs_risk
 from gpsuite.models.config import Hyperparameters
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

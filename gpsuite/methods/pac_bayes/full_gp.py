@@ -10,15 +10,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf, dpotri
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.bounds.certificates import BoundObjective
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import NotPositiveDefiniteError, RiskAndKL, checked_data
 from gpsuite.methods.pac_bayes.se_kernel import check_logarithms, log_kernel_factors
-
-FloatArray = npt.NDArray[np.float64]
 
 # Rows handled at once: panels in cache, triangles not much larger than half a square.
 _PANEL = 128

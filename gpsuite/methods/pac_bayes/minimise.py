@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import Bounds, minimize
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.pac_bayes.posteriors import NotPositiveDefiniteError
 
-FloatArray = npt.NDArray[np.float64]
 Status = Literal["done", "budget", "diverged"]
 
 # Relative reduction of the objective and projected gradient below which the search stops (the authors' code).

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
@@ -15,8 +15,6 @@ from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.minimise import Minimum, Status, minimise
 from gpsuite.methods.pac_bayes.parametrisation import PARAMETRISATIONS, Parametrisation
 from gpsuite.models.config import Hyperparameters
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

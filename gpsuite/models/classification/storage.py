@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.errors import UserError
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.posterior import GPCPosterior
-from gpsuite.models.linalg import Array
 
 FORMAT = "gpsuite-gpc"
 FORMAT_VERSION = 1
@@ -73,7 +73,7 @@ def load_gpc(path: Path) -> GPCPosterior:
         raise GPCFileError(f"{path}: not a usable classifier file: {error}") from error
 
 
-def _rebuild(description: Mapping[str, Any], arrays: Mapping[str, Array]) -> GPCPosterior:
+def _rebuild(description: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> GPCPosterior:
     if description["format"] != FORMAT or description["version"] != FORMAT_VERSION:
         raise ValueError(
             f"format {description['format']} version {description['version']}, "
@@ -88,13 +88,13 @@ def _rebuild(description: Mapping[str, Any], arrays: Mapping[str, Array]) -> GPC
     )
 
 
-def _real(name: str, values: Array) -> Array:
+def _real(name: str, values: FloatArray) -> FloatArray:
     if values.dtype != np.float64:
         raise ValueError(f"{name} is of type {values.dtype}, expected float64")
     return values
 
 
-def _read(path: Path) -> dict[str, Array]:
+def _read(path: Path) -> dict[str, FloatArray]:
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}

@@ -6,11 +6,12 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from gpsuite.models.linalg import Array, NotPositiveDefiniteError
+from gpsuite.arrays import FloatArray
+from gpsuite.models.linalg import NotPositiveDefiniteError
 from gpsuite.models.regression.parameters import RegressionModel, hyperparameters_of
 
 
-def predict(model: RegressionModel, Xnew: Array) -> tuple[Array, Array]:
+def predict(model: RegressionModel, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the posterior mean and variance of the latent function, without observation noise.
 
     Args:

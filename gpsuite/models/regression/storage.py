@@ -12,9 +12,9 @@ from typing import Any
 import gpflow
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.errors import UserError
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.linalg import Array
 from gpsuite.models.regression.exact import build_gpr
 from gpsuite.models.regression.parameters import RegressionModel, hyperparameters_of, kind_of, spec_of
 from gpsuite.models.regression.sparse import build_fitc, build_sgpr
@@ -82,7 +82,7 @@ def load_model(path: Path) -> RegressionModel:
         raise ModelFileError(f"{path}: not a usable model file: {error}") from error
 
 
-def _read(path: Path) -> dict[str, Array]:
+def _read(path: Path) -> dict[str, FloatArray]:
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
@@ -101,7 +101,7 @@ def _require_format(description: Mapping[str, Any]) -> None:
         )
 
 
-def _rebuild(description: Mapping[str, Any], arrays: Mapping[str, Array]) -> RegressionModel:
+def _rebuild(description: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> RegressionModel:
     model = _build(description, arrays)
     parameters = gpflow.utilities.parameter_dict(model)
     for name, parameter in parameters.items():
@@ -114,7 +114,7 @@ def _rebuild(description: Mapping[str, Any], arrays: Mapping[str, Array]) -> Reg
     return model
 
 
-def _build(description: Mapping[str, Any], arrays: Mapping[str, Array]) -> RegressionModel:
+def _build(description: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> RegressionModel:
     spec = ModelSpec(**description["spec"])
     hyperparameters = Hyperparameters.from_dict(description["hyperparameters"])
     X, Y = arrays["X"], arrays["Y"]

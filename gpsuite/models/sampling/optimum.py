@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.models.config import FloatArray
 from gpsuite.models.multi_output.observations import Likelihood, MultiOutputModel
 from gpsuite.models.sampling.posterior import (
     HyperPosterior,

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.pac_bayes.bounds.certificates import certify
 from gpsuite.methods.pac_bayes.evaluation import evaluate
@@ -19,7 +19,6 @@ from gpsuite.methods.pac_bayes.sparse.training import train_sparse_gp, train_spa
 from gpsuite.methods.pac_bayes.training import train_full_gp
 from gpsuite.models.config import Hyperparameters
 
-FloatArray = npt.NDArray[np.float64]
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(30, 2))
 Y = X[:, 0] + 0.1 * RNG.normal(size=30)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg.blas import dtrmm, dtrsm
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.bounds.certificates import BoundObjective
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import (
@@ -39,8 +39,6 @@ from gpsuite.methods.pac_bayes.sparse.blocks import BlockArray, RiskSums, stores
 from gpsuite.methods.pac_bayes.sparse.contraction import KernelContraction
 from gpsuite.methods.pac_bayes.sparse.rounding import LARGEST_SLACK, Slopes, free_form_slack
 from gpsuite.models.config import Hyperparameters
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.minimise import minimise
@@ -16,8 +16,6 @@ from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormGradient, FreeFor
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.methods.pac_bayes.training import TrainedGP, first_point, hyperparameter_bounds, trained_gp
 from gpsuite.models.config import Hyperparameters
-
-FloatArray = npt.NDArray[np.float64]
 
 # Largest |ln T_jj|: keeps T regular and finite.
 _LARGEST_LOG = 50.0

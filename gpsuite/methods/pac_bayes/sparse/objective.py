@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg.blas import dtrmm, dtrsm
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.bounds.certificates import BoundObjective
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, checked_data
@@ -40,8 +40,6 @@ from gpsuite.methods.pac_bayes.sparse.covariance_form import (
     whitened_matrix,
     whitened_vector,
 )
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.minimise import minimise
@@ -22,7 +22,6 @@ from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
 from gpsuite.methods.pac_bayes.training import TrainedGP, first_point, hyperparameter_bounds, trained_gp
 from gpsuite.models.config import Hyperparameters
 
-FloatArray = npt.NDArray[np.float64]
 # theta [T + 1] and Z [M, D] -> value and gradients in both
 Objective = Callable[[FloatArray, FloatArray], tuple[float, FloatArray, FloatArray]]
 
