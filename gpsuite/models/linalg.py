@@ -21,29 +21,25 @@ class NonFiniteMatrixError(ArithmeticError):
 
 
 class NotPositiveDefiniteError(ArithmeticError):
-    """No jitter tried made the matrix numerically positive definite.
+    """A matrix cannot be factorised in float64, with all the jitter that was allowed."""
 
-    Args:
-        matrix: the matrix without jitter, shape [N, N].
-        jitters: the jitters tried, relative to the mean of the diagonal.
-        hyperparameters: of the model whose matrix it is, if known.
-    """
+    @classmethod
+    def of(
+        cls, matrix: FloatArray, jitters: Sequence[float], hyperparameters: Hyperparameters | None = None
+    ) -> NotPositiveDefiniteError:
+        """Return the error that describes a matrix.
 
-    def __init__(
-        self, matrix: FloatArray, jitters: Sequence[float], hyperparameters: Hyperparameters | None = None
-    ) -> None:
-        self.size = matrix.shape[0]
-        self.condition = condition_estimate(matrix)
-        self.jitters = tuple(jitters)
-        self.hyperparameters = hyperparameters
-        tried = ", ".join(f"{jitter:g}" for jitter in self.jitters)
-        message = (
-            f"matrix not positive definite: N={self.size}, condition about {self.condition:.1e}, "
-            f"jitters tried relative to the mean diagonal {np.mean(np.diagonal(matrix)):.3g}: {tried}"
+        Args:
+            matrix: without jitter, shape [N, N].
+            jitters: those tried, relative to the mean of the diagonal.
+            hyperparameters: of the model whose matrix it is, if known.
+        """
+        tried = ", ".join(f"{jitter:g}" for jitter in jitters)
+        whose = "" if hyperparameters is None else f"; {hyperparameters}"
+        return cls(
+            f"matrix not positive definite: N={len(matrix)}, condition about {condition_estimate(matrix):.1e}, "
+            f"jitters tried relative to the mean diagonal {np.mean(np.diagonal(matrix)):.3g}: {tried}{whose}"
         )
-        if hyperparameters is not None:
-            message += f"; {hyperparameters}"
-        super().__init__(message)
 
 
 @dataclass(frozen=True)
@@ -106,7 +102,7 @@ def stable_cholesky(
         lower, info = lapack.dpotrf(attempt.T, lower=1, clean=1, overwrite_a=1)
         if info == 0:
             return CholeskyFactor(lower=lower, jitter=jitter)
-    raise NotPositiveDefiniteError(matrix, jitters, hyperparameters)
+    raise NotPositiveDefiniteError.of(matrix, jitters, hyperparameters)
 
 
 def condition_estimate(matrix: FloatArray) -> float:

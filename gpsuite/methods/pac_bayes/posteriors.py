@@ -14,12 +14,9 @@ from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.se_kernel import se_kernel
 from gpsuite.models.config import Hyperparameters
+from gpsuite.models.linalg import NotPositiveDefiniteError
 
 LARGEST = 1e100  # sums of squares of values up to this stay finite, divided by the smallest lengthscales too
-
-
-class NotPositiveDefiniteError(ArithmeticError):
-    """A kernel matrix with its noise cannot be factorised in float64 at these hyperparameters."""
 
 
 @dataclass(frozen=True)

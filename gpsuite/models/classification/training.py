@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from scipy.optimize import Bounds
@@ -17,7 +16,7 @@ from gpsuite.models.classification.laplace import laplace
 from gpsuite.models.classification.links import Link
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.linalg import NonFiniteMatrixError, NotPositiveDefiniteError
-from gpsuite.models.search import Search, run_search
+from gpsuite.models.search import Status, minimise
 from gpsuite.registry import Registry
 
 SEARCH_RANGE = (1e-6, 1e6)
@@ -49,7 +48,7 @@ class TrainedGPC:
     fit: GPCFit
     hyperparameters: Hyperparameters
     evaluations: int
-    status: Literal["done", "budget", "diverged"]
+    status: Status
     reason: str
     failed: int
 
@@ -99,12 +98,11 @@ def train_gpc(
     highest[0] = np.log(largest_variance)
     if not ((theta >= lowest) & (theta <= highest)).all():
         raise ValueError(f"the start is outside of {SEARCH_RANGE}, variance {largest_variance:g}: {start}")
-    box = Bounds(lowest, highest)
-    report = run_search(Search(evidence, budget), theta, box, "no converged approximation at the start")
+    found = minimise(evidence, theta, budget, Bounds(lowest, highest))
     if evidence.best is None:
         raise NotConvergedError(f"{inference} did not converge at the start: {start}")
     fit, hyperparameters = evidence.best
-    return TrainedGPC(fit, hyperparameters, report.evaluations, report.status, report.reason, evidence.failed)
+    return TrainedGPC(fit, hyperparameters, found.evaluations, found.status, found.reason, evidence.failed)
 
 
 class _Evidence:

@@ -50,4 +50,4 @@ def _failure(model: RegressionModel) -> ArithmeticError:
         matrix = model.kernel(Z).numpy() + gpflow.default_jitter() * np.eye(Z.shape[0])
     if not np.isfinite(matrix).all():
         return ArithmeticError(f"the model's covariance is not finite; {hyperparameters}")
-    return NotPositiveDefiniteError(matrix, (0.0,), hyperparameters)
+    return NotPositiveDefiniteError.of(matrix, (0.0,), hyperparameters)

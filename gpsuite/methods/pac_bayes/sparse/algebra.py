@@ -16,8 +16,8 @@ from scipy.linalg.blas import dgemm, dsyrk, dtrsm
 from scipy.linalg.lapack import dpotrf, dtrtri
 
 from gpsuite.arrays import FloatArray
-from gpsuite.methods.pac_bayes.posteriors import NotPositiveDefiniteError
 from gpsuite.methods.pac_bayes.se_kernel import log_kernel_factors
+from gpsuite.models.linalg import NotPositiveDefiniteError
 
 # Data points handled at once.
 BLOCK = 512
