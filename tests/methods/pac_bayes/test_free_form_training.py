@@ -73,7 +73,7 @@ def test_a_jitter_that_only_a_worse_trial_needed_is_not_reported(
 
     monkeypatch.setattr(FreeFormObjective, "value_and_gradient", later_larger)
     X, y = small_data
-    trained = train_free_form(X, y, X[:5], LOSS, "kl", 0.01, False, None, Budget(evaluations=6))
+    trained = train_free_form(Problem(X, y, LOSS, 0.01, ard=False), X[:5], 1.0, Search(Budget(evaluations=6)))
     assert next(count) == 7 and trained.jitter == 0.0
 
 
