@@ -30,13 +30,13 @@ from gpsuite.experiments.perturbation.shared.kernel_models import (
     report_coverage,
     run_coverage,
 )
-from gpsuite.experiments.perturbation.shared.linear import check_positive
 from gpsuite.experiments.perturbation.shared.member_bands import (
     BandTask,
     band_tasks,
     report_bands,
     run_band,
 )
+from gpsuite.experiments.settings import Positive
 from gpsuite.experiments.statistics import share
 from gpsuite.methods.perturbation.geometry.sampling import (
     KernelMetric,
@@ -63,12 +63,7 @@ class KrrSettings(KernelSettings):
         penalty: lambda of the ridge.
     """
 
-    penalty: float = 0.05
-
-    def check(self) -> None:
-        """Refuse impossible values."""
-        super().check()
-        check_positive("penalty", self.penalty)
+    penalty: Positive
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Annotated
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Report, Request, Task, require
+from gpsuite.experiments.base import (
+    EXPERIMENTS,
+    Experiment,
+    Record,
+    Report,
+    Request,
+    Task,
+)
 from gpsuite.experiments.perturbation.shared.kernel_models import (
     TITLES,
     CoverageTask,
@@ -16,13 +24,13 @@ from gpsuite.experiments.perturbation.shared.kernel_models import (
     report_coverage,
     run_coverage,
 )
-from gpsuite.experiments.perturbation.shared.linear import check_positive
 from gpsuite.experiments.perturbation.shared.member_bands import (
     BandTask,
     band_tasks,
     report_bands,
     run_band,
 )
+from gpsuite.experiments.settings import Positive, filled, not_negative, one_of, unique
 from gpsuite.experiments.statistics import share
 from gpsuite.reporting.comparison import Statistic
 
@@ -47,17 +55,9 @@ class SvrSettings(KernelSettings):
         metrics: coefficients, rkhs.
     """
 
-    C: float = 12.0
-    epsilon: float = 0.2
-    metrics: list[str] = field(default_factory=lambda: list(SVR_METRICS))
-
-    def check(self) -> None:
-        """Refuse impossible values."""
-        super().check()
-        for metric in self.metrics:
-            require(metric in SVR_METRICS, "metrics", metric, f"valid for SVR: {', '.join(SVR_METRICS)}")
-        check_positive("C", self.C)
-        require(0 <= self.epsilon < float("inf"), "epsilon", self.epsilon, "must be 0 or more, and finite")
+    C: Positive
+    epsilon: Annotated[float, not_negative]
+    metrics: Annotated[list[Annotated[str, one_of(SVR_METRICS)]], filled, unique]
 
 
 def plan(request: Request[SvrSettings]) -> list[Task]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.models.linalg import Array
+from gpsuite.arrays import FloatArray as Array
 
 RELATIVE_FLOOR = 1e-12
 """Eigenvalues below this share of the largest count as this share in the slope of a square root."""

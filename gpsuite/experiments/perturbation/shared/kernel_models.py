@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +12,14 @@ from scipy.special import bdtr, bdtrc
 
 from gpsuite.data.generators import FUNCTIONS, draw_noise
 from gpsuite.data.loading import PreparedDataset, load
-from gpsuite.experiments.base import Outcome, Record, Report, Request, SharedWork, Task, require
+from gpsuite.experiments.base import Outcome, Record, Report, Request, SharedWork, Task
 from gpsuite.experiments.params import INLINE, OPTIONAL
 from gpsuite.experiments.perturbation.shared.linear import (
-    check_drawn_together,
     check_levels,
-    check_positive,
     confidence_text,
+    drawn_together,
 )
+from gpsuite.experiments.settings import Positive, at_least, filled, one_of, unique
 from gpsuite.methods.perturbation.geometry.sampling import KernelMetric
 from gpsuite.methods.perturbation.objectives.quadratic import (
     EpsilonSVR,
@@ -76,27 +76,18 @@ class KernelSettings:
         repetitions: of the noise, for the coverage.
     """
 
-    lengthscale: float = 0.4
-    m: int = 100
-    q_values: list[int] = field(default_factory=lambda: [50, 10])
-    rays: int = 2000
-    metrics: list[str] = field(default_factory=lambda: list(METRICS))
-    norm_bound: float = 5.0
-    grid_points: int = 201
-    repetitions: int = 20_000
+    lengthscale: Positive
+    m: Annotated[int, at_least(2)]
+    q_values: Annotated[list[int], filled, unique]
+    rays: Annotated[int, at_least(2)]
+    metrics: Annotated[list[Annotated[str, one_of(METRICS)]], filled, unique]
+    norm_bound: Positive
+    grid_points: Annotated[int, at_least(2)]
+    repetitions: Annotated[int, at_least(10), drawn_together]
 
     def check(self) -> None:
-        """Refuse impossible values."""
+        """Refuse a q that is not below m."""
         check_levels(self.m, self.q_values)
-        check_positive("lengthscale", self.lengthscale)
-        check_positive("norm_bound", self.norm_bound)
-        for name, least in (("rays", 2), ("grid_points", 2), ("repetitions", 10)):
-            require(getattr(self, name) >= least, name, getattr(self, name), f"must be {least} or more")
-        check_drawn_together(self.repetitions)
-        require(bool(self.metrics), "metrics", self.metrics, "needs at least one value")
-        require(len(set(self.metrics)) == len(self.metrics), "metrics", self.metrics, "has a value twice")
-        for metric in self.metrics:
-            require(metric in METRICS, "metrics", metric, f"valid: {', '.join(METRICS)}")
 
     @property
     def kernel_metrics(self) -> list[KernelMetric]:
