@@ -29,10 +29,11 @@ from gpsuite.experiments.perturbation.shared.linear import (
     linear_tasks,
     two_classes,
 )
-from gpsuite.experiments.statistics import share
+from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import figure_style, save_figure
 from gpsuite.reporting.tables import write_table
+from gpsuite.statistics.estimates import mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,14 +122,13 @@ def statements(request: Request, records: Sequence[Record]) -> list[Statistic]:
     """Return whether members stay members at the next larger p, and how members classify the data."""
     if not records:
         return []
-    strict = float(np.mean([record.number("all_as_estimate") for record in records]))
+    strict = mean([record.number("all_as_estimate") for record in records])
     points = float(np.mean([record.number("points_as_estimate") for record in records]))
     return [
-        share("share_regions_nested", nested(request, records)),
-        Statistic(
+        claim("share_regions_nested", nested(request, records)),
+        Statistic.of(
             "share_classified_as_estimate",
             strict,
-            n=sum(int(record.number("members")) for record in records),
             note=f"all data as the estimate does; single data: {points:.4f}",
         ),
     ]

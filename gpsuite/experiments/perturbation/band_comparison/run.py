@@ -17,7 +17,7 @@ from gpsuite.experiments.perturbation.band_comparison.peers import (
     Sample,
     features,
 )
-from gpsuite.experiments.perturbation.band_comparison.summary import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.seeds import stream
 
 
