@@ -10,7 +10,7 @@ from gpsuite.experiments.base import EXPERIMENTS, Experiment, Report, Request, T
 from gpsuite.experiments.pac_bayes.shared.certificates import write_certificates
 from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT, fit_tasks
 from gpsuite.experiments.pac_bayes.shared.run import run_fit
-from gpsuite.experiments.pac_bayes.shared.settings import SplitSettings, check_epsilon
+from gpsuite.experiments.pac_bayes.shared.settings import SplitSettings
 from gpsuite.experiments.pac_bayes.shared.tables import (
     METRICS,
     OWN_UNITS,
@@ -19,6 +19,7 @@ from gpsuite.experiments.pac_bayes.shared.tables import (
     summarise_fits,
     wide_table,
 )
+from gpsuite.experiments.settings import Positive
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import figure_style, method_style, save_figure
 from gpsuite.reporting.tables import metric_statistics, write_table
@@ -44,16 +45,8 @@ class RegressionSettings(SplitSettings):
         accuracy: the same in the target's own units; replaces epsilon when given.
     """
 
-    epsilon: float = 0.6
-    accuracy: float | None = None
-    scaling: str = "train"
-
-    def check(self) -> None:
-        """Refuse impossible values."""
-        super().check()
-        check_epsilon("epsilon", self.epsilon)
-        if self.accuracy is not None:
-            check_epsilon("accuracy", self.accuracy)
+    epsilon: Positive
+    accuracy: Positive | None
 
     @property
     def goal(self) -> dict[str, float]:

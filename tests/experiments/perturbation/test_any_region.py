@@ -91,8 +91,8 @@ def _doubled(row: str) -> str:
 def test_rows_of_the_region_choose_nothing(tmp_path: Path) -> None:
     """The offset, scales and centres come from rows that are not in the region."""
     task = plan(*write_csv(tmp_path))[0]
-    assert task.dataset is not None
-    problem, data = read_problem(task.dataset, "krr_sparse", task.params), load(task.dataset)
+    prepared = task.require_dataset()
+    problem, data = read_problem(prepared, task.params), load(prepared)
     raw = problem.X * problem.spread + problem.mean
     used = np.array([np.flatnonzero(np.all(np.isclose(data.X, row), axis=1))[0] for row in raw])
     rest = np.setdiff1d(np.arange(len(data.X)), used)

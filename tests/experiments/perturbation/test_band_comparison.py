@@ -55,7 +55,7 @@ def test_impossible_settings_are_refused(words: list[str], fault: str) -> None:
 def test_every_band_sees_the_same_data() -> None:
     tasks = plan("noises=[laplace,cauchy]")
     assert len({task_key(task) for task in tasks}) == len(tasks) == 2 * len(PEERS)
-    seeds = {(task.axes["noise"], task.params["seed"]) for task in tasks}
+    seeds = {(task.axes["noise"], task.params.seed) for task in tasks}
     assert len(seeds) == 2
 
 

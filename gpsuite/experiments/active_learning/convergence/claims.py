@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.data.dataset import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.experiments.active_learning.convergence.settings import FULL, PARTIAL, SAFE, UNCONSTRAINED
 from gpsuite.experiments.base import Record
 from gpsuite.reporting.claims import claim

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpsuite.data.dataset import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.experiments.active_learning.convergence.claims import ProcessRuns
 from gpsuite.experiments.active_learning.convergence.settings import FULL, SAFE, TITLES, UNCONSTRAINED
 from gpsuite.methods.active_learning.convergence import Kernel, rate

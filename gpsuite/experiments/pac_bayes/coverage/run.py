@@ -14,9 +14,10 @@ from gpsuite.data.generators import FUNCTIONS, kernel_regression
 from gpsuite.experiments.base import Outcome, SharedWork, Task
 from gpsuite.experiments.pac_bayes.coverage.power import run_power
 from gpsuite.experiments.pac_bayes.coverage.settings import DOMAIN, TRUTH
-from gpsuite.methods.pac_bayes.bounds.certificates import certify
+from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
 from gpsuite.methods.pac_bayes.losses import BandLoss
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL
+from gpsuite.methods.pac_bayes.problem import Problem, Search
 from gpsuite.methods.pac_bayes.training import train_full_gp
 
 FloatArray = npt.NDArray[np.float64]
@@ -53,20 +54,12 @@ def run(task: Task, shared: SharedWork) -> Outcome:
 def _bounds_and_risk(X: FloatArray, y: FloatArray, params: Mapping[str, Any]) -> tuple[list[float], float]:
     """Return the bound at every delta, and the true Gibbs risk of the trained posterior."""
     loss, deltas, method = BandLoss(params["epsilon"]), params["deltas"], params["method"]
-    fit = train_full_gp(
-        X,
-        y,
-        loss,
-        objective=method["objective"],
-        delta=deltas[0],
-        ard=False,
-        start=None,
-        budget=Budget(evaluations=params["max_evaluations"]),
-        parametrisation=method["parametrisation"],
-    )
+    problem = Problem(X, y, loss, deltas[0], method["objective"], ard=False)
+    search = Search(Budget(evaluations=params["max_evaluations"]), None, method["parametrisation"])
+    fit = train_full_gp(problem, search)
     posterior = FullGPPosterior.fit(fit.rounded, X, y)
-    risk, kl, counted = posterior.gibbs_risk(loss), posterior.kl, fit.rounded.n_kernel
-    bounds = [certify(risk, kl, len(y), counted, delta).bound_kl for delta in deltas]
+    found, counted = RiskAndKL(posterior.gibbs_risk(loss), posterior.kl), fit.rounded.n_kernel
+    bounds = [certify(found, Terms(len(y), counted, delta)).bound_kl for delta in deltas]
     return bounds, true_gibbs_risk(posterior, params["epsilon"], params["noise_scale"])
 
 

@@ -13,10 +13,11 @@ from gpsuite.budget import Budget
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task, finite_or_none
 from gpsuite.experiments.pac_bayes.shared.trainers import FITC, VFE, Training, maximise_full_likelihood
-from gpsuite.methods.pac_bayes.bounds.certificates import certify
+from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
 from gpsuite.methods.pac_bayes.losses import BandLoss
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior, gibbs_risk
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior, RiskAndKL, gibbs_risk
+from gpsuite.methods.pac_bayes.problem import Problem, Search
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.methods.pac_bayes.sparse.training import (
     TrainedSparseGP,
@@ -68,7 +69,7 @@ def run(task: Task, shared: SharedWork) -> Outcome:
     posterior = _posterior(X, y, params["method"], fitted)
     found = posterior.hyperparameters
     risk = gibbs_risk(posterior, BandLoss(params["epsilon"]))
-    certificate = certify(risk, posterior.kl, len(y), found.n_kernel, params["delta"])
+    certificate = certify(RiskAndKL(risk, posterior.kl), Terms(len(y), found.n_kernel, params["delta"]))
     x = _curve_inputs(X)
     mean, variance = posterior.predict(x[:, None])
     numbers = {
@@ -162,15 +163,12 @@ def _train(
     method = params["method"]
     left = None if clock.seconds is None else max(clock.seconds - clock.elapsed, 0.0)
     budget = Budget(seconds=left, evaluations=params["max_evaluations"])
+    search = Search(budget, None, method["parametrisation"])
     if method["builder"] == "sparse_gp":
-        return train_sparse_likelihood(
-            X, y, start, form=method["likelihood"], ard=params["ard"], start=None, budget=budget,
-            parametrisation=method["parametrisation"],
-        )  # fmt: skip
-    return train_sparse_gp(
-        X, y, start, BandLoss(params["epsilon"]), objective=method["objective"], delta=params["delta"],
-        ard=params["ard"], alpha=FITC, start=None, budget=budget, parametrisation=method["parametrisation"],
-    )  # fmt: skip
+        return train_sparse_likelihood(X, y, start, method["likelihood"], params["ard"], search)
+    loss = BandLoss(params["epsilon"])
+    problem = Problem(X, y, loss, params["delta"], method["objective"], params["ard"])
+    return train_sparse_gp(problem, start, FITC, search)
 
 
 def _posterior(X: FloatArray, y: FloatArray, method: Mapping[str, Any], fitted: _Fitted) -> Posterior:

@@ -13,6 +13,7 @@ from gpsuite.budget import Budget
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE
 from gpsuite.methods.pac_bayes.cost import Cost
 from gpsuite.methods.pac_bayes.losses import Loss
+from gpsuite.methods.pac_bayes.problem import Problem, Search, TrainedGP
 from gpsuite.methods.pac_bayes.sparse.free_form import WhitenedGaussian
 from gpsuite.methods.pac_bayes.sparse.free_form_training import train_free_form
 from gpsuite.methods.pac_bayes.sparse.training import (
@@ -20,7 +21,7 @@ from gpsuite.methods.pac_bayes.sparse.training import (
     train_sparse_gp,
     train_sparse_likelihood,
 )
-from gpsuite.methods.pac_bayes.training import TrainedGP, train_full_gp
+from gpsuite.methods.pac_bayes.training import train_full_gp
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.regression.inducing import limited_inducing
 from gpsuite.seeds import stream
@@ -99,6 +100,15 @@ class Training:
         evaluations, after = self.params["max_evaluations"], 0.0 if self.cost is None else self.cost.after
         return Budget(left, evaluations, run=number + 1, runs=starts, observer=self.observer, after=after)
 
+    def search(self, start: Hyperparameters | None, left: float | None, number: int = 0) -> Search:
+        """Return the search from one start."""
+        return Search(self.budget(left, number), start, self.method["parametrisation"])
+
+    def problem(self, loss: Loss) -> Problem:
+        """Return the bound that is minimised."""
+        params = self.params
+        return Problem(self.X, self.y, loss, params["delta"], self.method["objective"], params["ard"])
+
     def fits(self, clock: Budget) -> bool:
         """Return whether another training of one evaluation, and the certificate, end within the limit."""
         return self.cost is None or clock.seconds is None or clock.elapsed + self.cost.least <= clock.seconds
@@ -108,12 +118,7 @@ def minimise_bound(work: Training, loss: Loss) -> Trained:
     """Train a full GP on its bound, from one start or more."""
 
     def train(start: Hyperparameters | None, number: int, clock: Budget) -> Trained:
-        fit = train_full_gp(
-            work.X, work.y, loss, objective=work.method["objective"], delta=work.params["delta"],
-            ard=work.params["ard"], start=start, budget=work.budget(_left(clock), number),
-            parametrisation=work.method["parametrisation"],
-        )  # fmt: skip
-        return _trained(fit)
+        return _trained(train_full_gp(work.problem(loss), work.search(start, _left(clock), number)))
 
     return _best_start(train, work)
 
@@ -123,11 +128,7 @@ def minimise_sparse_bound(work: Training, loss: Loss) -> Trained:
 
     def train(start: Hyperparameters | None, number: int, clock: Budget) -> Trained:
         Z, cut = _first_inducing(work, number, clock)
-        fit = train_sparse_gp(
-            work.X, work.y, Z, loss, objective=work.method["objective"],
-            delta=work.params["delta"], ard=work.params["ard"], alpha=FITC, start=start,
-            budget=work.budget(_left(clock), number), parametrisation=work.method["parametrisation"],
-        )  # fmt: skip
+        fit = train_sparse_gp(work.problem(loss), Z, FITC, work.search(start, _left(clock), number))
         return _trained_sparse(fit, cut)
 
     return _best_start(train, work)
@@ -142,11 +143,8 @@ def minimise_free_form(work: Training, loss: Loss) -> Trained:
         return first
     if not work.fits(clock):
         return replace(first, status=BUDGET, reason="the seconds left have no room for a free posterior")
-    fit = train_free_form(
-        work.X, work.y, first.Z, loss, objective=work.method["objective"], delta=work.params["delta"],
-        ard=work.params["ard"], start=first.hyperparameters, budget=work.budget(_left(clock)), alpha=FITC,
-        parametrisation=work.method["parametrisation"],
-    )  # fmt: skip
+    search = work.search(first.hyperparameters, _left(clock))
+    fit = train_free_form(work.problem(loss), first.Z, FITC, search)
     freed = _trained(fit.gp)
     evaluations = first.evaluations + freed.evaluations
     whole = replace(freed, evaluations=evaluations, Z=fit.Z, jitter=fit.jitter, gaussian=fit.gaussian)
@@ -158,10 +156,8 @@ def maximise_sparse_likelihood(work: Training) -> Trained:
     """Train a sparse GP by VFE's lower bound or FITC's marginal likelihood, from the published start."""
     clock = Budget(work.seconds)
     Z, cut = _first_inducing(work, 0, clock)
-    fit = train_sparse_likelihood(
-        work.X, work.y, Z, form=work.method["likelihood"], ard=work.params["ard"],
-        start=None, budget=work.budget(_left(clock)), parametrisation=work.method["parametrisation"],
-    )  # fmt: skip
+    form, search = work.method["likelihood"], work.search(None, _left(clock))
+    fit = train_sparse_likelihood(work.X, work.y, Z, form, work.params["ard"], search)
     return _trained_sparse(fit, cut)
 
 
