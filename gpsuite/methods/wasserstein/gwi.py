@@ -10,12 +10,12 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
+from gpsuite.arrays import FloatArray as Array
 from gpsuite.budget import Budget
 from gpsuite.errors import unknown_name
 from gpsuite.methods.wasserstein.objective import CHOSEN, WassersteinObjective
 from gpsuite.methods.wasserstein.scoring.classification import negative_log_likelihood
 from gpsuite.methods.wasserstein.scoring.regression import negative_log_density
-from gpsuite.models.linalg import Array
 from gpsuite.models.networks.network import Network
 from gpsuite.models.networks.spec import NetworkSpec
 from gpsuite.models.nngp import NNGP

@@ -6,9 +6,9 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
+from gpsuite.arrays import FloatArray as Array
 from gpsuite.methods.wasserstein.scoring.regression import checked_gaussians
 from gpsuite.models.classification.robust_max import checked_labels
-from gpsuite.models.linalg import Array
 
 TEMPERATURES = (1e-3, 1e3)
 

@@ -14,8 +14,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import tensorflow as tf
 
+from gpsuite.arrays import FloatArray as Array
 from gpsuite.budget import Budget
-from gpsuite.models.linalg import Array
 from gpsuite.seeds import derived_seed, stream
 
 _FIRST_DECAY, _SECOND_DECAY, _TINY = 0.9, 0.999, 1e-7  # Kingma & Ba 2015

@@ -8,7 +8,8 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from gpsuite.models.linalg import Array, stable_cholesky
+from gpsuite.arrays import FloatArray as Array
+from gpsuite.models.linalg import stable_cholesky
 
 JITTER = 1e-6
 """Added to the diagonal of K_ZZ, as a share of its mean."""

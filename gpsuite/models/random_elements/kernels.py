@@ -7,7 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
-from gpsuite.models.linalg import Array, stable_cholesky
+from gpsuite.arrays import FloatArray as Array
+from gpsuite.models.linalg import stable_cholesky
 from gpsuite.models.nngp import NNGP
 from gpsuite.models.random_elements.basis import InducingBasis
 

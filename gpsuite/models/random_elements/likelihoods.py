@@ -14,10 +14,10 @@ import tensorflow as tf
 from scipy.special import entr, ndtri, roots_hermite, softmax
 from scipy.stats import qmc
 
+from gpsuite.arrays import FloatArray as Array
 from gpsuite.models.classification import robust_max
 from gpsuite.models.classification.links import Link
 from gpsuite.models.classification.tensorflow_links import log_sigma
-from gpsuite.models.linalg import Array
 
 TRAINING_DRAWS = 20
 PREDICTION_DRAWS = 1024

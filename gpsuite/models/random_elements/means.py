@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
-from gpsuite.models.linalg import Array
+from gpsuite.arrays import FloatArray as Array
 from gpsuite.models.networks.network import Network
 
 

@@ -11,11 +11,11 @@ import numpy as np
 import tensorflow as tf
 from scipy.spatial.distance import pdist
 
+from gpsuite.arrays import FloatArray as Array
 from gpsuite.budget import Budget
-from gpsuite.models.linalg import Array
 from gpsuite.models.nngp import NNGP
 from gpsuite.models.regression.compiled import assign, flatten
-from gpsuite.models.search import Search, TrainingReport, run_search
+from gpsuite.models.search import Minimum, minimise
 from gpsuite.registry import Registry
 
 ROWS = 500
@@ -37,7 +37,7 @@ class FittedPrior:
 
     kernel: gpflow.kernels.Kernel
     noise_variance: float
-    report: TrainingReport
+    report: Minimum
 
 
 @PRIORS.register("se_ard")
@@ -91,12 +91,9 @@ def fit_prior(
             return np.nan, np.full_like(point, np.nan)
         return float(value.numpy()), np.asarray(gradient.numpy(), np.float64)
 
-    search = Search(objective, budget)
-    report = run_search(
-        search, flatten(variables), None, "the marginal likelihood at the start is not finite"
-    )
-    if search.best is not None:
-        assign(variables, search.best.point)
+    report = minimise(objective, flatten(variables), budget)
+    if np.isfinite(report.loss):
+        assign(variables, report.point)
     gpflow.set_trainable(model, False)
     return FittedPrior(model.kernel, float(model.likelihood.variance.numpy()), report)
 
