@@ -30,8 +30,9 @@ from gpsuite.experiments.perturbation.shared.linear import (
     linear_tasks,
     two_classes,
 )
-from gpsuite.experiments.statistics import share
+from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.statistics.estimates import mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,14 +127,13 @@ def bundle_table(records: Sequence[Record], m: int) -> pd.DataFrame:
 
 def statements(request: Request[LinearSettings], records: Sequence[Record]) -> list[Statistic]:
     """Return whether members stay members at the next larger p, and how members classify the data."""
-    strict = float(np.mean([record.number("all_as_estimate") for record in records]))
+    strict = mean([record.number("all_as_estimate") for record in records])
     points = float(np.mean([record.number("points_as_estimate") for record in records]))
     return [
-        share("share_regions_nested", nested(request, records)),
-        Statistic(
+        claim("share_regions_nested", nested(request, records)),
+        Statistic.of(
             "share_classified_as_estimate",
             strict,
-            n=sum(int(record.number("members")) for record in records),
             note=f"all data as the estimate does; single data: {points:.4f}",
         ),
     ]
