@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from gpsuite.experiments.active_learning.methods import BUILDER, titles
+from gpsuite.experiments.active_learning.methods import PIPELINE, titles
 from gpsuite.experiments.active_learning.shared.claims import (
     AL,
     IND,
@@ -130,5 +130,5 @@ def order_statistics(curves: Curves, threshold: float) -> list[Statistic]:
 
 
 EXPERIMENTS.register("active_learning/gp_samples")(
-    Experiment(GpSamplesSettings, plan, run, summarise, builders=(BUILDER,), parts=("repetitions",))
+    Experiment(GpSamplesSettings, plan, run, summarise, method_traits=(PIPELINE,), parts=("repetitions",))
 )

@@ -43,7 +43,6 @@ from gpsuite.methods.perturbation.geometry.sampling import (
     single_point_directions,
 )
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.figures import figure_style
 from gpsuite.seeds import stream
 from gpsuite.statistics.estimates import share
 
@@ -169,25 +168,25 @@ def statements(records: Sequence[Record]) -> list[Statistic]:
 
 def _draw_ranks(report: Report[KrrSettings], records: Sequence[Record]) -> None:
     """Draw the share of the Z_i that are not below Z_0 against the distance from the estimate."""
-    import matplotlib.pyplot as plt
     import pandas as pd
 
-    with figure_style():
-        fig, ax = plt.subplots(figsize=(6.4, 4.2))
+    text = "mean over the rays; a region at q ends where the share falls below q/(m-1)"
+    with report.figure("ranks_far_away", remark=text, size=(6.4, 4.2)) as drawing:
+        ax = drawing.ax
         for record, style in zip(records, ("-", "--", "-.", ":")[-len(records) :], strict=True):
             ax.semilogx(record.arrays["steps"], record.arrays["above"], style, label=_title(record))
-        ax.set_xlabel("distance from the estimate: |change of the values at the data| (unit of y)")
-        ax.set_ylabel("share of Z_i not below Z_0")
+        drawing.name_axes(
+            "distance from the estimate: |change of the values at the data| (unit of y)",
+            "share of Z_i not below Z_0",
+        )
         ax.set_ylim(-0.02, 1.02)
         ax.legend(title="directions")
-        data = [
+        drawing.data = pd.concat(
             pd.DataFrame({name: r.arrays[name] for name in ("steps", "above")}).assign(
                 metric=r.axes["metric"]
             )
             for r in records
-        ]
-        text = "mean over the rays; a region at q ends where the share falls below q/(m-1)"
-        report.figure(fig, pd.concat(data), "ranks_far_away", text)
+        )
 
 
 EXPERIMENTS.register("perturbation/krr_region")(

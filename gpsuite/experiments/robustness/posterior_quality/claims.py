@@ -190,8 +190,10 @@ def rank_correlation(found: Sequence[Quality], deltas: Mapping[str, Paired], at:
     pairs = quality_pairs(found, deltas, at)
     name = "quality_robustness_spearman"
     quality, robustness = [pair[1] for pair in pairs], [pair[2] for pair in pairs]
-    found = spearman(quality, robustness)
-    return Statistic(name, found, n=len(pairs), note="" if np.isnan(found) else "dataset and draw")
+    correlation = spearman(quality, robustness)
+    return Statistic(
+        name, correlation, n=len(pairs), note="" if np.isnan(correlation) else "dataset and draw"
+    )
 
 
 def _median(values: Array) -> float:
