@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -14,7 +14,7 @@ from typing_extensions import TypeVar
 from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.errors import UserError
-from gpsuite.experiments.params import Json
+from gpsuite.experiments.params import LEFT_OUT, Json, plain
 from gpsuite.experiments.records import (
     BUDGET,
     DIVERGED,
@@ -89,8 +89,8 @@ class MethodOptions:
     """
 
     builder: str
-    title: str
-    reference: str
+    title: str = field(metadata=LEFT_OUT)
+    reference: str = field(metadata=LEFT_OUT)
 
     def check(self) -> None:
         """Raise `UserError` for values that are of the right type but impossible."""
@@ -103,7 +103,8 @@ class MethodOptions:
     @property
     def params(self) -> dict[str, Json]:
         """What decides numbers: everything but how it is called and where it is from."""
-        return {name: value for name, value in asdict(self).items() if name not in ("title", "reference")}
+        params: dict[str, Json] = plain(self)
+        return params
 
 
 Options = TypeVar("Options", bound=MethodOptions)

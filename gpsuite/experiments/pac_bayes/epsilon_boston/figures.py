@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpsuite.experiments.base import Report
+from gpsuite.experiments.pac_bayes.epsilon_boston.settings import EpsilonSettings
 from gpsuite.experiments.pac_bayes.shared.tables import PANELS
-from gpsuite.reporting.figures import figure_style, method_style, save_figure
+from gpsuite.reporting.figures import figure_style, method_style
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
 
-def draw(tidy: pd.DataFrame, titles: dict[str, str], heading: str, folder: Path, note: str | None) -> None:
+def draw(tidy: pd.DataFrame, heading: str, report: Report[EpsilonSettings]) -> None:
     """Draw the paper's five panels against epsilon: bars are means, ticks their standard errors."""
     import matplotlib.pyplot as plt
 
     with figure_style():
         fig, axes = plt.subplots(1, len(PANELS), figsize=(15, 3.6))
         for ax, (metric, label) in zip(axes, PANELS.items(), strict=True):
-            _draw_panel(ax, tidy[tidy["metric"] == metric], titles, label)
+            _draw_panel(ax, tidy[tidy["metric"] == metric], report.titles, label)
         handles, labels = axes[0].get_legend_handles_labels()
         fig.legend(handles, labels, loc="outside upper center", ncols=len(labels), title=heading)
         shown = tidy[tidy["metric"].isin(list(PANELS))]
-        save_figure(fig, shown, folder, "epsilon_boston", note)
+        report.figure(fig, shown, "epsilon_boston")
 
 
 def _draw_panel(ax: Axes, part: pd.DataFrame, titles: dict[str, str], label: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpsuite.experiments.base import Report
+from gpsuite.experiments.pac_bayes.inducing.settings import InducingSettings
 from gpsuite.experiments.pac_bayes.shared.tables import PANELS
-from gpsuite.reporting.figures import figure_style, method_style, save_figure
+from gpsuite.reporting.figures import figure_style, method_style
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,19 +17,17 @@ if TYPE_CHECKING:
 KERNEL_TITLES = {"se": "one lengthscale", "se_ard": "ARD"}
 
 
-def draw(
-    tidy: pd.DataFrame, titles: dict[str, str], heading: str, folder: Path, name: str, note: str | None
-) -> None:
+def draw(tidy: pd.DataFrame, heading: str, name: str, report: Report[InducingSettings]) -> None:
     """Draw the paper's five panels against the number of inducing inputs: means and their standard errors."""
     import matplotlib.pyplot as plt
 
     with figure_style():
         fig, axes = plt.subplots(1, len(PANELS), figsize=(16, 3.8))
         for ax, (metric, label) in zip(axes, PANELS.items(), strict=True):
-            _draw_panel(ax, tidy[tidy["metric"] == metric], titles, label)
+            _draw_panel(ax, tidy[tidy["metric"] == metric], report.titles, label)
         handles, labels = axes[0].get_legend_handles_labels()
         fig.legend(handles, labels, loc="outside upper center", ncols=len(labels), title=heading)
-        save_figure(fig, tidy[tidy["metric"].isin(list(PANELS))], folder, name, note)
+        report.figure(fig, tidy[tidy["metric"].isin(list(PANELS))], name)
 
 
 def _draw_panel(ax: Axes, part: pd.DataFrame, titles: dict[str, str], label: str) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpsuite.experiments.base import Report
 from gpsuite.experiments.pac_bayes.loss_exp.claims import BAND, EXP, KL, LIKELIHOOD
+from gpsuite.experiments.pac_bayes.loss_exp.settings import ExponentialSettings
 from gpsuite.methods.pac_bayes.losses import LOSSES
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.figures import figure_style, math_label, method_style, save_figure
+from gpsuite.reporting.figures import figure_style, math_label, method_style
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,12 +35,7 @@ SHAPES = {
 
 
 def draw(
-    tidy: pd.DataFrame,
-    changes: Mapping[tuple[str, int], Statistic],
-    titles: Mapping[str, str],
-    heading: str,
-    folder: Path,
-    note: str | None,
+    tidy: pd.DataFrame, changes: Mapping[tuple[str, int], Statistic], report: Report[ExponentialSettings]
 ) -> None:
     """Draw the change of the MSE, and every bound under the exponential loss, by dataset and M."""
     import matplotlib.pyplot as plt
@@ -49,7 +45,7 @@ def draw(
     with figure_style():
         fig, axes = plt.subplots(1, 2, figsize=(max(9.0, 1.6 * len(groups) + 5.0), 4.6))
         _draw_changes(axes[0], groups, changes)
-        _draw_bounds(axes[1], groups, tidy[tidy["metric"] == "bound_kl_exp"], titles)
+        _draw_bounds(axes[1], groups, tidy[tidy["metric"] == "bound_kl_exp"], report.titles)
         for ax in axes:
             ax.set_xticks(range(len(groups)), ticks)
             ax.set_xlim(-0.5, len(groups) - 0.5)
@@ -57,9 +53,9 @@ def draw(
             *axes[1].get_legend_handles_labels(),
             loc="outside upper center",
             ncols=2,
-            title=f"{heading}; right: mean ± standard error over splits",
+            title=f"ε = {report.settings.epsilon:g}; right: mean ± standard error over splits",
         )
-        save_figure(fig, _drawn(tidy, changes), folder, "loss_exp", note)
+        report.figure(fig, _drawn(tidy, changes), "loss_exp")
 
 
 def _drawn(tidy: pd.DataFrame, changes: Mapping[tuple[str, int], Statistic]) -> pd.DataFrame:
@@ -130,8 +126,9 @@ def _has(bounds: pd.DataFrame, name: str, loss: str) -> bool:
     return bool(((bounds["method"] == name) & (bounds["trained_on"] == loss)).any())
 
 
-def draw_shapes(epsilon: float, folder: Path) -> None:
+def draw_shapes(report: Report[ExponentialSettings]) -> None:
     """Draw the losses against the residual (Fig. 5): near 0 the exponential one follows the square."""
+    epsilon = report.settings.epsilon
     import matplotlib.pyplot as plt
     import pandas as pd
 
@@ -145,4 +142,4 @@ def draw_shapes(epsilon: float, folder: Path) -> None:
         ax.set_xlabel("residual r = prediction − target, in ε")
         ax.set_ylabel("loss")
         fig.legend(loc="outside upper center", ncols=2, title=f"losses of width ε = {epsilon:g}")
-        save_figure(fig, pd.DataFrame({"residual": residuals, **columns}), folder, "loss_shapes")
+        report.figure(fig, pd.DataFrame({"residual": residuals, **columns}), "loss_shapes")

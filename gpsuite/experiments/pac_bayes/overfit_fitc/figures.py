@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Record, Report
+from gpsuite.experiments.pac_bayes.overfit_fitc.settings import OverfitSettings
 from gpsuite.experiments.pac_bayes.shared.run import Split
-from gpsuite.reporting.figures import figure_style, method_style, save_figure
+from gpsuite.reporting.figures import figure_style, method_style
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,43 +24,34 @@ _BELOW = {
 }
 
 
-def draw(
-    request: Request,
-    frame: pd.DataFrame,
-    example: Mapping[str, Record],
-    split: Split,
-    folder: Path,
-    note: str | None,
-) -> None:
+def draw(report: Report[OverfitSettings], frame: pd.DataFrame, split: Split) -> None:
     """Draw the first data set's fits, where there is one input, and each metric over all data sets.
 
     Args:
-        request: gives titles and the true noise.
+        report: the sheet.
         frame: one row per method and repetition.
-        example: method -> record of the first data set.
         split: the first data set.
-        folder: the run's figures folder.
-        note: drawn below.
     """
     import matplotlib.pyplot as plt
 
-    fits = {name: record for name, record in example.items() if "x" in record.arrays}
+    first = report.records(repetition=0)
+    fits = {str(record.axes["method"]): record for record in first if "x" in record.arrays}
     columns, rows = max(len(fits), len(_BELOW)), 1 + bool(fits)
     with figure_style():
         fig, grid = plt.subplots(rows, columns, figsize=(4.4 * columns, 3.5 * rows), squeeze=False)
         for number, (ax, name) in enumerate(zip(grid[0], fits, strict=False)):
-            _draw_fit(ax, request.methods[name].title, name, fits[name], split)
+            _draw_fit(ax, report.titles[name], name, fits[name], split)
             ax.set_ylabel("" if number else "output y (standardised)")
         for ax, (metric, label) in zip(grid[-1], _BELOW.items(), strict=False):
-            _draw_metric(ax, request, frame, metric)
+            _draw_metric(ax, report.titles, frame, metric)
             ax.set_ylabel(label)
-        if request.dataset is None:
-            grid[-1][0].axhline(request.settings.noise_std, color="k", linestyle="--", label="true noise")
+        if report.request.dataset is None:
+            grid[-1][0].axhline(report.settings.noise_std, color="k", linestyle="--", label="true noise")
             grid[-1][0].legend(loc="lower left")
         for ax in grid.flat:
             if not ax.has_data():
                 ax.set_axis_off()
-        save_figure(fig, frame, folder, "overfit_fitc", note)
+        report.figure(fig, frame, "overfit_fitc")
 
 
 def _draw_fit(ax: Axes, title: str, name: str, record: Record, split: Split) -> None:
@@ -88,9 +79,9 @@ def _draw_fit(ax: Axes, title: str, name: str, record: Record, split: Split) -> 
     ax.set_title(f"{title}, data set 0: noise σ = {record.number('noise_std'):.3f}")
 
 
-def _draw_metric(ax: Axes, request: Request, frame: pd.DataFrame, metric: str) -> None:
+def _draw_metric(ax: Axes, titles: Mapping[str, str], frame: pd.DataFrame, metric: str) -> None:
     """Draw every data set's value as a line across the methods, and the methods' medians."""
-    names = [name for name in request.methods if name in set(frame["method"])]
+    names = [name for name in titles if name in set(frame["method"])]
     wide = frame.pivot(index="repetition", columns="method", values=metric)[names]
     places = list(range(len(names)))
     for _, row in wide.iterrows():
@@ -106,6 +97,6 @@ def _draw_metric(ax: Axes, request: Request, frame: pd.DataFrame, metric: str) -
             alpha=0.7,
         )
         ax.plot([place - 0.2, place + 0.2], [wide[name].median()] * 2, color="k", linewidth=2.5)
-    ax.set_xticks(places, [request.methods[name].title for name in names])
+    ax.set_xticks(places, [titles[name] for name in names])
     ax.set_xlim(-0.5, len(names) - 0.5)
     ax.set_title(f"{len(wide)} data sets, bar: median")

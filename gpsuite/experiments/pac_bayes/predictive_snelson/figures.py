@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import load
-from gpsuite.experiments.base import Record, Request
-from gpsuite.reporting.figures import figure_style, method_style, save_figure
+from gpsuite.experiments.base import Record, Report
+from gpsuite.experiments.pac_bayes.predictive_snelson.settings import PredictiveSettings
+from gpsuite.reporting.figures import figure_style, method_style
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,17 +40,16 @@ _COLOURS = {PAC: "#0072B2", FULL: "#D55E00", "vfe": "#7A5195", "fitc": "#CC79A7"
 _BAND = "#009E73"
 
 
-def draw(request: Request, plots: Mapping[tuple[str, str], Record], folder: Path, note: str | None) -> None:
+def draw(report: Report[PredictiveSettings], plots: Mapping[tuple[str, str], Record]) -> None:
     """Draw one panel per goal of kl-PAC-SGP, and one per other method.
 
     Args:
-        request: gives the dataset and the methods' titles.
+        report: the sheet.
         plots: records by (method, goal).
-        folder: the run's figures folder.
-        note: drawn below.
     """
     import matplotlib.pyplot as plt
 
+    data = load(report.request.require_dataset())
     goals = [goal for name, goal in plots if name == PAC]
     others = list(dict.fromkeys(name for name, _ in plots if name != PAC))
     first = {name: next(record for (other, _), record in plots.items() if other == name) for name in others}
@@ -61,14 +61,14 @@ def draw(request: Request, plots: Mapping[tuple[str, str], Record], folder: Path
         )
         axes = list(grid.flat)
         for ax, goal in zip(axes, goals, strict=False):
-            _draw_goal(ax, request, plots[PAC, goal], goal, first.get(FULL))
+            _draw_goal(ax, data, plots[PAC, goal], goal, first.get(FULL))
         for ax, name in zip(axes[panels * bool(goals) :], others, strict=False):
-            _draw_method(ax, request, name, first[name])
+            _draw_method(ax, data, name, report.titles[name], first[name])
         for ax in axes:
             if not ax.has_data():
                 ax.set_axis_off()
         _label(fig.legend, axes, grid)
-        save_figure(fig, _curves(plots), folder, "predictive_snelson", note)
+        report.figure(fig, _curves(plots), "predictive_snelson")
 
 
 def _label(legend: object, axes: list[Axes], grid: npt.NDArray[np.object_]) -> None:
@@ -83,7 +83,7 @@ def _label(legend: object, axes: list[Axes], grid: npt.NDArray[np.object_]) -> N
     legend(list(shown.values()), list(shown), loc="outside upper center", ncols=3)  # type: ignore[operator]
 
 
-def _draw_goal(ax: Axes, request: Request, record: Record, goal: str, full: Record | None) -> None:
+def _draw_goal(ax: Axes, data: Dataset, record: Record, goal: str, full: Record | None) -> None:
     """Draw kl-PAC-SGP at one goal over the full GP, with the band inside which data cost nothing."""
     epsilon = float(record.axes["epsilon"])
     x, mean = record.arrays["x"], record.arrays["mean"]
@@ -95,15 +95,14 @@ def _draw_goal(ax: Axes, request: Request, record: Record, goal: str, full: Reco
     for side in (-epsilon, epsilon):
         ax.plot(x, mean + side, **band)
     _shade(ax, record, PAC, noise=False)
-    _data_and_inducing(ax, request, record)
+    _data_and_inducing(ax, data, record)
     ax.set_title(f"{goal} ε = {epsilon:g}: KL/n = {record.number('kl_over_n'):.3f}")
 
 
-def _draw_method(ax: Axes, request: Request, name: str, record: Record) -> None:
+def _draw_method(ax: Axes, data: Dataset, name: str, title: str, record: Record) -> None:
     _shade(ax, record, name, noise=True)
-    _data_and_inducing(ax, request, record)
-    options = request.methods[name]
-    ax.set_title(f"{options.title}: noise σ = {record.number('noise_std'):.3f}")
+    _data_and_inducing(ax, data, record)
+    ax.set_title(f"{title}: noise σ = {record.number('noise_std'):.3f}")
 
 
 def _shade(ax: Axes, record: Record, name: str, noise: bool) -> None:
@@ -116,11 +115,8 @@ def _shade(ax: Axes, record: Record, name: str, noise: bool) -> None:
     ax.fill_between(x, mean - deviation, mean + deviation, color=colour, alpha=0.3, linewidth=0, label=label)
 
 
-def _data_and_inducing(ax: Axes, request: Request, record: Record) -> None:
+def _data_and_inducing(ax: Axes, data: Dataset, record: Record) -> None:
     """Draw the data, and crosses above and below for the inducing inputs before and after training."""
-    if request.dataset is None:
-        return
-    data = load(request.dataset)
     y = data.y[:, 0]
     ax.plot(data.X[:, 0], y, "k.", markersize=2.5, rasterized=True, label="data")
     low, high = float(y.min()), float(y.max())

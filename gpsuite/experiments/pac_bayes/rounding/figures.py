@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpsuite.experiments.base import Report
 from gpsuite.experiments.pac_bayes.rounding.run import AGAINST_PAPER
+from gpsuite.experiments.pac_bayes.rounding.settings import RoundingSettings
 from gpsuite.experiments.pac_bayes.shared.tables import summarise_splits
-from gpsuite.reporting.figures import figure_style, save_figure
+from gpsuite.reporting.figures import figure_style
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +27,7 @@ PANELS = {
 }
 
 
-def draw(frame: pd.DataFrame, titles: Mapping[str, str], folder: Path, note: str | None) -> None:
+def draw(frame: pd.DataFrame, report: Report[RoundingSettings]) -> None:
     """Draw bound, its difference to two decimals and the effect of rounding alone, with 95 % t intervals."""
     import matplotlib.pyplot as plt
 
@@ -35,7 +36,7 @@ def draw(frame: pd.DataFrame, titles: Mapping[str, str], folder: Path, note: str
     with figure_style():
         fig, axes = plt.subplots(1, len(PANELS), figsize=(13, 4.2))
         for ax, (metric, (label, title)) in zip(axes, PANELS.items(), strict=True):
-            _draw_panel(ax, tidy[tidy["metric"] == metric], titles)
+            _draw_panel(ax, tidy[tidy["metric"] == metric], report.titles)
             ax.set_ylabel(label)
             ax.set_title(title)
         axes[1].axhline(0.0, color="0.4", linewidth=0.8)
@@ -44,7 +45,7 @@ def draw(frame: pd.DataFrame, titles: Mapping[str, str], folder: Path, note: str
         fig.legend(
             handles, labels, loc="outside upper center", ncols=4, title="mean and 95 % t interval over splits"
         )
-        save_figure(fig, tidy, folder, "rounding", note)
+        report.figure(fig, tidy, "rounding")
 
 
 def _draw_panel(ax: Axes, part: pd.DataFrame, titles: Mapping[str, str]) -> None:

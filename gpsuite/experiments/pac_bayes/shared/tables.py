@@ -158,7 +158,7 @@ def timing_table(records: Sequence[Record], by: Sequence[str], titles: Mapping[s
     return table.round(4)
 
 
-def dataset_statistics(request: Request) -> list[Statistic]:
+def dataset_statistics(request: Request[object]) -> list[Statistic]:
     """Return the size of the dataset that was used."""
     data = request.dataset
     if data is None:
