@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
@@ -18,6 +18,7 @@ from gpsuite.data.dataset import TASKS
 from gpsuite.data.spec import CsvSpec, DatasetSpec
 from gpsuite.errors import UserError, nearest, unknown_name
 from gpsuite.experiments.base import EXPERIMENTS, METHODS, Experiment, Method, MethodOptions
+from gpsuite.experiments.settings import check_settings
 from gpsuite.models.config import ModelSpec
 
 FILE_ONLY = ("meta", "scales")  # parts of an experiment file that are no settings
@@ -283,9 +284,9 @@ def _typed(
             key = missing[0] if name in ("run", "settings") else f"{name.split('/')[0]}.{missing[0]}"
             raise UserError(f"{key}: missing; give it as {key}=VALUE", key=key)
     built: dict[str, Any] = {name: OmegaConf.to_object(part) for name, part in sections.items()}
-    for typed in built.values():
-        if hasattr(typed, "check"):
-            typed.check()
+    for name, typed in built.items():
+        if is_dataclass(typed):
+            check_settings(typed, "method." if name.startswith("method/") else "")
     methods: dict[str, Any] = {
         name.split("/", 1)[1]: typed for name, typed in built.items() if name.startswith("method/")
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,12 +33,12 @@ from gpsuite.experiments.records import (
 from gpsuite.models.config import ModelSpec
 from gpsuite.registry import Registry
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.figures import save_figure
+from gpsuite.reporting.figures import Drawing, figure
+from gpsuite.reporting.metrics import headings
 from gpsuite.reporting.tables import write_table
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
 __all__ = [
     "BUDGET",
@@ -324,14 +324,28 @@ class Report(Generic[S_co]):
     def table(
         self, frame: pd.DataFrame, name: str, caption: str, labels: Mapping[str, str] | None = None
     ) -> None:
-        """Write a table, the note behind its caption; see `write_table`."""
-        text = f"{caption} ({self.note})" if self.note else caption
-        write_table(frame, self.folder / "tables", name, text, labels)
+        """Write a table, the note behind its caption; columns that are metrics get their headings from the registry.
 
-    def figure(self, fig: Figure, frame: pd.DataFrame, name: str, remark: str = "") -> None:
-        """Save a figure with the numbers it shows, a remark of its own and the note below it; see `save_figure`."""
+        Args:
+            frame: see `write_table`.
+            name: file name without ending.
+            caption: one sentence, without the note.
+            labels: headings of other columns, or of metrics called otherwise here.
+        """
+        text = f"{caption} ({self.note})" if self.note else caption
+        known = headings(str(column) for column in frame.columns)
+        write_table(frame, self.folder / "tables", name, text, {**known, **(labels or {})})
+
+    def figure(self, name: str, *, remark: str = "", **options: Any) -> AbstractContextManager[Drawing]:
+        """Return a figure to draw on, saved as its block ends; see `reporting.figures.figure` for the options.
+
+        Args:
+            name: file name without ending.
+            remark: of its own, written below the figure before the note.
+            **options: rows, columns, size and what `matplotlib.pyplot.subplots` takes.
+        """
         below = "; ".join(text for text in (remark, self.note) if text)
-        save_figure(fig, frame, self.folder / "figures", name, below or None)
+        return figure(self.folder / "figures", name, below or None, **options)
 
 
 Run = Callable[[Task[Any], SharedWork], Outcome]

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from gpsuite.data.dataset import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.data.generators.covariances import KERNELS, convolution_covariance, sample_gaussian
 from gpsuite.data.generators.safe_sample import SafeSample
 

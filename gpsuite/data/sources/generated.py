@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpsuite.data.dataset import Dataset, FloatArray, SafetyColumn
+from gpsuite.arrays import FloatArray
+from gpsuite.data.dataset import Dataset, SafetyColumn
 from gpsuite.data.generators.classes import Classes, lssvm_classes, synthetic2d
 from gpsuite.data.generators.gp_samples import gp_samples
 from gpsuite.data.generators.regression import kernel_regression

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.experiments.active_learning.shared.generated_data import gp_campaign, toy_campaign
 from gpsuite.experiments.active_learning.shared.repetition_data import Campaign
 from gpsuite.experiments.active_learning.shared.run import oracle_of, problem_of
@@ -22,7 +23,6 @@ from gpsuite.experiments.benchmark import BenchCase, Work
 from gpsuite.methods.active_learning.explore import explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
 from gpsuite.methods.active_learning.pipelines import PIPELINES
-from gpsuite.models.config import FloatArray
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.observations import Likelihood, MultiOutputModel, Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions

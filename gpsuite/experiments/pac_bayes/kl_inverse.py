@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,8 @@ from gpsuite.experiments.base import (
     Request,
     SharedWork,
     Task,
-    require,
 )
+from gpsuite.experiments.settings import at_least, filled, not_negative, unique
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import figure_style
@@ -41,16 +41,8 @@ class KLInverseSettings:
         grid_points: values of q in [0, 1], both edges included.
     """
 
-    c_values: list[float] = field(default_factory=lambda: [0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0])
-    grid_points: int = 1001
-
-    def check(self) -> None:
-        """Refuse impossible values."""
-        require(bool(self.c_values), "c_values", self.c_values, "needs at least one value")
-        require(len(set(self.c_values)) == len(self.c_values), "c_values", self.c_values, "has a value twice")
-        for value in self.c_values:
-            require(0 <= value < float("inf"), "c_values", value, "must be 0 or more, and finite")
-        require(self.grid_points >= 3, "grid_points", self.grid_points, "must be 3 or more")
+    c_values: Annotated[list[Annotated[float, not_negative]], filled, unique]
+    grid_points: Annotated[int, at_least(3)]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from gpsuite.experiments.pac_bayes.shared.certificates import write_certificates
 from gpsuite.experiments.pac_bayes.shared.method import RISK_BOUND
 from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT, fit_tasks
 from gpsuite.experiments.pac_bayes.shared.run import run_fit
-from gpsuite.experiments.pac_bayes.shared.settings import SplitSettings, check_epsilon
+from gpsuite.experiments.pac_bayes.shared.settings import SplitSettings
 from gpsuite.experiments.pac_bayes.shared.tables import (
     METRICS,
     OWN_UNITS,
@@ -21,6 +21,7 @@ from gpsuite.experiments.pac_bayes.shared.tables import (
     wide_table,
 )
 from gpsuite.experiments.pac_bayes.shared.tasks import FitTask, Goal
+from gpsuite.experiments.settings import Positive
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import figure_style, method_style
 from gpsuite.reporting.tables import metric_statistics
@@ -46,16 +47,8 @@ class RegressionSettings(SplitSettings):
         accuracy: the same in the target's own units; replaces epsilon when given.
     """
 
-    epsilon: float = 0.6
-    accuracy: float | None = None
-    scaling: str = "train"
-
-    def check(self) -> None:
-        """Refuse impossible values."""
-        super().check()
-        check_epsilon("epsilon", self.epsilon)
-        if self.accuracy is not None:
-            check_epsilon("accuracy", self.accuracy)
+    epsilon: Positive
+    accuracy: Positive | None
 
     @property
     def goal(self) -> Goal:

@@ -15,13 +15,13 @@ from gpsuite.experiments.perturbation.shared.kernel_models import (
     report_coverage,
     run_coverage,
 )
-from gpsuite.experiments.perturbation.shared.linear import check_positive
 from gpsuite.experiments.perturbation.shared.member_bands import (
     BandTask,
     band_tasks,
     report_bands,
     run_band,
 )
+from gpsuite.experiments.settings import Positive
 from gpsuite.reporting.comparison import Statistic, statistic_name
 
 
@@ -33,12 +33,7 @@ class KlassoSettings(KernelSettings):
         penalty: lambda of the LASSO.
     """
 
-    penalty: float = 0.15
-
-    def check(self) -> None:
-        """Refuse impossible values."""
-        super().check()
-        check_positive("penalty", self.penalty)
+    penalty: Positive
 
 
 def plan(request: Request[KlassoSettings]) -> list[Task]:

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Annotated
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Report, Request, Task, require
+from gpsuite.experiments.base import (
+    EXPERIMENTS,
+    Experiment,
+    Record,
+    Report,
+    Request,
+    Task,
+)
 from gpsuite.experiments.perturbation.shared.kernel_models import (
     TITLES,
     CoverageTask,
@@ -16,15 +24,15 @@ from gpsuite.experiments.perturbation.shared.kernel_models import (
     report_coverage,
     run_coverage,
 )
-from gpsuite.experiments.perturbation.shared.linear import check_positive
 from gpsuite.experiments.perturbation.shared.member_bands import (
     BandTask,
     band_tasks,
     report_bands,
     run_band,
 )
-from gpsuite.experiments.statistics import share
+from gpsuite.experiments.settings import Positive, filled, not_negative, one_of, unique
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.statistics.estimates import share
 
 OTHERS = (
     KernelModel("lssvm", C=2.0),
@@ -47,17 +55,9 @@ class SvrSettings(KernelSettings):
         metrics: coefficients, rkhs.
     """
 
-    C: float = 12.0
-    epsilon: float = 0.2
-    metrics: list[str] = field(default_factory=lambda: list(SVR_METRICS))
-
-    def check(self) -> None:
-        """Refuse impossible values."""
-        super().check()
-        for metric in self.metrics:
-            require(metric in SVR_METRICS, "metrics", metric, f"valid for SVR: {', '.join(SVR_METRICS)}")
-        check_positive("C", self.C)
-        require(0 <= self.epsilon < float("inf"), "epsilon", self.epsilon, "must be 0 or more, and finite")
+    C: Positive
+    epsilon: Annotated[float, not_negative]
+    metrics: Annotated[list[Annotated[str, one_of(SVR_METRICS)]], filled, unique]
 
 
 def plan(request: Request[SvrSettings]) -> list[Task]:
@@ -79,9 +79,8 @@ def statements(records: Sequence[Record], q_values: Sequence[int], m: int) -> li
     """Return the share of families whose coverage the binomial tests do not reject; the rejected in the note."""
     passed = [coverage_not_rejected(record, q_values, m) for record in records]
     failed = [TITLES[str(record.axes["model"])] for record, ok in zip(records, passed, strict=True) if not ok]
-    found = share("share_families_with_exact_coverage", passed)
     text = f"rejected: {', '.join(failed)}" if failed else "none rejected"
-    return [Statistic(found.name, found.value, n=found.n, note=text)]
+    return [Statistic.of("share_families_with_exact_coverage", share(passed), note=text)]
 
 
 EXPERIMENTS.register("perturbation/svr_region")(

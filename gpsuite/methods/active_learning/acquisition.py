@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-from gpsuite.models.config import FloatArray
-
-BoolArray = npt.NDArray[np.bool_]
+from gpsuite.arrays import BoolArray, FloatArray
 
 LOG_2PI_E = math.log(2.0 * math.pi * math.e)
 

@@ -11,13 +11,10 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri
 
-from gpsuite.models.config import FloatArray
-from gpsuite.models.multi_output.observations import IntArray
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 
-BoolArray = npt.NDArray[np.bool_]
 Kernel: TypeAlias = Literal["se", "matern52", "convolution"]
 
 MATERN_SMOOTHNESS = 2.5

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.models.config import FloatArray
-from gpsuite.models.multi_output.observations import IntArray, MultiOutputModel, Observations
+from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from gpsuite.models.sampling.hamiltonian import HMCSettings, sample_hmc
 from gpsuite.models.sampling.optimum import OptimumSettings, find_optimum

@@ -9,10 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from gpsuite.models.config import FloatArray
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.models.sampling.mixtures import mixture_moments
-
-BoolArray = npt.NDArray[np.bool_]
 
 SIDES = ("above", "below")
 

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtr, roots_legendre
 
+from gpsuite.arrays import FloatArray
 from gpsuite.registry import Registry
-
-FloatArray = npt.NDArray[np.float64]
 
 # Latent variances are at least this, so that a variance rounded to zero gives the limit and not NaN.
 _MIN_VARIANCE = 1e-300

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit
 
+from gpsuite.arrays import FloatArray
 from gpsuite.registry import Registry
-
-FloatArray = npt.NDArray[np.float64]
 
 # Smallest value that the search may give a hyperparameter without a box (the noise variance).
 _FLOOR = 1e-6

@@ -7,21 +7,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf, dtrtri
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.se_kernel import se_kernel
 from gpsuite.models.config import Hyperparameters
-
-FloatArray = npt.NDArray[np.float64]
+from gpsuite.models.linalg import NotPositiveDefiniteError
 
 LARGEST = 1e100  # sums of squares of values up to this stay finite, divided by the smallest lengthscales too
-
-
-class NotPositiveDefiniteError(ArithmeticError):
-    """A kernel matrix with its noise cannot be factorised in float64 at these hyperparameters."""
 
 
 @dataclass(frozen=True)

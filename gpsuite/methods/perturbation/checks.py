@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from gpsuite.arrays import FloatArray
 
 _SYMMETRY = 1e-9
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.methods.perturbation import checks
-from gpsuite.methods.perturbation.checks import FloatArray
 from gpsuite.methods.perturbation.geometry.bands import Band, members_band, pointwise_band
 from gpsuite.methods.perturbation.geometry.ellipsoid import Ellipsoid, outer_ellipsoid
 from gpsuite.methods.perturbation.geometry.norm_ball import NormBall
@@ -21,7 +21,7 @@ from gpsuite.methods.perturbation.geometry.rays import RayBoundary, bisected_bou
 from gpsuite.methods.perturbation.geometry.sampling import Members
 from gpsuite.methods.perturbation.objectives.base import QuadraticObjective
 from gpsuite.methods.perturbation.objectives.quadratic import Fit, Objective
-from gpsuite.methods.perturbation.ranks.groups import Group, IntArray, Perturbations, SignChanges
+from gpsuite.methods.perturbation.ranks.groups import Group, Perturbations, SignChanges
 from gpsuite.methods.perturbation.ranks.ranks import RankTest
 
 Kernel = Callable[[FloatArray, FloatArray], Any]
@@ -96,7 +96,7 @@ class Region:
         """
         return self._test.ranks(self._checked(alphas))
 
-    def contains(self, alphas: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    def contains(self, alphas: npt.ArrayLike) -> BoolArray:
         """Return which of alphas [J, p] are members, [J].
 
         Raises:

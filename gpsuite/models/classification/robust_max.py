@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr, roots_hermite, roots_legendre, xlogy
 
-from gpsuite.models.linalg import Array
+from gpsuite.arrays import FloatArray as Array
 
 EPSILON = 0.01  # Wild et al. 2022
 REACH = 8.3

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.models.config import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.models.multi_output.latent_kernels import CHUNK
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.multi_output.observed_pairs import CovarianceBatch, ObservedPairs

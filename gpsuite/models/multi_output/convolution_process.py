@@ -13,10 +13,10 @@ from functools import cached_property
 
 import numpy as np
 
-from gpsuite.models.config import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.models.multi_output.convolution_likelihood import ConvolutionLikelihood, ConvolutionParameters
 from gpsuite.models.multi_output.latent_kernels import CHUNK, squared_distances
-from gpsuite.models.multi_output.observations import IntArray, Likelihood, Observations
+from gpsuite.models.multi_output.observations import Likelihood, Observations
 from gpsuite.models.sampling.priors import NOISE_FLOOR, Gamma, HyperPriors, UnconstrainedPrior
 
 SMOOTHING_PRIOR = Gamma(

@@ -12,14 +12,14 @@ from functools import cached_property
 
 import numpy as np
 
-from gpsuite.models.config import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.models.multi_output.coregionalization_likelihood import (
     CoregionalizationLikelihood,
     IndependentLikelihood,
     Parameters,
 )
 from gpsuite.models.multi_output.latent_kernels import CHUNK, LATENT_KERNELS, LatentKernel, squared_distances
-from gpsuite.models.multi_output.observations import IntArray, Likelihood, Observations
+from gpsuite.models.multi_output.observations import Likelihood, Observations
 from gpsuite.models.sampling.priors import NOISE_FLOOR, HyperPriors, UnconstrainedPrior
 
 MIXINGS = ("free", "identity")

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from gpsuite.models.config import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.models.linalg import stable_cholesky
-from gpsuite.models.multi_output.observations import IntArray, MultiOutputModel, Observations
+from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 
 LOG_2PI = math.log(2.0 * math.pi)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from gpsuite.models.config import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.models.linalg import stable_cholesky
-from gpsuite.models.multi_output.observations import IntArray, MultiOutputModel, Observations
+from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 
 BLOCK = 1000  # observations, or inputs, whose covariances with the inducing pairs are held at once
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import gpflow
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.kernels import build_kernel
-from gpsuite.models.linalg import Array
 from gpsuite.models.regression.exact import build_likelihood, regression_data
 
 
 def build_sgpr(
-    X: Array, Y: Array, Z: Array, spec: ModelSpec, hyperparameters: Hyperparameters
+    X: FloatArray, Y: FloatArray, Z: FloatArray, spec: ModelSpec, hyperparameters: Hyperparameters
 ) -> gpflow.models.SGPR:
     """Build variational sparse regression with zero mean; Titsias 2009, Eq. (9).
 
@@ -30,7 +30,7 @@ def build_sgpr(
 
 
 def build_fitc(
-    X: Array, Y: Array, Z: Array, spec: ModelSpec, hyperparameters: Hyperparameters
+    X: FloatArray, Y: FloatArray, Z: FloatArray, spec: ModelSpec, hyperparameters: Hyperparameters
 ) -> gpflow.models.GPRFITC:
     """Build FITC sparse regression with zero mean; Snelson & Ghahramani 2006, Eq. (9).
 
@@ -41,9 +41,9 @@ def build_fitc(
 
 def _build(
     kind: type[gpflow.models.SGPR] | type[gpflow.models.GPRFITC],
-    X: Array,
-    Y: Array,
-    Z: Array,
+    X: FloatArray,
+    Y: FloatArray,
+    Z: FloatArray,
     spec: ModelSpec,
     hyperparameters: Hyperparameters,
 ) -> gpflow.models.SGPR | gpflow.models.GPRFITC:

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from scipy.special import logsumexp
 
-from gpsuite.models.config import FloatArray
+from gpsuite.arrays import FloatArray
 
 LOG_2PI = math.log(2.0 * math.pi)
 

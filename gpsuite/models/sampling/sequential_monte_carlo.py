@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from gpsuite.models.config import FloatArray
-from gpsuite.models.multi_output.observations import IntArray, Likelihood, MultiOutputModel
+from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.models.multi_output.observations import Likelihood, MultiOutputModel
 from gpsuite.models.sampling.hamiltonian import Points, transition
 from gpsuite.models.sampling.posterior import HyperPosterior, NoFiniteStartError, Target
 

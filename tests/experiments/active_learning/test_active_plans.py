@@ -9,7 +9,6 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
-from gpsuite.experiments.active_learning.engine.settings import EngineSettings
 from gpsuite.experiments.active_learning.shared.run import read_campaign, run_repetition
 from gpsuite.experiments.base import (
     BUDGET,
@@ -22,6 +21,7 @@ from gpsuite.experiments.base import (
     SharedWork,
     Task,
 )
+from tests.experiments.composed_settings import composed_settings
 
 NAMES = ("toy", "gp_samples", "engine", "observation_ablation", "convolution")
 
@@ -75,7 +75,7 @@ def test_the_published_sizes() -> None:
     assert sizes["toy"] == {(12, 31)}
     assert sizes["gp_samples"] == {(40, 101)}
     assert sizes["observation_ablation"] == {(12, 31), (40, 101)}
-    engine = EngineSettings()
+    engine = composed_settings("active_learning/engine")
     assert (engine.initial, engine.initial + engine.iterations - 1, engine.repetitions) == (48, 107, 30)
 
 

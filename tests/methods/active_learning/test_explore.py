@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpsuite.arrays import FloatArray
 from gpsuite.data.generators.sin_sigmoid import (
     THRESHOLD,
     exploration_grid,
@@ -24,7 +25,6 @@ from gpsuite.methods.active_learning.pipelines import PIPELINES, Pipeline
 from gpsuite.methods.active_learning.planner import Planner, Step
 from gpsuite.methods.active_learning.problem import Monitor, Pool, Problem
 from gpsuite.methods.active_learning.safety import SafetyLimit
-from gpsuite.models.config import FloatArray
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from tests.methods.active_learning.exploration_problems import AL, SMALL, Truth, run, tiny

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.active_learning.plan import predictions as plan_predictions
 from gpsuite.methods.active_learning.plan.effort import (
     LEAST_MEMBERS,
@@ -19,7 +20,6 @@ from gpsuite.methods.active_learning.plan.effort import (
 )
 from gpsuite.methods.active_learning.plan.models import Belief
 from gpsuite.methods.active_learning.plan.predictions import Choice, Chooser, OutputPredictions, in_parts
-from gpsuite.models.config import FloatArray
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpsuite.data.dataset import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.data.generators.covariances import (
     KERNELS,
     convolution_covariance,

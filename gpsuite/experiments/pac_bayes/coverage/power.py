@@ -19,9 +19,10 @@ from scipy.special import gammaln, roots_legendre, xlog1py, xlogy
 from gpsuite.experiments.base import Outcome, Record, Report, Request, SharedWork, Task
 from gpsuite.experiments.pac_bayes.coverage.settings import CoverageSettings
 from gpsuite.methods.pac_bayes.bounds import certificates
+from gpsuite.methods.pac_bayes.bounds.certificates import Terms
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import binary_kl
 from gpsuite.methods.pac_bayes.losses import BandLoss
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL
 from gpsuite.models.config import Hyperparameters
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.seeds import derived_seed
@@ -112,7 +113,7 @@ def run_power(task: Task[PowerTask], shared: SharedWork) -> Outcome:
         metrics[f"share_{delta:g}"] = least_share(n, delta)
     found = np.array(fitted_noise(n, params.simulations, np.random.default_rng(params.seed)))
     bound, without, risk, true, kl = found.T
-    excess = n * binary_kl(risk, true) - certificates.penalty(0.0, n, 0, NOISE_DELTA).total
+    excess = n * binary_kl(risk, true) - certificates.penalty(0.0, Terms(n, 0, NOISE_DELTA)).total
     needed = np.where(true > risk, excess / kl, 0.0)
     counts = {
         "count": len(found),
@@ -129,7 +130,8 @@ def largest_failure(n: int, delta: float) -> float:
     The number of errors k is Binomial(n, risk); as a function of the risk the probability is largest just beyond one of
     the n + 1 bounds.
     """
-    found = [certificates.certify(k / n, 0.0, n, 0, delta) for k in range(n + 1)]
+    terms = Terms(n, 0, delta)
+    found = [certificates.certify(RiskAndKL(k / n, 0.0), terms) for k in range(n + 1)]
     upper = np.array([each.bound_kl for each in found])
     lower = np.array([each.lower_kl for each in found])
     ends = np.concatenate([upper, lower])
@@ -150,7 +152,7 @@ def least_share(n: int, delta: float) -> float:
     A bound holds for k of n errors if and only if it is at least the exact binomial one, u_k, so kl(k/n || u_k) / c is
     the share that k needs.
     """
-    c = certificates.penalty(0.0, n, 0, delta).per_point
+    c = certificates.penalty(0.0, Terms(n, 0, delta)).per_point
     exact = [clopper_pearson(k, n, 2.0 * delta)[1] for k in range(n)]
     return float(np.max(binary_kl(np.arange(n) / n, exact)) / c)
 
@@ -168,7 +170,8 @@ def fitted_noise(
         mean, variance = posterior.predict(grid)
         true = float(0.5 * weights @ loss.expected(np.zeros(NODES), mean, variance + 1.0))
         risk = posterior.gibbs_risk(loss)
-        bounds = [certificates.certify(risk, kl, n, 0, NOISE_DELTA).bound_kl for kl in (posterior.kl, 0.0)]
+        terms, kls = Terms(n, 0, NOISE_DELTA), (posterior.kl, 0.0)
+        bounds = [certificates.certify(RiskAndKL(risk, kl), terms).bound_kl for kl in kls]
         rows.append((bounds[0], bounds[1], risk, true, posterior.kl))
     return rows
 

@@ -12,10 +12,10 @@ from gpsuite.experiments.pac_bayes.coverage.plan import CoverageTask
 from gpsuite.experiments.pac_bayes.coverage.settings import DOMAIN, TRUTH
 from gpsuite.experiments.pac_bayes.shared.method import risk_method
 from gpsuite.experiments.pac_bayes.shared.training import Training
-from gpsuite.methods.pac_bayes.bounds.certificates import certify
+from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
 from gpsuite.methods.pac_bayes.losses import BandLoss
-from gpsuite.methods.pac_bayes.posteriors import Posterior, gibbs_risk
+from gpsuite.methods.pac_bayes.posteriors import Posterior, RiskAndKL, gibbs_risk
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -54,8 +54,8 @@ def _bounds_and_risk(X: FloatArray, y: FloatArray, params: CoverageTask) -> tupl
     fit = method.train(work, loss)
     rounded = PAPER_GRID.rounded(fit.hyperparameters)
     posterior = method.certify(options, rounded, X, y, fit)
-    risk, kl, counted = gibbs_risk(posterior, loss), posterior.kl, rounded.n_kernel
-    bounds = [certify(risk, kl, len(y), counted, delta).bound_kl for delta in deltas]
+    found, counted = RiskAndKL(gibbs_risk(posterior, loss), posterior.kl), rounded.n_kernel
+    bounds = [certify(found, Terms(len(y), counted, delta)).bound_kl for delta in deltas]
     return bounds, true_gibbs_risk(posterior, params.epsilon, params.noise_scale)
 
 

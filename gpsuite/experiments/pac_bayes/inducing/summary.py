@@ -18,7 +18,8 @@ from gpsuite.experiments.pac_bayes.shared.tables import (
     timing_table,
     wide_table,
 )
-from gpsuite.methods.pac_bayes.bounds.certificates import certify
+from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
+from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.tables import metric_statistics
 
@@ -73,7 +74,7 @@ def selected(frame: pd.DataFrame, delta: float) -> pd.DataFrame:
     best = frame.loc[frame.groupby(["method", "split"])["bound_kl"].idxmin()].copy()
     columns = ["gibbs_risk_train", "kl", "n_train", "n_hyperparameters"]
     best["bound_of_choice"] = [
-        certify(risk, kl, int(n), int(t), delta, grid_size=tried).bound_kl
+        certify(RiskAndKL(risk, kl), Terms(int(n), int(t), delta, grid_size=tried)).bound_kl
         for risk, kl, n, t in best[columns].astype(float).to_numpy()
     ]
     return best.assign(chosen_m=best["inducing"].astype(float))

@@ -23,10 +23,10 @@ from gpsuite.experiments.base import (
 from gpsuite.experiments.pac_bayes.predictive_snelson.plan import PredictiveTask
 from gpsuite.experiments.pac_bayes.shared.method import risk_method, sparse_options
 from gpsuite.experiments.pac_bayes.shared.training import Trained, Training, seconds_left
-from gpsuite.methods.pac_bayes.bounds.certificates import certify
+from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
 from gpsuite.methods.pac_bayes.losses import BandLoss
-from gpsuite.methods.pac_bayes.posteriors import gibbs_risk
+from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, gibbs_risk
 from gpsuite.models.regression.inducing import kmeans_inducing
 from gpsuite.seeds import stream
 
@@ -72,7 +72,7 @@ def run(task: Task[PredictiveTask], shared: SharedWork) -> Outcome:
     posterior = risk_method(options).certify(options, rounded, X, y, trained)
     found = posterior.hyperparameters
     risk = gibbs_risk(posterior, loss)
-    certificate = certify(risk, posterior.kl, len(y), found.n_kernel, params.delta)
+    certificate = certify(RiskAndKL(risk, posterior.kl), Terms(len(y), found.n_kernel, params.delta))
     x = _curve_inputs(X)
     mean, variance = posterior.predict(x[:, None])
     numbers = {

@@ -10,11 +10,11 @@ from gpsuite.experiments.pac_bayes.shared.method import risk_method
 from gpsuite.experiments.pac_bayes.shared.run import Split, read_split, training_of
 from gpsuite.experiments.pac_bayes.shared.tasks import loss_of
 from gpsuite.experiments.pac_bayes.shared.training import Trained
-from gpsuite.methods.pac_bayes.bounds.certificates import certify
+from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import HyperparameterGrid
 from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import Loss
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, gibbs_risk
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL, gibbs_risk
 
 # of a record -> how tables call them
 RECORDED = {
@@ -60,7 +60,7 @@ def compare_rounding(
     rounded = FullGPPosterior.fit(grid.rounded(trained.hyperparameters), split.X, split.y)
     found = evaluate(rounded, split.X_test, split.y_test, loss, delta, grid)
     n, counted = len(split.y), trained.hyperparameters.n_kernel
-    formula = certify(gibbs_risk(kept, loss), kept.kl, n, counted, delta, grid=grid)
+    formula = certify(RiskAndKL(gibbs_risk(kept, loss), kept.kl), Terms(n, counted, delta, grid))
     return {
         "bound_kl": found.bound_kl,
         "bound_unrounded": formula.bound_kl,

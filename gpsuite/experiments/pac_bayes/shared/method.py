@@ -15,6 +15,7 @@ from gpsuite.experiments.pac_bayes.shared.training import Trained, Training
 from gpsuite.methods.pac_bayes.bounds.objectives import OBJECTIVES
 from gpsuite.methods.pac_bayes.cost import Cost, full_gp_cost, sparse_gp_cost
 from gpsuite.methods.pac_bayes.losses import Loss
+from gpsuite.methods.pac_bayes.problem import Problem
 from gpsuite.models.config import Hyperparameters
 
 FloatArray = npt.NDArray[np.float64]
@@ -58,6 +59,11 @@ class BoundOptions(MethodOptions):
         known_bounds = ", ".join(OBJECTIVES)
         require(self.objective in OBJECTIVES, "method.objective", self.objective, f"valid: {known_bounds}")
         check_parametrisation(self.parametrisation)
+
+
+def bound_problem(work: Training[BoundOptions], loss: Loss) -> Problem:
+    """Return the bound that a training minimises."""
+    return Problem(work.X, work.y, loss, work.delta, work.options.objective, work.ard)
 
 
 @dataclass(frozen=True, kw_only=True)

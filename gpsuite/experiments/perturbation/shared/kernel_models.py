@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import bdtr, bdtrc
 
 from gpsuite.data.generators import FUNCTIONS, draw_noise
 from gpsuite.data.loading import PreparedDataset, load
-from gpsuite.experiments.base import Outcome, Record, Report, Request, SharedWork, Task, require
+from gpsuite.experiments.base import Outcome, Record, Report, Request, SharedWork, Task
 from gpsuite.experiments.params import INLINE, OPTIONAL
 from gpsuite.experiments.perturbation.shared.linear import (
-    check_drawn_together,
     check_levels,
-    check_positive,
     confidence_text,
+    drawn_together,
 )
+from gpsuite.experiments.settings import Positive, at_least, filled, one_of, unique
 from gpsuite.methods.perturbation.geometry.sampling import KernelMetric
 from gpsuite.methods.perturbation.objectives.quadratic import (
     EpsilonSVR,
@@ -33,6 +32,7 @@ from gpsuite.methods.perturbation.ranks.ranks import simulated_ranks
 from gpsuite.methods.perturbation.region import Region, confidence_region
 from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.seeds import derived_seed, stream
+from gpsuite.statistics.significance import binomial_p, bonferroni_p
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,27 +76,18 @@ class KernelSettings:
         repetitions: of the noise, for the coverage.
     """
 
-    lengthscale: float = 0.4
-    m: int = 100
-    q_values: list[int] = field(default_factory=lambda: [50, 10])
-    rays: int = 2000
-    metrics: list[str] = field(default_factory=lambda: list(METRICS))
-    norm_bound: float = 5.0
-    grid_points: int = 201
-    repetitions: int = 20_000
+    lengthscale: Positive
+    m: Annotated[int, at_least(2)]
+    q_values: Annotated[list[int], filled, unique]
+    rays: Annotated[int, at_least(2)]
+    metrics: Annotated[list[Annotated[str, one_of(METRICS)]], filled, unique]
+    norm_bound: Positive
+    grid_points: Annotated[int, at_least(2)]
+    repetitions: Annotated[int, at_least(10), drawn_together]
 
     def check(self) -> None:
-        """Refuse impossible values."""
+        """Refuse a q that is not below m."""
         check_levels(self.m, self.q_values)
-        check_positive("lengthscale", self.lengthscale)
-        check_positive("norm_bound", self.norm_bound)
-        for name, least in (("rays", 2), ("grid_points", 2), ("repetitions", 10)):
-            require(getattr(self, name) >= least, name, getattr(self, name), f"must be {least} or more")
-        check_drawn_together(self.repetitions)
-        require(bool(self.metrics), "metrics", self.metrics, "needs at least one value")
-        require(len(set(self.metrics)) == len(self.metrics), "metrics", self.metrics, "has a value twice")
-        for metric in self.metrics:
-            require(metric in METRICS, "metrics", metric, f"valid: {', '.join(METRICS)}")
 
     @property
     def kernel_metrics(self) -> list[KernelMetric]:
@@ -239,17 +230,11 @@ def run_coverage(task: Task[CoverageTask], shared: SharedWork) -> Outcome:
     return Outcome({"repetitions": repetitions, **held}, headline=text)
 
 
-def binomial_p_value(held: int, count: int, p: float) -> float:
-    """Return the two-sided p value of `held` of `count` at probability p: twice the smaller tail, at most 1."""
-    above = 1.0 if held == 0 else float(bdtrc(held - 1, count, p))
-    return min(1.0, 2.0 * min(float(bdtr(held, count, p)), above))
-
-
 def coverage_not_rejected(record: Record, q_values: Sequence[int], m: int) -> bool:
     """Return whether no q of a model is rejected at 99.9 %, shared out over the q (Bonferroni)."""
     count = int(record.number("repetitions"))
-    values = [binomial_p_value(int(record.number(f"held_{q}")), count, 1.0 - q / m) for q in q_values]
-    return min(values) >= REJECTED / len(values)
+    values = [binomial_p(int(record.number(f"held_{q}")), count, 1.0 - q / m) for q in q_values]
+    return bonferroni_p(values) >= REJECTED
 
 
 def coverage_table(records: Sequence[Record], q_values: Sequence[int], m: int) -> pd.DataFrame:
@@ -267,7 +252,7 @@ def coverage_table(records: Sequence[Record], q_values: Sequence[int], m: int) -
                     "p": confidence_text(q, m),
                     "coverage": held / count,
                     "repetitions": count,
-                    "binomial p value": binomial_p_value(held, count, 1.0 - q / m),
+                    "binomial p value": binomial_p(held, count, 1.0 - q / m),
                 }
             )
     return pd.DataFrame(rows)

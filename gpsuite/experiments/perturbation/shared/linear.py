@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import Request, Task, require
+from gpsuite.experiments.settings import Count, Positive, Rule, at_least, filled, unique
 from gpsuite.methods.perturbation.objectives.quadratic import LinearLSSVM
 from gpsuite.methods.perturbation.ranks.groups import SignChanges
 from gpsuite.methods.perturbation.region import Region
@@ -25,6 +26,11 @@ LABELS_NOTE = "±1 labels: coverage not exact"
 
 MOST_REPETITIONS = 1_000_000
 
+drawn_together = Rule(
+    lambda repetitions: repetitions <= MOST_REPETITIONS,
+    f"must be {MOST_REPETITIONS} or fewer: one task holds them all",
+)
+
 
 @dataclass
 class LinearSettings:
@@ -38,38 +44,21 @@ class LinearSettings:
         draws: sets of perturbations; figures show the first.
     """
 
-    C: float = 1.0
-    m: int = 100
-    q_values: list[int] = field(default_factory=lambda: [50, 25, 10, 5])
-    rays: int = 720
-    draws: int = 20
+    C: Positive
+    m: Annotated[int, at_least(2)]
+    q_values: Annotated[list[int], filled, unique]
+    rays: Annotated[int, at_least(8)]
+    draws: Count
 
     def check(self) -> None:
-        """Refuse impossible values."""
-        check_positive("C", self.C)
+        """Refuse a q that is not below m."""
         check_levels(self.m, self.q_values)
-        require(self.rays >= 8, "rays", self.rays, "must be 8 or more")
-        require(self.draws >= 1, "draws", self.draws, "must be 1 or more")
 
 
-def check_drawn_together(repetitions: int) -> None:
-    """Refuse more repetitions than one task, which draws them together, can hold."""
-    allowed = f"must be {MOST_REPETITIONS} or fewer: one task holds them all"
-    require(repetitions <= MOST_REPETITIONS, "repetitions", repetitions, allowed)
-
-
-def check_positive(key: str, value: float) -> None:
-    """Refuse a number that is not above 0 and finite."""
-    require(0 < value < float("inf"), key, value, "must be a finite number above 0")
-
-
-def check_levels(m: int, q_values: Sequence[int]) -> None:
-    """Refuse m or q out of range."""
-    require(m >= 2, "m", m, "must be 2 or more")
-    require(bool(q_values), "q_values", q_values, "needs at least one value")
-    require(len(set(q_values)) == len(q_values), "q_values", q_values, "has a value twice")
+def check_levels(m: int, q_values: Sequence[int], key: str = "q_values") -> None:
+    """Refuse a q that is not below m."""
     for q in q_values:
-        require(0 < q < m, "q_values", q, f"must lie in 1..{m - 1} (0 < q < m)")
+        require(0 < q < m, key, q, f"must lie in 0 < q < m={m}; the confidence is 1 - q/m")
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.active_learning.acquisition import entropy
 from gpsuite.methods.active_learning.pipelines import PIPELINES, Pipeline
@@ -30,9 +31,8 @@ from gpsuite.methods.active_learning.plan.safety import SafetyJudgement, judge_s
 from gpsuite.methods.active_learning.plan.safety_guard import SafetyGuard
 from gpsuite.methods.active_learning.plan.units import Units
 from gpsuite.methods.active_learning.planner import WhenNothingIsSafe
-from gpsuite.methods.active_learning.problem import BoolArray, Pool
+from gpsuite.methods.active_learning.problem import Pool
 from gpsuite.methods.active_learning.safety import SafetyLimit
-from gpsuite.models.config import FloatArray
 from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 from gpsuite.models.sampling.posterior import HyperPosterior
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings, SMCState

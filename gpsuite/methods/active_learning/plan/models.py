@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.models.config import FloatArray
-from gpsuite.models.multi_output.observations import IntArray, MultiOutputModel, Observations
+from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 from gpsuite.models.sampling.posterior import HyperPosterior
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings, SMCState, start, update
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.methods.active_learning.plan.predictions import in_parts
 from gpsuite.methods.active_learning.plan.safety_guard import SafetyGuard, SafetyPrediction
-from gpsuite.methods.active_learning.problem import BoolArray
 from gpsuite.methods.active_learning.safety import SafetyLimit, safe_set
-from gpsuite.models.config import FloatArray
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.sampling.posterior import HyperPosterior

@@ -12,16 +12,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.active_learning.safety import SafetyLimit
-from gpsuite.models.config import FloatArray
 from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
 from gpsuite.models.multi_output.latent_kernels import LatentKernel, squared_distances
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.sampling.mixtures import mixture_moments
-
-BoolArray = npt.NDArray[np.bool_]
 
 TOGETHER = 120_000
 """Covariances between measured inputs and candidates computed together: they stay in a core's cache."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.active_learning.safety import SafetyLimit
-from gpsuite.models.config import FloatArray
 
 MOST_DRIFT = 2.0
 """Units are kept while those of all measurements together differ by at most this factor."""

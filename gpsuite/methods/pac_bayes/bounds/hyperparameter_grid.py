@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.models.config import Hyperparameters
-
-FloatArray = npt.NDArray[np.float64]
 
 # How far a logarithm may lie from its grid point and still count as rounded (exp and log cost a few ulps).
 _ON_GRID = 1e-9

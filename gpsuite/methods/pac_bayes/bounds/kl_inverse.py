@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import rel_entr
 
-FloatArray = npt.NDArray[np.float64]
+from gpsuite.arrays import FloatArray
 
 # Below this logit distance kl(d) is summed as a series: the closed form loses about 2 eps / d of its digits.
 _SERIES_BELOW = 1e-2

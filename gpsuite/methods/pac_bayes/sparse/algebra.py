@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg.blas import dgemm, dsyrk, dtrsm
 from scipy.linalg.lapack import dpotrf, dtrtri
 
-from gpsuite.methods.pac_bayes.posteriors import NotPositiveDefiniteError
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.se_kernel import log_kernel_factors
-
-FloatArray = npt.NDArray[np.float64]
+from gpsuite.models.linalg import NotPositiveDefiniteError
 
 # Data points handled at once.
 BLOCK = 512

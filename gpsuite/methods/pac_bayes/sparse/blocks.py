@@ -6,12 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.sparse.algebra import BLOCK, block_of, blocks, symmetric
-
-FloatArray = npt.NDArray[np.float64]
 
 # Bytes of n x M arrays up to which an objective keeps its blocks instead of computing them again.
 STORED_BYTES = 512 * 2**20

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.sparse.algebra import InducingKernel
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class KernelContraction:

@@ -9,13 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg.blas import dgemm, dtrmm, dtrsm
 from scipy.linalg.lapack import dpocon, dpotrf
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.sparse.algebra import InducingKernel, WhitenedPosterior, WhitenedSums
-
-FloatArray = npt.NDArray[np.float64]
 
 # Condition number of K_ZZ times max(1, sigma_f^2 / s) up to which bounds agree with the whitened form to about 1e-13.
 _MAX_CONDITION = 1e5

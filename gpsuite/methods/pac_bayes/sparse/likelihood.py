@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg.blas import dger, dtrsm
 
+from gpsuite.arrays import FloatArray
 from gpsuite.errors import unknown_name
 from gpsuite.methods.pac_bayes.posteriors import checked_data
 from gpsuite.methods.pac_bayes.se_kernel import check_logarithms
@@ -39,7 +39,6 @@ from gpsuite.methods.pac_bayes.sparse.algebra import (
 from gpsuite.methods.pac_bayes.sparse.contraction import KernelContraction
 from gpsuite.methods.pac_bayes.sparse.covariance_form import is_accurate, whitened_matrix, whitened_vector
 
-FloatArray = npt.NDArray[np.float64]
 Form = Literal["vfe", "fitc"]
 
 FORMS: tuple[Form, ...] = ("vfe", "fitc")

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, checked_data, checked_inputs, gibbs_risk
 from gpsuite.methods.pac_bayes.sparse.algebra import (
@@ -22,8 +22,6 @@ from gpsuite.methods.pac_bayes.sparse.algebra import (
 )
 from gpsuite.methods.pac_bayes.sparse.rounding import LARGEST_SLACK, Slopes, sparse_slack
 from gpsuite.models.config import Hyperparameters
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

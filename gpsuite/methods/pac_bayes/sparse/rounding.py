@@ -12,13 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.sparse.algebra import InducingKernel, WhitenedPosterior, blocks, squared_norms
 from gpsuite.methods.pac_bayes.sparse.blocks import WeightedGram
-
-FloatArray = npt.NDArray[np.float64]
 
 # A slack above this multiple of 1 + KL is no longer a first-order effect: a jitter then costs less.
 LARGEST_SLACK = 1e-3

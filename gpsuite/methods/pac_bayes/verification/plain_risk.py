@@ -9,12 +9,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray, LongArray
 from gpsuite.methods.pac_bayes.verification.risk_certificate import FREE_FORM, FULL, Goal, Predictor
 
-FloatArray = npt.NDArray[np.float64]
-LongArray = npt.NDArray[np.longdouble]
 Long = np.longdouble
 
 # Multiplications that extended precision may take, about two minutes; beyond, float64 with its own tolerance.

@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.atomic import write_atomically
 from gpsuite.untrusted import UnusableFileError, file_pair, parse_fields, read_arrays, real, words
-
-FloatArray = npt.NDArray[np.float64]
 
 FORMAT, KIND, VERSION = "gpsuite-certificate", "pac_bayes", 1
 FULL, SPARSE, FREE_FORM = "full GP", "sparse GP", "free-form sparse GP"

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.splits import train_test_indices
 from gpsuite.errors import UserError
@@ -34,8 +34,6 @@ from gpsuite.methods.pac_bayes.verification.risk_certificate import (
     read,
 )
 from gpsuite.untrusted import UnusableFileError
-
-FloatArray = npt.NDArray[np.float64]
 
 LEAST_ROWS = 8  # Maurer's theorem, behind ln(2 sqrt(n) / delta)
 MOST_INDUCING = 4000
@@ -150,7 +148,7 @@ def _training_rows(
     return X[train], y[train, 0], float(scale[0])
 
 
-def _standardised(values: FloatArray, rows: npt.NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+def _standardised(values: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
     """Return columns less their mean over `rows`, divided by their deviation there; a constant column only shifted."""
     part = values[rows]
     mean = part.sum(axis=0) / len(part)

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from gpsuite.methods.perturbation.checks import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.perturbation.geometry.ellipsoid import (
     SLACK,
     Ellipsoid,

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from gpsuite.methods.perturbation.checks import FloatArray, finite, positive
+from gpsuite.arrays import BoolArray, FloatArray
+from gpsuite.methods.perturbation.checks import finite, positive
 from gpsuite.methods.perturbation.objectives.base import spectrum
 
 
@@ -45,7 +45,7 @@ class NormBall:
         squares = np.einsum("jk,jk->j", kernel @ self.gram, kernel)
         return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
 
-    def contains(self, alphas: FloatArray) -> npt.NDArray[np.bool_]:
+    def contains(self, alphas: FloatArray) -> BoolArray:
         """Return whether each row of `alphas` [J, p] lies in the ball, shape [J]."""
         return np.asarray(self.norms(alphas) <= self.bound)
 

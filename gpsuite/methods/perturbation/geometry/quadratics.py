@@ -19,14 +19,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import qr
 
-from gpsuite.methods.perturbation.checks import FloatArray, valid_level
+from gpsuite.arrays import BoolArray, FloatArray
+from gpsuite.methods.perturbation.checks import valid_level
 from gpsuite.methods.perturbation.objectives.base import QuadraticObjective
 from gpsuite.methods.perturbation.ranks.groups import Perturbations
-
-BoolArray = npt.NDArray[np.bool_]
 
 # Perturbations handled at once: their matrices B G_i [chunk, R, N] stay below this many numbers (32 MB).
 _CHUNK_NUMBERS = 4_000_000

@@ -14,8 +14,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.methods.perturbation.checks import FloatArray, finite
-from gpsuite.methods.perturbation.geometry.quadratics import BoolArray, PerturbedQuadratic, largest
+from gpsuite.arrays import BoolArray, FloatArray
+from gpsuite.methods.perturbation.checks import finite
+from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic, largest
 from gpsuite.methods.perturbation.ranks.ranks import TIE
 
 # Relative half-width of an exact step's enclosure: roots of quadratics formed in float64.

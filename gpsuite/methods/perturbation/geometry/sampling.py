@@ -16,8 +16,7 @@ from typing import Literal
 import numpy as np
 from scipy.linalg import block_diag, solve_triangular
 
-from gpsuite.methods.perturbation.checks import FloatArray
-from gpsuite.methods.perturbation.geometry.quadratics import BoolArray
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.methods.perturbation.geometry.rays import RayBoundary
 from gpsuite.methods.perturbation.objectives.base import spectrum
 

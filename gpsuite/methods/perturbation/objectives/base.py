@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.perturbation import checks
-from gpsuite.methods.perturbation.checks import FloatArray
 
 Weighting = Literal["hessian", "rkhs", "identity"]
 """M: the inverse Hessian; the norm of the gradient in the RKHS (K inverse); the identity."""

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.perturbation import checks
-from gpsuite.methods.perturbation.checks import FloatArray
 from gpsuite.methods.perturbation.objectives.base import (
     Fit,
     Form,

@@ -5,11 +5,8 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-import numpy.typing as npt
 
-from gpsuite.methods.perturbation.checks import FloatArray
-
-BoolArray = npt.NDArray[np.bool_]
+from gpsuite.arrays import BoolArray, FloatArray
 
 _TOLERANCE = 1e-10
 _ITERATIONS = 5_000

@@ -9,12 +9,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.methods.perturbation import checks
-from gpsuite.methods.perturbation.checks import FloatArray
-
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +71,7 @@ class Perturbations:
         return signs, same if self.order is None else self.order
 
     @property
-    def identities(self) -> npt.NDArray[np.bool_]:
+    def identities(self) -> BoolArray:
         """Which transformations change nothing, [..., m-1]."""
         same = np.ones(self.shape[:-1], dtype=np.bool_)
         if self.signs is not None:
@@ -103,7 +100,7 @@ class Perturbations:
             return signed
         return np.take_along_axis(signed, np.argsort(self.order[rows], axis=-1)[:, None, :], axis=-1)
 
-    def before_reference(self) -> npt.NDArray[np.bool_]:
+    def before_reference(self) -> BoolArray:
         """Return which Z_i come before Z_0 when they tie, [..., m-1]."""
         if self.priority is None:
             return np.zeros(self.shape[:-1], dtype=np.bool_)

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpsuite.methods.perturbation.checks import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.perturbation.objectives.base import Form
 from gpsuite.methods.perturbation.ranks.groups import Perturbations
 

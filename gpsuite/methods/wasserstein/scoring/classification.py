@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import entr
 
+from gpsuite.arrays import FloatArray as Array
 from gpsuite.models.classification.robust_max import checked_labels
-from gpsuite.models.linalg import Array
 
 BINS = 15
 """Bins of the calibration error where nothing else is said, as Guo et al. 2017."""

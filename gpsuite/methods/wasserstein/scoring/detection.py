@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import rankdata
 
-from gpsuite.models.linalg import Array
+from gpsuite.arrays import FloatArray as Array
 
 
 def auroc(inside: Array, outside: Array) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from gpsuite.models.linalg import Array
+from gpsuite.arrays import FloatArray as Array
 
 
 def rmse(y: Array, mean: Array) -> float:
