@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,23 +41,24 @@ METHODS.register("spread_gp")(
 )  # fmt: skip
 
 
-def test_it_gets_workers_resume_tables_figures_comparison(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture(autouse=True)
+def own_conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     shutil.copytree(files.conf_dir(), tmp_path / "conf")
     (tmp_path / "conf/method/pac_bayes/spread_gp.yaml").write_text(YAML, encoding="utf-8")
     monkeypatch.setattr(files, "shipped_conf_dir", lambda: tmp_path / "conf")
     monkeypatch.chdir(tmp_path)
-    words = [
-        "gpsuite",
-        "run",
-        "experiment=pac_bayes/regression",
-        "methods=[spread_gp,kl_pac_gp]",
-        "scale=smoke",
-    ]
-    for mode, said in (("processes", "2 workers"), ("serial", "4 of 4 tasks are stored")):
+    caches = (files.method_families, files.group_choices)
+    [cached.cache_clear() for cached in caches]
+    yield
+    [cached.cache_clear() for cached in caches]
+
+
+def test_it_gets_workers_resume_tables_figures_comparison(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = "gpsuite run experiment=pac_bayes/regression methods=[spread_gp,kl_pac_gp] scale=smoke".split()
+    for mode, said in (("processes", "[4/4] "), ("serial", "4 of 4 tasks are stored")):
         monkeypatch.setattr("sys.argv", [*words, f"parallel={mode}"])
-        files.method_families.cache_clear(), files.group_choices.cache_clear()
         assert cli.main() == 0
         out, err = capsys.readouterr()
         assert said in err

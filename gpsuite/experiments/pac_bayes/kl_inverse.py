@@ -21,7 +21,6 @@ from gpsuite.experiments.base import (
 from gpsuite.experiments.settings import at_least, filled, not_negative, unique
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.figures import figure_style
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,7 +128,7 @@ def summarise(report: Report[KLInverseSettings]) -> list[Statistic]:
         pd.DataFrame({"c": record.axes["c"], "q": record.arrays["q"], "p": record.arrays["p"]})
         for record in records
     ]
-    _draw(pd.concat(curves, ignore_index=True), report)
+    _draw(report, pd.concat(curves, ignore_index=True))
     broken = sum(
         record.number(name) for record in records for name in ("above_pinsker", "above_one", "off_edges")
     )
@@ -146,24 +145,21 @@ def summarise(report: Report[KLInverseSettings]) -> list[Statistic]:
     return found
 
 
-def _draw(curves: pd.DataFrame, report: Report[KLInverseSettings]) -> None:
+def _draw(report: Report[KLInverseSettings], curves: pd.DataFrame) -> None:
     """Draw the paper's figure: curves for larger c lie higher; c = 0 is the diagonal."""
-    import matplotlib as mpl
-    import matplotlib.pyplot as plt
-
     values = sorted(curves["c"].unique())
-    with figure_style():
-        fig, ax = plt.subplots(figsize=(5.5, 4.6))
+    with report.figure("kl_inverse", size=(5.5, 4.6)) as drawing:
+        import matplotlib as mpl
+
         colours = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, len(values)))
         for c, colour in zip(values, colours, strict=True):
             part = curves[curves["c"] == c]
-            ax.plot(part["q"], part["p"], color=colour, label=f"{c:g}")
-        ax.set_xlabel("empirical risk q (probability)")
-        ax.set_ylabel("kl⁻¹(q, c) (probability)")
-        ax.legend(title="c (nats)", reverse=True, loc="lower right")
-        ax.set_xlim(0.0, 1.0)
-        ax.set_ylim(0.0, 1.02)
-        report.figure(fig, curves, "kl_inverse")
+            drawing.ax.plot(part["q"], part["p"], color=colour, label=f"{c:g}")
+        drawing.ax.legend(title="c (nats)", reverse=True, loc="lower right")
+        drawing.ax.set_xlim(0.0, 1.0)
+        drawing.ax.set_ylim(0.0, 1.02)
+        drawing.name_axes("empirical risk q (probability)", "kl⁻¹(q, c) (probability)")
+        drawing.data = curves
 
 
 EXPERIMENTS.register("pac_bayes/kl_inverse")(Experiment(KLInverseSettings, plan, run, summarise))

@@ -23,7 +23,7 @@ from gpsuite.experiments.pac_bayes.shared.tables import (
 from gpsuite.experiments.pac_bayes.shared.tasks import FitTask, Goal
 from gpsuite.experiments.settings import Positive
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.figures import figure_style, method_style
+from gpsuite.reporting.panels import panel
 from gpsuite.reporting.tables import metric_statistics
 
 if TYPE_CHECKING:
@@ -72,12 +72,12 @@ def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
         f"{_dataset(request)}: share of predictions off by more than {_goal(request)}, mean ± standard error over "
         f"{counted} random splits; bounds hold with probability {1 - report.settings.delta:g}"
     )
-    paid = tidy["metric"].isin(list(PENALTY))
+    paid = tidy["metric"].isin(PENALTY)
     report.table(wide_table(tidy[~paid], ["method"], titles), "regression", caption)
     report.table(tidy, "regression_tidy", caption)
     pays = f"{_dataset(request)}: what the bounds pay for, nats per training point"
     report.table(wide_table(tidy[paid], ["method"], titles), "regression_penalty", pays)
-    _draw(tidy, f"{_dataset(request)}, accuracy goal {_goal(request)}", report)
+    _draw(report, tidy, f"{_dataset(request)}, accuracy goal {_goal(request)}")
     return metric_statistics(tidy, ["method"])
 
 
@@ -95,33 +95,25 @@ def _goal(request: Request[RegressionSettings]) -> str:
     return f"{settings.accuracy:g} (units of {name})"
 
 
-def _draw(tidy: pd.DataFrame, heading: str, report: Report[RegressionSettings]) -> None:
+def _draw(report: Report[RegressionSettings], tidy: pd.DataFrame, heading: str) -> None:
     """Draw bound, test and training risk of every method, with 95 % intervals over splits."""
-    import matplotlib.pyplot as plt
-
-    shown, titles = tidy[tidy["metric"].isin(list(SHOWN))], report.titles
-    with figure_style():
-        fig, ax = plt.subplots(figsize=(7, 4.4))
-        for number, (name, title) in enumerate(titles.items()):
-            rows = shown[shown["method"] == name].set_index("metric").reindex(list(SHOWN))
-            places = [k + (number - (len(titles) - 1) / 2) * 0.22 for k in range(len(SHOWN))]
-            reach = (rows["interval_high"] - rows["mean"]).fillna(0.0)
-            style = method_style(name)
-            ax.errorbar(
-                places,
-                rows["mean"],
-                yerr=reach,
-                fmt=style["marker"],
-                color=style["color"],
-                label=title,
-                capsize=3,
-            )
-        ax.set_xticks(range(len(SHOWN)), list(SHOWN.values()))
-        ax.set_ylim(0.0, 1.02)
-        ax.set_ylabel("probability of an error above the goal")
-        ax.set_title(heading)
-        fig.legend(loc="outside lower center", ncols=len(titles), title="mean and 95 % interval over splits")
-        report.figure(fig, shown, "regression")
+    shown = tidy[tidy["metric"].isin(SHOWN)]
+    with report.figure("regression", size=(7, 4.4)) as drawing:
+        panel(
+            drawing.ax,
+            shown,
+            "metric",
+            report.titles,
+            kind="points",
+            error="interval",
+            ticks=SHOWN,
+            apart=0.22,
+        )
+        drawing.ax.set_ylim(0.0, 1.02)
+        drawing.ax.set_ylabel("probability of an error above the goal")
+        drawing.ax.set_title(heading)
+        drawing.legend("below", columns=len(report.titles), title="mean and 95 % interval over splits")
+        drawing.data = shown
 
 
 EXPERIMENTS.register("pac_bayes/regression")(

@@ -215,7 +215,7 @@ def power_table(records: Sequence[Record]) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def write_power(table: pd.DataFrame, report: Report[CoverageSettings]) -> None:
+def write_power(report: Report[CoverageSettings], table: pd.DataFrame) -> None:
     """Write the table, with what each of its rows can detect."""
     columns = {
         "delta": "δ",

@@ -47,8 +47,8 @@ def summarise(report: Report[CoverageSettings]) -> list[Statistic]:
             for risk, bounds in zip(record.arrays["risks"], record.arrays["bounds"], strict=True)
         ]
     )
-    draw(points, report)
-    write_power(power, report)
+    draw(report, points)
+    write_power(report, power)
     return [*_statistics(table), power_statistic(power)]
 
 

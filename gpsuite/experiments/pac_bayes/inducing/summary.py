@@ -48,7 +48,7 @@ def summarise(report: Report[InducingSettings]) -> list[Statistic]:
         f"{request.require_dataset().name}, ε = {settings.epsilon:g}: mean ± standard error over {splits} random "
         f"splits; bounds hold with probability {1 - settings.delta:g}"
     )
-    by, further = ["inducing", "kernel", "method"], tidy["metric"].isin(list(CERTIFICATES))
+    by, further = ["inducing", "kernel", "method"], tidy["metric"].isin(CERTIFICATES)
     report.table(wide_table(tidy[~further], by, titles), name, caption)
     report.table(wide_table(tidy[further], by, titles), f"{name}_certificates", caption)
     report.table(tidy, f"{name}_tidy", caption)
@@ -59,7 +59,7 @@ def summarise(report: Report[InducingSettings]) -> list[Statistic]:
     )
     report.table(wide_table(chosen, ["method"], titles), f"{name}_selected", f"{caption}; {CHOICE}")
     heading = f"{request.require_dataset().name}, {KERNEL_TITLES[kernel]}: mean ± s.e. over {splits} splits"
-    draw(tidy[tidy["kernel"] == kernel], heading, name, report)
+    draw(report, tidy[tidy["kernel"] == kernel], name, heading)
     means = metric_statistics(tidy, ["method", "kernel", "inducing"])
     return [*dataset_statistics(request), *means, *inducing_claims(frame, kernel)]
 

@@ -54,7 +54,7 @@ def summarise(report: Report[ExponentialSettings]) -> list[Statistic]:
     report.table(timing, "loss_exp_timing", COST, heads)
     if changes:
         report.table(_change_table(tidy, changes), "loss_exp_mse", CHANGE)
-    draw(tidy, changes, report)
+    draw(report, tidy, changes)
     draw_shapes(report)
     return [*metric_statistics(tidy, BY), *changes.values(), *exponential_claims(frame)]
 

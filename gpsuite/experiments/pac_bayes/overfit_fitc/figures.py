@@ -10,18 +10,15 @@ import numpy as np
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.pac_bayes.overfit_fitc.settings import OverfitSettings
 from gpsuite.experiments.pac_bayes.shared.run import Split
-from gpsuite.reporting.figures import figure_style, method_style
+from gpsuite.reporting.metrics import metric
+from gpsuite.reporting.palette import method_style
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
 
-_BELOW = {
-    "noise_std": "learned noise σ (units of y)",
-    "gap": "gap: Gibbs test − training risk",
-    "gibbs_risk_test": "Gibbs test risk",
-}
+_BELOW = ("noise_std", "gap", "gibbs_risk_test")  # the learned noise, and what overfitting shows in
 
 
 def draw(report: Report[OverfitSettings], frame: pd.DataFrame, split: Split) -> None:
@@ -32,26 +29,22 @@ def draw(report: Report[OverfitSettings], frame: pd.DataFrame, split: Split) -> 
         frame: one row per method and repetition.
         split: the first data set.
     """
-    import matplotlib.pyplot as plt
-
     first = report.records(repetition=0)
     fits = {str(record.axes["method"]): record for record in first if "x" in record.arrays}
     columns, rows = max(len(fits), len(_BELOW)), 1 + bool(fits)
-    with figure_style():
-        fig, grid = plt.subplots(rows, columns, figsize=(4.4 * columns, 3.5 * rows), squeeze=False)
-        for number, (ax, name) in enumerate(zip(grid[0], fits, strict=False)):
+    size = (4.4 * columns, 3.5 * rows)
+    with report.figure("overfit_fitc", rows=rows, columns=columns, size=size) as drawing:
+        for number, (ax, name) in enumerate(zip(drawing.grid[0], fits, strict=False)):
             _draw_fit(ax, report.titles[name], name, fits[name], split)
             ax.set_ylabel("" if number else "output y (standardised)")
-        for ax, (metric, label) in zip(grid[-1], _BELOW.items(), strict=False):
-            _draw_metric(ax, report.titles, frame, metric)
-            ax.set_ylabel(label)
+        below = drawing.grid[-1]
+        for ax, shown in zip(below, _BELOW, strict=False):
+            _draw_metric(ax, report.titles, frame, shown)
+            ax.set_ylabel(metric(shown).axis)
         if report.request.dataset is None:
-            grid[-1][0].axhline(report.settings.noise_std, color="k", linestyle="--", label="true noise")
-            grid[-1][0].legend(loc="lower left")
-        for ax in grid.flat:
-            if not ax.has_data():
-                ax.set_axis_off()
-        report.figure(fig, frame, "overfit_fitc")
+            below[0].axhline(report.settings.noise_std, color="k", linestyle="--", label="true noise")
+            below[0].legend(loc="lower left")
+        drawing.data = frame
 
 
 def _draw_fit(ax: Axes, title: str, name: str, record: Record, split: Split) -> None:
@@ -79,10 +72,10 @@ def _draw_fit(ax: Axes, title: str, name: str, record: Record, split: Split) -> 
     ax.set_title(f"{title}, data set 0: noise σ = {record.number('noise_std'):.3f}")
 
 
-def _draw_metric(ax: Axes, titles: Mapping[str, str], frame: pd.DataFrame, metric: str) -> None:
+def _draw_metric(ax: Axes, titles: Mapping[str, str], frame: pd.DataFrame, shown: str) -> None:
     """Draw every data set's value as a line across the methods, and the methods' medians."""
     names = [name for name in titles if name in set(frame["method"])]
-    wide = frame.pivot(index="repetition", columns="method", values=metric)[names]
+    wide = frame.pivot(index="repetition", columns="method", values=shown)[names]
     places = list(range(len(names)))
     for _, row in wide.iterrows():
         ax.plot(places, row, color="0.75", linewidth=0.7, zorder=1)

@@ -12,10 +12,19 @@ from gpsuite.experiments.pac_bayes.overfit_fitc.plan import task_params
 from gpsuite.experiments.pac_bayes.overfit_fitc.run import METRICS, draw_split
 from gpsuite.experiments.pac_bayes.overfit_fitc.settings import OverfitSettings
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.metrics import headings
 from gpsuite.reporting.tables import mean_and_error, metric_statistics, summarise_groups
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+HEADINGS = headings(METRICS) | {
+    "noise_std": "learned noise σ (units of y)",
+    "mse_train": "training MSE (variances of y)",
+    "mse_test": "test MSE (variances of y)",
+    "bound_kl": "upper bound B_kl",
+}
 
 
 def summarise(report: Report[OverfitSettings]) -> list[Statistic]:
@@ -26,7 +35,7 @@ def summarise(report: Report[OverfitSettings]) -> list[Statistic]:
     frame = pd.DataFrame(
         [{**record.axes, **{name: record.number(name) for name in METRICS}} for record in records]
     )
-    tidy = summarise_groups(frame, ["method"], list(METRICS))
+    tidy = summarise_groups(frame, ["method"], METRICS)
     count = frame.groupby("method").size().min()
     caption = (
         f"{_data_title(request)}: {settings.rows} training rows, M = {settings.inducing}, ε = {settings.epsilon:g} "
@@ -50,5 +59,5 @@ def _wide(tidy: pd.DataFrame, titles: Mapping[str, str]) -> pd.DataFrame:
 
     rows: dict[str, dict[str, Any]] = {name: {"method": title} for name, title in titles.items()}
     for line in tidy.to_dict("records"):
-        rows[line["method"]][METRICS[line["metric"]]] = mean_and_error(line["mean"], line["standard_error"])
+        rows[line["method"]][HEADINGS[line["metric"]]] = mean_and_error(line["mean"], line["standard_error"])
     return pd.DataFrame([row for row in rows.values() if len(row) > 1])

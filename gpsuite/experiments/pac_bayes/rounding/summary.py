@@ -7,18 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.pac_bayes.rounding.claims import claims
-from gpsuite.experiments.pac_bayes.rounding.figures import MILLIONTHS, draw
+from gpsuite.experiments.pac_bayes.rounding.figures import draw
 from gpsuite.experiments.pac_bayes.rounding.run import AGAINST_PAPER, RECORDED
 from gpsuite.experiments.pac_bayes.rounding.settings import PAC, PAPER_DECIMALS, RoundingSettings
 from gpsuite.experiments.pac_bayes.shared.tables import dataset_statistics, summarise_splits
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.metrics import headings
 from gpsuite.reporting.tables import mean_and_error, metric_statistics
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-METRICS = {**RECORDED, AGAINST_PAPER: "bound − bound at 2 decimals"}
+METRICS = (*RECORDED, AGAINST_PAPER)
+
+
+MILLIONTHS = 1e6
+
+
+HEADINGS = headings(METRICS) | {"bound_kl": "upper bound B_kl"}
 
 
 def summarise(report: Report[RoundingSettings]) -> list[Statistic]:
@@ -34,7 +41,7 @@ def summarise(report: Report[RoundingSettings]) -> list[Statistic]:
     )
     report.table(_wide(tidy, report.titles), "rounding", caption)
     report.table(tidy, "rounding_tidy", caption)
-    draw(frame, report)
+    draw(report, frame)
     means = metric_statistics(tidy[tidy["mean"].notna() & (tidy["metric"] != "log_theta_over_n")], by)
     return [*dataset_statistics(report.request), *means, *claims(frame[frame["method"] == PAC])]
 
@@ -61,5 +68,5 @@ def _wide(tidy: pd.DataFrame, titles: Mapping[str, str]) -> pd.DataFrame:
         start = {"method": titles[place[0]], "ε": place[1], "decimals d": place[2]}
         unit = MILLIONTHS if line["metric"] == "bound_change" else 1.0
         cell = mean_and_error(unit * line["mean"], unit * line["standard_error"])
-        rows.setdefault(place, start)[METRICS[line["metric"]]] = cell
+        rows.setdefault(place, start)[HEADINGS[line["metric"]]] = cell
     return pd.DataFrame(list(rows.values()))
