@@ -155,7 +155,7 @@ def test_two_families_cannot_have_a_method_of_one_name(
         (tmp_path / "method" / family / "mine.yaml").write_text("builder: full_gp\n", encoding="utf-8")
     monkeypatch.setattr(files, "shipped_conf_dir", lambda: tmp_path)
     with pytest.raises(UserError, match="method=mine: named twice, in conf/method/pac_bayes and robustness"):
-        method_families.__wrapped__()
+        method_families()
 
 
 @pytest.mark.parametrize("name", sorted(method_families()))
