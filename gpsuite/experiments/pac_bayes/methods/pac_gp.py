@@ -74,5 +74,6 @@ METHODS.register("pac_gp")(
         train=minimise_bound,
         certify=exact_posterior,
         cost=full_cost,
+        starts=lambda options: options.starts,
     )
 )
