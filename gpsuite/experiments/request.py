@@ -32,9 +32,6 @@ class MethodOptions:
     title: str = field(metadata=LEFT_OUT)
     reference: str = field(metadata=LEFT_OUT)
 
-    def check(self) -> None:
-        """Raise `UserError` for values that are of the right type but impossible."""
-
     @property
     def method(self) -> Method[Any]:
         """The method whose options these are."""
