@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from gpsuite.data.generators.gp_samples import GpSamples, Process, gp_samples
+from gpsuite.data.generators.gp_samples import GpSamples, Process, Sizes, gp_samples
 from gpsuite.data.generators.safe_sample import SafeSample
 from gpsuite.data.generators.sin_sigmoid import (
     THRESHOLD,
@@ -118,16 +118,8 @@ def drawn_samples(
         form: of the squared exponential kernel: `code` exp(-r^2 / 2 l^2), or `paper` exp(-r^2 / l).
         process: `lmc` or `convolution`.
     """
-    return gp_samples(
-        np.random.default_rng(seed),
-        draws=draws,
-        n_train=n_train,
-        n_test=n_test,
-        n_outputs=n_outputs,
-        n_latent=max(1, n_outputs - 1),
-        kernel=GP_KERNELS[form],
-        process=process,
-    )
+    sizes = Sizes(draws, n_train, n_test, n_outputs=n_outputs, n_latent=max(1, n_outputs - 1))
+    return gp_samples(np.random.default_rng(seed), sizes, kernel=GP_KERNELS[form], process=process)
 
 
 def _table(sample: SafeSample) -> Table:

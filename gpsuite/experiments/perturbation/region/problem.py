@@ -19,7 +19,7 @@ from gpsuite.experiments.base import require
 from gpsuite.experiments.perturbation.shared.coverage_models import GROUPS
 from gpsuite.methods.perturbation.checks import distinct_rows
 from gpsuite.methods.perturbation.objectives.quadratic import LinearLSSVM, SparseKernelRidge
-from gpsuite.methods.perturbation.region import Region, confidence_region
+from gpsuite.methods.perturbation.region import ModelClass, Region, confidence_region
 from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.seeds import stream
 
@@ -96,14 +96,14 @@ def _problem(
     }
     y = (data.y[rows, 0] - offset) / (unit or 1.0)
     if model == "lssvm_linear":
-        region = confidence_region(X, y, objective=partial(LinearLSSVM, C=params["C"]), **shared)
+        region = confidence_region(X, y, ModelClass(partial(LinearLSSVM, C=params["C"])), **shared)
     else:
         distinct_rows(data.X, "data rows")  # all of them, so that the message counts as the file does
         lengthscale = params["lengthscale"] or float(np.median(pdist(Z)))
         centres, _ = kmeans2(Z, params["centres"], minit="++", seed=stream(int(params["seed"]), "centres"))
         objective = partial(SparseKernelRidge, penalty=params["penalty"])
         kernel = partial(gaussian, lengthscale=lengthscale)
-        region = confidence_region(X, y, objective=objective, kernel=kernel, centres=centres, **shared)
+        region = confidence_region(X, y, ModelClass(objective, kernel, centres), **shared)
     return Problem(region, X, mean, spread, offset, unit or 1.0)
 
 

@@ -29,7 +29,7 @@ from gpsuite.methods.perturbation.objectives.quadratic import (
 )
 from gpsuite.methods.perturbation.ranks.groups import SignChanges
 from gpsuite.methods.perturbation.ranks.ranks import simulated_ranks
-from gpsuite.methods.perturbation.region import Region, confidence_region
+from gpsuite.methods.perturbation.region import ModelClass, Region, confidence_region
 from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.seeds import derived_seed, stream
 
@@ -158,8 +158,7 @@ def kernel_region(task: Task, q: int) -> Region:
     return confidence_region(
         X,
         y,
-        objective=partial(FAMILIES[params["model"]["family"]], **numbers),
-        kernel=partial(covariance, params),
+        ModelClass(partial(FAMILIES[params["model"]["family"]], **numbers), partial(covariance, params)),
         q=q,
         m=int(params["m"]),
         rng=stream(int(params["seed"]), "perturbations"),
