@@ -1,4 +1,7 @@
-"""Safe active learning, Algorithm 1 of Li et al. 2022, as an iterator over models and queries."""
+"""Safe active learning, Algorithm 1 of Li et al. 2022, as an iterator over models and queries.
+
+Equation: Li et al. 2022, Algorithm 1
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A Gaussian process that learns: its hyperparameters' posterior and its predictions, kept up with the measurements."""
+"""A Gaussian process that learns: its hyperparameters' posterior and its predictions, kept up with the measurements.
+
+Equation: Li et al. 2022, Eq. (29), Eq. (30)
+Equation: derived, predictions of the pool by one more row
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """GPs whose risk on new data is bounded: training by minimising a PAC-Bayesian bound, certificates.
 
-Equation: Reeb et al. 2018, Eq. (4) to (11)
+Equation: Reeb et al. 2018, Eq. (4), Eq. (5)
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Exact, distribution-free confidence regions for kernel methods, and bands from them.
 
-Equation: Csaji & Kis 2019, Algorithm 1, Theorem 1
+Equation: Csáji & Kis 2019, Confidence Regions, Main Theorem
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Exact, distribution-free confidence regions for the coefficients of kernel methods (Csáji and Kis 2019)."""
+"""Exact, distribution-free confidence regions for the coefficients of kernel methods.
+
+Equation: Csáji & Kis 2019, Confidence Regions, Main Theorem
+"""
 
 from __future__ import annotations
 
@@ -44,6 +47,8 @@ class Region:
 
     Raises:
         ValueError: if q is not in 1..m-1, or y or the perturbations do not fit the objective.
+
+    Equation: Csáji & Kis 2019, Main Theorem
     """
 
     objective: Objective

@@ -1,6 +1,6 @@
 """How far the class probability of a GP classifier can move within a region of inputs: certified ranges.
 
-Equation: Blaas et al. 2020, Eq. (1) to (3)
+Equation: Blaas et al. 2020, Eq. (2), Eq. (3), Eq. (4)
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Certified range of the class probability over a region, and what it says about a point's class."""
+"""Certified range of the class probability over a region, and what it says about a point's class.
+
+Equation: Blaas et al. 2020, Eq. (2), Eq. (3), Eq. (4), Definition 1, Definition 2
+"""
 
 from __future__ import annotations
 
@@ -73,6 +76,8 @@ class ProbabilityRange:
         minimum: the search below.
         maximum: the search above.
         verdict: on the centre's class.
+
+    Equation: Blaas et al. 2020, Eq. (2), Definition 1
     """
 
     centre: PointProbability
@@ -175,6 +180,8 @@ def certify_class(
         UserError: for an unknown bound.
         ValueError: if the region does not fit the classifier.
         UnsoundBoundError: if a point attains more than the bounds allow.
+
+    Equation: Blaas et al. 2020, Definition 2
     """
     bounding = build_bound(bound, posterior, region)
     centre = point_probability(bounding, region.start)

@@ -1,4 +1,7 @@
-"""Expectation propagation for binary classification; Rasmussen & Williams 2006, Sec. 3.6 and 5.5.2. No TensorFlow."""
+"""Expectation propagation for binary classification; Rasmussen & Williams 2006, Sec. 3.6 and 5.5.2. No TensorFlow.
+
+Equation: Rasmussen & Williams 2006, Eq. (3.65), Eq. (3.73), Eq. (3.74), Eq. (5.27)
+"""
 
 from __future__ import annotations
 

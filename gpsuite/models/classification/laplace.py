@@ -1,4 +1,7 @@
-"""Laplace's method for binary classification; Rasmussen & Williams 2006, Sec. 3.4 and 5.5.1. No TensorFlow."""
+"""Laplace's method for binary classification; Rasmussen & Williams 2006, Sec. 3.4 and 5.5.1. No TensorFlow.
+
+Equation: Rasmussen & Williams 2006, Eq. (3.32), Eq. (5.22), Eq. (5.23), Eq. (5.24)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Sparse Gaussian process regression with inducing inputs: VFE (SGPR) and FITC."""
+"""Sparse Gaussian process regression with inducing inputs: VFE (SGPR) and FITC.
+
+Equation: Titsias 2009, Eq. (9)
+Equation: Snelson & Ghahramani 2006, Eq. (9)
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 Source: Del Moral, Doucet & Jasra, "Sequential Monte Carlo samplers", 2006; Chopin, "A sequential particle filter
 method for static models", 2002. The mass matrix of the moves is the identity: one estimated from the particles
 can shrink with them, and the spread of the lengthscales with it, at healthy-looking acceptance.
+
+Equation: derived, sequential Monte Carlo over hyperparameters
 """
 
 from __future__ import annotations

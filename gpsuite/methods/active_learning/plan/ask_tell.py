@@ -1,4 +1,4 @@
-"""Ask and tell: which safe measurements come next, when a person or a machine measures (Li et al. 2022, Eqs. 7-9).
+"""Ask and tell: which safe measurements come next, when a person or a machine measures.
 
     planner = MeasurementPlanner(SafetyLimit(1.0, "below"), np.random.default_rng(0))
     planner.tell(X, Y, z)  # measured so far; NaN where an output was not measured
@@ -6,6 +6,8 @@
 
 Everything is in the user's units; the models see standardised values (`plan_units`). Between two calls of `ask`, new
 measurements reach the posterior of the hyperparameters by sequential Monte Carlo.
+
+Equation: Li et al. 2022, Eq. (7), Eq. (8), Eq. (9)
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What a plan knows: the values told so far, and a model with the posterior of its hyperparameters."""
+"""What a plan knows: the values told so far, and a model with the posterior of its hyperparameters.
+
+Equation: derived, sequential Monte Carlo over hyperparameters
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Which candidates of a plan are probably safe, and what should be known before that is believed."""
+"""Which candidates of a plan are probably safe, and what should be known before that is believed.
+
+Equation: Li et al. 2022, Eq. (8), Eq. (9)
+Equation: derived, guard of the safety model
+"""
 
 from __future__ import annotations
 

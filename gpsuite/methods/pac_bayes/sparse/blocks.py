@@ -1,4 +1,7 @@
-"""Memory of the sweeps over the data in blocks, and the sums over blocks that the sparse objectives share."""
+"""Memory of the sweeps over the data in blocks, and the sums over blocks that the sparse objectives share.
+
+Equation: derived, sweeps over the data
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Training a free-form sparse posterior on a PAC-Bayesian bound, from the FITC or VFE posterior of a given start."""
+"""Training a free-form sparse posterior on a PAC-Bayesian bound, from the FITC or VFE posterior of a given start.
+
+Equation: Reeb et al. 2018, Sec. 3.2
+Equation: derived, free-form posterior
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,11 @@
-"""The bound of a sparse GP with its analytic gradient, also in the inducing inputs (Eq. 9 to 11 of Reeb et al. 2018).
+"""The bound of a sparse GP with its analytic gradient, also in the inducing inputs.
 
 Three sweeps over the data in blocks: (1) V = L^-1 K_ZX and the sums that determine the posterior, (2) means, variances,
 losses and C = V diag(gv) V', (3) the adjoint of V and of the kernel. The objective depends on V only through V'V, so
 the adjoint of K_ZZ has a closed form and no Cholesky factorisation is differentiated.
+
+Equation: Reeb et al. 2018, Eq. (9), Eq. (10), Eq. (11)
+Equation: derived, gradient of the sparse bound
 """
 
 from __future__ import annotations

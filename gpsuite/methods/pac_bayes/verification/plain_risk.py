@@ -2,6 +2,8 @@
 
 Nothing here is shared with the code that trains and certifies: kernels from differences, a Cholesky factorisation and a
 triangular solve written out, predictive moments instead of the short cuts at the training inputs, erfc, bisection.
+
+Equation: Reeb et al. 2018, Eq. (4), Eq. (6), Eq. (8), Eq. (9), Eq. (10), Eq. (11)
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 The predictor is not a claim about how it was trained: any posterior may be certified, as long as its prior is on the
 grid of hyperparameters that the bound pays for. The rows stay where they are; the certificate says which they are.
+
+Equation: none, a file format
 """
 
 from __future__ import annotations

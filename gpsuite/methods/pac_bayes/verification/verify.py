@@ -1,4 +1,8 @@
-"""What `gpsuite verify` does with a risk certificate: compute it again from the dataset, and say what follows."""
+"""What `gpsuite verify` does with a risk certificate: compute it again from the dataset, and say what follows.
+
+Equation: Reeb et al. 2018, Eq. (4)
+Equation: Maurer 2004
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The models as convex objectives with residual gradients (Csáji and Kis 2019): the quadratic ones, and all names."""
+"""The models as convex objectives with residual gradients: the quadratic ones, and all names.
+
+Equation: derived, objectives and gradients
+"""
 
 from __future__ import annotations
 

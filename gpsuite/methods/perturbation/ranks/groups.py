@@ -1,6 +1,8 @@
 """Groups of transformations under which the noise keeps its distribution (assumptions A2 and A3).
 
 Drawn once per data set, with the order that breaks ties: never anew for each coefficient vector.
+
+Equation: Csáji & Kis 2019, Assumption A3
 """
 
 from __future__ import annotations

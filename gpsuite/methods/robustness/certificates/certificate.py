@@ -2,6 +2,8 @@
 
 Two files: `NAME.npz` with plain arrays (model, region, origin, one tree of cuts per claim) and `NAME.json` with the
 claims, names and the model's hash. Nothing is pickled. Boxes are not stored: they follow from the cuts.
+
+Equation: none, a file format
 """
 
 from __future__ import annotations

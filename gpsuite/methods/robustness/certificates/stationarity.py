@@ -8,6 +8,8 @@ determined by equations that can be checked without solving them again (Rasmusse
   and the variance of the posterior's marginal.
 
 The code shares nothing with `gpsuite.models`.
+
+Equation: Rasmussen & Williams 2006, Eq. (3.17), Eq. (3.27), Eq. (3.53)
 """
 
 from __future__ import annotations

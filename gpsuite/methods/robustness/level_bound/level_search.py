@@ -2,6 +2,9 @@
 
 Every bound is sharp at the score that would still matter, that of the attained probability plus the tolerance. The
 attained value only rises, and a bound for one threshold stays valid for all.
+
+Equation: Blaas et al. 2020, Algorithm 1
+Equation: derived, search with the level bound
 """
 
 from __future__ import annotations

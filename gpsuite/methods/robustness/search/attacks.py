@@ -2,6 +2,9 @@
 
 GPFGS and GPJM follow Grosse et al. (2018) as used in Sec. 6 of Blaas et al. (2020); `strong_attack` is a multi-start
 quasi-Newton search with exact gradients.
+
+Equation: Grosse et al. 2018
+Equation: Blaas et al. 2020, Sec. 6
 """
 
 from __future__ import annotations

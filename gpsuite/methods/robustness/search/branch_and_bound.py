@@ -2,6 +2,8 @@
 
 Algorithm 1 of Blaas et al. (2020), with batches, an outer bound over open and fathomed boxes alike, and inherited
 bounds. It knows nothing of Gaussian processes: any function with bounds over boxes will do.
+
+Equation: Blaas et al. 2020, Algorithm 1
 """
 
 from __future__ import annotations
