@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
@@ -18,6 +18,7 @@ from gpsuite.data.dataset import TASKS
 from gpsuite.data.spec import CsvSpec, DatasetSpec
 from gpsuite.errors import UserError, nearest, unknown_name
 from gpsuite.experiments.base import EXPERIMENTS, METHODS, Experiment, MethodOptions
+from gpsuite.experiments.settings import check_settings
 from gpsuite.models.config import ModelSpec
 
 FILE_ONLY = ("meta", "scales")  # parts of an experiment file that are no settings
@@ -42,7 +43,7 @@ class Composed:
     """
 
     experiment: str
-    entry: Experiment
+    entry: Experiment[Any]
     run: RunSettings
     settings: Any
     methods: Mapping[str, MethodOptions]
@@ -76,7 +77,7 @@ def compose_run(experiment: str, overrides: Overrides) -> Composed:
     return _typed(experiment, entry, sections, datasets, plain)
 
 
-def _compose_files(experiment: str, groups: Mapping[str, str], entry: Experiment) -> DictConfig:
+def _compose_files(experiment: str, groups: Mapping[str, str], entry: Experiment[Any]) -> DictConfig:
     from hydra import compose, initialize_config_dir
     from hydra.errors import HydraException
 
@@ -102,7 +103,7 @@ def _compose_method(name: str) -> dict[str, Any]:
 
 
 def _method_names(
-    entry: Experiment, plain: Mapping[str, Any], groups: Mapping[str, str], values: dict[str, Any]
+    entry: Experiment[Any], plain: Mapping[str, Any], groups: Mapping[str, str], values: dict[str, Any]
 ) -> list[str]:
     """Return the methods to run: `method=` or `methods=` of the user, else the file's."""
     listed = values.pop("methods", None)
@@ -123,7 +124,7 @@ def _method_names(
     return names
 
 
-def _refuse_foreign_methods(experiment: str, entry: Experiment, names: Sequence[str]) -> None:
+def _refuse_foreign_methods(experiment: str, entry: Experiment[Any], names: Sequence[str]) -> None:
     """Raise when a method does not belong to the experiment; other families' builders are not even registered."""
     for name in names:
         if _builder_of(name) not in entry.builders:
@@ -133,7 +134,9 @@ def _refuse_foreign_methods(experiment: str, entry: Experiment, names: Sequence[
             )
 
 
-def _sections(entry: Experiment, plain: Mapping[str, Any], names: Sequence[str]) -> dict[str, DictConfig]:
+def _sections(
+    entry: Experiment[Any], plain: Mapping[str, Any], names: Sequence[str]
+) -> dict[str, DictConfig]:
     """Return typed sections: settings, run, model, dataset, and one per method."""
     run_names = {each.name for each in fields(RunSettings)}
     own = {
@@ -268,7 +271,7 @@ def valid_keys(sections: Mapping[str, DictConfig], *, several: bool = False) -> 
 
 def _typed(
     experiment: str,
-    entry: Experiment,
+    entry: Experiment[Any],
     sections: Mapping[str, DictConfig],
     datasets: Mapping[str, DatasetSpec],
     plain: Mapping[str, Any],
@@ -279,9 +282,9 @@ def _typed(
             key = missing[0] if name in ("run", "settings") else f"{name.split('/')[0]}.{missing[0]}"
             raise UserError(f"{key}: missing; give it as {key}=VALUE", key=key)
     built: dict[str, Any] = {name: OmegaConf.to_object(part) for name, part in sections.items()}
-    for typed in built.values():
-        if hasattr(typed, "check"):
-            typed.check()
+    for name, typed in built.items():
+        if is_dataclass(typed):
+            check_settings(typed, "method." if name.startswith("method/") else "")
     methods: dict[str, Any] = {
         name.split("/", 1)[1]: typed for name, typed in built.items() if name.startswith("method/")
     }

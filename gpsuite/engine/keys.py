@@ -6,6 +6,7 @@ import hashlib
 import json
 
 from gpsuite.experiments.base import Task
+from gpsuite.experiments.params import plain
 
 
 def canonical_json(value: object) -> str:
@@ -23,7 +24,7 @@ def task_key(task: Task) -> str:
     content = task.dataset.content_hash if task.dataset is not None else None
     science = {
         "family": task.experiment.split("/")[0],
-        "params": task.params,
+        "params": plain(task.params),
         "dataset": content,
         "version": task.version,
     }

@@ -46,7 +46,7 @@ def plan_tasks(request: Request, changed: Sequence[str]) -> list[Task]:
     """
     try:
         with at_most(MOST_TASKS):
-            return EXPERIMENTS.get(request.experiment).plan(request)
+            return list(EXPERIMENTS.get(request.experiment).plan(request))
     except (TooManyTasksError, MemoryError) as error:
         many = f"more than {MOST_TASKS} tasks, the most that one run may have"
         what = many if isinstance(error, TooManyTasksError) else "more than this machine's memory can hold"

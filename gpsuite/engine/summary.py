@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from gpsuite.engine.folder import CONFIG
-from gpsuite.experiments.base import BUDGET, DONE, EXPERIMENTS, Record, Request
+from gpsuite.experiments.base import BUDGET, DONE, EXPERIMENTS, Record, Report, Request
 from gpsuite.reporting.atomic import write_text
 from gpsuite.reporting.comparison import compare, read_published, write_comparison, write_statistics
 from gpsuite.text import visible
@@ -35,11 +35,10 @@ def publish_results(
 ) -> list[str]:
     """Write tables, figures, statistics and the comparison; return notes on what limits them."""
     notes = [*parts.values(), *limitations(request, records)]
-    usable = [record for record in records if record.usable]
+    report = Report(request, records, folder, "; ".join(notes) or None)
     statistics = []
-    if usable:
-        shown = "; ".join(notes) or None
-        statistics = EXPERIMENTS.get(request.experiment).summarise(request, usable, folder, shown)
+    if report.records():
+        statistics = EXPERIMENTS.get(request.experiment).summarise(report)
         write_statistics(folder / "tables", statistics)
     why_not = not_comparable(request, records, [key for key in changed if key not in parts])
     published = read_published(conf_dir, request.experiment)

@@ -2,38 +2,80 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
-import numpy as np
-from numpy.typing import NDArray
+from typing_extensions import TypeVar
 
 from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.errors import UserError
+from gpsuite.experiments.params import Json
+from gpsuite.experiments.records import (
+    BUDGET,
+    DIVERGED,
+    DONE,
+    ERROR,
+    INFEASIBLE,
+    SKIPPED,
+    STATUSES,
+    Outcome,
+    Publishable,
+    Record,
+    every_array,
+    finite_or_none,
+    only_arrays,
+)
 from gpsuite.models.config import ModelSpec
 from gpsuite.registry import Registry
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.figures import save_figure
+from gpsuite.reporting.tables import write_table
 
-Json = Any  # None, bool, int, float, str, list or dict of the same
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
-DONE, BUDGET, INFEASIBLE, DIVERGED, ERROR, SKIPPED = (
-    "done",
-    "budget",
-    "infeasible",
-    "diverged",
-    "error",
-    "skipped",
-)
-STATUSES = (DONE, BUDGET, INFEASIBLE, DIVERGED, ERROR, SKIPPED)
+__all__ = [
+    "BUDGET",
+    "DIVERGED",
+    "DONE",
+    "ERROR",
+    "EXPERIMENTS",
+    "INFEASIBLE",
+    "METHODS",
+    "SKIPPED",
+    "STATUSES",
+    "Experiment",
+    "Json",
+    "MethodBuilder",
+    "MethodOptions",
+    "Outcome",
+    "Publishable",
+    "Record",
+    "Report",
+    "Request",
+    "SharedWork",
+    "Task",
+    "TooManyTasksError",
+    "at_most",
+    "every_array",
+    "finite_or_none",
+    "only_arrays",
+    "require",
+]
+
+T = TypeVar("T")
+S = TypeVar("S")
+S_co = TypeVar("S_co", covariant=True, default=Any)
+P = TypeVar("P")
+P_co = TypeVar("P_co", covariant=True, default=Any)
+
 ROUNDING = 1e-9  # relative: what other processors' last bits become in well-conditioned computations
-USABLE = (DONE, BUDGET)  # records whose metrics enter tables and figures
 
 
 @dataclass(frozen=True)
@@ -70,7 +112,7 @@ class MethodBuilder:
 
 
 @dataclass(frozen=True)
-class Request:
+class Request(Generic[S_co]):
     """A validated request to run one experiment: everything science needs, nothing of comfort.
 
     Attributes:
@@ -90,7 +132,7 @@ class Request:
     experiment: str
     scale: str
     seed: int
-    settings: Any
+    settings: S_co
     methods: Mapping[str, MethodOptions]
     model: ModelSpec
     dataset: PreparedDataset | None = None
@@ -107,6 +149,44 @@ class Request:
     def family(self) -> str:
         """The part of the experiment's name before the slash."""
         return self.experiment.split("/")[0]
+
+    def require_dataset(self) -> PreparedDataset:
+        """Return the dataset of an experiment that has one.
+
+        Raises:
+            ValueError: if there is none.
+        """
+        return _present(self.dataset, self.experiment)
+
+    def task(
+        self,
+        params: P,
+        *,
+        label: str,
+        axes: Mapping[str, str | int | float],
+        version: int = 1,
+        cost: float = 1.0,
+        group: str = "",
+        dataset: PreparedDataset | None = None,
+    ) -> Task[P]:
+        """Return a task of this request, on its dataset unless another is given; see `Task`."""
+        return Task(
+            experiment=self.experiment,
+            label=label,
+            axes=axes,
+            params=params,
+            dataset=self.dataset if dataset is None else dataset,
+            version=version,
+            group=group,
+            cost=cost,
+            budget_seconds=self.budget_seconds,
+        )
+
+
+def _present(dataset: PreparedDataset | None, asking: str) -> PreparedDataset:
+    if dataset is None:
+        raise ValueError(f"{asking} needs a dataset")
+    return dataset
 
 
 _ALLOWED: ContextVar[Iterator[int] | None] = ContextVar("tasks still allowed", default=None)
@@ -131,14 +211,15 @@ def at_most(tasks: int) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(Generic[P_co]):
     """The smallest unit worth repeating: one split x one method x one parameter value.
 
     Attributes:
         experiment: `family/name`; its `run` function executes the task.
         label: for people.
         axes: what distinguishes the task within its plan; columns of records.csv.
-        params: science parameters, hashed into the key; plain JSON values.
+        params: science parameters, hashed into the key: a frozen dataclass, one for each kind of task, see
+            `experiments.params`.
         dataset: the prepared dataset, or None.
         version: the method's version number, hashed.
         group: tasks of one group run in order in one worker and may share costly work.
@@ -149,7 +230,7 @@ class Task:
     experiment: str
     label: str
     axes: Mapping[str, str | int | float]
-    params: Mapping[str, Json]
+    params: P_co
     dataset: PreparedDataset | None = None
     version: int = 1
     group: str = ""
@@ -161,81 +242,13 @@ class Task:
         if allowed is not None and next(allowed, None) is None:
             raise TooManyTasksError
 
+    def require_dataset(self) -> PreparedDataset:
+        """Return the dataset of a task that has one.
 
-@dataclass(frozen=True)
-class Outcome:
-    """What running a task gives: numbers, arrays and how it ended.
-
-    Attributes:
-        metrics: named numbers or words; columns of records.csv.
-        status: one of `STATUSES` except error, which the engine sets.
-        reason: why, when the status is not done.
-        arrays: larger results, kept as npz.
-        headline: the main number in a few words, for the progress line.
-    """
-
-    metrics: Mapping[str, float | int | str | bool | None]
-    status: str = DONE
-    reason: str = ""
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    headline: str = ""
-
-
-@dataclass(frozen=True)
-class Record:
-    """A stored outcome.
-
-    `timing` is measured (seconds, MB) and outside every promise of equality; `origin` says which commit, versions and
-    machine computed it.
-    """
-
-    key: str
-    experiment: str
-    label: str
-    axes: Mapping[str, str | int | float]
-    status: str
-    reason: str
-    metrics: Mapping[str, float | int | str | bool | None]
-    timing: Mapping[str, float]
-    budget_seconds: float | None = None
-    headline: str = ""
-    traceback: str = ""
-    origin: Mapping[str, str] = field(default_factory=dict)
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-
-    @property
-    def usable(self) -> bool:
-        """Whether its metrics may enter tables: done, or the best valid answer within a budget."""
-        return self.status in USABLE
-
-    def number(self, name: str) -> float:
-        """Return a metric as float; NaN when it is missing."""
-        value = self.metrics.get(name)
-        return float(value) if isinstance(value, int | float) else math.nan
-
-
-Publishable = Callable[[Sequence[Record]], Sequence[frozenset[str]]]
-"""Records of a run -> for each, the names of the arrays that are published with it."""
-
-
-def every_array(records: Sequence[Record]) -> list[frozenset[str]]:
-    """Publish all arrays: they hold no rows of a dataset."""
-    return [frozenset(record.arrays) for record in records]
-
-
-def only_arrays(*patterns: str) -> Publishable:
-    """Publish the arrays whose names match a pattern: the others hold rows of a dataset, or are not drawn from."""
-
-    def names(records: Sequence[Record]) -> list[frozenset[str]]:
-        return [
-            frozenset(name for name in record.arrays if any(fnmatchcase(name, each) for each in patterns))
-            for record in records
-        ]
-
-    return names
-
-
-S = TypeVar("S")
+        Raises:
+            ValueError: if there is none.
+        """
+        return _present(self.dataset, self.label)
 
 
 class SharedWork:
@@ -249,23 +262,74 @@ class SharedWork:
         self.observer = observer
         self._done: dict[str, Any] = {}
 
-    def once(self, name: str, compute: Callable[[], S]) -> S:
+    def once(self, name: str, compute: Callable[[], T]) -> T:
         """Return the result stored under `name`, computing it the first time."""
         if name not in self._done:
             self._done[name] = compute()
-        result: S = self._done[name]
+        result: T = self._done[name]
         return result
 
 
 @dataclass(frozen=True)
-class Experiment:
+class Report(Generic[S_co]):
+    """The sheet an experiment writes its tables and figures on, from the records that may enter them.
+
+    Attributes:
+        request: what was asked for.
+        planned: the plan's records, in its order.
+        folder: the run's.
+        note: what a reader must know of every table and figure (stand-in data, smoke scale), or None.
+    """
+
+    request: Request[S_co]
+    planned: Sequence[Record]
+    folder: Path
+    note: str | None = None
+
+    @property
+    def settings(self) -> S_co:
+        """The experiment's own settings."""
+        return self.request.settings
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """Method name -> its title in tables and figures, in the order asked for."""
+        return {name: options.title for name, options in self.request.methods.items()}
+
+    def records(self, **axes: str | int | float) -> list[Record]:
+        """Return the usable records, in the plan's order: those whose axes have these values."""
+        return [
+            record
+            for record in self.planned
+            if record.usable
+            and all(name in record.axes and record.axes[name] == value for name, value in axes.items())
+        ]
+
+    def table(
+        self, frame: pd.DataFrame, name: str, caption: str, labels: Mapping[str, str] | None = None
+    ) -> None:
+        """Write a table, the note behind its caption; see `write_table`."""
+        text = f"{caption} ({self.note})" if self.note else caption
+        write_table(frame, self.folder / "tables", name, text, labels)
+
+    def figure(self, fig: Figure, frame: pd.DataFrame, name: str, remark: str = "") -> None:
+        """Save a figure with the numbers it shows, a remark of its own and the note below it; see `save_figure`."""
+        below = "; ".join(text for text in (remark, self.note) if text)
+        save_figure(fig, frame, self.folder / "figures", name, below or None)
+
+
+Run = Callable[[Task[Any], SharedWork], Outcome]
+
+
+@dataclass(frozen=True)
+class Experiment(Generic[S]):
     """An entry of `EXPERIMENTS`.
 
     Attributes:
         settings: dataclass of the experiment's settings, with defaults; may have `check()`.
         plan: request -> tasks, without TensorFlow, in a second.
-        run: one task -> outcome.
-        summarise: writes tables and figures from the records; returns the statistics to compare.
+        runs: one task -> outcome; with several kinds of tasks, the type of their params -> such a function.
+        summarise: writes tables and figures on the report; returns the statistics to compare.
         builders: method builders it accepts; empty when it has no methods.
         dataset_tasks: kinds of dataset the user may swap in; empty when the dataset is fixed.
         several_datasets: whether it runs over a list, `datasets=[A,B]`. Its statistics then carry the dataset's name,
@@ -278,10 +342,10 @@ class Experiment:
             rounding where a search over an ill-conditioned objective magnifies it, or where seconds decide.
     """
 
-    settings: type
-    plan: Callable[[Request], list[Task]]
-    run: Callable[[Task, SharedWork], Outcome]
-    summarise: Callable[[Request, Sequence[Record], Path, str | None], list[Statistic]]
+    settings: type[S]
+    plan: Callable[[Request[S]], Sequence[Task[Any]]]
+    runs: Run | Mapping[type[Any], Run]
+    summarise: Callable[[Report[S]], list[Statistic]]
     builders: tuple[str, ...] = ()
     dataset_tasks: tuple[str, ...] = ()
     several_datasets: bool = False
@@ -289,8 +353,13 @@ class Experiment:
     published: Publishable = every_array
     agreement: float = ROUNDING
 
+    def run(self, task: Task[Any], shared: SharedWork) -> Outcome:
+        """Run one task by the function for its kind of params."""
+        run = self.runs if callable(self.runs) else self.runs[type(task.params)]
+        return run(task, shared)
 
-EXPERIMENTS: Registry[Experiment] = Registry("experiment")
+
+EXPERIMENTS: Registry[Experiment[Any]] = Registry("experiment")
 METHODS: Registry[MethodBuilder] = Registry("method builder")
 
 
@@ -298,9 +367,3 @@ def require(condition: bool, key: str, value: object, allowed: str) -> None:
     """Raise `UserError` naming key, value and what is allowed unless `condition` holds."""
     if not condition:
         raise UserError(f"{key}={value}: {allowed}", key=key)
-
-
-def finite_or_none(value: float) -> float | None:
-    """Return the float, or None when it is not finite (records hold no NaN)."""
-    number = float(value)
-    return number if np.isfinite(number) else None

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpsuite.engine.keys import canonical_json, task_key
+from gpsuite.engine.keys import canonical_json, short_hash, task_key
+from gpsuite.experiments.params import INLINE, OPTIONAL, named, plain
 from tests.engine import tiny
 
 json_values = st.recursive(
@@ -29,3 +31,41 @@ def test_comfort_does_not_change_a_key_and_science_does() -> None:
     assert task_key(replace(task, version=2)) != key
     assert task_key(replace(task, experiment="else/squares")) != key
     assert task_key(tiny.task(4)) != key
+
+
+@dataclass(frozen=True)
+class Kernel:
+    name: str
+
+
+@dataclass(frozen=True)
+class Size:
+    rows: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    kind: str = "cell"
+    broken: str = field(metadata=named("break"))
+    kernel: Kernel
+    size: Size = field(metadata=INLINE)
+    levels: Sequence[int]
+    limit: float | None = field(default=None, metadata=OPTIONAL)
+    shown: float | None = None
+
+
+def test_params_of_a_dataclass_are_hashed_as_their_plain_values() -> None:
+    cell = Cell(broken="ties", kernel=Kernel("rbf"), size=Size(9), levels=(1, 2))
+    values = {"kind": "cell", "break": "ties", "kernel": {"name": "rbf"}, "rows": 9}
+    values |= {"levels": [1, 2], "shown": None}
+    assert plain(cell) == values
+    assert plain(replace(cell, limit=2.0)) == {**values, "limit": 2.0}
+    assert plain({"cells": [cell]}) == {"cells": [values]}
+    typed, untyped = (replace(tiny.task(1), params=params) for params in (cell, values))
+    assert task_key(typed) == task_key(untyped)
+
+
+def test_a_key_of_known_values_never_changes() -> None:
+    assert task_key(tiny.task(3)) == short_hash(
+        {"family": "tiny", "params": {"number": 3, "behaviour": "square"}, "dataset": None, "version": 1}
+    )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -14,14 +12,13 @@ from gpsuite.experiments.base import (
     EXPERIMENTS,
     Experiment,
     Outcome,
-    Record,
+    Report,
     Request,
     SharedWork,
     Task,
 )
 from gpsuite.models.config import ModelSpec
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
 
 NAME = "tiny/squares"
 
@@ -70,11 +67,11 @@ def run(task: Task, shared: SharedWork) -> Outcome:
     )
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     import pandas as pd
 
-    frame = pd.DataFrame([{**record.axes, "square": record.number("square")} for record in records])
-    write_table(frame, folder / "tables", "squares", f"squares {note or ''}")
+    frame = pd.DataFrame([{**record.axes, "square": record.number("square")} for record in report.records()])
+    report.table(frame, "squares", "squares")
     return [Statistic("mean_square", float(frame["square"].mean()), n=len(frame))]
 
 

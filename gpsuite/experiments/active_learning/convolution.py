@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Annotated
 
 from gpsuite.data.generators.gp_samples import PROCESSES, Process
-from gpsuite.errors import unknown_name
 from gpsuite.experiments.active_learning.methods import BUILDER, titles
 from gpsuite.experiments.active_learning.shared.claims import (
     error_statistics,
@@ -20,7 +18,8 @@ from gpsuite.experiments.active_learning.shared.gp_settings import GpSamplesSett
 from gpsuite.experiments.active_learning.shared.plan import repetition_tasks
 from gpsuite.experiments.active_learning.shared.run import run_repetition
 from gpsuite.experiments.active_learning.shared.tables import write_curve_tables
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Request, Task, require
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, Report, Request, Task, require
+from gpsuite.experiments.settings import one_of
 from gpsuite.reporting.comparison import Statistic
 
 LARGEST = (
@@ -36,18 +35,14 @@ class ConvolutionSettings(GpSamplesSettings):
         process: what the data are drawn from: convolution, or lmc, the linear model of coregionalisation.
     """
 
-    process: str = "convolution"
+    process: Annotated[str, one_of(PROCESSES)]
 
     def check(self) -> None:
-        """Refuse impossible values."""
+        """Refuse a draw of a convolution process that is too large to factorise."""
         super().check()
-        if self.process not in PROCESSES:
-            raise unknown_name("process", self.process, PROCESSES)
         size = (self.pool_rows + self.test_rows) * self.outputs
-        fits = self.process == "lmc" or size <= LARGEST
-        require(
-            fits, "pool_rows", self.pool_rows, f"pool and test rows times outputs must be {LARGEST} or fewer"
-        )
+        allowed = f"pool and test rows times outputs must be {LARGEST} or fewer"
+        require(self.process == "lmc" or size <= LARGEST, "pool_rows", self.pool_rows, allowed)
 
 
 def plan(request: Request) -> list[Task]:
@@ -57,8 +52,9 @@ def plan(request: Request) -> list[Task]:
     return repetition_tasks(request, settings.source(request, process))
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write curves and safety of the convolution process beside the other models."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     settings: ConvolutionSettings = request.settings
     names = titles(request.methods)
     curves = Curves.from_records(records, tuple(names))

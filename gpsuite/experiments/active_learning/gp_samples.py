@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -28,7 +27,15 @@ from gpsuite.experiments.active_learning.shared.gp_settings import GpSamplesSett
 from gpsuite.experiments.active_learning.shared.plan import repetition_tasks
 from gpsuite.experiments.active_learning.shared.run import run_repetition
 from gpsuite.experiments.active_learning.shared.tables import write_curve_tables
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, Outcome, Record, Request, SharedWork, Task
+from gpsuite.experiments.base import (
+    EXPERIMENTS,
+    Experiment,
+    Outcome,
+    Report,
+    Request,
+    SharedWork,
+    Task,
+)
 from gpsuite.experiments.statistics import mean_statistic
 from gpsuite.reporting.comparison import Statistic, statistic_name
 
@@ -62,8 +69,9 @@ def run(task: Task, shared: SharedWork) -> Outcome:
     return Outcome({"safe_row_percent": safe}, headline=f"{safe:.2f} % of the rows are safe")
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write curves and safety; return what the paper states."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     settings: GpSamplesSettings = request.settings
     names = titles(request.methods)
     data = [record for record in records if record.axes["method"] == ""]

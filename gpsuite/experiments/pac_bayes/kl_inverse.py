@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,12 @@ from gpsuite.experiments.base import (
     EXPERIMENTS,
     Experiment,
     Outcome,
-    Record,
+    Report,
     Request,
     SharedWork,
     Task,
-    require,
 )
+from gpsuite.experiments.settings import at_least, filled, not_negative, unique
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import figure_style, save_figure
@@ -43,16 +43,8 @@ class KLInverseSettings:
         grid_points: values of q in [0, 1], both edges included.
     """
 
-    c_values: list[float] = field(default_factory=lambda: [0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0])
-    grid_points: int = 1001
-
-    def check(self) -> None:
-        """Refuse impossible values."""
-        require(bool(self.c_values), "c_values", self.c_values, "needs at least one value")
-        require(len(set(self.c_values)) == len(self.c_values), "c_values", self.c_values, "has a value twice")
-        for value in self.c_values:
-            require(0 <= value < float("inf"), "c_values", value, "must be 0 or more, and finite")
-        require(self.grid_points >= 3, "grid_points", self.grid_points, "must be 3 or more")
+    c_values: Annotated[list[Annotated[float, not_negative]], filled, unique]
+    grid_points: Annotated[int, at_least(3)]
 
 
 def plan(request: Request) -> list[Task]:
@@ -116,8 +108,9 @@ def _difference(function: Callable[[FloatArray], FloatArray], step: FloatArray) 
     return np.asarray((8.0 * near - far) / (12.0 * step), dtype=np.float64)
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write the table of edges and checks and the figure of the curves."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     import pandas as pd
 
     rows = [{"c": record.axes["c"], **record.metrics} for record in records]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Request, Task, only_arrays
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, Report, Request, Task, only_arrays
 from gpsuite.experiments.pac_bayes.shared.certificates import write_certificates
 from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT, fit_tasks
 from gpsuite.experiments.pac_bayes.shared.run import run_fit
-from gpsuite.experiments.pac_bayes.shared.settings import SplitSettings, check_epsilon
+from gpsuite.experiments.pac_bayes.shared.settings import SplitSettings
 from gpsuite.experiments.pac_bayes.shared.tables import (
     METRICS,
     OWN_UNITS,
@@ -20,10 +19,10 @@ from gpsuite.experiments.pac_bayes.shared.tables import (
     summarise_fits,
     wide_table,
 )
-from gpsuite.experiments.statistics import metric_statistics
+from gpsuite.experiments.settings import Positive
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import figure_style, method_style, save_figure
-from gpsuite.reporting.tables import write_table
+from gpsuite.reporting.tables import metric_statistics, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,16 +45,8 @@ class RegressionSettings(SplitSettings):
         accuracy: the same in the target's own units; replaces epsilon when given.
     """
 
-    epsilon: float = 0.6
-    accuracy: float | None = None
-    scaling: str = "train"
-
-    def check(self) -> None:
-        """Refuse impossible values."""
-        super().check()
-        check_epsilon("epsilon", self.epsilon)
-        if self.accuracy is not None:
-            check_epsilon("accuracy", self.accuracy)
+    epsilon: Positive
+    accuracy: Positive | None
 
     @property
     def goal(self) -> dict[str, float]:
@@ -70,8 +61,9 @@ def plan(request: Request) -> list[Task]:
     return fit_tasks(request, settings, [settings.goal], axis)
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write certificates, bounds and errors, and what the bounds pay for, by method; draw bound and risks."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     write_certificates(records, folder / "certificates")
     frame = records_frame(records)
     tidy = summarise_fits(frame, ["method"], [*METRICS, *OWN_UNITS, *PENALTY_ONLY])

@@ -9,7 +9,6 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
-from gpsuite.experiments.active_learning.engine.settings import EngineSettings
 from gpsuite.experiments.active_learning.shared.run import read_campaign, run_repetition
 from gpsuite.experiments.base import (
     BUDGET,
@@ -17,10 +16,12 @@ from gpsuite.experiments.base import (
     INFEASIBLE,
     Outcome,
     Record,
+    Report,
     Request,
     SharedWork,
     Task,
 )
+from tests.experiments.composed_settings import composed_settings
 
 NAMES = ("toy", "gp_samples", "engine", "observation_ablation", "convolution")
 
@@ -74,7 +75,7 @@ def test_the_published_sizes() -> None:
     assert sizes["toy"] == {(12, 31)}
     assert sizes["gp_samples"] == {(40, 101)}
     assert sizes["observation_ablation"] == {(12, 31), (40, 101)}
-    engine = EngineSettings()
+    engine = composed_settings("active_learning/engine")
     assert (engine.initial, engine.initial + engine.iterations - 1, engine.repetitions) == (48, 107, 30)
 
 
@@ -154,7 +155,7 @@ def test_a_small_run_is_summarised(name: str, tmp_path: Path) -> None:
     words = ("repetitions=1", *few.get(name, ("methods=[al_mogp]",)))
     request, records = run_some(name, *words)
     assert {record.status for record in records} == {"done"}
-    found = EXPERIMENTS.get(request.experiment).summarise(request, records, tmp_path, "note")
+    found = EXPERIMENTS.get(request.experiment).summarise(Report(request, records, tmp_path, "note"))
     names = [statistic.name for statistic in found]
     assert len(set(names)) == len(names)
     assert list(tmp_path.glob("tables/*.csv"))

@@ -10,7 +10,7 @@ from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.active_learning.convergence import run as cells
 from gpsuite.experiments.active_learning.convergence.claims import Cell, cells_of, statistics
-from gpsuite.experiments.base import EXPERIMENTS, Record, Request, SharedWork
+from gpsuite.experiments.base import EXPERIMENTS, Record, Report, Request, SharedWork
 from gpsuite.methods.active_learning.convergence import variance_bound
 from gpsuite.models.multi_output.convolution_likelihood import ConvolutionParameters
 from gpsuite.models.multi_output.convolution_process import ConvolutionProcess
@@ -41,7 +41,7 @@ def made_up(excess: float, **axes: str | int) -> Record:
 
 def test_a_smoke_run_decides_every_published_statement(tmp_path: Path) -> None:
     request = request_of("dimensions=[1]")  # what D=2 adds is only time
-    found = EXPERIMENTS.get(NAME).summarise(request, records_of(request), tmp_path, "note")
+    found = EXPERIMENTS.get(NAME).summarise(Report(request, records_of(request), tmp_path, "note"))
     values = {statistic.name: statistic.value for statistic in found}
     folder = Path(__file__).parents[3] / "conf" / "paper"
     named = {each.statistic for each in read_published(folder) if each.experiment == NAME}

@@ -10,17 +10,16 @@ from scipy.stats import gamma, norm
 
 from gpsuite.config.files import conf_dir
 from gpsuite.experiments.active_learning.engine.claims import engine_statistics
-from gpsuite.experiments.active_learning.engine.settings import EngineSettings
 from gpsuite.experiments.active_learning.gp_samples import gp_statistics
 from gpsuite.experiments.active_learning.observation_ablation.claims import ablation_statistics
 from gpsuite.experiments.active_learning.shared.curves import Curves
 from gpsuite.experiments.active_learning.toy import claims
 from gpsuite.experiments.active_learning.toy.checks import draw_priors, identity_error, likelihood_seconds
-from gpsuite.experiments.active_learning.toy.settings import ToySettings
 from gpsuite.experiments.base import Record
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.published import read_published
 from tests.experiments.active_learning.made_up_campaign_records import record
+from tests.experiments.composed_settings import composed_settings
 
 METHODS = ("al_mogp", "rs_mogp", "al_indgps", "al_mogp_nosafe")
 TIMED = {"likelihood_cost_slope"}  # a measured time: in a timing table, not among the statistics
@@ -64,7 +63,7 @@ def published(experiment: str) -> set[str]:
 
 def test_every_published_statistic_of_the_toy_is_computed() -> None:
     parts = claims.Parts.from_records(toy_records(), METHODS, "smc")
-    found = values(claims.toy_statistics(parts, ToySettings()))
+    found = values(claims.toy_statistics(parts, composed_settings("active_learning/toy")))
     assert published("toy") - TIMED <= set(found)
     assert found["true_safe_low"] == pytest.approx(-0.7446, abs=1e-4)
     assert found["max_relative_error_identity_lmc"] == 1e-15
@@ -90,7 +89,11 @@ def test_every_published_statistic_of_draws_engine_and_ablation_is_computed() ->
         for made in (record("", r, [1.0], part="saturation") for r in range(2))
     ]
     found = values(
-        engine_statistics(Curves.from_records(engine, METHODS), [facts, *sparse], EngineSettings())
+        engine_statistics(
+            Curves.from_records(engine, METHODS),
+            [facts, *sparse],
+            composed_settings("active_learning/engine"),
+        )
     )
     assert published("engine") <= set(found)
     assert found["saturated_rmse"] == pytest.approx(0.6)
@@ -124,7 +127,10 @@ def test_priors_are_compared_in_pairs_of_repetitions() -> None:
 
 def test_what_was_not_run_gives_no_statistic() -> None:
     empty = claims.Parts.from_records([], METHODS, "smc")
-    assert set(values(claims.toy_statistics(empty, ToySettings()))) == {"true_safe_low", "true_safe_high"}
+    assert set(values(claims.toy_statistics(empty, composed_settings("active_learning/toy")))) == {
+        "true_safe_low",
+        "true_safe_high",
+    }
     only = Curves.from_records([record("rs_mogp", 0, [1.0, 0.9])], METHODS)
     for found in (
         claims.lead_statistics(only),

@@ -10,11 +10,10 @@ import pytest
 
 from gpsuite.config.files import conf_dir
 from gpsuite.experiments.pac_bayes.epsilon_boston.claims import boston_claims
-from gpsuite.experiments.pac_bayes.shared.paired import paired_p
+from gpsuite.experiments.pac_bayes.shared.splits import paired_p
 from gpsuite.experiments.pac_bayes.shared.tables import METRICS
-from gpsuite.experiments.statistics import metric_statistics
 from gpsuite.reporting.comparison import read_published
-from gpsuite.reporting.tables import summarise_groups
+from gpsuite.reporting.tables import metric_statistics, summarise_groups
 
 EPSILONS = (0.2, 0.4, 0.6, 0.8, 1.0)
 ORDER = {"full_gp": 0, "kl_pac_gp": 1, "sqrt_pac_gp": 2}

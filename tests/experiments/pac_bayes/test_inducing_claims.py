@@ -78,7 +78,9 @@ def test_factors_are_those_of_the_means() -> None:
     assert (mean.interval_low or 9) < mean.value < (mean.interval_high or 0) < mean.value + 0.01
     assert one["min_bound_factor"].value == pytest.approx(min(factors), rel=1e-3)
     assert one["max_bound_factor"].value == pytest.approx(max(factors), rel=1e-3)
-    assert one["min_bound_factor_lower_limit"].value < one["min_bound_factor"].value
+    least = one["min_bound_factor"]
+    assert least.n == 4
+    assert least.value - 0.01 < (least.interval_low or 9) < least.value
     assert one["noise_variance_ratio_to_vfe"].value == pytest.approx(10.0, rel=1e-3)
     assert one["max_bound_kl[method=kl_pac_sgp]"].value == pytest.approx(0.155, rel=1e-3)
     assert one["ln_theta_over_n"].value == 0.016
@@ -86,8 +88,8 @@ def test_factors_are_those_of_the_means() -> None:
 
 def test_slopes_and_drops_have_their_interval_ends() -> None:
     one = found(frame())
-    slope = one["bound_slope_per_100_upper_limit[method=kl_pac_sgp]"].value
-    drop = one["bound_drop_lower_limit[method=kl_pac_sgp]"].value
+    slope = one["bound_slope_per_100[method=kl_pac_sgp]"].judged("high")
+    drop = one["bound_drop[method=kl_pac_sgp]"].judged("low")
     assert -0.005 < slope < -0.0048
     assert 0.0198 < drop < 0.02
 
@@ -132,5 +134,5 @@ def test_one_number_of_inducing_inputs_and_one_split_decide_no_trend() -> None:
     one = found(small)
     assert "share_mse_falls_with_m" not in one
     assert math.isnan(one["share_bound_slopes_as_claimed"].value)
-    assert math.isnan(one["min_bound_factor_lower_limit"].value)
+    assert math.isnan(one["min_bound_factor"].judged("low"))
     assert one["share_bound_lowest"].value == 0.0  # a single split proves nothing

@@ -9,7 +9,7 @@ import pytest
 
 from gpsuite.config.request import read_request
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import EXPERIMENTS, Outcome, Record, Request, SharedWork, Task
+from gpsuite.experiments.base import EXPERIMENTS, Outcome, Record, Report, Request, SharedWork, Task
 from gpsuite.experiments.pac_bayes.overfit_fitc.claims import claims
 from gpsuite.experiments.pac_bayes.overfit_fitc.run import draw_split, run
 
@@ -116,7 +116,7 @@ def test_tables_figure_and_statistics(words: tuple[str, ...], tmp_path: Path) ->
         for task in entry.plan(request)
         for outcome in outcomes([task])
     ]
-    names = {statistic.name for statistic in entry.summarise(request, records, tmp_path, "note")}
+    names = {statistic.name for statistic in entry.summarise(Report(request, records, tmp_path, "note"))}
     assert {"share_only_fitc_overfits", "noise_std[method=fitc]"} <= names
     assert (tmp_path / "figures" / "overfit_fitc.png").stat().st_size > 10_000
     assert "FITC" in (tmp_path / "tables" / "overfit_fitc.md").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import EXPERIMENTS, Outcome, Record, Request, SharedWork, Task
+from gpsuite.experiments.base import EXPERIMENTS, Outcome, Record, Report, Request, SharedWork, Task
 from gpsuite.experiments.pac_bayes.predictive_snelson.claims import claims
 from gpsuite.experiments.pac_bayes.predictive_snelson.run import roughness, run
 from gpsuite.experiments.pac_bayes.predictive_snelson.tables import closest_triple, scan_table
@@ -145,7 +145,7 @@ def test_the_figure_comes_without_rows_of_the_data(tmp_path: Path) -> None:
     records = [
         as_record(task, run(task, shared if task.group else SharedWork())) for task in entry.plan(request)
     ]
-    statistics = entry.summarise(request, records, tmp_path, "note")
+    statistics = entry.summarise(Report(request, records, tmp_path, "note"))
     header = (tmp_path / "figures" / "predictive_snelson.csv").read_text(encoding="utf-8").splitlines()[0]
     assert header == "method,goal,epsilon,x,mean,std,noise_std"
     assert (tmp_path / "figures" / "predictive_snelson.png").stat().st_size > 10_000

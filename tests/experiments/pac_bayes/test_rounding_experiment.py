@@ -11,7 +11,7 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import EXPERIMENTS, Record, Request, SharedWork, Task
+from gpsuite.experiments.base import EXPERIMENTS, Record, Report, Request, SharedWork, Task
 from gpsuite.experiments.pac_bayes.rounding import claims, run, summary
 from gpsuite.experiments.pac_bayes.shared.run import Split
 from gpsuite.experiments.pac_bayes.shared.trainers import Trained, Training
@@ -128,7 +128,7 @@ def test_tables_figure_and_statistics(tmp_path: Path) -> None:
     for task in entry.plan(request):
         outcome = entry.run(task, shared.setdefault(task.group, SharedWork()))
         records.append(Record("", "", "", task.axes, outcome.status, outcome.reason, outcome.metrics, {}))
-    names = {statistic.name for statistic in entry.summarise(request, records, tmp_path, None)}
+    names = {statistic.name for statistic in entry.summarise(Report(request, records, tmp_path, None))}
     assert {"max_bound_change", "min_bound_change_coarser_rounding"} <= names
     assert "bound_kl[method=kl_pac_gp,epsilon=0.6,decimals=0]" in names
     assert (tmp_path / "figures" / "rounding.png").stat().st_size > 10_000

@@ -9,7 +9,7 @@ from gpsuite.config.request import read_request
 from gpsuite.data.loading import load
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork, Task
+from gpsuite.experiments.base import EXPERIMENTS, Record, Report, SharedWork, Task
 from gpsuite.experiments.perturbation.region import run, summary
 from gpsuite.experiments.perturbation.region.problem import input_number, read_problem
 
@@ -91,8 +91,8 @@ def _doubled(row: str) -> str:
 def test_rows_of_the_region_choose_nothing(tmp_path: Path) -> None:
     """The offset, scales and centres come from rows that are not in the region."""
     task = plan(*write_csv(tmp_path))[0]
-    assert task.dataset is not None
-    problem, data = read_problem(task.dataset, "krr_sparse", task.params), load(task.dataset)
+    prepared = task.require_dataset()
+    problem, data = read_problem(prepared, task.params), load(prepared)
     raw = problem.X * problem.spread + problem.mean
     used = np.array([np.flatnonzero(np.all(np.isclose(data.X, row), axis=1))[0] for row in raw])
     rest = np.setdiff1d(np.arange(len(data.X)), used)
@@ -137,7 +137,7 @@ def test_a_small_run_is_summarised(tmp_path: Path) -> None:
         records.append(
             Record(task_key(task), task.experiment, task.label, task.axes, metrics=outcome.metrics, **parts)
         )  # type: ignore[arg-type]
-    found = summary.summarise(request, records, tmp_path, "note")
+    found = summary.summarise(Report(request, records, tmp_path, "note"))
     assert found[0].value == 0
     for name in ("tables/region.csv", "tables/region_candidates.csv", "figures/region.png"):
         assert (tmp_path / name).is_file()

@@ -9,7 +9,7 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import EXPERIMENTS, Outcome, Record, SharedWork, Task
+from gpsuite.experiments.base import EXPERIMENTS, Outcome, Record, Report, SharedWork, Task
 from gpsuite.experiments.perturbation.band_comparison import peers as peer_bands
 from gpsuite.experiments.perturbation.band_comparison import summary
 from gpsuite.experiments.perturbation.band_comparison.peers import PEERS, Sample, features
@@ -55,7 +55,7 @@ def test_impossible_settings_are_refused(words: list[str], fault: str) -> None:
 def test_every_band_sees_the_same_data() -> None:
     tasks = plan("noises=[laplace,cauchy]")
     assert len({task_key(task) for task in tasks}) == len(tasks) == 2 * len(PEERS)
-    seeds = {(task.axes["noise"], task.params["seed"]) for task in tasks}
+    seeds = {(task.axes["noise"], task.params.seed) for task in tasks}
     assert len(seeds) == 2
 
 
@@ -107,7 +107,7 @@ def test_conformal_intervals_cover_responses(band: str) -> None:
 def test_a_small_run_is_summarised(tmp_path: Path) -> None:
     request, _ = read_request([NAME, "scale=smoke", NUMPY])
     records = [record(task) for task in plan(NUMPY)]
-    found = {s.name for s in summary.summarise(request, records, tmp_path, "note")}
+    found = {s.name for s in summary.summarise(Report(request, records, tmp_path, "note"))}
     assert "band_width[noise=laplace,band=bootstrap]" in found
     table = summary.band_table([r for r in records if r.axes["band"] == "region_ellipsoid"])
     assert table["n"].tolist() == [2]

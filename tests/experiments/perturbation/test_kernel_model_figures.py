@@ -7,7 +7,7 @@ import pytest
 
 from gpsuite.config.request import read_request
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import EXPERIMENTS, INFEASIBLE, Record, Request, SharedWork, Task
+from gpsuite.experiments.base import EXPERIMENTS, INFEASIBLE, Record, Report, Request, SharedWork, Task
 from gpsuite.experiments.perturbation.krr_region import endless_text
 from gpsuite.experiments.perturbation.krr_region import statements as krr_statements
 from gpsuite.experiments.perturbation.shared.kernel_models import (
@@ -44,7 +44,7 @@ def test_a_smoke_run_gives_bands_coverage_and_the_statistic(name: str, tmp_path:
         if record.axes["norm_bound"]:
             assert record.number("unbounded_share") == 0.0
         assert str(record.axes["metric"]) in str(record.metrics["sampler"])
-    found = entry.summarise(request, records, tmp_path, "a note")
+    found = entry.summarise(Report(request, records, tmp_path, "a note"))
     assert len(found) == 1
     assert 0.9 < found[0].value <= 1.0 or name == "krr_region"
     assert (tmp_path / "figures" / f"{name}.png").stat().st_size > 10_000

@@ -7,7 +7,7 @@ import pytest
 
 from gpsuite.config.request import read_request
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import EXPERIMENTS, Record, Request, SharedWork
+from gpsuite.experiments.base import EXPERIMENTS, Record, Report, Request, SharedWork
 from gpsuite.experiments.perturbation.lssvm_parameter_space.claims import nested, statements
 from gpsuite.experiments.perturbation.lssvm_parameter_space.run import (
     asymptotic_radius,
@@ -17,7 +17,7 @@ from gpsuite.experiments.perturbation.lssvm_parameter_space.run import (
     polygon_area,
     star_violations,
 )
-from gpsuite.experiments.perturbation.shared.linear import compass, linear_region
+from gpsuite.experiments.perturbation.shared.linear import compass
 
 
 def request_of(*words: str) -> Request:
@@ -40,14 +40,14 @@ def test_the_plan_shares_perturbations_over_q_and_draws_them_anew_else() -> None
     assert [tuple(task.axes.values()) for task in tasks] == [
         (model, draw, q) for model in ("lssvm", "krr") for draw in (0, 1) for q in (50, 10)
     ]
-    seeds = [task.params["seed"] for task in tasks[:4]]
+    seeds = [task.params.problem.seed for task in tasks[:4]]
     assert seeds[0] == seeds[1] != seeds[2] == seeds[3]
 
 
 def test_a_smoke_run_gives_the_statements_tables_and_figure(tmp_path: Path) -> None:
     request = request_of()
     records = records_of(request)
-    found = EXPERIMENTS.get(request.experiment).summarise(request, records, tmp_path, "a note")
+    found = EXPERIMENTS.get(request.experiment).summarise(Report(request, records, tmp_path, "a note"))
     values = {statistic.name: statistic.value for statistic in found}
     assert values["share_corrected_rule_sensible"] == 1.0
     assert values["violations_of_star_convexity"] == 0
@@ -71,7 +71,9 @@ def test_areas_of_known_shapes() -> None:
 
 
 def test_the_printed_rank_is_the_wrong_way_round_and_violations_can_be_seen() -> None:
-    region = linear_region(EXPERIMENTS.get("perturbation/lssvm_parameter_space").plan(request_of())[1])
+    request = request_of()
+    task = EXPERIMENTS.get(request.experiment).plan(request)[1]
+    region = task.params.problem.region(request.require_dataset())
     assert order_of_ranks(region, region.estimate + 100.0) == {
         "holds_estimate": True,
         "excludes_far": True,

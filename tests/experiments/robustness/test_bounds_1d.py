@@ -7,7 +7,7 @@ import pytest
 
 from gpsuite.config.request import read_request
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import EXPERIMENTS, Record, Request, SharedWork, Task
+from gpsuite.experiments.base import EXPERIMENTS, Record, Report, Request, SharedWork, Task
 from gpsuite.experiments.robustness.bounds_1d.run import made_up_rows, run
 from gpsuite.experiments.robustness.bounds_1d.summary import statements
 
@@ -79,7 +79,7 @@ def test_impossible_settings_are_refused(words: list[str], message: str) -> None
 def test_tables_and_figure(tmp_path: Path) -> None:
     request = request_of("model=matern52", "bounds=[rkhs_taylor]")
     entry = EXPERIMENTS.get(request.experiment)
-    found = entry.summarise(request, records_of(entry.plan(request)), tmp_path, None)
+    found = entry.summarise(Report(request, records_of(entry.plan(request)), tmp_path, None))
     assert [each.name for each in found] == ["share_bounds_hold_and_shrink"]
     assert (tmp_path / "figures" / "bounds_1d.png").stat().st_size > 10_000
     assert "Taylor" in (tmp_path / "tables" / "bounds_1d.md").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ import pytest
 
 from gpsuite.config.request import read_request
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import DIVERGED, EXPERIMENTS, Outcome, Record, Request, SharedWork, Task
+from gpsuite.experiments.base import DIVERGED, EXPERIMENTS, Outcome, Record, Report, Request, SharedWork, Task
 from gpsuite.experiments.robustness.posterior_quality.claims import (
     Quality,
     converged,
@@ -231,7 +231,7 @@ def test_tables_figure_and_statistics(tmp_path: Path, monkeypatch: pytest.Monkey
     request = request_of(*SMALL)
     records = records_of(request, True, monkeypatch)
     entry = EXPERIMENTS.get(request.experiment)
-    found = values(entry.summarise(request, records, tmp_path, "note"))
+    found = values(entry.summarise(Report(request, records, tmp_path, "note")))
     for title in TITLES:
         assert (
             found[f"hmc_distance[dataset={title},method=ep]"]
@@ -248,7 +248,7 @@ def test_chains_that_did_not_converge_are_shown_and_left_out(
     request = request_of("datasets=[synthetic2d]", *SMALL)
     records = records_of(request, False, monkeypatch)
     assert converged([r for r in records if r.axes["part"] == "hmc"], "laplace") == []
-    found = values(EXPERIMENTS.get(request.experiment).summarise(request, records, tmp_path, None))
+    found = values(EXPERIMENTS.get(request.experiment).summarise(Report(request, records, tmp_path, None)))
     assert not any(name.startswith("hmc_distance") for name in found)
     table = distance_table(
         [r for r in records if r.axes["part"] == "hmc"], {"laplace": "Laplace", "ep": "EP"}

@@ -11,9 +11,12 @@ from gpsuite.methods.active_learning.plan.effort import (
     LEAST_MEMBERS,
     LEAST_PARTICLES,
     gradient_seconds,
+    gradients,
     members,
     particles,
     plan_seconds,
+    prediction_seconds,
+    safety_seconds,
 )
 from gpsuite.methods.active_learning.plan.models import Belief
 from gpsuite.methods.active_learning.plan.predictions import Choice, Chooser, OutputPredictions, in_parts
@@ -156,3 +159,68 @@ def test_effort_grows_with_the_tables_and_has_a_floor() -> None:
     assert seconds(20, 2, 200) < 3.0
     assert seconds(100, 10, 2000) < 0.1 * seconds(500, 10, 100_000)
     assert seconds(500, 10, 200_000) > 1.3 * seconds(500, 10, 100_000)
+
+
+FITTED = 1e-3
+"""The constants of the estimates were fitted to timings; every term of a golden one counts for more than this."""
+
+
+@pytest.mark.parametrize(
+    ("values", "outputs", "gradient", "number", "prediction", "safety"),
+    [
+        (5, 1, 3.55844e-06, 131.811, 2.595e-05, 6.215e-05),
+        (5, 20, 2.04103e-4, 220.161, 5.19e-4, 6.215e-05),
+        (100, 10, 3.575e-4, 325.185, 8.8e-3, 3.2e-3),
+        (500, 1, 4.288e-3, 369.284, 0.012, 0.176),
+    ],
+)
+def test_seconds_of_the_parts_of_a_plan(
+    values: int, outputs: int, gradient: float, number: float, prediction: float, safety: float
+) -> None:
+    found = (
+        gradient_seconds(values, outputs),
+        gradients(SMCSettings(), values, outputs),
+        prediction_seconds(values, outputs, 1000),
+        safety_seconds(values, 1000),
+    )
+    assert found == pytest.approx((gradient, number, prediction, safety), rel=FITTED)
+
+
+@pytest.mark.parametrize(
+    ("values", "safety_values", "outputs", "candidates", "measurements", "warm", "seconds"),
+    [
+        (10, 10, 2, 50, 1, False, 0.326758),
+        (100, 40, 10, 2000, 1, False, 5.3444),
+        (100, 40, 10, 2000, 5, False, 6.1636),
+        (500, 500, 10, 100_000, 1, False, 452.861),
+        (500, 500, 10, 100_000, 20, False, 456.992),
+        (500, 500, 10, 100_000, 20, True, 324.532),
+        (30, 500, 1, 100_000, 20, True, 104.880),
+    ],
+)
+def test_seconds_of_a_plan(
+    values: int,
+    safety_values: int,
+    outputs: int,
+    candidates: int,
+    measurements: int,
+    warm: bool,
+    seconds: float,
+) -> None:
+    found = plan_seconds(
+        values,
+        safety_values,
+        outputs=outputs,
+        candidates=candidates,
+        measurements=measurements,
+        smc=SMCSettings(),
+        warm=warm,
+    )
+    assert found == pytest.approx(seconds, rel=FITTED)
+
+
+def test_no_more_particles_than_pay() -> None:
+    """Between the least and the most: as many as the seconds of a posterior, or of its predictions, allow."""
+    assert particles(SMCSettings(128), 5, 20) == 44 == int(2.0 / (gradient_seconds(5, 20) * 220.161))
+    assert members(128, 500, 1, 100_000) == 125 == int(150.0 / prediction_seconds(500, 1, 100_000))
+    assert (LEAST_PARTICLES, LEAST_MEMBERS) == (32, 16)

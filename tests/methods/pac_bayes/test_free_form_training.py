@@ -1,3 +1,6 @@
+import itertools
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -54,6 +57,24 @@ def test_training_starts_at_the_tied_bound_and_goes_below(
     assert evaluate(posterior, X, y, LOSS, 0.01).bound_kl == pytest.approx(
         trained.gp.objective_value, abs=2e-3
     )
+
+
+def test_a_jitter_that_only_a_worse_trial_needed_is_not_reported(
+    small_data: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the whitened posterior means depends on the jitter: it must be the one the best value was found with."""
+    inner, count = FreeFormObjective.value_and_gradient, itertools.count(1)
+
+    def later_larger(self: FreeFormObjective, *point: Any) -> Any:
+        last = next(count) == 6
+        self.jitter = 1e-4 if last else self.jitter
+        value, *rest = inner(self, *point)
+        return value + last, *rest
+
+    monkeypatch.setattr(FreeFormObjective, "value_and_gradient", later_larger)
+    X, y = small_data
+    trained = train_free_form(Problem(X, y, LOSS, 0.01, ard=False), X[:5], 1.0, Search(Budget(evaluations=6)))
+    assert next(count) == 7 and trained.jitter == 0.0
 
 
 def test_training_improves_on_trained_fitc_and_ends_where_the_gradient_vanishes(small_data: Data) -> None:

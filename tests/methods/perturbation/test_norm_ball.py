@@ -171,12 +171,8 @@ def test_the_ball_band_of_one_perturbation_is_nearly_the_exact_one(seed: int, bi
     at = np.array([x[2], 0.1, 0.9, 3.0])
     rows = np.column_stack([np.ones(4), gaussian(at, x, 0.5)]) if bias else gaussian(at, x, 0.5)
     band = norm_ball_band(quadratic_of(region), 1, rows, ball, np.ones(4))
-    power = np.sqrt(
-        # 0 at a data point, which rounding can leave an ulp below
-        np.maximum(
-            1.0 - np.einsum("jk,kj->j", rows[:, int(bias) :], np.linalg.solve(K, rows[:, int(bias) :].T)), 0.0
-        )
-    )
+    left = 1.0 - np.einsum("jk,kj->j", rows[:, int(bias) :], np.linalg.solve(K, rows[:, int(bias) :].T))
+    power = np.sqrt(np.maximum(left, 0.0))  # zero at a datum, up to rounding
 
     def norm_left(z: np.ndarray) -> float:
         return float(9.0 - z[int(bias) : -1] @ K @ z[int(bias) : -1] - z[-1] ** 2)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 from gpsuite.experiments.active_learning.convergence.claims import cells_of, statistics
 from gpsuite.experiments.active_learning.convergence.figures import draw
 from gpsuite.experiments.active_learning.convergence.settings import ConvergenceSettings
 from gpsuite.experiments.active_learning.convergence.tables import LABELS, lemma_table, rate_table
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Report
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.tables import write_table
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write the checks of Lemma 1 and the slopes beside the rates, draw both; return what conf/paper names."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     settings: ConvergenceSettings = request.settings
     cells = cells_of(records)
     if cells:

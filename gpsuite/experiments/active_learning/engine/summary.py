@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 from gpsuite.experiments.active_learning.engine.claims import engine_statistics
 from gpsuite.experiments.active_learning.engine.settings import EngineSettings
 from gpsuite.experiments.active_learning.engine.tables import write_data_tables
@@ -12,14 +9,15 @@ from gpsuite.experiments.active_learning.methods import titles
 from gpsuite.experiments.active_learning.shared.curves import Curves
 from gpsuite.experiments.active_learning.shared.figures import draw_curves, draw_safety
 from gpsuite.experiments.active_learning.shared.tables import write_curve_tables
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Report
 from gpsuite.reporting.comparison import Statistic
 
 WHAT = "Engine, HC and O2"
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write curves, safety, and what is known of the data; return what the paper states."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     settings: EngineSettings = request.settings
     names = titles(request.methods)
     others = [record for record in records if record.axes["method"] == ""]

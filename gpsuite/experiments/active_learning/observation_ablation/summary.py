@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from gpsuite.experiments.active_learning.methods import pipeline_params, titles
 from gpsuite.experiments.active_learning.observation_ablation.claims import ablation_statistics
@@ -17,15 +16,16 @@ from gpsuite.experiments.active_learning.shared.claims import AL
 from gpsuite.experiments.active_learning.shared.curves import Curves
 from gpsuite.experiments.active_learning.shared.figures import draw_curves
 from gpsuite.experiments.active_learning.shared.generated_data import EQUAL
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Record, Report
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.tables import write_table
 
 HEADINGS = {TOY: "sine and sigmoid", GP_SAMPLES: "draws from a multi-output GP"}
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write errors and areas under the curves per dataset, and which output is queried where they are unequal."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     settings: AblationSettings = request.settings
     names, ending = titles(request.methods), f" ({note})" if note else ""
     sets = {source: _curves(records, source, EQUAL, names) for source in settings.sources}

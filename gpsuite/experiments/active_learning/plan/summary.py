@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from pathlib import Path
 
 from gpsuite.data.loading import load
 from gpsuite.experiments.active_learning.plan.figures import draw_plan
 from gpsuite.experiments.active_learning.plan.plan import dataset_of
 from gpsuite.experiments.active_learning.plan.settings import PlanSettings
 from gpsuite.experiments.active_learning.plan.tables import UNITS, inference_table, proposal_table, safe_text
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Report
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.tables import write_table
 
@@ -24,8 +22,9 @@ PROMISE = (
 )
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Print and write the proposals in the user's units, and how the posteriors came about; draw the state."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     data, record = load(dataset_of(request)), records[0]
     settings: PlanSettings = request.settings
     proposals = proposal_table(record, data)

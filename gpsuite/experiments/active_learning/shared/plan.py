@@ -9,7 +9,7 @@ from typing import Any
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.errors import UserError, unknown_name
 from gpsuite.experiments.active_learning.methods import pipeline_params
-from gpsuite.experiments.active_learning.shared.settings import KERNELS, ActiveSettings
+from gpsuite.experiments.active_learning.shared.settings import KERNELS, RepetitionSettings
 from gpsuite.experiments.base import METHODS, MethodOptions, Request, Task
 from gpsuite.models.config import ModelSpec
 from gpsuite.seeds import derived_seed
@@ -82,12 +82,12 @@ def repetition_tasks(
     """Return one task per repetition and method; all methods of a repetition work on the same data.
 
     Args:
-        request: the validated request; its settings are `ActiveSettings`.
+        request: the validated request; its settings are `RepetitionSettings`.
         source: of the data.
         variation: what is different in these repetitions.
         methods: names of some of the request's methods; default: all.
     """
-    settings: ActiveSettings = request.settings
+    settings: RepetitionSettings = request.settings
     chosen = {name: request.methods[name] for name in methods or request.methods}
     different = variation or Variation()
     return [
@@ -100,7 +100,7 @@ def repetition_tasks(
 def _task(
     request: Request, source: Source, variation: Variation, name: str, options: MethodOptions, repetition: int
 ) -> Task:
-    settings: ActiveSettings = request.settings
+    settings: RepetitionSettings = request.settings
     iterations = variation.iterations or settings.iterations
     kind = variation.inference or settings.inference
     return Task(
@@ -152,7 +152,7 @@ def _numbered(source: Source, seed: int, repetition: int) -> dict[str, int]:
     return {}
 
 
-def _inference_params(kind: str, settings: ActiveSettings, source: Source) -> dict[str, Any]:
+def _inference_params(kind: str, settings: RepetitionSettings, source: Source) -> dict[str, Any]:
     """Return what decides the inference's numbers, and no setting of another kind of inference."""
     params: dict[str, Any] = {"kind": kind}
     if kind == "smc":

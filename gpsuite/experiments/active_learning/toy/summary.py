@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
@@ -17,12 +16,13 @@ from gpsuite.experiments.active_learning.toy.settings import ToySettings
 from gpsuite.experiments.active_learning.toy.state_figure import draw_state
 from gpsuite.experiments.active_learning.toy.tables import KINDS, write_part_tables
 from gpsuite.experiments.active_learning.toy.unsafe_queries import write_unsafe_tables
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Report
 from gpsuite.reporting.comparison import Statistic
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write curves, safety, the state at one iteration, and the comparisons; return what the paper states."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     settings: ToySettings = request.settings
     names, parts = (
         titles(request.methods),

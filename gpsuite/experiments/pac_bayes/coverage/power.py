@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import bdtr, gammaln, roots_legendre, xlog1py, xlogy
+from scipy.special import gammaln, roots_legendre, xlog1py, xlogy
 
 from gpsuite.experiments.base import Outcome, Record, Request, Task
-from gpsuite.experiments.statistics import clopper_pearson
 from gpsuite.methods.pac_bayes.bounds import certificates
 from gpsuite.methods.pac_bayes.bounds.certificates import Terms
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import binary_kl
@@ -27,6 +26,8 @@ from gpsuite.models.config import Hyperparameters
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.tables import write_table
 from gpsuite.seeds import derived_seed
+from gpsuite.statistics.estimates import clopper_pearson
+from gpsuite.statistics.significance import binomial_p
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -180,7 +181,7 @@ def power_table(records: Sequence[Record]) -> pd.DataFrame:
                 }
             )
         held, count = int(record.number("held")), int(record.number("count"))
-        chance = float(bdtr(held, count, 1.0 - NOISE_DELTA))
+        chance = binomial_p(held, count, 1.0 - NOISE_DELTA, "less")
         lines.append(
             {
                 **{

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Report
 from gpsuite.experiments.pac_bayes.epsilon_boston.claims import boston_claims
 from gpsuite.experiments.pac_bayes.epsilon_boston.figures import draw
 from gpsuite.experiments.pac_bayes.shared.tables import (
@@ -15,13 +12,13 @@ from gpsuite.experiments.pac_bayes.shared.tables import (
     summarise_fits,
     wide_table,
 )
-from gpsuite.experiments.statistics import metric_statistics
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
+from gpsuite.reporting.tables import metric_statistics, write_table
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write the table and the five-panel figure; return means and the paper's claims as statistics."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     frame = records_frame(records)
     tidy = summarise_fits(frame, ["method", "epsilon"], METRICS)
     titles = {name: options.title for name, options in request.methods.items()}

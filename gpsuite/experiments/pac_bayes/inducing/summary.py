@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Report
 from gpsuite.experiments.pac_bayes.inducing.claims import inducing_claims
 from gpsuite.experiments.pac_bayes.inducing.figures import KERNEL_TITLES, draw
 from gpsuite.experiments.pac_bayes.inducing.settings import InducingSettings
@@ -20,11 +18,10 @@ from gpsuite.experiments.pac_bayes.shared.tables import (
     timing_table,
     wide_table,
 )
-from gpsuite.experiments.statistics import metric_statistics
 from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
+from gpsuite.reporting.tables import metric_statistics, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,8 +36,9 @@ CHOICE = "M chosen per split by the smallest bound; ln(number of M tried) is pai
 SELECTED = ("bound_of_choice", "bound_kl", "chosen_m", "gibbs_risk_test", "mse_test")
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write the tables and the five panels against M; return means and the paper's claims as statistics."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     frame, name = records_frame(records), request.experiment.split("/")[1]
     metrics = [*METRICS, *CERTIFICATES]
     tidy = summarise_splits(frame, ["inducing", "kernel", "method"], metrics)

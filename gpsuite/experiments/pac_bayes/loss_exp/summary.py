@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Report
 from gpsuite.experiments.pac_bayes.inducing.summary import COST
 from gpsuite.experiments.pac_bayes.loss_exp.claims import BAND, EXP, KL, exponential_claims, mse_changes
 from gpsuite.experiments.pac_bayes.loss_exp.figures import TRAINED_ON, draw, draw_shapes
@@ -17,9 +16,8 @@ from gpsuite.experiments.pac_bayes.shared.tables import (
     timing_table,
     wide_table,
 )
-from gpsuite.experiments.statistics import metric_statistics
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import mean_and_error, write_table
+from gpsuite.reporting.tables import mean_and_error, metric_statistics, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,8 +35,9 @@ METRICS = (
 CHANGE = "test MSE of kl-PAC-SGP, exponential against 0-1 band loss: mean over n splits of the change on each"
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write the tables, draw changes, bounds and the losses; return means, changes and the paper's claims."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     frame, tables = records_frame(records), folder / "tables"
     tidy, changes = summarise_splits(frame, BY, METRICS), mse_changes(frame)
     titles = {name: options.title for name, options in request.methods.items()}

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Report, Request
 from gpsuite.experiments.pac_bayes.overfit_fitc.claims import claims
 from gpsuite.experiments.pac_bayes.overfit_fitc.figures import draw
 from gpsuite.experiments.pac_bayes.overfit_fitc.plan import task_params
 from gpsuite.experiments.pac_bayes.overfit_fitc.run import METRICS, draw_split
 from gpsuite.experiments.pac_bayes.overfit_fitc.settings import OverfitSettings
-from gpsuite.experiments.statistics import metric_statistics
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import mean_and_error, summarise_groups, write_table
+from gpsuite.reporting.tables import mean_and_error, metric_statistics, summarise_groups, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write the table of fits and the figure; return the means and the share in which only FITC overfits."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     import pandas as pd
 
     settings: OverfitSettings = request.settings

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.pac_bayes.predictive_snelson.claims import CHOSEN, claims, where_inputs_move_least
 from gpsuite.experiments.pac_bayes.predictive_snelson.figures import LABELS, draw
 from gpsuite.experiments.pac_bayes.predictive_snelson.settings import PAC, PredictiveSettings
@@ -17,8 +16,9 @@ from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.tables import write_table
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write the table of the plots, the scan's table and the figure; return what the paper prints and says."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     settings: PredictiveSettings = request.settings
     plots = plotted_records(records, settings)
     suffix = f" ({note})" if note else ""

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.pac_bayes.rounding.claims import claims
 from gpsuite.experiments.pac_bayes.rounding.figures import MILLIONTHS, draw
 from gpsuite.experiments.pac_bayes.rounding.run import AGAINST_PAPER, RECORDED
 from gpsuite.experiments.pac_bayes.rounding.settings import PAC, PAPER_DECIMALS
 from gpsuite.experiments.pac_bayes.shared.plan import request_dataset
 from gpsuite.experiments.pac_bayes.shared.tables import dataset_statistics, summarise_splits
-from gpsuite.experiments.statistics import metric_statistics
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import mean_and_error, write_table
+from gpsuite.reporting.tables import mean_and_error, metric_statistics, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,8 +22,9 @@ if TYPE_CHECKING:
 METRICS = {**RECORDED, AGAINST_PAPER: "bound − bound at 2 decimals"}
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write the tables and the figure of the bound against the decimals; return what decides App. F's claims."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     frame = records_frame(records)
     by = ["method", "epsilon", "decimals"]
     tidy = summarise_splits(frame, by, list(METRICS))

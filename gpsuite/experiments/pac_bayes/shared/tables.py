@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gpsuite.experiments.base import Record, Request
-from gpsuite.experiments.pac_bayes.shared.paired import TEST_OVER_TRAINING
-from gpsuite.experiments.statistics import correct_intervals
+from gpsuite.experiments.pac_bayes.shared.splits import TEST_OVER_TRAINING
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.tables import mean_and_error, summarise_groups
+from gpsuite.statistics.estimates import Estimate, corrected_mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,9 +90,16 @@ def records_frame(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def summarise_splits(frame: pd.DataFrame, by: Sequence[str], metrics: Sequence[str]) -> pd.DataFrame:
-    """Return `summarise_groups`, its intervals corrected: random splits of the same rows are alike."""
+    """Return `summarise_groups`, its intervals corrected: random splits of the same rows are alike.
+
+    The standard errors are the papers', s/sqrt(n).
+    """
     ratio = float((frame["n_test"] / frame["n_train"]).mean()) if "n_test" in frame else TEST_OVER_TRAINING
-    return correct_intervals(summarise_groups(frame, by, metrics), ratio)
+
+    def over_splits(values: Sequence[float]) -> Estimate:
+        return corrected_mean(values, ratio, correct_error=False)
+
+    return summarise_groups(frame, by, metrics, over_splits)
 
 
 def summarise_fits(frame: pd.DataFrame, by: Sequence[str], metrics: Sequence[str]) -> pd.DataFrame:

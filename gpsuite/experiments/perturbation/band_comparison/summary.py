@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.perturbation.band_comparison.figures import draw
 from gpsuite.experiments.perturbation.band_comparison.peers import FUNCTION, PEERS, RESPONSE
 from gpsuite.experiments.perturbation.band_comparison.settings import BandSettings
 from gpsuite.experiments.statistics import clopper_pearson, mean_statistic
 from gpsuite.reporting.comparison import Statistic, statistic_name
-from gpsuite.reporting.tables import write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,32 +34,25 @@ LABELS = {
 }
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report[BandSettings]) -> list[Statistic]:
     """Write one table for the function and one for responses; draw width against coverage of the function."""
-    settings: BandSettings = request.settings
-    usable = [record for record in records if record.usable]
-    if not usable:
-        return []
-    frame, tables = band_table(usable), folder / "tables"
-    present = {record.axes["band"] for record in usable}
-    absent = [PEERS[band] for band in settings.bands if band not in present]
-    reasons = [f"without {peer.title}{': not installed' if peer.missing else ''}" for peer in absent]
-    notes = [*([note] if note else []), *reasons]
-    ending = f" ({'; '.join(notes)})" if notes else ""
+    settings, records = report.settings, report.records()
+    frame = band_table(records)
+    absent = [PEERS[band] for band in settings.bands if not report.records(band=band)]
+    reasons = [f"; without {peer.title}{': not installed' if peer.missing else ''}" for peer in absent]
     about = f"{settings.rows} data, level {1.0 - settings.q / settings.m:g}, x uniform on [-2, 2]"
     for target in (FUNCTION, RESPONSE):
         part = frame[frame["target"] == target].drop(columns=["target", "band"])
         if target == RESPONSE:  # nobody promises that all new responses are inside
             part = part.drop(columns=["simultaneous", "low", "high"])
         if len(part):
-            write_table(
-                part, tables, f"{target}_coverage", f"Bands for the {target}: {about}{ending}", LABELS
-            )
+            caption = f"Bands for the {target}: {about}{''.join(reasons)}"
+            report.table(part, f"{target}_coverage", caption, LABELS)
     shown = frame[frame["target"] == FUNCTION]
     if len(shown):
-        draw(shown, settings, folder / "figures", note)
+        draw(report, shown)
     found = []
-    for record in usable:
+    for record in records:
         axes = {"noise": record.axes["noise"], "band": record.axes["band"]}
         for metric, key in (("band_width", "width"), ("pointwise_coverage", "share")):
             found.append(mean_statistic(statistic_name(metric, **axes), record.arrays[key]))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpsuite.experiments.base import Report
+from gpsuite.experiments.perturbation.coverage.settings import CoverageSettings
 from gpsuite.experiments.statistics import clopper_pearson
-from gpsuite.reporting.figures import figure_style, save_figure
+from gpsuite.reporting.figures import figure_style
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +26,7 @@ TITLES = {
 }
 
 
-def draw(exact: pd.DataFrame, broken: pd.DataFrame, folder: Path, note: str | None) -> None:
+def draw(report: Report[CoverageSettings], exact: pd.DataFrame, broken: pd.DataFrame) -> None:
     """Draw coverage minus 1 - q/m: exact cells by group on the left, broken ones by cause on the right."""
     import matplotlib.pyplot as plt
     import pandas as pd
@@ -42,7 +43,7 @@ def draw(exact: pd.DataFrame, broken: pd.DataFrame, folder: Path, note: str | No
             if ax.get_legend_handles_labels()[0]:
                 ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=count)
         data = pd.concat([exact, broken], ignore_index=True)
-        save_figure(fig, data.drop(columns="assumption", errors="ignore"), folder, "coverage", note)
+        report.figure(fig, data.drop(columns="assumption", errors="ignore"), "coverage")
 
 
 def _pooled(ax: Axes, frame: pd.DataFrame) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from gpsuite.experiments.base import Record
+from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.perturbation.shared.linear import LABELS_NOTE, LinearSettings, confidence_text
-from gpsuite.reporting.figures import figure_style, save_figure
+from gpsuite.reporting.figures import figure_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,12 +23,10 @@ CURVES = {
 }
 
 
-def draw(records: Sequence[Record], settings: LinearSettings, folder: Path, note: str | None) -> None:
+def draw(report: Report[LinearSettings], records: Sequence[Record]) -> None:
     """Draw one panel a q on common axes, smallest confidence first."""
     import matplotlib.pyplot as plt
 
-    if not records:
-        return
     with figure_style():
         columns = min(len(records), 2)
         rows = -(-len(records) // columns)
@@ -42,7 +39,7 @@ def draw(records: Sequence[Record], settings: LinearSettings, folder: Path, note
             squeeze=False,
         )
         for ax, record in zip(grid.flat, records, strict=False):
-            _panel(ax, record, settings.m)
+            _panel(ax, record, report.settings.m)
         for ax in list(grid.flat)[len(records) :]:
             ax.set_axis_off()
         for ax in grid[-1]:
@@ -52,8 +49,8 @@ def draw(records: Sequence[Record], settings: LinearSettings, folder: Path, note
         handles, labels = grid.flat[0].get_legend_handles_labels()
         fig.legend(handles, labels, loc="outside upper center", ncols=2)
         unbounded = max(record.number("unbounded_share") for record in records)
-        text = f"{LABELS_NOTE}; {settings.rays} rays, exact ends, {unbounded:.0%} unbounded"
-        save_figure(fig, _frame(records), folder, "parameter_space", "; ".join(filter(None, (text, note))))
+        text = f"{LABELS_NOTE}; {report.settings.rays} rays, exact ends, {unbounded:.0%} unbounded"
+        report.figure(fig, _frame(records), "parameter_space", text)
 
 
 def _panel(ax: Axes, record: Record, m: int) -> None:

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpsuite.data.loading import load
-from gpsuite.experiments.base import Record, Request
-from gpsuite.experiments.perturbation.region.plan import dataset_of
+from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.perturbation.region.problem import input_number
 from gpsuite.experiments.perturbation.region.settings import MODELS, RegionSettings
-from gpsuite.reporting.figures import figure_style, save_figure
+from gpsuite.reporting.figures import figure_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def draw(records: Sequence[Record], request: Request, folder: Path, note: str | None) -> None:
+def draw(report: Report[RegionSettings]) -> None:
     """Draw the estimate with pointwise bands at every level, and the widest level's ellipsoid band, along an input."""
     import matplotlib.pyplot as plt
     import pandas as pd
 
-    data = load(dataset_of(request))
-    settings: RegionSettings = request.settings
+    data, settings, records = load(report.request.require_dataset()), report.settings, report.records()
     column = input_number(data, settings.along)
     with figure_style():
         fig, axes = plt.subplots(
@@ -44,7 +40,7 @@ def draw(records: Sequence[Record], request: Request, folder: Path, note: str | 
             )
             for record in records
         ]
-        save_figure(fig, pd.concat(frames, ignore_index=True), folder, "region", note)
+        report.figure(fig, pd.concat(frames, ignore_index=True), "region")
 
 
 def _bands(ax: Axes, record: Record, settings: RegionSettings) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.robustness.bounds_1d.figures import draw
 from gpsuite.experiments.robustness.bounds_1d.settings import BOUNDS, Bounds1DSettings
 from gpsuite.experiments.statistics import share
@@ -20,8 +19,9 @@ if TYPE_CHECKING:
 ROUNDING = 1e-12  # of the class probability where the bound is tight
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write the gaps by number of boxes and the picture; return whether the two statements of Fig. 1 hold."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     titles = {name: options.title for name, options in request.methods.items()}
     settings: Bounds1DSettings = request.settings
     caption = (

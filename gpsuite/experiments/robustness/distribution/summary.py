@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Report, Request
 from gpsuite.experiments.robustness.distribution.figures import draw
 from gpsuite.experiments.robustness.distribution.settings import DistributionSettings
 from gpsuite.experiments.robustness.distribution.tables import (
@@ -29,8 +27,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write tables of delta, ratios and trainings and the box plots; return means and the paper's claims."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     settings: DistributionSettings = request.settings
     name, tables = request.experiment.split("/")[1], folder / "tables"
     titles = {method: options.title for method, options in request.methods.items()}

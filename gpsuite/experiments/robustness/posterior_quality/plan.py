@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.experiments.base import METHODS, Request, Task, require
@@ -25,19 +24,21 @@ def plan(request: Request) -> list[Task]:
     tasks: list[Task] = []
     for name, dataset in request.datasets.items():
         study = study_of(name)
-        own = replace(settings, scaling=study.scaling, features=study.features, tolerance=study.tolerance)
+        own = settings.on(study)
         options = next(iter(request.methods.values()))
         axes: dict[str, str | int | float] = {"part": DELTA, "dataset": study.title}
-        tasks += delta_tasks(request, own, dataset, study.radii[: own.gammas], axes)  # there may be too many
-        tasks += _hmc_tasks(request, own, dataset, study)
+        tasks += delta_tasks(
+            request, own, dataset, study.radii[: settings.gammas], axes
+        )  # there may be too many
+        tasks += _hmc_tasks(request, dataset, study)
         for number in range(own.draws):
             read_problem(dataset, model_params(request, own, options, number, 1))
     return tasks
 
 
-def _hmc_tasks(
-    request: Request, settings: PosteriorQualitySettings, dataset: PreparedDataset, study: Study
-) -> Iterator[Task]:
+def _hmc_tasks(request: Request, dataset: PreparedDataset, study: Study) -> Iterator[Task]:
+    settings: PosteriorQualitySettings = request.settings
+    searched = settings.on(study)
     inferences = {
         name: options.inference
         for name, options in request.methods.items()
@@ -48,7 +49,7 @@ def _hmc_tasks(
     for number in range(settings.draws):
         for name in settings.hmc_trained_by:
             options = request.methods[name]
-            model = model_params(request, settings, options, number, settings.hmc_evaluations)
+            model = model_params(request, searched, options, number, settings.hmc_evaluations)
             yield Task(
                 experiment=request.experiment,
                 label=f"{dataset.name}  HMC at {options.title}'s hyperparameters  draw {number}",

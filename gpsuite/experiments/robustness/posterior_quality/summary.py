@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Record, Report, Request
 from gpsuite.experiments.robustness.posterior_quality.claims import converged, quality_claims
 from gpsuite.experiments.robustness.posterior_quality.figures import draw
 from gpsuite.experiments.robustness.posterior_quality.plan import DELTA, HMC
@@ -21,8 +20,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write distances and chains, and the ratios; draw both; return means and the paper's claims over datasets."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     settings: PosteriorQualitySettings = request.settings
     titles = {method: options.title for method, options in request.methods.items()}
     deltas = delta_frames(request, records)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 from gpsuite.data.loading import load
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Report
 from gpsuite.experiments.robustness.runtime_mnist38.claims import runtime_statistics
 from gpsuite.experiments.robustness.runtime_mnist38.figures import draw_runtime
 from gpsuite.experiments.robustness.runtime_mnist38.run import MEASURED
@@ -23,8 +20,9 @@ from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.tables import write_table
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write seconds, boxes and ratios per cell, draw Fig. 7, and return the statistics."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     settings: RuntimeSettings = request.settings
     dataset, tables = request_dataset(request), folder / "tables"
     frame = runtime_frame(records)

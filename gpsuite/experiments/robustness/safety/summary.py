@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpsuite.data.loading import load
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Report, Request
 from gpsuite.experiments.robustness.safety.claims import check_statistics, point_statistics
 from gpsuite.experiments.robustness.safety.figures import draw_ranges, draw_traces
 from gpsuite.experiments.robustness.safety.plan import classes_of
@@ -27,8 +27,9 @@ from gpsuite.reporting.tables import write_table
 NORMS = {"linf": "L-infinity", "l2": "L2", "l1": "L1"}
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write the certificates, one row per point, verdicts and changes; draw ranges and traces."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     settings: SafetySettings = request.settings
     points, checks = of_part(records, "point"), of_part(records, "check")
     write_certificates(points, folder / "certificates")

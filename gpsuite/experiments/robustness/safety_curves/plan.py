@@ -18,11 +18,11 @@ from gpsuite.experiments.robustness.safety_curves.settings import (
 from gpsuite.experiments.robustness.shared.classifiers import Problem
 from gpsuite.experiments.robustness.shared.free_inputs import available, check_words, split_word
 from gpsuite.experiments.robustness.shared.settings import (
-    check_distinct,
     model_group,
     model_params,
     request_dataset,
 )
+from gpsuite.experiments.settings import unique
 
 WHOLE_FILE = {"spambase11": "spambase"}  # dataset -> the one with all inputs of its file
 
@@ -79,7 +79,7 @@ def search_params(settings: LocalSafetySettings) -> dict[str, Any]:
 def panels(settings: LocalSafetySettings) -> list[tuple[int, str]]:
     """Return number and features of every panel, with the fallback where OpenCV is missing."""
     words = [available(word) for word in settings.features]
-    check_distinct("features", words)
+    unique.check("features", words)
     return list(enumerate(words))
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from gpsuite.data.loading import PreparedDataset, load
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Record, Report, Request
 from gpsuite.experiments.robustness.safety_curves.claims import (
     accuracy_gain,
     dataset_statistics,
@@ -31,8 +30,9 @@ from gpsuite.reporting.tables import write_table
 SECONDS = "seconds and boxes of one search, means over the test points"
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report) -> list[Statistic]:
     """Write curves, accuracies, points and timings; draw the displayed points; return the statistics."""
+    request, records, folder, note = report.request, report.records(), report.folder, report.note
     settings: LocalSafetySettings = request.settings
     dataset, name = request_dataset(request), request.experiment.split("/")[1]
     titles = {method: options.title for method, options in request.methods.items()}

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import require
 from gpsuite.experiments.robustness.shared.classifiers import Problem
+from gpsuite.experiments.settings import Rule
 from gpsuite.methods.robustness.input_choice import (
     gradient_patch,
     opencv_found,
@@ -43,6 +44,9 @@ MEANING = {
 VALID = "valid: all, first<N>, shortest<N>, and for images sift<N>, gradient<N>, N from 1"
 
 
+choice_of_inputs = Rule(lambda word: WORD.fullmatch(word) is not None, f"unknown choice of inputs\n{VALID}")
+
+
 PIXEL = re.compile(r"pixel_(\d+)_(\d+)")
 
 
@@ -65,9 +69,9 @@ def split_word(word: str) -> tuple[str, int]:
     Raises:
         UserError: if it is not such a word.
     """
+    choice_of_inputs.check("features", word)
     found = WORD.fullmatch(word)
-    if found is None:
-        raise UserError(f"features={word}: unknown choice of inputs\n{VALID}", key="features")
+    assert found is not None
     return (found[1], 0) if found[1] else (found[2], int(found[3]))
 
 

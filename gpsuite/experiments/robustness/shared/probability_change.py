@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset, load
@@ -25,17 +25,16 @@ from gpsuite.experiments.robustness.shared.free_inputs import (
     available,
     check_images,
     check_words,
+    choice_of_inputs,
     choose,
-    split_word,
 )
 from gpsuite.experiments.robustness.shared.settings import (
     ClassifierSettings,
-    check_distinct,
-    check_positive,
-    check_radius,
+    TrainingSettings,
     model_group,
     model_params,
 )
+from gpsuite.experiments.settings import Count, Positive, filled, one_of, unique
 from gpsuite.methods.robustness.search.regions import linf_ball
 from gpsuite.methods.robustness.verdict import ProbabilityRange, probability_range
 from gpsuite.models.classification.approximation import NotConvergedError
@@ -65,59 +64,52 @@ TRAINING_SECONDS = {"laplace": 0.18, "ep": 0.8}
 
 
 @dataclass
-class DeltaSettings(ClassifierSettings):
-    """Settings of the distribution of delta over test points.
+class DeltaSettings(TrainingSettings):
+    """Settings of the distribution of delta over test points, but for what belongs to a dataset.
 
     Attributes:
         points: number of test points, the first test rows.
         draws: random choices of training and test rows.
         evaluations: numbers of evaluations of the marginal likelihood in training (the paper's epochs).
-        features: which inputs may move; see `free_inputs`.
-        tolerance: largest gap between the attained and the proved probability at each end of the range.
         boxes: limit on boxes per point.
         trainings: names in `TRAININGS`; the first is the one that is held against the paper, the others are run on
             the first draw and radius.
     """
 
-    points: int = 50
-    draws: int = 1
-    evaluations: list[int] = field(default_factory=lambda: [10, 40, 100])
-    features: str = "all"
-    tolerance: float = 0.01
-    boxes: int = 20000
-    trainings: list[str] = field(default_factory=lambda: [STATED])
+    points: Count
+    draws: Count
+    evaluations: Annotated[list[Count], filled, unique]
+    boxes: Count
+    trainings: Annotated[list[Annotated[str, one_of(TRAININGS)]], filled, unique]
 
     def check(self) -> None:
-        """Refuse impossible values."""
+        """Refuse more points than test rows."""
         super().check()
-        for name in ("points", "draws", "boxes"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "must be 1 or more")
-        check_distinct("evaluations", self.evaluations)
-        require(min(self.evaluations) >= 1, "evaluations", self.evaluations, "must be 1 or more")
-        check_positive("tolerance", self.tolerance)
-        split_word(self.features)
-        check_distinct("trainings", self.trainings)
-        for name in self.trainings:
-            require(name in TRAININGS, "trainings", name, f"valid: {', '.join(TRAININGS)}")
         enough = self.points <= self.test_rows
         require(enough, "points", self.points, f"must be at most test_rows={self.test_rows}")
 
-    def trained(self, name: str) -> DeltaSettings:
+
+@dataclass
+class SearchSettings(DeltaSettings, ClassifierSettings):
+    """How delta is searched on one dataset.
+
+    Attributes:
+        features: which inputs may move; see `free_inputs`.
+        tolerance: largest gap between the attained and the proved probability at each end of the range.
+    """
+
+    features: Annotated[str, choice_of_inputs]
+    tolerance: Positive
+
+    def trained(self, name: str) -> SearchSettings:
         """Return the settings with the named change of training."""
         changes: dict[str, Any] = TRAININGS[name]
         return replace(self, **changes)
 
 
-def check_radii(radii: Sequence[float]) -> None:
-    """Refuse an empty list of radii, one named twice, and a negative one."""
-    check_distinct("radii", radii)
-    for radius in radii:
-        check_radius("radii", radius)
-
-
 def delta_tasks(
     request: Request,
-    settings: DeltaSettings,
+    settings: SearchSettings,
     dataset: PreparedDataset,
     radii: Sequence[float],
     axes: dict[str, str | int | float],
@@ -151,7 +143,7 @@ def delta_tasks(
 
 def _point_tasks(
     request: Request,
-    settings: DeltaSettings,
+    settings: SearchSettings,
     dataset: PreparedDataset,
     model: dict[str, Json],
     radius: float,

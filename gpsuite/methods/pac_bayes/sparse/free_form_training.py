@@ -28,7 +28,7 @@ class TrainedFreeForm:
         gp: the hyperparameters, and how the search went; the noise variance is that of the start.
         Z: inducing inputs [M, D]; they carry no penalty and are not rounded.
         gaussian: posterior of the whitened inducing variables.
-        jitter: largest multiple of sigma_f^2 that K_ZZ needed during the search; 0 if none.
+        jitter: multiple of sigma_f^2 on the diagonal of K_ZZ where the bound was found; 0 if none.
     """
 
     gp: TrainedGP
@@ -62,17 +62,19 @@ def train_free_form(problem: Problem, Z: FloatArray, alpha: float, search: Searc
     posterior = SparseGPPosterior.fit(first, problem.X, problem.y, Z, alpha)
     bound.jitter = posterior.inducing.jitter
     point = _Point(search, first.n_kernel, posterior.Z.shape)
+    jitters: dict[float, float] = {}  # by value: a later, worse trial may need a larger one
 
     def value_and_gradient(u: FloatArray) -> tuple[float, FloatArray]:
         theta, slope, inputs, gaussian = point.unpack(u)
         value, gradient, _ = bound.value_and_gradient(theta, inputs, gaussian)
+        jitters.setdefault(value, bound.jitter)
         return value, point.packed_gradient(gradient, slope, gaussian)
 
     begin = point.pack(first.to_log()[:-1], posterior.Z, WhitenedGaussian.of(posterior.whitened))
     found = search.run(value_and_gradient, begin, point.limits())
     theta, _, inputs, gaussian = point.unpack(found.point)
     gp = TrainedGP.at(np.append(theta, math.log(first.noise_variance)), found)
-    return TrainedFreeForm(gp, inputs, gaussian, bound.jitter)
+    return TrainedFreeForm(gp, inputs, gaussian, jitters.get(found.loss, bound.jitter))
 
 
 class _Point:

@@ -1,0 +1,43 @@
+"""Task params: frozen dataclasses, one for each kind of task, and the plain JSON that their keys are hashed from.
+
+A field may say in its metadata how it stands in the JSON::
+
+    problem: Problem = field(metadata=INLINE)  # the problem's own fields, not an object of them
+    limit: float | None = field(default=None, metadata=OPTIONAL)  # left out when it is None
+    broken: str = field(metadata=named("break"))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import Field, fields, is_dataclass
+from typing import Any
+
+Json = Any  # None, bool, int, float, str, list or dict of the same
+
+INLINE = {"inline": True}
+OPTIONAL = {"optional": True}
+
+
+def named(name: str) -> dict[str, str]:
+    """Return the metadata of a field that has another name in the JSON."""
+    return {"json": name}
+
+
+def plain(value: object) -> Json:
+    """Return params as plain JSON values: a dataclass as an object of its fields, a tuple as a list."""
+    if is_dataclass(value):
+        return dict(pair for field in fields(value) for pair in _members(field, getattr(value, field.name)))
+    if isinstance(value, Mapping):
+        return {name: plain(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(member) for member in value]
+    return value
+
+
+def _members(field: Field[Any], value: object) -> Iterator[tuple[str, Json]]:
+    """Yield what a field adds to its object: nothing, one member, or its value's own members."""
+    if field.metadata.get("inline"):
+        yield from plain(value).items()
+    elif value is not None or not field.metadata.get("optional"):
+        yield field.metadata.get("json", field.name), plain(value)
