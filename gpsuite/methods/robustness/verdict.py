@@ -139,8 +139,8 @@ def probability_range(
     An attack comes first (GPFGS, then a local search), then branch and bound.
 
     Args:
-        posterior: the classifier.
-        region: where.
+        posterior: latent posterior of the trained classifier.
+        region: inputs over which the claim holds, `robustness.linf_ball` and the like.
         tolerance: largest gap between attained and proved probability.
         budget: for both searches; the minimum gets half of the boxes and seconds, the maximum what is left.
         bound: name in `bound_names()`, or a function building the bound for (posterior, centre, free inputs).

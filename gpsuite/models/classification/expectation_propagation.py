@@ -70,7 +70,7 @@ def expectation_propagation(
     Args:
         X: inputs, shape [N, D].
         y: labels -1 or +1, shape [N].
-        spec: kernel.
+        spec: kernel, and one lengthscale per input or a single one.
         hyperparameters: variance and lengthscales.
         link: log-concave link; the logistic's moments are by quadrature.
         start: `state` of an earlier fit of the same data, to begin from.

@@ -24,7 +24,7 @@ def build_sgpr(
         X: inputs, shape [N, D].
         Y: targets, shape [N] or [N, P].
         Z: inducing inputs, shape [M, D]; trainable.
-        spec: structure.
+        spec: kernel, ARD and noise floor.
         hyperparameters: values, also the start of training.
 
     Raises:

@@ -191,7 +191,7 @@ def update(
 
     Args:
         state: cloud for the old observations.
-        model: prior.
+        model: the prior, its hyperparameters unconstrained.
         new: the observations.
         rng: resampling and moves.
         settings: thresholds and moves.

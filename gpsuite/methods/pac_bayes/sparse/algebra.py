@@ -4,7 +4,7 @@ Whitened means V = L^-1 K_ZX with L L' = K_ZZ. A block is an (M, rows) array in 
 as a (rows, M) Fortran array: the triangular solves run about a third faster that way round.
 
 Equation: Reeb et al. 2018, Eq. (10), Eq. (11)
-Equation: derived, sparse posterior, whitened
+Equation: derived, whitened sparse posterior
 """
 
 from __future__ import annotations

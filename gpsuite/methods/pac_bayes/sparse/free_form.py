@@ -126,7 +126,7 @@ class FreeFormObjective:
     `SparseGPObjective`, with one n x M array.
 
     Args:
-        problem: the bound.
+        problem: data, loss and confidence of the bound.
         n_inducing: M.
         store: whether to keep the n x M array; by default while it is below `sparse_blocks.STORED_BYTES`.
 

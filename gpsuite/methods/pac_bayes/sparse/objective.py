@@ -77,7 +77,7 @@ class SparseGPObjective:
     K_ZZ is once too ill-conditioned for it, and the whitened form from then on; where they change over they agree.
 
     Args:
-        problem: the bound.
+        problem: data, loss and confidence of the bound.
         alpha: 1 is FITC, 0 is VFE (DTC).
         n_inducing: M.
         store: whether to keep the n x M arrays; by default while they are below `sparse_blocks.STORED_BYTES`.

@@ -60,7 +60,7 @@ def risk_and_kl(
         predictor: as stored.
         X: standardised inputs [n, D].
         y: standardised targets [n].
-        goal: the loss.
+        goal: the loss that is bounded, and its width.
         epsilon: its width in standardised units.
 
     Raises:

@@ -125,7 +125,7 @@ class Certificate:
 
     Attributes:
         model: the stored posterior.
-        region: where.
+        region: inputs over which the claim holds, `robustness.linf_ball` and the like.
         claims: the smaller sign first.
         model_hash: SHA-256 of the model, as stated.
         search: which bound the search used, and whether seconds ended the certificate; for the reader only.

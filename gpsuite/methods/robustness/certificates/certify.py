@@ -60,8 +60,8 @@ def certify(
     """Build a certificate of the outer bounds and witnesses of up to two searches over the same region.
 
     Args:
-        posterior: the classifier.
-        region: where.
+        posterior: latent posterior of the trained classifier.
+        region: inputs over which the claim holds, `robustness.linf_ball` and the like.
         extrema: a minimum, a maximum, or both.
         slack: how much looser than the search's outer probability the certified one may be, > 0.
         bound_name: the search's bound, for the reader.

@@ -44,7 +44,7 @@ class Residuals:
         mean: of alpha's equation, in the RKHS norm, in prior standard deviations.
         covariance: of R, in units of the prior covariance.
         moments: largest disagreement of a tilted and a posterior marginal; 0 for Laplace's method.
-        rounding: of these.
+        rounding: how far rounding may have moved these numbers.
     """
 
     mean: float

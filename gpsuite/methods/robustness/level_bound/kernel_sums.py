@@ -57,7 +57,7 @@ def kernel_orders(
     """Choose the order at which each datum's expansion stops.
 
     Args:
-        kernel: which.
+        kernel: Matérn 5/2 or 3/2, with the bounds of its derivatives.
         offset: D, [B, d, n].
         distance: of the data from the centres over all inputs, [B, n].
         f: derivatives at the centres.

@@ -46,7 +46,7 @@ def level_search(
 
     Args:
         bound: of the posterior around the region's centre.
-        region: where.
+        region: inputs over which the claim holds, `robustness.linf_ball` and the like.
         tolerance: largest gap between attained and proved probability, >= 0.
         budget: seconds and boxes; when it ends the best valid bounds are returned.
         sign: 1 for the maximum, -1 for the minimum.

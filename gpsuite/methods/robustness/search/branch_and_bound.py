@@ -112,7 +112,7 @@ def branch_and_bound(
 
     Args:
         bounding: bounds over boxes of the free inputs [B, d].
-        region: where.
+        region: inputs over which the claim holds, `robustness.linf_ball` and the like.
         tolerance: largest gap between attained and proved probability, >= 0.
         budget: seconds and boxes; when it ends the best valid bounds are returned.
         sign: 1 for the maximum, -1 for the minimum.
