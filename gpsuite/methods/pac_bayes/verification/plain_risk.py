@@ -91,27 +91,25 @@ def penalty(kl: float, n: int, hyperparameters: int, delta: float) -> float:
 
 
 def largest_risk(risk: float, c: float) -> float:
-    """Return an upper end of the p >= risk with kl(risk || p) <= c, by bisection: never below the exact one."""
-    low, high = risk, 1.0
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        if _binary_kl(risk, middle) <= c:
-            low = middle
-        else:
-            high = middle
-    return high
+    """Return an upper end of the p >= risk with kl(risk || p) <= c: never below the exact one."""
+    return _end(risk, 1.0, c)
 
 
 def smallest_risk(risk: float, c: float) -> float:
-    """Return a lower end of the p <= risk with kl(risk || p) <= c, by bisection."""
-    low, high = 0.0, risk
+    """Return a lower end of the p <= risk with kl(risk || p) <= c: never above the exact one."""
+    return _end(risk, 0.0, c)
+
+
+def _end(risk: float, outside: float, c: float) -> float:
+    """Return, by bisection between the risk and `outside`, a point just outside of kl(risk || p) <= c."""
+    inside = risk
     for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
+        middle = 0.5 * (inside + outside)
         if _binary_kl(risk, middle) <= c:
-            high = middle
+            inside = middle
         else:
-            low = middle
-    return low
+            outside = middle
+    return outside
 
 
 def _binary_kl(q: float, p: float) -> float:

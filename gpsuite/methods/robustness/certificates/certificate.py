@@ -9,7 +9,6 @@ Equation: none, a file format
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.atomic import write_atomically
+from gpsuite.atomic import write_described
 from gpsuite.methods.robustness.certificates.plain_bound import FloatArray, PlainModel
 from gpsuite.untrusted import (
     UnusableFileError,
@@ -201,10 +200,8 @@ def write_packed(
     Raises:
         OSError: if a file cannot be written.
     """
-    text = json.dumps(description, indent=2, allow_nan=False) + "\n"
     npz, other = file_pair(path)
-    write_atomically(npz, lambda stream: np.savez(stream, **arrays))
-    write_atomically(other, lambda stream: stream.write(text.encode()))
+    write_described(npz, other, description, arrays)
     return npz, other
 
 
