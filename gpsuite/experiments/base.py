@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -33,12 +33,12 @@ from gpsuite.experiments.records import (
 from gpsuite.models.config import ModelSpec
 from gpsuite.registry import Registry
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.figures import save_figure
+from gpsuite.reporting.figures import Drawing, figure
+from gpsuite.reporting.metrics import headings
 from gpsuite.reporting.tables import write_table
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
 __all__ = [
     "BUDGET",
@@ -52,7 +52,7 @@ __all__ = [
     "STATUSES",
     "Experiment",
     "Json",
-    "MethodBuilder",
+    "Method",
     "MethodOptions",
     "Outcome",
     "Publishable",
@@ -80,10 +80,10 @@ ROUNDING = 1e-9  # relative: what other processors' last bits become in well-con
 
 @dataclass(frozen=True)
 class MethodOptions:
-    """What every method file says; each builder adds its own options in a subclass.
+    """What every method file says; each method adds its own options in a subclass.
 
     Attributes:
-        builder: name in `METHODS`.
+        builder: name of the `Method` in `METHODS` whose options these are.
         title: the method's name in tables and figures.
         reference: paper and equation.
     """
@@ -95,19 +95,34 @@ class MethodOptions:
     def check(self) -> None:
         """Raise `UserError` for values that are of the right type but impossible."""
 
+    @property
+    def method(self) -> Method[Any]:
+        """The method whose options these are."""
+        return METHODS.get(self.builder)
+
+    @property
+    def params(self) -> dict[str, Json]:
+        """What decides numbers: everything but how it is called and where it is from."""
+        return {name: value for name, value in asdict(self).items() if name not in ("title", "reference")}
+
+
+Options = TypeVar("Options", bound=MethodOptions)
+
 
 @dataclass(frozen=True)
-class MethodBuilder:
-    """An entry of `METHODS`.
+class Method(Generic[Options]):
+    """An entry of `METHODS`, registered beside its options; a family adds in a subclass how its methods work.
 
     Attributes:
         options: dataclass of the method's options, a subclass of `MethodOptions`.
         dataset_tasks: kinds of dataset it can learn from.
+        traits: what experiments ask for: what it offers and is made of, in words of its family.
         version: raised when the method's numbers change, so that stored records are computed anew.
     """
 
-    options: type[MethodOptions]
+    options: type[Options]
     dataset_tasks: tuple[str, ...]
+    traits: frozenset[str]
     version: int = 1
 
 
@@ -308,14 +323,28 @@ class Report(Generic[S_co]):
     def table(
         self, frame: pd.DataFrame, name: str, caption: str, labels: Mapping[str, str] | None = None
     ) -> None:
-        """Write a table, the note behind its caption; see `write_table`."""
-        text = f"{caption} ({self.note})" if self.note else caption
-        write_table(frame, self.folder / "tables", name, text, labels)
+        """Write a table, the note behind its caption; columns that are metrics get their headings from the registry.
 
-    def figure(self, fig: Figure, frame: pd.DataFrame, name: str, remark: str = "") -> None:
-        """Save a figure with the numbers it shows, a remark of its own and the note below it; see `save_figure`."""
+        Args:
+            frame: see `write_table`.
+            name: file name without ending.
+            caption: one sentence, without the note.
+            labels: headings of other columns, or of metrics called otherwise here.
+        """
+        text = f"{caption} ({self.note})" if self.note else caption
+        known = headings(str(column) for column in frame.columns)
+        write_table(frame, self.folder / "tables", name, text, {**known, **(labels or {})})
+
+    def figure(self, name: str, *, remark: str = "", **options: Any) -> AbstractContextManager[Drawing]:
+        """Return a figure to draw on, saved as its block ends; see `reporting.figures.figure` for the options.
+
+        Args:
+            name: file name without ending.
+            remark: of its own, written below the figure before the note.
+            **options: rows, columns, size and what `matplotlib.pyplot.subplots` takes.
+        """
         below = "; ".join(text for text in (remark, self.note) if text)
-        save_figure(fig, frame, self.folder / "figures", name, below or None)
+        return figure(self.folder / "figures", name, below or None, **options)
 
 
 Run = Callable[[Task[Any], SharedWork], Outcome]
@@ -330,7 +359,7 @@ class Experiment(Generic[S]):
         plan: request -> tasks, without TensorFlow, in a second.
         runs: one task -> outcome; with several kinds of tasks, the type of their params -> such a function.
         summarise: writes tables and figures on the report; returns the statistics to compare.
-        builders: method builders it accepts; empty when it has no methods.
+        method_traits: which methods of its family it accepts: those that have all of these; empty when it has none.
         dataset_tasks: kinds of dataset the user may swap in; empty when the dataset is fixed.
         several_datasets: whether it runs over a list, `datasets=[A,B]`. Its statistics then carry the dataset's name,
             so that a run on other datasets is never held against numbers of these.
@@ -346,7 +375,7 @@ class Experiment(Generic[S]):
     plan: Callable[[Request[S]], Sequence[Task[Any]]]
     runs: Run | Mapping[type[Any], Run]
     summarise: Callable[[Report[S]], list[Statistic]]
-    builders: tuple[str, ...] = ()
+    method_traits: tuple[str, ...] = ()
     dataset_tasks: tuple[str, ...] = ()
     several_datasets: bool = False
     parts: tuple[str, ...] = ()
@@ -360,7 +389,7 @@ class Experiment(Generic[S]):
 
 
 EXPERIMENTS: Registry[Experiment[Any]] = Registry("experiment")
-METHODS: Registry[MethodBuilder] = Registry("method builder")
+METHODS: Registry[Method[Any]] = Registry("method builder")
 
 
 def require(condition: bool, key: str, value: object, allowed: str) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -92,16 +91,11 @@ def check_settings(settings: Any, prefix: str = "") -> None:
     Raises:
         UserError: naming the first key with an impossible value, the value and what is allowed.
     """
-    hints = _hints(type(settings))
+    hints = get_type_hints(type(settings), include_extras=True)
     for each in fields(settings):
         _check_value(prefix + each.name, getattr(settings, each.name), hints[each.name])
     if hasattr(settings, "check"):
         settings.check()
-
-
-@cache
-def _hints(settings: type) -> dict[str, Any]:
-    return get_type_hints(settings, include_extras=True)
 
 
 def _check_value(key: str, value: Any, hint: Any) -> None:

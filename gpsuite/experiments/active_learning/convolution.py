@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from gpsuite.data.generators.gp_samples import PROCESSES, Process
-from gpsuite.experiments.active_learning.methods import BUILDER, titles
+from gpsuite.experiments.active_learning.methods import PIPELINE, titles
 from gpsuite.experiments.active_learning.shared.claims import (
     error_statistics,
     safety_statistics,
@@ -77,6 +77,11 @@ def summarise(report: Report) -> list[Statistic]:
 
 EXPERIMENTS.register("active_learning/convolution")(
     Experiment(
-        ConvolutionSettings, plan, run_repetition, summarise, builders=(BUILDER,), parts=("repetitions",)
+        ConvolutionSettings,
+        plan,
+        run_repetition,
+        summarise,
+        method_traits=(PIPELINE,),
+        parts=("repetitions",),
     )
 )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from gpsuite.errors import unknown_name
-from gpsuite.experiments.base import METHODS, MethodBuilder, MethodOptions
+from gpsuite.experiments.base import METHODS, Method, MethodOptions
 
-BUILDER = "safe_al"
+PIPELINE = "pipeline"  # the trait of every one: a multi-output model that chooses its own measurements
 MIXINGS = ("free", "identity", "convolution")
 ACQUISITIONS = ("entropy", "random")
 QUERIES = ("partial", "full")
@@ -39,15 +39,8 @@ class PipelineOptions(MethodOptions):
 
 
 def pipeline_params(options: MethodOptions) -> dict[str, str | bool]:
-    """Return what the pipeline is, without its name: part of the key of every task.
-
-    Raises:
-        TypeError: if the options are those of another family.
-    """
-    if not isinstance(options, PipelineOptions):
-        raise TypeError(f"{options.title} is not a pipeline of active learning")
-    named = {field.name for field in fields(MethodOptions)}
-    return {field.name: getattr(options, field.name) for field in fields(options) if field.name not in named}
+    """Return what the pipeline is, without its name: part of the key of every task."""
+    return {name: value for name, value in options.params.items() if name != "builder"}
 
 
 def titles(methods: Mapping[str, MethodOptions]) -> dict[str, str]:
@@ -55,4 +48,4 @@ def titles(methods: Mapping[str, MethodOptions]) -> dict[str, str]:
     return {name: options.title for name, options in methods.items()}
 
 
-METHODS.register(BUILDER)(MethodBuilder(PipelineOptions, ("regression",)))
+METHODS.register("safe_al")(Method(PipelineOptions, ("regression",), frozenset({PIPELINE})))

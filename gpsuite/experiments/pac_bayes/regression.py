@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Report, Request, Task, only_arrays
 from gpsuite.experiments.pac_bayes.shared.certificates import write_certificates
+from gpsuite.experiments.pac_bayes.shared.method import RISK_BOUND
 from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT, fit_tasks
 from gpsuite.experiments.pac_bayes.shared.run import run_fit
 from gpsuite.experiments.pac_bayes.shared.settings import SplitSettings
@@ -135,7 +136,7 @@ EXPERIMENTS.register("pac_bayes/regression")(
         plan,
         run_fit,
         summarise,
-        builders=("pac_gp", "pac_sgp", "free_form", "full_gp", "sparse_gp"),
+        method_traits=(RISK_BOUND,),
         dataset_tasks=("regression",),
         published=only_arrays(
             "lengthscales"

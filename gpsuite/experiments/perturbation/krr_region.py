@@ -37,15 +37,14 @@ from gpsuite.experiments.perturbation.shared.member_bands import (
     run_band,
 )
 from gpsuite.experiments.settings import Positive
-from gpsuite.experiments.statistics import share
 from gpsuite.methods.perturbation.geometry.sampling import (
     KernelMetric,
     kernel_directions,
     single_point_directions,
 )
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.figures import figure_style
 from gpsuite.seeds import stream
+from gpsuite.statistics.estimates import share
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,32 +162,31 @@ def _title(record: Record) -> str:
 def statements(records: Sequence[Record]) -> list[Statistic]:
     """Return the share of rays, of all kinds, along which Z_0 exceeds every Z_i far away; counts in the note."""
     rays = [bool(leaves) for record in records for leaves in record.arrays["leaves"]]
-    found = share("share_rays_leave_region", rays)
     counts = [f"{_title(r)}: {r.number('leave'):.0f} of {r.number('rays'):.0f}" for r in records]
-    return [Statistic(found.name, found.value, n=found.n, note="; ".join(counts))]
+    return [Statistic.of("share_rays_leave_region", share(rays), note="; ".join(counts))]
 
 
 def _draw_ranks(report: Report[KrrSettings], records: Sequence[Record]) -> None:
     """Draw the share of the Z_i that are not below Z_0 against the distance from the estimate."""
-    import matplotlib.pyplot as plt
     import pandas as pd
 
-    with figure_style():
-        fig, ax = plt.subplots(figsize=(6.4, 4.2))
+    text = "mean over the rays; a region at q ends where the share falls below q/(m-1)"
+    with report.figure("ranks_far_away", remark=text, size=(6.4, 4.2)) as drawing:
+        ax = drawing.ax
         for record, style in zip(records, ("-", "--", "-.", ":")[-len(records) :], strict=True):
             ax.semilogx(record.arrays["steps"], record.arrays["above"], style, label=_title(record))
-        ax.set_xlabel("distance from the estimate: |change of the values at the data| (unit of y)")
-        ax.set_ylabel("share of Z_i not below Z_0")
+        drawing.name_axes(
+            "distance from the estimate: |change of the values at the data| (unit of y)",
+            "share of Z_i not below Z_0",
+        )
         ax.set_ylim(-0.02, 1.02)
         ax.legend(title="directions")
-        data = [
+        drawing.data = pd.concat(
             pd.DataFrame({name: r.arrays[name] for name in ("steps", "above")}).assign(
                 metric=r.axes["metric"]
             )
             for r in records
-        ]
-        text = "mean over the rays; a region at q ends where the share falls below q/(m-1)"
-        report.figure(fig, pd.concat(data), "ranks_far_away", text)
+        )
 
 
 EXPERIMENTS.register("perturbation/krr_region")(

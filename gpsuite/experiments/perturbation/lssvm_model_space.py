@@ -30,9 +30,9 @@ from gpsuite.experiments.perturbation.shared.linear import (
     linear_tasks,
     two_classes,
 )
-from gpsuite.experiments.statistics import share
+from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.figures import figure_style
+from gpsuite.statistics.estimates import mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,14 +127,13 @@ def bundle_table(records: Sequence[Record], m: int) -> pd.DataFrame:
 
 def statements(request: Request[LinearSettings], records: Sequence[Record]) -> list[Statistic]:
     """Return whether members stay members at the next larger p, and how members classify the data."""
-    strict = float(np.mean([record.number("all_as_estimate") for record in records]))
+    strict = mean([record.number("all_as_estimate") for record in records])
     points = float(np.mean([record.number("points_as_estimate") for record in records]))
     return [
-        share("share_regions_nested", nested(request, records)),
-        Statistic(
+        claim("share_regions_nested", nested(request, records)),
+        Statistic.of(
             "share_classified_as_estimate",
             strict,
-            n=sum(int(record.number("members")) for record in records),
             note=f"all data as the estimate does; single data: {points:.4f}",
         ),
     ]
@@ -156,27 +155,21 @@ def nested(request: Request[LinearSettings], records: Sequence[Record]) -> list[
 
 def _draw(report: Report[LinearSettings], records: Sequence[Record]) -> None:
     """Draw the data and the decision lines of boundary members, one panel a q."""
-    import matplotlib.pyplot as plt
     import pandas as pd
 
-    with figure_style():
-        columns = min(len(records), 2)
-        rows = -(-len(records) // columns)
-        size = (3.3 * columns + 0.4, 3.1 * rows + 1.0)
-        fig, grid = plt.subplots(rows, columns, figsize=size, sharex=True, sharey=True, squeeze=False)
-        lines = [
-            _panel(ax, record, report.settings.m) for ax, record in zip(grid.flat, records, strict=False)
-        ]
-        for ax in list(grid.flat)[len(records) :]:
-            ax.set_axis_off()
-        for ax in grid[-1]:
-            ax.set_xlabel("x1")
-        for ax in grid[:, 0]:
-            ax.set_ylabel("x2")
-        fig.legend(*grid.flat[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
-        unbounded = max(record.number("unbounded_share") for record in records)
-        text = f"{LABELS_NOTE}; {report.settings.rays} rays, exact ends, {unbounded:.0%} unbounded"
-        report.figure(fig, pd.concat(lines, ignore_index=True), "model_space", text)
+    columns = min(len(records), 2)
+    rows = -(-len(records) // columns)
+    size = (3.3 * columns + 0.4, 3.1 * rows + 1.0)
+    unbounded = max(record.number("unbounded_share") for record in records)
+    text = f"{LABELS_NOTE}; {report.settings.rays} rays, exact ends, {unbounded:.0%} unbounded"
+    with report.figure(
+        "model_space", remark=text, rows=rows, columns=columns, size=size, sharex=True, sharey=True
+    ) as drawing:
+        m = report.settings.m
+        lines = [_panel(ax, record, m) for ax, record in zip(drawing.axes, records, strict=False)]
+        drawing.name_axes("x1", "x2")
+        drawing.legend(columns=2)
+        drawing.data = pd.concat(lines, ignore_index=True)
 
 
 def _panel(ax: Axes, record: Record, m: int) -> pd.DataFrame:

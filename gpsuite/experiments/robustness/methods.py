@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpsuite.experiments.base import METHODS, MethodBuilder, MethodOptions, require
+from gpsuite.experiments.base import METHODS, Method, MethodOptions, require
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import INFERENCES
 
 CLASSIFICATION = ("classification",)
+CLASSIFIER = "classifier"  # the trait of every one: class probabilities from a latent Gaussian process
 
 
 @dataclass(frozen=True)
@@ -33,4 +34,4 @@ def _valid(names: list[str]) -> str:
     return f"valid: {', '.join(names)}"
 
 
-METHODS.register("gpc")(MethodBuilder(GPCOptions, CLASSIFICATION))
+METHODS.register("gpc")(Method(GPCOptions, CLASSIFICATION, frozenset({CLASSIFIER})))

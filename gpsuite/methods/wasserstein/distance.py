@@ -28,7 +28,7 @@ class WassersteinTerms:
         mean: mean squared difference of the mean functions.
         trace_prior: mean of k(x, x).
         trace_variational: mean of r(x, x).
-        cross: tr (C_P^1/2 C_Q C_P^1/2)^1/2, before the factor 2.
+        cross: 2 tr (C_P^1/2 C_Q C_P^1/2)^1/2.
     """
 
     mean: float
@@ -39,7 +39,7 @@ class WassersteinTerms:
     @property
     def squared_distance(self) -> float:
         """W2^2; an estimate by eigenvalues may be negative by its error."""
-        return self.mean + self.trace_prior + self.trace_variational - 2.0 * self.cross
+        return self.mean + self.trace_prior + self.trace_variational - self.cross
 
 
 def wasserstein_by_eigenvalues(
@@ -65,7 +65,7 @@ def wasserstein_by_eigenvalues(
     if any(np.shape(v) != (count,) for v in vectors) or r.shape != (chosen, count) or k.shape != r.T.shape:
         raise ValueError(f"expected four vectors [{count}], r [N_S, {count}] and k [{count}, N_S]")
     eigenvalues = np.maximum(np.linalg.eigvals(_finite(r) @ _finite(k)).real, 0.0)
-    cross = float(np.sum(np.sqrt(eigenvalues))) / np.sqrt(count * chosen)
+    cross = 2.0 * float(np.sum(np.sqrt(eigenvalues))) / np.sqrt(count * chosen)
     return _terms(*vectors, cross)
 
 
@@ -84,7 +84,7 @@ def wasserstein_on_points(prior_mean: Array, mean: Array, K: Array, R: Array) ->
     count = len(prior_mean)
     if np.shape(mean) != (count,) or K.shape != (count, count) or R.shape != K.shape:
         raise ValueError(f"expected m_Q [{count}], K and R [{count}, {count}]")
-    cross = float(root_trace(_finite(K), _finite(R)[None])[0][0]) / count
+    cross = 2.0 * float(root_trace(_finite(K), _finite(R)[None])[0][0]) / count
     return _terms(prior_mean, mean, np.diagonal(K), np.diagonal(R), cross)
 
 

@@ -10,7 +10,7 @@ import pytest
 from gpsuite.budget import Budget
 from gpsuite.config.request import read_request
 from gpsuite.experiments.base import EXPERIMENTS, Outcome, SharedWork
-from gpsuite.experiments.pac_bayes.shared import run as fitting
+from gpsuite.experiments.pac_bayes.shared import method as costs
 from gpsuite.experiments.pac_bayes.shared.run import run_fit
 from gpsuite.methods.pac_bayes import cost
 from gpsuite.methods.pac_bayes.cost import Cost, full_gp_cost, sparse_gp_cost
@@ -57,7 +57,7 @@ def test_a_budget_for_one_evaluation_gives_a_certificate(
 ) -> None:
     # evaluations seem so long that nothing fits beside the first one
     for name in ("full_gp_cost", "sparse_gp_cost"):
-        monkeypatch.setattr(fitting, name, lambda *_, **__: Cost(4.0, 50000.0))
+        monkeypatch.setattr(costs, name, lambda *_, **__: Cost(4.0, 50000.0))
     outcome = _fit(f"method={method}", "budget.seconds=50010", "max_evaluations=5", "method.inducing=9"
                    if method != "kl_pac_gp" else "seed=0")  # fmt: skip
     assert outcome.status in ("done", "budget")

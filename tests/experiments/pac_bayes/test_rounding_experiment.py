@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,10 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import EXPERIMENTS, Record, Report, Request, SharedWork, Task
+from gpsuite.experiments.base import EXPERIMENTS, METHODS, Record, Report, Request, SharedWork, Task
 from gpsuite.experiments.pac_bayes.rounding import claims, run, summary
 from gpsuite.experiments.pac_bayes.shared.run import Split
-from gpsuite.experiments.pac_bayes.shared.trainers import Trained, Training
+from gpsuite.experiments.pac_bayes.shared.training import Trained
 from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import HyperparameterGrid
 from gpsuite.methods.pac_bayes.losses import BandLoss
@@ -99,11 +100,12 @@ def test_the_claims_follow_the_numbers() -> None:
 def test_the_grids_of_a_training_share_it(monkeypatch: pytest.MonkeyPatch) -> None:
     trainings: Counter[float] = Counter()
 
-    def count(work: Training, loss: object) -> Trained:
-        trainings[work.params["loss"]["epsilon"]] += 1
+    def count(work: object, loss: BandLoss) -> Trained:
+        trainings[loss.epsilon] += 1
         return Trained(Hyperparameters(1.2, (2.1,), 0.5), "done", "", 1, 0.5)
 
-    monkeypatch.setattr(run, "minimise_bound", count)
+    counted = replace(METHODS.get("pac_gp"), train=count)  # type: ignore[call-arg]
+    monkeypatch.setattr(run, "risk_method", lambda options: counted)
     tasks = tasks_of("epsilons=[0.4,0.8]", "decimals=[0,2,3]", "repetitions=1")
     assert len({task_key(task) for task in tasks}) == len(tasks) == 6
     shared = {task.group: SharedWork() for task in tasks}

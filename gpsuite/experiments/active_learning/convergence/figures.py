@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.experiments.active_learning.convergence.claims import Cell
+from gpsuite.experiments.active_learning.convergence.claims import ProcessRuns
 from gpsuite.experiments.active_learning.convergence.settings import FULL, SAFE, TITLES, UNCONSTRAINED
 from gpsuite.methods.active_learning.convergence import Kernel, rate
 from gpsuite.reporting.figures import figure_style, save_figure
@@ -30,7 +30,7 @@ CURVES = (  # array, region, label, colour, line
 )
 
 
-def draw(cells: Sequence[Cell], folder: Path, note: str | None) -> None:
+def draw(cells: Sequence[ProcessRuns], folder: Path, note: str | None) -> None:
     """Draw one figure per kind of outputs: D by kernel.
 
     Args:
@@ -42,7 +42,7 @@ def draw(cells: Sequence[Cell], folder: Path, note: str | None) -> None:
         _draw_one([cell for cell in cells if cell.outputs == outputs], outputs, folder, note)
 
 
-def _draw_one(cells: Sequence[Cell], outputs: str, folder: Path, note: str | None) -> None:
+def _draw_one(cells: Sequence[ProcessRuns], outputs: str, folder: Path, note: str | None) -> None:
     import matplotlib.pyplot as plt
     import pandas as pd
 
@@ -73,7 +73,7 @@ def _draw_one(cells: Sequence[Cell], outputs: str, folder: Path, note: str | Non
         save_figure(fig, frame, folder, f"convergence_{outputs}", "; ".join(filter(None, (text, note))))
 
 
-def _panel(ax: Axes, cells: Sequence[Cell], kernel: Kernel, what: str) -> list[pd.DataFrame]:
+def _panel(ax: Axes, cells: Sequence[ProcessRuns], kernel: Kernel, what: str) -> list[pd.DataFrame]:
     """Draw one kernel and D, with the rate from where slopes are fitted; return the plotted numbers."""
     import pandas as pd
 
@@ -100,7 +100,7 @@ def _panel(ax: Axes, cells: Sequence[Cell], kernel: Kernel, what: str) -> list[p
     return frames
 
 
-def _quartiles(cell: Cell, name: str) -> FloatArray:
+def _quartiles(cell: ProcessRuns, name: str) -> FloatArray:
     """Return the quartiles of a curve over the runs, [3, k]."""
     quartiles: FloatArray = np.quantile(
         [record.arrays[name] for record in cell.records], [0.25, 0.5, 0.75], axis=0

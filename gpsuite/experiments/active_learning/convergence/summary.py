@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.active_learning.convergence.claims import cells_of, statistics
+from gpsuite.experiments.active_learning.convergence.claims import group_runs, statistics
 from gpsuite.experiments.active_learning.convergence.figures import draw
 from gpsuite.experiments.active_learning.convergence.settings import ConvergenceSettings
 from gpsuite.experiments.active_learning.convergence.tables import LABELS, lemma_table, rate_table
@@ -15,7 +15,7 @@ def summarise(report: Report) -> list[Statistic]:
     """Write the checks of Lemma 1 and the slopes beside the rates, draw both; return what conf/paper names."""
     request, records, folder, note = report.request, report.records(), report.folder, report.note
     settings: ConvergenceSettings = request.settings
-    cells = cells_of(records)
+    cells = group_runs(records)
     if cells:
         ending = f" ({note})" if note else ""
         drawn = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpsuite.experiments.active_learning.engine import plan, run, settings, summary
-from gpsuite.experiments.active_learning.methods import BUILDER
+from gpsuite.experiments.active_learning.methods import PIPELINE
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
 
 EXPERIMENTS.register("active_learning/engine")(
@@ -12,7 +12,7 @@ EXPERIMENTS.register("active_learning/engine")(
         plan.plan,
         run.run,
         summary.summarise,
-        builders=(BUILDER,),
+        method_traits=(PIPELINE,),
         parts=("repetitions", "saturation_repetitions"),
         published=only_arrays("[!z]*"),  # not the measured temperatures
     )

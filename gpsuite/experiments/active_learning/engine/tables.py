@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from gpsuite.experiments.active_learning.engine.checks import DATA, SATURATION
 from gpsuite.experiments.active_learning.engine.claims import DATA_FACTS
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.statistics import mean_statistic
 from gpsuite.reporting.figures import figure_style, save_figure
 from gpsuite.reporting.tables import mean_and_error, write_table
+from gpsuite.statistics.estimates import mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,9 +61,8 @@ def saturation_table(others: Sequence[Record]) -> pd.DataFrame:
         line: dict[str, float | int] = {"rows": count}
         same = [record for record in sparse if record.axes["rows"] == count]
         for name in ("rmse", "rmse_all"):
-            found = mean_statistic("", np.array([record.number(name) for record in same]))
-            error = float("nan") if found.standard_error is None else found.standard_error
-            line |= {name: found.value, f"{name}_error": error}
+            found = mean([record.number(name) for record in same])
+            line |= {name: found.value, f"{name}_error": found.error}
         rows.append({**line, "repetitions": len(same)})
     return pd.DataFrame(rows)
 

@@ -10,7 +10,7 @@ from gpsuite.data.loading import PreparedDataset
 from gpsuite.errors import UserError, unknown_name
 from gpsuite.experiments.active_learning.methods import pipeline_params
 from gpsuite.experiments.active_learning.shared.settings import KERNELS, RepetitionSettings
-from gpsuite.experiments.base import METHODS, MethodOptions, Request, Task
+from gpsuite.experiments.base import MethodOptions, Request, Task
 from gpsuite.models.config import ModelSpec
 from gpsuite.seeds import derived_seed
 
@@ -130,7 +130,7 @@ def _task(
             "when_nothing_is_safe": settings.when_nothing_is_safe,
         },
         dataset=source.dataset,
-        version=METHODS.get(options.builder).version,
+        version=options.method.version,
         cost=source.seconds * iterations * COSTS[kind],
         budget_seconds=request.budget_seconds,
     )

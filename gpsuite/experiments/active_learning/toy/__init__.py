@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.active_learning.methods import BUILDER
+from gpsuite.experiments.active_learning.methods import PIPELINE
 from gpsuite.experiments.active_learning.toy import plan, run, settings, summary
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
 
@@ -12,7 +12,7 @@ EXPERIMENTS.register("active_learning/toy")(
         plan.plan,
         run.run,
         summary.summarise,
-        builders=(BUILDER,),
+        method_traits=(PIPELINE,),
         parts=("repetitions", "hmc_repetitions"),
     )
 )

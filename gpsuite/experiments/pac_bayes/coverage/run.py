@@ -9,16 +9,17 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import roots_legendre
 
-from gpsuite.budget import Budget
 from gpsuite.data.generators import FUNCTIONS, kernel_regression
 from gpsuite.experiments.base import Outcome, SharedWork, Task
 from gpsuite.experiments.pac_bayes.coverage.power import run_power
 from gpsuite.experiments.pac_bayes.coverage.settings import DOMAIN, TRUTH
+from gpsuite.experiments.pac_bayes.shared.method import risk_method
+from gpsuite.experiments.pac_bayes.shared.run import method_options
+from gpsuite.experiments.pac_bayes.shared.training import Training
 from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
+from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
 from gpsuite.methods.pac_bayes.losses import BandLoss
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL
-from gpsuite.methods.pac_bayes.problem import Problem, Search
-from gpsuite.methods.pac_bayes.training import train_full_gp
+from gpsuite.methods.pac_bayes.posteriors import Posterior, RiskAndKL, gibbs_risk
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -53,17 +54,18 @@ def run(task: Task, shared: SharedWork) -> Outcome:
 
 def _bounds_and_risk(X: FloatArray, y: FloatArray, params: Mapping[str, Any]) -> tuple[list[float], float]:
     """Return the bound at every delta, and the true Gibbs risk of the trained posterior."""
-    loss, deltas, method = BandLoss(params["epsilon"]), params["deltas"], params["method"]
-    problem = Problem(X, y, loss, deltas[0], method["objective"], ard=False)
-    search = Search(Budget(evaluations=params["max_evaluations"]), None, method["parametrisation"])
-    fit = train_full_gp(problem, search)
-    posterior = FullGPPosterior.fit(fit.rounded, X, y)
-    found, counted = RiskAndKL(posterior.gibbs_risk(loss), posterior.kl), fit.rounded.n_kernel
+    loss, deltas, options = BandLoss(params["epsilon"]), params["deltas"], method_options(params["method"])
+    method = risk_method(options)
+    work = Training(X, y, options, False, deltas[0], params["max_evaluations"], params["seed"])
+    fit = method.train(work, loss)
+    rounded = PAPER_GRID.rounded(fit.hyperparameters)
+    posterior = method.certify(options, rounded, X, y, fit)
+    found, counted = RiskAndKL(gibbs_risk(posterior, loss), posterior.kl), rounded.n_kernel
     bounds = [certify(found, Terms(len(y), counted, delta)).bound_kl for delta in deltas]
     return bounds, true_gibbs_risk(posterior, params["epsilon"], params["noise_scale"])
 
 
-def true_gibbs_risk(posterior: FullGPPosterior, epsilon: float, noise_scale: float) -> float:
+def true_gibbs_risk(posterior: Posterior, epsilon: float, noise_scale: float) -> float:
     """Return P(|y - f(x)| > epsilon) over new x, y and f drawn from the posterior, exact up to quadrature.
 
     For Gaussian noise y - f is N(truth - mean, variance + noise_scale^2) at every x; x is integrated by

@@ -7,7 +7,7 @@ from dataclasses import replace
 from gpsuite.experiments.base import MethodOptions, Request, Task
 from gpsuite.experiments.pac_bayes.loss_exp.claims import BAND, EXP, LIKELIHOOD
 from gpsuite.experiments.pac_bayes.loss_exp.settings import ExponentialSettings
-from gpsuite.experiments.pac_bayes.methods import PacSGPOptions
+from gpsuite.experiments.pac_bayes.shared.method import BOUND
 from gpsuite.experiments.pac_bayes.shared.plan import sparse_fit, split_tasks
 
 
@@ -29,4 +29,4 @@ def plan(request: Request) -> list[Task]:
 
 
 def _trainings(options: MethodOptions) -> tuple[str, ...]:
-    return (BAND, EXP) if isinstance(options, PacSGPOptions) else (LIKELIHOOD,)
+    return (BAND, EXP) if BOUND in options.method.traits else (LIKELIHOOD,)

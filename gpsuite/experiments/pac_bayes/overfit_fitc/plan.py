@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from gpsuite.experiments.base import METHODS, MethodOptions, Request, Task, require
+from gpsuite.experiments.base import MethodOptions, Request, Task, require
 from gpsuite.experiments.pac_bayes.overfit_fitc.settings import OverfitSettings
 from gpsuite.seeds import derived_seed
 
@@ -29,7 +29,7 @@ def _tasks(request: Request, settings: OverfitSettings) -> Iterator[Task]:
                 axes={"method": name, "repetition": repetition},
                 params=task_params(request, settings, options, repetition),
                 dataset=request.dataset,
-                version=METHODS.get(options.builder).version,
+                version=options.method.version,
                 cost=0.1,
                 budget_seconds=request.budget_seconds,
             )
@@ -39,7 +39,7 @@ def task_params(
     request: Request, settings: OverfitSettings, options: MethodOptions, repetition: int
 ) -> dict[str, Any]:
     """Return the science parameters of one data set and method."""
-    method = {key: value for key, value in asdict(options).items() if key not in ("title", "reference")}
+    method = options.params
     values = {key: value for key, value in asdict(settings).items() if key not in ("repetitions", "inducing")}
     return {
         "kind": "overfit",

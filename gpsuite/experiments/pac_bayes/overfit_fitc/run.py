@@ -6,25 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gpsuite.data.generators import sample_gaussian, squared_exponential
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.splits import Standardiser
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task, finite_or_none
-from gpsuite.experiments.pac_bayes.shared.run import Split
-from gpsuite.experiments.pac_bayes.shared.trainers import (
-    FITC,
-    VFE,
-    Trained,
-    Training,
-    maximise_sparse_likelihood,
-    minimise_sparse_bound,
-)
+from gpsuite.experiments.pac_bayes.shared.method import risk_method
+from gpsuite.experiments.pac_bayes.shared.run import Split, training_of
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
 from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import BandLoss
-from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
+from gpsuite.methods.pac_bayes.posteriors import Posterior
 from gpsuite.seeds import stream
+
+FloatArray = npt.NDArray[np.float64]
+
 
 CURVE_POINTS = 301
 
@@ -70,12 +67,13 @@ def run(task: Task, shared: SharedWork) -> Outcome:
     params = task.params
     split = draw_split(params, task.dataset)
     loss = BandLoss(params["epsilon"])
-    trained = _train(split, params, loss, task.budget_seconds)
+    work = training_of(task, split.X, split.y, shared)
+    method = risk_method(work.options)
+    trained = method.train(work, loss)
     if trained.status == DIVERGED or trained.Z is None:
         return Outcome({}, DIVERGED, trained.reason)
-    alpha = VFE if params["method"].get("posterior") == "vfe" else FITC
     rounded = PAPER_GRID.rounded(trained.hyperparameters)
-    posterior = SparseGPPosterior.fit(rounded, split.X, split.y, trained.Z, alpha)
+    posterior = method.certify(work.options, rounded, split.X, split.y, trained)
     found = evaluate(posterior, split.X_test, split.y_test, loss, params["delta"])
     numbers = {
         "noise_std": rounded.noise_variance**0.5 * split.scale,
@@ -86,22 +84,16 @@ def run(task: Task, shared: SharedWork) -> Outcome:
         {name: finite_or_none(value) for name, value in numbers.items()},
         BUDGET if trained.status == BUDGET else DONE,
         trained.reason if trained.status == BUDGET else found.certificate.reason,
-        arrays=_curve(posterior, split),
+        arrays=_curve(posterior, trained.Z, split),
         headline=f"noise {numbers['noise_std']:.3f}, gap {numbers['gap']:+.3f}",
     )
 
 
-def _train(split: Split, params: Mapping[str, Any], loss: BandLoss, seconds: float | None) -> Trained:
-    if params["method"]["builder"] == "sparse_gp":
-        return maximise_sparse_likelihood(Training(split.X, split.y, params, seconds))
-    return minimise_sparse_bound(Training(split.X, split.y, params, seconds), loss)
-
-
-def _curve(posterior: SparseGPPosterior, split: Split) -> dict[str, np.ndarray[Any, Any]]:
+def _curve(posterior: Posterior, Z: FloatArray, split: Split) -> dict[str, FloatArray]:
     """Return mean and predictive standard deviation along the input, empty for more than one."""
     if split.X.shape[1] != 1:
         return {}
     x = np.linspace(split.X.min(), split.X.max(), CURVE_POINTS)
     mean, variance = posterior.predict(x[:, None])
     deviation = np.sqrt(variance + posterior.hyperparameters.noise_variance)
-    return {"x": x, "mean": mean, "std": deviation, "Z": posterior.Z[:, 0]}
+    return {"x": x, "mean": mean, "std": deviation, "Z": Z[:, 0]}

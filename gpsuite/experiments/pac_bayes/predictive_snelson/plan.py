@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from gpsuite.experiments.base import METHODS, MethodOptions, Request, Task
-from gpsuite.experiments.pac_bayes.methods import FullGPOptions
+from gpsuite.experiments.base import MethodOptions, Request, Task
 from gpsuite.experiments.pac_bayes.predictive_snelson.settings import PAC, PredictiveSettings
+from gpsuite.experiments.pac_bayes.shared.method import risk_method, sparse_options
 from gpsuite.experiments.pac_bayes.shared.plan import request_dataset
 
 
@@ -19,7 +19,7 @@ def plan(request: Request) -> list[Task]:
 def _tasks(request: Request, settings: PredictiveSettings) -> Iterator[Task]:
     plotted = list(asdict(settings.epsilons).values())
     for name, options in request.methods.items():
-        inducing = 0 if isinstance(options, FullGPOptions) else settings.inducing
+        inducing = 0 if sparse_options(options) is None else settings.inducing
         for epsilon in plotted:
             yield _task(request, settings, name, options, inducing, epsilon)
     if PAC in request.methods:
@@ -36,7 +36,7 @@ def _task(
     inducing: int,
     epsilon: float,
 ) -> Task:
-    method = {key: value for key, value in asdict(options).items() if key not in ("title", "reference")}
+    method = options.params
     if inducing:
         method["inducing"] = inducing
     shown = f"  M {inducing}" if inducing else ""
@@ -55,9 +55,9 @@ def _task(
             "max_evaluations": settings.max_evaluations,
         },
         dataset=request_dataset(request),
-        version=METHODS.get(options.builder).version,
+        version=options.method.version,
         # a marginal likelihood does not know the goal: one training serves all goals
-        group="" if options.builder == "pac_sgp" else name,
+        group=name if risk_method(options).shares_training(options) else "",
         cost=0.1 * settings.starts,
         budget_seconds=request.budget_seconds,
     )

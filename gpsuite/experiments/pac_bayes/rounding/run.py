@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task, finite_or_none
-from gpsuite.experiments.pac_bayes.shared.run import Split, read_split
-from gpsuite.experiments.pac_bayes.shared.trainers import Trained, Training, minimise_bound
+from gpsuite.experiments.pac_bayes.shared.method import risk_method
+from gpsuite.experiments.pac_bayes.shared.run import Split, read_split, training_of
+from gpsuite.experiments.pac_bayes.shared.training import Trained
 from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import HyperparameterGrid
 from gpsuite.methods.pac_bayes.evaluation import evaluate
@@ -32,12 +33,8 @@ def run(task: Task, shared: SharedWork) -> Outcome:
     params = task.params
     split = shared.once("split", lambda: read_split(task))
     loss = LOSSES.get(params["loss"]["name"])(params["loss"]["epsilon"])
-    trained = shared.once(
-        "trained",
-        lambda: minimise_bound(
-            Training(split.X, split.y, params, task.budget_seconds, shared.observer), loss
-        ),
-    )
+    work = training_of(task, split.X, split.y, shared)
+    trained = shared.once("trained", lambda: risk_method(work.options).train(work, loss))
     if trained.status == DIVERGED:
         return Outcome({}, DIVERGED, trained.reason)
     numbers = compare_rounding(split, trained, loss, params["delta"], HyperparameterGrid(params["decimals"]))

@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import METHODS, MethodOptions, Request, Task, require
-from gpsuite.experiments.pac_bayes.methods import (
-    FreeFormOptions,
-    PacGPOptions,
-    PacSGPOptions,
-    SparseGPOptions,
-)
+from gpsuite.experiments.base import MethodOptions, Request, Task, require
+from gpsuite.experiments.pac_bayes.shared.method import LIKELIHOOD, risk_method, sparse_options
 from gpsuite.experiments.pac_bayes.shared.settings import LEAST_TRAINING_ROWS, SplitSettings
 from gpsuite.seeds import derived_seed
 
 AGREEMENT = (
     1e-2  # long searches over objectives with flat directions: hyperparameters differ more than bounds
 )
-
-
-SPARSE = PacSGPOptions | SparseGPOptions | FreeFormOptions  # those with inducing inputs
 
 
 KERNELS = {False: "se", True: "se_ard"}  # by whether every input has its own lengthscale
@@ -116,10 +108,11 @@ def sparse_fit(
     Raises:
         UserError: if the method has no inducing inputs.
     """
-    if not isinstance(options, SPARSE):
+    sparse = sparse_options(options)
+    if sparse is None:
         raise UserError(f"methods: {options.title} has no inducing inputs", key="methods")
     axes: dict[str, str | int | float] = {"kernel": KERNELS[ard], "inducing": inducing}
-    changed = replace(options, inducing=inducing)
+    changed = replace(sparse, inducing=inducing)
     return Fit(name, changed, dataset, ard, {"epsilon": epsilon}, axes, loss, ("exp",))
 
 
@@ -143,7 +136,7 @@ def _task(request: Request, settings: SplitSettings, fit: Fit, split: int) -> Ta
         axes={"method": fit.method, **fit.axes, "split": split},
         params=_params(request, settings, fit, split),
         dataset=fit.dataset,
-        version=METHODS.get(fit.options.builder).version,
+        version=fit.options.method.version,
         group=_group(fit, split),
         cost=_cost(fit, settings),
         budget_seconds=request.budget_seconds,
@@ -152,19 +145,14 @@ def _task(request: Request, settings: SplitSettings, fit: Fit, split: int) -> Ta
 
 def _group(fit: Fit, split: int) -> str:
     """Return which tasks share one training: a marginal likelihood knows neither goal nor posterior."""
-    options = fit.options
-    if options.builder == "full_gp":
-        return f"{fit.dataset.name}/full_gp/{fit.ard}/{split}"
-    if isinstance(options, SparseGPOptions):
-        return f"{fit.dataset.name}/{options.likelihood}/{options.inducing}/{fit.ard}/{split}"
-    return ""
+    training = risk_method(fit.options).shares_training(fit.options)
+    return f"{fit.dataset.name}/{training}/{fit.ard}/{split}" if training else ""
 
 
 def _params(request: Request, settings: SplitSettings, fit: Fit, split: int) -> dict[str, Any]:
-    method = {key: value for key, value in asdict(fit.options).items() if key not in ("title", "reference")}
     return {
         "kind": "certified_fit",
-        "method": method,
+        "method": fit.options.params,
         "ard": fit.ard,
         "loss": {"name": fit.loss, **fit.goal},
         "also": list(fit.also),
@@ -178,27 +166,26 @@ def _params(request: Request, settings: SplitSettings, fit: Fit, split: int) -> 
 
 def _cost(fit: Fit, settings: SplitSettings) -> float:
     """Return a rough guess of CPU seconds: evaluations times their arithmetic, and compilation for GPflow."""
-    rows, options = fit.dataset.rows * (1 - settings.test_share), fit.options
-    starts = options.starts if isinstance(options, PacGPOptions) else 1
-    if isinstance(options, SPARSE):
-        passes = 3 if isinstance(options, SparseGPOptions) else 6
-        evaluation = passes * rows * options.inducing * (options.inducing + 100) / 4e10
-        return starts * min(settings.max_evaluations, 1000) * evaluation + 0.1
+    rows, sparse = fit.dataset.rows * (1 - settings.test_share), sparse_options(fit.options)
+    starts, likelihood = getattr(fit.options, "starts", 1), LIKELIHOOD in fit.options.method.traits
+    if sparse is not None:
+        evaluation = (3 if likelihood else 6) * rows * sparse.inducing * (sparse.inducing + 100) / 4e10
+        return float(starts * min(settings.max_evaluations, 1000) * evaluation + 0.1)
     work = 25 * 1.5 * (rows / 1000) ** 3 / 20
-    return starts * work + (0.5 if options.builder == "full_gp" else 0.05)
+    return float(starts * work + (0.5 if likelihood else 0.05))
 
 
 def _check_sizes(fit: Fit, settings: SplitSettings) -> None:
     """Refuse a split without enough rows on both sides, more rows than a full GP can take, and M above the rows."""
-    rows, options = fit.dataset.rows, fit.options
+    rows, sparse = fit.dataset.rows, sparse_options(fit.options)
     training = rows - math.ceil(rows * settings.test_share)
     enough = training >= LEAST_TRAINING_ROWS
     fault = f"leaves {training} training rows of {rows}; the bounds need {LEAST_TRAINING_ROWS} or more"
     require(enough, "test_share", settings.test_share, fault)
-    if isinstance(options, SPARSE):
-        fits = options.inducing <= training
+    if sparse is not None:
+        fits = sparse.inducing <= training
         advice = f"must be at most the {training} training rows of {fit.dataset.name}"
-        require(fits, "inducing" if "inducing" in fit.axes else "method.inducing", options.inducing, advice)
+        require(fits, "inducing" if "inducing" in fit.axes else "method.inducing", sparse.inducing, advice)
     elif rows > FULL_GP_ROWS:
         raise UserError(
             f"method={fit.method}: the dataset has {rows} rows, a full GP takes at most {FULL_GP_ROWS}\n"

@@ -17,23 +17,23 @@ from gpsuite.experiments.base import (
     DIVERGED,
     DONE,
     INFEASIBLE,
+    METHODS,
     SKIPPED,
+    MethodOptions,
     Outcome,
     SharedWork,
     Task,
     finite_or_none,
 )
-from gpsuite.experiments.pac_bayes.shared import trainers
-from gpsuite.experiments.pac_bayes.shared.certificates import Fitted, stored_certificate
-from gpsuite.experiments.pac_bayes.shared.trainers import Trained, Training
+from gpsuite.experiments.pac_bayes.shared.certificates import stored_certificate
+from gpsuite.experiments.pac_bayes.shared.method import FitSize, risk_method, sparse_options
+from gpsuite.experiments.pac_bayes.shared.training import Trained, Training
 from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound, mean_loss_upper_bound
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
-from gpsuite.methods.pac_bayes.cost import Cost, full_gp_cost, sparse_gp_cost
+from gpsuite.methods.pac_bayes.cost import Cost
 from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate
 from gpsuite.methods.pac_bayes.losses import LOSSES, Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
-from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior
-from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -73,12 +73,11 @@ def run_fit(task: Task, shared: SharedWork) -> Outcome:
     cost = None if seconds is None else _cost(split, params)
     if seconds is not None and cost is not None and cost.least > max(OVERRUN * seconds, seconds + 1.0):
         return Outcome({}, SKIPPED, _too_short(split, params, seconds, cost))
-    trained = _train(
-        params, epsilon, Training(split.X, split.y, params, seconds, shared.observer, cost), shared
-    )
+    work = training_of(task, split.X, split.y, shared, cost)
+    trained = train(work, _loss(params["loss"]["name"], epsilon), shared)
     if trained.status == DIVERGED:
         return Outcome({}, DIVERGED, trained.reason)
-    return _evaluate(task.dataset, split, params, epsilon, trained)
+    return _evaluate(task.dataset, split, params, epsilon, work.options, trained)
 
 
 def read_split(task: Task) -> Split:
@@ -108,21 +107,20 @@ def _loss(name: str, epsilon: float) -> Loss:
 
 def _cost(split: Split, params: Mapping[str, Any]) -> Cost:
     """Return what an evaluation and the certificate take."""
-    method, losses = params["method"], 1 + len(params["also"])
-    n, n_test = len(split.y), len(split.y_test)
-    if "inducing" not in method:
-        return full_gp_cost(n, n_test, losses, gpflow=method["builder"] == "full_gp")
-    kind = method.get("likelihood", "bound")
-    return sparse_gp_cost(n, n_test, method["inducing"], split.X.shape[1], kind, losses)
+    options = method_options(params["method"])
+    size = FitSize(len(split.y), len(split.y_test), split.X.shape[1], 1 + len(params["also"]))
+    return risk_method(options).cost(options, size)
 
 
 def _too_short(split: Split, params: Mapping[str, Any], seconds: float, cost: Cost) -> str:
     """Return why not even one evaluation fits, and what to do."""
-    sparse = "inducing" in params["method"]
-    model = f"sparse GP with M = {params['method']['inducing']}" if sparse else "full GP"
-    advice = (
-        "take fewer inducing inputs (method.inducing)" if sparse else "take a sparse one (method=kl_pac_sgp)"
-    )
+    sparse = sparse_options(method_options(params["method"]))
+    model, advice = "full GP", "take a sparse one (method=kl_pac_sgp)"
+    if sparse is not None:
+        model, advice = (
+            f"sparse GP with M = {sparse.inducing}",
+            "take fewer inducing inputs (method.inducing)",
+        )
     return (
         f"budget.seconds={seconds:g} is too short: one evaluation and the certificate of a {model} with "
         f"{len(split.y)} rows take about {math.ceil(cost.least)} seconds; {advice} "
@@ -130,25 +128,41 @@ def _too_short(split: Split, params: Mapping[str, Any], seconds: float, cost: Co
     )
 
 
-def _train(params: Mapping[str, Any], epsilon: float, work: Training, shared: SharedWork) -> Trained:
-    """Train as the method says; a likelihood knows neither goal nor posterior, so that a group trains once."""
-    builder = params["method"]["builder"]
-    if builder == "full_gp":
-        return shared.once("trained", lambda: trainers.maximise_full_likelihood(work))
-    if builder == "sparse_gp":
-        return shared.once("trained", lambda: trainers.maximise_sparse_likelihood(work))
-    trainer = {
-        "pac_gp": trainers.minimise_bound,
-        "pac_sgp": trainers.minimise_sparse_bound,
-        "free_form": trainers.minimise_free_form,
-    }[builder]
-    return trainer(work, _loss(params["loss"]["name"], epsilon))
+def method_options(params: Mapping[str, Any]) -> MethodOptions:
+    """Return the options that a task's parameters hold."""
+    options: MethodOptions = METHODS.get(params["builder"]).options(**params, title="", reference="")
+    return options
+
+
+def training_of(
+    task: Task, X: FloatArray, y: FloatArray, shared: SharedWork, cost: Cost | None = None
+) -> Training[MethodOptions]:
+    """Return a task's training on rows X [N, D], y [N]; `cost` is that of an evaluation, where seconds count."""
+    params = task.params
+    return Training(
+        X, y, method_options(params["method"]), params["ard"], params["delta"], params["max_evaluations"],
+        params["split_seed"], task.budget_seconds, shared.observer, cost,
+    )  # fmt: skip
+
+
+def train(work: Training[MethodOptions], loss: Loss, shared: SharedWork) -> Trained:
+    """Train as the method says, once for a group whose tasks share the training."""
+    method = risk_method(work.options)
+    if method.shares_training(work.options):
+        return shared.once("trained", lambda: method.train(work, loss))
+    return method.train(work, loss)
 
 
 def _evaluate(
-    data: PreparedDataset | None, split: Split, params: Mapping[str, Any], epsilon: float, trained: Trained
+    data: PreparedDataset | None,
+    split: Split,
+    params: Mapping[str, Any],
+    epsilon: float,
+    options: MethodOptions,
+    trained: Trained,
 ) -> Outcome:
-    posterior = _posterior(split, params["method"], trained)
+    rounded = PAPER_GRID.rounded(trained.hyperparameters)
+    posterior = risk_method(options).certify(options, rounded, split.X, split.y, trained)
     loss, delta = _loss(params["loss"]["name"], epsilon), params["delta"]
     found = evaluate(posterior, split.X_test, split.y_test, loss, delta)
     numbers = {
@@ -173,16 +187,6 @@ def _evaluate(
         arrays=stored_certificate(data, params, posterior, found),
         headline=f"bound {found.bound_kl:.4f}{' (vacuous)' if vacuous else ''}",
     )
-
-
-def _posterior(split: Split, method: Mapping[str, Any], trained: Trained) -> Fitted:
-    rounded = PAPER_GRID.rounded(trained.hyperparameters)
-    if trained.Z is None:
-        return FullGPPosterior.fit(rounded, split.X, split.y)
-    if trained.gaussian is not None:
-        return FreeFormPosterior.carry(rounded, split.X, split.y, trained.Z, trained.gaussian, trained.jitter)
-    alpha = trainers.VFE if method.get("posterior") == "vfe" else trainers.FITC
-    return SparseGPPosterior.fit(rounded, split.X, split.y, trained.Z, alpha)
 
 
 def _held_out(found: Evaluation, loss: str, delta: float) -> dict[str, float]:

@@ -8,15 +8,11 @@ import numpy as np
 
 from gpsuite.experiments.base import Report
 from gpsuite.experiments.perturbation.coverage.settings import CoverageSettings
-from gpsuite.experiments.statistics import clopper_pearson
-from gpsuite.reporting.figures import figure_style
+from gpsuite.statistics.estimates import proportion
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-
-
-ERROR = 0.05  # of the intervals shown
 
 
 TITLES = {
@@ -28,22 +24,20 @@ TITLES = {
 
 def draw(report: Report[CoverageSettings], exact: pd.DataFrame, broken: pd.DataFrame) -> None:
     """Draw coverage minus 1 - q/m: exact cells by group on the left, broken ones by cause on the right."""
-    import matplotlib.pyplot as plt
     import pandas as pd
 
-    with figure_style():
-        fig, (left, right) = plt.subplots(1, 2, figsize=(11.5, 5.4))
+    with report.figure("coverage", columns=2, size=(11.5, 5.4)) as drawing:
+        left, right = drawing.axes
         if len(exact):
             _pooled(left, exact.assign(kind=exact["group"].map(TITLES)))
         left.set_title("assumptions hold: cells, groups with 95 % intervals")
-        left.set_xlabel("nominal coverage 1 - q/m (probability)")
         _points(right, broken.assign(kind=broken["broken"]), "where something is missing")
-        left.set_ylabel("measured coverage - (1 - q/m)")
+        drawing.name_axes("nominal coverage 1 - q/m (probability)", "measured coverage - (1 - q/m)")
         for ax, count in ((left, 3), (right, 2)):
             if ax.get_legend_handles_labels()[0]:
                 ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=count)
         data = pd.concat([exact, broken], ignore_index=True)
-        report.figure(fig, data.drop(columns="assumption", errors="ignore"), "coverage")
+        drawing.data = data.drop(columns="assumption", errors="ignore")
 
 
 def _pooled(ax: Axes, frame: pd.DataFrame) -> None:
@@ -62,13 +56,12 @@ def _pooled(ax: Axes, frame: pd.DataFrame) -> None:
         for nominal, level in part.groupby("nominal"):
             total = int(level["n"].sum())
             inside = int((level["coverage"] * level["n"]).round().sum())
-            low, high = clopper_pearson(inside, total, ERROR)
-            share, place = inside / total, float(str(nominal)) + places[number]
+            found, place = proportion(inside, total), float(str(nominal)) + places[number]
             label = str(kind) if nominal == part["nominal"].min() else "_"
-            ends = [[share - low], [high - share]]
+            ends = [[found.value - found.low], [found.high - found.value]]
             ax.errorbar(
                 [place],
-                [share - float(str(nominal))],
+                [found.value - float(str(nominal))],
                 ends,
                 fmt="D",
                 ms=4,
@@ -103,5 +96,4 @@ def _points(ax: Axes, frame: pd.DataFrame, heading: str) -> None:
             label=kind,
         )
     ax.axhline(0.0, color="0.3", lw=1.0)
-    ax.set_xlabel("nominal coverage 1 - q/m (probability)")
     ax.set_title(f"{heading}; 95 % intervals")

@@ -10,7 +10,6 @@ import pandas as pd
 
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.perturbation.shared.linear import LABELS_NOTE, LinearSettings, confidence_text
-from gpsuite.reporting.figures import figure_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,32 +24,19 @@ CURVES = {
 
 def draw(report: Report[LinearSettings], records: Sequence[Record]) -> None:
     """Draw one panel a q on common axes, smallest confidence first."""
-    import matplotlib.pyplot as plt
-
-    with figure_style():
-        columns = min(len(records), 2)
-        rows = -(-len(records) // columns)
-        fig, grid = plt.subplots(
-            rows,
-            columns,
-            figsize=(3.0 * columns + 0.6, 3.2 * rows + 1.0),
-            sharex=True,
-            sharey=True,
-            squeeze=False,
-        )
-        for ax, record in zip(grid.flat, records, strict=False):
+    columns = min(len(records), 2)
+    rows = -(-len(records) // columns)
+    size = (3.0 * columns + 0.6, 3.2 * rows + 1.0)
+    unbounded = max(record.number("unbounded_share") for record in records)
+    text = f"{LABELS_NOTE}; {report.settings.rays} rays, exact ends, {unbounded:.0%} unbounded"
+    with report.figure(
+        "parameter_space", remark=text, rows=rows, columns=columns, size=size, sharex=True, sharey=True
+    ) as drawing:
+        for ax, record in zip(drawing.axes, records, strict=False):
             _panel(ax, record, report.settings.m)
-        for ax in list(grid.flat)[len(records) :]:
-            ax.set_axis_off()
-        for ax in grid[-1]:
-            ax.set_xlabel("w1 (weight of x1)")
-        for ax in grid[:, 0]:
-            ax.set_ylabel("w2 (weight of x2)")
-        handles, labels = grid.flat[0].get_legend_handles_labels()
-        fig.legend(handles, labels, loc="outside upper center", ncols=2)
-        unbounded = max(record.number("unbounded_share") for record in records)
-        text = f"{LABELS_NOTE}; {report.settings.rays} rays, exact ends, {unbounded:.0%} unbounded"
-        report.figure(fig, _frame(records), "parameter_space", text)
+        drawing.name_axes("w1 (weight of x1)", "w2 (weight of x2)")
+        drawing.legend(columns=2)
+        drawing.data = _frame(records)
 
 
 def _panel(ax: Axes, record: Record, m: int) -> None:

@@ -22,7 +22,6 @@ from gpsuite.experiments.perturbation.shared.kernel_models import (
 from gpsuite.experiments.perturbation.shared.linear import confidence_text
 from gpsuite.methods.perturbation.geometry.norm_ball import NormBall
 from gpsuite.methods.perturbation.geometry.sampling import KernelMetric, kernel_directions, sample_members
-from gpsuite.reporting.figures import figure_style
 from gpsuite.seeds import stream
 
 if TYPE_CHECKING:
@@ -167,28 +166,25 @@ def ball_text(record: Record) -> str:
 
 def _draw(report: Report[KernelSettings], records: Sequence[Record], name: str, remark: str) -> None:
     """Draw one row a q, without and with the norm ball, a band for each metric of the directions."""
-    import matplotlib.pyplot as plt
     import pandas as pd
 
     levels = list(dict.fromkeys(int(record.axes["q"]) for record in records))
     bounds = sorted({float(record.axes["norm_bound"]) for record in records})
-    with figure_style():
-        size = (4.0 * len(bounds) + 0.6, 2.8 * len(levels) + 1.4)
-        fig, grid = plt.subplots(len(levels), len(bounds), figsize=size, sharex=True, squeeze=False)
+    free = [r.number("unbounded_share") for r in records if not r.axes["norm_bound"]]
+    below = [f"range of members along {report.settings.rays} rays a band"]
+    below += [f"unbounded rays left out: {min(free):.0%} to {max(free):.0%}"] if free else []
+    below += [remark] if remark else []
+    size = (4.0 * len(bounds) + 0.6, 2.8 * len(levels) + 1.4)
+    with report.figure(
+        name, remark="; ".join(below), rows=len(levels), columns=len(bounds), size=size, sharex=True
+    ) as drawing:
         for (row, q), (column, bound) in ((a, b) for a in enumerate(levels) for b in enumerate(bounds)):
             own = [r for r in records if (r.axes["q"], r.axes["norm_bound"]) == (q, bound)]
             if own:
-                _panel(grid[row, column], own, report.settings.m)
-        for ax in grid[-1]:
-            ax.set_xlabel("x")
-        for ax in grid[:, 0]:
-            ax.set_ylabel("y, f(x)")
-        fig.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
-        free = [r.number("unbounded_share") for r in records if not r.axes["norm_bound"]]
-        text = f"range of members along {report.settings.rays} rays a band"
-        if free:
-            text += f"; unbounded rays left out: {min(free):.0%} to {max(free):.0%}"
-        report.figure(fig, pd.concat(map(_frame, records)), name, "; ".join(filter(None, (text, remark))))
+                _panel(drawing.grid[row, column], own, report.settings.m)
+        drawing.name_axes("x", "y, f(x)")
+        drawing.legend()
+        drawing.data = pd.concat(map(_frame, records))
 
 
 def _panel(ax: Axes, records: Sequence[Record], m: int) -> None:

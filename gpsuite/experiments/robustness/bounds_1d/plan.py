@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import METHODS, Request, Task
+from gpsuite.experiments.base import Request, Task
 from gpsuite.experiments.robustness.bounds_1d.run import SEARCH
 from gpsuite.experiments.robustness.bounds_1d.settings import BOUNDS, Bounds1DSettings
 from gpsuite.seeds import derived_seed
@@ -32,15 +32,13 @@ def plan(request: Request) -> list[Task]:
             axes={"method": name, "bound": bound},
             params={
                 "kind": "bounds_1d",
-                "method": {
-                    key: value for key, value in asdict(options).items() if key not in ("title", "reference")
-                },
+                "method": options.params,
                 "kernel": kernel,
                 "seed": derived_seed(request.seed, "bounds_1d"),
                 **{key: value for key, value in asdict(settings).items() if key != "bounds"},
                 "bound": bound,
             },
-            version=METHODS.get(options.builder).version + SEARCH,
+            version=options.method.version + SEARCH,
             cost=0.2,
             budget_seconds=request.budget_seconds,
         )

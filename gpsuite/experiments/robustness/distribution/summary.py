@@ -19,9 +19,9 @@ from gpsuite.experiments.robustness.shared.free_inputs import split_word
 from gpsuite.experiments.robustness.shared.probability_change_claims import delta_claims
 from gpsuite.experiments.robustness.shared.records import dataset_statistics, records_frame, timing_table
 from gpsuite.experiments.robustness.shared.settings import request_dataset
-from gpsuite.experiments.statistics import metric_statistics, without_intervals
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import summarise_groups, write_table
+from gpsuite.reporting.tables import metric_statistics, summarise_groups, write_table
+from gpsuite.statistics.estimates import mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,9 +35,8 @@ def summarise(report: Report) -> list[Statistic]:
     titles = {method: options.title for method, options in request.methods.items()}
     everything = records_frame(records)
     frame = everything[everything["training"] == settings.trainings[0]]
-    tidy = without_intervals(
-        summarise_groups(frame, BY, METRICS)
-    )  # its rows are points of shared classifiers
+    # its rows are points of shared classifiers
+    tidy = summarise_groups(frame, BY, METRICS, lambda values: mean(values).without_interval())
     heading = _heading(request, frame)
     caption = _caption(heading, settings, note)
     write_table(delta_table(frame, titles), tables, name, caption)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
+from gpsuite.experiments.robustness.methods import CLASSIFIER
 from gpsuite.experiments.robustness.posterior_quality import plan, run, settings, summary
 from gpsuite.experiments.robustness.shared.settings import AGREEMENT
 
@@ -12,7 +13,7 @@ EXPERIMENTS.register("robustness/posterior_quality")(
         plan.plan,
         run.run,
         summary.summarise,
-        builders=("gpc",),
+        method_traits=(CLASSIFIER,),
         dataset_tasks=("classification",),
         several_datasets=True,
         parts=("points", "draws", "gammas", "hmc_trained_by"),

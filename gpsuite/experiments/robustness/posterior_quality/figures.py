@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from gpsuite.experiments.robustness.posterior_quality.claims import Quality, quality_pairs
-from gpsuite.experiments.robustness.shared.probability_change_claims import Deltas
+from gpsuite.experiments.robustness.shared.probability_change_claims import by_classifier
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.figures import figure_style, method_style, save_figure
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class Shown(Protocol):
+class Sampled(Protocol):
     """The settings a heading needs."""
 
     hmc_evaluations: int
@@ -28,7 +28,7 @@ def draw(
     found: Sequence[Quality],
     deltas: Mapping[str, pd.DataFrame],
     titles: Mapping[str, str],
-    settings: Shown,
+    settings: Sampled,
     folder: Path,
     note: str | None,
 ) -> None:
@@ -47,7 +47,7 @@ def draw(
     import pandas as pd
 
     means = [row for title in deltas for row in _means(statistics, title, titles)]
-    main = {title: Deltas(frame[frame["rank"] == 0]) for title, frame in deltas.items()}
+    main = {title: by_classifier(frame[frame["rank"] == 0]) for title, frame in deltas.items()}
     ratios = [
         {"panel": "ratios", "dataset": title, "distance_ratio": quality, "delta_ratio": robustness}
         for title, quality, robustness in quality_pairs(found, main, settings.hmc_evaluations)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpsuite.data.loading import PreparedDataset
-from gpsuite.experiments.base import METHODS, Request, Task, require
+from gpsuite.experiments.base import Request, Task, require
 from gpsuite.experiments.robustness.methods import GPCOptions
 from gpsuite.experiments.robustness.posterior_quality.settings import ADVICE, PosteriorQualitySettings
 from gpsuite.experiments.robustness.shared.classifiers import read_problem
@@ -69,7 +69,7 @@ def _hmc_tasks(request: Request, dataset: PreparedDataset, study: Study) -> Iter
                     "samples": settings.samples,
                 },
                 dataset=dataset,
-                version=METHODS.get(options.builder).version,
+                version=options.method.version,
                 group=model_group(dataset, model),
                 cost=8.0 + 0.002 * settings.chains * transitions * rows**2,
                 budget_seconds=request.budget_seconds,

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpsuite.data.dataset import Dataset
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.robustness.safety_curves.display import Shown
+from gpsuite.experiments.robustness.safety_curves.display import DisplayedPoint
 from gpsuite.experiments.robustness.shared.free_inputs import describe, image_order
 from gpsuite.methods.robustness.verdict import HALF
 from gpsuite.reporting.figures import figure_style, save_figure
@@ -35,7 +35,7 @@ CLASSES = ("#56B4E9", "#D55E00")
 
 
 def draw_safety(
-    shown: Sequence[Shown],
+    shown: Sequence[DisplayedPoint],
     contour: Record | None,
     data: Dataset,
     curves: pd.DataFrame,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import METHODS, Json, MethodOptions, Request, require
+from gpsuite.experiments.base import Json, MethodOptions, Request, require
 from gpsuite.experiments.settings import Count, Positive, Rule, at_least, one_of
 from gpsuite.models.classification.training import SEARCH_RANGE
 from gpsuite.seeds import derived_seed
@@ -95,11 +95,11 @@ def model_params(
         draw: number of the random choice of training and test rows; the same for every method.
         evaluations: of the marginal likelihood in training, at most.
     """
-    method = {key: value for key, value in asdict(options).items() if key not in ("title", "reference")}
+    method = options.params
     shared = {name: getattr(settings, name) for name in (each.name for each in fields(ClassifierSettings))}
     return {
         "method": method,
-        "version": METHODS.get(options.builder).version,
+        "version": options.method.version,
         "kernel": request.model.kernel,
         "ard": request.model.ard,
         "draw_seed": derived_seed(request.seed, "draw", draw),

@@ -32,16 +32,16 @@ IntArray = npt.NDArray[np.int64]
 
 FORMAT = "gpsuite-certificate"
 KIND = "robustness"
-VERSION = 2
+VERSION = 3
 LEAF_BOUND = {"name": "plain-taylor", "version": 2}
 SIDES = {"minimum": -1, "maximum": 1}
 MODEL_ARRAYS = ("X", "lengthscales", "alpha", "root", "weights")
 REGION_ARRAYS = ("centre", "free", "lower", "upper")
 TREE_ARRAYS = ("parent", "dim", "cut", "leaf", "leaf_bound", "leaf_proved", "leaf_degree", "witness")
-ORIGIN_NAMES = ("dataset", "content", "row", "classes", "inputs", "inference")
-ORIGIN_ARRAYS = ("rows", "labels", "offset", "scale", "sites")
+ORIGIN_NAMES = ("dataset", "content", "row", "classes", "inputs", "inference", "jitter")
+ORIGIN_ARRAYS = ("rows", "labels", "offset", "scale", "sites", "X")
 INTEGERS = ("free", "parent", "dim", "leaf", "leaf_proved", "leaf_degree", "rows")
-MATRICES = ("X", "root", "sites")
+MATRICES = ("model_X", "model_root", "origin_sites", "origin_X")
 
 
 @dataclass(frozen=True)
@@ -97,12 +97,15 @@ class Origin:
         row: the point's row in the dataset.
         classes: names of the negative and the positive class.
         inputs: names of the region's free inputs.
-        inference: "laplace" or "ep".
+        inference: "laplace", "ep" or "variational".
         rows: [N] the training rows in the dataset.
         labels: [N] -1 or 1.
         offset: [D] inputs of the model are those of the dataset minus `offset`, over `scale`.
         scale: [D].
-        sites: [2, N] precision and shift of EP's sites; [2, 0] for Laplace's method, whose sites follow from alpha.
+        sites: [2, N] precision and shift of EP's sites; [2, 0] for the others, whose sites follow from the posterior.
+        X: [N, D] training inputs of a sparse variational posterior, whose model holds the inducing inputs; [0, D]
+            where the model's own inputs are the training inputs.
+        jitter: what the prior covariance of the variational values has on its diagonal beside the kernel; 0 for others.
     """
 
     dataset: str
@@ -116,6 +119,8 @@ class Origin:
     offset: FloatArray
     scale: FloatArray
     sites: FloatArray
+    X: FloatArray
+    jitter: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -225,7 +230,10 @@ def read_certificate(path: Path, description: dict[str, Any] | None = None) -> C
         )
     groups: dict[str, tuple[str, ...]] = parse_fields(other, lambda: _groups(found))
     expected = {
-        f"{group}_{name}": (np.int64 if name in INTEGERS else np.float64, 2 if name in MATRICES else 1)
+        f"{group}_{name}": (
+            np.int64 if name in INTEGERS else np.float64,
+            2 if f"{group}_{name}" in MATRICES else 1,
+        )
         for group, names in groups.items()
         for name in names
     }
@@ -276,6 +284,7 @@ def _origin(about: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Origi
         classes=(words(negative), words(positive)),
         inputs=tuple(words(name) for name in about["inputs"]),
         inference=words(about["inference"]),
+        jitter=real(about["jitter"]),
         **{name: arrays[f"origin_{name}"] for name in ORIGIN_ARRAYS},
     )
 
