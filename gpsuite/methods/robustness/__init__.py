@@ -14,12 +14,14 @@ from gpsuite.methods.robustness.verdict import (
     probability_extremum,
     probability_range,
 )
+from gpsuite.models.classification.approximation import BinaryProblem
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import TrainedGPC, train_gpc
 from gpsuite.models.config import Hyperparameters, ModelSpec
 
 __all__ = [
     "LINKS",
+    "BinaryProblem",
     "Budget",
     "Hyperparameters",
     "ModelSpec",
