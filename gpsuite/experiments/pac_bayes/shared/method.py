@@ -55,7 +55,6 @@ class BoundOptions(MethodOptions):
 
     def check(self) -> None:
         """Refuse an unknown objective or parametrisation."""
-        super().check()
         known_bounds = ", ".join(OBJECTIVES)
         require(self.objective in OBJECTIVES, "method.objective", self.objective, f"valid: {known_bounds}")
         check_parametrisation(self.parametrisation)
@@ -78,7 +77,6 @@ class SparseOptions(MethodOptions):
 
     def check(self) -> None:
         """Refuse no inducing inputs."""
-        super().check()
         require(self.inducing >= 1, "method.inducing", self.inducing, "must be 1 or more")
 
 
