@@ -25,9 +25,10 @@ found it, prints what it is about and what it claims, and names what was checked
 
 (a) the bound holds for the stored posterior: boxes are rebuilt from the cuts, every bound is computed again in another
     and simpler way with its rounding added, and the witnesses are evaluated;
-(b) the stored posterior is the Laplace or EP posterior of the stored rows and labels, within a residual of 1e-6 of its
-    stationarity equations: the mean in prior standard deviations and the covariance relative to the prior's, at any
-    input, and for EP the moments of every site. Hyperparameters are taken as stated, whatever training found them;
+(b) the stored posterior is the Laplace, EP or variational posterior of the stored rows and labels, within a residual of
+    1e-6 of its stationarity equations: the mean in prior standard deviations and the covariance relative to the
+    prior's, at any input, and for EP the moments of every site. Hyperparameters, inducing inputs and jitter are taken
+    as stated, whatever training found them;
 (c) those rows, labels and the point are the dataset's, to the last bit, if the dataset is given.
 
 What must be trusted besides this program: numpy, scipy and LAPACK, the C library's exp and erfc, and the processor's

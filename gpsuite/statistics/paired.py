@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,12 @@ import numpy.typing as npt
 from gpsuite.statistics.estimates import Array
 
 Setting = Hashable | tuple[Hashable, ...]
+
+
+class Columns(Protocol):
+    """Columns by name: a data frame, or a mapping."""
+
+    def __getitem__(self, name: str, /) -> Any: ...
 
 
 class Paired:
@@ -28,7 +34,7 @@ class Paired:
         ValueError: if two rows are of the same repetition and setting.
     """
 
-    def __init__(self, rows: Mapping[str, Any], over: Sequence[str], by: Sequence[str] = ("method",)) -> None:
+    def __init__(self, rows: Columns, over: Sequence[str], by: Sequence[str] = ("method",)) -> None:
         self._rows, self._over, self._by = rows, tuple(over), tuple(by)
         columns = {name: np.asarray(rows[name]).tolist() for name in (*over, *by)}
         self._levels = {name: sorted(set(column)) for name, column in columns.items()}

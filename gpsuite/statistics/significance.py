@@ -84,6 +84,11 @@ def chi_square_p(pairs: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]]) -> tuple[
     return float(chdtrc(freedom, total)), freedom
 
 
+def bonferroni_p(p_values: Sequence[float]) -> float:
+    """Return the p-value of several hypotheses together: the smallest times their number, at most 1."""
+    return min(1.0, len(p_values) * min(p_values))
+
+
 def holm(p_values: Sequence[float], level: float = LEVEL) -> list[bool]:
     """Return which hypotheses Holm's step-down procedure rejects at a family-wise level."""
     order = np.argsort(p_values, kind="stable")

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from gpsuite.models.classification.links import LINKS, SqueezedProbit
-from gpsuite.models.classification.storage import GPCFileError, load_gpc, save_gpc
+from gpsuite.models.classification.storage import load_gpc, save_gpc
 from gpsuite.models.config import KERNEL_NAMES
+from gpsuite.models.storage import ModelFileError
 from tests.models.gpc_problems import fitted_posterior
 
 
@@ -50,16 +51,16 @@ def test_unknown_link_is_not_saved(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"not a model", b"PK\x03\x04"])
 def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x").write_bytes(content)
-    with pytest.raises(GPCFileError, match="not a classifier file"):
+    with pytest.raises(ModelFileError, match="not a classifier file"):
         load_gpc(tmp_path / "x")
-    with pytest.raises(GPCFileError, match="no such classifier file"):
+    with pytest.raises(ModelFileError, match="no such classifier file"):
         load_gpc(tmp_path / "absent")
 
 
 def test_truncated_files_are_refused(tmp_path: Path) -> None:
     save_gpc(fitted_posterior()[0], tmp_path / "x")
     (tmp_path / "x").write_bytes((tmp_path / "x").read_bytes()[:-40])
-    with pytest.raises(GPCFileError, match="damaged"):
+    with pytest.raises(ModelFileError, match="damaged"):
         load_gpc(tmp_path / "x")
 
 
@@ -87,5 +88,5 @@ def test_wrong_contents_are_refused(
     changed = json.loads(str(entries["description"])) | description
     entries |= {"description": np.array(json.dumps(changed))} | arrays
     np.savez(tmp_path / "bad.npz", **{k: v for k, v in entries.items() if v is not None})
-    with pytest.raises(GPCFileError, match=message):
+    with pytest.raises(ModelFileError, match=message):
         load_gpc(tmp_path / "bad.npz")

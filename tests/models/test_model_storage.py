@@ -12,7 +12,8 @@ from gpsuite.models.regression.exact import build_gpr
 from gpsuite.models.regression.parameters import hyperparameters_of, kind_of, spec_of
 from gpsuite.models.regression.prediction import predict
 from gpsuite.models.regression.sparse import build_fitc, build_sgpr
-from gpsuite.models.regression.storage import ModelFileError, load_model, save_model
+from gpsuite.models.regression.storage import load_model, save_model
+from gpsuite.models.storage import ModelFileError
 from tests.models.regression_problems import START, make_problem
 
 Problem = tuple[np.ndarray, np.ndarray]

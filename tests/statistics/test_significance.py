@@ -14,6 +14,7 @@ from gpsuite.statistics.estimates import proportion
 from gpsuite.statistics.significance import (
     LEVEL,
     binomial_p,
+    bonferroni_p,
     chi_square_p,
     corrected_t_p,
     holm,
@@ -53,6 +54,10 @@ def test_wilcoxons_test_leaves_out_missing_pairs() -> None:
     a, b = np.array([1.0, 2.0, 3.0, 4.0]), np.array([2.0, 4.0, 6.0, 8.0])
     assert wilcoxon_p(np.append(a, np.nan), np.append(b, 0.0)) == wilcoxon_p(a, b) == 1 / 16
     assert wilcoxon_p(a, a) == 1.0
+    equal, rising = np.ones(20), np.linspace(1.0, 2.0, 20)
+    assert wilcoxon_p(equal, equal) == 1.0
+    assert wilcoxon_p(rising - 0.5, rising) < 1e-3  # ties
+    assert wilcoxon_p(rising + 0.5, rising) > 0.99
 
 
 @given(st.integers(1, 200), st.floats(0.01, 0.99), st.data())
@@ -76,6 +81,13 @@ def test_the_chi_square_test_adds_up_independent_sets() -> None:
     assert chi_square_p([(counts, expected)]) == (pytest.approx(single.pvalue), 2)
     p, freedom = chi_square_p([(counts, expected)] * 2)
     assert freedom == 4 and p == pytest.approx(stats.chi2.sf(2 * single.statistic, 4))
+
+
+def test_the_tails_are_twice_the_smaller_one_at_most_1() -> None:
+    assert binomial_p(50, 100, 0.5) == 1.0
+    assert binomial_p(0, 10, 0.5) == binomial_p(10, 10, 0.5) == pytest.approx(2.0 * 0.5**10)
+    assert bonferroni_p([0.5, 0.01, 0.2]) == pytest.approx(0.03)
+    assert bonferroni_p([0.5, 0.9]) == 1.0
 
 
 def test_holm_steps_down() -> None:

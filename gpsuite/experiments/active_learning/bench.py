@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.experiments.active_learning.shared.generated_data import (
     GpData,
     Samples,
@@ -28,14 +29,19 @@ from gpsuite.experiments.benchmark import BenchCase, Work
 from gpsuite.methods.active_learning.explore import explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
 from gpsuite.methods.active_learning.pipelines import PIPELINES
-from gpsuite.models.config import FloatArray
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.observations import Likelihood, MultiOutputModel, Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from gpsuite.models.sampling.hamiltonian import HMCSettings, identified_quantities, sample_hmc
 from gpsuite.models.sampling.posterior import HyperPosterior
 from gpsuite.models.sampling.priors import NOISE_FLOOR
-from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings, SMCState, start, update
+from gpsuite.models.sampling.sequential_monte_carlo import (
+    NewObservations,
+    SMCSettings,
+    SMCState,
+    start,
+    update,
+)
 from gpsuite.seeds import stream
 
 PIPELINE = PIPELINES["AL_MOGP"]
@@ -177,7 +183,7 @@ def _followed(state: SMCState, model: MultiOutputModel, observations: Observatio
     for n in range(first + 1, len(observations) + 1):
         previous, likelihood = likelihood, model.likelihood(_head(observations, n))
         predictive = likelihood.value(state.u) - state.lml
-        state = update(state, model, previous, likelihood, predictive, rng, settings)
+        state = update(state, model, NewObservations(previous, likelihood, predictive), rng, settings)
     return state
 
 

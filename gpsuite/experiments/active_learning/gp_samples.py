@@ -17,7 +17,7 @@ from gpsuite.experiments.active_learning.shared.claims import (
     error_statistics,
     first_below,
     precision_statistics,
-    resampled_means,
+    run_means,
     safety_statistics,
     threshold_statistics,
 )
@@ -38,8 +38,8 @@ from gpsuite.experiments.base import (
     SharedWork,
     Task,
 )
-from gpsuite.experiments.statistics import mean_statistic
 from gpsuite.reporting.comparison import Statistic, statistic_name
+from gpsuite.statistics.estimates import mean
 
 BASE_RATE = 80.0  # percent of the rows that are safe
 DATA = "draws"
@@ -101,12 +101,11 @@ def gp_statistics(curves: Curves, points: Sequence[int], thresholds: Sequence[fl
     yield from precision_statistics(curves, points)
     yield from best_statistics(curves)
     if NOSAFE in curves.methods:
-        shares = mean_statistic("", 100.0 * curves.per_run(NOSAFE, "safe_noisy"))
-        if shares.interval_low is not None and shares.interval_high is not None:
-            inside = shares.interval_low <= BASE_RATE <= shares.interval_high
+        shares = mean(100.0 * curves.per_run(NOSAFE, "safe_noisy"))
+        if shares.interval:
             name = statistic_name("base_rate_in_interval", method=NOSAFE)
-            note = f"{shares.interval_low:.2f} to {shares.interval_high:.2f} %"
-            yield Statistic(name, float(inside), n=shares.n, note=note)
+            note = f"{shares.low:.2f} to {shares.high:.2f} %"
+            yield Statistic(name, float(shares.contains(BASE_RATE)), n=shares.n, note=note)
 
 
 def order_statistics(curves: Curves, threshold: float) -> list[Statistic]:
@@ -122,7 +121,7 @@ def order_statistics(curves: Curves, threshold: float) -> list[Statistic]:
     needed = []
     for method in order:
         curve = paired.curve(method, "rmse")
-        means = resampled_means(curve, "order")
+        means = run_means(curve, "order")
         needed.append(np.array([first_below(curve.n_sum, mean, threshold) for mean in means]))
     ordered = (needed[0] < needed[1]) & (needed[1] < needed[2])
     name = statistic_name("points_to_rmse_order_probability", threshold=threshold)

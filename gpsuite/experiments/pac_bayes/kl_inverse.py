@@ -44,25 +44,28 @@ class KLInverseSettings:
     grid_points: Annotated[int, at_least(3)]
 
 
-def plan(request: Request) -> list[Task]:
+@dataclass(frozen=True)
+class CurveTask:
+    """The curve of one c, in nats, on so many values of q in [0, 1]."""
+
+    c: float
+    grid_points: int
+    kind: str = "kl_inverse_curve"
+
+
+def plan(request: Request[KLInverseSettings]) -> list[Task[CurveTask]]:
     """Return one task per curve."""
-    settings: KLInverseSettings = request.settings
+    settings = request.settings
     return [
-        Task(
-            experiment=request.experiment,
-            label=f"c {c:g}",
-            axes={"c": c},
-            params={"kind": "kl_inverse_curve", "c": c, "grid_points": settings.grid_points},
-            cost=0.05,
-        )
+        request.task(CurveTask(c, settings.grid_points), label=f"c {c:g}", axes={"c": c}, cost=0.05)
         for c in settings.c_values
     ]
 
 
-def run(task: Task, shared: SharedWork) -> Outcome:
+def run(task: Task[CurveTask], shared: SharedWork) -> Outcome:
     """Compute one curve, count where it breaks a bound or an edge, and check its derivatives by differences."""
-    c = float(task.params["c"])
-    q = np.linspace(0.0, 1.0, int(task.params["grid_points"]))
+    c = task.params.c
+    q = np.linspace(0.0, 1.0, task.params.grid_points)
     p = kl_inverse(q, c).p
     edges = [p[0] - -np.expm1(-c), p[-1] - 1.0, *(p - q if c == 0.0 else ())]
     metrics = {
@@ -105,9 +108,9 @@ def _difference(function: Callable[[FloatArray], FloatArray], step: FloatArray) 
     return np.asarray((8.0 * near - far) / (12.0 * step), dtype=np.float64)
 
 
-def summarise(report: Report) -> list[Statistic]:
+def summarise(report: Report[KLInverseSettings]) -> list[Statistic]:
     """Write the table of edges and checks and the figure of the curves."""
-    request, records = report.request, report.records()
+    records = report.records()
     import pandas as pd
 
     rows = [{"c": record.axes["c"], **record.metrics} for record in records]
@@ -119,13 +122,8 @@ def summarise(report: Report) -> list[Statistic]:
         "start": "kl⁻¹(0, c)",
         "derivative_error": "largest relative error of the derivatives",
     }
-    caption = f"Inverse binary KL divergence on {request.settings.grid_points} values of q"
-    report.table(
-        pd.DataFrame(rows),
-        "kl_inverse",
-        f"{caption}",
-        labels,
-    )
+    caption = f"Inverse binary KL divergence on {report.settings.grid_points} values of q"
+    report.table(pd.DataFrame(rows), "kl_inverse", caption, labels)
     curves = [
         pd.DataFrame({"c": record.axes["c"], "q": record.arrays["q"], "p": record.arrays["p"]})
         for record in records
@@ -139,30 +137,29 @@ def summarise(report: Report) -> list[Statistic]:
         for record in records
         if record.metrics["derivative_error"] is not None
     ]
-    points = len(records) * request.settings.grid_points
+    points = len(records) * report.settings.grid_points
     found = [Statistic("violations_of_pinsker", broken, n=points)]
     if errors:
-        how = "fourth-order differences"
-        found.append(Statistic("max_relative_derivative_error", max(errors), n=points, note=how))
+        note = "fourth-order differences"
+        found.append(Statistic("max_relative_derivative_error", max(errors), n=points, note=note))
     return found
 
 
-def _draw(report: Report, curves: pd.DataFrame) -> None:
+def _draw(report: Report[KLInverseSettings], curves: pd.DataFrame) -> None:
     """Draw the paper's figure: curves for larger c lie higher; c = 0 is the diagonal."""
-    import matplotlib as mpl
-
     values = sorted(curves["c"].unique())
-    colours = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, len(values)))
     with report.figure("kl_inverse", size=(5.5, 4.6)) as drawing:
-        ax, drawing.data = drawing.ax, curves
+        import matplotlib as mpl
+
+        colours = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, len(values)))
         for c, colour in zip(values, colours, strict=True):
             part = curves[curves["c"] == c]
-            ax.plot(part["q"], part["p"], color=colour, label=f"{c:g}")
-        ax.set_xlabel("empirical risk q (probability)")
-        ax.set_ylabel("kl⁻¹(q, c) (probability)")
-        ax.legend(title="c (nats)", reverse=True, loc="lower right")
-        ax.set_xlim(0.0, 1.0)
-        ax.set_ylim(0.0, 1.02)
+            drawing.ax.plot(part["q"], part["p"], color=colour, label=f"{c:g}")
+        drawing.ax.legend(title="c (nats)", reverse=True, loc="lower right")
+        drawing.ax.set_xlim(0.0, 1.0)
+        drawing.ax.set_ylim(0.0, 1.02)
+        drawing.name_axes("empirical risk q (probability)", "kl⁻¹(q, c) (probability)")
+        drawing.data = curves
 
 
 EXPERIMENTS.register("pac_bayes/kl_inverse")(Experiment(KLInverseSettings, plan, run, summarise))

@@ -20,6 +20,7 @@ from gpsuite.experiments.pac_bayes.shared.tables import (
     summarise_fits,
     wide_table,
 )
+from gpsuite.experiments.pac_bayes.shared.tasks import FitTask, Goal
 from gpsuite.experiments.settings import Positive
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.panels import panel
@@ -50,31 +51,28 @@ class RegressionSettings(SplitSettings):
     accuracy: Positive | None
 
     @property
-    def goal(self) -> dict[str, float]:
-        """The accuracy goal in force, by the name of its unit."""
-        return {"epsilon": self.epsilon} if self.accuracy is None else {"accuracy": self.accuracy}
+    def goal(self) -> Goal:
+        """The accuracy goal in force."""
+        return Goal(epsilon=self.epsilon) if self.accuracy is None else Goal(accuracy=self.accuracy)
 
 
-def plan(request: Request) -> list[Task]:
+def plan(request: Request[RegressionSettings]) -> list[Task[FitTask]]:
     """Return one task per split and method."""
-    settings: RegressionSettings = request.settings
-    axis = next(iter(settings.goal))
-    return fit_tasks(request, settings, [settings.goal], axis)
+    return fit_tasks(request, [request.settings.goal])
 
 
-def summarise(report: Report) -> list[Statistic]:
+def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
     """Write certificates, bounds and errors, and what the bounds pay for, by method; draw bound and risks."""
-    request, records = report.request, report.records()
+    request, titles, records = report.request, report.titles, report.records()
     write_certificates(records, report.folder / "certificates")
     frame = records_frame(records)
     tidy = summarise_fits(frame, ["method"], [*METRICS, *OWN_UNITS, *PENALTY_ONLY])
-    titles = report.titles
     counted = frame.groupby("method").size().min()
     caption = (
         f"{_dataset(request)}: share of predictions off by more than {_goal(request)}, mean ± standard error over "
-        f"{counted} random splits; bounds hold with probability {1 - request.settings.delta:g}"
+        f"{counted} random splits; bounds hold with probability {1 - report.settings.delta:g}"
     )
-    paid = tidy["metric"].isin(list(PENALTY))
+    paid = tidy["metric"].isin(PENALTY)
     report.table(wide_table(tidy[~paid], ["method"], titles), "regression", caption)
     report.table(tidy, "regression_tidy", caption)
     pays = f"{_dataset(request)}: what the bounds pay for, nats per training point"
@@ -83,32 +81,39 @@ def summarise(report: Report) -> list[Statistic]:
     return metric_statistics(tidy, ["method"])
 
 
-def _dataset(request: Request) -> str:
-    data = request.dataset
-    if data is None:
-        return ""
+def _dataset(request: Request[RegressionSettings]) -> str:
+    data = request.require_dataset()
     return Path(data.spec["path"]).name if "path" in data.spec else data.name
 
 
-def _goal(request: Request) -> str:
-    settings: RegressionSettings = request.settings
+def _goal(request: Request[RegressionSettings]) -> str:
+    settings = request.settings
     if settings.accuracy is None:
         return f"{settings.epsilon:g} standard deviations of the target"
-    target = request.dataset.spec.get("target") if request.dataset is not None else None
+    target = request.require_dataset().spec.get("target")
     name = target[0] if isinstance(target, list) and target else "the target"
     return f"{settings.accuracy:g} (units of {name})"
 
 
-def _draw(report: Report, tidy: pd.DataFrame, heading: str) -> None:
+def _draw(report: Report[RegressionSettings], tidy: pd.DataFrame, heading: str) -> None:
     """Draw bound, test and training risk of every method, with 95 % intervals over splits."""
-    shown = tidy[tidy["metric"].isin(list(SHOWN))]
+    shown = tidy[tidy["metric"].isin(SHOWN)]
     with report.figure("regression", size=(7, 4.4)) as drawing:
-        ax, drawing.data = drawing.ax, shown
-        panel(ax, shown, "metric", report.titles, kind="points", error="interval", ticks=SHOWN, apart=0.22)
-        ax.set_ylim(0.0, 1.02)
-        ax.set_ylabel("probability of an error above the goal")
-        ax.set_title(heading)
-        drawing.legend("below", len(report.titles), "mean and 95 % interval over splits")
+        panel(
+            drawing.ax,
+            shown,
+            "metric",
+            report.titles,
+            kind="points",
+            error="interval",
+            ticks=SHOWN,
+            apart=0.22,
+        )
+        drawing.ax.set_ylim(0.0, 1.02)
+        drawing.ax.set_ylabel("probability of an error above the goal")
+        drawing.ax.set_title(heading)
+        drawing.legend("below", columns=len(report.titles), title="mean and 95 % interval over splits")
+        drawing.data = shown
 
 
 EXPERIMENTS.register("pac_bayes/regression")(

@@ -37,7 +37,6 @@ from gpsuite.experiments.perturbation.shared.member_bands import (
     run_band,
 )
 from gpsuite.experiments.settings import Positive
-from gpsuite.experiments.statistics import share
 from gpsuite.methods.perturbation.geometry.sampling import (
     KernelMetric,
     kernel_directions,
@@ -45,6 +44,7 @@ from gpsuite.methods.perturbation.geometry.sampling import (
 )
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.seeds import stream
+from gpsuite.statistics.estimates import share
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -162,9 +162,8 @@ def _title(record: Record) -> str:
 def statements(records: Sequence[Record]) -> list[Statistic]:
     """Return the share of rays, of all kinds, along which Z_0 exceeds every Z_i far away; counts in the note."""
     rays = [bool(leaves) for record in records for leaves in record.arrays["leaves"]]
-    found = share("share_rays_leave_region", rays)
     counts = [f"{_title(r)}: {r.number('leave'):.0f} of {r.number('rays'):.0f}" for r in records]
-    return [Statistic(found.name, found.value, n=found.n, note="; ".join(counts))]
+    return [Statistic.of("share_rays_leave_region", share(rays), note="; ".join(counts))]
 
 
 def _draw_ranks(report: Report[KrrSettings], records: Sequence[Record]) -> None:

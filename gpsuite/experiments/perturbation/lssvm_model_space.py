@@ -30,9 +30,10 @@ from gpsuite.experiments.perturbation.shared.linear import (
     linear_tasks,
     two_classes,
 )
-from gpsuite.experiments.statistics import share
+from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.palette import BLUE, SKY, VERMILION
+from gpsuite.statistics.estimates import AS_IF_INDEPENDENT, proportion
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,14 +128,14 @@ def bundle_table(records: Sequence[Record], m: int) -> pd.DataFrame:
 
 def statements(request: Request[LinearSettings], records: Sequence[Record]) -> list[Statistic]:
     """Return whether members stay members at the next larger p, and how members classify the data."""
-    strict = float(np.mean([record.number("all_as_estimate") for record in records]))
+    members = [int(record.number("members")) for record in records]
+    strict = sum(round(n * r.number("all_as_estimate")) for n, r in zip(members, records, strict=True))
     points = float(np.mean([record.number("points_as_estimate") for record in records]))
     return [
-        share("share_regions_nested", nested(request, records)),
-        Statistic(
+        claim("share_regions_nested", nested(request, records)),
+        Statistic.of(
             "share_classified_as_estimate",
-            strict,
-            n=sum(int(record.number("members")) for record in records),
+            proportion(strict, sum(members), AS_IF_INDEPENDENT),
             note=f"all data as the estimate does; single data: {points:.4f}",
         ),
     ]

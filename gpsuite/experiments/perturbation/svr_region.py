@@ -31,8 +31,8 @@ from gpsuite.experiments.perturbation.shared.member_bands import (
     run_band,
 )
 from gpsuite.experiments.settings import Positive, filled, not_negative, one_of, unique
-from gpsuite.experiments.statistics import share
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.statistics.estimates import share
 
 OTHERS = (
     KernelModel("lssvm", C=2.0),
@@ -79,9 +79,8 @@ def statements(records: Sequence[Record], q_values: Sequence[int], m: int) -> li
     """Return the share of families whose coverage the binomial tests do not reject; the rejected in the note."""
     passed = [coverage_not_rejected(record, q_values, m) for record in records]
     failed = [TITLES[str(record.axes["model"])] for record, ok in zip(records, passed, strict=True) if not ok]
-    found = share("share_families_with_exact_coverage", passed)
     text = f"rejected: {', '.join(failed)}" if failed else "none rejected"
-    return [Statistic(found.name, found.value, n=found.n, note=text)]
+    return [Statistic.of("share_families_with_exact_coverage", share(passed), note=text)]
 
 
 EXPERIMENTS.register("perturbation/svr_region")(

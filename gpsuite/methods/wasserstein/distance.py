@@ -4,6 +4,8 @@ W2^2 = |m_P - m_Q|^2 + tr C_P + tr C_Q - 2 tr (C_P^1/2 C_Q C_P^1/2)^1/2 (Sec. 2.
 With rho the empirical measure of points X_S this is exact linear algebra on their matrices K and R divided by N_S, and
 the last trace is the nuclear norm |sqrt(R) sqrt(K)|_*. The paper's estimate takes the eigenvalues of
 r(X_S, X) k(X, X_S) instead, which for X_S smaller than X is biased towards large distances. No TensorFlow.
+
+Equation: Wild et al. 2022, Notes Sec. 2.1.2
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.models.linalg import Array
+from gpsuite.arrays import FloatArray as Array
 
 RELATIVE_FLOOR = 1e-12
 """Eigenvalues below this share of the largest count as this share in the slope of a square root."""
@@ -26,7 +28,7 @@ class WassersteinTerms:
         mean: mean squared difference of the mean functions.
         trace_prior: mean of k(x, x).
         trace_variational: mean of r(x, x).
-        cross: tr (C_P^1/2 C_Q C_P^1/2)^1/2, before the factor 2.
+        cross: 2 tr (C_P^1/2 C_Q C_P^1/2)^1/2.
     """
 
     mean: float
@@ -37,7 +39,7 @@ class WassersteinTerms:
     @property
     def squared_distance(self) -> float:
         """W2^2; an estimate by eigenvalues may be negative by its error."""
-        return self.mean + self.trace_prior + self.trace_variational - 2.0 * self.cross
+        return self.mean + self.trace_prior + self.trace_variational - self.cross
 
 
 def wasserstein_by_eigenvalues(
@@ -63,7 +65,7 @@ def wasserstein_by_eigenvalues(
     if any(np.shape(v) != (count,) for v in vectors) or r.shape != (chosen, count) or k.shape != r.T.shape:
         raise ValueError(f"expected four vectors [{count}], r [N_S, {count}] and k [{count}, N_S]")
     eigenvalues = np.maximum(np.linalg.eigvals(_finite(r) @ _finite(k)).real, 0.0)
-    cross = float(np.sum(np.sqrt(eigenvalues))) / np.sqrt(count * chosen)
+    cross = 2.0 * float(np.sum(np.sqrt(eigenvalues))) / np.sqrt(count * chosen)
     return _terms(*vectors, cross)
 
 
@@ -82,7 +84,7 @@ def wasserstein_on_points(prior_mean: Array, mean: Array, K: Array, R: Array) ->
     count = len(prior_mean)
     if np.shape(mean) != (count,) or K.shape != (count, count) or R.shape != K.shape:
         raise ValueError(f"expected m_Q [{count}], K and R [{count}, {count}]")
-    cross = float(root_trace(_finite(K), _finite(R)[None])[0][0]) / count
+    cross = 2.0 * float(root_trace(_finite(K), _finite(R)[None])[0][0]) / count
     return _terms(prior_mean, mean, np.diagonal(K), np.diagonal(R), cross)
 
 

@@ -7,6 +7,8 @@ p(y | f) = 1 - epsilon where y = argmax f, else epsilon / (C - 1) (Matthews 2017
 a one-dimensional integral with features as narrow as the smallest deviation. Gauss-Hermite nodes follow the one
 density and step over the others' features (errors of 1e-2 at 50 nodes); the rule here is composite: panels of at most
 `PANEL` deviations of every latent value that still varies there, Gauss-Legendre within. No TensorFlow.
+
+Equation: Matthews 2017, Notes Sec. 1
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr, roots_hermite, roots_legendre, xlogy
 
-from gpsuite.models.linalg import Array
+from gpsuite.arrays import FloatArray as Array
 
 EPSILON = 0.01  # Wild et al. 2022
 REACH = 8.3

@@ -10,7 +10,7 @@ from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.active_learning.convergence import run as cells
-from gpsuite.experiments.active_learning.convergence.claims import Cell, cells_of, statistics
+from gpsuite.experiments.active_learning.convergence.claims import ProcessRuns, group_runs, statistics
 from gpsuite.experiments.base import EXPERIMENTS, Record, Report, Request, SharedWork
 from gpsuite.methods.active_learning.convergence import variance_bound
 from gpsuite.models.multi_output.convolution_likelihood import ConvolutionParameters
@@ -63,7 +63,7 @@ def test_the_excess_is_less_one_standard_error_over_runs_and_the_largest_counts(
         made_up(9.0, outputs="full"),
         made_up(0.2, region="safe"),
     ]
-    found = {s.name: s for s in statistics(cells_of(records))}
+    found = {s.name: s for s in statistics(group_runs(records))}
     assert found["variance_to_rate_slope_excess[kernel=se]"].value == pytest.approx(0.05)
     assert found["max_slope_excess[kernel=matern52]"].value == pytest.approx(-0.3)
     assert found["share_rate_reached[region=unconstrained]"].value == pytest.approx(2 / 3)
@@ -75,8 +75,9 @@ def test_the_excess_is_less_one_standard_error_over_runs_and_the_largest_counts(
 
 def test_unusable_records_do_not_count() -> None:
     failed = Record("", "", "", made_up(1.0).axes, "error", "", {}, {})
-    (cell,) = cells_of([failed, made_up(-1.0)])
-    assert isinstance(cell, Cell)
+    report = Report(request_of(), [failed, made_up(-1.0)], Path())
+    (cell,) = group_runs(report.records())
+    assert isinstance(cell, ProcessRuns)
     assert cell.excess == -1.0
 
 

@@ -13,7 +13,6 @@ from gpsuite.experiments.active_learning.toy.unsafe_queries import (
     unsafe_by_seed,
     unsafe_table,
 )
-from gpsuite.experiments.statistics import clopper_pearson
 from tests.experiments.active_learning.made_up_campaign_records import record, toy_report
 
 TITLES = {"al_mogp": "AL_MOGP", "rs_mogp": "RS_MOGP"}
@@ -32,12 +31,6 @@ def curves(**unsafe: list[list[int]]) -> Curves:
 LONG = curves(al_mogp=[[0, 0, 1, 1], [0, 0, 0, 0], [1, 0, 0, 0]], rs_mogp=[[0, 0, 0, 0]] * 3)
 SHORT = curves(al_mogp=[[1, 1]])
 SETS = {"smc": LONG, "hmc": SHORT}
-
-
-@pytest.mark.parametrize(("held", "count", "error"), [(0, 31, 0.05), (31, 31, 0.05), (7, 31, 0.01)])
-def test_the_interval_is_the_exact_binomial_one(held: int, count: int, error: float) -> None:
-    expected = binomtest(held, count).proportion_ci(1.0 - error, method="exact")
-    assert clopper_pearson(held, count, error) == pytest.approx((expected.low, expected.high), rel=1e-9)
 
 
 def test_samplers_are_compared_on_the_same_number_of_queries() -> None:

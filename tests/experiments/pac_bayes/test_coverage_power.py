@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binom
 
 from gpsuite.config.request import read_request
-from gpsuite.experiments.base import Record
+from gpsuite.experiments.base import Record, SharedWork
 from gpsuite.experiments.pac_bayes.coverage import power as coverage_power
 from gpsuite.experiments.pac_bayes.coverage.power import (
     largest_failure,
@@ -22,7 +22,9 @@ from gpsuite.experiments.pac_bayes.coverage.power import (
     run_power,
 )
 from gpsuite.methods.pac_bayes.bounds import certificates
+from gpsuite.methods.pac_bayes.bounds.certificates import Terms
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
+from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
 
 REQUEST, _ = read_request(["experiment=pac_bayes/coverage", "scale=smoke", "seed=5"])
 
@@ -34,8 +36,9 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _records(simulations: int = 40) -> list[Record]:
     found = []
-    for task in power_tasks(REQUEST, simulations, version=1):
-        outcome = run_power(task.params)
+    request = replace(REQUEST, settings=replace(REQUEST.settings, power_simulations=simulations))
+    for task in power_tasks(request, version=1):
+        outcome = run_power(task, SharedWork())
         found.append(Record("k", task.experiment, "", task.axes, "done", "", outcome.metrics, {}))
     return found
 
@@ -57,13 +60,13 @@ def _fault(name: str) -> tuple[str, Callable[..., Any]]:
     """Return what of `certificates` is replaced by what."""
     penalty, kl_bound, lower = certificates.penalty, certificates.kl_bound, certificates.kl_inverse_lower
     if name == "no KL":
-        return "penalty", lambda kl, *rest: penalty(0.0, *rest)
+        return "penalty", lambda kl, terms: penalty(0.0, terms)
     if name == "a tenth of the KL":
-        return "penalty", lambda kl, *rest: penalty(0.1 * kl, *rest)
+        return "penalty", lambda kl, terms: penalty(0.1 * kl, terms)
     if name == "a tenth of the confidence term":
         return "penalty", lambda *all_: replace(penalty(*all_), confidence=0.1 * penalty(*all_).confidence)
     if name == "square root of delta":
-        return "penalty", lambda kl, n, T, delta, *rest: penalty(kl, n, T, delta**0.5, *rest)
+        return "penalty", lambda kl, terms: penalty(kl, replace(terms, delta=terms.delta**0.5))
     if name == "inverse half way":
         return "kl_bound", lambda risk, c: (0.5 * (risk + kl_bound(risk, c)[0]), 1.0, 1.0)
     if name == "inverse of a third of c":
@@ -91,7 +94,7 @@ def test_the_verdict_says_no_to_a_wrong_bound(
 @pytest.mark.parametrize("delta", [0.5, 0.01])
 def test_the_largest_failure_is_that_over_all_risks(delta: float) -> None:
     n = 8
-    found = [certificates.certify(k / n, 0.0, n, 0, delta) for k in range(n + 1)]
+    found = [certificates.certify(RiskAndKL(k / n, 0.0), Terms(n, 0, delta)) for k in range(n + 1)]
     ends = np.array([each.bound_kl for each in found] + [each.lower_kl for each in found])
     risks = np.concatenate([np.linspace(0.0, 1.0, 2001), ends + 1e-12, ends - 1e-12])
     risks = risks[(risks > 0.0) & (risks < 1.0)]
@@ -105,7 +108,7 @@ def test_the_largest_failure_is_that_over_all_risks(delta: float) -> None:
 @pytest.mark.parametrize("n", [8, 30])
 @pytest.mark.parametrize("delta", [0.5, 0.01])
 def test_the_least_share_is_where_the_exact_binomial_limit_is_met(n: int, delta: float) -> None:
-    share, c = least_share(n, delta), certificates.penalty(0.0, n, 0, delta).per_point
+    share, c = least_share(n, delta), certificates.penalty(0.0, Terms(n, 0, delta)).per_point
     assert 0.0 < share < 1.0
     for factor, holds in ((1.0 + 1e-6, True), (1.0 - 1e-6, False)):
         upper = kl_inverse(np.arange(n) / n, factor * share * c).p

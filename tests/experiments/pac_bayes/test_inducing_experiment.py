@@ -12,7 +12,8 @@ from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Task
 from gpsuite.experiments.pac_bayes.inducing.summary import selected
-from gpsuite.methods.pac_bayes.bounds.certificates import certify
+from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
+from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
 
 POL = "experiment=pac_bayes/inducing_pol"
 
@@ -30,11 +31,11 @@ def plan(*words: str) -> list[Task]:
 
 def test_both_kernels_are_planned_where_asked() -> None:
     tasks = plan("other_kernel=[vfe]", "inducing=[7]", "other_kernel_inducing=[7]", "repetitions=1")
-    kernels = {(task.axes["method"], task.axes["kernel"], task.params["ard"]) for task in tasks}
+    kernels = {(task.axes["method"], task.axes["kernel"], task.params.ard) for task in tasks}
     assert ("vfe", "se", False) in kernels
     assert ("vfe", "se_ard", True) in kernels
     assert ("fitc", "se", False) not in kernels
-    assert {task.params["method"]["inducing"] for task in tasks} == {7}
+    assert {task.params.method.inducing for task in tasks} == {7}
     assert len({task_key(task) for task in tasks}) == len(tasks) == 6
 
 
@@ -109,8 +110,10 @@ def test_the_bound_of_the_chosen_number_pays_for_the_choice() -> None:
         for m, risk in zip((10, 20, 30), risks, strict=True)
     ]
     frame = pd.DataFrame(rows).assign(n_hyperparameters=2)
-    frame["bound_kl"] = [certify(risk, 30.0, 1000, 2, 0.01).bound_kl for risk in frame["gibbs_risk_train"]]
+    frame["bound_kl"] = [
+        certify(RiskAndKL(risk, 30.0), Terms(1000, 2, 0.01)).bound_kl for risk in frame["gibbs_risk_train"]
+    ]
     best = selected(frame, 0.01)
     assert list(best["chosen_m"]) == [20.0, 10.0]
-    expected = certify(0.1, 30.0 + math.log(3), 1000, 2, 0.01).bound_kl
+    expected = certify(RiskAndKL(0.1, 30.0 + math.log(3)), Terms(1000, 2, 0.01)).bound_kl
     assert best["bound_of_choice"].to_list() == pytest.approx([expected] * 2, rel=1e-12)

@@ -16,10 +16,10 @@ from gpsuite.experiments.base import EXPERIMENTS, METHODS, Record, Report, Reque
 from gpsuite.experiments.pac_bayes.rounding import claims, run, summary
 from gpsuite.experiments.pac_bayes.shared.run import Split
 from gpsuite.experiments.pac_bayes.shared.training import Trained
-from gpsuite.methods.pac_bayes.bounds.certificates import certify
+from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import HyperparameterGrid
 from gpsuite.methods.pac_bayes.losses import BandLoss
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL
 from gpsuite.models.config import Hyperparameters
 
 
@@ -58,7 +58,9 @@ def test_the_change_compares_the_same_penalty_before_and_after() -> None:
     split, rounded = made_up_split(), Hyperparameters(math.exp(0.3), (math.exp(-0.5),), 0.05)
     before, after = (FullGPPosterior.fit(h, split.X, split.y) for h in (FOUND, rounded))
     bounds = [
-        certify(p.gibbs_risk(BandLoss(0.6)), p.kl, 80, 2, 0.01, grid=HyperparameterGrid(1)).bound_kl
+        certify(
+            RiskAndKL(p.gibbs_risk(BandLoss(0.6)), p.kl), Terms(80, 2, 0.01, grid=HyperparameterGrid(1))
+        ).bound_kl
         for p in (before, after)
     ]
     assert found["bound_unrounded"] == pytest.approx(bounds[0], rel=1e-12)

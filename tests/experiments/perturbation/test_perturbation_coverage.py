@@ -13,7 +13,6 @@ from gpsuite.experiments.base import EXPERIMENTS, Record, Report, SharedWork, Ta
 from gpsuite.experiments.perturbation.coverage import claims
 from gpsuite.experiments.perturbation.coverage import run as cells
 from gpsuite.experiments.perturbation.coverage.summary import coverage_table, summarise
-from gpsuite.experiments.statistics import clopper_pearson
 
 NAME = "experiment=perturbation/coverage"
 
@@ -25,9 +24,9 @@ def plan(*words: str) -> list[Task]:
 
 def cell(
     counts: list[int], excluded: tuple[int, ...] = (1, 2), broken: str = "", **names: str
-) -> claims.Cell:
+) -> claims.RankCounts:
     named = {"model": "krr", "noise": "laplace", "group": "signs", **names}
-    return claims.Cell(**named, broken=broken, counts=np.array(counts), excluded=excluded)
+    return claims.RankCounts(**named, broken=broken, counts=np.array(counts), excluded=excluded)
 
 
 def test_one_task_per_cell_that_the_assumptions_allow() -> None:
@@ -85,11 +84,13 @@ def test_the_tests_agree_with_their_textbook_forms() -> None:
     counts = [30, 20, 25, 25, 50]
     one = cell(counts)
     assert (one.inside(1), one.inside(2), one.total) == (100, 75, 150)
-    assert one.p_value(2) == binomtest(75, 150, 0.6).pvalue
+    smaller_tail = binomtest(75, 150, 0.6, alternative="less").pvalue
+    assert one.p_value(2) == pytest.approx(2.0 * smaller_tail)
     assert claims.uniformity_p_value([one])[0] == pytest.approx(chisquare(counts).pvalue)
     assert claims.pooled_p_value([one])[0] == pytest.approx(chisquare([75, 25, 50], [90, 30, 30]).pvalue)
-    low, high = clopper_pearson(75, 150)
-    assert (low, high) == pytest.approx(binomtest(75, 150).proportion_ci(0.95, method="exact"))
+    row = coverage_table([one]).iloc[1]
+    exact = binomtest(75, 150).proportion_ci(0.95, method="exact")
+    assert (row["low"], row["high"]) == pytest.approx((exact.low, exact.high))
 
 
 def test_exact_and_broken_cells_give_the_published_statistics() -> None:

@@ -29,7 +29,7 @@ from gpsuite.experiments.robustness.posterior_quality.run import (
 )
 from gpsuite.experiments.robustness.posterior_quality.tables import distance_table
 from gpsuite.experiments.robustness.shared.classifiers import task_classifier
-from gpsuite.experiments.robustness.shared.probability_change_claims import Deltas
+from gpsuite.experiments.robustness.shared.probability_change_claims import by_classifier
 from gpsuite.models.classification.approximation import NotConvergedError
 from gpsuite.reporting.comparison import Statistic
 from tests.experiments.robustness.made_up_deltas import delta_frame
@@ -157,7 +157,9 @@ def test_without_converged_chains_nothing_is_claimed_of_quality() -> None:
 
 
 def test_draws_without_a_chain_pair_nothing() -> None:
-    deltas = {title: Deltas(frame[frame["rank"] == 0]) for title, frame in ratios({"spam": 2.0}).items()}
+    deltas = {
+        title: by_classifier(frame[frame["rank"] == 0]) for title, frame in ratios({"spam": 2.0}).items()
+    }
     found = [*qualities({"spam": 3.0}, draws=2), *qualities({"mnist38": 3.0}, draws=1)]
     assert quality_pairs(found, deltas, 10) == [("spam", pytest.approx(3.0), pytest.approx(2.0))] * 2
     assert quality_pairs(found[1:], deltas, 10) == [("spam", pytest.approx(3.0), pytest.approx(2.0))]

@@ -12,8 +12,8 @@ from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.safety_curves.claims import (
     accuracy_gain,
     gpfgs_statistics,
+    of_points,
     point_statistics,
-    share,
 )
 from gpsuite.experiments.robustness.safety_curves.display import LAST, RULES, SECOND, choose_shown
 from gpsuite.experiments.robustness.safety_curves.run import VERDICTS, Step, curve_metrics, linear_fit
@@ -21,6 +21,7 @@ from gpsuite.experiments.robustness.safety_curves.tables import accuracy_table, 
 from gpsuite.methods.robustness.search.regions import linf_ball
 from gpsuite.methods.robustness.verdict import crossed, probability_extremum
 from gpsuite.models.classification.links import LINKS
+from gpsuite.statistics.estimates import OF_POINTS
 from tests.models.gpc_problems import fitted_posterior
 
 GAMMAS = [0.0, 0.5, 1.0]
@@ -130,10 +131,10 @@ def test_accuracies_count_only_what_is_right() -> None:
     assert list(curve_table([shown], {"laplace": "Laplace"})["verdict"]) == ["safe", "unsafe", "unsafe"]
 
 
-def test_shares_of_points_of_one_classifier_have_no_interval() -> None:
-    found = share("s", [True, True, False, True])
-    assert (found.value, found.n, found.interval_low, found.interval) == (0.75, 4, None, "")
-    assert np.isnan(share("s", []).value)
+def test_shares_of_points_of_one_classifier_say_so() -> None:
+    found = of_points("s", [True, True, False, True])
+    assert (found.value, found.n, found.interval) == (0.75, 4, OF_POINTS)
+    assert np.isnan(of_points("s", []).value)
 
 
 def test_accuracy_gain_is_paired() -> None:
@@ -144,12 +145,12 @@ def test_accuracy_gain_is_paired() -> None:
     pairs = [(0.9, 0.88), (0.8, 0.79), (0.7, 0.70)]
     records = [record("ours", k, a) for k, (a, _) in enumerate(pairs)]
     records += [record("all", k, b) for k, (_, b) in enumerate(pairs)]
-    gain, limit = accuracy_gain(records, "ours", "all", 0.2)
+    (gain,) = accuracy_gain(records, "ours", "all", 0.2)
     assert gain.value == pytest.approx(0.01)
-    assert limit.value == pytest.approx(0.01 + 4.302652729911275 * 0.01 * (1 / 3 + 0.2) ** 0.5)
+    assert gain.judged("high") == pytest.approx(0.01 + 4.302652729911275 * 0.01 * (1 / 3 + 0.2) ** 0.5)
     assert accuracy_gain(records[:1], "ours", "all", 0.2) == []
     worse = [record("ours", k, b - 0.05 - 0.001 * k) for k, (_, b) in enumerate(pairs)]
-    assert accuracy_gain([*worse, *records[3:]], "ours", "all", 0.2)[1].value < 0.0
+    assert accuracy_gain([*worse, *records[3:]], "ours", "all", 0.2)[0].judged("high") < 0.0
 
 
 def test_exactly_one_half_is_the_negative_class() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.active_learning.acquisition import entropy
 from gpsuite.methods.active_learning.pipelines import PIPELINES, Pipeline
 from gpsuite.methods.active_learning.plan.answer import NothingToMeasureError, Plan
@@ -16,7 +16,6 @@ from gpsuite.methods.active_learning.plan.models import Belief
 from gpsuite.methods.active_learning.plan.predictions import OutputPredictions
 from gpsuite.methods.active_learning.plan.units import Units
 from gpsuite.methods.active_learning.safety import SafetyLimit
-from gpsuite.models.config import FloatArray
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
@@ -31,9 +30,7 @@ ROUNDING = 1e-6
 """Other units round otherwise; leapfrog trajectories magnify the last bits."""
 
 
-def measured(
-    n: int = 10, *, seed: int = 0, outputs: int = 2
-) -> tuple[FloatArray, FloatArray, npt.NDArray[np.float64]]:
+def measured(n: int = 10, *, seed: int = 0, outputs: int = 2) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return inputs near 0, outputs measured in turn, and z = x² with noise: safe on [-1, 1]."""
     rng, most = np.random.default_rng(seed), 30  # fewer rows are the first of these
     X = rng.uniform(-0.7, 0.7, (most, 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.active_learning.plan import predictions as plan_predictions
 from gpsuite.methods.active_learning.plan.effort import (
     LEAST_MEMBERS,
@@ -19,7 +20,6 @@ from gpsuite.methods.active_learning.plan.effort import (
 )
 from gpsuite.methods.active_learning.plan.models import Belief
 from gpsuite.methods.active_learning.plan.predictions import Choice, Chooser, OutputPredictions, in_parts
-from gpsuite.models.config import FloatArray
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
@@ -191,11 +191,13 @@ def test_seconds_of_the_parts_of_a_plan(
     [
         (10, 10, 2, 50, 1, False, 0.326758),
         (100, 40, 10, 2000, 1, False, 5.3444),
+        (100, 40, 10, 2000, 2, False, 5.9716),
         (100, 40, 10, 2000, 5, False, 6.1636),
         (500, 500, 10, 100_000, 1, False, 452.861),
         (500, 500, 10, 100_000, 20, False, 456.992),
         (500, 500, 10, 100_000, 20, True, 324.532),
         (30, 500, 1, 100_000, 20, True, 104.880),
+        (10, 100, 2, 300_000, 1, False, 44.7865),
     ],
 )
 def test_seconds_of_a_plan(

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.active_learning.plan import predictions as plan_predictions
 from gpsuite.methods.active_learning.plan import safety as plan_safety
@@ -15,7 +16,6 @@ from gpsuite.methods.active_learning.plan.ask_tell import DEFAULT_GUARD, Measure
 from gpsuite.methods.active_learning.plan.clock import Clock
 from gpsuite.methods.active_learning.plan.safety_guard import SafetyGuard
 from gpsuite.methods.active_learning.safety import SafetyLimit
-from gpsuite.models.config import FloatArray
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 
 SMALL = SMCSettings(particles=24, moves=1, leapfrog=5)

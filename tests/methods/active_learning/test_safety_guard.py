@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import special_ortho_group
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.active_learning.plan.models import Belief
 from gpsuite.methods.active_learning.plan.safety_guard import SafetyGuard, SafetyPrediction, principal_axes
 from gpsuite.methods.active_learning.safety import SafetyLimit
-from gpsuite.models.config import FloatArray
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
 from gpsuite.models.multi_output.observations import Observations

@@ -7,13 +7,14 @@ from gpsuite.errors import UserError
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
 from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import LOSSES, BandLoss, Loss
-from gpsuite.methods.pac_bayes.posteriors import NotPositiveDefiniteError
+from gpsuite.methods.pac_bayes.problem import Problem
 from gpsuite.methods.pac_bayes.se_kernel import se_kernel
 from gpsuite.methods.pac_bayes.sparse.algebra import BLOCK
 from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormObjective, FreeFormPosterior, WhitenedGaussian
 from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.models.config import Hyperparameters
+from gpsuite.models.linalg import NotPositiveDefiniteError
 
 Data = tuple[np.ndarray, np.ndarray]
 LOSS = BandLoss(0.5)
@@ -38,7 +39,7 @@ def packed(theta: np.ndarray, z: np.ndarray, mean: np.ndarray, factor: np.ndarra
 def test_gradient_agrees_with_fourth_order_differences(
     small_data: Data, loss: Loss, objective: str, ard: bool
 ) -> None:
-    bound = FreeFormObjective(*small_data, loss, 0.01, objective, ard, M)
+    bound = FreeFormObjective(Problem(*small_data, loss, 0.01, objective, ard), M)
     theta = THETA if ard else THETA[:2]
     _, d, _ = bound.value_and_gradient(theta, Z, GAUSSIAN)
     gradient = packed(d.d_theta, d.d_Z, d.d_mean, d.d_factor)
@@ -63,9 +64,9 @@ def test_the_bound_at_a_sparse_posterior_is_that_posteriors(small_data: Data, al
     h = Hyperparameters.from_log(np.append(THETA, -1.2))
     posterior = SparseGPPosterior.fit(h, *small_data, Z, alpha)
     gaussian = WhitenedGaussian.of(posterior.whitened)
-    tied = SparseGPObjective(*small_data, LOSS, 0.01, "kl", True, alpha, M)
+    tied = SparseGPObjective(Problem(*small_data, LOSS, 0.01), alpha, M)
     expected, _, _, expected_parts = tied.value_and_gradient(h.to_log(), Z)
-    value, _, parts = FreeFormObjective(*small_data, LOSS, 0.01, "kl", True, M).value_and_gradient(
+    value, _, parts = FreeFormObjective(Problem(*small_data, LOSS, 0.01), M).value_and_gradient(
         THETA, Z, gaussian
     )
     assert value == pytest.approx(expected, rel=1e-13)
@@ -88,8 +89,8 @@ def test_factor_of_a_sparse_posterior_is_its_cholesky_factor(small_data: Data) -
 
 def test_total_derivatives_of_the_tied_and_the_free_bound_agree(small_data: Data) -> None:
     # with T, m moved along FITC's path, the free gradient is FITC's: here in the noise variance alone
-    tied = SparseGPObjective(*small_data, LOSS, 0.01, "kl", True, 1.0, M)
-    free = FreeFormObjective(*small_data, LOSS, 0.01, "kl", True, M)
+    tied = SparseGPObjective(Problem(*small_data, LOSS, 0.01), 1.0, M)
+    free = FreeFormObjective(Problem(*small_data, LOSS, 0.01), M)
 
     def gaussian(log_noise: float) -> WhitenedGaussian:
         h = Hyperparameters.from_log(np.append(THETA, log_noise))
@@ -127,7 +128,7 @@ def test_is_certified_like_any_posterior(small_data: Data) -> None:
     h = PAPER_GRID.rounded(Hyperparameters.from_log(np.append(THETA, -1.2)))
     free = FreeFormPosterior.carry(h, *small_data, Z, GAUSSIAN)
     evaluation = evaluate(free, *small_data, LOSS, 0.01)
-    bound = FreeFormObjective(*small_data, LOSS, 0.01, "kl", True, M)
+    bound = FreeFormObjective(Problem(*small_data, LOSS, 0.01), M)
     assert evaluation.bound_kl == pytest.approx(
         bound.value_and_gradient(h.to_log()[:-1], Z, GAUSSIAN)[0], rel=1e-12
     )
@@ -144,7 +145,9 @@ def test_blocks_computed_again_give_the_same() -> None:
     gaussian = WhitenedGaussian(rng.normal(size=m), np.eye(m) * 0.7)
     theta = np.array([0.3, 0.1])
     (value, d, _), (again, other, _) = (
-        FreeFormObjective(X, y, LOSS, 0.01, "kl", False, m, store).value_and_gradient(theta, X[:m], gaussian)
+        FreeFormObjective(Problem(X, y, LOSS, 0.01, ard=False), m, store).value_and_gradient(
+            theta, X[:m], gaussian
+        )
         for store in (True, False)
     )
     assert again == pytest.approx(value, rel=1e-14)
@@ -158,7 +161,7 @@ def test_memory_without_stored_blocks_does_not_grow_with_points_times_inducing_i
     n, m = 20000, 64
     X, y = rng.normal(size=(n, 2)), rng.normal(size=n)
     tracemalloc.start()
-    bound = FreeFormObjective(X, y, LOSS, 0.01, "kl", False, m, store=False)
+    bound = FreeFormObjective(Problem(X, y, LOSS, 0.01, ard=False), m, store=False)
     bound.value_and_gradient(np.zeros(2), X[:m], WhitenedGaussian(np.zeros(m), np.eye(m)))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -166,7 +169,7 @@ def test_memory_without_stored_blocks_does_not_grow_with_points_times_inducing_i
 
 
 def test_rejects_what_does_not_fit(small_data: Data) -> None:
-    bound = FreeFormObjective(*small_data, LOSS, 0.01, "kl", True, M)
+    bound = FreeFormObjective(Problem(*small_data, LOSS, 0.01), M)
     with pytest.raises(ValueError, match="theta must have 4"):
         bound.value_and_gradient(np.zeros(5), Z, GAUSSIAN)
     with pytest.raises(ValueError, match="expected M = 6"):
@@ -178,9 +181,9 @@ def test_rejects_what_does_not_fit(small_data: Data) -> None:
     with pytest.raises(NotPositiveDefiniteError, match="KL"):
         bound.value_and_gradient(THETA, Z, WhitenedGaussian(np.zeros(M), np.zeros((M, M))))
     with pytest.raises(ValueError, match="n_inducing"):
-        FreeFormObjective(*small_data, LOSS, 0.01, "kl", True, 0)
+        FreeFormObjective(Problem(*small_data, LOSS, 0.01), 0)
     with pytest.raises(UserError, match="unknown objective"):
-        FreeFormObjective(*small_data, LOSS, 0.01, "catnoi", True, M)
+        FreeFormObjective(Problem(*small_data, LOSS, 0.01, "catnoi"), M)
     h = Hyperparameters(1.0, (1.0,), 1.0)
     with pytest.raises(ValueError, match="5 inducing inputs for 6"):
         FreeFormPosterior.carry(h, *small_data, Z[:5], GAUSSIAN)

@@ -11,6 +11,7 @@ from scipy.spatial.distance import pdist
 
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
+from gpsuite.methods.pac_bayes.problem import Search
 from gpsuite.methods.pac_bayes.se_kernel import se_kernel
 from gpsuite.methods.pac_bayes.sparse.likelihood import FORMS, Form, SparseLikelihoodObjective
 from gpsuite.methods.pac_bayes.sparse.training import train_sparse_likelihood
@@ -274,7 +275,7 @@ def test_training_reaches_a_stationary_point(
 ) -> None:
     X, y = curve_data() if name == "curve" else small_data
     trained = train_sparse_likelihood(
-        X, y, X[:4], form, True, None, Budget(evaluations=2000), parametrisation
+        X, y, X[:4], form, True, Search(Budget(evaluations=2000), None, parametrisation)
     )
     ours = objective(X, y, form, True, 4)
     before, *slopes = ours.value_and_gradient(np.zeros(X.shape[1] + 2), X[:4])
@@ -298,7 +299,7 @@ def test_training_reaches_a_stationary_point(
 @pytest.mark.parametrize("form", FORMS)
 def test_training_ends_where_gpflow_does(small_data: Data, form: Form) -> None:
     X, y = small_data
-    trained = train_sparse_likelihood(X, y, X[:4], form, False, None, Budget(evaluations=2000))
+    trained = train_sparse_likelihood(X, y, X[:4], form, False, Search(Budget(evaluations=2000)))
     with gpflow.config.as_context(NO_JITTER):
         model = gpflow_model(X, y, X[:4], np.zeros(3), form)
         gpflow.optimizers.Scipy().minimize(model.training_loss, model.trainable_variables)
@@ -312,9 +313,9 @@ def test_training_ends_where_gpflow_does(small_data: Data, form: Form) -> None:
 def test_training_respects_the_budget_and_the_start(small_data: Data) -> None:
     X, y = small_data
     start = Hyperparameters(2.0, (1.5,), 0.5)
-    trained = train_sparse_likelihood(X, y, X[:5], "vfe", False, start, Budget(evaluations=1))
+    trained = train_sparse_likelihood(X, y, X[:5], "vfe", False, Search(Budget(evaluations=1), start))
     assert (trained.gp.status, trained.gp.evaluations) == ("budget", 1)
     np.testing.assert_allclose(trained.gp.hyperparameters.to_log(), start.to_log(), rtol=1e-12)
     np.testing.assert_array_equal(trained.Z, X[:5])
     with pytest.raises(ValueError, match="start has 1 lengthscales, expected 3"):
-        train_sparse_likelihood(X, y, X[:5], "vfe", True, start, Budget())
+        train_sparse_likelihood(X, y, X[:5], "vfe", True, Search(Budget(), start))

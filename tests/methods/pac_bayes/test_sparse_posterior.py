@@ -7,11 +7,12 @@ import pytest
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
 from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import BandLoss
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, NotPositiveDefiniteError
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
 from gpsuite.methods.pac_bayes.se_kernel import se_kernel
 from gpsuite.methods.pac_bayes.sparse.algebra import BLOCK, JITTERS, InducingKernel
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.models.config import Hyperparameters
+from gpsuite.models.linalg import NotPositiveDefiniteError
 
 Data = tuple[np.ndarray, np.ndarray]
 ALPHAS = [0.0, 0.5, 1.0]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from gpsuite.methods.pac_bayes.bounds.certificates import certify
+from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
 from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import BandLoss
@@ -150,7 +150,7 @@ def test_inducing_inputs_that_nearly_coincide_do_not_make_the_bound_too_small(
     exact = Exact.of(h, X, y, Z, posterior.inducing.jitter)
     kl, mean, variance = exact.fitc_or_vfe(0.01, alpha)
     certified = evaluate(posterior, X, y, loss, 0.01).certificate
-    honest = certify(float(exact.band_risk(mean, variance, 0.3)), float(kl), 40, 2, 0.01)
+    honest = certify(RiskAndKL(float(exact.band_risk(mean, variance, 0.3)), float(kl)), Terms(40, 2, 0.01))
     assert honest.bound_kl <= certified.bound_kl <= honest.bound_kl + 1e-4
     assert honest.bound_sqrt <= certified.bound_sqrt
     assert certified.lower_kl <= honest.lower_kl
@@ -202,22 +202,24 @@ def test_the_slack_is_small_where_the_kernel_is_benign() -> None:
 
 
 def test_bounds_are_for_the_worst_that_rounding_may_have_hidden() -> None:
-    at, honest = (0.2, 5.0, 100, 2, 0.05), RiskAndKL(0.01, 0.5)
-    plain, slack, moved = certify(*at), certify(*at, rounding=honest), certify(0.21, 5.5, 100, 2, 0.05)
+    at, honest, terms = RiskAndKL(0.2, 5.0), RiskAndKL(0.01, 0.5), Terms(100, 2, 0.05)
+    plain, slack = certify(at, terms), certify(at, terms, honest)
+    moved = certify(RiskAndKL(0.21, 5.5), terms)
+    assert (plain.risk_rounding, slack.risk_rounding, slack.penalty.rounding) == (0.0, 0.01, 0.5)
     # the parts of the penalty are added in another order
     assert (slack.bound_kl, slack.bound_sqrt) == pytest.approx((moved.bound_kl, moved.bound_sqrt), rel=1e-15)
-    assert slack.lower_kl == pytest.approx(certify(0.19, 5.5, 100, 2, 0.05).lower_kl, rel=1e-15)
+    assert slack.lower_kl == pytest.approx(certify(RiskAndKL(0.19, 5.5), terms).lower_kl, rel=1e-15)
     assert slack.penalty.total == pytest.approx(plain.penalty.total + 0.5, rel=1e-15)
     assert (slack.gibbs_risk, slack.penalty.kl) == (0.2, 5.0)
-    whole = certify(1.0, 5.0, 100, 2, 0.05, rounding=honest)
+    whole = certify(RiskAndKL(1.0, 5.0), terms, honest)
     assert whole.bound_kl == 1.0
-    none = certify(0.0, 5.0, 100, 2, 0.05, rounding=honest)
+    none = certify(RiskAndKL(0.0, 5.0), terms, honest)
     assert none.lower_kl == 0.0
 
 
 @pytest.mark.parametrize("unknown", [math.nan, math.inf, -1e-3])
 def test_a_rounding_that_is_not_known_certifies_nothing(unknown: float) -> None:
     for rounding in (RiskAndKL(unknown, 0.0), RiskAndKL(0.0, unknown)):
-        found = certify(0.2, 5.0, 100, 2, 0.05, rounding=rounding)
+        found = certify(RiskAndKL(0.2, 5.0), Terms(100, 2, 0.05), rounding)
         assert (found.bound_kl, found.bound_sqrt, found.lower_kl) == (1.0, 1.0, 0.0)
         assert "rounding" in found.reason

@@ -9,6 +9,7 @@ import pytest
 from gpsuite.budget import Budget
 from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import BandLoss
+from gpsuite.methods.pac_bayes.problem import Problem, Search
 from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.methods.pac_bayes.sparse.training import train_sparse_gp
@@ -28,9 +29,12 @@ def test_training_moves_the_inducing_inputs_and_the_certificate_holds_the_bound(
     X, y = small_data
     start = X[:6]
     trained = train_sparse_gp(
-        X, y, start, LOSS, "kl", 0.01, False, alpha, None, Budget(evaluations=150), parametrisation
+        Problem(X, y, LOSS, 0.01, ard=False),
+        start,
+        alpha,
+        Search(Budget(evaluations=150), None, parametrisation),
     )
-    bound = SparseGPObjective(X, y, LOSS, 0.01, "kl", False, alpha, 6)
+    bound = SparseGPObjective(Problem(X, y, LOSS, 0.01, ard=False), alpha, 6)
     before = bound.value_and_gradient(np.zeros(3), start)[0]
     after = bound.value_and_gradient(trained.gp.hyperparameters.to_log(), trained.Z)[0]
     assert after == pytest.approx(trained.gp.objective_value, rel=1e-12)
@@ -43,16 +47,18 @@ def test_training_moves_the_inducing_inputs_and_the_certificate_holds_the_bound(
 
 def test_training_reaches_a_stationary_point(small_data: Data) -> None:
     X, y = small_data
-    trained = train_sparse_gp(X, y, X[:3], LOSS, "sqrt", 0.01, False, 1.0, None, Budget(evaluations=1000))
+    trained = train_sparse_gp(
+        Problem(X, y, LOSS, 0.01, "sqrt", False), X[:3], 1.0, Search(Budget(evaluations=1000))
+    )
     assert trained.gp.status == "done"
-    bound = SparseGPObjective(X, y, LOSS, 0.01, "sqrt", False, 1.0, 3)
+    bound = SparseGPObjective(Problem(X, y, LOSS, 0.01, "sqrt", False), 1.0, 3)
     _, d_theta, d_Z, _ = bound.value_and_gradient(trained.gp.hyperparameters.to_log(), trained.Z)
     assert max(np.abs(d_theta).max(), np.abs(d_Z).max()) < 1e-3
 
 
 def test_budget_ends_the_search_with_the_best_so_far(small_data: Data) -> None:
     X, y = small_data
-    trained = train_sparse_gp(X, y, X[:5], LOSS, "kl", 0.01, True, 1.0, None, Budget(evaluations=3))
+    trained = train_sparse_gp(Problem(X, y, LOSS, 0.01), X[:5], 1.0, Search(Budget(evaluations=3)))
     assert (trained.gp.status, trained.gp.evaluations) == ("budget", 3)
     assert trained.Z.shape == (5, 3)
 
@@ -60,7 +66,9 @@ def test_budget_ends_the_search_with_the_best_so_far(small_data: Data) -> None:
 def test_coinciding_inducing_inputs_are_separated_by_no_error(small_data: Data) -> None:
     X, y = small_data
     start = np.repeat(X[:1], 4, axis=0)
-    trained = train_sparse_gp(X, y, start, LOSS, "kl", 0.01, False, 1.0, None, Budget(evaluations=20))
+    trained = train_sparse_gp(
+        Problem(X, y, LOSS, 0.01, ard=False), start, 1.0, Search(Budget(evaluations=20))
+    )
     assert trained.gp.status in ("done", "budget")
     assert np.isfinite(trained.gp.objective_value)
     assert trained.jitter > 0.0
@@ -69,9 +77,11 @@ def test_coinciding_inducing_inputs_are_separated_by_no_error(small_data: Data) 
 def test_rejects_a_start_that_does_not_fit(small_data: Data) -> None:
     X, y = small_data
     with pytest.raises(ValueError, match="start has 1 lengthscales, expected 3"):
-        train_sparse_gp(X, y, X[:4], LOSS, "kl", 0.01, True, 1.0, Hyperparameters(1.0, (1.0,), 1.0), Budget())
+        train_sparse_gp(
+            Problem(X, y, LOSS, 0.01), X[:4], 1.0, Search(Budget(), Hyperparameters(1.0, (1.0,), 1.0))
+        )
     with pytest.raises(ValueError, match=r"expected Z \[M, 3\]"):
-        train_sparse_gp(X, y, X[:4, :2], LOSS, "kl", 0.01, True, 1.0, None, Budget())
+        train_sparse_gp(Problem(X, y, LOSS, 0.01), X[:4, :2], 1.0, Search(Budget()))
 
 
 def _snelson() -> tuple[np.ndarray, np.ndarray, list[dict[str, Any]]]:
@@ -91,6 +101,8 @@ def test_single_starts_on_snelson_repeat_the_authors_runs(epsilon: float) -> Non
     X, y, runs = _snelson()
     run = next(r for r in runs if abs(r["epsilon"] - epsilon) < 1e-9 and not r["standardised"])
     loss, start = BandLoss(epsilon), np.array(run["Z_init"])
-    trained = train_sparse_gp(X, y, start, loss, "kl", 0.01, False, 1.0, None, Budget(evaluations=1000))
+    trained = train_sparse_gp(
+        Problem(X, y, loss, 0.01, ard=False), start, 1.0, Search(Budget(evaluations=1000))
+    )
     posterior = SparseGPPosterior.fit(trained.gp.rounded, X, y, trained.Z, 1.0)
     assert evaluate(posterior, X, y, loss, 0.01).bound_kl == pytest.approx(run["upper_bound_kl"], abs=2e-4)

@@ -35,7 +35,13 @@ def certified(
     return posterior, region, found, certificate
 
 
-def origin_of(y: np.ndarray, inference: str = "laplace", sites: np.ndarray | None = None) -> Origin:
+def origin_of(
+    y: np.ndarray,
+    inference: str = "laplace",
+    sites: np.ndarray | None = None,
+    X: np.ndarray | None = None,
+    jitter: float = 0.0,
+) -> Origin:
     """Return where a posterior of `fitted_posterior` and the point `CENTRE` come from: `its_dataset`."""
     n = len(y)
     return Origin(
@@ -50,6 +56,8 @@ def origin_of(y: np.ndarray, inference: str = "laplace", sites: np.ndarray | Non
         offset=np.zeros(2),
         scale=np.ones(2),
         sites=np.empty((2, 0)) if sites is None else sites,
+        X=np.empty((0, 2)) if X is None else X,
+        jitter=jitter,
     )
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpsuite.data.dataset import FloatArray
-from gpsuite.experiments.active_learning.convergence.claims import Cell
+from gpsuite.arrays import FloatArray
+from gpsuite.experiments.active_learning.convergence.claims import ProcessRuns
 from gpsuite.experiments.active_learning.convergence.settings import FULL, SAFE, TITLES, UNCONSTRAINED
 from gpsuite.experiments.base import Report
 from gpsuite.methods.active_learning.convergence import Kernel, rate
@@ -29,13 +29,13 @@ CURVES = (  # array, region, label, colour, line
 )
 
 
-def draw(report: Report, cells: Sequence[Cell]) -> None:
+def draw(report: Report, cells: Sequence[ProcessRuns]) -> None:
     """Draw one figure per kind of outputs: D by kernel."""
     for outputs in dict.fromkeys(cell.outputs for cell in cells):
         _draw_one(report, [cell for cell in cells if cell.outputs == outputs], outputs)
 
 
-def _draw_one(report: Report, cells: Sequence[Cell], outputs: str) -> None:
+def _draw_one(report: Report, cells: Sequence[ProcessRuns], outputs: str) -> None:
     import pandas as pd
 
     kernels = [kernel for kernel in KERNELS if any(cell.kernel == kernel for cell in cells)]
@@ -62,7 +62,7 @@ def _draw_one(report: Report, cells: Sequence[Cell], outputs: str) -> None:
         drawing.data = pd.concat(shown, ignore_index=True)
 
 
-def _panel(ax: Axes, cells: Sequence[Cell], kernel: Kernel, what: str) -> list[pd.DataFrame]:
+def _panel(ax: Axes, cells: Sequence[ProcessRuns], kernel: Kernel, what: str) -> list[pd.DataFrame]:
     """Draw one kernel and D, with the rate from where slopes are fitted; return the plotted numbers."""
     import pandas as pd
 
@@ -89,7 +89,7 @@ def _panel(ax: Axes, cells: Sequence[Cell], kernel: Kernel, what: str) -> list[p
     return frames
 
 
-def _quartiles(cell: Cell, name: str) -> FloatArray:
+def _quartiles(cell: ProcessRuns, name: str) -> FloatArray:
     """Return the quartiles of a curve over the runs, [3, k]."""
     quartiles: FloatArray = np.quantile(
         [record.arrays[name] for record in cell.records], [0.25, 0.5, 0.75], axis=0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.active_learning.convergence.claims import cells_of, statistics
+from gpsuite.experiments.active_learning.convergence.claims import group_runs, statistics
 from gpsuite.experiments.active_learning.convergence.figures import draw
 from gpsuite.experiments.active_learning.convergence.settings import ConvergenceSettings
 from gpsuite.experiments.active_learning.convergence.tables import LABELS, lemma_table, rate_table
@@ -12,7 +12,7 @@ from gpsuite.reporting.comparison import Statistic
 
 def summarise(report: Report[ConvergenceSettings]) -> list[Statistic]:
     """Write the checks of Lemma 1 and the slopes beside the rates, draw both; return what conf/paper names."""
-    settings, cells = report.settings, cells_of(report.records())
+    settings, cells = report.settings, group_runs(report.records())
     drawn = f"{settings.runs} drawn processes of {settings.n_outputs} outputs, pool of {settings.pool} inputs"
     caption = f"Lemma 1: mean maximal variance (full: determinant) against (2 C / n) I; {drawn}"
     report.table(lemma_table(cells), "lemma_1", caption, LABELS)

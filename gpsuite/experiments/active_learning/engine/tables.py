@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from gpsuite.experiments.active_learning.engine.claims import DATA_FACTS
 from gpsuite.experiments.active_learning.engine.plan import DATA, SATURATION
 from gpsuite.experiments.active_learning.engine.settings import EngineSettings
 from gpsuite.experiments.base import Record, Report
-from gpsuite.experiments.statistics import mean_statistic
 from gpsuite.reporting.tables import mean_and_error
+from gpsuite.statistics.estimates import mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,9 +56,8 @@ def saturation_table(sparse: Sequence[Record]) -> pd.DataFrame:
         line: dict[str, float | int] = {"rows": count}
         same = [record for record in sparse if record.axes["rows"] == count]
         for name in ("rmse", "rmse_all"):
-            found = mean_statistic("", np.array([record.number(name) for record in same]))
-            error = float("nan") if found.standard_error is None else found.standard_error
-            line |= {name: found.value, f"{name}_error": error}
+            found = mean([record.number(name) for record in same])
+            line |= {name: found.value, f"{name}_error": found.error}
         rows.append({**line, "repetitions": len(same)})
     return pd.DataFrame(rows)
 

@@ -12,8 +12,8 @@ from gpsuite.experiments.active_learning.shared.curves import DIAGNOSTICS, Curve
 from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray
 from gpsuite.experiments.active_learning.shared.settings import ActiveSettings
 from gpsuite.experiments.base import Report
-from gpsuite.experiments.statistics import mean_statistic
 from gpsuite.reporting.tables import mean_and_error
+from gpsuite.statistics.estimates import finite, mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,8 +68,8 @@ def report_curves(report: Report[ActiveSettings], curves: Curves, name: str, wha
 
 
 def _cell(values: FloatArray) -> str:
-    found = mean_statistic("", values[np.isfinite(values)])
-    return mean_and_error(found.value, found.standard_error)
+    found = mean(finite(values))
+    return mean_and_error(found.value, found.error)
 
 
 def error_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
@@ -147,14 +147,14 @@ def safe_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
     for metric, label in (("safe_noisy", "measured z"), ("safe_true", "true h")):
         for method in (name for name in curves.methods if curves.has(name, metric)):
             shares = 100.0 * curves.per_run(method, metric)
-            found = mean_statistic("", shares)
+            found = mean(shares)
             rows.append(
                 {
                     "safe by": label,
                     "method": titles[method],
-                    "safe queries (%)": mean_and_error(found.value, found.standard_error),
-                    "from": found.interval_low,
-                    "to": found.interval_high,
+                    "safe queries (%)": mean_and_error(found.value, found.error),
+                    "from": found.low,
+                    "to": found.high,
                     "worst repetition": float(shares.min()),
                     "repetitions": len(shares),
                 }
@@ -175,15 +175,9 @@ def sampler_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
                 row: dict[str, object] = {"model": label, "method": titles[method]}
                 for name in names:
                     gathered = np.concatenate([run.arrays[name] for run in runs if name in run.arrays])
-                    row[name.removeprefix(prefix)] = mean_of_finite(gathered)
+                    row[name.removeprefix(prefix)] = mean(finite(gathered)).value
                 rows.append(row)
     return pd.DataFrame(rows)
-
-
-def mean_of_finite(values: FloatArray) -> float:
-    """Return the mean of the finite values; NaN without any."""
-    finite = values[np.isfinite(values)]
-    return float(finite.mean()) if len(finite) else float("nan")
 
 
 def timing_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:

@@ -19,19 +19,20 @@ from gpsuite.experiments.active_learning.shared.claims import (
     best_statistics,
     error_statistics,
     first_below,
-    paired_share,
     precision_statistics,
-    safe_query_limit,
     safety_statistics,
     threshold_statistics,
+    wilcoxon_claim,
 )
-from gpsuite.experiments.active_learning.shared.curves import Curves, paired_curves
+from gpsuite.experiments.active_learning.shared.curves import VALUE, Curves, paired_curves
 from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray
 from gpsuite.experiments.active_learning.toy.parts import IDENTITY, Parts
 from gpsuite.experiments.active_learning.toy.samplers import sampler_statistics
 from gpsuite.experiments.active_learning.toy.settings import ToySettings
-from gpsuite.experiments.statistics import LEVEL, mean_statistic, share
+from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic, statistic_name
+from gpsuite.statistics.estimates import mean
+from gpsuite.statistics.significance import LEVEL
 
 STRICT = 0.01  # level of the claim about areas
 
@@ -72,7 +73,6 @@ def toy_statistics(parts: Parts, settings: ToySettings) -> list[Statistic]:
         *area_statistics(curves, STRICT),
         *lead_statistics(curves),
         *gain_statistics(curves),
-        *safe_query_limit(curves, NOSAFE, "upper"),
         *state_statistics(curves, settings.initial + settings.state_iteration - 1),
         *prior_statistics(parts.priors),
         *sampler_statistics(parts.main, parts.hmc),
@@ -98,9 +98,9 @@ def gain_statistics(curves: Curves) -> list[Statistic]:
     """Return the share of safe queries with minus without the constraint, in percentage points."""
     if not {AL, NOSAFE} <= set(curves.methods):
         return []
-    left, right = curves.paired(AL, NOSAFE)
-    gain = curves.per_run(AL, "safe_noisy")[left] - curves.per_run(NOSAFE, "safe_noisy")[right]
-    return [mean_statistic("safe_query_percent_gain", 100.0 * gain)]
+    shares = curves.paired({method: curves.per_run(method, "safe_noisy") for method in (AL, NOSAFE)})
+    safe, unconstrained = shares.pair(VALUE, AL, NOSAFE)
+    return [Statistic.of("safe_query_percent_gain", mean(100.0 * (safe - unconstrained)))]
 
 
 def state_statistics(curves: Curves, n_sum: int) -> list[Statistic]:
@@ -112,7 +112,7 @@ def state_statistics(curves: Curves, n_sum: int) -> list[Statistic]:
         if method in (AL, IND) and "query_at_maximum" in record.metrics
     ]
     if active:
-        found.append(share("share_next_query_at_entropy_maximum", active))
+        found.append(claim("share_next_query_at_entropy_maximum", active))
     outside = []
     for method in (name for name in SAFE_METHODS if curves.has(name, "precision_true")):
         curve = curves.curve(method, "precision_true")
@@ -137,7 +137,7 @@ def acceptance_statistics(hmc: Curves) -> list[Statistic]:
     low, high = ACCEPTANCE
     within = [low <= float(values.mean()) <= high for values in rates.values()]
     every = np.concatenate(list(rates.values()))
-    return [mean_statistic("acceptance_rate", every), share("share_acceptance_in_range", within)]
+    return [Statistic.of("acceptance_rate", mean(every)), claim("share_acceptance_in_range", within)]
 
 
 def prior_statistics(priors: Mapping[float, Curves]) -> list[Statistic]:
@@ -176,9 +176,8 @@ def bayes_statistics(inferences: Mapping[str, Curves], points: Sequence[int]) ->
                 )
     if not pairs:
         return []
-    found = paired_share("share_bayes_better_than_point_estimates", pairs, LEVEL)
-    note = f"{found.note}; full Bayes by {kinds[0]}; " + "; ".join(shown)
-    return [Statistic(found.name, found.value, n=found.n, note=note)]
+    note = "; ".join((f"full Bayes by {kinds[0]}", *shown))
+    return [wilcoxon_claim("share_bayes_better_than_point_estimates", pairs, LEVEL, note=note)]
 
 
 def paired_values(first: Curves, second: Curves, metric: str, n_sum: int) -> tuple[FloatArray, FloatArray]:

@@ -10,11 +10,12 @@ import numpy as np
 from gpsuite.experiments.active_learning.shared.curves import Curve, Curves, paired_curves
 from gpsuite.experiments.active_learning.shared.figures import N_LABEL
 from gpsuite.experiments.base import Report
-from gpsuite.experiments.statistics import mean_statistic, share
+from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.palette import LIMIT
 from gpsuite.reporting.panels import panel
 from gpsuite.reporting.tables import mean_and_error, summarise_groups
+from gpsuite.statistics.estimates import finite, mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +46,7 @@ def sampler_statistics(ours: Curves, hmc: Curves) -> list[Statistic]:
     """Return the share of learning curves whose height differs by an interval containing 0, if any is known."""
     judged = [_contains_zero(second.heights - first.heights) for _, _, first, second in _pairs(ours, hmc)]
     within = [equal for equal in judged if equal is not None]
-    return [share("share_curves_equal_between_samplers", within)] if within else []
+    return [claim("share_curves_equal_between_samplers", within)] if within else []
 
 
 def sampler_table(ours: Curves, hmc: Curves, names: Mapping[str, str]) -> pd.DataFrame:
@@ -54,19 +55,18 @@ def sampler_table(ours: Curves, hmc: Curves, names: Mapping[str, str]) -> pd.Dat
 
     rows = []
     for method, metric, first, second in _pairs(ours, hmc):
-        smc, slow = (mean_statistic("", curve.heights) for curve in (first, second))
-        gap = mean_statistic("", second.heights - first.heights)
-        low, high = (np.nan if end is None else end for end in (gap.interval_low, gap.interval_high))
+        smc, slow = (mean(curve.heights) for curve in (first, second))
+        gap = mean(second.heights - first.heights)
         each = [_contains_zero(gaps) for gaps in (second.lines - first.lines).T]
         rows.append({
             "method": names.get(method, method),
             "metric": METRICS[metric],
             "N_sum": f"{first.n_sum[0]} to {first.n_sum[-1]}",
-            "HMC": mean_and_error(slow.value, slow.standard_error),
-            "SMC": mean_and_error(smc.value, smc.standard_error),
+            "HMC": mean_and_error(slow.value, slow.error),
+            "SMC": mean_and_error(smc.value, smc.error),
             "HMC - SMC": gap.value,
-            "from": low,
-            "to": high,
+            "from": gap.low,
+            "to": gap.high,
             "models whose own interval contains 0": f"{each.count(True)} of {len(each)}",
             "repetitions": gap.n,
         })  # fmt: skip
@@ -102,9 +102,8 @@ def _pairs(ours: Curves, hmc: Curves) -> list[tuple[str, str, Curve, Curve]]:
 
 def _contains_zero(gaps: FloatArray) -> bool | None:
     """Return whether the 95 % t interval of the mean of finite gaps contains 0; None if there is no interval."""
-    found = mean_statistic("", gaps[np.isfinite(gaps)])
-    low, high = found.interval_low, found.interval_high
-    return None if low is None or high is None else low <= 0.0 <= high
+    found = mean(finite(gaps))
+    return found.contains(0.0) if found.interval else None
 
 
 def _draw_differences(report: Report, frame: pd.DataFrame) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from gpsuite.experiments.active_learning.shared.curves import Curves
 from gpsuite.experiments.active_learning.toy.settings import ToySettings
 from gpsuite.experiments.base import Report
-from gpsuite.experiments.statistics import clopper_pearson, mean_statistic
+from gpsuite.statistics.estimates import mean, proportion
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,7 +97,7 @@ def _repetitions(
     for repetition, run in curves.runs[method].items():
         safe = run.arrays[MEASURE][:counted]
         unsafe = int(np.count_nonzero(safe == 0.0))
-        low, high = clopper_pearson(unsafe, len(safe))
+        share = proportion(unsafe, len(safe))
         yield {
             "counted": counted,
             "inference": inference,
@@ -106,8 +106,8 @@ def _repetitions(
             "queries": len(safe),
             "unsafe": unsafe,
             "share_percent": 100.0 * unsafe / len(safe),
-            "low_percent": 100.0 * low,
-            "high_percent": 100.0 * high,
+            "low_percent": 100.0 * share.low,
+            "high_percent": 100.0 * share.high,
         }
 
 
@@ -123,21 +123,21 @@ def unsafe_table(by_seed: pd.DataFrame, delta: float) -> pd.DataFrame:
     rows = []
     keys = ["counted", "inference", "method"]
     for key, group in by_seed.groupby(keys, sort=False):
-        mean = mean_statistic("", group["share_percent"].to_numpy(dtype=np.float64))
+        whole = mean(group["share_percent"])
         some = int((group["unsafe"] > 0).sum())
-        low, high = clopper_pearson(some, len(group))
+        concerned = proportion(some, len(group))
         rows.append(
             {
                 **dict(zip(keys, key, strict=True)),
                 "delta": delta,
-                "share_percent": mean.value,
-                "low_percent": mean.interval_low,
-                "high_percent": mean.interval_high,
+                "share_percent": whole.value,
+                "low_percent": whole.low,
+                "high_percent": whole.high,
                 "queries": int(group["queries"].sum()),
                 "unsafe": int(group["unsafe"].sum()),
                 "any_percent": 100.0 * some / len(group),
-                "any_low_percent": 100.0 * low,
-                "any_high_percent": 100.0 * high,
+                "any_low_percent": 100.0 * concerned.low,
+                "any_high_percent": 100.0 * concerned.high,
                 "surely_above": int((group["low_percent"] > 100.0 * delta).sum()),
                 "repetitions": len(group),
             }

@@ -15,23 +15,15 @@ if TYPE_CHECKING:
 def draw(report: Report[CoverageSettings], points: pd.DataFrame) -> None:
     """Draw each data set's bound against its true risk; the bound holds above the diagonal."""
     with report.figure("coverage", size=(5.5, 4.8)) as drawing:
-        ax, drawing.data = drawing.ax, points
+        ax = drawing.ax
         for name, title in report.titles.items():
-            part = points[points["method"] == name]
+            part, colour = points[points["method"] == name], method_style(name)["color"]
             # open markers: the methods' clouds lie on each other
-            colour = method_style(name)["color"]
-            ax.scatter(
-                part["risk"],
-                part["bound"],
-                s=12,
-                alpha=0.6,
-                label=title,
-                edgecolors=colour,
-                facecolors="none",
-            )
+            ax.scatter(part["risk"], part["bound"], s=12, alpha=0.6, label=title, ec=colour, fc="none")
         ax.plot([0, 1], [0, 1], color=LIMIT, linestyle="--", label="bound = risk")
         ax.set_xlim(0.0, 1.0)
         ax.set_ylim(0.0, 1.02)
-        ax.set_xlabel("true Gibbs risk (probability)")
-        ax.set_ylabel(f"upper bound, δ = {report.settings.deltas[0]:g} (probability)")
         ax.legend(loc="lower right")
+        delta = report.settings.deltas[0]
+        drawing.name_axes("true Gibbs risk (probability)", f"upper bound, δ = {delta:g} (probability)")
+        drawing.data = points

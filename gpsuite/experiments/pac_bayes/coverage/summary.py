@@ -19,16 +19,14 @@ if TYPE_CHECKING:
 POWER = "what a wrong bound would do is in the table coverage_power"
 
 
-def summarise(report: Report) -> list[Statistic]:
+def summarise(report: Report[CoverageSettings]) -> list[Statistic]:
     """Write the table of shares with their intervals and the figure of bounds against true risks."""
-    request, records = report.request, report.records()
     import pandas as pd
 
-    settings: CoverageSettings = request.settings
-    power = power_table([record for record in records if "part" in record.axes])
-    records = [record for record in records if "part" not in record.axes]
-    table = pd.DataFrame([row for name in request.methods for row in _shares(name, records, settings.deltas)])
-    titles = report.titles
+    settings, titles = report.settings, report.titles
+    power = power_table(report.records(part="power"))
+    records = [record for record in report.records() if "part" not in record.axes]
+    table = pd.DataFrame([row for name in titles for row in _shares(name, records, settings.deltas)])
     labels = {
         "delta": "δ",
         "share": "share of data sets in which the bound holds",
@@ -41,7 +39,7 @@ def summarise(report: Report) -> list[Statistic]:
         f"{POWER}"
     )
     shown = table.assign(method=table["method"].map(titles))
-    report.table(shown, "coverage", f"{caption}", labels)
+    report.table(shown, "coverage", caption, labels)
     points = pd.DataFrame(
         [
             {"method": record.axes["method"], "risk": risk, "bound": bounds[0]}

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpsuite.experiments.pac_bayes.shared.splits import paired_p, positive_p
-from gpsuite.methods.pac_bayes.bounds.certificates import certify
+from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
+from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.statistics.estimates import share, slopes
@@ -126,7 +127,8 @@ def _weak_dependence_on_delta(part: pd.DataFrame, delta: float) -> Statistic:
         for other in (10 * delta, delta / 10):
             if other < 1:
                 moved = [
-                    certify(r, kl, int(n), int(t), other).bound_kl - bound for r, kl, n, t, bound in rows
+                    certify(RiskAndKL(r, kl), Terms(int(n), int(t), other)).bound_kl - bound
+                    for r, kl, n, t, bound in rows
                 ]
                 changes.append(abs(float(np.mean(moved))))
     return Statistic(

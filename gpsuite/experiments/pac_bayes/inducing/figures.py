@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpsuite.experiments.base import Report
+from gpsuite.experiments.pac_bayes.inducing.settings import InducingSettings
 from gpsuite.experiments.pac_bayes.shared.tables import PANELS
 from gpsuite.reporting.metrics import metric
 from gpsuite.reporting.panels import panel
@@ -15,17 +16,18 @@ if TYPE_CHECKING:
 
 KERNEL_TITLES = {"se": "one lengthscale", "se_ard": "ARD"}
 
-STYLES = {"vfe_fitc_posterior": {"linestyle": "--"}}  # trained as VFE is
+
+STYLES = {"vfe_fitc_posterior": {"linestyle": "--"}}  # the training of another line
 
 
-def draw(report: Report, tidy: pd.DataFrame, heading: str, name: str) -> None:
+def draw(report: Report[InducingSettings], tidy: pd.DataFrame, name: str, heading: str) -> None:
     """Draw the paper's five panels against the number of inducing inputs: means and their standard errors."""
     with report.figure(name, columns=len(PANELS), size=(16, 3.8)) as drawing:
-        for ax, measured in zip(drawing.axes, PANELS, strict=True):
-            panel(ax, tidy[tidy["metric"] == measured], "inducing", report.titles, styles=STYLES)
+        for ax, shown in zip(drawing.axes, PANELS, strict=True):
+            panel(ax, tidy[tidy["metric"] == shown], "inducing", report.titles, styles=STYLES)
             ax.set_xticks(sorted(tidy["inducing"].unique()))
+            ax.set_xlabel("inducing inputs M")
             ax.set_ylim(bottom=0.0)
-            ax.set_title(metric(measured).axis)
-        drawing.name_axes("inducing inputs M", "")
-        drawing.legend(columns=6, title=heading)
+            ax.set_title(metric(shown).axis)
+        drawing.legend("above", columns=len(report.titles), title=heading)
         drawing.data = tidy[tidy["metric"].isin(PANELS)]

@@ -39,47 +39,53 @@ def draw(
     report: Report[ExponentialSettings], tidy: pd.DataFrame, changes: Mapping[tuple[str, int], Statistic]
 ) -> None:
     """Draw the change of the MSE, and every bound under the exponential loss, by dataset and M."""
+    import pandas as pd
+
     groups = sorted(set(zip(tidy["dataset"], tidy["inducing"], strict=True)))
-    ticks = {f"{dataset}\nM={inducing}": f"{dataset}\nM={inducing}" for dataset, inducing in groups}
-    shown = _drawn(tidy, changes)
-    places = [f"{dataset}\nM={m}" for dataset, m in zip(shown["dataset"], shown["inducing"], strict=True)]
-    lines = shown["method"] + "/" + shown["trained_on"]
-    placed = shown.assign(place=places, line=lines)
-    titles = {
-        f"{name}/{loss}": f"{title}, trained on {words}"
-        for name, title in report.titles.items()
-        for loss, words in TRAINED_ON.items()
-    }
-    styles = {
-        f"{name}/{loss}": {**method_style(name), "fillstyle": FILLED[loss]}
+    ticks = {f"{dataset} {inducing}": f"{dataset}\nM={inducing}" for dataset, inducing in groups}
+    bounds = tidy[tidy["metric"] == "bound_kl_exp"]
+    changed = _change_rows(changes, tidy)
+    lines = {
+        f"{name} {loss}": (name, loss)
         for name in report.titles
         for loss in TRAINED_ON
+        if ((bounds["method"] == name) & (bounds["trained_on"] == loss)).any()
     }
-    heading = f"ε = {report.settings.epsilon:g}; right: mean ± standard error over splits"
-    size = (max(9.0, 1.6 * len(groups) + 5.0), 4.6)
-    with report.figure("loss_exp", columns=2, size=size) as drawing:
+    titles = {
+        line: f"{report.titles[name]}, trained on {TRAINED_ON[loss]}" for line, (name, loss) in lines.items()
+    }
+    styles = {line: {**method_style(name), "fillstyle": FILLED[loss]} for line, (name, loss) in lines.items()}
+    with report.figure("loss_exp", columns=2, size=(max(9.0, 1.6 * len(groups) + 5.0), 4.6)) as drawing:
         left, right = drawing.axes
-        changed = placed[placed["metric"] == "mse_change_percent"]
         left.axhline(0.0, color=LIMIT, linewidth=1.0)
-        panel(left, changed, "place", {KL: "_"}, kind="points", error="interval", ticks=ticks)
+        panel(left, _cells(changed), "cell", {KL: "_"}, kind="points", error="interval", ticks=ticks)
         left.set_ylabel("change of the test MSE (%)")
         left.set_title(
             "kl-PAC-SGP: exponential against 0-1 band loss\n(mean and 95 % t interval of paired splits)"
         )
-        bounds = placed[placed["metric"] == "bound_kl_exp"]
-        apart = 0.6 / max(bounds["line"].nunique(), 1)
         panel(
-            right, bounds, "place", titles, by="line", kind="points", ticks=ticks, apart=apart, styles=styles
-        )
+            right, _cells(bounds), "cell", titles, by="line", kind="points", ticks=ticks,
+            apart=0.6 / max(len(lines), 1), styles=styles,
+        )  # fmt: skip
         right.set_ylim(0.0, 1.02)
         right.set_ylabel(math_label("upper bound $B_{kl}$ (probability)"))
         right.set_title("bound under the exponential loss")
-        drawing.legend(columns=2, title=heading)
-        drawing.data = shown
+        heading = f"ε = {report.settings.epsilon:g}; right: mean ± standard error over splits"
+        drawing.legend("above", columns=2, title=heading)
+        drawing.data = pd.concat([changed, bounds]) if len(changed) else bounds
 
 
-def _drawn(tidy: pd.DataFrame, changes: Mapping[tuple[str, int], Statistic]) -> pd.DataFrame:
-    """Return the numbers of both panels, the changes as further rows of the tidy frame."""
+def _cells(tidy: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with the tick (dataset and M) and the line (method and training) that each belongs to."""
+    cells = [
+        f"{dataset} {inducing}" for dataset, inducing in zip(tidy["dataset"], tidy["inducing"], strict=True)
+    ]
+    lines = [f"{name} {loss}" for name, loss in zip(tidy["method"], tidy["trained_on"], strict=True)]
+    return tidy.assign(cell=cells, line=lines)
+
+
+def _change_rows(changes: Mapping[tuple[str, int], Statistic], tidy: pd.DataFrame) -> pd.DataFrame:
+    """Return the changes as rows of a frame like the tidy one."""
     import pandas as pd
 
     rows = [
@@ -98,8 +104,7 @@ def _drawn(tidy: pd.DataFrame, changes: Mapping[tuple[str, int], Statistic]) -> 
         }
         for (dataset, inducing), change in changes.items()
     ]
-    bounds = tidy[tidy["metric"] == "bound_kl_exp"]
-    return pd.concat([pd.DataFrame(rows, columns=tidy.columns), bounds]) if rows else bounds
+    return pd.DataFrame(rows, columns=tidy.columns)
 
 
 def draw_shapes(report: Report[ExponentialSettings]) -> None:
@@ -110,11 +115,9 @@ def draw_shapes(report: Report[ExponentialSettings]) -> None:
     residuals = np.linspace(-3.0 * epsilon, 3.0 * epsilon, 601)
     columns = {name: LOSSES.get(name)(epsilon).pointwise(np.zeros(601), residuals) for name in SHAPES}
     with report.figure("loss_shapes", size=(6.4, 4.4)) as drawing:
-        ax = drawing.ax
         for name, (title, line) in SHAPES.items():
-            ax.plot(residuals / epsilon, columns[name], line, label=title)
-        ax.set_ylim(-0.03, 1.05)
-        ax.set_xlabel("residual r = prediction − target, in ε")
-        ax.set_ylabel("loss")
-        drawing.legend(columns=2, title=f"losses of width ε = {epsilon:g}")
+            drawing.ax.plot(residuals / epsilon, columns[name], line, label=title)
+        drawing.ax.set_ylim(-0.03, 1.05)
+        drawing.name_axes("residual r = prediction − target, in ε", "loss")
+        drawing.legend("above", columns=2, title=f"losses of width ε = {epsilon:g}")
         drawing.data = pd.DataFrame({"residual": residuals, **columns})

@@ -35,13 +35,11 @@ METRICS = (
 CHANGE = "test MSE of kl-PAC-SGP, exponential against 0-1 band loss: mean over n splits of the change on each"
 
 
-def summarise(report: Report) -> list[Statistic]:
+def summarise(report: Report[ExponentialSettings]) -> list[Statistic]:
     """Write the tables, draw changes, bounds and the losses; return means, changes and the paper's claims."""
-    request, records = report.request, report.records()
+    records, titles, settings = report.records(), report.titles, report.settings
     frame = records_frame(records)
     tidy, changes = summarise_splits(frame, BY, METRICS), mse_changes(frame)
-    titles = report.titles
-    settings: ExponentialSettings = request.settings
     caption = (
         f"ε = {settings.epsilon:g}, mean ± standard error over at least {frame.groupby(BY).size().min()} random "
         "splits; bound and Gibbs risks under the loss trained on (the 0-1 band for VFE and FITC), then under the "

@@ -17,6 +17,7 @@ from gpsuite.experiments.pac_bayes.shared.method import (
     BoundOptions,
     RiskMethod,
     SparseOptions,
+    bound_problem,
     sparse_cost,
 )
 from gpsuite.experiments.pac_bayes.shared.training import (
@@ -29,6 +30,7 @@ from gpsuite.experiments.pac_bayes.shared.training import (
     trained,
 )
 from gpsuite.methods.pac_bayes.losses import Loss
+from gpsuite.methods.pac_bayes.problem import Search
 from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior
 from gpsuite.methods.pac_bayes.sparse.free_form_training import train_free_form
 from gpsuite.models.config import Hyperparameters
@@ -58,11 +60,8 @@ def minimise_free_form(work: Training[FreeFormOptions], loss: Loss, Z: FloatArra
         return first
     if not work.fits(clock):
         return replace(first, status=BUDGET, reason="the seconds left have no room for a free posterior")
-    fit = train_free_form(
-        work.X, work.y, first.Z, loss, objective=options.objective, delta=work.delta, ard=work.ard,
-        start=first.hyperparameters, budget=work.budget(seconds_left(clock)), alpha=FITC_ALPHA,
-        parametrisation=options.parametrisation,
-    )  # fmt: skip
+    search = Search(work.budget(seconds_left(clock)), first.hyperparameters, options.parametrisation)
+    fit = train_free_form(bound_problem(work, loss), first.Z, FITC_ALPHA, search)
     freed = trained(fit.gp)
     evaluations = first.evaluations + freed.evaluations
     whole = replace(freed, evaluations=evaluations, Z=fit.Z, jitter=fit.jitter, gaussian=fit.gaussian)

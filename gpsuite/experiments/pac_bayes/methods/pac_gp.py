@@ -16,12 +16,14 @@ from gpsuite.experiments.pac_bayes.shared.method import (
     RISK_BOUND,
     BoundOptions,
     RiskMethod,
+    bound_problem,
     full_cost,
 )
 from gpsuite.experiments.pac_bayes.shared.training import Trained, Training, best_start, seconds_left, trained
 from gpsuite.experiments.settings import Count
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
+from gpsuite.methods.pac_bayes.problem import Search
 from gpsuite.methods.pac_bayes.training import train_full_gp
 from gpsuite.models.config import Hyperparameters
 
@@ -44,11 +46,10 @@ def minimise_bound(work: Training[PacGPOptions], loss: Loss) -> Trained:
     options = work.options
 
     def train(start: Hyperparameters | None, number: int, clock: Budget) -> Trained:
-        fit = train_full_gp(
-            work.X, work.y, loss, objective=options.objective, delta=work.delta, ard=work.ard, start=start,
-            budget=work.budget(seconds_left(clock), number, options.starts), parametrisation=options.parametrisation,
-        )  # fmt: skip
-        return trained(fit)
+        budget = work.budget(seconds_left(clock), number, options.starts)
+        return trained(
+            train_full_gp(bound_problem(work, loss), Search(budget, start, options.parametrisation))
+        )
 
     return best_start(train, work, options.starts)
 
@@ -69,5 +70,6 @@ METHODS.register("pac_gp")(
         train=minimise_bound,
         certify=exact_posterior,
         cost=full_cost,
+        starts=lambda options: options.starts,
     )
 )

@@ -16,6 +16,7 @@ from gpsuite.experiments.pac_bayes.shared.method import (
     BoundOptions,
     RiskMethod,
     SparseOptions,
+    bound_problem,
     sparse_cost,
 )
 from gpsuite.experiments.pac_bayes.shared.training import (
@@ -29,6 +30,7 @@ from gpsuite.experiments.pac_bayes.shared.training import (
     trained_sparse,
 )
 from gpsuite.methods.pac_bayes.losses import Loss
+from gpsuite.methods.pac_bayes.problem import Search
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.methods.pac_bayes.sparse.training import train_sparse_gp
 from gpsuite.models.config import Hyperparameters
@@ -60,12 +62,8 @@ def search_sparse_bound(
     work: Training[BoundOptions], loss: Loss, Z: FloatArray, start: Hyperparameters | None, budget: Budget
 ) -> Trained:
     """Minimise the bound of the FITC form from a start (None: the published one) within a budget of its own."""
-    options = work.options
-    fit = train_sparse_gp(
-        work.X, work.y, Z, loss, objective=options.objective, delta=work.delta, ard=work.ard, alpha=FITC_ALPHA,
-        start=start, budget=budget, parametrisation=options.parametrisation,
-    )  # fmt: skip
-    return trained_sparse(fit)
+    search = Search(budget, start, work.options.parametrisation)
+    return trained_sparse(train_sparse_gp(bound_problem(work, loss), Z, FITC_ALPHA, search))
 
 
 def fitc_posterior(
@@ -98,5 +96,6 @@ METHODS.register("pac_sgp")(
         train_from=minimise_from,
         certify=fitc_posterior,
         cost=sparse_cost,
+        starts=lambda options: options.starts,
     )
 )

@@ -33,6 +33,7 @@ from gpsuite.experiments.pac_bayes.shared.training import (
 from gpsuite.experiments.settings import one_of
 from gpsuite.methods.pac_bayes.cost import Cost
 from gpsuite.methods.pac_bayes.losses import Loss
+from gpsuite.methods.pac_bayes.problem import Search
 from gpsuite.methods.pac_bayes.sparse.likelihood import Form
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.methods.pac_bayes.sparse.training import train_sparse_likelihood
@@ -69,10 +70,8 @@ def maximise_from(work: Training[SparseGPOptions], loss: Loss, Z: FloatArray) ->
 
 
 def _search(work: Training[SparseGPOptions], Z: FloatArray, budget: Budget) -> Trained:
-    fit = train_sparse_likelihood(
-        work.X, work.y, Z, form=cast(Form, work.options.likelihood), ard=work.ard, start=None, budget=budget,
-        parametrisation=work.options.parametrisation,
-    )  # fmt: skip
+    form, search = cast(Form, work.options.likelihood), Search(budget, None, work.options.parametrisation)
+    fit = train_sparse_likelihood(work.X, work.y, Z, form, work.ard, search)
     return trained_sparse(fit)
 
 

@@ -11,28 +11,26 @@ from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.pac_bayes.overfit_fitc.settings import OverfitSettings
 from gpsuite.experiments.pac_bayes.shared.run import Split
 from gpsuite.reporting.metrics import metric
-from gpsuite.reporting.palette import BLACK, method_style
+from gpsuite.reporting.palette import method_style
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
 
-_BELOW = ("noise_std", "gap", "gibbs_risk_test")
+_BELOW = ("noise_std", "gap", "gibbs_risk_test")  # the learned noise, and what overfitting shows in
 
 
-def draw(
-    report: Report[OverfitSettings], frame: pd.DataFrame, example: Mapping[str, Record], split: Split
-) -> None:
+def draw(report: Report[OverfitSettings], frame: pd.DataFrame, split: Split) -> None:
     """Draw the first data set's fits, where there is one input, and each metric over all data sets.
 
     Args:
-        report: gives titles and the true noise.
+        report: the sheet.
         frame: one row per method and repetition.
-        example: method -> record of the first data set.
         split: the first data set.
     """
-    fits = {name: record for name, record in example.items() if "x" in record.arrays}
+    first = report.records(repetition=0)
+    fits = {str(record.axes["method"]): record for record in first if "x" in record.arrays}
     columns, rows = max(len(fits), len(_BELOW)), 1 + bool(fits)
     size = (4.4 * columns, 3.5 * rows)
     with report.figure("overfit_fitc", rows=rows, columns=columns, size=size) as drawing:
@@ -40,11 +38,11 @@ def draw(
             _draw_fit(ax, report.titles[name], name, fits[name], split)
             ax.set_ylabel("" if number else "output y (standardised)")
         below = drawing.grid[-1]
-        for ax, name in zip(below, _BELOW, strict=False):
-            _draw_metric(ax, report.titles, frame, name)
-            ax.set_ylabel(metric(name, report.request.family).axis)
+        for ax, shown in zip(below, _BELOW, strict=False):
+            _draw_metric(ax, report.titles, frame, shown)
+            ax.set_ylabel(metric(shown).axis)
         if report.request.dataset is None:
-            below[0].axhline(report.settings.noise_std, color=BLACK, linestyle="--", label="true noise")
+            below[0].axhline(report.settings.noise_std, color="k", linestyle="--", label="true noise")
             below[0].legend(loc="lower left")
         drawing.data = frame
 
@@ -74,24 +72,24 @@ def _draw_fit(ax: Axes, title: str, name: str, record: Record, split: Split) -> 
     ax.set_title(f"{title}, data set 0: noise σ = {record.number('noise_std'):.3f}")
 
 
-def _draw_metric(ax: Axes, titles: Mapping[str, str], frame: pd.DataFrame, name: str) -> None:
+def _draw_metric(ax: Axes, titles: Mapping[str, str], frame: pd.DataFrame, shown: str) -> None:
     """Draw every data set's value as a line across the methods, and the methods' medians."""
-    methods = [method for method in titles if method in set(frame["method"])]
-    wide = frame.pivot(index="repetition", columns="method", values=name)[methods]
-    places = list(range(len(methods)))
+    names = [name for name in titles if name in set(frame["method"])]
+    wide = frame.pivot(index="repetition", columns="method", values=shown)[names]
+    places = list(range(len(names)))
     for _, row in wide.iterrows():
         ax.plot(places, row, color="0.75", linewidth=0.7, zorder=1)
-    for place, method in zip(places, methods, strict=True):
-        style = method_style(method)
+    for place, name in zip(places, names, strict=True):
+        style = method_style(name)
         ax.plot(
             np.full(len(wide), place),
-            wide[method],
+            wide[name],
             style["marker"],
             color=style["color"],
             markersize=3.5,
             alpha=0.7,
         )
-        ax.plot([place - 0.2, place + 0.2], [wide[method].median()] * 2, color="k", linewidth=2.5)
-    ax.set_xticks(places, [titles[method] for method in methods])
-    ax.set_xlim(-0.5, len(methods) - 0.5)
+        ax.plot([place - 0.2, place + 0.2], [wide[name].median()] * 2, color="k", linewidth=2.5)
+    ax.set_xticks(places, [titles[name] for name in names])
+    ax.set_xlim(-0.5, len(names) - 0.5)
     ax.set_title(f"{len(wide)} data sets, bar: median")

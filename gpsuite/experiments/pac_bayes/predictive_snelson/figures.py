@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import load
-from gpsuite.experiments.base import Record, Report, Request
-from gpsuite.reporting.palette import GREEN, method_style
+from gpsuite.experiments.base import Record, Report
+from gpsuite.experiments.pac_bayes.predictive_snelson.settings import PredictiveSettings
+from gpsuite.reporting.palette import SKY, method_style
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,16 +34,14 @@ LABELS = {
 }
 
 
-_BAND = GREEN
-
-
-def draw(report: Report, plots: Mapping[tuple[str, str], Record]) -> None:
+def draw(report: Report[PredictiveSettings], plots: Mapping[tuple[str, str], Record]) -> None:
     """Draw one panel per goal of kl-PAC-SGP, and one per other method.
 
     Args:
-        report: gives the dataset and the methods' titles.
+        report: the sheet.
         plots: records by (method, goal).
     """
+    data = load(report.request.require_dataset())
     goals = [goal for name, goal in plots if name == PAC]
     others = list(dict.fromkeys(name for name, _ in plots if name != PAC))
     first = {name: next(record for (other, _), record in plots.items() if other == name) for name in others}
@@ -51,37 +51,35 @@ def draw(report: Report, plots: Mapping[tuple[str, str], Record]) -> None:
     with report.figure(
         "predictive_snelson", rows=rows, columns=panels, size=size, sharex=True, sharey=True
     ) as drawing:
-        axes = drawing.axes
-        for ax, goal in zip(axes, goals, strict=False):
-            _draw_goal(ax, report.request, plots[PAC, goal], goal, first.get(FULL))
-        for ax, name in zip(axes[panels * bool(goals) :], others, strict=False):
-            _draw_method(ax, report.request, name, first[name])
+        for ax, goal in zip(drawing.axes, goals, strict=False):
+            _draw_goal(ax, data, plots[PAC, goal], goal, first.get(FULL))
+        for ax, name in zip(drawing.axes[panels * bool(goals) :], others, strict=False):
+            _draw_method(ax, data, name, report.titles[name], first[name])
         drawing.name_axes("input x", "output y")
-        drawing.legend()
+        drawing.legend("above", columns=3)
         drawing.data = _curves(plots)
 
 
-def _draw_goal(ax: Axes, request: Request, record: Record, goal: str, full: Record | None) -> None:
+def _draw_goal(ax: Axes, data: Dataset, record: Record, goal: str, full: Record | None) -> None:
     """Draw kl-PAC-SGP at one goal over the full GP, with the band inside which data cost nothing."""
     epsilon = float(record.axes["epsilon"])
     x, mean = record.arrays["x"], record.arrays["mean"]
     if full is not None:
         _shade(ax, full, FULL, noise=True)
-    band: dict[str, Any] = {"color": _BAND, "linewidth": 1.0, "linestyle": (0, (4, 2))}
-    ax.fill_between(x, mean - epsilon, mean + epsilon, color=_BAND, alpha=0.15, linewidth=0,
+    band: dict[str, Any] = {"color": SKY, "linewidth": 1.0, "linestyle": (0, (4, 2))}
+    ax.fill_between(x, mean - epsilon, mean + epsilon, color=SKY, alpha=0.15, linewidth=0,
                     label="± ε around the mean: no loss")  # fmt: skip
     for side in (-epsilon, epsilon):
         ax.plot(x, mean + side, **band)
     _shade(ax, record, PAC, noise=False)
-    _data_and_inducing(ax, request, record)
+    _data_and_inducing(ax, data, record)
     ax.set_title(f"{goal} ε = {epsilon:g}: KL/n = {record.number('kl_over_n'):.3f}")
 
 
-def _draw_method(ax: Axes, request: Request, name: str, record: Record) -> None:
+def _draw_method(ax: Axes, data: Dataset, name: str, title: str, record: Record) -> None:
     _shade(ax, record, name, noise=True)
-    _data_and_inducing(ax, request, record)
-    options = request.methods[name]
-    ax.set_title(f"{options.title}: noise σ = {record.number('noise_std'):.3f}")
+    _data_and_inducing(ax, data, record)
+    ax.set_title(f"{title}: noise σ = {record.number('noise_std'):.3f}")
 
 
 def _shade(ax: Axes, record: Record, name: str, noise: bool) -> None:
@@ -94,11 +92,8 @@ def _shade(ax: Axes, record: Record, name: str, noise: bool) -> None:
     ax.fill_between(x, mean - deviation, mean + deviation, color=colour, alpha=0.3, linewidth=0, label=label)
 
 
-def _data_and_inducing(ax: Axes, request: Request, record: Record) -> None:
+def _data_and_inducing(ax: Axes, data: Dataset, record: Record) -> None:
     """Draw the data, and crosses above and below for the inducing inputs before and after training."""
-    if request.dataset is None:
-        return
-    data = load(request.dataset)
     y = data.y[:, 0]
     ax.plot(data.X[:, 0], y, "k.", markersize=2.5, rasterized=True, label="data")
     low, high = float(y.min()), float(y.max())

@@ -15,12 +15,10 @@ from gpsuite.experiments.pac_bayes.shared.tables import dataset_statistics
 from gpsuite.reporting.comparison import Statistic, statistic_name
 
 
-def summarise(report: Report) -> list[Statistic]:
+def summarise(report: Report[PredictiveSettings]) -> list[Statistic]:
     """Write the table of the plots, the scan's table and the figure; return what the paper prints and says."""
-    request, records = report.request, report.records()
-    settings: PredictiveSettings = request.settings
+    records, settings, titles = report.records(), report.settings, report.titles
     plots = plotted_records(records, settings)
-    titles = report.titles
     why = (
         "ε and M of the printed figure are lost in the text: these were chosen by a scan, as those whose KL/n come "
         "closest to the three printed values. ε is in units of y; nothing is standardised, all rows train. Bounds "
@@ -49,9 +47,9 @@ def summarise(report: Report) -> list[Statistic]:
         if math.isfinite(record.number(metric))
     ]
     pac = {goal: record for (name, goal), record in plots.items() if name == PAC}
-    labels = "; ".join(LABELS[name] for name in request.methods if name in LABELS)
+    labels = "; ".join(LABELS[name] for name in titles if name in LABELS)
     return [
-        *dataset_statistics(request),
+        *dataset_statistics(report.request),
         *numbers,
         *claims(pac, where_inputs_move_least(scan)),
         Statistic("figure_labels", float("nan"), note=labels),

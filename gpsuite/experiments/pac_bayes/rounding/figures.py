@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING
 
 from gpsuite.experiments.base import Report
 from gpsuite.experiments.pac_bayes.rounding.run import AGAINST_PAPER
+from gpsuite.experiments.pac_bayes.rounding.settings import RoundingSettings
 from gpsuite.experiments.pac_bayes.shared.tables import summarise_splits
 from gpsuite.reporting.palette import LIMIT, numbered_style
 from gpsuite.reporting.panels import panel
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-MILLIONTHS = 1e6
 
 
 # the figure's panels: metric -> label of the vertical axis and title
@@ -25,20 +23,19 @@ PANELS = {
 }
 
 
-def draw(report: Report, frame: pd.DataFrame) -> None:
+def draw(report: Report[RoundingSettings], frame: pd.DataFrame) -> None:
     """Draw bound, its difference to two decimals and the effect of rounding alone, with 95 % t intervals."""
     sizes = frame.assign(bound_change=frame["bound_change"].abs())
     tidy = summarise_splits(sizes, ["method", "epsilon", "decimals"], list(PANELS))
-    lines = [
-        f"{report.titles[name]}, ε = {goal:g}"
-        for name, goal in zip(tidy["method"], tidy["epsilon"], strict=True)
-    ]
-    shown = tidy.assign(line=lines)
-    titles = {line: line for line in dict.fromkeys(lines)}
+    lines = tidy.assign(
+        line=[f"{name} {goal}" for name, goal in zip(tidy["method"], tidy["epsilon"], strict=True)]
+    )
+    named = lines[["line", "method", "epsilon"]].drop_duplicates().itertuples(index=False, name=None)
+    titles = {line: f"{report.titles[method]}, ε = {goal:g}" for line, method, goal in named}
     styles = {line: numbered_style(number) for number, line in enumerate(titles)}
     with report.figure("rounding", columns=len(PANELS), size=(13, 4.2)) as drawing:
         for ax, (name, (label, title)) in zip(drawing.axes, PANELS.items(), strict=True):
-            part = shown[shown["metric"] == name]
+            part = lines[lines["metric"] == name]
             panel(ax, part, "decimals", titles, by="line", error="interval", apart=0.06, styles=styles)
             ax.set_xticks(sorted(part["decimals"].unique()))
             ax.set_xlabel("decimals of ln(variance), ln(lengthscale)")
@@ -46,5 +43,5 @@ def draw(report: Report, frame: pd.DataFrame) -> None:
             ax.set_title(title)
         drawing.axes[1].axhline(0.0, color=LIMIT, linewidth=0.8)
         drawing.axes[2].set_yscale("log")
-        drawing.legend(columns=4, title="mean and 95 % t interval over splits")
+        drawing.legend("above", columns=4, title="mean and 95 % t interval over splits")
         drawing.data = tidy

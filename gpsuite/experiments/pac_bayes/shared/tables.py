@@ -21,21 +21,27 @@ METRICS = (
     "bound_kl", "bound_sqrt", "gibbs_risk_train", "gibbs_risk_test", "bayes_risk_test", "mse_test", "nll_test",
     "kl_over_n", "noise_variance",
 )  # fmt: skip
+
+
 OWN_UNITS = ("rmse_test_own_units",)
+
+
 # further certificates of the same posterior
 CERTIFICATES = (
-    "lower_kl", "bound_bayes", "test_bound_gibbs", "test_bound_bayes", "bound_kl_exp", "gibbs_risk_test_exp",
+    "lower_kl", "bound_bayes", "test_bound_gibbs", "test_bound_bayes", "bound_kl_exp", "gibbs_risk_test_exp"
 )  # fmt: skip
+
+
 # what c, the argument of the bound, is made of
 PENALTY = ("kl_over_n", "log_theta_per_point", "confidence_per_point")
-STARTS = ("start_spread",)  # for methods that train from several starts
-PANELS = (
-    "bound_kl",
-    "gibbs_risk_train",
-    "gibbs_risk_test",
-    "mse_test",
-    "kl_over_n",
-)  # of Fig. 2, in its order
+
+
+# for methods that train from several starts
+STARTS = ("start_spread",)
+
+
+# the five panels of Fig. 2, in the paper's order
+PANELS = ("bound_kl", "gibbs_risk_train", "gibbs_risk_test", "mse_test", "kl_over_n")
 
 
 def records_frame(records: Sequence[Record]) -> pd.DataFrame:
@@ -119,7 +125,7 @@ def timing_table(records: Sequence[Record], by: Sequence[str], titles: Mapping[s
     return table.round(4)
 
 
-def dataset_statistics(request: Request) -> list[Statistic]:
+def dataset_statistics(request: Request[object]) -> list[Statistic]:
     """Return the size of the dataset that was used."""
     data = request.dataset
     if data is None:

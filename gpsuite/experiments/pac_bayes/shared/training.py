@@ -12,9 +12,9 @@ import numpy.typing as npt
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, MethodOptions
 from gpsuite.methods.pac_bayes.cost import Cost
+from gpsuite.methods.pac_bayes.problem import TrainedGP
 from gpsuite.methods.pac_bayes.sparse.free_form import WhitenedGaussian
 from gpsuite.methods.pac_bayes.sparse.training import TrainedSparseGP
-from gpsuite.methods.pac_bayes.training import TrainedGP
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.regression.inducing import limited_inducing
 from gpsuite.seeds import stream

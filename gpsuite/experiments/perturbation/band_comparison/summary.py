@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.perturbation.band_comparison.figures import draw
 from gpsuite.experiments.perturbation.band_comparison.peers import FUNCTION, PEERS, RESPONSE
 from gpsuite.experiments.perturbation.band_comparison.settings import BandSettings
-from gpsuite.experiments.statistics import clopper_pearson, mean_statistic
 from gpsuite.reporting.comparison import Statistic, statistic_name
+from gpsuite.statistics.estimates import mean, proportion
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-FloatArray = npt.NDArray[np.float64]
 
 
 LABELS = {
@@ -55,7 +49,7 @@ def summarise(report: Report[BandSettings]) -> list[Statistic]:
     for record in records:
         axes = {"noise": record.axes["noise"], "band": record.axes["band"]}
         for metric, key in (("band_width", "width"), ("pointwise_coverage", "share")):
-            found.append(mean_statistic(statistic_name(metric, **axes), record.arrays[key]))
+            found.append(Statistic.of(statistic_name(metric, **axes), mean(record.arrays[key])))
     return found
 
 
@@ -67,8 +61,8 @@ def band_table(records: Sequence[Record]) -> pd.DataFrame:
     for record in records:
         peer = PEERS[str(record.axes["band"])]
         everywhere, n = record.arrays["everywhere"], len(record.arrays["everywhere"])
-        low, high = clopper_pearson(int(everywhere.sum()), n)
-        width, pointwise = (_mean_and_error(record.arrays[key]) for key in ("width", "share"))
+        simultaneous = proportion(int(everywhere.sum()), n)
+        width, pointwise = (mean(record.arrays[key]) for key in ("width", "share"))
         rows.append(
             {
                 "noise": record.axes["noise"],
@@ -76,21 +70,14 @@ def band_table(records: Sequence[Record]) -> pd.DataFrame:
                 "band": record.axes["band"],
                 "title": peer.title,
                 "kind": peer.kind,
-                "width": width[0],
-                "width_error": width[1],
-                "simultaneous": float(everywhere.mean()),
-                "low": low,
-                "high": high,
-                "pointwise": pointwise[0],
-                "pointwise_error": pointwise[1],
+                "width": width.value,
+                "width_error": width.error,
+                "simultaneous": simultaneous.value,
+                "low": simultaneous.low,
+                "high": simultaneous.high,
+                "pointwise": pointwise.value,
+                "pointwise_error": pointwise.error,
                 "n": n,
             }
         )
     return pd.DataFrame(rows)
-
-
-def _mean_and_error(values: FloatArray) -> tuple[float, float]:
-    """Return the mean and its standard error; infinite and unknown where a band is unbounded."""
-    if len(values) < 2 or not np.isfinite(values).all():
-        return float(np.mean(values)), float("nan")
-    return float(np.mean(values)), float(np.std(values, ddof=1)) / len(values) ** 0.5

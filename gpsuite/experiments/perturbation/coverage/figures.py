@@ -8,15 +8,12 @@ import numpy as np
 
 from gpsuite.experiments.base import Report
 from gpsuite.experiments.perturbation.coverage.settings import CoverageSettings
-from gpsuite.experiments.statistics import clopper_pearson
 from gpsuite.reporting.palette import COLOURS
+from gpsuite.statistics.estimates import proportion
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-
-
-ERROR = 0.05  # of the intervals shown
 
 
 TITLES = {
@@ -60,13 +57,12 @@ def _pooled(ax: Axes, frame: pd.DataFrame) -> None:
         for nominal, level in part.groupby("nominal"):
             total = int(level["n"].sum())
             inside = int((level["coverage"] * level["n"]).round().sum())
-            low, high = clopper_pearson(inside, total, ERROR)
-            share, place = inside / total, float(str(nominal)) + places[number]
+            found, place = proportion(inside, total), float(str(nominal)) + places[number]
             label = str(kind) if nominal == part["nominal"].min() else "_"
-            ends = [[share - low], [high - share]]
+            ends = [[found.value - found.low], [found.high - found.value]]
             ax.errorbar(
                 [place],
-                [share - float(str(nominal))],
+                [found.value - float(str(nominal))],
                 ends,
                 fmt="D",
                 ms=4,

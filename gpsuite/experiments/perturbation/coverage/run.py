@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.generators.classes import lssvm_classes
 from gpsuite.data.generators.noises import draw_noise
 from gpsuite.experiments.base import Outcome, SharedWork, Task
 from gpsuite.experiments.perturbation.coverage.plan import FIXED_DESIGNS, CellTask, RefusalsTask
 from gpsuite.experiments.perturbation.shared.coverage_models import GROUPS, MODELS, draw_inputs, draw_truth
 from gpsuite.methods.perturbation.objectives.quadratic import LinearLSSVM
-from gpsuite.methods.perturbation.ranks.groups import IntArray
 from gpsuite.methods.perturbation.ranks.ranks import ranks_of_noise, simulated_ranks
 from gpsuite.methods.perturbation.region import Region
 from gpsuite.seeds import stream
-
-FloatArray = npt.NDArray[np.float64]
-
 
 CLASS_CENTRE = np.array([1.0, 0.5])  # of label 1 in `lssvm_classes`
 

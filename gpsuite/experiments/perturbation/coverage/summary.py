@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpsuite.experiments.base import Record, Report
-from gpsuite.experiments.perturbation.coverage.claims import Cell, statistics
-from gpsuite.experiments.perturbation.coverage.figures import ERROR, draw
+from gpsuite.experiments.perturbation.coverage.claims import RankCounts, statistics
+from gpsuite.experiments.perturbation.coverage.figures import draw
 from gpsuite.experiments.perturbation.coverage.plan import BROKEN, EXACT, REFUSALS
 from gpsuite.experiments.perturbation.coverage.settings import CoverageSettings
 from gpsuite.experiments.perturbation.shared.coverage_models import BREAKS, MODEL_TITLES
-from gpsuite.experiments.statistics import clopper_pearson
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.statistics.estimates import proportion
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,23 +43,22 @@ def summarise(report: Report[CoverageSettings]) -> list[Statistic]:
     return found
 
 
-def _cells(record: Record, compared: dict[int, list[int]]) -> list[Cell]:
+def _cells(record: Record, compared: dict[int, list[int]]) -> list[RankCounts]:
     model, noise, group, broken = (str(record.axes[axis]) for axis in ("model", "noise", "group", "break"))
     return [
-        Cell(model, noise, group, broken, record.arrays[f"ranks_{m}"], excluded)
+        RankCounts(model, noise, group, broken, record.arrays[f"ranks_{m}"], excluded)
         for m, excluded in compared.items()
     ]
 
 
-def coverage_table(cells: Sequence[Cell]) -> pd.DataFrame:
+def coverage_table(cells: Sequence[RankCounts]) -> pd.DataFrame:
     """Return one row per cell and level: nominal and measured coverage with its exact 95 % interval."""
     import pandas as pd
 
     rows = []
     for cell in cells:
         for q in cell.excluded:
-            inside = cell.inside(q)
-            low, high = clopper_pearson(inside, cell.total, ERROR)
+            found = proportion(cell.inside(q), cell.total)
             rows.append(
                 {
                     "broken": cell.broken,
@@ -69,9 +68,9 @@ def coverage_table(cells: Sequence[Cell]) -> pd.DataFrame:
                     "q": q,
                     "m": cell.m,
                     "nominal": 1.0 - q / cell.m,
-                    "coverage": inside / cell.total,
-                    "low": low,
-                    "high": high,
+                    "coverage": found.value,
+                    "low": found.low,
+                    "high": found.high,
                     "n": cell.total,
                     "p_value": cell.p_value(q),
                 }

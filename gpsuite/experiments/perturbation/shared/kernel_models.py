@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import bdtr, bdtrc
 
 from gpsuite.data.generators import FUNCTIONS, draw_noise
 from gpsuite.data.loading import PreparedDataset, load
@@ -30,9 +29,10 @@ from gpsuite.methods.perturbation.objectives.quadratic import (
 )
 from gpsuite.methods.perturbation.ranks.groups import SignChanges
 from gpsuite.methods.perturbation.ranks.ranks import simulated_ranks
-from gpsuite.methods.perturbation.region import Region, confidence_region
+from gpsuite.methods.perturbation.region import ModelClass, Region, confidence_region
 from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.seeds import derived_seed, stream
+from gpsuite.statistics.significance import binomial_p, bonferroni_p
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -151,8 +151,7 @@ class KernelProblem:
         return confidence_region(
             X,
             y,
-            objective=self.model.objective,
-            kernel=self.covariance,
+            ModelClass(self.model.objective, self.covariance),
             q=q,
             m=self.m,
             rng=stream(self.seed, "perturbations"),
@@ -230,17 +229,11 @@ def run_coverage(task: Task[CoverageTask], shared: SharedWork) -> Outcome:
     return Outcome({"repetitions": repetitions, **held}, headline=text)
 
 
-def binomial_p_value(held: int, count: int, p: float) -> float:
-    """Return the two-sided p value of `held` of `count` at probability p: twice the smaller tail, at most 1."""
-    above = 1.0 if held == 0 else float(bdtrc(held - 1, count, p))
-    return min(1.0, 2.0 * min(float(bdtr(held, count, p)), above))
-
-
 def coverage_not_rejected(record: Record, q_values: Sequence[int], m: int) -> bool:
     """Return whether no q of a model is rejected at 99.9 %, shared out over the q (Bonferroni)."""
     count = int(record.number("repetitions"))
-    values = [binomial_p_value(int(record.number(f"held_{q}")), count, 1.0 - q / m) for q in q_values]
-    return min(values) >= REJECTED / len(values)
+    values = [binomial_p(int(record.number(f"held_{q}")), count, 1.0 - q / m) for q in q_values]
+    return bonferroni_p(values) >= REJECTED
 
 
 def coverage_table(records: Sequence[Record], q_values: Sequence[int], m: int) -> pd.DataFrame:
@@ -258,7 +251,7 @@ def coverage_table(records: Sequence[Record], q_values: Sequence[int], m: int) -
                     "p": confidence_text(q, m),
                     "coverage": held / count,
                     "repetitions": count,
-                    "binomial p value": binomial_p_value(held, count, 1.0 - q / m),
+                    "binomial p value": binomial_p(held, count, 1.0 - q / m),
                 }
             )
     return pd.DataFrame(rows)

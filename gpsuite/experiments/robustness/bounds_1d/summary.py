@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.robustness.bounds_1d.figures import draw
 from gpsuite.experiments.robustness.bounds_1d.settings import BOUNDS, Bounds1DSettings
-from gpsuite.experiments.statistics import share
+from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def gap_table(records: Sequence[Record], titles: Mapping[str, str]) -> pd.DataFr
 def statements(records: Sequence[Record]) -> Statistic:
     """Return which of the two hold in every record: the lower function is below the output; a split shrinks the gap."""
     if not records:
-        return share("share_bounds_hold_and_shrink", [])
+        return claim("share_bounds_hold_and_shrink", [])
     below = all(bool(record.metrics["lower_function_holds"]) for record in records)
     shrinks = all(record.number("gap_after") < record.number("gap_before") for record in records)
-    return share("share_bounds_hold_and_shrink", [below, shrinks])
+    return claim("share_bounds_hold_and_shrink", [below, shrinks])

@@ -18,9 +18,9 @@ from gpsuite.experiments.robustness.distribution.tables import (
 from gpsuite.experiments.robustness.shared.free_inputs import split_word
 from gpsuite.experiments.robustness.shared.probability_change_claims import delta_claims
 from gpsuite.experiments.robustness.shared.records import dataset_statistics, records_frame, timing_table
-from gpsuite.experiments.statistics import metric_statistics, without_intervals
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import summarise_groups
+from gpsuite.reporting.tables import metric_statistics, summarise_groups
+from gpsuite.statistics.estimates import mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,9 +33,8 @@ def summarise(report: Report[DistributionSettings]) -> list[Statistic]:
     titles = report.titles
     everything = records_frame(records)
     frame = everything[everything["training"] == settings.trainings[0]]
-    tidy = without_intervals(
-        summarise_groups(frame, BY, METRICS)
-    )  # its rows are points of shared classifiers
+    # its rows are points of shared classifiers
+    tidy = summarise_groups(frame, BY, METRICS, lambda values: mean(values).without_interval())
     heading = _heading(request, frame)
     caption = _caption(heading, settings)
     report.table(delta_table(frame, titles), name, caption)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpsuite.experiments.base import Report
 from gpsuite.experiments.robustness.posterior_quality.claims import Quality, quality_pairs
 from gpsuite.experiments.robustness.posterior_quality.settings import PosteriorQualitySettings
-from gpsuite.experiments.robustness.shared.probability_change_claims import Deltas
+from gpsuite.experiments.robustness.shared.probability_change_claims import by_classifier
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.metrics import metric
 from gpsuite.reporting.palette import LIMIT, dataset_style
@@ -37,7 +37,7 @@ def draw(
 
     settings, titles = report.settings, report.titles
     means = [row for title in deltas for row in _means(statistics, title, titles)]
-    main = {title: Deltas(frame[frame["rank"] == 0]) for title, frame in deltas.items()}
+    main = {title: by_classifier(frame[frame["rank"] == 0]) for title, frame in deltas.items()}
     ratios = [
         {"panel": "ratios", "dataset": title, "distance_ratio": quality, "delta_ratio": robustness}
         for title, quality, robustness in quality_pairs(found, main, settings.hmc_evaluations)

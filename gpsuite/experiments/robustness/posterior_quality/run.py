@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gpsuite.experiments.base import DIVERGED, Outcome, SharedWork, Task, finite_or_none
 from gpsuite.experiments.robustness.posterior_quality.plan import HMCTask
 from gpsuite.experiments.robustness.shared.classifiers import Problem, model_metrics, task_classifier
-from gpsuite.models.classification.approximation import NotConvergedError
+from gpsuite.models.classification.approximation import BinaryProblem, NotConvergedError
 from gpsuite.models.classification.distance import (
     gaussian_kl,
     gaussian_wasserstein,
@@ -97,7 +97,8 @@ def approximations(problem: Problem, trained: TrainedGPC, params: HMCTask) -> di
         if inference == own:
             found[name] = trained.fit.require_converged()
             continue
-        fit = INFERENCES.get(inference)(problem.X, problem.y, model.spec, trained.hyperparameters, link, None)
+        same = BinaryProblem(problem.X, problem.y, model.spec, link)
+        fit = INFERENCES.get(inference)(same, trained.hyperparameters, None)
         found[name] = fit.require_converged()
     return found
 

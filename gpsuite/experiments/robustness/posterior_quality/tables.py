@@ -10,6 +10,7 @@ import numpy as np
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.posterior_quality.run import DISTANCES
 from gpsuite.reporting.tables import mean_and_error
+from gpsuite.statistics.estimates import mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,11 +46,8 @@ def distance_table(records: Sequence[Record], titles: dict[str, str]) -> pd.Data
 
 
 def _mean_cell(parts: Sequence[np.ndarray[Any, Any]]) -> str:
-    values = np.concatenate(parts) if parts else np.empty(0)
-    if not len(values):
-        return mean_and_error(float("nan"), None)
-    error = float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else None
-    return mean_and_error(float(values.mean()), error)
+    found = mean(np.concatenate(parts) if parts else [])
+    return mean_and_error(found.value, found.error)
 
 
 def chain_table(records: Sequence[Record], titles: dict[str, str]) -> pd.DataFrame:

@@ -226,6 +226,7 @@ def _origin(
         offset=problem.offset,
         scale=problem.scale,
         sites=trained.fit.state if inference == "ep" else np.empty((2, 0)),
+        X=np.empty((0, problem.X.shape[1])),
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpsuite.data.dataset import Dataset
 from gpsuite.experiments.base import Record, Report
-from gpsuite.experiments.robustness.safety_curves.display import Shown
+from gpsuite.experiments.robustness.safety_curves.display import DisplayedPoint
 from gpsuite.experiments.robustness.shared.free_inputs import describe, image_order
 from gpsuite.methods.robustness.verdict import HALF
 from gpsuite.reporting.palette import (
@@ -40,7 +40,7 @@ CLASSES = (SKY, VERMILION)
 
 def draw_safety(
     report: Report,
-    shown: Sequence[Shown],
+    shown: Sequence[DisplayedPoint],
     contour: Record | None,
     data: Dataset,
     curves: pd.DataFrame,

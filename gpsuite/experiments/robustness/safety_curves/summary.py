@@ -12,7 +12,7 @@ from gpsuite.experiments.robustness.safety_curves.claims import (
     gpfgs_statistics,
     point_statistics,
 )
-from gpsuite.experiments.robustness.safety_curves.display import Shown, choose_shown, curves, maps
+from gpsuite.experiments.robustness.safety_curves.display import DisplayedPoint, choose_shown, curves, maps
 from gpsuite.experiments.robustness.safety_curves.figures import draw_accuracy, draw_safety
 from gpsuite.experiments.robustness.safety_curves.plan import WHOLE_FILE, whole_file
 from gpsuite.experiments.robustness.safety_curves.settings import LocalSafetySettings
@@ -64,7 +64,7 @@ def contour_run(records: Sequence[Record]) -> bool:
     return any(record.axes.get("part") == "map" for record in records)
 
 
-def _shown(settings: LocalSafetySettings, points: Sequence[Record], method: str) -> list[Shown]:
+def _shown(settings: LocalSafetySettings, points: Sequence[Record], method: str) -> list[DisplayedPoint]:
     found = []
     for number, word in enumerate(_words(points)):
         own = curves(points, word, method)

@@ -14,7 +14,7 @@ from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork, Task
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, ClassifierTask
-from gpsuite.models.classification.approximation import NotConvergedError
+from gpsuite.models.classification.approximation import BinaryProblem, NotConvergedError
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import TrainedGPC, train_gpc
 from gpsuite.models.config import Hyperparameters
@@ -171,10 +171,7 @@ def train(problem: Problem, model: ClassifierParams, budget: Budget) -> TrainedG
         NotConvergedError: if there is no converged approximation at the start.
     """
     return train_gpc(
-        problem.X,
-        problem.y,
-        model.spec,
-        LINKS.get(model.method.link),
+        BinaryProblem(problem.X, problem.y, model.spec, LINKS.get(model.method.link)),
         model.method.inference,
         start_of(problem, model),
         budget,

@@ -2,12 +2,13 @@
 
 Two files: `NAME.npz` with plain arrays (model, region, origin, one tree of cuts per claim) and `NAME.json` with the
 claims, names and the model's hash. Nothing is pickled. Boxes are not stored: they follow from the cuts.
+
+Equation: none, a file format
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.atomic import write_atomically
+from gpsuite.atomic import write_described
 from gpsuite.methods.robustness.certificates.plain_bound import FloatArray, PlainModel
 from gpsuite.untrusted import (
     UnusableFileError,
@@ -31,16 +32,16 @@ IntArray = npt.NDArray[np.int64]
 
 FORMAT = "gpsuite-certificate"
 KIND = "robustness"
-VERSION = 2
+VERSION = 3
 LEAF_BOUND = {"name": "plain-taylor", "version": 2}
 SIDES = {"minimum": -1, "maximum": 1}
 MODEL_ARRAYS = ("X", "lengthscales", "alpha", "root", "weights")
 REGION_ARRAYS = ("centre", "free", "lower", "upper")
 TREE_ARRAYS = ("parent", "dim", "cut", "leaf", "leaf_bound", "leaf_proved", "leaf_degree", "witness")
-ORIGIN_NAMES = ("dataset", "content", "row", "classes", "inputs", "inference")
-ORIGIN_ARRAYS = ("rows", "labels", "offset", "scale", "sites")
+ORIGIN_NAMES = ("dataset", "content", "row", "classes", "inputs", "inference", "jitter")
+ORIGIN_ARRAYS = ("rows", "labels", "offset", "scale", "sites", "X")
 INTEGERS = ("free", "parent", "dim", "leaf", "leaf_proved", "leaf_degree", "rows")
-MATRICES = ("X", "root", "sites")
+MATRICES = ("model_X", "model_root", "origin_sites", "origin_X")
 
 
 @dataclass(frozen=True)
@@ -96,12 +97,15 @@ class Origin:
         row: the point's row in the dataset.
         classes: names of the negative and the positive class.
         inputs: names of the region's free inputs.
-        inference: "laplace" or "ep".
+        inference: "laplace", "ep" or "variational".
         rows: [N] the training rows in the dataset.
         labels: [N] -1 or 1.
         offset: [D] inputs of the model are those of the dataset minus `offset`, over `scale`.
         scale: [D].
-        sites: [2, N] precision and shift of EP's sites; [2, 0] for Laplace's method, whose sites follow from alpha.
+        sites: [2, N] precision and shift of EP's sites; [2, 0] for the others, whose sites follow from the posterior.
+        X: [N, D] training inputs of a sparse variational posterior, whose model holds the inducing inputs; [0, D]
+            where the model's own inputs are the training inputs.
+        jitter: what the prior covariance of the variational values has on its diagonal beside the kernel; 0 for others.
     """
 
     dataset: str
@@ -115,6 +119,8 @@ class Origin:
     offset: FloatArray
     scale: FloatArray
     sites: FloatArray
+    X: FloatArray
+    jitter: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -123,7 +129,7 @@ class Certificate:
 
     Attributes:
         model: the stored posterior.
-        region: where.
+        region: inputs over which the claim holds, `robustness.linf_ball` and the like.
         claims: the smaller sign first.
         model_hash: SHA-256 of the model, as stated.
         search: which bound the search used, and whether seconds ended the certificate; for the reader only.
@@ -199,10 +205,8 @@ def write_packed(
     Raises:
         OSError: if a file cannot be written.
     """
-    text = json.dumps(description, indent=2, allow_nan=False) + "\n"
     npz, other = file_pair(path)
-    write_atomically(npz, lambda stream: np.savez(stream, **arrays))
-    write_atomically(other, lambda stream: stream.write(text.encode()))
+    write_described(npz, other, description, arrays)
     return npz, other
 
 
@@ -226,7 +230,10 @@ def read_certificate(path: Path, description: dict[str, Any] | None = None) -> C
         )
     groups: dict[str, tuple[str, ...]] = parse_fields(other, lambda: _groups(found))
     expected = {
-        f"{group}_{name}": (np.int64 if name in INTEGERS else np.float64, 2 if name in MATRICES else 1)
+        f"{group}_{name}": (
+            np.int64 if name in INTEGERS else np.float64,
+            2 if f"{group}_{name}" in MATRICES else 1,
+        )
         for group, names in groups.items()
         for name in names
     }
@@ -277,6 +284,7 @@ def _origin(about: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Origi
         classes=(words(negative), words(positive)),
         inputs=tuple(words(name) for name in about["inputs"]),
         inference=words(about["inference"]),
+        jitter=real(about["jitter"]),
         **{name: arrays[f"origin_{name}"] for name in ORIGIN_ARRAYS},
     )
 

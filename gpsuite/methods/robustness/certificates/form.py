@@ -1,6 +1,8 @@
 """Whether a certificate is one at all: arrays that fit together, a region with its centre, trees that are trees.
 
 Nothing here costs more than reading the arrays once, so that a malformed certificate is refused before any work.
+
+Equation: none, a file format
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from gpsuite.methods.robustness.certificates.certificate import (
 from gpsuite.methods.robustness.certificates.plain_bound import CURVATURE, FloatArray, PlainModel
 
 LARGEST = 1e100  # of any number: products of a few of them are still finite in extended precision
+MOST_JITTER = 1e-3  # of the prior variance: with more of it the values would not be the function's
+INFERENCES = ("laplace", "ep", "variational")
 MOST_NODES, MOST_ENDS = 1 << 18, 1 << 23  # of a tree, and times the free inputs: a second and 128 MB
 
 
@@ -140,22 +144,28 @@ def _check_claim(region: StoredRegion, claim: Claim) -> None:
 
 
 def _check_origin(model: PlainModel, region: StoredRegion, origin: Origin) -> None:
-    n, inputs = model.X.shape
-    sites = {"laplace": 0, "ep": n}
-    if origin.inference not in sites:
-        _refuse(f"an inference that is not one of {', '.join(sites)}")
-    if model.squeeze != 0:
-        _refuse("a squeezed link, which neither inference takes")
+    (n, inputs), count = model.X.shape, len(origin.labels)
+    if origin.inference not in INFERENCES:
+        _refuse(f"an inference that is not one of {', '.join(INFERENCES)}")
+    variational = origin.inference == "variational"
+    if model.squeeze != 0 and not variational:
+        _refuse("a squeezed link, which neither Laplace's method nor EP takes")
+    sparse = variational and len(origin.X) > 0
     shapes = (
-        origin.rows.shape == origin.labels.shape == (n,),
+        origin.rows.shape == origin.labels.shape == (count,),
+        origin.X.shape == (count if sparse else 0, inputs),
+        sparse or count == n,
         origin.offset.shape == origin.scale.shape == (inputs,),
-        origin.sites.shape == (2, sites[origin.inference]),
+        origin.sites.shape == (2, n if origin.inference == "ep" else 0),
         len(origin.inputs) == len(region.free),
+        count > 0,
     )
     if not all(shapes):
         _refuse("the origin's arrays do not fit the model")
     if not np.all(np.abs(origin.labels) == 1) or np.any(origin.rows < 0) or not 0 <= origin.row < 2**63:
         _refuse("labels are -1 or 1, rows at least 0")
-    _check_numbers("origin", origin.offset, origin.scale, origin.sites)
+    _check_numbers("origin", origin.offset, origin.scale, origin.sites, origin.X)
     if not np.all(origin.scale >= 1 / LARGEST):
         _refuse("the scale must be positive")
+    if not 0 <= origin.jitter <= (MOST_JITTER * model.variance if variational else 0):
+        _refuse(f"a jitter above {MOST_JITTER:g} of the variance, or without variational values")

@@ -1,13 +1,20 @@
-"""Whether a stored posterior is the one that Laplace's method or EP gives for stored rows and labels.
+"""Whether a stored posterior is the one that Laplace's method, EP or a variational bound gives for rows and labels.
 
-Both posteriors have the form mu = k' alpha, Sigma = s - k' R k, R = (K + S^-1)^-1 with a diagonal S >= 0, and are
+The first two have the form mu = k' alpha, Sigma = s - k' R k, R = (K + S^-1)^-1 with a diagonal S >= 0, and are
 determined by equations that can be checked without solving them again (Rasmussen & Williams 2006, Sec. 3.4 and 3.6):
 
 - Laplace: with f = K alpha, alpha = d log p(y|f) / df (their Eq. 3.17), and S = -d2 log p(y|f) / df2.
 - EP: with site precisions S and shifts nu, alpha = (I + S K)^-1 nu, and every site's tilted distribution has the mean
   and the variance of the posterior's marginal.
+- Variational: q(u) = N(m, C C') of whitened values, f(Z) = L u with L L' = K_ZZ + jitter, maximises
+  sum_i E log p(y_i|f_i) - KL(q || N(0, I)) (Hensman et al. 2015, Eq. 18). With columns p_i = L^-1 k(Z, X_i), or
+  those of L' where every row has a value of its own, g_i = E d log p / df and h_i = -E d2 log p / df2 under f_i's
+  marginal: m = sum_i g_i p_i and (C C')^-1 = I + sum_i h_i p_i p_i'. Natural gradients are zero exactly there.
 
 The code shares nothing with `gpsuite.models`.
+
+Equation: Rasmussen & Williams 2006, Eq. (3.17), Eq. (3.27), Eq. (3.53)
+Equation: Hensman et al. 2015, Eq. (18)
 """
 
 from __future__ import annotations
@@ -16,12 +23,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
+from scipy.spatial.distance import cdist
 from scipy.special import expit, log_ndtr
 
 from gpsuite.methods.robustness.certificates.certificate import Origin
 from gpsuite.methods.robustness.certificates.plain_bound import FloatArray, PlainModel
-from gpsuite.methods.robustness.certificates.plain_kernel import gram
-from gpsuite.methods.robustness.certificates.plain_link import logistic_moments
+from gpsuite.methods.robustness.certificates.plain_kernel import gram, kappa
+from gpsuite.methods.robustness.certificates.plain_link import expected_derivatives, logistic_moments
 
 TOLERANCE = 1e-6
 """Largest residual of a posterior that counts as the stated one.
@@ -29,6 +37,9 @@ TOLERANCE = 1e-6
 Mean: |mu - mu'| <= sqrt(s) times the residual everywhere; for Laplace's method mu' is the exact mode's mean, because
 the log posterior is 1-strongly concave in the RKHS norm. Covariance: |Sigma - Sigma'| <= s times the residual
 everywhere, Sigma' from S at the stored mean. Moments: means in marginal standard deviations, variances relative.
+Variational: the bound is 1-strongly concave in m and a symmetric C for a log-concave link, so that both lie within the
+length of its gradient, whose two parts are the residuals: |mu - mu'| <= sqrt(2 s) times the largest of them everywhere,
+and |Sigma - Sigma'| <= 3 s times it where Sigma <= 1.2 s; for a squeezed link they say that it is a stationary point.
 """
 
 _ROUNDS = 64.0  # times N u: residuals below so much rounding decide nothing
@@ -41,8 +52,8 @@ class Residuals:
     Attributes:
         mean: of alpha's equation, in the RKHS norm, in prior standard deviations.
         covariance: of R, in units of the prior covariance.
-        moments: largest disagreement of a tilted and a posterior marginal; 0 for Laplace's method.
-        rounding: of these.
+        moments: largest disagreement of a tilted and a posterior marginal; 0 but for EP.
+        rounding: how far rounding may have moved these numbers.
     """
 
     mean: float
@@ -62,9 +73,11 @@ def stationarity_residuals(model: PlainModel, origin: Origin) -> Residuals:
 
     Args:
         model: the stored posterior, over its training rows.
-        origin: labels, and EP's sites.
+        origin: labels, EP's sites, and for variational posteriors training inputs and jitter.
     """
     with np.errstate(all="ignore"):  # what overflows ends in inf or NaN, which is no residual to accept
+        if origin.inference == "variational":
+            return _variational_residuals(model, origin)
         K = model.variance * gram(model.X, model.lengthscales, model.kernel)
         f = K @ model.alpha
         if origin.inference == "laplace":
@@ -83,6 +96,42 @@ def stationarity_residuals(model: PlainModel, origin: Origin) -> Residuals:
         return Residuals(
             float(mean), covariance, moments, float(unit * max(condition, np.sqrt(size @ K @ size)))
         )
+
+
+def _variational_residuals(model: PlainModel, origin: Origin) -> Residuals:
+    """Return the length of the variational bound's gradient in m and in the symmetric root of the covariance."""
+    Z, n = model.X / model.lengthscales, len(model.X)
+    prior = model.variance * gram(model.X, model.lengthscales, model.kernel) + origin.jitter * np.eye(n)
+    try:
+        L = cholesky(prior, lower=True)
+        P = L.T
+        if len(origin.X):
+            cross = kappa(model.kernel, cdist(Z, origin.X / model.lengthscales))
+            P = solve_triangular(L, model.variance * cross, lower=True)
+        features = model.root @ L
+        covariance = np.eye(n) + (features.T * model.weights) @ features
+        spectrum, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
+    except (ValueError, np.linalg.LinAlgError):  # not finite, or no covariance
+        return Residuals(np.inf, np.inf, 0.0, 0.0)
+    m = L.T @ model.alpha
+    spread = np.sum((vectors.T @ P) ** 2 * spectrum[:, None], axis=0)
+    if origin.X.size:  # what the inducing values leave open
+        spread += model.variance - np.sum(P**2, axis=0)
+    if not spectrum[0] > 0 or not np.min(spread) > 0:
+        return Residuals(np.inf, np.inf, 0.0, 0.0)
+    slope, bend = expected_derivatives(model.link, model.squeeze, origin.labels, P.T @ m, spread)
+    root = np.sqrt(spectrum)[:, None]
+    precision = vectors.T + (vectors.T @ P * bend) @ P.T  # the eigenvectors times I + sum_i h_i p_i p_i'
+    unit = _ROUNDS * len(slope) * 2.0**-53
+    size = np.linalg.norm(P) * np.linalg.norm(slope) + np.linalg.norm(m)
+    size += np.linalg.norm(P) ** 2 * np.max(np.abs(bend)) + spectrum[0] ** -1.5
+    condition = np.linalg.norm(L) * np.linalg.norm(solve_triangular(L, np.eye(n), lower=True))
+    return Residuals(
+        float(np.linalg.norm(P @ slope - m)),
+        float(np.linalg.norm(vectors.T / root - root * precision)),
+        0.0,
+        float(unit * condition * size),
+    )
 
 
 def _log_likelihood_derivatives(link: str, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -1,4 +1,7 @@
-"""What `gpsuite verify` does with a robustness certificate: check it at three levels, and say in words what follows."""
+"""What `gpsuite verify` does with a robustness certificate: check it at three levels, and say in words what follows.
+
+Equation: Blaas et al. 2020, Definition 2
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from gpsuite.methods.robustness.certificates.stationarity import TOLERANCE, stat
 from gpsuite.untrusted import UnusableFileError, printable
 
 CONFIRMED, REFUTED, OPEN = "confirmed", "refuted", "not checked"
-INFERENCES = {"laplace": "Laplace", "ep": "EP"}
+INFERENCES = {"laplace": "Laplace", "ep": "EP", "variational": "variational"}
 MOST_INPUTS_SHOWN = 12
 
 
@@ -79,6 +82,9 @@ def _posterior_level(certificate: Certificate) -> Level:
         return Level("the stored posterior is the one of its data", OPEN, "the certificate states no data")
     name = INFERENCES[origin.inference]
     statement = f"the stored posterior is the {name} posterior of the stored rows and labels"
+    if origin.inference == "variational":
+        values = f"{len(certificate.model.X)} inducing inputs" if len(origin.X) else "one value a row"
+        statement += f", {values}, jitter {origin.jitter:g}"
     found = stationarity_residuals(certificate.model, origin)
     reason = (
         f"stationarity residual {found.mean:.1e} (mean, in prior standard deviations), {found.covariance:.1e} "
@@ -119,7 +125,7 @@ def dataset_fault(certificate: Certificate, origin: Origin, dataset: Dataset) ->
         return "the labels are not the dataset's"
     with np.errstate(over="ignore"):  # an infinite row differs from any stored one
         X, x = ((dataset.X[rows] - origin.offset) / origin.scale for rows in (origin.rows, origin.row))
-    if not np.array_equal(model.X, X):
+    if not np.array_equal(origin.X if len(origin.X) else model.X, X):
         return "the training inputs are not the dataset's"
     if not np.array_equal(region.centre, x):
         return f"the region's centre is not row {origin.row}"

@@ -1,4 +1,8 @@
-"""Scores of predicted class probabilities. Logarithms are natural; every mean is over points. No TensorFlow."""
+"""Scores of predicted class probabilities. Logarithms are natural; every mean is over points. No TensorFlow.
+
+Equation: Guo et al. 2017, Eq. (3)
+Equation: Brier 1950
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import entr
 
+from gpsuite.arrays import FloatArray as Array
 from gpsuite.models.classification.robust_max import checked_labels
-from gpsuite.models.linalg import Array
 
 BINS = 15
 """Bins of the calibration error where nothing else is said, as Guo et al. 2017."""

@@ -1,11 +1,14 @@
-"""Scores of telling two samples apart by a number: out-of-distribution inputs by their uncertainty. No TensorFlow."""
+"""Scores of telling two samples apart by a number: out-of-distribution inputs by their uncertainty. No TensorFlow.
+
+Equation: Hanley & McNeil 1982
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy.stats import rankdata
 
-from gpsuite.models.linalg import Array
+from gpsuite.arrays import FloatArray as Array
 
 
 def auroc(inside: Array, outside: Array) -> float:

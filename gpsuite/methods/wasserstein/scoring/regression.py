@@ -1,11 +1,14 @@
-"""Scores of Gaussian predictions N(mean, variance), noise included, in the targets' units. No TensorFlow."""
+"""Scores of Gaussian predictions N(mean, variance), noise included, in the targets' units. No TensorFlow.
+
+Equation: Gneiting & Raftery 2007, Eq. (21)
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from gpsuite.models.linalg import Array
+from gpsuite.arrays import FloatArray as Array
 
 
 def rmse(y: Array, mean: Array) -> float:
