@@ -5,6 +5,7 @@ A field may say in its metadata how it stands in the JSON::
     problem: Problem = field(metadata=INLINE)  # the problem's own fields, not an object of them
     limit: float | None = field(default=None, metadata=OPTIONAL)  # left out when it is None
     broken: str = field(metadata=named("break"))
+    title: str = field(metadata=LEFT_OUT)  # for people: it changes no number
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ Name = TypeVar("Name", bound=str)
 
 INLINE = {"inline": True}
 OPTIONAL = {"optional": True}
+LEFT_OUT = {"left_out": True}
 
 
 def named(name: str) -> dict[str, str]:
@@ -53,5 +55,5 @@ def _members(field: Field[Any], value: object) -> Iterator[tuple[str, Json]]:
     """Yield what a field adds to its object: nothing, one member, or its value's own members."""
     if field.metadata.get("inline"):
         yield from plain(value).items()
-    elif value is not None or not field.metadata.get("optional"):
+    elif not field.metadata.get("left_out") and not (value is None and field.metadata.get("optional")):
         yield field.metadata.get("json", field.name), plain(value)

@@ -68,7 +68,7 @@ class Report(Generic[S_co]):
             labels: headings of other columns, or of metrics called otherwise here.
         """
         text = f"{caption} ({self.note})" if self.note else caption
-        known = headings(str(column) for column in frame.columns)
+        known = headings(map(str, frame.columns), self.request.family)
         write_table(frame, self.folder / "tables", name, text, {**known, **(labels or {})})
 
     def figure(self, name: str, *, remark: str = "", **options: Any) -> AbstractContextManager[Drawing]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Generic
 
 from typing_extensions import TypeVar
 
 from gpsuite.data.loading import PreparedDataset
-from gpsuite.experiments.params import Json
+from gpsuite.experiments.params import LEFT_OUT, Json, plain
 from gpsuite.experiments.tasks import Task, present
 from gpsuite.models.config import ModelSpec
 from gpsuite.registry import Registry
@@ -29,11 +29,8 @@ class MethodOptions:
     """
 
     builder: str
-    title: str
-    reference: str
-
-    def check(self) -> None:
-        """Raise `UserError` for values that are of the right type but impossible."""
+    title: str = field(metadata=LEFT_OUT)
+    reference: str = field(metadata=LEFT_OUT)
 
     @property
     def method(self) -> Method[Any]:
@@ -43,7 +40,8 @@ class MethodOptions:
     @property
     def params(self) -> dict[str, Json]:
         """What decides numbers: everything but how it is called and where it is from."""
-        return {name: value for name, value in asdict(self).items() if name not in ("title", "reference")}
+        params: dict[str, Json] = plain(self)
+        return params
 
 
 Options = TypeVar("Options", bound=MethodOptions)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
+from typing import Annotated, get_args
 
-from gpsuite.errors import unknown_name
 from gpsuite.experiments.base import METHODS, Method, MethodOptions
 from gpsuite.experiments.params import choice
+from gpsuite.experiments.settings import one_of
 from gpsuite.methods.active_learning.pipelines import Acquisition, Mixing, Queries
 
 PIPELINE = "pipeline"  # the trait of every one: a multi-output model that chooses its own measurements
@@ -28,16 +28,10 @@ class PipelineOptions(MethodOptions):
         queries: one output at a time (partial), or all outputs of an input (full).
     """
 
-    mixing: str = "free"
-    acquisition: str = "entropy"
+    mixing: Annotated[str, one_of(MIXINGS)] = "free"
+    acquisition: Annotated[str, one_of(ACQUISITIONS)] = "entropy"
     safe: bool = True
-    queries: str = "partial"
-
-    def check(self) -> None:
-        """Refuse unknown names."""
-        for key, valid in (("mixing", MIXINGS), ("acquisition", ACQUISITIONS), ("queries", QUERIES)):
-            if getattr(self, key) not in valid:
-                raise unknown_name(f"method.{key}", getattr(self, key), valid)
+    queries: Annotated[str, one_of(QUERIES)] = "partial"
 
 
 @dataclass(frozen=True)

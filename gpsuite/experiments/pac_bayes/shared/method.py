@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -105,6 +105,11 @@ class FitSize:
     losses: int = 1
 
 
+def single_start(options: MethodOptions) -> int:
+    """Say that it trains once, from the published start."""
+    return 1
+
+
 def no_training_shared(options: MethodOptions) -> str:
     """Say that every task trains anew: the training knows the task's goal."""
     return ""
@@ -120,6 +125,7 @@ class RiskMethod(Method[Options]):
         certify: options, rounded hyperparameters, training inputs [N, D] and targets [N], trained model -> the
             posterior whose risk and KL enter the bound.
         cost: of an evaluation and of the certificate, here and now.
+        starts: options -> how many starts it trains from.
         shares_training: options -> the name of a training that serves every goal and posterior; empty for none.
     """
 
@@ -127,6 +133,7 @@ class RiskMethod(Method[Options]):
     certify: Callable[[Options, Hyperparameters, FloatArray, FloatArray, Trained], Fitted]
     cost: Callable[[Options, FitSize], Cost]
     train_from: Callable[[Training[Options], Loss, FloatArray], Trained] | None = None
+    starts: Callable[[Options], int] = single_start
     shares_training: Callable[[Options], str] = no_training_shared
 
 
@@ -138,6 +145,12 @@ def risk_method(options: MethodOptions) -> RiskMethod[Any]:
 def sparse_options(options: MethodOptions) -> SparseOptions | None:
     """Return the options of a method with inducing inputs; None for a full GP's."""
     return cast(SparseOptions, options) if SPARSE in options.method.traits else None
+
+
+def with_inducing(options: MethodOptions, inducing: int) -> MethodOptions:
+    """Return the options with another number of inducing inputs M; a full GP's as they are."""
+    sparse = sparse_options(options)
+    return options if sparse is None else replace(sparse, inducing=inducing)
 
 
 def full_cost(options: MethodOptions, size: FitSize) -> Cost:
