@@ -68,7 +68,7 @@ class RefusalsTask:
     kind: str = "perturbation_refusals"
 
 
-def plan(request: Request[CoverageSettings]) -> list[Task]:
+def plan(request: Request[CoverageSettings]) -> list[Task[object]]:
     """Return one task per cell, exact or broken, and one that asks for inadmissible q."""
     settings = request.settings
     refusals = request.task(
