@@ -35,7 +35,13 @@ from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from gpsuite.models.sampling.hamiltonian import HMCSettings, identified_quantities, sample_hmc
 from gpsuite.models.sampling.posterior import HyperPosterior
 from gpsuite.models.sampling.priors import NOISE_FLOOR
-from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings, SMCState, start, update
+from gpsuite.models.sampling.sequential_monte_carlo import (
+    NewObservations,
+    SMCSettings,
+    SMCState,
+    start,
+    update,
+)
 from gpsuite.seeds import stream
 
 PIPELINE = PIPELINES["AL_MOGP"]
@@ -177,7 +183,7 @@ def _followed(state: SMCState, model: MultiOutputModel, observations: Observatio
     for n in range(first + 1, len(observations) + 1):
         previous, likelihood = likelihood, model.likelihood(_head(observations, n))
         predictive = likelihood.value(state.u) - state.lml
-        state = update(state, model, previous, likelihood, predictive, rng, settings)
+        state = update(state, model, NewObservations(previous, likelihood, predictive), rng, settings)
     return state
 
 

@@ -1,4 +1,7 @@
-"""The ways of choosing measurements that Li et al. 2022 compare (section 5), and their variants."""
+"""The ways of choosing measurements that Li et al. 2022 compare (section 5), and their variants.
+
+Equation: Li et al. 2022, Sec. 5
+"""
 
 from __future__ import annotations
 

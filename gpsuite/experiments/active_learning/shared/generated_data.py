@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from gpsuite.data.generators.gp_samples import GpSamples, Process, gp_samples
+from gpsuite.data.generators.gp_samples import GpSamples, Process, Sizes, gp_samples
 from gpsuite.data.generators.safe_sample import SafeSample
 from gpsuite.data.generators.sin_sigmoid import (
     THRESHOLD,
@@ -148,16 +148,12 @@ def gp_campaign(data: GpData, queries: str) -> Campaign:
 @lru_cache(maxsize=1)
 def drawn_samples(samples: Samples) -> GpSamples:
     """Return all draws; the tasks of one worker share them."""
-    return gp_samples(
-        np.random.default_rng(samples.seed),
-        draws=samples.draws,
-        n_train=samples.n_train,
-        n_test=samples.n_test,
-        n_outputs=samples.n_outputs,
-        n_latent=max(1, samples.n_outputs - 1),
-        kernel=GP_KERNELS[samples.form],
-        process=samples.process,
+    n_latent = max(1, samples.n_outputs - 1)
+    sizes = Sizes(
+        samples.draws, samples.n_train, samples.n_test, n_outputs=samples.n_outputs, n_latent=n_latent
     )
+    rng = np.random.default_rng(samples.seed)
+    return gp_samples(rng, sizes, kernel=GP_KERNELS[samples.form], process=samples.process)
 
 
 def _table(sample: SafeSample) -> Table:
