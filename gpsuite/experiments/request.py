@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic
-
-from typing_extensions import TypeVar
+from typing import Any, Generic, TypeVar
 
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.experiments.params import LEFT_OUT, Json, plain
@@ -15,7 +13,7 @@ from gpsuite.models.config import ModelSpec
 from gpsuite.registry import Registry
 
 P = TypeVar("P")
-S_co = TypeVar("S_co", covariant=True, default=Any)
+S_co = TypeVar("S_co", covariant=True)
 
 
 @dataclass(frozen=True)

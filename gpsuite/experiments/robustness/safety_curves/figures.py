@@ -39,7 +39,7 @@ CLASSES = (SKY, VERMILION)
 
 
 def draw_safety(
-    report: Report,
+    report: Report[object],
     shown: Sequence[DisplayedPoint],
     contour: Record | None,
     data: Dataset,
@@ -73,7 +73,7 @@ def draw_safety(
         drawing.data = curves
 
 
-def draw_accuracy(report: Report, table: pd.DataFrame, name: str) -> None:
+def draw_accuracy(report: Report[object], table: pd.DataFrame, name: str) -> None:
     """Draw certified and attacked accuracy against the radius, one panel per choice of inputs."""
     words = list(dict.fromkeys(table["features"]))
     size = (max(6.4, 4.6 * len(words)), 4.2)
