@@ -10,11 +10,13 @@ A field may say in its metadata how it stands in the JSON::
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import Field, fields, is_dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 Json = Any  # None, bool, int, float, str, list or dict of the same
+
+Name = TypeVar("Name", bound=str)
 
 INLINE = {"inline": True}
 OPTIONAL = {"optional": True}
@@ -24,6 +26,18 @@ LEFT_OUT = {"left_out": True}
 def named(name: str) -> dict[str, str]:
     """Return the metadata of a field that has another name in the JSON."""
     return {"json": name}
+
+
+def choice(value: str, valid: Iterable[Name]) -> Name:
+    """Return a word of the settings as what it is known to be: one of the valid ones.
+
+    Raises:
+        ValueError: if it is none of them.
+    """
+    for known in valid:
+        if known == value:
+            return known
+    raise ValueError(f"{value}: must be one of {', '.join(valid)}")
 
 
 def plain(value: object) -> Json:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.experiments.base import Method, MethodOptions, require
+from gpsuite.experiments.base import Method, MethodOptions
 from gpsuite.experiments.pac_bayes.shared.certificates import Fitted
 from gpsuite.experiments.pac_bayes.shared.training import Trained, Training
+from gpsuite.experiments.settings import Count, one_of
 from gpsuite.methods.pac_bayes.bounds.objectives import OBJECTIVES
 from gpsuite.methods.pac_bayes.cost import Cost, full_gp_cost, sparse_gp_cost
 from gpsuite.methods.pac_bayes.losses import Loss
@@ -50,15 +51,8 @@ class BoundOptions(MethodOptions):
         parametrisation: of the search; softplus is the published runs', log collapses less often.
     """
 
-    objective: str
-    parametrisation: str = "softplus"
-
-    def check(self) -> None:
-        """Refuse an unknown objective or parametrisation."""
-        super().check()
-        known_bounds = ", ".join(OBJECTIVES)
-        require(self.objective in OBJECTIVES, "method.objective", self.objective, f"valid: {known_bounds}")
-        check_parametrisation(self.parametrisation)
+    objective: Annotated[str, one_of(OBJECTIVES)]
+    parametrisation: Annotated[str, one_of(PARAMETRISATIONS)] = "softplus"
 
 
 def bound_problem(work: Training[BoundOptions], loss: Loss) -> Problem:
@@ -74,18 +68,7 @@ class SparseOptions(MethodOptions):
         inducing: number of inducing inputs M, started from k-means centres; at most the training rows.
     """
 
-    inducing: int = 100
-
-    def check(self) -> None:
-        """Refuse no inducing inputs."""
-        super().check()
-        require(self.inducing >= 1, "method.inducing", self.inducing, "must be 1 or more")
-
-
-def check_parametrisation(given: str) -> None:
-    """Refuse an unknown parametrisation of the search."""
-    valid = ", ".join(PARAMETRISATIONS)
-    require(given in PARAMETRISATIONS, "method.parametrisation", given, f"valid: {valid}")
+    inducing: Count = 100
 
 
 @dataclass(frozen=True)
