@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from gpsuite.models.classification.approximation import KernelSystem
+from gpsuite.models.classification.approximation import BinaryProblem, KernelSystem
 from gpsuite.models.classification.hmc import HMCLatents, HMCSettings, _summary, sample_latents
 from gpsuite.models.classification.laplace import laplace
 from gpsuite.models.classification.links import LOGISTIC, PROBIT, SQUEEZED_PROBIT, Link
@@ -42,7 +42,9 @@ def test_ep_agrees_with_hmc(link: Link) -> None:
 
 def test_one_point_against_quadrature() -> None:
     X, y, variance = np.zeros((1, 1)), np.ones(1), 9.0
-    posterior = laplace(X, y, ModelSpec(), Hyperparameters(variance), PROBIT).require_converged()
+    posterior = laplace(
+        BinaryProblem(X, y, ModelSpec(), PROBIT), Hyperparameters(variance)
+    ).require_converged()
     assert KernelSystem(X, ModelSpec(), Hyperparameters(variance)).K[0, 0] == variance
     gold = sample_latents(posterior, y, X, np.random.default_rng(1), SHORT)
     f = np.linspace(-25.0, 25.0, 20_001)

@@ -10,6 +10,7 @@ from scipy.integrate import dblquad, quad
 from scipy.optimize import minimize
 
 from gpsuite.models.classification.approximation import (
+    BinaryProblem,
     GPCFit,
     KernelSystem,
     NotConvergedError,
@@ -29,7 +30,9 @@ LINK = pytest.mark.parametrize("link", [PROBIT, LOGISTIC], ids=lambda link: link
 
 def fit_at(inference: str, theta: np.ndarray, spec: ModelSpec, link: Link, seed: int = 0) -> GPCFit:
     X, y = two_classes(seed, inputs=3)
-    fit = INFERENCES.get(inference)(X, y, spec, Hyperparameters.from_log(np.append(theta, 0.0)), link, None)
+    fit = INFERENCES.get(inference)(
+        BinaryProblem(X, y, spec, link), Hyperparameters.from_log(np.append(theta, 0.0)), None
+    )
     assert fit.converged
     return fit
 
@@ -53,7 +56,7 @@ def test_gradient_against_differences(inference: str, link: Link, kernel: str, a
 def test_laplace_is_the_mode_and_its_curvature(link: Link) -> None:
     X, y = two_classes(3, 12)
     h = Hyperparameters(2.0, (1.2,))
-    posterior = laplace(X, y, SE, h, link).require_converged()
+    posterior = laplace(BinaryProblem(X, y, SE, link), h).require_converged()
     K = KernelSystem(X, SE, h).K
     inverse = np.linalg.inv(K)
     found = minimize(
@@ -70,7 +73,9 @@ def test_laplace_is_the_mode_and_its_curvature(link: Link) -> None:
 @pytest.mark.parametrize("label", [-1.0, 1.0])
 @pytest.mark.parametrize("variance", [0.3, 4.0, 50.0])
 def test_ep_is_exact_for_one_point(link: Link, label: float, variance: float) -> None:
-    fit = expectation_propagation(np.zeros((1, 1)), np.array([label]), SE, Hyperparameters(variance), link)
+    fit = expectation_propagation(
+        BinaryProblem(np.zeros((1, 1)), np.array([label]), SE, link), Hyperparameters(variance)
+    )
     sd = math.sqrt(variance)
 
     def moment(power: int) -> float:
@@ -91,7 +96,7 @@ def test_ep_is_exact_for_one_point(link: Link, label: float, variance: float) ->
 @pytest.mark.parametrize("labels", [(1.0, 1.0), (1.0, -1.0)])
 def test_ep_against_quadrature_for_two_points(labels: tuple[float, float]) -> None:
     X, y, h = np.array([[0.0], [0.7]]), np.array(labels), Hyperparameters(1.5)
-    fit = expectation_propagation(X, y, SE, h, PROBIT)
+    fit = expectation_propagation(BinaryProblem(X, y, SE, PROBIT), h)
     lower = np.linalg.cholesky(KernelSystem(X, SE, h).K)
 
     def moment(weight: object) -> float:
@@ -114,7 +119,7 @@ def test_ep_against_quadrature_for_two_points(labels: tuple[float, float]) -> No
 def test_label_flip_mirrors_the_mean(inference: str, link: Link) -> None:
     X, y = two_classes(1)
     plus, minus = (
-        INFERENCES.get(inference)(X, sign * y, SE, Hyperparameters(2.0, (0.9,)), link, None)
+        INFERENCES.get(inference)(BinaryProblem(X, sign * y, SE, link), Hyperparameters(2.0, (0.9,)), None)
         for sign in (1.0, -1.0)
     )
     assert plus.log_marginal_likelihood == pytest.approx(minus.log_marginal_likelihood, abs=1e-10)
@@ -130,7 +135,7 @@ def test_precision_of_the_data_is_between_zero_and_the_inverse_prior(
     # 0 <= R and K R <= 1: eigenvalues of L' R L lie in [0, 1]
     X, y = two_classes(seed, 15)
     h = Hyperparameters(variance, (lengthscale,))
-    posterior = INFERENCES.get(inference)(X, y, SE, h, PROBIT, None).require_converged()
+    posterior = INFERENCES.get(inference)(BinaryProblem(X, y, SE, PROBIT), h, None).require_converged()
     values, vectors = np.linalg.eigh(KernelSystem(X, SE, h).K)
     features = posterior.root @ (vectors * np.sqrt(np.maximum(values, 0.0)))
     shares = np.linalg.eigvalsh(features.T @ features)
@@ -142,9 +147,9 @@ def test_precision_of_the_data_is_between_zero_and_the_inverse_prior(
 def test_start_from_another_fit_changes_only_the_work(inference: str) -> None:
     X, y = two_classes(2, 60)
     infer = INFERENCES.get(inference)
-    other = infer(X, y, SE, Hyperparameters(3.0, (0.8,)), PROBIT, None)
-    cold = infer(X, y, SE, Hyperparameters(3.1, (0.82,)), PROBIT, None)
-    warm = infer(X, y, SE, Hyperparameters(3.1, (0.82,)), PROBIT, other.state)
+    other = infer(BinaryProblem(X, y, SE, PROBIT), Hyperparameters(3.0, (0.8,)), None)
+    cold = infer(BinaryProblem(X, y, SE, PROBIT), Hyperparameters(3.1, (0.82,)), None)
+    warm = infer(BinaryProblem(X, y, SE, PROBIT), Hyperparameters(3.1, (0.82,)), other.state)
     assert warm.iterations < cold.iterations
     assert warm.log_marginal_likelihood == pytest.approx(cold.log_marginal_likelihood, abs=1e-9)
     np.testing.assert_allclose(warm.posterior.alpha, cold.posterior.alpha, atol=1e-7)
@@ -154,8 +159,8 @@ def test_start_from_another_fit_changes_only_the_work(inference: str) -> None:
 def test_laplace_survives_an_absurd_start(start: np.ndarray) -> None:
     X, y = two_classes(0)
     h = Hyperparameters(2.0, (0.9,))
-    expected = laplace(X, y, SE, h, PROBIT).log_marginal_likelihood
-    fit = laplace(X, y, SE, h, PROBIT, start)
+    expected = laplace(BinaryProblem(X, y, SE, PROBIT), h).log_marginal_likelihood
+    fit = laplace(BinaryProblem(X, y, SE, PROBIT), h, start)
     assert fit.converged
     assert fit.log_marginal_likelihood == pytest.approx(expected, abs=1e-10)
 
@@ -164,13 +169,13 @@ def test_a_start_worse_than_none_is_not_taken() -> None:
     """Of lower log density than f = 0, -N log 2: the iteration is that without a start, to the last bit."""
     X, y = two_classes(0)
     h = Hyperparameters(2.0, (0.9,))
-    K, cold = KernelSystem(X, SE, h).K, laplace(X, y, SE, h, PROBIT)
+    K, cold = KernelSystem(X, SE, h).K, laplace(BinaryProblem(X, y, SE, PROBIT), h)
     for size, taken in ((-0.02, False), (-0.005, False), (0.02, True)):
         start = size * y
         density = PROBIT.log_likelihood(y, K @ start).sum() - 0.5 * start @ K @ start
         assert (density >= -30 * np.log(2.0)) == taken
         assert density > -30 * np.log(3.0)
-        assert np.array_equal(laplace(X, y, SE, h, PROBIT, start).state, cold.state) != taken
+        assert np.array_equal(laplace(BinaryProblem(X, y, SE, PROBIT), h, start).state, cold.state) != taken
 
 
 @BOTH
@@ -181,7 +186,7 @@ def test_extreme_hyperparameters_converge_or_say_so(
 ) -> None:
     X, y = two_classes(0)
     h = Hyperparameters(variance, (lengthscale,))
-    fit = INFERENCES.get(inference)(X, y, SE, h, PROBIT, None)
+    fit = INFERENCES.get(inference)(BinaryProblem(X, y, SE, PROBIT), h, None)
     if fit.converged:
         assert np.isfinite([fit.log_marginal_likelihood, *fit.gradient]).all()
         assert fit.log_marginal_likelihood < 0.0
@@ -193,7 +198,7 @@ def test_extreme_hyperparameters_converge_or_say_so(
 @BOTH
 def test_vanishing_prior_is_a_coin_toss(inference: str) -> None:
     X, y = two_classes(0)
-    fit = INFERENCES.get(inference)(X, y, SE, Hyperparameters(1e-12), PROBIT, None)
+    fit = INFERENCES.get(inference)(BinaryProblem(X, y, SE, PROBIT), Hyperparameters(1e-12), None)
     assert fit.log_marginal_likelihood == pytest.approx(30 * math.log(0.5), rel=1e-9)
 
 
@@ -202,7 +207,7 @@ def test_stopped_early_is_not_converged(module: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(f"gpsuite.models.classification.{module}.MAX_ITERATIONS", 2)
     X, y = two_classes(0)
     infer = INFERENCES.get("ep" if module == "expectation_propagation" else module)
-    fit = infer(X, y, SE, Hyperparameters(5.0), PROBIT, None)
+    fit = infer(BinaryProblem(X, y, SE, PROBIT), Hyperparameters(5.0), None)
     assert (fit.converged, fit.iterations) == (False, 2)
     with pytest.raises(NotConvergedError, match="2 iterations"):
         fit.require_converged()
@@ -212,7 +217,9 @@ def test_stopped_early_is_not_converged(module: str, monkeypatch: pytest.MonkeyP
 def test_duplicate_inputs_need_no_jitter(inference: str) -> None:
     X, y = two_classes(4, 20)
     X, y = np.vstack([X, X]), np.concatenate([y, y])
-    assert INFERENCES.get(inference)(X, y, SE, Hyperparameters(4.0, (3.0,)), PROBIT, None).converged
+    assert INFERENCES.get(inference)(
+        BinaryProblem(X, y, SE, PROBIT), Hyperparameters(4.0, (3.0,)), None
+    ).converged
 
 
 @BOTH
@@ -227,22 +234,24 @@ def test_duplicate_inputs_need_no_jitter(inference: str) -> None:
 )
 def test_wrong_data_are_refused(inference: str, X: np.ndarray, y: np.ndarray, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        INFERENCES.get(inference)(X, y, SE, Hyperparameters(), PROBIT, None)
+        INFERENCES.get(inference)(BinaryProblem(X, y, SE, PROBIT), Hyperparameters(), None)
 
 
 @BOTH
 def test_wrong_model_is_refused(inference: str) -> None:
     X, y = two_classes(0)
     with pytest.raises(ValueError, match="not concave"):
-        INFERENCES.get(inference)(X, y, SE, Hyperparameters(), SQUEEZED_PROBIT, None)
+        INFERENCES.get(inference)(BinaryProblem(X, y, SE, SQUEEZED_PROBIT), Hyperparameters(), None)
     with pytest.raises(ValueError, match="2 lengthscales given for D=2 inputs with ard=False"):
-        INFERENCES.get(inference)(X, y, SE, Hyperparameters(1.0, (1.0, 2.0)), LINKS.get("probit"), None)
+        INFERENCES.get(inference)(
+            BinaryProblem(X, y, SE, LINKS.get("probit")), Hyperparameters(1.0, (1.0, 2.0)), None
+        )
 
 
 def test_newton_step_that_overshoots_is_halved() -> None:
     X, y = two_classes(0)
     K = KernelSystem(X, SE, Hyperparameters(2.0, (0.9,))).K
-    mode = laplace(X, y, SE, Hyperparameters(2.0, (0.9,)), PROBIT).state
+    mode = laplace(BinaryProblem(X, y, SE, PROBIT), Hyperparameters(2.0, (0.9,))).state
     zero = np.zeros(30)
     density = 30 * math.log(0.5)
     a, f, reached = _accepted_step(y, PROBIT, density, (zero, zero), (50.0 * mode, 50.0 * K @ mode))

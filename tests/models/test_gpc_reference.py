@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpsuite.models.classification.approximation import GPCFit
+from gpsuite.models.classification.approximation import BinaryProblem, GPCFit
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
@@ -30,7 +30,9 @@ def _fit(case: dict[str, Any]) -> GPCFit:
     X = np.asarray(case["X"], dtype=np.float64).reshape(len(case["X"]), -1)
     h = Hyperparameters(case["kernel"]["variance"], tuple(case["kernel"]["lengthscales"]))
     infer, link = INFERENCES.get(case["inference"]), LINKS.get(case["likelihood"])
-    return infer(X, np.asarray(case["y"], dtype=np.float64), ModelSpec(ard=True), h, link, None)
+    return infer(
+        BinaryProblem(X, np.asarray(case["y"], dtype=np.float64), ModelSpec(ard=True), link), h, None
+    )
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.sampling.posterior import NoFiniteStartError
 from gpsuite.models.sampling.sequential_monte_carlo import (
+    NewObservations,
     SMCSettings,
     SMCState,
     start,
@@ -47,7 +48,9 @@ def _follow(
     for count in range(begin + 1, len(observations) + 1):
         old, new = (MODEL.likelihood(first(observations, n)) for n in (count - 1, count))
         u = states[-1].u
-        states.append(update(states[-1], MODEL, old, new, new.value(u) - old.value(u), rng, DEFAULT))
+        states.append(
+            update(states[-1], MODEL, NewObservations(old, new, new.value(u) - old.value(u)), rng, DEFAULT)
+        )
     return states
 
 
@@ -143,7 +146,7 @@ def test_an_observation_leads_to_the_branch_of_its_surprise(surprise: float, see
     observations = _surprising(DATA, surprise)
     new = MODEL.likelihood(observations)
     predictive = new.value(begin.u) - old.value(begin.u)
-    after = update(begin, MODEL, old, new, predictive, rng, size)
+    after = update(begin, MODEL, NewObservations(old, new, predictive), rng, size)
 
     weights = np.exp(predictive - predictive.max())
     ess = weights.sum() ** 2 / np.sum(weights**2)
@@ -177,7 +180,7 @@ def test_each_branch_weighs_the_same_observation_alike() -> None:
         "restart": (SMCSettings(keep=1.0, temper=1.0, restart=1.0), 4),
     }
     for branch, (chosen, stages) in branches.items():
-        after = update(begin, MODEL, old, new, predictive, np.random.default_rng(1), chosen)
+        after = update(begin, MODEL, NewObservations(old, new, predictive), np.random.default_rng(1), chosen)
         assert after.moved == (stages > 0)
         assert min(after.diagnostics["temperatures"], 2.0) == min(stages, 2)
         assert after.diagnostics["restarted"] == (branch == "restart")
@@ -195,7 +198,7 @@ def test_tempering_from_the_old_posterior_is_exact() -> None:
         rng = np.random.default_rng(seed)
         begin = start(MODEL, old, rng, size)
         predictive = new.value(begin.u) - old.value(begin.u)
-        states.append(update(begin, MODEL, old, new, predictive, rng, size))
+        states.append(update(begin, MODEL, NewObservations(old, new, predictive), rng, size))
         stages = states[-1].diagnostics["temperatures"]
         assert stages > 1.0
         # Both likelihoods count before the last stage.
@@ -208,12 +211,13 @@ def test_particles_without_a_predictive_density_lose_their_weight() -> None:
     begin = start(MODEL, likelihood, np.random.default_rng(0), DEFAULT)
     predictive = np.zeros(128)
     predictive[:3] = np.nan, -np.inf, np.inf
-    after = update(begin, MODEL, likelihood, likelihood, predictive, np.random.default_rng(1), DEFAULT)
+    after = update(
+        begin, MODEL, NewObservations(likelihood, likelihood, predictive), np.random.default_rng(1), DEFAULT
+    )
     assert after.posterior.weights[:3].tolist() == [0.0, 0.0, 0.0]
     np.testing.assert_allclose(after.posterior.weights[3:], 1.0 / 125.0)
-    lost = update(
-        begin, MODEL, likelihood, likelihood, np.full(128, np.nan), np.random.default_rng(1), DEFAULT
-    )
+    none = NewObservations(likelihood, likelihood, np.full(128, np.nan))
+    lost = update(begin, MODEL, none, np.random.default_rng(1), DEFAULT)
     assert lost.diagnostics["restarted"] == 1.0
     assert lost.diagnostics["ess"] == 0.0
 

@@ -12,6 +12,7 @@ from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.sampling.hamiltonian import Points, transition
 from gpsuite.models.sampling.posterior import Target
 from gpsuite.models.sampling.sequential_monte_carlo import (
+    NewObservations,
     SMCSettings,
     SMCState,
     start,
@@ -117,7 +118,7 @@ def test_an_update_is_its_stages(keep: float, temper: float) -> None:
     direct = temper if share >= temper else keep
     again, cloud = np.random.default_rng(7), (begin.u, begin.log_weights, ratio, begin.step_size)
     expected = stages(*cloud, direct, old, new, again, settings)
-    state = update(begin, MODEL, old, new, ratio, np.random.default_rng(7), settings)
+    state = update(begin, MODEL, NewObservations(old, new, ratio), np.random.default_rng(7), settings)
     check(state, expected, begin.log_evidence + expected["gain"])  # type: ignore[operator]
     assert state.diagnostics["ess"] == pytest.approx(40 * share)
     assert state.diagnostics["restarted"] == 0.0

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings, start, update
+from gpsuite.models.sampling.sequential_monte_carlo import NewObservations, SMCSettings, start, update
 from tests.models.linear_gaussian_target import LinearGaussianModel, first, linear_data
 
 MODEL, DATA = LinearGaussianModel(), linear_data(0, 12)
@@ -66,6 +66,6 @@ def test_an_update_can_be_stopped_too() -> None:
     )
     begin = start(MODEL, before, rng, SETTINGS)
     gain = likelihood.value(begin.u) - begin.lml
-    found = update(begin, MODEL, before, likelihood, gain, rng, SETTINGS, lambda: True)
+    found = update(begin, MODEL, NewObservations(before, likelihood, gain), rng, SETTINGS, lambda: True)
     assert found.moved
     assert 0.0 < found.diagnostics["beta"] < 1.0

@@ -16,7 +16,13 @@ from typing import Any
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.experiments.active_learning.shared.generated_data import gp_campaign, toy_campaign
+from gpsuite.experiments.active_learning.shared.generated_data import (
+    GpData,
+    Samples,
+    ToyData,
+    gp_campaign,
+    toy_campaign,
+)
 from gpsuite.experiments.active_learning.shared.repetition_data import Campaign
 from gpsuite.experiments.active_learning.shared.run import oracle_of, problem_of
 from gpsuite.experiments.benchmark import BenchCase, Work
@@ -29,7 +35,13 @@ from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from gpsuite.models.sampling.hamiltonian import HMCSettings, identified_quantities, sample_hmc
 from gpsuite.models.sampling.posterior import HyperPosterior
 from gpsuite.models.sampling.priors import NOISE_FLOOR
-from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings, SMCState, start, update
+from gpsuite.models.sampling.sequential_monte_carlo import (
+    NewObservations,
+    SMCSettings,
+    SMCState,
+    start,
+    update,
+)
 from gpsuite.seeds import stream
 
 PIPELINE = PIPELINES["AL_MOGP"]
@@ -141,22 +153,14 @@ def _queried(problem: str) -> Observations:
 
 
 def _toy() -> tuple[Campaign, int]:
-    data = {
-        "seed": 0,
-        "form": "paper",
-        "initial": 12,
-        "pool_rows": 200,
-        "unequal": "equal",
-        "offers": "pairs",
-    }
+    data = ToyData(seed=0, form="paper", initial=12, pool_rows=200, unequal="equal", offers="pairs")
     return toy_campaign(data, "partial"), PARTICLES
 
 
 def _gp_samples() -> tuple[Campaign, int]:
     """Return a draw with a small pool, for a cloud of few particles: only its queries are used."""
-    samples: dict[str, Any] = {"seed": 1, "draws": 1, "n_train": 300, "n_test": 50, "n_outputs": 4}
-    samples |= {"form": "code", "process": "lmc"}
-    data = {"seed": 0, "draw": 0, "initial": 40, "offers": "pairs", "samples": samples}
+    samples = Samples(seed=1, draws=1, n_train=300, n_test=50, n_outputs=4, form="code", process="lmc")
+    data = GpData(seed=0, draw=0, initial=40, offers="pairs", samples=samples)
     return gp_campaign(data, "partial"), 64
 
 
@@ -179,7 +183,7 @@ def _followed(state: SMCState, model: MultiOutputModel, observations: Observatio
     for n in range(first + 1, len(observations) + 1):
         previous, likelihood = likelihood, model.likelihood(_head(observations, n))
         predictive = likelihood.value(state.u) - state.lml
-        state = update(state, model, previous, likelihood, predictive, rng, settings)
+        state = update(state, model, NewObservations(previous, likelihood, predictive), rng, settings)
     return state
 
 

@@ -27,6 +27,7 @@ from gpsuite.methods.robustness.level_bound.level_search import BATCH
 from gpsuite.methods.robustness.level_bound.posterior_products import compute_products, posterior_products
 from gpsuite.methods.robustness.search.regions import Region, linf_ball
 from gpsuite.methods.robustness.verdict import probability_extremum
+from gpsuite.models.classification.approximation import BinaryProblem
 from gpsuite.models.classification.expectation_propagation import expectation_propagation
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.posterior import GPCPosterior
@@ -160,7 +161,7 @@ def _made_up(kernel: str, inputs: int) -> tuple[GPCPosterior, Array]:
     border = np.sin(2.0 * X @ w[:, 0]) + X @ w[:, 1] + (X @ w[:, 2]) ** 2 - 1.0
     y = np.where(border + 0.3 * rng.standard_normal(1000) > 0.0, 1.0, -1.0)
     h = Hyperparameters(variance=3.0, lengthscales=(float(np.sqrt(inputs)),))
-    fit = expectation_propagation(X, y, ModelSpec(kernel=kernel), h, LINKS.get("probit"))
+    fit = expectation_propagation(BinaryProblem(X, y, ModelSpec(kernel=kernel), LINKS.get("probit")), h)
     posterior = fit.require_converged()
     posterior_products(posterior)
     return posterior, rng.standard_normal((FRONTIER_POINTS, inputs))

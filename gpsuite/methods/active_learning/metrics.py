@@ -1,4 +1,7 @@
-"""How good the model of the outputs, the safety model and the queries are (Li et al. 2022, sections 5 and I)."""
+"""How good the model of the outputs, the safety model and the queries are.
+
+Equation: Li et al. 2022, Sec. 5, App. I
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Which measurement comes next: the models of outputs and safety, the rule, and what the rule leaves open."""
+"""Which measurement comes next: the models of outputs and safety, the rule, and what the rule leaves open.
+
+Equation: Li et al. 2022, Algorithm 1
+"""
 
 from __future__ import annotations
 

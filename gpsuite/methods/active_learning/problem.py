@@ -1,4 +1,7 @@
-"""What safe active learning starts from: a pool, first measurements, a safety limit and where to be judged."""
+"""What safe active learning starts from: a pool, first measurements, a safety limit and where to be judged.
+
+Equation: Li et al. 2022, Sec. 3.3
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Certificate and test metrics of a trained GP, as the tables of Reeb et al. 2018 report them."""
+"""Certificate and test metrics of a trained GP, as the tables of Reeb et al. 2018 report them.
+
+Equation: Reeb et al. 2018, Sec. 4
+"""
 
 from __future__ import annotations
 

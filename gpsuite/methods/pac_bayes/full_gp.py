@@ -1,7 +1,10 @@
-"""The full GP as a PAC-Bayesian posterior: objective with analytic gradient (Eq. 6, 8 of Reeb et al. 2018).
+"""The full GP as a PAC-Bayesian posterior: objective with analytic gradient.
 
 With A = (K + s I)^-1, alpha = A y and h = diag A: mean = y - s alpha and variance = s - s^2 h at the training inputs,
 KL = [ln det(K + s I) - n ln s - n + s sum h + alpha'(y - s alpha)] / 2. No jitter is added: K + s I is factorised.
+
+Equation: Reeb et al. 2018, Eq. (6), Eq. (8)
+Equation: derived, gradient of the full GP's bound
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Bounded losses and their expectations under a Gaussian latent value (Sec. 2 and Eq. 20 of Reeb et al. 2018)."""
+"""Bounded losses and their expectations under a Gaussian latent value.
+
+Equation: Reeb et al. 2018, Sec. 2.1, Eq. (20)
+"""
 
 from __future__ import annotations
 
@@ -75,6 +78,8 @@ class BandLoss(_WidthLoss):
 
     Raises:
         ValueError: if epsilon is not a positive finite number.
+
+    Equation: Reeb et al. 2018, Sec. 2.1
     """
 
     @property
@@ -119,6 +124,8 @@ class ExponentialLoss(_WidthLoss):
 
     Raises:
         ValueError: if epsilon is not a positive finite number.
+
+    Equation: Reeb et al. 2018, Eq. (20)
     """
 
     @property

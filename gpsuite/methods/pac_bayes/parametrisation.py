@@ -1,4 +1,7 @@
-"""How an unconstrained or boxed search variable u maps to the logarithm of a positive hyperparameter."""
+"""How an unconstrained or boxed search variable u maps to the logarithm of a positive hyperparameter.
+
+Equation: none, changes of variables
+"""
 
 from __future__ import annotations
 

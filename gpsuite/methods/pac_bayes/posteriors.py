@@ -1,4 +1,7 @@
-"""What a bound needs of a posterior, and the full GP's exact one (Eq. 6, 8 of Reeb et al. 2018)."""
+"""What a bound needs of a posterior, and the full GP's exact one.
+
+Equation: Reeb et al. 2018, Eq. (6), Eq. (8)
+"""
 
 from __future__ import annotations
 
@@ -70,6 +73,8 @@ class FullGPPosterior:
         train_variance: latent variance at the training inputs [N].
         factor: lower Cholesky factor of K + sigma^2 I [N, N].
         alpha: (K + sigma^2 I)^-1 y [N].
+
+    Equation: Reeb et al. 2018, Eq. (6), Eq. (8)
     """
 
     hyperparameters: Hyperparameters

@@ -1,4 +1,7 @@
-"""The squared-exponential kernel in plain numpy: one thin matrix product and one exponential, in place."""
+"""The squared-exponential kernel in plain numpy: one thin matrix product and one exponential, in place.
+
+Equation: Rasmussen & Williams 2006, Eq. (5.1)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Refusals of bad input, shared by the objectives, groups and regions."""
+"""Refusals of bad input, shared by the objectives, groups and regions.
+
+Equation: none, refusals of bad input
+"""
 
 from __future__ import annotations
 

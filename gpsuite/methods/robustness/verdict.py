@@ -1,4 +1,7 @@
-"""Certified range of the class probability over a region, and what it says about a point's class."""
+"""Certified range of the class probability over a region, and what it says about a point's class.
+
+Equation: Blaas et al. 2020, Eq. (2), Eq. (3), Eq. (4), Definition 1, Definition 2
+"""
 
 from __future__ import annotations
 
@@ -73,6 +76,8 @@ class ProbabilityRange:
         minimum: the search below.
         maximum: the search above.
         verdict: on the centre's class.
+
+    Equation: Blaas et al. 2020, Eq. (2), Definition 1
     """
 
     centre: PointProbability
@@ -134,8 +139,8 @@ def probability_range(
     An attack comes first (GPFGS, then a local search), then branch and bound.
 
     Args:
-        posterior: the classifier.
-        region: where.
+        posterior: latent posterior of the trained classifier.
+        region: inputs over which the claim holds, `robustness.linf_ball` and the like.
         tolerance: largest gap between attained and proved probability.
         budget: for both searches; the minimum gets half of the boxes and seconds, the maximum what is left.
         bound: name in `bound_names()`, or a function building the bound for (posterior, centre, free inputs).
@@ -175,6 +180,8 @@ def certify_class(
         UserError: for an unknown bound.
         ValueError: if the region does not fit the classifier.
         UnsoundBoundError: if a point attains more than the bounds allow.
+
+    Equation: Blaas et al. 2020, Definition 2
     """
     bounding = build_bound(bound, posterior, region)
     centre = point_probability(bounding, region.start)

@@ -4,6 +4,8 @@ W2^2 = |m_P - m_Q|^2 + tr C_P + tr C_Q - 2 tr (C_P^1/2 C_Q C_P^1/2)^1/2 (Sec. 2.
 With rho the empirical measure of points X_S this is exact linear algebra on their matrices K and R divided by N_S, and
 the last trace is the nuclear norm |sqrt(R) sqrt(K)|_*. The paper's estimate takes the eigenvalues of
 r(X_S, X) k(X, X_S) instead, which for X_S smaller than X is biased towards large distances. No TensorFlow.
+
+Equation: Wild et al. 2022, Notes Sec. 2.1.2
 """
 
 from __future__ import annotations

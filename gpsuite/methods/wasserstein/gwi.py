@@ -1,4 +1,7 @@
-"""Gaussian Wasserstein inference for classification and regression: building, training, predicting."""
+"""Gaussian Wasserstein inference for classification and regression: building, training, predicting.
+
+Equation: Wild et al. 2022, Notes Sec. 2
+"""
 
 from __future__ import annotations
 

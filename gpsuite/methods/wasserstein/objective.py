@@ -1,8 +1,10 @@
 """The objective of Gaussian Wasserstein inference: -(N / N_B) sum_batch E_Q log p + sum_j W2^2(P_j, Q_j).
 
-Source: the notes on Wild, Hu & Sejdinovic 2022, Sec. 2.1, with the sum over the data. W2^2 is estimated on the batch:
+The notes lack the sum over the data. W2^2 is estimated on the batch:
 its mean term over all rows, its covariance terms exactly on the empirical measure of the first `chosen` rows, so that
 equal kernels have distance 0 whatever rows they are.
+
+Equation: Wild et al. 2022, Notes Sec. 2.1
 """
 
 from __future__ import annotations

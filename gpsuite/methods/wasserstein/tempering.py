@@ -1,4 +1,8 @@
-"""Tempering of predictions, chosen on validation rows: Gaussian variances in closed form, logits by a search."""
+"""Tempering of predictions, chosen on validation rows: Gaussian variances in closed form, logits by a search.
+
+Equation: Guo et al. 2017, Sec. 4.2
+Equation: derived, tempering of Gaussian predictions
+"""
 
 from __future__ import annotations
 

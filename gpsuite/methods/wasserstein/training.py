@@ -2,6 +2,8 @@
 
 Everything random is derived from the seed and the epoch or step, so a training that was interrupted and continued
 from its last state ends with the same numbers as one that was not.
+
+Equation: Kingma & Ba 2015, Algorithm 1
 """
 
 from __future__ import annotations

@@ -21,6 +21,34 @@ class NotConvergedError(ArithmeticError):
 
 
 @dataclass(frozen=True, eq=False)
+class BinaryProblem:
+    """A binary classification problem and the model that is fitted to it.
+
+    Attributes:
+        X: inputs, shape [N, D].
+        y: labels -1 or +1, shape [N].
+        spec: kernel, and one lengthscale per input or a single one.
+        link: log-concave link; the logistic's moments are by quadrature.
+
+    Raises:
+        ValueError: if shapes do not fit, an input is not finite, a label is neither -1 nor +1, or the link is not
+            log-concave.
+    """
+
+    X: FloatArray
+    y: FloatArray
+    spec: ModelSpec
+    link: Link
+
+    def __post_init__(self) -> None:
+        X, y = classification_data(self.X, self.y)
+        object.__setattr__(self, "X", X)
+        object.__setattr__(self, "y", y)
+        if not self.link.log_concave:
+            raise ValueError(f"link {self.link.name}: log p(y|f) is not concave; use probit or logistic")
+
+
+@dataclass(frozen=True, eq=False)
 class GPCFit:
     """A Gaussian posterior approximation at fixed hyperparameters.
 
@@ -165,9 +193,3 @@ def classification_data(X: FloatArray, y: FloatArray) -> tuple[FloatArray, Float
     if not np.isin(y, (-1.0, 1.0)).all():
         raise ValueError("labels must be -1 or +1")
     return X, y
-
-
-def require_log_concave(link: Link) -> None:
-    """Raise a ValueError for links whose weights -d2 log p may be negative."""
-    if not link.log_concave:
-        raise ValueError(f"link {link.name}: log p(y|f) is not concave; use probit or logistic")

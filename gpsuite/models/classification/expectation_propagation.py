@@ -1,4 +1,7 @@
-"""Expectation propagation for binary classification; Rasmussen & Williams 2006, Sec. 3.6 and 5.5.2. No TensorFlow."""
+"""Expectation propagation for binary classification; Rasmussen & Williams 2006, Sec. 3.6 and 5.5.2. No TensorFlow.
+
+Equation: Rasmussen & Williams 2006, Eq. (3.65), Eq. (3.73), Eq. (3.74), Eq. (5.27)
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,13 @@ from scipy.linalg import solve_triangular
 
 from gpsuite.arrays import FloatArray
 from gpsuite.models.classification.approximation import (
+    BinaryProblem,
     GPCFit,
     KernelSystem,
     WeightedSystem,
-    classification_data,
-    require_log_concave,
 )
 from gpsuite.models.classification.links import Link
-from gpsuite.models.config import Hyperparameters, ModelSpec
+from gpsuite.models.config import Hyperparameters
 
 MAX_ITERATIONS = 300
 MOMENT_TOLERANCE = 1e-9
@@ -52,12 +54,7 @@ class _Tilted:
 
 
 def expectation_propagation(
-    X: FloatArray,
-    y: FloatArray,
-    spec: ModelSpec,
-    hyperparameters: Hyperparameters,
-    link: Link,
-    start: FloatArray | None = None,
+    problem: BinaryProblem, hyperparameters: Hyperparameters, start: FloatArray | None = None
 ) -> GPCFit:
     """Return the EP approximation, log Z_EP (Eq. 3.65) and its gradient (Eq. 5.27).
 
@@ -65,20 +62,16 @@ def expectation_propagation(
     disagreement grows. The fixed points are those of sequential EP. Converged by moments, `MOMENT_TOLERANCE`.
 
     Args:
-        X: inputs, shape [N, D].
-        y: labels -1 or +1, shape [N].
-        spec: kernel.
+        problem: data, kernel and link.
         hyperparameters: variance and lengthscales.
-        link: log-concave link; the logistic's moments are by quadrature.
         start: `state` of an earlier fit of the same data, to begin from.
 
     Raises:
-        ValueError: if data, lengthscales or link do not fit.
+        ValueError: if the lengthscales do not fit.
         NonFiniteMatrixError, NotPositiveDefiniteError: if the hyperparameters are too extreme to factorise.
     """
-    require_log_concave(link)
-    X, y = classification_data(X, y)
-    prior = KernelSystem(X, spec, hyperparameters)
+    y, link = problem.y, problem.link
+    prior = KernelSystem(problem.X, problem.spec, hyperparameters)
     sites = _marginals(prior.K, *(np.zeros((2, len(y))) if start is None else start))
     tilted = _tilt(sites, y, link)
     damping, iterations = 1.0, 1

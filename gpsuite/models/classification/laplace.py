@@ -1,4 +1,7 @@
-"""Laplace's method for binary classification; Rasmussen & Williams 2006, Sec. 3.4 and 5.5.1. No TensorFlow."""
+"""Laplace's method for binary classification; Rasmussen & Williams 2006, Sec. 3.4 and 5.5.1. No TensorFlow.
+
+Equation: Rasmussen & Williams 2006, Eq. (3.32), Eq. (5.22), Eq. (5.23), Eq. (5.24)
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,13 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.models.classification.approximation import (
+    BinaryProblem,
     GPCFit,
     KernelSystem,
     WeightedSystem,
-    classification_data,
-    require_log_concave,
 )
 from gpsuite.models.classification.links import Link
-from gpsuite.models.config import Hyperparameters, ModelSpec
+from gpsuite.models.config import Hyperparameters
 
 MAX_ITERATIONS = 100
 STEP_TOLERANCE = 1e-10
@@ -38,12 +40,7 @@ class _Mode:
 
 
 def laplace(
-    X: FloatArray,
-    y: FloatArray,
-    spec: ModelSpec,
-    hyperparameters: Hyperparameters,
-    link: Link,
-    start: FloatArray | None = None,
+    problem: BinaryProblem, hyperparameters: Hyperparameters, start: FloatArray | None = None
 ) -> GPCFit:
     """Return the Gaussian approximation at the posterior mode, log q(y|X) (Eq. 3.32) and its gradient.
 
@@ -51,20 +48,16 @@ def laplace(
     when a full Newton step is below `STEP_TOLERANCE` (or below the rounding of K a).
 
     Args:
-        X: inputs, shape [N, D].
-        y: labels -1 or +1, shape [N].
-        spec: kernel.
+        problem: data, kernel and link.
         hyperparameters: variance and lengthscales.
-        link: log-concave link.
         start: `state` of an earlier fit of the same data, to begin from.
 
     Raises:
-        ValueError: if data, lengthscales or link do not fit.
+        ValueError: if the lengthscales do not fit.
         NonFiniteMatrixError, NotPositiveDefiniteError: if the hyperparameters are too extreme to factorise.
     """
-    require_log_concave(link)
-    X, y = classification_data(X, y)
-    prior = KernelSystem(X, spec, hyperparameters)
+    y, link = problem.y, problem.link
+    prior = KernelSystem(problem.X, problem.spec, hyperparameters)
     mode = _find_mode(prior.K, y, link, np.zeros(len(y)) if start is None else start)
     _, second, third = link.derivatives(y, mode.f)
     system = mode.system

@@ -7,6 +7,8 @@ p(y | f) = 1 - epsilon where y = argmax f, else epsilon / (C - 1) (Matthews 2017
 a one-dimensional integral with features as narrow as the smallest deviation. Gauss-Hermite nodes follow the one
 density and step over the others' features (errors of 1e-2 at 50 nodes); the rule here is composite: panels of at most
 `PANEL` deviations of every latent value that still varies there, Gauss-Legendre within. No TensorFlow.
+
+Equation: Matthews 2017, Notes Sec. 1
 """
 
 from __future__ import annotations

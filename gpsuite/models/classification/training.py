@@ -10,11 +10,10 @@ from scipy.optimize import Bounds
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.models.classification.approximation import GPCFit, NotConvergedError, classification_data
+from gpsuite.models.classification.approximation import BinaryProblem, GPCFit, NotConvergedError
 from gpsuite.models.classification.expectation_propagation import expectation_propagation
 from gpsuite.models.classification.laplace import laplace
-from gpsuite.models.classification.links import Link
-from gpsuite.models.config import Hyperparameters, ModelSpec
+from gpsuite.models.config import Hyperparameters
 from gpsuite.models.linalg import NonFiniteMatrixError, NotPositiveDefiniteError
 from gpsuite.models.search import Status, minimise
 from gpsuite.registry import Registry
@@ -25,7 +24,7 @@ SEARCH_RANGE = (1e-6, 1e6)
 On separable data EP's evidence may rise with the variance without end; beyond the box it tells nothing more.
 """
 
-Inference = Callable[[FloatArray, FloatArray, ModelSpec, Hyperparameters, Link, FloatArray | None], GPCFit]
+Inference = Callable[[BinaryProblem, Hyperparameters, FloatArray | None], GPCFit]
 
 INFERENCES: Registry[Inference] = Registry("inference")
 INFERENCES.register("laplace")(laplace)
@@ -54,10 +53,7 @@ class TrainedGPC:
 
 
 def train_gpc(
-    X: FloatArray,
-    y: FloatArray,
-    spec: ModelSpec,
-    link: Link,
+    problem: BinaryProblem,
     inference: str,
     start: Hyperparameters,
     budget: Budget,
@@ -69,10 +65,7 @@ def train_gpc(
     hyperparameters without a converged approximation is rejected and shortened.
 
     Args:
-        X: inputs, shape [N, D].
-        y: labels -1 or +1, shape [N].
-        spec: kernel; with `ard` a single given lengthscale is used for each input.
-        link: log-concave link.
+        problem: data, kernel and link; with `spec.ard` a single given lengthscale is used for each input.
         inference: name in `INFERENCES`.
         start: where the search begins.
         budget: counts every evaluation; ends the search when exhausted.
@@ -80,17 +73,16 @@ def train_gpc(
 
     Raises:
         UserError: if the inference is unknown.
-        ValueError: if data, lengthscales or link do not fit, or the start is outside the search's box.
+        ValueError: if the lengthscales do not fit, or the start is outside the search's box.
         NotConvergedError: if there is no converged approximation at the start.
     """
-    X, y = classification_data(X, y)
     lengths = start.lengthscales
-    if spec.ard and len(lengths) == 1:
-        start = Hyperparameters(start.variance, lengths * X.shape[1], start.noise_variance)
+    if problem.spec.ard and len(lengths) == 1:
+        start = Hyperparameters(start.variance, lengths * problem.X.shape[1], start.noise_variance)
     infer = INFERENCES.get(inference)
 
     def fit_at(hyperparameters: Hyperparameters, state: FloatArray | None) -> GPCFit:
-        return infer(X, y, spec, hyperparameters, link, state)
+        return infer(problem, hyperparameters, state)
 
     evidence = _Evidence(fit_at, start.noise_variance)
     theta = start.to_log()[:-1]

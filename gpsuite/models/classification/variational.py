@@ -30,7 +30,7 @@ def build_vgp(
     Args:
         X: inputs, shape [N, D].
         y: labels -1 or +1, shape [N]; the model holds them as 0 and 1.
-        spec: kernel.
+        spec: kernel, and one lengthscale per input or a single one.
         hyperparameters: variance and lengthscales.
         link: probit, logistic or squeezed probit (GPflow's own).
 
@@ -55,7 +55,7 @@ def build_svgp(
     Args:
         Z: inducing inputs, shape [M, D].
         num_data: N, for mini-batches.
-        spec: kernel.
+        spec: kernel, and one lengthscale per input or a single one.
         hyperparameters: variance and lengthscales.
         link: probit, logistic or squeezed probit (GPflow's own).
         whiten: whether q describes L^-1 f(Z), K_ZZ = L L', instead of f(Z).

@@ -1,4 +1,7 @@
-"""Log marginal likelihood of the Gaussian convolution process and its gradient, for many parameters at once."""
+"""Log marginal likelihood of the Gaussian convolution process and its gradient, for many parameters at once.
+
+Equation: Li et al. 2022, Eq. (28)
+"""
 
 from __future__ import annotations
 

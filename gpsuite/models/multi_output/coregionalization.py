@@ -2,6 +2,8 @@
 
 cov(f_p(x), f_q(x')) = sum_l W_pl W_ql k_l(x, x') with zero mean; what is measured has noise of variance noise_p (Li,
 Rakitsch and Zimmer 2022, section 2; Journel and Huijbregts 1978). NumPy, for many hyperparameter vectors at once.
+
+Equation: Li et al. 2022, Eq. (3), Eq. (4)
 """
 
 from __future__ import annotations

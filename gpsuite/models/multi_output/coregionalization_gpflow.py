@@ -25,7 +25,7 @@ def to_gpflow(model: LinearCoregionalization, u: FloatArray, observations: Obser
     variance a function of p. Its unconstrained variables are the entries of u.
 
     Args:
-        model: the structure.
+        model: numbers of outputs and latent processes, and their kernel.
         u: one vector of unconstrained hyperparameters, [d].
         observations: the data; inputs are passed as (x, p).
     """

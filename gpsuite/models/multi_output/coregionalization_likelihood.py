@@ -2,6 +2,9 @@
 
 What LAPACK does is in `observed_pairs`: per parameter vector a Cholesky factor, the inverse from it, two symmetric
 products. The rest is sums over the pairs of each two outputs.
+
+Equation: Li et al. 2022, Eq. (28)
+Equation: derived, likelihood and gradient for all particles
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Titsias 2009, Eq. (6), with an inducing variable for each of M (input, output) pairs: the outputs share them through the
 covariance of the multi-output model, and every output has its own noise.
+
+Equation: Titsias 2009, Eq. (6)
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ def build_gpr(
     Args:
         X: inputs, shape [N, D].
         Y: targets, shape [N] or [N, P]; P outputs share the hyperparameters.
-        spec: structure.
+        spec: kernel, ARD and noise floor.
         hyperparameters: values, also the start of training.
 
     Raises:

@@ -1,4 +1,8 @@
-"""Sparse Gaussian process regression with inducing inputs: VFE (SGPR) and FITC."""
+"""Sparse Gaussian process regression with inducing inputs: VFE (SGPR) and FITC.
+
+Equation: Titsias 2009, Eq. (9)
+Equation: Snelson & Ghahramani 2006, Eq. (9)
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ def build_sgpr(
         X: inputs, shape [N, D].
         Y: targets, shape [N] or [N, P].
         Z: inducing inputs, shape [M, D]; trainable.
-        spec: structure.
+        spec: kernel, ARD and noise floor.
         hyperparameters: values, also the start of training.
 
     Raises:

@@ -1,6 +1,8 @@
 """Hamiltonian Monte Carlo over hyperparameters: all chains or particles at once, identity mass.
 
 Source: Neal, "MCMC using Hamiltonian dynamics", 2011; settings of Li, Rakitsch & Zimmer, AISTATS 2022.
+
+Equation: Li et al. 2022, App. I
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 A prediction under S weighted hyperparameter vectors is the mixture of S normal distributions. The acquisition and the
 safety rule replace it by the normal distribution of the same moments (Li, Rakitsch and Zimmer 2022, Eqs. (29)-(30)).
+
+Equation: Li et al. 2022, Eq. (30)
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def find_optimum(
     starts, and converged (share of the starts whose search converged).
 
     Args:
-        model: prior.
+        model: the prior, its hyperparameters unconstrained.
         likelihood: log marginal likelihood of the observations.
         rng: draws the starts.
         settings: what and how.

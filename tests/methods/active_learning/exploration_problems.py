@@ -93,5 +93,8 @@ def run(
 ) -> tuple[Explorer, list[Step]]:
     """Explore to the end; return the explorer and its steps."""
     options.setdefault("settings", SMALL)
+    resume = options.pop("resume", None)
     explorer = explore(problem, pipeline, truth.oracle, np.random.default_rng(seed), iterations, **options)
+    if resume is not None:
+        explorer.restore(resume)
     return explorer, list(explorer)

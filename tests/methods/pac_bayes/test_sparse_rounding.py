@@ -205,6 +205,7 @@ def test_bounds_are_for_the_worst_that_rounding_may_have_hidden() -> None:
     at, honest, terms = RiskAndKL(0.2, 5.0), RiskAndKL(0.01, 0.5), Terms(100, 2, 0.05)
     plain, slack = certify(at, terms), certify(at, terms, honest)
     moved = certify(RiskAndKL(0.21, 5.5), terms)
+    assert (plain.risk_rounding, slack.risk_rounding, slack.penalty.rounding) == (0.0, 0.01, 0.5)
     # the parts of the penalty are added in another order
     assert (slack.bound_kl, slack.bound_sqrt) == pytest.approx((moved.bound_kl, moved.bound_sqrt), rel=1e-15)
     assert slack.lower_kl == pytest.approx(certify(RiskAndKL(0.19, 5.5), terms).lower_kl, rel=1e-15)

@@ -19,7 +19,7 @@ from gpsuite.methods.perturbation.geometry.sampling import (
 from gpsuite.methods.perturbation.objectives.nonsmooth import EpsilonSVR
 from gpsuite.methods.perturbation.objectives.quadratic import KernelRidge, LinearLSSVM, SparseKernelRidge
 from gpsuite.methods.perturbation.ranks.groups import Perturbations
-from gpsuite.methods.perturbation.region import Region, confidence_region
+from gpsuite.methods.perturbation.region import ModelClass, Region, confidence_region
 from tests.methods.perturbation.geometry_problems import (
     GROUPS,
     data,
@@ -137,9 +137,7 @@ def test_region_and_band_from_arrays() -> None:
     region = confidence_region(
         x,
         y,
-        objective=partial(SparseKernelRidge, penalty=0.01),
-        kernel=kernel,
-        centres=centres,
+        ModelClass(partial(SparseKernelRidge, penalty=0.01), kernel, centres),
         q=10,
         m=100,
         rng=rng,
@@ -162,7 +160,7 @@ def test_objectives_that_are_not_quadratic_need_members() -> None:
         return gaussian(a[:, 0], b[:, 0], 0.3)
 
     build = partial(EpsilonSVR, C=10.0, epsilon=0.2)
-    region = confidence_region(x, y, objective=build, kernel=kernel, q=5, m=20, rng=rng)
+    region = confidence_region(x, y, ModelClass(build, kernel), q=5, m=20, rng=rng)
     with pytest.raises(ValueError, match="EpsilonSVR is not quadratic"):
         region.band(x)
     with pytest.raises(ValueError, match="EpsilonSVR is not quadratic"):

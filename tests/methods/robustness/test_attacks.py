@@ -12,6 +12,7 @@ import pytest
 from gpsuite.methods.robustness.search import attacks
 from gpsuite.methods.robustness.search.attacks import gpfgs, gpjm, local_search, strong_attack
 from gpsuite.methods.robustness.search.regions import Region, box, l1_ball, l2_ball, linf_ball
+from gpsuite.models.classification.approximation import BinaryProblem
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import INFERENCES
@@ -52,7 +53,9 @@ def test_gpfgs_takes_the_reference_step(case: dict[str, Any]) -> None:
     X = np.asarray(case["X"], dtype=float).reshape(len(case["X"]), -1)
     h = Hyperparameters(case["kernel"]["variance"], tuple(case["kernel"]["lengthscales"]))
     infer, link = INFERENCES.get(case["inference"]), LINKS.get(case["likelihood"])
-    posterior = infer(X, np.asarray(case["y"], dtype=float), ModelSpec(ard=True), h, link, None).posterior
+    posterior = infer(
+        BinaryProblem(X, np.asarray(case["y"], dtype=float), ModelSpec(ard=True), link), h, None
+    ).posterior
     for attack in case["gpfgs"]:
         found = gpfgs(posterior, linf_ball(attack["x0"], attack["gamma"]))
         np.testing.assert_allclose(found, attack["x_adv"], rtol=1e-12, atol=1e-12)

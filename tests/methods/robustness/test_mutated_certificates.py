@@ -34,6 +34,7 @@ from gpsuite.methods.robustness.certificates.plain_bound import PlainModel
 from gpsuite.methods.robustness.certificates.verification import verify_certificate
 from gpsuite.methods.robustness.search.regions import l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import probability_range
+from gpsuite.models.classification.approximation import BinaryProblem
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.logistic_quadrature import logistic_moments
 from gpsuite.models.classification.training import INFERENCES
@@ -61,7 +62,9 @@ def originals() -> list[Certificate]:
     for inference, kernel, link, ball, radius in SETTINGS:
         infer = INFERENCES.get(inference)
         fit = infer(
-            X, y, ModelSpec(kernel, ard=True), Hyperparameters(2.5, (0.8, 1.7)), LINKS.get(link), None
+            BinaryProblem(X, y, ModelSpec(kernel, ard=True), LINKS.get(link)),
+            Hyperparameters(2.5, (0.8, 1.7)),
+            None,
         )
         posterior, region = fit.require_converged(), ball(CENTRE, radius)
         extremes = probability_range(posterior, region, 0.02, Budget(boxes=1000))

@@ -19,6 +19,7 @@ from gpsuite.methods.robustness.verdict import (
     judge,
     probability_range,
 )
+from gpsuite.models.classification.approximation import BinaryProblem
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import INFERENCES
@@ -39,7 +40,7 @@ def reference_posterior(case: dict[str, Any]) -> GPCPosterior:
     h = Hyperparameters(case["kernel"]["variance"], tuple(case["kernel"]["lengthscales"]))
     infer, link = INFERENCES.get(case["inference"]), LINKS.get(case["likelihood"])
     return infer(
-        X, np.asarray(case["y"], dtype=float), ModelSpec(ard=True), h, link, None
+        BinaryProblem(X, np.asarray(case["y"], dtype=float), ModelSpec(ard=True), link), h, None
     ).require_converged()
 
 
@@ -73,7 +74,9 @@ def random_problem(seed: int) -> tuple[GPCPosterior, Region]:
     kernel = str(rng.choice(["squared_exponential", "squared_exponential", "matern52", "matern32"]))
     h = Hyperparameters(float(10 ** rng.uniform(-0.5, 1)), tuple(10 ** rng.uniform(-0.2, 0.4, inputs)))
     link = LINKS.get(LINK_NAMES[int(rng.integers(2))])
-    posterior = INFERENCES.get("laplace")(X, y, ModelSpec(kernel, ard=True), h, link, None).posterior
+    posterior = INFERENCES.get("laplace")(
+        BinaryProblem(X, y, ModelSpec(kernel, ard=True), link), h, None
+    ).posterior
     free = np.sort(rng.choice(inputs, int(rng.integers(1, inputs + 1)), replace=False)).tolist()
     ball = BALLS[int(rng.integers(3))]
     return posterior, ball(

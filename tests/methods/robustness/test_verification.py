@@ -23,6 +23,7 @@ from gpsuite.methods.robustness.certificates.verification import (
     describe,
 )
 from gpsuite.methods.robustness.verdict import probability_range
+from gpsuite.models.classification.approximation import BinaryProblem
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
@@ -74,7 +75,9 @@ def test_a_trivial_posterior_with_a_recomputed_hash_is_not_that_of_the_rows() ->
 def residuals(inference: str, kernel: str, link: str, variance: float = 2.5) -> tuple[Any, Any]:
     X, y = two_classes(3)
     fit = INFERENCES.get(inference)(
-        X, y, ModelSpec(kernel, ard=True), Hyperparameters(variance, (0.8, 1.7)), LINKS.get(link), None
+        BinaryProblem(X, y, ModelSpec(kernel, ard=True), LINKS.get(link)),
+        Hyperparameters(variance, (0.8, 1.7)),
+        None,
     )
     origin = origin_of(y, inference, fit.state if inference == "ep" else None)
     return plain_model(fit.require_converged()), origin
@@ -88,6 +91,14 @@ def test_converged_posteriors_are_stationary(inference: str, kernel: str, link: 
     found = stationarity_residuals(*residuals(inference, kernel, link, variance))
     assert found.largest <= 1e-7
     assert (found.moments == 0.0) == (inference == "laplace")
+
+
+@pytest.mark.parametrize("inference", ["laplace", "ep"])
+def test_the_same_posterior_from_other_rows_is_stationary(inference: str) -> None:
+    """F' diag(c) F is what counts, not how it is split: rows twice as long of a quarter of the weight."""
+    model, origin = residuals(inference, "squared_exponential", "probit")
+    same = dataclasses.replace(model, root=2.0 * model.root, weights=0.25 * model.weights)
+    assert stationarity_residuals(same, origin).largest <= 1e-7
 
 
 MOVES: list[tuple[str, Callable[[Any, Any], tuple[Any, Any]]]] = [

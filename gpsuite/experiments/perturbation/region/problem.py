@@ -18,7 +18,7 @@ from gpsuite.experiments.perturbation.region.tasks import RegionTask
 from gpsuite.experiments.perturbation.shared.coverage_models import GROUPS
 from gpsuite.methods.perturbation.checks import distinct_rows
 from gpsuite.methods.perturbation.objectives.quadratic import LinearLSSVM, SparseKernelRidge
-from gpsuite.methods.perturbation.region import Region, confidence_region
+from gpsuite.methods.perturbation.region import ModelClass, Region, confidence_region
 from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.seeds import stream
 
@@ -84,25 +84,23 @@ def _problem(
     spread = np.where(spread > 0.0, spread, 1.0)
     offset, unit = float(data.y[chosen_by, 0].mean()), float(data.y[chosen_by, 0].std())
     X, Z = (data.X[rows] - mean) / spread, (first - mean) / spread
-    fitted = partial(
-        confidence_region,
-        X,
-        (data.y[rows, 0] - offset) / (unit or 1.0),
-        q=params.excluded[0],
-        m=params.m,
-        group=GROUPS[params.group],
-        rng=stream(params.seed, "perturbations", params.model),
-    )
     if params.model == "lssvm_linear":
-        region = fitted(objective=partial(LinearLSSVM, C=params.C))
+        model = ModelClass(partial(LinearLSSVM, C=params.C))
     else:
         distinct_rows(data.X, "data rows")  # all of them, so that the message counts as the file does
         lengthscale = params.lengthscale or float(np.median(pdist(Z)))
         centres, _ = kmeans2(Z, params.centres, minit="++", seed=stream(params.seed, "centres"))
         objective = partial(SparseKernelRidge, penalty=params.penalty)
-        region = fitted(
-            objective=objective, kernel=partial(gaussian, lengthscale=lengthscale), centres=centres
-        )
+        model = ModelClass(objective, partial(gaussian, lengthscale=lengthscale), centres)
+    region = confidence_region(
+        X,
+        (data.y[rows, 0] - offset) / (unit or 1.0),
+        model,
+        q=params.excluded[0],
+        m=params.m,
+        group=GROUPS[params.group],
+        rng=stream(params.seed, "perturbations", params.model),
+    )
     return Problem(region, X, mean, spread, offset, unit or 1.0)
 
 

@@ -29,7 +29,7 @@ from gpsuite.methods.perturbation.objectives.quadratic import (
 )
 from gpsuite.methods.perturbation.ranks.groups import SignChanges
 from gpsuite.methods.perturbation.ranks.ranks import simulated_ranks
-from gpsuite.methods.perturbation.region import Region, confidence_region
+from gpsuite.methods.perturbation.region import ModelClass, Region, confidence_region
 from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.seeds import derived_seed, stream
 from gpsuite.statistics.significance import binomial_p, bonferroni_p
@@ -151,8 +151,7 @@ class KernelProblem:
         return confidence_region(
             X,
             y,
-            objective=self.model.objective,
-            kernel=self.covariance,
+            ModelClass(self.model.objective, self.covariance),
             q=q,
             m=self.m,
             rng=stream(self.seed, "perturbations"),

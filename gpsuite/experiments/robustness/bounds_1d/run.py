@@ -17,7 +17,7 @@ from gpsuite.methods.robustness.bounding_curves import bounding_curves
 from gpsuite.methods.robustness.box_bounds import BoundingFunction
 from gpsuite.methods.robustness.search.regions import interval_box
 from gpsuite.methods.robustness.verdict import build_bound
-from gpsuite.models.classification.approximation import NotConvergedError
+from gpsuite.models.classification.approximation import BinaryProblem, NotConvergedError
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import train_gpc
@@ -80,7 +80,9 @@ def _posterior(params: Mapping[str, Any], seconds: float | None) -> GPCPosterior
     X, y = made_up_rows(params["seed"], params["rows"])
     budget = Budget(seconds=seconds, evaluations=params["evaluations"])
     spec, link = ModelSpec(kernel=params["kernel"]), LINKS.get(params["method"]["link"])
-    trained = train_gpc(X, y, spec, link, params["method"]["inference"], Hyperparameters(), budget)
+    trained = train_gpc(
+        BinaryProblem(X, y, spec, link), params["method"]["inference"], Hyperparameters(), budget
+    )
     return trained.fit.posterior
 
 

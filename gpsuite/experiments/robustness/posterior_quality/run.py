@@ -13,7 +13,7 @@ from gpsuite.experiments.base import DIVERGED, Outcome, SharedWork, Task, finite
 from gpsuite.experiments.robustness.posterior_quality.plan import DELTA
 from gpsuite.experiments.robustness.shared.classifiers import Problem, model_metrics, task_classifier
 from gpsuite.experiments.robustness.shared.probability_change import run_delta
-from gpsuite.models.classification.approximation import NotConvergedError
+from gpsuite.models.classification.approximation import BinaryProblem, NotConvergedError
 from gpsuite.models.classification.distance import (
     gaussian_kl,
     gaussian_wasserstein,
@@ -107,7 +107,9 @@ def approximations(
         if inference == own:
             found[name] = trained.fit.require_converged()
             continue
-        fit = INFERENCES.get(inference)(problem.X, problem.y, spec, trained.hyperparameters, link, None)
+        fit = INFERENCES.get(inference)(
+            BinaryProblem(problem.X, problem.y, spec, link), trained.hyperparameters, None
+        )
         found[name] = fit.require_converged()
     return found
 

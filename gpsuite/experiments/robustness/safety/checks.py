@@ -19,7 +19,7 @@ from gpsuite.methods.robustness.search.attacks import strong_attack
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.methods.robustness.verdict import ProbabilityRange, build_bound, probability_range
-from gpsuite.models.classification.approximation import GPCFit
+from gpsuite.models.classification.approximation import BinaryProblem, GPCFit
 from gpsuite.models.classification.links import Link
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import INFERENCES, TrainedGPC
@@ -191,7 +191,9 @@ def _refit(
     """Approximate the posterior of the first rows at given hyperparameters."""
     infer = INFERENCES.get(model["method"]["inference"])
     spec = ModelSpec(kernel=model["kernel"], ard=bool(model["ard"]))
-    return infer(problem.X[:rows], problem.y[:rows], spec, at, trained.fit.posterior.link, None)
+    return infer(
+        BinaryProblem(problem.X[:rows], problem.y[:rows], spec, trained.fit.posterior.link), at, None
+    )
 
 
 def candidate_boxes(

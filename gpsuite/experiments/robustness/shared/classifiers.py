@@ -15,7 +15,7 @@ from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork, Task
-from gpsuite.models.classification.approximation import NotConvergedError
+from gpsuite.models.classification.approximation import BinaryProblem, NotConvergedError
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import TrainedGPC, train_gpc
 from gpsuite.models.config import Hyperparameters, ModelSpec
@@ -172,10 +172,12 @@ def train(problem: Problem, model: Mapping[str, Any], budget: Budget) -> Trained
         NotConvergedError: if there is no converged approximation at the start.
     """
     return train_gpc(
-        problem.X,
-        problem.y,
-        ModelSpec(kernel=model["kernel"], ard=bool(model["ard"])),
-        LINKS.get(model["method"]["link"]),
+        BinaryProblem(
+            problem.X,
+            problem.y,
+            ModelSpec(kernel=model["kernel"], ard=bool(model["ard"])),
+            LINKS.get(model["method"]["link"]),
+        ),
         model["method"]["inference"],
         start_of(problem, model),
         budget,

@@ -1,4 +1,7 @@
-"""What a planner of measurements answers."""
+"""What a planner of measurements answers.
+
+Equation: none, a data structure
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Outputs at the candidates of a plan, and which measurements come one after another."""
+"""Outputs at the candidates of a plan, and which measurements come one after another.
+
+Equation: Li et al. 2022, Eq. (5), Eq. (6), Eq. (7)
+"""
 
 from __future__ import annotations
 

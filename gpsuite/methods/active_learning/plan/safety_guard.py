@@ -4,6 +4,8 @@ Measured in a small region, a safety value that hardly varies there looks like a
 posterior of its hyperparameters then follows the prior, and its level is carried far out. The guard leaves inference
 alone and changes what predicts: no hyperparameter vector is surer than the distance to the limit and the extent of
 the measured inputs allow. Its constants were chosen by experiment, on made-up functions; they prove nothing.
+
+Equation: derived, guard of the safety model
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Units in which a plan's models see the user's measurements, and the way back."""
+"""Units in which a plan's models see the user's measurements, and the way back.
+
+Equation: none, changes of units
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""PAC-Bayesian bounds on the true risk of a Gibbs predictor (Eq. 4, 5 of Reeb et al. 2018)."""
+"""PAC-Bayesian bounds on the true risk of a Gibbs predictor.
+
+Equation: Reeb et al. 2018, Eq. (4), Eq. (5)
+"""
 
 from __future__ import annotations
 
@@ -159,7 +162,10 @@ class BoundObjective:
 
 
 def penalty(kl: float, terms: Terms) -> Penalty:
-    """Return KL, T ln 1201, ln(2 sqrt(n)/delta) (Eq. 4) and ln(grid_size), in nats."""
+    """Return KL, T ln 1201, ln(2 sqrt(n)/delta) (Eq. 4) and ln(grid_size), in nats.
+
+    Equation: Reeb et al. 2018, Eq. (5), App. B
+    """
     confidence = math.log(2.0 * math.sqrt(terms.n) / terms.delta)
     log_theta = terms.grid.log_size(terms.n_hyperparameters)
     return Penalty(kl, log_theta, confidence, terms.n, math.log(terms.grid_size))
@@ -172,6 +178,8 @@ def certify(found: RiskAndKL, terms: Terms, rounding: RiskAndKL = EXACT) -> Cert
         found: training risk in [0, 1], and KL(Q||P) in nats.
         terms: what the penalty counts.
         rounding: by how much rounding can have moved the risk and the KL; the bounds are for the worst of it.
+
+    Equation: Reeb et al. 2018, Eq. (4), Eq. (5)
     """
     risk, kl = found.risk, found.kl
     risk_fault = "" if 0.0 <= risk <= 1.0 else f"the Gibbs risk is {risk}, not in [0, 1]"
@@ -187,5 +195,5 @@ def certify(found: RiskAndKL, terms: Terms, rounding: RiskAndKL = EXACT) -> Cert
     c, highest, lowest = parts.per_point, min(risk + rounding.risk, 1.0), max(risk - rounding.risk, 0.0)
     return Certificate(
         terms.n, terms.delta, risk, parts, kl_bound(highest, c)[0], sqrt_bound(highest, c)[0],
-        lower_kl=float(kl_inverse_lower(lowest, c).p),
+        lower_kl=float(kl_inverse_lower(lowest, c).p), risk_rounding=rounding.risk,
     )  # fmt: skip

@@ -1,4 +1,7 @@
-"""The grid of kernel hyperparameters that the union bound pays for."""
+"""The grid of kernel hyperparameters that the union bound pays for.
+
+Equation: Reeb et al. 2018, Sec. 3.1
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The binary relative entropy and its two inverses, with derivatives (Eq. 4 of Reeb et al. 2018)."""
+"""The binary relative entropy and its two inverses, with derivatives.
+
+Equation: Reeb et al. 2018, Eq. (3), App. A
+Equation: derived, inverse kl and its derivatives
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,9 @@
 
 Whitened means V = L^-1 K_ZX with L L' = K_ZZ. A block is an (M, rows) array in C order, so that BLAS sees its transpose
 as a (rows, M) Fortran array: the triangular solves run about a third faster that way round.
+
+Equation: Reeb et al. 2018, Eq. (10), Eq. (11)
+Equation: derived, whitened sparse posterior
 """
 
 from __future__ import annotations

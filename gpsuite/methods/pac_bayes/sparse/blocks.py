@@ -1,4 +1,7 @@
-"""Memory of the sweeps over the data in blocks, and the sums over blocks that the sparse objectives share."""
+"""Memory of the sweeps over the data in blocks, and the sums over blocks that the sparse objectives share.
+
+Equation: derived, sweeps over the data
+"""
 
 from __future__ import annotations
 
@@ -101,7 +104,7 @@ def sum_risk(
     """Evaluate the losses block by block; not yet weighted by the bound's derivative, which needs their mean.
 
     Args:
-        loss: the loss.
+        loss: whose expectation under the posterior is summed.
         y: targets [N].
         n_inducing: M.
         block_at: gives the block of V [M, rows].

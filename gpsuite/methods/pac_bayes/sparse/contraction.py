@@ -1,4 +1,7 @@
-"""From adjoints of K_ZX and K_ZZ to the gradient in the squared-exponential kernel's parameters and Z."""
+"""From adjoints of K_ZX and K_ZZ to the gradient in the squared-exponential kernel's parameters and Z.
+
+Equation: derived, kernel contraction
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 With constant noise no point needs its own |V_i|^2, so V = L^-1 K_ZX is never formed: what is small (M x M) moves to
 the other side. The error grows with the condition number of K_ZZ, hence `is_accurate`.
+
+Equation: derived, sweeps over the data
 """
 
 from __future__ import annotations

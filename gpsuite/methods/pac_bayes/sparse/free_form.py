@@ -2,6 +2,9 @@
 
 The posterior N(a, B) of Eq. 9 of Reeb et al. 2018 holds for any mean a and covariance B of the inducing variables. Both
 are kept whitened: a = L m and B = L T T' L' with L L' = K_ZZ, so that the prior is N(0, I).
+
+Equation: Reeb et al. 2018, Eq. (9), Eq. (10)
+Equation: derived, free-form posterior
 """
 
 from __future__ import annotations
@@ -123,7 +126,7 @@ class FreeFormObjective:
     `SparseGPObjective`, with one n x M array.
 
     Args:
-        problem: the bound.
+        problem: data, loss and confidence of the bound.
         n_inducing: M.
         store: whether to keep the n x M array; by default while it is below `sparse_blocks.STORED_BYTES`.
 

@@ -1,4 +1,8 @@
-"""Training a free-form sparse posterior on a PAC-Bayesian bound, from the FITC or VFE posterior of a given start."""
+"""Training a free-form sparse posterior on a PAC-Bayesian bound, from the FITC or VFE posterior of a given start.
+
+Equation: Reeb et al. 2018, Sec. 3.2
+Equation: derived, free-form posterior
+"""
 
 from __future__ import annotations
 
@@ -41,7 +45,7 @@ def train_free_form(problem: Problem, Z: FloatArray, alpha: float, search: Searc
     rounded (`gp.rounded`) and the whitened posterior stays as it is.
 
     Args:
-        problem: the bound.
+        problem: data, loss and confidence of the bound.
         Z: inducing inputs to start from [M, D].
         alpha: of the first posterior: 1 is FITC, 0 is VFE.
         search: limits, and the start, such as the result of `train_sparse_gp`; its noise variance only shapes the

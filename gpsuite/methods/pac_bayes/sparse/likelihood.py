@@ -8,6 +8,9 @@ S^-1 = I + V Lambda^-1 V' and m = V'b both are
 where Lambda = s I for VFE and s I + diag(K_XX - V'V) for FITC. Two sweeps over the data in blocks: (1) the sums that
 determine S and b, (2) the adjoint of the kernel. They depend on V only through V'V, so the adjoint of K_ZZ is
 -L^-T (V_adj V') L^-1 / 2 with a closed form in the middle, and no Cholesky factorisation is differentiated.
+
+Equation: Titsias 2009, Eq. (9)
+Equation: Snelson & Ghahramani 2006, Eq. (9)
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
-"""The bound of a sparse GP with its analytic gradient, also in the inducing inputs (Eq. 9 to 11 of Reeb et al. 2018).
+"""The bound of a sparse GP with its analytic gradient, also in the inducing inputs.
 
 Three sweeps over the data in blocks: (1) V = L^-1 K_ZX and the sums that determine the posterior, (2) means, variances,
 losses and C = V diag(gv) V', (3) the adjoint of V and of the kernel. The objective depends on V only through V'V, so
 the adjoint of K_ZZ has a closed form and no Cholesky factorisation is differentiated.
+
+Equation: Reeb et al. 2018, Eq. (9), Eq. (10), Eq. (11)
+Equation: derived, gradient of the sparse bound
 """
 
 from __future__ import annotations
@@ -74,7 +77,7 @@ class SparseGPObjective:
     K_ZZ is once too ill-conditioned for it, and the whitened form from then on; where they change over they agree.
 
     Args:
-        problem: the bound.
+        problem: data, loss and confidence of the bound.
         alpha: 1 is FITC, 0 is VFE (DTC).
         n_inducing: M.
         store: whether to keep the n x M arrays; by default while they are below `sparse_blocks.STORED_BYTES`.

@@ -1,4 +1,7 @@
-"""The sparse GP posterior of inducing inputs, between FITC and VFE (Eq. 9 to 11 of Reeb et al. 2018)."""
+"""The sparse GP posterior of inducing inputs, between FITC and VFE.
+
+Equation: Reeb et al. 2018, Eq. (9), Eq. (10), Eq. (11)
+"""
 
 from __future__ import annotations
 
@@ -47,6 +50,8 @@ class SparseGPPosterior:
         inducing: K_ZZ and its factor; its `jitter` is 0 unless K_ZZ is numerically singular.
         whitened: the posterior of the whitened inducing variables.
         kl_slack: by how much rounding of K_ZZ can have moved the KL.
+
+    Equation: Reeb et al. 2018, Eq. (9), Eq. (11)
     """
 
     hyperparameters: Hyperparameters

@@ -45,7 +45,7 @@ def train_sparse_gp(problem: Problem, Z: FloatArray, alpha: float, search: Searc
     L-BFGS-B with variance and lengthscales in the box [e^-6, e^6] of the grid; Z is free.
 
     Args:
-        problem: the bound.
+        problem: data, loss and confidence of the bound.
         Z: inducing inputs to start from [M, D]; the paper takes k-means centres of X.
         alpha: 1 is FITC (the paper's), 0 is VFE (DTC).
         search: start and limits.

@@ -6,6 +6,8 @@ it is, by the S-lemma, the optimum of a semidefinite program in two unknowns, an
     gamma_i = min over 0 < mu < Lambda_min of  [-c + sum_k bh_k^2 / (Lambda_k - mu)] / mu,
 
 finite only if A is positive definite. Weak duality makes every mu an upper bound, so stopping early is outward.
+
+Equation: derived, outer ellipsoid
 """
 
 from __future__ import annotations

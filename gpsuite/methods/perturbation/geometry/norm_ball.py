@@ -2,6 +2,8 @@
 
 A region speaks of the ideal representation f_0, equal to the true f_* at the data only. If |f_*|_H <= B, then
 alpha_*'K alpha_* <= B^2 and |f_* - f_0|(x) <= sqrt(k(x,x) - k_x'K^-1 k_x) sqrt(B^2 - alpha_*'K alpha_*).
+
+Equation: derived, ideal representation and norm ball
 """
 
 from __future__ import annotations

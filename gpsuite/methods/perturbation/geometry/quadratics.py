@@ -10,6 +10,8 @@ r_i = B (I - G_i) e_hat,
     Z_0 = |F d|^2,   Z_i = |(F - D_i) d + r_i|^2,   d = alpha - alpha_hat,
 
 so that Z_0 <= Z_i is one quadratic inequality in d, whose coefficients are formed from D_i without cancellation.
+
+Equation: derived, objectives and gradients
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
-"""What all objectives share: residual gradients and their weighted norms (Csáji and Kis 2019).
+"""What all objectives share: residual gradients and their weighted norms.
 
 With the residuals e = y - Phi alpha, each gradient is g(alpha, e) = U lift(alpha) - V score(e). A weighting M = F'F
 turns it into the statistic Z = |slope lift(alpha) - pull score(e)|^2 + |rest lift(alpha)|^2: only the rows of F on
 which the data acts are kept, and no Gram matrix is inverted.
+
+Equation: Csáji & Kis 2019, Perturbed Gradients
+Equation: derived, objectives and gradients
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Objectives that are not smooth: epsilon-insensitive support vector regression and the kernelised LASSO."""
+"""Objectives that are not smooth: epsilon-insensitive support vector regression and the kernelised LASSO.
+
+Equation: derived, objectives and gradients
+"""
 
 from __future__ import annotations
 

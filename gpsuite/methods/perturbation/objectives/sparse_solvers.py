@@ -1,4 +1,8 @@
-"""Minimisers of a'Qa/2 - r'a + l1 |a|_1 in a box |a| <= bound: scikit-learn's solvers and an exact last step."""
+"""Minimisers of a'Qa/2 - r'a + l1 |a|_1 in a box |a| <= bound: scikit-learn's solvers and an exact last step.
+
+Equation: Chang & Lin 2011, Sec. 2.4
+Equation: Friedman et al. 2010
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Weighted norms of the perturbed gradients, many coefficient vectors and perturbations in one matrix product."""
+"""Weighted norms of the perturbed gradients, many coefficient vectors and perturbations in one matrix product.
+
+Equation: Csáji & Kis 2019, Perturbed Gradients
+"""
 
 from __future__ import annotations
 

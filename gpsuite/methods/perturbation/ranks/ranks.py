@@ -2,6 +2,9 @@
 
 The rank of alpha is 1 + #{i : Z_i before Z_0}; ties are resolved by the tie-breaking permutation. (The poster prints
 the comparison the other way round; then the estimate itself would lie outside the region.)
+
+Equation: Csáji & Kis 2019, Confidence Regions
+Equation: derived, rank test
 """
 
 from __future__ import annotations

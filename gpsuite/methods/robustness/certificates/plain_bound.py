@@ -9,6 +9,8 @@ mu = k' alpha, Sigma = max(0, s + sum_k c_k (F k)_k^2).
 Features are of differences X_i - c of stored floats, so that their error does not depend on how far the data lie
 from the origin or from the point. What takes long is in double precision; where its rounding, which is bounded and
 added like all others, would be felt, up to `EXTENDED` data are taken to extended precision. All else always is.
+
+Equation: derived, stationary kernels to degree 1, quadratic form over a box
 """
 
 from __future__ import annotations
@@ -142,7 +144,7 @@ class PlainBound:
             root: [r, N], times sqrt(s) and folded.
             fixed: [N] squared distance in the inputs that are not free and not folded.
             wider: [N] relative rounding of the folding.
-            work: the precision.
+            work: type of the floats that are computed with.
             points: [N, *] inputs of the kernel between data.
             scale: [*] their lengthscales.
         """

@@ -1,4 +1,7 @@
-"""The radial kernels of the plain bound in any precision: values, slopes and tails of the first-order expansion."""
+"""The radial kernels of the plain bound in any precision: values, slopes and tails of the first-order expansion.
+
+Equation: derived, stationary kernels to degree 1
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Scores of predicted class probabilities. Logarithms are natural; every mean is over points. No TensorFlow."""
+"""Scores of predicted class probabilities. Logarithms are natural; every mean is over points. No TensorFlow.
+
+Equation: Guo et al. 2017, Eq. (3)
+Equation: Brier 1950
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Scores of telling two samples apart by a number: out-of-distribution inputs by their uncertainty. No TensorFlow."""
+"""Scores of telling two samples apart by a number: out-of-distribution inputs by their uncertainty. No TensorFlow.
+
+Equation: Hanley & McNeil 1982
+"""
 
 from __future__ import annotations
 

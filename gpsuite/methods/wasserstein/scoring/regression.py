@@ -1,4 +1,7 @@
-"""Scores of Gaussian predictions N(mean, variance), noise included, in the targets' units. No TensorFlow."""
+"""Scores of Gaussian predictions N(mean, variance), noise included, in the targets' units. No TensorFlow.
+
+Equation: Gneiting & Raftery 2007, Eq. (21)
+"""
 
 from __future__ import annotations
 
