@@ -17,23 +17,30 @@ def conf_dir() -> Path:
     return shipped_conf_dir()
 
 
-@cache
 def group_choices() -> dict[str, list[str]]:
     """Return the names each configuration group offers."""
-    root = conf_dir()
-    names = {group: _names(root / group) for group in ("experiment", "model", "parallel")}
-    return {**names, "method": sorted(method_families()), "dataset": dataset_names(root)}
+    return _choices(conf_dir())
 
 
-@cache
 def method_families() -> dict[str, str]:
     """Return method -> family of every conf/method/FAMILY/NAME.yaml; methods are known by their name alone.
 
     Raises:
         UserError: if two families have a method of one name.
     """
+    return _families(conf_dir())
+
+
+@cache
+def _choices(root: Path) -> dict[str, list[str]]:
+    names = {group: _names(root / group) for group in ("experiment", "model", "parallel")}
+    return {**names, "method": sorted(_families(root)), "dataset": dataset_names(root)}
+
+
+@cache
+def _families(root: Path) -> dict[str, str]:
     found: dict[str, str] = {}
-    for path in sorted((conf_dir() / "method").glob("*/*.yaml")):
+    for path in sorted((root / "method").glob("*/*.yaml")):
         family, name = path.parent.name, path.stem
         if name in found:
             raise UserError(

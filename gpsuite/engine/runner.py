@@ -32,7 +32,7 @@ from gpsuite.engine.provenance import dataset_provenance, git_state, machine, ve
 from gpsuite.engine.reports import FOLDER as REPORTS
 from gpsuite.engine.reports import ReportFolder
 from gpsuite.engine.store import RecordStore, satisfies
-from gpsuite.engine.summary import publish_results, write_config
+from gpsuite.engine.summary import Summary, publish_results, write_config
 from gpsuite.engine.worker import peak_memory_mb
 from gpsuite.errors import ResultsError
 from gpsuite.experiments.base import ERROR, Record, Request, Task
@@ -84,11 +84,13 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class RunReport:
-    """How a run ended: its folder, how many tasks ended how, and the failures."""
+    """How a run ended: its folder, how many tasks ended how, the failures, and what its summary tells the user."""
 
     folder: Path
     counts: Mapping[str, int]
     failures: tuple[tuple[str, str, Path], ...]  # label, reason, traceback file
+    answer: Sequence[str] = ()
+    warnings: Sequence[str] = ()
 
     @property
     def exit_code(self) -> int:
@@ -115,8 +117,10 @@ def run_experiment(request: Request, options: RunOptions) -> RunReport:
         missing = _missing(tasks, keys, store, force=options.force)
         computed = _compute(request, options, missing, store, folder, total=len(tasks))
         records = _read_records(tasks, keys, store)
-        _finish(request, options, folder, records, store, started, computed)
-    return _report(folder, records, store)
+        summary = _finish(request, options, folder, records, store, started, computed)
+    counts = Counter(record.status for record in records)
+    failures = tuple(_failures(records, store))
+    return RunReport(folder, dict(counts), failures, summary.answer, summary.warnings)
 
 
 def groups_of(tasks: Sequence[Task]) -> list[Group]:
@@ -265,14 +269,15 @@ def _finish(
     store: RecordStore,
     started: float,
     computed: int,
-) -> None:
+) -> Summary:
     write_records(folder, records)
     copy_arrays(folder, records, store)
-    notes = publish_results(request, records, folder, options.conf_dir, options.changed, options.parts)
+    summary = publish_results(request, records, folder, options.conf_dir, options.changed, options.parts)
     before = read_json(folder / RUN)
     if computed == 0 and before is not None and before.get("science") == options.science:
-        return  # nothing was computed: the provenance of what is shown has not changed
-    write_json(folder / RUN, _provenance(request, options, records, store, started, computed, notes))
+        return summary  # nothing was computed: the provenance of what is shown has not changed
+    write_json(folder / RUN, _provenance(request, options, records, store, started, computed, summary.notes))
+    return summary
 
 
 def _provenance(
@@ -326,11 +331,6 @@ def _failures(records: Sequence[Record], store: RecordStore) -> list[tuple[str, 
         for record in records
         if record.status == ERROR
     ]
-
-
-def _report(folder: Path, records: Sequence[Record], store: RecordStore) -> RunReport:
-    counts = Counter(record.status for record in records)
-    return RunReport(folder, dict(counts), tuple(_failures(records, store)))
 
 
 def _iso(seconds: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -19,6 +20,21 @@ from gpsuite.text import visible
 NAMED = ("datasets",)
 
 
+@dataclass(frozen=True)
+class Summary:
+    """What is said of a run besides its files.
+
+    Attributes:
+        notes: what limits its tables and figures.
+        answer: told to the user when the run ends.
+        warnings: told beside it.
+    """
+
+    notes: Sequence[str]
+    answer: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+
+
 def write_config(folder: Path, request: Request, command: Sequence[str]) -> None:
     """Write the composed configuration as config.yaml, with the command that asked for it as a comment."""
     text = yaml.safe_dump(dict(request.options), sort_keys=False, allow_unicode=True)
@@ -32,8 +48,8 @@ def publish_results(
     conf_dir: Path,
     changed: Sequence[str],
     parts: Mapping[str, str],
-) -> list[str]:
-    """Write tables, figures, statistics and the comparison; return notes on what limits them."""
+) -> Summary:
+    """Write tables, figures, statistics and the comparison."""
     notes = [*parts.values(), *limitations(request, records)]
     report = Report(request, records, folder, "; ".join(notes) or None)
     statistics = []
@@ -44,7 +60,7 @@ def publish_results(
     published = read_published(conf_dir, request.experiment)
     rows = compare(published, statistics, comparable=not why_not, why_not=why_not)
     write_comparison(folder, rows)
-    return notes
+    return Summary(notes, report.answer, report.warnings)
 
 
 def limitations(request: Request, records: Sequence[Record]) -> list[str]:

@@ -69,6 +69,10 @@ class Record:
         """Whether its metrics may enter tables: done, or the best valid answer within a budget."""
         return self.status in USABLE
 
+    def matches(self, **axes: str | int | float) -> bool:
+        """Whether its axes have these values."""
+        return all(name in self.axes and self.axes[name] == value for name, value in axes.items())
+
     def number(self, name: str) -> float:
         """Return a metric as float; NaN when it is missing."""
         value = self.metrics.get(name)

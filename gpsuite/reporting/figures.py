@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.reporting.atomic import write_bytes, write_text
-from gpsuite.reporting.palette import NOTE, method_style
+from gpsuite.reporting.palette import NOTE
 from gpsuite.text import visible_lines
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 STYLE = Path(__file__).with_name("house.mplstyle")
 
-__all__ = ["Drawing", "figure", "figure_style", "math_label", "method_style", "save_figure"]
 
 _MATHEMATICS: set[str] = set()
 
@@ -64,10 +63,16 @@ class Drawing:
         for ax in self.grid[:, 0]:
             ax.set_ylabel(y)
 
-    def legend(self, where: Literal["above", "below"] = "above", columns: int = 3, title: str = "") -> None:
-        """Draw one legend of all axes outside them, each label once."""
+    def legend(
+        self,
+        where: Literal["above", "below"] = "above",
+        columns: int = 3,
+        title: str = "",
+        rows: slice = slice(None),
+    ) -> None:
+        """Draw one legend outside the axes, of those of all or of some rows, each label once."""
         shown: dict[str, Any] = {}
-        for ax in self.axes:
+        for ax in self.grid[rows].flat:
             handles, labels = ax.get_legend_handles_labels()
             for label, handle in zip(labels, handles, strict=True):
                 shown.setdefault(label, handle)
@@ -125,26 +130,6 @@ def figure(
             _save(fig, drawing.data, folder, name, note)
         finally:
             plt.close(fig)
-
-
-@contextmanager
-def figure_style() -> Iterator[None]:
-    """Draw in house style: for the figures that are not drawn by `figure` yet."""
-    import matplotlib as mpl
-
-    with mpl.rc_context(fname=STYLE):
-        mpl.use("Agg")
-        yield
-
-
-def save_figure(fig: Figure, data: pd.DataFrame, folder: Path, name: str, note: str | None = None) -> None:
-    """Save a figure: for those that are not drawn by `figure` yet."""
-    import matplotlib.pyplot as plt
-
-    try:
-        _save(fig, data, folder, name, note)
-    finally:
-        plt.close(fig)
 
 
 def math_label(text: str) -> str:

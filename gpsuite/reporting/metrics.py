@@ -48,6 +48,7 @@ class Metric:
         return f"{label} ({unit})" if unit else label
 
 
+# A name that families use for different things stands behind its family.
 METRICS = {
     # PAC-Bayes: risks and bounds, all of them probabilities of an error
     "bound_kl": Metric("upper bound B_kl on the Gibbs risk", PROBABILITY, "lower", "upper bound B_kl"),
@@ -64,7 +65,7 @@ METRICS = {
     "gibbs_risk_test": Metric("Gibbs test risk", PROBABILITY, "lower"),
     "gibbs_risk_test_exp": Metric("Gibbs test risk under the exponential loss", PROBABILITY, "lower"),
     "bayes_risk_test": Metric("Bayes test risk", PROBABILITY, "lower"),
-    "gap": Metric("gap: test − training risk", "", "lower", "gap: Gibbs test − training risk"),
+    "pac_bayes/gap": Metric("gap: test − training risk", "", "lower"),
     "chosen_m": Metric("M chosen (mean)"),
     "kl_over_n": Metric("KL/n", "nats", "lower"),
     "published_kl_over_n": Metric("KL/n in the paper"),
@@ -100,21 +101,21 @@ METRICS = {
     "seconds_outputs": Metric("output model", "s", "lower"),
     "seconds_safety": Metric("safety model", "s", "lower"),
     "seconds_predict": Metric("predictions", "s", "lower"),
-    "unsafe": Metric("unsafe queries", "", "lower"),
+    "active_learning/unsafe": Metric("unsafe queries", "", "lower"),
     "share_percent": Metric("unsafe", "%", "lower"),
     "any_percent": Metric("repetitions with an unsafe query", "%", "lower"),
     "surely_above": Metric("repetitions surely above δ", "", "lower"),
     "largest_ratio": Metric("largest mean / bound", "", "lower"),
     # robustness of classifiers
-    "delta": Metric("δ = π max − π min", PROBABILITY, "lower", "δ"),
+    "robustness/delta": Metric("δ = π max − π min", PROBABILITY, "lower", "δ"),
     "delta_proved": Metric("δ, proved", PROBABILITY, "lower"),
     "wasserstein": Metric("2-Wasserstein", "latent units", "lower"),
     "wasserstein_draws": Metric("2-Wasserstein to the draws", "", "lower"),
-    "kl": Metric("KL(HMC | approximation)", "nats", "lower"),
+    "robustness/kl": Metric("KL(HMC | approximation)", "nats", "lower"),
     "probability_error": Metric("|class probability − HMC's|", "", "lower"),
     "hmc_distance": Metric("2-Wasserstein distance to HMC", "latent units", "lower"),
     "search_seconds": Metric("search seconds", "", "lower"),
-    "gap_of_search": Metric("gap between proved and attained probability", "", "lower"),
+    "robustness/gap": Metric("gap between proved and attained probability", "", "lower"),
     # regions and bands of perturbation methods
     "coverage": Metric("coverage", PROBABILITY, "higher"),
     "simultaneous": Metric("simultaneous coverage", PROBABILITY, "higher"),
@@ -128,7 +129,6 @@ METRICS = {
     "returning_share": Metric("share of returning rays"),
     "at_ball_share": Metric("share of rays ended by the norm ball"),
     "truth_inside_share": Metric("share of data with f* inside", "", "higher"),
-    "members": Metric("members"),
     "refused": Metric("end points not confirmed"),
     "members_outside_ellipsoid": Metric("of them outside the ellipsoid"),
     "angle_degrees": Metric("largest angle to the estimate's line", "degrees"),
@@ -140,11 +140,13 @@ METRICS = {
 }
 
 
-def metric(name: str) -> Metric:
-    """Return a metric by its name in records; one that is not registered is called by its name."""
-    return METRICS.get(name, Metric(name))
+def metric(name: str, family: str = "") -> Metric:
+    """Return a metric by its name in a family's records; one that is not registered is called by its name."""
+    return METRICS.get(f"{family}/{name}") or METRICS.get(name) or Metric(name)
 
 
-def headings(names: Iterable[str]) -> dict[str, str]:
+def headings(names: Iterable[str], family: str = "") -> dict[str, str]:
     """Return the headings of those names that are metrics."""
-    return {name: METRICS[name].heading for name in names if name in METRICS}
+    return {
+        name: metric(name, family).heading for name in names if {name, f"{family}/{name}"} & METRICS.keys()
+    }

@@ -50,19 +50,19 @@ def panel(
         styles: name of a series -> properties that replace those of its method.
     """
     present = [name for name in titles if (frame[by] == name).any()]
-    values = list(ticks) if ticks is not None else sorted(frame[x].unique())
-    at = np.arange(len(values), dtype=np.float64) if ticks is not None else np.asarray(values, np.float64)
     step = _ROOM / max(len(present), 1) if kind == "bars" else apart
     for number, name in enumerate(present):
-        rows = frame[frame[by] == name].set_index(x).reindex(values)
+        rows = frame[frame[by] == name].sort_values(x)
+        if ticks is not None:
+            rows = rows.set_index(x).reindex(list(ticks)).assign(**{x: range(len(ticks))})
         mean = rows["mean"].to_numpy(dtype=np.float64)
         ends = _ends(rows, mean, error)
-        place = at + step * (number - (len(present) - 1) / 2)
+        place = rows[x].to_numpy(dtype=np.float64) + step * (number - (len(present) - 1) / 2)
         style = {**method_style(name), **(styles or {}).get(name, {})}
         _draw(ax, kind, place, mean, ends, step, titles[name], style)
     if ticks is not None:
-        ax.set_xticks(range(len(values)), list(ticks.values()))
-        ax.set_xlim(-0.5, len(values) - 0.5)
+        ax.set_xticks(range(len(ticks)), list(ticks.values()))
+        ax.set_xlim(-0.5, len(ticks) - 0.5)
 
 
 def _ends(rows: pd.DataFrame, mean: npt.NDArray[np.float64], error: Error) -> npt.NDArray[np.float64]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpsuite.engine.keys import canonical_json, short_hash, task_key
-from gpsuite.experiments.params import INLINE, OPTIONAL, named, plain
+from gpsuite.experiments.params import INLINE, LEFT_OUT, OPTIONAL, named, plain
 from tests.engine import tiny
 
 json_values = st.recursive(
@@ -52,6 +52,7 @@ class Cell:
     levels: Sequence[int]
     limit: float | None = field(default=None, metadata=OPTIONAL)
     shown: float | None = None
+    title: str = field(default="a cell", metadata=LEFT_OUT)
 
 
 def test_params_of_a_dataclass_are_hashed_as_their_plain_values() -> None:
@@ -59,6 +60,7 @@ def test_params_of_a_dataclass_are_hashed_as_their_plain_values() -> None:
     values = {"kind": "cell", "break": "ties", "kernel": {"name": "rbf"}, "rows": 9}
     values |= {"levels": [1, 2], "shown": None}
     assert plain(cell) == values
+    assert plain(replace(cell, title="called otherwise")) == values
     assert plain(replace(cell, limit=2.0)) == {**values, "limit": 2.0}
     assert plain({"cells": [cell]}) == {"cells": [values]}
     typed, untyped = (replace(tiny.task(1), params=params) for params in (cell, values))

@@ -95,8 +95,8 @@ def test_the_note_stands_once_behind_a_caption(note: str | None, ending: str, tm
 
 
 def test_a_figure_is_saved_with_its_numbers(tmp_path: Path) -> None:
-    from matplotlib.figure import Figure
-
-    report(folder=tmp_path, note="a note").figure(Figure((3, 2)), pd.DataFrame({"x": [1]}), "empty", "remark")
+    with report(folder=tmp_path, note="a note").figure("empty", remark="remark") as drawing:
+        drawing.ax.plot([1.0], [1.0])
+        drawing.data = pd.DataFrame({"x": [1]})
     assert (tmp_path / "figures" / "empty.csv").read_text(encoding="utf-8") == "x\n1\n"
     assert (tmp_path / "figures" / "empty.pdf").stat().st_size > 500

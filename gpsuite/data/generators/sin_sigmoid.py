@@ -16,7 +16,7 @@ from gpsuite.data.generators.sizes import Size, as_shape
 Form: TypeAlias = Literal["paper", "code"]
 
 # s of the sigmoid 1 / (1 + exp(-s x)): as the paper prints it, and as its authors' code has it
-STEEPNESS: dict[str, float] = {"paper": 2.0, "code": 1.0}
+STEEPNESS: dict[Form, float] = {"paper": 2.0, "code": 1.0}
 EXPLORATION = (-2.0, 2.0)
 START = (-0.6, 0.6)
 THRESHOLD = 0.7

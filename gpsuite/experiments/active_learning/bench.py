@@ -16,7 +16,13 @@ from typing import Any
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.experiments.active_learning.shared.generated_data import gp_campaign, toy_campaign
+from gpsuite.experiments.active_learning.shared.generated_data import (
+    GpData,
+    Samples,
+    ToyData,
+    gp_campaign,
+    toy_campaign,
+)
 from gpsuite.experiments.active_learning.shared.repetition_data import Campaign
 from gpsuite.experiments.active_learning.shared.run import oracle_of, problem_of
 from gpsuite.experiments.benchmark import BenchCase, Work
@@ -147,22 +153,14 @@ def _queried(problem: str) -> Observations:
 
 
 def _toy() -> tuple[Campaign, int]:
-    data = {
-        "seed": 0,
-        "form": "paper",
-        "initial": 12,
-        "pool_rows": 200,
-        "unequal": "equal",
-        "offers": "pairs",
-    }
+    data = ToyData(seed=0, form="paper", initial=12, pool_rows=200, unequal="equal", offers="pairs")
     return toy_campaign(data, "partial"), PARTICLES
 
 
 def _gp_samples() -> tuple[Campaign, int]:
     """Return a draw with a small pool, for a cloud of few particles: only its queries are used."""
-    samples: dict[str, Any] = {"seed": 1, "draws": 1, "n_train": 300, "n_test": 50, "n_outputs": 4}
-    samples |= {"form": "code", "process": "lmc"}
-    data = {"seed": 0, "draw": 0, "initial": 40, "offers": "pairs", "samples": samples}
+    samples = Samples(seed=1, draws=1, n_train=300, n_test=50, n_outputs=4, form="code", process="lmc")
+    data = GpData(seed=0, draw=0, initial=40, offers="pairs", samples=samples)
     return gp_campaign(data, "partial"), 64
 
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from gpsuite.data.generators.gp_samples import PROCESSES, Process
-from gpsuite.experiments.active_learning.methods import PIPELINE, titles
+from gpsuite.data.generators.gp_samples import PROCESSES
+from gpsuite.experiments.active_learning.methods import PIPELINE
 from gpsuite.experiments.active_learning.shared.claims import (
     error_statistics,
     safety_statistics,
     threshold_statistics,
 )
 from gpsuite.experiments.active_learning.shared.curves import Curves
-from gpsuite.experiments.active_learning.shared.figures import draw_curves, draw_safety
+from gpsuite.experiments.active_learning.shared.figures import draw_curves, draw_safety, errors
 from gpsuite.experiments.active_learning.shared.gp_settings import GpSamplesSettings
 from gpsuite.experiments.active_learning.shared.plan import repetition_tasks
 from gpsuite.experiments.active_learning.shared.run import run_repetition
-from gpsuite.experiments.active_learning.shared.tables import write_curve_tables
+from gpsuite.experiments.active_learning.shared.tables import report_curves
+from gpsuite.experiments.active_learning.shared.tasks import RepetitionTask
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Report, Request, Task, require
+from gpsuite.experiments.params import choice
 from gpsuite.experiments.settings import one_of
 from gpsuite.reporting.comparison import Statistic
 
@@ -45,31 +47,25 @@ class ConvolutionSettings(GpSamplesSettings):
         require(self.process == "lmc" or size <= LARGEST, "pool_rows", self.pool_rows, allowed)
 
 
-def plan(request: Request) -> list[Task]:
+def plan(request: Request[ConvolutionSettings]) -> list[Task[RepetitionTask]]:
     """Return one task per draw and pipeline."""
-    settings: ConvolutionSettings = request.settings
-    process: Process = "lmc" if settings.process == "lmc" else "convolution"
-    return repetition_tasks(request, settings.source(request, process))
+    settings = request.settings
+    source = settings.source(request.seed, choice(settings.process, PROCESSES))
+    return repetition_tasks(request, settings, source)
 
 
-def summarise(report: Report) -> list[Statistic]:
+def summarise(report: Report[ConvolutionSettings]) -> list[Statistic]:
     """Write curves and safety of the convolution process beside the other models."""
-    request, records, folder, note = report.request, report.records(), report.folder, report.note
-    settings: ConvolutionSettings = request.settings
-    names = titles(request.methods)
-    curves = Curves.from_records(records, tuple(names))
-    points = settings.points(max(curves.final(method) for method in curves.methods))
+    settings = report.settings
+    curves = Curves.from_records(report.records(), tuple(report.titles))
     drawn = {"lmc": "an LMC", "convolution": "a convolution process"}[settings.process]
-    tables, figures = folder / "tables", folder / "figures"
-    write_curve_tables(
-        curves, names, tables, "convolution", f"Draws from {drawn}", points, settings.thresholds, note
-    )
+    report_curves(report, curves, "convolution", f"Draws from {drawn}")
     heading = f"draws from {drawn}: safe test rows, noisy targets"
     draw_curves(
-        curves, names, figures, "convolution_curves", heading, "output units", settings.thresholds, note
+        report, curves, "convolution_curves", heading, errors("output units"), thresholds=settings.thresholds
     )
-    draw_safety(curves, names, figures, "convolution_safety", f"draws from {drawn}: safety", note)
-    found = [*safety_statistics(curves), *error_statistics(curves, points)]
+    draw_safety(report, curves, "convolution_safety", f"draws from {drawn}: safety")
+    found = [*safety_statistics(curves), *error_statistics(curves, settings.points(curves.last))]
     for threshold in settings.thresholds:
         found += threshold_statistics(curves, threshold)
     return found

@@ -32,7 +32,8 @@ from gpsuite.experiments.perturbation.shared.linear import (
 )
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.statistics.estimates import mean
+from gpsuite.reporting.palette import BLUE, SKY, VERMILION
+from gpsuite.statistics.estimates import AS_IF_INDEPENDENT, proportion
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,13 +128,14 @@ def bundle_table(records: Sequence[Record], m: int) -> pd.DataFrame:
 
 def statements(request: Request[LinearSettings], records: Sequence[Record]) -> list[Statistic]:
     """Return whether members stay members at the next larger p, and how members classify the data."""
-    strict = mean([record.number("all_as_estimate") for record in records])
+    members = [int(record.number("members")) for record in records]
+    strict = sum(round(n * r.number("all_as_estimate")) for n, r in zip(members, records, strict=True))
     points = float(np.mean([record.number("points_as_estimate") for record in records]))
     return [
         claim("share_regions_nested", nested(request, records)),
         Statistic.of(
             "share_classified_as_estimate",
-            strict,
+            proportion(strict, sum(members), AS_IF_INDEPENDENT),
             note=f"all data as the estimate does; single data: {points:.4f}",
         ),
     ]
@@ -181,9 +183,9 @@ def _panel(ax: Axes, record: Record, m: int) -> pd.DataFrame:
     members = members[:: max(1, len(members) // LINES)]
     for index, w in enumerate(members):
         label = "decision lines of boundary members" if index == 0 else None
-        ax.axline((0.0, 0.0), (-w[1], w[0]), color="C5", alpha=0.35, linewidth=0.8, label=label, zorder=1)
+        ax.axline((0.0, 0.0), (-w[1], w[0]), color=SKY, alpha=0.35, linewidth=0.8, label=label, zorder=1)
     ax.axline((0.0, 0.0), (-estimate[1], estimate[0]), color="black", label="decision line of the estimate")
-    for value, marker, colour in ((1.0, "o", "C0"), (-1.0, "^", "C1")):
+    for value, marker, colour in ((1.0, "o", BLUE), (-1.0, "^", VERMILION)):
         part = X[y == value]
         ax.plot(part[:, 0], part[:, 1], marker, color=colour, markersize=4, label=f"class {value:+.0f}")
     ax.set_title(confidence_text(int(record.axes["q"]), m), fontsize=10)

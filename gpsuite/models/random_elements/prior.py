@@ -20,7 +20,7 @@ from gpsuite.registry import Registry
 
 ROWS = 500
 """Rows whose marginal likelihood is maximised: an evaluation costs N^3 + N^2 D."""
-START_NOISE = 0.1  # of targets of about unit variance
+START_NOISE, SMALLEST_NOISE = 0.1, 1e-4  # of targets of about unit variance
 
 PRIORS: Registry[Callable[[Array], gpflow.kernels.Kernel]] = Registry("prior")
 
@@ -79,7 +79,8 @@ def fit_prior(
     build = PRIORS.get(name)
     chosen = rng.permutation(len(X))[:rows]
     X, Y = np.asarray(X[chosen], np.float64), np.asarray(Y[chosen], np.float64)
-    model = gpflow.models.GPR((X, Y), build(X), noise_variance=START_NOISE)
+    noise = gpflow.likelihoods.Gaussian(START_NOISE, variance_lower_bound=SMALLEST_NOISE)
+    model = gpflow.models.GPR((X, Y), build(X), likelihood=noise)
     variables = [p.unconstrained_variable for p in model.trainable_parameters]
     loss = tf.function(lambda: _loss_and_gradient(model, variables))
 

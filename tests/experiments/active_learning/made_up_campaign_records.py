@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
-from gpsuite.experiments.base import Record
+from gpsuite.config.request import read_request
+from gpsuite.experiments.active_learning.toy.settings import ToySettings
+from gpsuite.experiments.base import Record, Report
 
 
 def record(
@@ -36,3 +40,9 @@ def record(
             arrays[name] = np.asarray(value)
     key = f"{method}{repetition}{axes}"
     return Record(key, "active_learning/toy", method, axes, status, "", metrics, {}, arrays=arrays)
+
+
+def toy_report(folder: Path, note: str | None = None, **settings: object) -> Report[ToySettings]:
+    """Return an empty sheet of active_learning/toy, with some settings changed."""
+    request, _ = read_request(["experiment=active_learning/toy", "scale=smoke"])
+    return Report(replace(request, settings=replace(request.settings, **settings)), (), folder, note)

@@ -10,6 +10,7 @@ from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.active_learning.shared.run import read_campaign, run_repetition
+from gpsuite.experiments.active_learning.shared.tasks import RepetitionTask
 from gpsuite.experiments.base import (
     BUDGET,
     EXPERIMENTS,
@@ -51,13 +52,13 @@ def as_record(task: Task, outcome: Outcome) -> Record:
 def test_tasks_differ_and_pipelines_share_what_a_repetition_works_on(name: str) -> None:
     tasks = tasks_of(name)
     assert len({task_key(task) for task in tasks}) == len(tasks)
-    repeated = [task for task in tasks if task.params["kind"] == "safe_active_learning"]
+    repeated = [task for task in tasks if isinstance(task.params, RepetitionTask)]
     for task in repeated:
-        same = [t for t in repeated if t.params["source"] == task.params["source"]
+        same = [t for t in repeated if t.params.source == task.params.source
                 and t.axes["repetition"] == task.axes["repetition"]]  # fmt: skip
-        assert {t.params["data"]["seed"] for t in same} == {task.params["data"]["seed"]}
-        assert {t.params["sampler_seed"] for t in same} == {task.params["sampler_seed"]}
-    seeds = {(t.params["source"], t.axes["repetition"]): t.params["data"]["seed"] for t in repeated}
+        assert {t.params.data.seed for t in same} == {task.params.data.seed}
+        assert {t.params.sampler_seed for t in same} == {task.params.sampler_seed}
+    seeds = {(t.params.source, t.axes["repetition"]): t.params.data.seed for t in repeated}
     assert len(set(seeds.values())) == len(seeds)
 
 
@@ -70,7 +71,7 @@ def test_the_published_sizes() -> None:
             for t in tasks
             if t.axes["method"] == "al_mogp" and t.axes.get("part", "pipelines") == "pipelines"
         ]
-        sizes[name] = {(t.params["data"]["initial"], t.params["iterations"]) for t in own}
+        sizes[name] = {(t.params.data.initial, t.params.iterations) for t in own}
         assert max(int(t.axes["repetition"]) for t in own) == 29
     assert sizes["toy"] == {(12, 31)}
     assert sizes["gp_samples"] == {(40, 101)}
@@ -91,15 +92,13 @@ def test_the_ablations_partial_runs_are_those_of_the_other_experiments() -> None
 def test_full_queries_end_at_the_same_number_of_values() -> None:
     tasks = tasks_of("observation_ablation", "gp_samples.iterations=101", "gp_samples.initial=40",
                      "gp_samples.pool_rows=300")  # fmt: skip
-    models = {
-        str(t.axes["method"]): t.params["iterations"] for t in tasks if t.axes["source"] == "gp_samples"
-    }
+    models = {str(t.axes["method"]): t.params.iterations for t in tasks if t.axes["source"] == "gp_samples"}
     assert (models["al_mogp"], models["al_mogp_full"]) == (101, 26)
 
 
 def test_another_seed_moves_everything_and_inference_settings_move_only_their_own() -> None:
     first, second = tasks_of("toy"), tasks_of("toy", "seed=1")
-    moved = {task_key(t) for t in first if t.params["kind"] == "safe_active_learning"}
+    moved = {task_key(t) for t in first if isinstance(t.params, RepetitionTask)}
     assert not moved & {task_key(t) for t in second}
     more = tasks_of("toy", "particles=17")
     unmoved = {t.axes["inference"] for t in more if task_key(t) in {task_key(u) for u in first}}

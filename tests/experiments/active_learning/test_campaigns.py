@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,26 +16,26 @@ from gpsuite.data.sources.gengine1 import OUTPUTS
 from gpsuite.data.spec import DatasetSpec
 from gpsuite.experiments.active_learning.shared import repetition_data as common
 from gpsuite.experiments.active_learning.shared.engine_data import (
+    EngineData,
     engine_campaign,
     starting_rows,
     temperature,
     training_and_test,
 )
-from gpsuite.experiments.active_learning.shared.generated_data import gp_campaign, toy_campaign
+from gpsuite.experiments.active_learning.shared.generated_data import (
+    GpData,
+    Samples,
+    ToyData,
+    gp_campaign,
+    toy_campaign,
+)
 
-TOY = {"seed": 5, "form": "paper", "pool_rows": 200, "unequal": "equal", "initial": 12, "offers": "pairs"}
-SAMPLES = {
-    "seed": 1,
-    "draws": 3,
-    "n_train": 60,
-    "n_test": 20,
-    "n_outputs": 4,
-    "form": "code",
-    "process": "lmc",
-}
-GP = {"seed": 7, "draw": 1, "initial": 12, "offers": "pairs", "samples": SAMPLES}
-ENGINE = {"seed": 3, "repetition": 1, "start_seed": 123, "initial": 6, "pool_rows": 40, "test_rows": 10,
-          "offers": "pairs"}  # fmt: skip
+TOY = ToyData(seed=5, form="paper", pool_rows=200, unequal="equal", initial=12, offers="pairs")
+SAMPLES = Samples(seed=1, draws=3, n_train=60, n_test=20, n_outputs=4, form="code", process="lmc")
+GP = GpData(seed=7, draw=1, initial=12, offers="pairs", samples=SAMPLES)
+ENGINE = EngineData(
+    seed=3, repetition=1, start_seed=123, initial=6, pool_rows=40, test_rows=10, offers="pairs"
+)
 
 
 def engine_data(rows: int = 90) -> Dataset:
@@ -80,7 +81,7 @@ def test_the_toy_is_the_same_for_every_pipeline_and_new_in_every_repetition() ->
     assert (partial.start_outputs.sum(), full.start_outputs.sum()) == (12, 12)
     assert (np.abs(partial.start.X) <= 0.6).all()
     assert partial.test_safe.sum() == 84
-    other = toy_campaign({**TOY, "seed": 6}, "partial")
+    other = toy_campaign(replace(TOY, seed=6), "partial")
     assert not np.isin(other.pool.Y, partial.pool.Y).any()
     assert not np.isin(partial.test.Y, partial.pool.Y).any()  # fresh noise
     np.testing.assert_array_equal(other.test.F, partial.test.F)
@@ -90,7 +91,7 @@ def test_the_toy_is_the_same_for_every_pipeline_and_new_in_every_repetition() ->
 def test_unequal_outputs_differ_by_the_stated_variance(which: str, noise: float, variance: float) -> None:
     plain, changed = (
         toy_campaign(TOY, "partial").pool,
-        toy_campaign({**TOY, "unequal": which}, "partial").pool,
+        toy_campaign(replace(TOY, unequal=which), "partial").pool,
     )
     np.testing.assert_array_equal(plain.Y[:, 1], changed.Y[:, 1])
     np.testing.assert_allclose(changed.F[:, 0] ** 2, variance * plain.F[:, 0] ** 2)
@@ -104,21 +105,21 @@ def test_a_draw_starts_from_safe_rows_that_leave_the_pool() -> None:
     assert len(gone) == 12
     rows = [int(np.flatnonzero((x == made.pool.X).all(axis=1))[0]) for x in made.start.X]
     assert {tuple(pair) for pair in gone.tolist()} == {(row, k % 4) for k, row in enumerate(rows)}
-    second = gp_campaign({**GP, "draw": 2}, "partial")
+    second = gp_campaign(replace(GP, draw=2), "partial")
     np.testing.assert_array_equal(second.pool.X, made.pool.X)
     assert not np.isin(second.pool.Y, made.pool.Y).any()
     assert made.limit == second.limit
     full = gp_campaign(GP, "full")
     np.testing.assert_array_equal(full.start.X, made.start.X[:3])
     assert (~full.available).sum() == 12
-    shares = [gp_campaign({**GP, "draw": e}, "partial") for e in range(3)]
+    shares = [gp_campaign(replace(GP, draw=e), "partial") for e in range(3)]
     z = np.concatenate([np.append(each.pool.z, each.test.z) for each in shares])
     assert (z > made.limit.value).mean() == pytest.approx(0.8)
 
 
 def test_too_few_safe_rows_are_an_error() -> None:
     with pytest.raises(ValueError, match="needed to start"):
-        gp_campaign({**GP, "initial": 80}, "partial")
+        gp_campaign(replace(GP, initial=80), "partial")
 
 
 def test_the_engines_pool_keeps_unsafe_rows_and_its_start_is_safe() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -74,7 +75,8 @@ def test_the_excess_is_less_one_standard_error_over_runs_and_the_largest_counts(
 
 def test_unusable_records_do_not_count() -> None:
     failed = Record("", "", "", made_up(1.0).axes, "error", "", {}, {})
-    (cell,) = group_runs([failed, made_up(-1.0)])
+    report = Report(request_of(), [failed, made_up(-1.0)], Path())
+    (cell,) = group_runs(report.records())
     assert isinstance(cell, ProcessRuns)
     assert cell.excess == -1.0
 
@@ -82,7 +84,7 @@ def test_unusable_records_do_not_count() -> None:
 def test_cells_share_process_and_pool_but_not_between_runs() -> None:
     tasks = EXPERIMENTS.get(NAME).plan(request_of("runs=2"))
     assert len({task_key(task) for task in tasks}) == len(tasks) == 2 * 24
-    seeds = {(task.axes["inputs"], task.axes["run"], task.params["seed"]) for task in tasks}
+    seeds = {(task.axes["inputs"], task.axes["run"], task.params.seed) for task in tasks}
     assert len(seeds) == 4
     fewer = EXPERIMENTS.get(NAME).plan(request_of("kernels=[se]", "regions=[safe]"))
     assert {task_key(task) for task in fewer} < {task_key(task) for task in tasks}
@@ -90,24 +92,25 @@ def test_cells_share_process_and_pool_but_not_between_runs() -> None:
 
 @pytest.mark.parametrize("kernel", ["se", "matern52", "convolution"])
 def test_prior_variances_keep_the_theorems_assumption_and_the_bound(kernel: str) -> None:
-    params = dict(EXPERIMENTS.get(NAME).plan(request_of("n_outputs=3"))[0].params)
-    _, covariance, noise, largest = cells.draw_process({**params, "kernel": kernel, "inputs": 2})
-    assert len(covariance) == 3 * params["pool"]
+    params = EXPERIMENTS.get(NAME).plan(request_of("n_outputs=3"))[0].params
+    _, covariance, noise, largest = cells.draw_process(replace(params, kernel=kernel, inputs=2))
+    assert len(covariance) == 3 * params.pool
     assert covariance.max() <= min(1.0, largest) * (1.0 + 1e-12)
-    assert (noise >= params["noise_sd"][0] ** 2).all()
+    assert (noise >= params.noise_sd[0] ** 2).all()
 
 
 def test_the_drawn_convolution_process_is_the_models() -> None:
-    params = {**EXPERIMENTS.get(NAME).plan(request_of())[0].params, "kernel": "convolution", "inputs": 2}
-    X, covariance, _, largest = cells.draw_process({**params, "pool": 5, "smoothing": [0.3, 0.3]})
-    lmc = {**params, "pool": 5, "kernel": "se", "smoothing": [0.3, 0.3]}
+    planned = EXPERIMENTS.get(NAME).plan(request_of())[0].params
+    params = replace(planned, kernel="convolution", inputs=2, pool=5, smoothing=[0.3, 0.3])
+    X, covariance, _, largest = cells.draw_process(params)
+    lmc = replace(params, kernel="se")
     model = ConvolutionProcess(2, 2)
     # the same stream again, for W and the lengthscales
-    rng = cells.stream(int(params["seed"]), "process")
+    rng = cells.stream(params.seed, "process")
     assert np.array_equal(rng.uniform(-1.0, 1.0, (5, 2)), X)
     W = rng.standard_normal((2, 2))
     W /= np.linalg.norm(W, axis=1)[:, None]
-    length = rng.uniform(*params["lengthscales"], 2)
+    length = rng.uniform(*params.lengthscales, 2)
     assert largest == variance_bound(W, np.ones(2)) == cells.draw_process(lmc)[3]
     scale = ((2.0 * 0.3**2 + length**2) / length**2) ** 0.5  # (a / l^2)^(D/4)
     parameters = ConvolutionParameters(

@@ -11,14 +11,14 @@ from gpsuite.experiments.active_learning.gp_samples import order_statistics
 from gpsuite.experiments.active_learning.observation_ablation.claims import ablation_statistics, common_areas
 from gpsuite.experiments.active_learning.shared import claims
 from gpsuite.experiments.active_learning.shared.curves import VALUE, Curves
-from gpsuite.experiments.active_learning.shared.figures import draw_curves, draw_safety
+from gpsuite.experiments.active_learning.shared.figures import draw_curves, draw_safety, errors
 from gpsuite.experiments.active_learning.shared.tables import (
     points_table,
     precision_table,
-    write_curve_tables,
+    report_curves,
 )
 from gpsuite.reporting.comparison import Statistic
-from tests.experiments.active_learning.made_up_campaign_records import record
+from tests.experiments.active_learning.made_up_campaign_records import record, toy_report
 
 TITLES = {
     "al_mogp": "AL_MOGP",
@@ -186,15 +186,16 @@ def test_ablation_compares_areas_over_the_common_range() -> None:
 
 def test_tables_and_figures_come_from_records_alone(tmp_path: Path) -> None:
     curves = three_methods()
-    write_curve_tables(curves, TITLES, tmp_path, "made", "Made up", [12, 22, 99], [0.4, 0.01], "note")
-    assert {path.stem for path in tmp_path.glob("*.csv")} == {
+    report = toy_report(tmp_path, "note", initial=12, precision_step=10, thresholds=[0.4, 0.01])
+    report_curves(report, curves, "made", "Made up")
+    assert {path.stem for path in tmp_path.glob("tables/*.csv")} == {
         "made", "made_points", "made_precision", "made_safe_queries", "made_inference", "made_timing",
     }  # fmt: skip
     points = points_table(curves, TITLES, [0.4, 0.01])
     assert points["values"].tolist() == ["34", "above 42", "38", "above 42", "above 42", "above 42"]
     precision = precision_table(curves, TITLES, [12, 22, 99])
     assert sorted(set(precision["N_sum"])) == [12, 22]
-    draw_curves(curves, TITLES, tmp_path, "curves", "made up", "units", (0.4,), None)
-    draw_safety(curves, TITLES, tmp_path, "safety", "made up", None)
-    assert (tmp_path / "curves.png").is_file()
-    assert (tmp_path / "safety.pdf").is_file()
+    draw_curves(report, curves, "curves", "made up", errors("units"), thresholds=(0.4,))
+    draw_safety(report, curves, "safety", "made up")
+    assert (tmp_path / "figures" / "curves.png").is_file()
+    assert (tmp_path / "figures" / "safety.pdf").is_file()

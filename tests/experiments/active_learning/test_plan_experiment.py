@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,8 @@ def run(*more: str, path: str = "m.csv") -> Path:
     request, options = read_request(words(*more, path=path))
     report = run_experiment(request, options)
     assert report.exit_code == 0, report.failures
+    print("\n".join(report.answer))
+    print("\n".join(report.warnings), file=sys.stderr)
     return report.folder
 
 
@@ -185,12 +188,12 @@ def test_changed_rows_start_cold_and_say_so(capsys: pytest.CaptureFixture[str]) 
 def test_another_number_of_measurements_continues_but_another_posterior_does_not() -> None:
     write_rows(12)
     run()
-    assert task("measurements=5").params["state"] is not None
-    assert task("delta=0.1").params["state"] is not None
+    assert task("measurements=5").params.state is not None
+    assert task("delta=0.1").params.state is not None
     for other in ("seed=1", "mixing=identity", "particles=17", "kernel=squared_exponential"):
-        assert task(other).params["state"] is None
+        assert task(other).params.state is None
     write_rows(11)
-    assert task().params["state"] is None, "an earlier plan knows values that the table has not"
+    assert task().params.state is None, "an earlier plan knows values that the table has not"
 
 
 def test_the_richest_earlier_plan_is_continued_and_damaged_ones_are_left() -> None:
@@ -200,7 +203,7 @@ def test_the_richest_earlier_plan_is_continued_and_damaged_ones_are_left() -> No
     write_rows(14)
     found = task()
     assert "4 of them new" in found.label
-    [best] = Path("results").glob(f"active_learning/plan/*/artifacts/{found.params['parent']}.npz")
+    [best] = Path("results").glob(f"active_learning/plan/*/artifacts/{found.params.parent}.npz")
     best.write_bytes(b"not an archive")
     assert "8 of them new" in task().label
     for path in Path("results").glob("active_learning/plan/*/artifacts/*.npz"):
@@ -215,7 +218,7 @@ def test_other_candidates_are_another_question_of_the_same_posterior() -> None:
         stream.write("0.01,0.02\n")
     assert "0 of them new" in task().label
     assert run() != folder
-    assert task("dataset.inputs=[x1, x0]").params["state"] is None
+    assert task("dataset.inputs=[x1, x0]").params.state is None
 
 
 def test_plans_of_another_version_of_the_method_are_not_continued() -> None:
@@ -229,7 +232,7 @@ def test_plans_of_another_version_of_the_method_are_not_continued() -> None:
     path.unlink()
     np.savez(path, **{**arrays, "about": np.array(json.dumps(entry))})
     write_rows(14)
-    assert task().params["state"] is None
+    assert task().params.state is None
     assert (
         task().label == "28 values, starts anew: the earlier plans were made by another version of the method"
     )
@@ -246,7 +249,7 @@ def test_warnings_and_what_a_probability_is_are_told(capsys: pytest.CaptureFixtu
         stream.write("0.1,0.5\n")
     folder = run()
     captured = capsys.readouterr()
-    assert "warning: x1 never varied where safety was measured" in captured.err
+    assert "x1 never varied where safety was measured" in captured.err
     assert "no guarantee" in captured.out
     [record] = list(csv.DictReader((folder / "records.csv").read_text().splitlines()))
     assert "x1 never varied" in record["warnings"]
@@ -315,7 +318,5 @@ def test_inputs_may_be_named_like_our_columns() -> None:
 def test_a_start_needs_no_results_folder(tmp_path: Path) -> None:
     write_rows(12)
     found = task()
-    assert found.dataset is not None
-    params = {key: value for key, value in found.params.items() if key not in ("state", "parent", "question")}
-    start = find_start(tmp_path / "nowhere", found.dataset, params)
+    start = find_start(tmp_path / "nowhere", found.require_dataset(), found.params.asked)
     assert (start.state, start.parent, start.told) == (None, "", "24 values, first plan")

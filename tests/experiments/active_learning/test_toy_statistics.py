@@ -15,10 +15,11 @@ from gpsuite.experiments.active_learning.observation_ablation.claims import abla
 from gpsuite.experiments.active_learning.shared.curves import Curves
 from gpsuite.experiments.active_learning.toy import claims
 from gpsuite.experiments.active_learning.toy.checks import draw_priors, identity_error, likelihood_seconds
+from gpsuite.experiments.active_learning.toy.parts import Parts
 from gpsuite.experiments.base import Record
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.published import read_published
-from tests.experiments.active_learning.made_up_campaign_records import record
+from tests.experiments.active_learning.made_up_campaign_records import record, toy_report
 from tests.experiments.composed_settings import composed_settings
 
 METHODS = ("al_mogp", "rs_mogp", "al_indgps", "al_mogp_nosafe")
@@ -62,7 +63,7 @@ def published(experiment: str) -> set[str]:
 
 
 def test_every_published_statistic_of_the_toy_is_computed() -> None:
-    parts = claims.Parts.from_records(toy_records(), METHODS, "smc")
+    parts = Parts.from_records(toy_records(), METHODS, "smc")
     found = values(claims.toy_statistics(parts, composed_settings("active_learning/toy")))
     assert published("toy") - TIMED <= set(found)
     assert found["true_safe_low"] == pytest.approx(-0.7446, abs=1e-4)
@@ -126,7 +127,7 @@ def test_priors_are_compared_in_pairs_of_repetitions() -> None:
 
 
 def test_what_was_not_run_gives_no_statistic() -> None:
-    empty = claims.Parts.from_records([], METHODS, "smc")
+    empty = Parts.from_records([], METHODS, "smc")
     assert set(values(claims.toy_statistics(empty, composed_settings("active_learning/toy")))) == {
         "true_safe_low",
         "true_safe_high",
@@ -149,8 +150,8 @@ def test_independent_gps_are_the_lmc_with_the_identity() -> None:
 def test_the_drawn_priors_are_the_papers(tmp_path: Path) -> None:
     import pandas as pd
 
-    draw_priors(tmp_path, "priors", None)
-    frame = pd.read_csv(tmp_path / "priors.csv")
+    draw_priors(toy_report(tmp_path))
+    frame = pd.read_csv(tmp_path / "figures" / "toy_priors.csv")
     laws = {
         "variance": gamma(2.5, scale=1.0),
         "lengthscale": gamma(1.5, scale=1.0),

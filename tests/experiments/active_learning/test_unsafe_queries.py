@@ -9,11 +9,11 @@ from scipy.stats import binomtest, t
 
 from gpsuite.experiments.active_learning.shared.curves import Curves
 from gpsuite.experiments.active_learning.toy.unsafe_queries import (
+    report_unsafe,
     unsafe_by_seed,
     unsafe_table,
-    write_unsafe_tables,
 )
-from tests.experiments.active_learning.made_up_campaign_records import record
+from tests.experiments.active_learning.made_up_campaign_records import record, toy_report
 
 TITLES = {"al_mogp": "AL_MOGP", "rs_mogp": "RS_MOGP"}
 
@@ -68,9 +68,9 @@ def test_the_interval_of_the_mean_is_over_repetitions() -> None:
 
 
 def test_tables_are_written_where_the_true_safety_value_is_known(tmp_path: Path) -> None:
-    write_unsafe_tables(SETS, TITLES, 0.05, tmp_path, "unsafe", None)
-    assert len(pd.read_csv(tmp_path / "unsafe.csv")) == 5
-    assert len(pd.read_csv(tmp_path / "unsafe_by_seed.csv")) == 3 + 3 + 1 + 3 + 3
-    assert "AL_MOGP" in (tmp_path / "unsafe.md").read_text()
-    write_unsafe_tables({"smc": Curves()}, TITLES, 0.05, tmp_path, "none", None)
-    assert not list(tmp_path.glob("none*"))
+    report_unsafe(toy_report(tmp_path, delta=0.05), SETS, "unsafe")
+    assert len(pd.read_csv(tmp_path / "tables" / "unsafe.csv")) == 5
+    assert len(pd.read_csv(tmp_path / "tables" / "unsafe_by_seed.csv")) == 3 + 3 + 1 + 3 + 3
+    assert "AL_MOGP" in (tmp_path / "tables" / "unsafe.md").read_text()
+    report_unsafe(toy_report(tmp_path), {"smc": Curves()}, "none")
+    assert not list(tmp_path.glob("*/none*"))

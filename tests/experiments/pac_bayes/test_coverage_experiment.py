@@ -52,7 +52,7 @@ def test_data_sets_differ_between_batches_and_agree_between_methods() -> None:
     request, _ = read_request(["experiment=pac_bayes/coverage", "scale=smoke"])
     tasks = EXPERIMENTS.get(request.experiment).plan(request)
     trained = [task for task in tasks if "method" in task.axes]
-    seeds = {(task.axes["method"], task.axes["start"]): task.params["seed"] for task in trained}
+    seeds = {(task.axes["method"], task.axes["start"]): task.params.seed for task in trained}
     assert all(seeds["kl_pac_gp", start] == seeds["sqrt_pac_gp", start] for start in (0, 4))
 
 

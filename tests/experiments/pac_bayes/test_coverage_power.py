@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binom
 
 from gpsuite.config.request import read_request
-from gpsuite.experiments.base import Record
+from gpsuite.experiments.base import Record, SharedWork
 from gpsuite.experiments.pac_bayes.coverage import power as coverage_power
 from gpsuite.experiments.pac_bayes.coverage.power import (
     largest_failure,
@@ -36,8 +36,9 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _records(simulations: int = 40) -> list[Record]:
     found = []
-    for task in power_tasks(REQUEST, simulations, version=1):
-        outcome = run_power(task.params)
+    request = replace(REQUEST, settings=replace(REQUEST.settings, power_simulations=simulations))
+    for task in power_tasks(request, version=1):
+        outcome = run_power(task, SharedWork())
         found.append(Record("k", task.experiment, "", task.axes, "done", "", outcome.metrics, {}))
     return found
 

@@ -36,14 +36,14 @@ def test_one_task_per_dataset_number_split_and_training() -> None:
     assert len(set(axes)) == len(tasks) == 3 * 2 * 4 * 3
     assert len({task_key(task) for task in tasks}) == len(tasks)
     assert all(task.dataset is not None and task.dataset.name == task.axes["dataset"] for task in tasks)
-    trained = {(task.axes["method"], task.axes["trained_on"], task.params["loss"]["name"]) for task in tasks}
+    trained = {(task.axes["method"], task.axes["trained_on"], task.params.loss.name) for task in tasks}
     assert trained == {
         ("kl_pac_sgp", "band01", "band01"),
         ("kl_pac_sgp", "exp", "exp"),
         ("vfe", "likelihood", "band01"),
         ("fitc", "likelihood", "band01"),
     }
-    assert all(task.params["also"] == ["exp"] for task in tasks)
+    assert all(task.params.also == ("exp",) for task in tasks)
 
 
 @pytest.mark.parametrize("name", ["pol", "kin40k", "sarcos"])
@@ -65,7 +65,7 @@ def test_at_the_papers_scale_as_well() -> None:
 
 def test_kernels_follow_the_dataset_and_the_model() -> None:
     def kernels(*words: str) -> set[tuple[object, object]]:
-        return {(t.axes["dataset"], t.params["ard"]) for t in plan(LOSSES, "scale=smoke", *words)}
+        return {(t.axes["dataset"], t.params.ard) for t in plan(LOSSES, "scale=smoke", *words)}
 
     assert kernels() == {("pol", True), ("kin40k", True), ("sarcos", False)}
     assert kernels("model=se") == {("pol", False), ("kin40k", False), ("sarcos", False)}

@@ -31,11 +31,11 @@ def plan(*words: str) -> list[Task]:
 
 def test_both_kernels_are_planned_where_asked() -> None:
     tasks = plan("other_kernel=[vfe]", "inducing=[7]", "other_kernel_inducing=[7]", "repetitions=1")
-    kernels = {(task.axes["method"], task.axes["kernel"], task.params["ard"]) for task in tasks}
+    kernels = {(task.axes["method"], task.axes["kernel"], task.params.ard) for task in tasks}
     assert ("vfe", "se", False) in kernels
     assert ("vfe", "se_ard", True) in kernels
     assert ("fitc", "se", False) not in kernels
-    assert {task.params["method"]["inducing"] for task in tasks} == {7}
+    assert {task.params.method.inducing for task in tasks} == {7}
     assert len({task_key(task) for task in tasks}) == len(tasks) == 6
 
 

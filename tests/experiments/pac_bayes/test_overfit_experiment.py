@@ -32,7 +32,7 @@ def test_methods_share_data_and_start_and_repetitions_do_not() -> None:
     splits = {(task.axes["method"], task.axes["repetition"]): draw_split(task.params, None) for task in tasks}
     np.testing.assert_array_equal(splits["fitc", 0].y, splits["kl_pac_sgp", 0].y)
     assert not set(splits["fitc", 0].y) & set(splits["fitc", 1].y)
-    assert len({(task.params["split_seed"], task.axes["repetition"]) for task in tasks}) == 2
+    assert len({(task.params.split_seed, task.axes["repetition"]) for task in tasks}) == 2
 
 
 def test_the_training_rows_are_standardised_and_the_noise_is_the_asked_one() -> None:

@@ -47,7 +47,7 @@ def test_the_plan_has_every_panel_and_every_further_cell_of_the_scan_once() -> N
     tasks = tasks_of("scan_epsilons=[0.0282,0.141]", "scan_inducing=[8,12]")
     assert len({task_key(task) for task in tasks}) == len(tasks) == 4 * 3 + 3
     assert {task.axes["inducing"] for task in tasks if task.axes["method"] == "full_gp"} == {0}
-    assert {task.params["method"]["inducing"] for task in tasks if task.axes["method"] == "vfe"} == {8}
+    assert {task.params.method.inducing for task in tasks if task.axes["method"] == "vfe"} == {8}
     assert {task.group for task in tasks} == {"", "full_gp", "vfe", "fitc"}
 
 
@@ -121,7 +121,7 @@ def test_a_panel_holds_its_curve_and_its_certificate() -> None:
 def test_further_starts_never_end_higher_and_stop_with_the_clock() -> None:
     task = tasks_of("methods=[kl_pac_sgp]", "scan_inducing=[]", "max_evaluations=40")[0]
     one = run(task, SharedWork())
-    several = replace(task, params={**task.params, "starts": 4})
+    several = replace(task, params=replace(task.params, starts=4))
     four = run(several, SharedWork())
     assert float(four.metrics["objective"] or 9) <= float(one.metrics["objective"] or 0) + 1e-4
     cut = run(replace(several, budget_seconds=1e-6), SharedWork())

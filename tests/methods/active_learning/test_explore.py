@@ -99,6 +99,17 @@ def test_nothing_safe_may_lead_to_the_safest(queries: Any) -> None:
         left[step.row, slice(None) if step.p is None else step.p] = False
 
 
+def test_an_exploration_is_done_after_its_last_query_and_runs_before() -> None:
+    problem, truth = tiny()
+    explorer, _ = run(problem, truth, iterations=0)
+    assert explorer.status == "done"
+    explorer = explore(problem, AL, truth.oracle, np.random.default_rng(0), 2, SMALL)
+    told = [explorer.status]
+    for _ in explorer:
+        told.append(explorer.status)
+    assert told == ["running", "running", "done"]
+
+
 def test_an_exhausted_pool_ends_the_exploration() -> None:
     problem, truth = tiny(n=3)
     explorer, steps = run(problem, truth, PIPELINES["AL_MOGP_nosafe"], iterations=9)

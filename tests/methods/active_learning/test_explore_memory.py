@@ -13,14 +13,14 @@ RESIDENT = Path("/proc/self/statm")
 # Sine and sigmoid as published, with half the particles; prints the resident pages after 5 and 40 models.
 EXPLORATION = """
 import numpy as np
-from gpsuite.experiments.active_learning.shared.generated_data import toy_campaign
+from gpsuite.experiments.active_learning.shared.generated_data import ToyData, toy_campaign
 from gpsuite.experiments.active_learning.shared.run import oracle_of, problem_of
 from gpsuite.methods.active_learning.explore import explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
 from gpsuite.methods.active_learning.pipelines import PIPELINES
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 
-data = {"seed": 0, "form": "paper", "initial": 12, "pool_rows": 200, "unequal": "equal", "offers": "pairs"}
+data = ToyData(seed=0, form="paper", initial=12, pool_rows=200, unequal="equal", offers="pairs")
 campaign = toy_campaign(data, "partial")
 explorer = explore(
     problem_of(campaign, 0.05),

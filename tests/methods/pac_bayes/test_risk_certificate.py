@@ -154,6 +154,34 @@ def test_fields_that_are_no_certificates_are_refused(
         _verify(path)
 
 
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, 1.5])
+def test_a_share_that_leaves_no_rows_on_one_side_is_no_split(tmp_path: Path, share: float) -> None:
+    path = written(certified("fitc", params(), DATA)[2], tmp_path)
+    _description(path, _set("dataset", "test_share", share))
+    with pytest.raises(UnusableFileError, match="no such split"):
+        _verify(path)
+
+
+@pytest.mark.parametrize("name", ["inducing_inputs", "whitened_mean"])
+def test_one_number_that_is_not_finite_makes_no_posterior(tmp_path: Path, name: str) -> None:
+    arrays = dict(certified("free_form", params(), DATA)[2])
+    arrays[name] = arrays[name].copy()
+    arrays[name].flat[1] = np.nan
+    with pytest.raises(UnusableFileError, match=f"{name} has values that are not numbers"):
+        _verify(written(arrays, tmp_path))
+
+
+def test_the_prior_itself_is_a_free_form_posterior(tmp_path: Path) -> None:
+    """T = I, m = 0: a certificate like any other, refuted here because it is not the one of the claim."""
+    arrays = dict(certified("free_form", params(), DATA)[2])
+    M = len(arrays["whitened_mean"])
+    path = written({**arrays, "whitened_mean": np.zeros(M), "whitened_factor": np.eye(M)}, tmp_path)
+    code, lines = _verify(path)
+    assert code == 1
+    assert "risk on the training rows: " in "\n".join(lines)
+    assert "KL: " not in "\n".join(lines)
+
+
 @pytest.mark.parametrize(
     ("name", "array"),
     [

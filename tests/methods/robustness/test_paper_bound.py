@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from gpsuite.budget import Budget
 from gpsuite.errors import UserError
 from gpsuite.methods.robustness.class_probability import score_of
 from gpsuite.methods.robustness.paper_bound.bound import PaperBound, paper_bound
+from gpsuite.methods.robustness.paper_bound.pairs import Pairs, pair_variance
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import l2_ball, linf_ball
 from gpsuite.models.classification.links import LINKS
@@ -147,6 +150,42 @@ def test_programs_offer_the_candidates_of_the_mean() -> None:
     assert slow[0].shape == (3, 2, 2)
     np.testing.assert_array_equal(slow[0], quick[0][:, :2])
     np.testing.assert_array_equal(slow[1], quick[1][:, :2])
+
+
+@pytest.mark.parametrize("far", [0.0, 30.0])
+def test_pairs_pay_for_the_rounding_of_lines_and_slopes(far: float) -> None:
+    """With a unit of 1e-5: four times that share of the lines' terms and of the slopes' reach; linear in the unit."""
+    posterior = random_posterior(np.random.default_rng(9), "squared_exponential", "probit", 5, 2)
+    form = paper_bound(posterior, posterior.X[0], np.arange(2)).form
+    pairs = Pairs.of(form)
+    centre, radius = form.X[:1] + far * form.lengthscales, np.full((1, 2), 0.5 + far)
+    free, paid, more = (
+        np.array(pair_variance(form, replace(pairs, unit=unit + 0 * pairs.unit, slack=slack), centre, radius))
+        for unit, slack in ((0.0, 0.0), (1e-5, 0.0), (0.0, 1e-3))
+    )
+    np.testing.assert_allclose((free - more)[0], 1e-3, rtol=1e-6)
+    np.testing.assert_allclose((more - free)[1], 1e-3, rtol=1e-6)
+    i, k = np.triu_indices(len(form.U))
+    at = form.scale(centre)[0]
+    near, most = (
+        2 * np.sum(each**2, axis=1) + 0.5 * np.sum((form.U[i] - form.U[k]) ** 2, axis=1)
+        for each in (
+            np.maximum(0.0, np.abs(0.5 * (form.U[i] + form.U[k]) - at) - radius),
+            np.abs(0.5 * (form.U[i] + form.U[k]) - at) + radius,
+        )
+    )
+    middle = 0.5 * (near + most)
+    chord = (np.exp(-near / 2) - np.exp(-most / 2)) / (most - near)
+    lines = (
+        (np.exp(-middle / 2) * (1 + middle / 2), np.exp(-middle / 2) / 2),
+        (np.exp(-near / 2) + chord * near, chord),
+    )
+    reach = 4.0 * (np.abs(form.U).max() + np.abs(at).max()) * radius.sum()
+    for side, sign in ((0, -1.0), (1, 1.0)):
+        weights = sign * pairs.weights
+        constant, slope = (np.where(weights >= 0, a, b) for a, b in zip(*lines, strict=True))
+        expected = 4e-5 * np.abs(weights) @ (np.abs(constant) + np.abs(slope) * (most + reach))
+        assert abs(paid - free)[side, 0] == pytest.approx(expected, rel=0.1)
 
 
 @pytest.mark.parametrize("sign", [1, -1])

@@ -21,7 +21,7 @@ from gpsuite.methods.robustness.certificates.plain_bound import (
     class_probability,
     quadratic_range,
 )
-from gpsuite.methods.robustness.certificates.plain_kernel import Long, gram, kappa, psi, tail_bound
+from gpsuite.methods.robustness.certificates.plain_kernel import UNIT, Long, gram, kappa, psi, tail_bound
 from gpsuite.methods.robustness.certificates.plain_link import (
     DERIVATIVE,
     LOGISTIC,
@@ -242,6 +242,18 @@ def test_probabilities_are_rounded_outward_also_far_in_the_tails() -> None:
     assert [class_probability(logistic, each) for each in (-0.1, 0.4, 1.1)] == [(0, 0), (0.4, 0.4), (1, 1)]
 
 
+@pytest.mark.parametrize(("kernel", "order", "factor"), [
+    ("squared_exponential", 4, 1 / 2), ("matern32", 3, 4 * 3**1.5 / 3), ("matern52", 4, 2 * 25 / 9),
+])  # fmt: skip
+def test_tails_of_tiny_distances_are_the_first_term_of_their_series(
+    kernel: str, order: int, factor: float
+) -> None:
+    """Where 1 - kappa^2 - kappa'^2 / lambda has lost all its digits."""
+    r = np.geomspace(1e-9, 1e-4, 60).astype(Long)
+    share = (tail_bound(kernel, r) / (factor * r**order)).astype(float)
+    assert np.all((share >= 0.999) & (share <= 1.01))
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_kernel_parts_are_what_they_say(kernel: str) -> None:
     lam = Long(plain_bound.CURVATURE[kernel])
@@ -277,6 +289,80 @@ def test_the_quadratic_range_encloses_the_form_and_is_exact_in_one_input() -> No
         if d == 1:
             np.testing.assert_allclose(low.astype(float), form.min(axis=1), atol=1e-4)
             np.testing.assert_allclose(high.astype(float), form.max(axis=1), atol=1e-4)
+
+
+@pytest.mark.parametrize("n_inputs", [1, 7, 784])
+def test_the_quadratic_range_pays_for_a_sum_over_all_inputs(n_inputs: int) -> None:
+    """A sum of d terms, each from a row of d: d + 64 roundings of its size at least, and at most twenty times that."""
+    r = np.ones((1, n_inputs), dtype=Long)
+    low, high = quadratic_range(r, 0 * r[:, :, None] * r[:, None], r)
+    for paid in (high[0] - n_inputs, -n_inputs - low[0]):
+        assert 64 + n_inputs <= paid / (UNIT * n_inputs) <= 20 * (64 + n_inputs)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_slacks_are_what_errors_of_all_features_at_once_can_do(kernel: str) -> None:
+    """Every feature off by its unit, folded weights by more, all in the worst direction."""
+    rng = np.random.default_rng(15)
+    model = plain_model(random_posterior(rng, kernel, "probit", 7, 3, sparse=True))
+    x0 = model.X[0] + 2.0 * model.lengthscales
+    plain = PlainBound(model, x0, np.array([0, 2]))
+    held = (model.X[:, 1] - x0[1]) ** 2 / model.lengthscales[1] ** 2
+    folded = kernel == "squared_exponential"
+    fold, wider = (np.exp(-held / 2), 1 + held) if folded else (1.0, 1.0)
+    alpha, root = np.abs(model.alpha * fold * wider), np.abs(model.root * fold * wider)
+    lengths = np.sqrt(model.variance) * root.sum(axis=1)
+    assert float(plain.slack_mean) == pytest.approx(plain.unit * alpha.sum(), rel=1e-9)
+    assert float(plain.slack_root) == pytest.approx(
+        plain.unit * np.sqrt(np.abs(model.weights) @ lengths**2), rel=1e-9
+    )
+    columns = model.X[:, [0, 2]] if folded else model.X
+    scales = model.lengthscales[[0, 2]] if folded else model.lengthscales
+    norm = alpha @ gram(columns, scales, kernel) @ alpha  # off by two features and two sums
+    assert 2.0 * plain.unit * norm <= float(plain.norm_slack) <= 8.0 * plain.unit * norm
+    exact = Decimal(0)
+    with many_digits():
+        signed = [Decimal(float(a)) for a in model.alpha * fold]
+        K = gram(columns.astype(Long), scales.astype(Long), kernel)
+        exact = sum(
+            (
+                a * b * Decimal(repr(float(K[i, j])))
+                for i, a in enumerate(signed)
+                for j, b in enumerate(signed)
+            ),
+            Decimal(0),
+        )
+    assert float(plain.norm2) >= float(exact) * (1 - 1e-12)
+    assert float(plain.norm2) <= float(exact) + 8.0 * plain.unit * norm + 1e-12 * norm
+
+
+def test_a_gram_entry_moves_by_no_more_than_its_slack() -> None:
+    """|(w + e)(v + f)' - w v'| for rows of one length and errors of the stated length, along each other."""
+    model = plain_model(random_posterior(np.random.default_rng(16), "matern52", "probit", 6, 1))
+    plain = PlainBound(model, model.X[0], np.arange(1))
+    for length, error in ((3.0, 1e-3), (1e-4, 1e-3), (1.0, 0.0)):
+        plain.slack_root = Long(error)
+        paid = float(plain._gram_slack(np.array([length**2]))[0])
+        moved = (length + error) ** 2 - length**2
+        sums = plain.unit * ((length + error) ** 2 + 1)  # the product's own rounding, and that of I
+        assert moved + sums <= paid <= 3.0 * moved + 2.0 * sums
+
+
+def test_an_operation_is_counted_for_every_datum_row_and_input() -> None:
+    """Sums run over the data and over the rows of F; an input adds a difference, a quotient, a square and a sum."""
+
+    def operations(n: int, r: int, inputs: int) -> float:
+        model = PlainModel(
+            np.zeros((n, inputs)), "matern52", 1.0, np.ones(inputs), np.ones(n), np.ones((r, n)), -np.ones(r),
+            "probit",
+        )  # fmt: skip
+        plain = PlainBound(model, np.zeros(inputs), np.arange(inputs))
+        return plain.unit / float(np.finfo(plain.work).eps)
+
+    start = operations(3, 2, 1)
+    assert start >= 3 + 2 + 4 + 60  # exponential, root and what follows
+    assert operations(10, 2, 1) - start >= 7 and operations(3, 8, 1) - start >= 6
+    assert 4 * 99 <= operations(3, 2, 100) - start <= 32 * 99
 
 
 @pytest.mark.parametrize("sparse", [False, True])

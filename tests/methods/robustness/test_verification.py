@@ -93,6 +93,14 @@ def test_converged_posteriors_are_stationary(inference: str, kernel: str, link: 
     assert (found.moments == 0.0) == (inference == "laplace")
 
 
+@pytest.mark.parametrize("inference", ["laplace", "ep"])
+def test_the_same_posterior_from_other_rows_is_stationary(inference: str) -> None:
+    """F' diag(c) F is what counts, not how it is split: rows twice as long of a quarter of the weight."""
+    model, origin = residuals(inference, "squared_exponential", "probit")
+    same = dataclasses.replace(model, root=2.0 * model.root, weights=0.25 * model.weights)
+    assert stationarity_residuals(same, origin).largest <= 1e-7
+
+
 MOVES: list[tuple[str, Callable[[Any, Any], tuple[Any, Any]]]] = [
     ("alpha", lambda m, o: (dataclasses.replace(m, alpha=changed(m.alpha, 4, m.alpha[4] + 1e-4)), o)),
     ("root", lambda m, o: (dataclasses.replace(m, root=m.root * (1 + 1e-4)), o)),

@@ -8,8 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.experiments.active_learning.convergence.settings import FULL, PARTIAL, SAFE, UNCONSTRAINED
+from gpsuite.experiments.active_learning.convergence.settings import (
+    FULL,
+    PARTIAL,
+    SAFE,
+    TITLES,
+    UNCONSTRAINED,
+)
 from gpsuite.experiments.base import Record
+from gpsuite.experiments.params import choice
+from gpsuite.methods.active_learning.convergence import Kernel
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.statistics.estimates import mean
@@ -29,7 +37,7 @@ class ProcessRuns:
         records: one per run, at least one.
     """
 
-    kernel: str
+    kernel: Kernel
     inputs: int
     region: str
     outputs: str
@@ -52,13 +60,12 @@ class ProcessRuns:
 
 
 def group_runs(records: Sequence[Record]) -> list[ProcessRuns]:
-    """Group usable records by everything but the run, in the order of the records."""
-    groups: dict[tuple[str, int, str, str], list[Record]] = {}
+    """Group records by everything but the run, in the order of the records."""
+    groups: dict[tuple[Kernel, int, str, str], list[Record]] = {}
     for record in records:
-        if record.usable:
-            axes = record.axes
-            key = (str(axes["kernel"]), int(axes["inputs"]), str(axes["region"]), str(axes["outputs"]))
-            groups.setdefault(key, []).append(record)
+        axes, kernel = record.axes, choice(str(record.axes["kernel"]), TITLES)
+        key = (kernel, int(axes["inputs"]), str(axes["region"]), str(axes["outputs"]))
+        groups.setdefault(key, []).append(record)
     return [ProcessRuns(*key, records=found) for key, found in groups.items()]
 
 

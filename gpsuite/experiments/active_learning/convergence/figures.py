@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,8 +10,8 @@ import numpy as np
 from gpsuite.arrays import FloatArray
 from gpsuite.experiments.active_learning.convergence.claims import ProcessRuns
 from gpsuite.experiments.active_learning.convergence.settings import FULL, SAFE, TITLES, UNCONSTRAINED
+from gpsuite.experiments.base import Report
 from gpsuite.methods.active_learning.convergence import Kernel, rate
-from gpsuite.reporting.figures import figure_style, save_figure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,47 +29,37 @@ CURVES = (  # array, region, label, colour, line
 )
 
 
-def draw(cells: Sequence[ProcessRuns], folder: Path, note: str | None) -> None:
-    """Draw one figure per kind of outputs: D by kernel.
-
-    Args:
-        cells: of all kinds.
-        folder: the run's figures folder.
-        note: of the run.
-    """
+def draw(report: Report, cells: Sequence[ProcessRuns]) -> None:
+    """Draw one figure per kind of outputs: D by kernel."""
     for outputs in dict.fromkeys(cell.outputs for cell in cells):
-        _draw_one([cell for cell in cells if cell.outputs == outputs], outputs, folder, note)
+        _draw_one(report, [cell for cell in cells if cell.outputs == outputs], outputs)
 
 
-def _draw_one(cells: Sequence[ProcessRuns], outputs: str, folder: Path, note: str | None) -> None:
-    import matplotlib.pyplot as plt
+def _draw_one(report: Report, cells: Sequence[ProcessRuns], outputs: str) -> None:
     import pandas as pd
 
     kernels = [kernel for kernel in KERNELS if any(cell.kernel == kernel for cell in cells)]
     dimensions = sorted({cell.inputs for cell in cells})
     what = "determinant" if outputs == FULL else "variance"
-    with figure_style():
-        size = (3.2 * len(kernels) + 0.6, 2.8 * len(dimensions) + 1.0)
-        fig, grid = plt.subplots(
-            len(dimensions), len(kernels), figsize=size, sharex=True, sharey="row", squeeze=False
-        )
+    runs = max(len(cell.records) for cell in cells)
+    with report.figure(
+        f"convergence_{outputs}",
+        remark=f"medians of {runs} runs; shaded: quartiles; the rate starts where slopes are fitted",
+        rows=len(dimensions),
+        columns=len(kernels),
+        size=(3.2 * len(kernels) + 0.6, 2.8 * len(dimensions) + 1.0),
+        sharex=True,
+        sharey="row",
+    ) as drawing:
         shown = []
-        for row, inputs in zip(grid, dimensions, strict=True):
+        for row, inputs in zip(drawing.grid, dimensions, strict=True):
             for ax, kernel in zip(row, kernels, strict=True):
                 own = [cell for cell in cells if (cell.kernel, cell.inputs) == (kernel, inputs)]
                 shown += _panel(ax, own, kernel, what) if own else []
                 ax.set_title(f"{TITLES[kernel]}, D = {inputs}", fontsize=10)
-            row[0].set_ylabel(f"mean predictive {what}")
-        for ax in grid[-1]:
-            ax.set_xlabel("queries n")
-        labels = {}
-        for ax in grid.flat:
-            labels.update(dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True)))
-        fig.legend(labels.values(), labels.keys(), loc="outside upper center", ncols=3)
-        runs = max(len(cell.records) for cell in cells)
-        text = f"medians of {runs} runs; shaded: quartiles; the rate starts where slopes are fitted"
-        frame = pd.concat(shown, ignore_index=True)
-        save_figure(fig, frame, folder, f"convergence_{outputs}", "; ".join(filter(None, (text, note))))
+        drawing.name_axes("queries n", f"mean predictive {what}")
+        drawing.legend()
+        drawing.data = pd.concat(shown, ignore_index=True)
 
 
 def _panel(ax: Axes, cells: Sequence[ProcessRuns], kernel: Kernel, what: str) -> list[pd.DataFrame]:

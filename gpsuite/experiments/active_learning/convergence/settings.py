@@ -8,8 +8,9 @@ from typing import Annotated
 
 from gpsuite.experiments.base import require
 from gpsuite.experiments.settings import Count, Rule, at_least, filled, one_of, unique
+from gpsuite.methods.active_learning.convergence import Kernel
 
-TITLES = {
+TITLES: dict[Kernel, str] = {
     "se": "LMC, squared exponential",
     "matern52": "LMC, Matérn-5/2",
     "convolution": "convolution process",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpsuite.experiments.active_learning.engine.checks import DATA, SATURATION
+from gpsuite.experiments.active_learning.engine.plan import DATA, SATURATION
 from gpsuite.experiments.active_learning.engine.settings import EngineSettings
 from gpsuite.experiments.active_learning.shared.claims import (
     AL,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from gpsuite.errors import UserError
-from gpsuite.experiments.active_learning.shared.plan import Source
+from gpsuite.experiments.active_learning.shared.engine_data import OUTPUTS, PUBLISHED_STARTS, EngineData
+from gpsuite.experiments.active_learning.shared.plan import Source, repetition_seed
 from gpsuite.experiments.active_learning.shared.settings import ActiveSettings
-from gpsuite.experiments.base import Request
 from gpsuite.experiments.settings import Count, at_least
+from gpsuite.seeds import derived_seed
 
 SECONDS = 0.5  # of one iteration at a pool of 10,000 rows
 
@@ -38,14 +38,20 @@ class EngineSettings(ActiveSettings):
     inducing: Annotated[int, at_least(2)]
     starts: Count
 
-    def source(self, request: Request) -> Source:
-        """Return the data of the repetitions.
+    def source(self, seed: int) -> Source:
+        """Return the data of the repetitions; seed: the request's."""
+        start_seed = PUBLISHED_STARTS if seed == 0 else derived_seed(seed, "engine", "start")
 
-        Raises:
-            UserError: without a dataset.
-        """
-        if request.dataset is None:
-            raise UserError("dataset: active_learning/engine needs gengine1", key="dataset")
-        params = {"pool_rows": self.pool_rows, "test_rows": self.test_rows}
+        def data(repetition: int) -> EngineData:
+            return EngineData(
+                seed=repetition_seed(seed, "engine", repetition),
+                initial=self.initial,
+                offers=self.offers,
+                pool_rows=self.pool_rows,
+                test_rows=self.test_rows,
+                repetition=repetition,
+                start_seed=start_seed,
+            )
+
         seconds = SECONDS * (self.pool_rows + self.test_rows) / 14_000
-        return Source("engine", params, 2, seconds, request.dataset, self.pool_members or None)
+        return Source("engine", data, len(OUTPUTS), seconds, self.pool_members or None)

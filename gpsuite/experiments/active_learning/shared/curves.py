@@ -142,6 +142,11 @@ class Curves:
         """Return the last N_sum that a repetition of the method reached."""
         return max(int(run.arrays["n_sum"][-1]) for run in self.runs[method].values())
 
+    @property
+    def last(self) -> int:
+        """The last N_sum that a repetition of any method reached."""
+        return max(self.final(method) for method in self.methods)
+
     def paired(self, values: Mapping[str, FloatArray]) -> Paired:
         """Return numbers of some methods, one per repetition [R], over all repetitions; the metric is `VALUE`."""
         rows = [

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from gpsuite.experiments.active_learning.shared.plan import Source
+from gpsuite.data.generators.gp_samples import Process
+from gpsuite.experiments.active_learning.shared.generated_data import GpData, Samples
+from gpsuite.experiments.active_learning.shared.plan import Source, repetition_seed
 from gpsuite.experiments.active_learning.shared.settings import FORMS, ActiveSettings, RepetitionSettings
-from gpsuite.experiments.base import Request, require
+from gpsuite.experiments.base import require
 from gpsuite.experiments.settings import at_least, one_of
 from gpsuite.seeds import derived_seed
 
@@ -42,20 +44,33 @@ class GpRepetitions(RepetitionSettings):
         enough, least = self.draws >= self.repetitions, self.repetitions
         require(enough, "draws", self.draws, f"must be at least the number of repetitions, {least}")
 
-    def source(self, request: Request, process: str = "lmc") -> Source:
-        """Return the data of the repetitions: draws of a linear model of coregionalisation, or of a convolution."""
-        samples = {
-            "seed": PUBLISHED_SEED if request.seed == 0 else derived_seed(request.seed, "gp_samples"),
-            "draws": self.draws,
-            "n_train": self.pool_rows,
-            "n_test": self.test_rows,
-            "n_outputs": self.outputs,
-            "form": self.form,
-            "process": process,
-        }
+    def samples(self, seed: int, process: Process = "lmc") -> Samples:
+        """Return the draws of a linear model of coregionalisation, or of a convolution; seed: the request's."""
+        return Samples(
+            seed=PUBLISHED_SEED if seed == 0 else derived_seed(seed, "gp_samples"),
+            draws=self.draws,
+            n_train=self.pool_rows,
+            n_test=self.test_rows,
+            n_outputs=self.outputs,
+            form=self.form,
+            process=process,
+        )
+
+    def source(self, seed: int, process: Process = "lmc") -> Source:
+        """Return the data of the repetitions; seed: the request's."""
+        samples, name = self.samples(seed, process), "gp_samples"
+
+        def data(repetition: int) -> GpData:
+            return GpData(
+                seed=repetition_seed(seed, name, repetition),
+                initial=self.initial,
+                offers=self.offers,
+                draw=repetition,
+                samples=samples,
+            )
+
         seconds = SECONDS * self.pool_rows / 2000
-        members = self.pool_members or None
-        return Source("gp_samples", {"samples": samples}, self.outputs, seconds, pool_members=members)
+        return Source(name, data, self.outputs, seconds, pool_members=self.pool_members or None)
 
 
 @dataclass

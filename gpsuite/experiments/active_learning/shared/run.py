@@ -12,20 +12,23 @@ import numpy.typing as npt
 from gpsuite.budget import Budget
 from gpsuite.data.loading import load
 from gpsuite.experiments.active_learning.shared.engine_data import engine_campaign
-from gpsuite.experiments.active_learning.shared.generated_data import gp_campaign, toy_campaign
+from gpsuite.experiments.active_learning.shared.generated_data import (
+    GpData,
+    ToyData,
+    gp_campaign,
+    toy_campaign,
+)
 from gpsuite.experiments.active_learning.shared.repetition_data import BoolArray, Campaign, FloatArray
+from gpsuite.experiments.active_learning.shared.tasks import RepetitionTask
 from gpsuite.experiments.base import BUDGET, DONE, INFEASIBLE, Outcome, SharedWork, Task, finite_or_none
 from gpsuite.methods.active_learning.acquisition import entropy
 from gpsuite.methods.active_learning.explore import explore
-from gpsuite.methods.active_learning.inference import InferenceSettings
 from gpsuite.methods.active_learning.metrics import rmse, safety_precision
 from gpsuite.methods.active_learning.pipelines import Pipeline
 from gpsuite.methods.active_learning.planner import Judgement, Step
 from gpsuite.methods.active_learning.problem import Monitor, Oracle, Pool, Problem
 from gpsuite.methods.active_learning.safety import safe_set
 from gpsuite.models.multi_output.observations import Observations
-from gpsuite.models.sampling.priors import HyperPriors
-from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 
 SAFE, UNSAFE = (
     "safe",
@@ -42,71 +45,48 @@ Rows = dict[str, list[float]]
 Arrays = dict[str, npt.NDArray[Any]]
 
 
-def run_repetition(task: Task, shared: SharedWork) -> Outcome:
+def run_repetition(task: Task[RepetitionTask], shared: SharedWork) -> Outcome:
     """Explore with one pipeline; return one value per model of every measure, and the last ones as metrics."""
     params = task.params
-    campaign = read_campaign(task)
-    pipeline = read_pipeline(params)
+    campaign, pipeline = read_campaign(task), params.read_pipeline()
     explorer = explore(
-        problem_of(campaign, float(params["delta"])),
+        problem_of(campaign, params.delta),
         pipeline,
         oracle_of(campaign),
-        np.random.default_rng(int(params["sampler_seed"])),
-        int(params["iterations"]),
-        read_inference(params["inference"]),
-        params["when_nothing_is_safe"],
+        np.random.default_rng(params.sampler_seed),
+        params.iterations,
+        params.inference.settings,
+        params.when_nothing_is_safe,
     )
-    budget = Budget(
-        seconds=task.budget_seconds, evaluations=int(params["iterations"]), observer=shared.observer
-    )
+    budget = Budget(seconds=task.budget_seconds, evaluations=params.iterations, observer=shared.observer)
     rows: Rows = defaultdict(list)
     arrays: Arrays = {}
     steps: list[Step] = []
     for step in explorer:
         steps.append(step)
-        for name, value in measure(step, campaign, float(params["delta"])).items():
+        for name, value in measure(step, campaign, params.delta).items():
             rows[name].append(value)
-        if step.index + 1 == int(params["state_iteration"]):
-            arrays |= state_of(step, steps, campaign, pipeline, float(params["delta"]))
+        if step.index + 1 == params.state_iteration:
+            arrays |= state_of(step, steps, campaign, pipeline, params.delta)
             arrays |= _safety_state(explorer.planner.safety_moments())
         budget.spend(evaluations=1)
         if task.budget_seconds is not None and budget.exhausted:
             break
     arrays |= {name: np.array(values) for name, values in rows.items()}
-    complete = len(steps) == int(params["iterations"])
+    complete = len(steps) == params.iterations
     status = DONE if complete else INFEASIBLE if explorer.status == INFEASIBLE else BUDGET
     reasons = {DONE: "", INFEASIBLE: explorer.reason, BUDGET: budget.reason}
     return _outcome(arrays, steps, status, reasons[status])
 
 
-def read_campaign(task: Task) -> Campaign:
+def read_campaign(task: Task[RepetitionTask]) -> Campaign:
     """Return the repetition's data; the same for every pipeline with the same kind of queries."""
-    data, queries = task.params["data"], str(task.params["pipeline"]["queries"])
-    if task.params["source"] == "toy":
+    data, queries = task.params.data, task.params.pipeline.queries
+    if isinstance(data, ToyData):
         return toy_campaign(data, queries)
-    if task.params["source"] == "gp_samples":
+    if isinstance(data, GpData):
         return gp_campaign(data, queries)
-    if task.dataset is None:
-        raise ValueError("the engine's repetitions need the engine's data")
-    return engine_campaign(load(task.dataset), data, queries)
-
-
-def read_pipeline(params: Mapping[str, Any]) -> Pipeline:
-    """Return the pipeline a task's parameters describe."""
-    factor = float(params["prior_factor"])
-    scaled = dict.fromkeys(("variance", "lengthscale", "noise", "mixing"), factor)
-    return Pipeline(
-        "pipeline", **params["pipeline"], kernel=params["kernel"], priors=HyperPriors().scaled(**scaled)
-    )
-
-
-def read_inference(params: Mapping[str, Any]) -> InferenceSettings:
-    """Return how hyperparameters are inferred."""
-    members = params.get("pool_members")
-    if params["kind"] == "smc":
-        smc = SMCSettings(particles=int(params["particles"]))
-        return InferenceSettings("smc", smc=smc, pool_members=members)
-    return InferenceSettings(params["kind"], pool_members=members)
+    return engine_campaign(load(task.require_dataset()), data, queries)
 
 
 def problem_of(campaign: Campaign, delta: float) -> Problem:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, get_args
 
 from gpsuite.experiments.active_learning.shared.repetition_data import OFFERS
 from gpsuite.experiments.settings import Count, Positive, Share, at_least, one_of
+from gpsuite.methods.active_learning.pipelines import Kernel
 
 INFERENCES = ("smc", "hmc", "map", "ml")
 
@@ -14,13 +15,10 @@ INFERENCES = ("smc", "hmc", "map", "ml")
 WHEN_NOTHING_IS_SAFE = ("stop", "safest")
 
 
-KERNELS = ("matern52", "squared_exponential")
+KERNELS: tuple[Kernel, ...] = get_args(Kernel)
 
 
 FORMS = ("code", "paper")
-
-
-SOURCES = ("toy", "gp_samples", "engine")
 
 
 @dataclass

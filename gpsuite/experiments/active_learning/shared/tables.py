@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +10,9 @@ import numpy as np
 from gpsuite.experiments.active_learning.shared.claims import first_below, threshold_interval
 from gpsuite.experiments.active_learning.shared.curves import DIAGNOSTICS, Curves
 from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray
-from gpsuite.reporting.tables import mean_and_error, write_table
+from gpsuite.experiments.active_learning.shared.settings import ActiveSettings
+from gpsuite.experiments.base import Report
+from gpsuite.reporting.tables import mean_and_error
 from gpsuite.statistics.estimates import finite, mean
 
 if TYPE_CHECKING:
@@ -42,49 +43,28 @@ SECONDS = {
 }
 
 
-def write_curve_tables(
-    curves: Curves,
-    titles: Mapping[str, str],
-    folder: Path,
-    name: str,
-    what: str,
-    points: Sequence[int],
-    thresholds: Sequence[float],
-    note: str | None,
-) -> None:
+def report_curves(report: Report[ActiveSettings], curves: Curves, name: str, what: str) -> None:
     """Write errors at the end, points to thresholds, precision, safe queries, samplers and time.
 
     Args:
+        report: what is written on.
         curves: at least one method.
-        titles: method -> title.
-        folder: the run's tables folder.
         name: beginning of the files' names.
         what: the data, in words, for the captions.
-        points: N_sum of the precision table.
-        thresholds: errors whose first N_sum is asked for.
-        note: added to the captions.
     """
-    ending = f" ({note})" if note else ""
+    titles, thresholds = report.titles, report.settings.thresholds
     runs = "mean ± standard error over the repetitions"
-    write_table(error_table(curves, titles), folder, name, f"{what}: after the last query, {runs}{ending}")
-    reached = (
-        f"{what}: values measured until the mean RMSE is at most a threshold, 95 % bootstrap interval{ending}"
-    )
-    write_table(points_table(curves, titles, thresholds), folder, f"{name}_points", reached)
-    precision = precision_table(curves, titles, points)
+    report.table(error_table(curves, titles), name, f"{what}: after the last query, {runs}")
+    reached = f"{what}: values measured until the mean RMSE is at most a threshold, 95 % bootstrap interval"
+    report.table(points_table(curves, titles, thresholds), f"{name}_points", reached)
+    precision = precision_table(curves, titles, report.settings.points(curves.last))
     if len(precision):
-        write_table(
-            precision, folder, f"{name}_precision", f"{what}: the safety model on the pool, {runs}{ending}"
-        )
-    shares = (
-        f"{what}: queries that were safe, in percent; starting points do not count; 95 % t intervals{ending}"
-    )
-    write_table(safe_table(curves, titles), folder, f"{name}_safe_queries", shares)
-    samplers = f"{what}: how the hyperparameters were inferred, means over iterations and repetitions{ending}"
-    write_table(sampler_table(curves, titles), folder, f"{name}_inference", samplers)
-    write_table(
-        timing_table(curves, titles), folder, f"{name}_timing", f"{what}: seconds per repetition{ending}"
-    )
+        report.table(precision, f"{name}_precision", f"{what}: the safety model on the pool, {runs}")
+    shares = f"{what}: queries that were safe, in percent; starting points do not count; 95 % t intervals"
+    report.table(safe_table(curves, titles), f"{name}_safe_queries", shares)
+    samplers = f"{what}: how the hyperparameters were inferred, means over iterations and repetitions"
+    report.table(sampler_table(curves, titles), f"{name}_inference", samplers)
+    report.table(timing_table(curves, titles), f"{name}_timing", f"{what}: seconds per repetition")
 
 
 def _cell(values: FloatArray) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -27,10 +26,9 @@ from gpsuite.experiments.active_learning.shared.claims import (
 )
 from gpsuite.experiments.active_learning.shared.curves import VALUE, Curves, paired_curves
 from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray
-from gpsuite.experiments.active_learning.toy.checks import IDENTITY
+from gpsuite.experiments.active_learning.toy.parts import IDENTITY, Parts
 from gpsuite.experiments.active_learning.toy.samplers import sampler_statistics
 from gpsuite.experiments.active_learning.toy.settings import ToySettings
-from gpsuite.experiments.base import Record
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.statistics.estimates import mean
@@ -49,60 +47,6 @@ LITTLE_DATA = 22  # values; up to here full Bayes is held against point estimate
 
 
 POINT_ESTIMATES = ("map", "ml")
-
-
-@dataclass(frozen=True)
-class _PartNames:
-    main: str = "pipelines"
-    inference: str = "inference"
-    hmc: str = "hmc"
-    prior: str = "prior"
-
-
-PARTS = _PartNames()
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The records of the experiment by what they are for.
-
-    Attributes:
-        main: every pipeline with the run's inference and the published priors.
-        inferences: AL_MOGP by kind of inference, the run's first.
-        hmc: every pipeline with the paper's HMC.
-        priors: AL_MOGP by multiple of the hyperparameters in the prior; 1 is published.
-        checks: check -> its record.
-    """
-
-    main: Curves
-    inferences: Mapping[str, Curves]
-    hmc: Curves
-    priors: Mapping[float, Curves]
-    checks: Mapping[str, Record]
-
-    @classmethod
-    def from_records(cls, records: Sequence[Record], methods: Sequence[str], inference: str) -> Parts:
-        """Sort the records of the plan; `inference` is the run's kind."""
-
-        def curves(part: str, **axes: str | float) -> Curves:
-            chosen = [
-                record
-                for record in records
-                if record.axes["part"] == part
-                and all(record.axes[name] == value for name, value in axes.items())
-            ]
-            return Curves.from_records(chosen, methods)
-
-        main = curves(PARTS.main)
-        kinds = dict.fromkeys(str(r.axes["inference"]) for r in records if r.axes["part"] == PARTS.inference)
-        factors = dict.fromkeys(
-            float(r.axes["prior_factor"]) for r in records if r.axes["part"] == PARTS.prior
-        )
-        inferences = {inference: main} | {kind: curves(PARTS.inference, inference=kind) for kind in kinds}
-        priors = {1.0: main} | {factor: curves(PARTS.prior, prior_factor=factor) for factor in factors}
-        parts = (PARTS.main, PARTS.inference, PARTS.hmc, PARTS.prior)
-        checks = {str(r.axes["part"]): r for r in records if r.axes["part"] not in parts and r.usable}
-        return cls(main, inferences, curves(PARTS.hmc), priors, checks)
 
 
 def toy_statistics(parts: Parts, settings: ToySettings) -> list[Statistic]:

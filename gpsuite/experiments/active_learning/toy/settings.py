@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from gpsuite.data.generators.sin_sigmoid import STEEPNESS
-from gpsuite.experiments.active_learning.shared.generated_data import EQUAL
-from gpsuite.experiments.active_learning.shared.plan import Source
+from gpsuite.experiments.active_learning.shared.generated_data import EQUAL, TOY_OUTPUTS, ToyData
+from gpsuite.experiments.active_learning.shared.plan import Source, repetition_seed
 from gpsuite.experiments.active_learning.shared.settings import INFERENCES, ActiveSettings, RepetitionSettings
+from gpsuite.experiments.params import choice
 from gpsuite.experiments.settings import Count, Rule, at_least, one_of
 
 SECONDS = 0.03  # of one iteration
@@ -35,10 +36,20 @@ class ToyRepetitions(RepetitionSettings):
     pool_rows: Annotated[int, at_least(10)]
     state_iteration: Count
 
-    def source(self) -> Source:
-        """Return the data of the repetitions."""
-        params = {"form": self.form, "pool_rows": self.pool_rows, "unequal": EQUAL}
-        return Source("toy", params, 2, SECONDS, state_iteration=self.state_iteration)
+    def source(self, seed: int, unequal: str = EQUAL) -> Source:
+        """Return the data of the repetitions; seed: the request's."""
+
+        def data(repetition: int) -> ToyData:
+            return ToyData(
+                seed=repetition_seed(seed, "toy", repetition),
+                initial=self.initial,
+                offers=self.offers,
+                form=choice(self.form, STEEPNESS),
+                pool_rows=self.pool_rows,
+                unequal=unequal,
+            )
+
+        return Source("toy", data, TOY_OUTPUTS, SECONDS, state_iteration=self.state_iteration)
 
 
 @dataclass

@@ -7,13 +7,13 @@ learned hyperparameters and a query that depends on all before, a given function
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpsuite.experiments.active_learning.shared.curves import Curves
-from gpsuite.reporting.tables import write_table
+from gpsuite.experiments.active_learning.toy.settings import ToySettings
+from gpsuite.experiments.base import Report
 from gpsuite.statistics.estimates import mean, proportion
 
 if TYPE_CHECKING:
@@ -38,40 +38,29 @@ LABELS = {
 }
 
 
-def write_unsafe_tables(
-    sets: Mapping[str, Curves],
-    titles: Mapping[str, str],
-    delta: float,
-    folder: Path,
-    name: str,
-    note: str | None,
-) -> None:
+def report_unsafe(report: Report[ToySettings], sets: Mapping[str, Curves], name: str) -> None:
     """Write `name`, one row per inference and pipeline, and `name`_by_seed, one row per repetition; none without h.
 
     Args:
+        report: what is written on.
         sets: label of the inference -> its repetitions.
-        titles: method -> title.
-        delta: a query must be safe with a probability above 1 - delta.
-        folder: the run's tables folder.
         name: of the file.
-        note: added to the captions.
     """
     by_seed = unsafe_by_seed(sets)
     if by_seed.empty:
         return
-    by_seed["method"] = [titles[method] for method in by_seed["method"]]
-    ending = f" ({note})" if note else ""
+    by_seed["method"] = [report.titles[method] for method in by_seed["method"]]
     each = (
         "Truly unsafe queries of each repetition, in percent; exact binomial 95 % intervals, as if a repetition's "
-        f"queries were independent{ending}"
+        "queries were independent"
     )
-    write_table(by_seed, folder, f"{name}_by_seed", each, LABELS)
+    report.table(by_seed, f"{name}_by_seed", each, LABELS)
     overall = (
         "Truly unsafe queries, in percent: mean over the repetitions with its 95 % t interval; repetitions with at "
         "least one, and the exact binomial 95 % interval of their share; those whose own binomial interval lies "
-        f"above δ{ending}"
+        "above δ"
     )
-    write_table(unsafe_table(by_seed, delta), folder, name, overall, LABELS)
+    report.table(unsafe_table(by_seed, report.settings.delta), name, overall, LABELS)
 
 
 def unsafe_by_seed(sets: Mapping[str, Curves]) -> pd.DataFrame:

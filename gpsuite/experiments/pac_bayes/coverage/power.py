@@ -8,15 +8,16 @@ is the KL alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln, roots_legendre, xlog1py, xlogy
 
-from gpsuite.experiments.base import Outcome, Record, Request, Task
+from gpsuite.experiments.base import Outcome, Record, Report, Request, SharedWork, Task
+from gpsuite.experiments.pac_bayes.coverage.settings import CoverageSettings
 from gpsuite.methods.pac_bayes.bounds import certificates
 from gpsuite.methods.pac_bayes.bounds.certificates import Terms
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import binary_kl
@@ -24,7 +25,6 @@ from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL
 from gpsuite.models.config import Hyperparameters
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
 from gpsuite.seeds import derived_seed
 from gpsuite.statistics.estimates import clopper_pearson
 from gpsuite.statistics.significance import binomial_p
@@ -66,35 +66,52 @@ _ROUNDING = 1e-12
 VIOLATIONS = "violations_where_coverage_has_power"
 
 
-def power_tasks(request: Request, simulations: int, version: int) -> list[Task]:
+@dataclass(frozen=True, kw_only=True)
+class PowerTask:
+    """Both settings at one number of rows.
+
+    Attributes:
+        rows: n.
+        simulations: data sets of noise.
+        deltas: allowed probabilities of failure.
+        seed: of the noise.
+    """
+
+    rows: int
+    simulations: int
+    deltas: tuple[float, ...]
+    seed: int
+    kind: str = "coverage_power"
+
+
+def power_tasks(request: Request[CoverageSettings], version: int) -> list[Task[PowerTask]]:
     """Return one task per number of rows."""
+    simulations = request.settings.power_simulations
     return [
-        Task(
-            experiment=request.experiment,
+        request.task(
+            PowerTask(
+                rows=rows,
+                simulations=simulations,
+                deltas=DELTAS,
+                seed=derived_seed(request.seed, "coverage power", rows),
+            ),
             label=f"settings with power  {rows} rows",
             axes={"part": "power", "rows": rows},
-            params={
-                "kind": "coverage_power",
-                "rows": rows,
-                "simulations": simulations,
-                "deltas": list(DELTAS),
-                "seed": derived_seed(request.seed, "coverage power", rows),
-            },
             version=version,
             cost=0.002 * simulations,
-            budget_seconds=request.budget_seconds,
         )
         for rows in ROWS
     ]
 
 
-def run_power(params: Mapping[str, Any]) -> Outcome:
+def run_power(task: Task[PowerTask], shared: SharedWork) -> Outcome:
     """Return the exact probabilities of failure, and how often the bound of a GP that fits noise held."""
-    n, metrics = params["rows"], {}
-    for delta in params["deltas"]:
+    params = task.params
+    n, metrics = params.rows, {}
+    for delta in params.deltas:
         metrics[f"failure_{delta:g}"] = largest_failure(n, delta)
         metrics[f"share_{delta:g}"] = least_share(n, delta)
-    found = np.array(fitted_noise(n, params["simulations"], np.random.default_rng(params["seed"])))
+    found = np.array(fitted_noise(n, params.simulations, np.random.default_rng(params.seed)))
     bound, without, risk, true, kl = found.T
     excess = n * binary_kl(risk, true) - certificates.penalty(0.0, Terms(n, 0, NOISE_DELTA)).total
     needed = np.where(true > risk, excess / kl, 0.0)
@@ -198,7 +215,7 @@ def power_table(records: Sequence[Record]) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def write_power(table: pd.DataFrame, folder: Path, note: str | None) -> None:
+def write_power(report: Report[CoverageSettings], table: pd.DataFrame) -> None:
     """Write the table, with what each of its rows can detect."""
     columns = {
         "delta": "δ",
@@ -214,7 +231,7 @@ def write_power(table: pd.DataFrame, folder: Path, note: str | None) -> None:
         f"penalty is the KL; contradicted: a right bound holds so rarely with probability below {LEVEL:g}. "
         "What makes a bound larger than it need be shows in neither"
     )
-    write_table(table, folder, "coverage_power", f"{caption}{f' ({note})' if note else ''}", columns)
+    report.table(table, "coverage_power", caption, columns)
 
 
 def power_statistic(table: pd.DataFrame) -> Statistic:

@@ -10,7 +10,6 @@ from gpsuite.experiments.pac_bayes.coverage.figures import draw
 from gpsuite.experiments.pac_bayes.coverage.power import power_statistic, power_table, write_power
 from gpsuite.experiments.pac_bayes.coverage.settings import CoverageSettings
 from gpsuite.reporting.comparison import Statistic, statistic_name
-from gpsuite.reporting.tables import write_table
 from gpsuite.statistics.estimates import CLOPPER_PEARSON, proportion
 
 if TYPE_CHECKING:
@@ -20,16 +19,14 @@ if TYPE_CHECKING:
 POWER = "what a wrong bound would do is in the table coverage_power"
 
 
-def summarise(report: Report) -> list[Statistic]:
+def summarise(report: Report[CoverageSettings]) -> list[Statistic]:
     """Write the table of shares with their intervals and the figure of bounds against true risks."""
-    request, records, folder, note = report.request, report.records(), report.folder, report.note
     import pandas as pd
 
-    settings: CoverageSettings = request.settings
-    power = power_table([record for record in records if "part" in record.axes])
-    records = [record for record in records if "part" not in record.axes]
-    table = pd.DataFrame([row for name in request.methods for row in _shares(name, records, settings.deltas)])
-    titles = {name: options.title for name, options in request.methods.items()}
+    settings, titles = report.settings, report.titles
+    power = power_table(report.records(part="power"))
+    records = [record for record in report.records() if "part" not in record.axes]
+    table = pd.DataFrame([row for name in titles for row in _shares(name, records, settings.deltas)])
     labels = {
         "delta": "δ",
         "share": "share of data sets in which the bound holds",
@@ -42,7 +39,7 @@ def summarise(report: Report) -> list[Statistic]:
         f"{POWER}"
     )
     shown = table.assign(method=table["method"].map(titles))
-    write_table(shown, folder / "tables", "coverage", f"{caption}{f' ({note})' if note else ''}", labels)
+    report.table(shown, "coverage", caption, labels)
     points = pd.DataFrame(
         [
             {"method": record.axes["method"], "risk": risk, "bound": bounds[0]}
@@ -50,8 +47,8 @@ def summarise(report: Report) -> list[Statistic]:
             for risk, bounds in zip(record.arrays["risks"], record.arrays["bounds"], strict=True)
         ]
     )
-    draw(points, titles, settings, folder / "figures", note)
-    write_power(power, folder / "tables", note)
+    draw(report, points)
+    write_power(report, power)
     return [*_statistics(table), power_statistic(power)]
 
 

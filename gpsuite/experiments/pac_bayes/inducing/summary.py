@@ -8,7 +8,7 @@ from gpsuite.experiments.base import Report
 from gpsuite.experiments.pac_bayes.inducing.claims import inducing_claims
 from gpsuite.experiments.pac_bayes.inducing.figures import KERNEL_TITLES, draw
 from gpsuite.experiments.pac_bayes.inducing.settings import InducingSettings
-from gpsuite.experiments.pac_bayes.shared.plan import KERNELS, request_dataset
+from gpsuite.experiments.pac_bayes.shared.plan import KERNELS
 from gpsuite.experiments.pac_bayes.shared.tables import (
     CERTIFICATES,
     METRICS,
@@ -21,7 +21,7 @@ from gpsuite.experiments.pac_bayes.shared.tables import (
 from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import metric_statistics, write_table
+from gpsuite.reporting.tables import metric_statistics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,33 +36,30 @@ CHOICE = "M chosen per split by the smallest bound; ln(number of M tried) is pai
 SELECTED = ("bound_of_choice", "bound_kl", "chosen_m", "gibbs_risk_test", "mse_test")
 
 
-def summarise(report: Report) -> list[Statistic]:
+def summarise(report: Report[InducingSettings]) -> list[Statistic]:
     """Write the tables and the five panels against M; return means and the paper's claims as statistics."""
-    request, records, folder, note = report.request, report.records(), report.folder, report.note
+    request, settings, titles, records = report.request, report.settings, report.titles, report.records()
     frame, name = records_frame(records), request.experiment.split("/")[1]
     metrics = [*METRICS, *CERTIFICATES]
     tidy = summarise_splits(frame, ["inducing", "kernel", "method"], metrics)
-    titles = {method: options.title for method, options in request.methods.items()}
     counted = frame.groupby(["inducing", "kernel", "method"]).size()
     splits = f"{counted.min()}" if counted.min() == counted.max() else f"{counted.min()} to {counted.max()}"
-    settings: InducingSettings = request.settings
     caption = (
-        f"{request_dataset(request).name}, ε = {settings.epsilon:g}: mean ± standard error over {splits} random "
-        f"splits; bounds hold with probability {1 - settings.delta:g}{f' ({note})' if note else ''}"
+        f"{request.require_dataset().name}, ε = {settings.epsilon:g}: mean ± standard error over {splits} random "
+        f"splits; bounds hold with probability {1 - settings.delta:g}"
     )
-    tables = folder / "tables"
-    by, further = ["inducing", "kernel", "method"], tidy["metric"].isin(list(CERTIFICATES))
-    write_table(wide_table(tidy[~further], by, titles), tables, name, caption)
-    write_table(wide_table(tidy[further], by, titles), tables, f"{name}_certificates", caption)
-    write_table(tidy, tables, f"{name}_tidy", caption)
-    write_table(timing_table(records, by, titles), tables, f"{name}_timing", COST)
+    by, further = ["inducing", "kernel", "method"], tidy["metric"].isin(CERTIFICATES)
+    report.table(wide_table(tidy[~further], by, titles), name, caption)
+    report.table(wide_table(tidy[further], by, titles), f"{name}_certificates", caption)
+    report.table(tidy, f"{name}_tidy", caption)
+    report.table(timing_table(records, by, titles), f"{name}_timing", COST)
     kernel = KERNELS[request.model.ard]
     chosen = summarise_splits(
         selected(frame[frame["kernel"] == kernel], settings.delta), ["method"], list(SELECTED)
     )
-    write_table(wide_table(chosen, ["method"], titles), tables, f"{name}_selected", f"{caption}; {CHOICE}")
-    heading = f"{request_dataset(request).name}, {KERNEL_TITLES[kernel]}: mean ± s.e. over {splits} splits"
-    draw(tidy[tidy["kernel"] == kernel], titles, heading, folder / "figures", name, note)
+    report.table(wide_table(chosen, ["method"], titles), f"{name}_selected", f"{caption}; {CHOICE}")
+    heading = f"{request.require_dataset().name}, {KERNEL_TITLES[kernel]}: mean ± s.e. over {splits} splits"
+    draw(report, tidy[tidy["kernel"] == kernel], name, heading)
     means = metric_statistics(tidy, ["method", "kernel", "inducing"])
     return [*dataset_statistics(request), *means, *inducing_claims(frame, kernel)]
 

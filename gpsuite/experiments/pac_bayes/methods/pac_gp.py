@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.budget import Budget
-from gpsuite.experiments.base import METHODS, MethodOptions, require
+from gpsuite.experiments.base import METHODS, MethodOptions
 from gpsuite.experiments.pac_bayes.shared.method import (
     BOUND,
     FULL,
@@ -20,6 +20,7 @@ from gpsuite.experiments.pac_bayes.shared.method import (
     full_cost,
 )
 from gpsuite.experiments.pac_bayes.shared.training import Trained, Training, best_start, seconds_left, trained
+from gpsuite.experiments.settings import Count
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
 from gpsuite.methods.pac_bayes.problem import Search
@@ -37,12 +38,7 @@ class PacGPOptions(BoundOptions):
         starts: trainings from different starts, the best bound kept; 1 is the published single start.
     """
 
-    starts: int = 1
-
-    def check(self) -> None:
-        """Refuse impossible values."""
-        super().check()
-        require(self.starts >= 1, "method.starts", self.starts, "must be 1 or more")
+    starts: Count = 1
 
 
 def minimise_bound(work: Training[PacGPOptions], loss: Loss) -> Trained:
@@ -74,5 +70,6 @@ METHODS.register("pac_gp")(
         train=minimise_bound,
         certify=exact_posterior,
         cost=full_cost,
+        starts=lambda options: options.starts,
     )
 )

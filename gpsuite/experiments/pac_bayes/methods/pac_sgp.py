@@ -96,5 +96,6 @@ METHODS.register("pac_sgp")(
         train_from=minimise_from,
         certify=fitc_posterior,
         cost=sparse_cost,
+        starts=lambda options: options.starts,
     )
 )

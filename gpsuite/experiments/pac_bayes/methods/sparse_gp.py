@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Annotated, cast
 
 from gpsuite.budget import Budget
-from gpsuite.experiments.base import METHODS, require
+from gpsuite.experiments.base import METHODS
 from gpsuite.experiments.pac_bayes.methods.pac_sgp import sparse_posterior
 from gpsuite.experiments.pac_bayes.shared.method import (
     FITC_ALPHA,
     LIKELIHOOD,
+    PARAMETRISATIONS,
     REGRESSION,
     RISK_BOUND,
     SPARSE,
@@ -18,7 +19,6 @@ from gpsuite.experiments.pac_bayes.shared.method import (
     FitSize,
     RiskMethod,
     SparseOptions,
-    check_parametrisation,
     sparse_cost,
 )
 from gpsuite.experiments.pac_bayes.shared.training import (
@@ -30,6 +30,7 @@ from gpsuite.experiments.pac_bayes.shared.training import (
     seconds_left,
     trained_sparse,
 )
+from gpsuite.experiments.settings import one_of
 from gpsuite.methods.pac_bayes.cost import Cost
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.problem import Search
@@ -51,17 +52,9 @@ class SparseGPOptions(SparseOptions):
         parametrisation: of the search, softplus (GPflow's) or log.
     """
 
-    likelihood: str
-    posterior: str
-    parametrisation: str = "softplus"
-
-    def check(self) -> None:
-        """Refuse impossible values."""
-        for key in ("likelihood", "posterior"):
-            given = getattr(self, key)
-            require(given in ALPHAS, f"method.{key}", given, f"valid: {', '.join(ALPHAS)}")
-        check_parametrisation(self.parametrisation)
-        super().check()
+    likelihood: Annotated[str, one_of(ALPHAS)]
+    posterior: Annotated[str, one_of(ALPHAS)]
+    parametrisation: Annotated[str, one_of(PARAMETRISATIONS)] = "softplus"
 
 
 def maximise_sparse_likelihood(work: Training[SparseGPOptions], loss: Loss) -> Trained:

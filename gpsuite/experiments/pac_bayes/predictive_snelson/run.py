@@ -20,8 +20,8 @@ from gpsuite.experiments.base import (
     Task,
     finite_or_none,
 )
+from gpsuite.experiments.pac_bayes.predictive_snelson.plan import PredictiveTask
 from gpsuite.experiments.pac_bayes.shared.method import risk_method, sparse_options
-from gpsuite.experiments.pac_bayes.shared.run import method_options
 from gpsuite.experiments.pac_bayes.shared.training import Trained, Training, seconds_left
 from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
@@ -52,20 +52,19 @@ class _Fitted:
     share_as_good: float = 1.0
 
 
-def run(task: Task, shared: SharedWork) -> Outcome:
+def run(task: Task[PredictiveTask], shared: SharedWork) -> Outcome:
     """Train on all rows in their own units, round to the grid, certify, and predict along the input.
 
     Returns metrics, among them how far the inducing inputs moved and how rough the mean is, and arrays with the
     curve (x, mean, standard deviation of the latent function) and the inducing inputs before and after.
     """
-    if task.dataset is None:
-        raise ValueError(f"{task.label}: a fit needs a dataset")
-    data, params = load(task.dataset), task.params
+    data, params = load(task.require_dataset()), task.params
     X, y = data.X, data.y[:, 0]
-    options, loss = method_options(params["method"]), BandLoss(params["epsilon"])
-    work = Training(X, y, options, params["ard"], params["delta"], params["max_evaluations"], params["seed"],
-                    task.budget_seconds)  # fmt: skip
-    fitted = shared.once("fitted", lambda: _fit(work, loss, params["starts"]))
+    options, loss = params.method, BandLoss(params.epsilon)
+    work = Training(
+        X, y, options, params.ard, params.delta, params.max_evaluations, params.seed, task.budget_seconds
+    )
+    fitted = shared.once("fitted", lambda: _fit(work, loss, params.starts))
     trained = fitted.trained
     if trained.status == DIVERGED:
         return Outcome({}, DIVERGED, trained.reason)
@@ -73,7 +72,7 @@ def run(task: Task, shared: SharedWork) -> Outcome:
     posterior = risk_method(options).certify(options, rounded, X, y, trained)
     found = posterior.hyperparameters
     risk = gibbs_risk(posterior, loss)
-    certificate = certify(RiskAndKL(risk, posterior.kl), Terms(len(y), found.n_kernel, params["delta"]))
+    certificate = certify(RiskAndKL(risk, posterior.kl), Terms(len(y), found.n_kernel, params.delta))
     x = _curve_inputs(X)
     mean, variance = posterior.predict(x[:, None])
     numbers = {

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.experiments.base import Method, MethodOptions, require
+from gpsuite.experiments.base import Method, MethodOptions
 from gpsuite.experiments.pac_bayes.shared.certificates import Fitted
 from gpsuite.experiments.pac_bayes.shared.training import Trained, Training
+from gpsuite.experiments.settings import Count, one_of
 from gpsuite.methods.pac_bayes.bounds.objectives import OBJECTIVES
 from gpsuite.methods.pac_bayes.cost import Cost, full_gp_cost, sparse_gp_cost
 from gpsuite.methods.pac_bayes.losses import Loss
@@ -50,15 +51,8 @@ class BoundOptions(MethodOptions):
         parametrisation: of the search; softplus is the published runs', log collapses less often.
     """
 
-    objective: str
-    parametrisation: str = "softplus"
-
-    def check(self) -> None:
-        """Refuse an unknown objective or parametrisation."""
-        super().check()
-        known_bounds = ", ".join(OBJECTIVES)
-        require(self.objective in OBJECTIVES, "method.objective", self.objective, f"valid: {known_bounds}")
-        check_parametrisation(self.parametrisation)
+    objective: Annotated[str, one_of(OBJECTIVES)]
+    parametrisation: Annotated[str, one_of(PARAMETRISATIONS)] = "softplus"
 
 
 def bound_problem(work: Training[BoundOptions], loss: Loss) -> Problem:
@@ -74,18 +68,7 @@ class SparseOptions(MethodOptions):
         inducing: number of inducing inputs M, started from k-means centres; at most the training rows.
     """
 
-    inducing: int = 100
-
-    def check(self) -> None:
-        """Refuse no inducing inputs."""
-        super().check()
-        require(self.inducing >= 1, "method.inducing", self.inducing, "must be 1 or more")
-
-
-def check_parametrisation(given: str) -> None:
-    """Refuse an unknown parametrisation of the search."""
-    valid = ", ".join(PARAMETRISATIONS)
-    require(given in PARAMETRISATIONS, "method.parametrisation", given, f"valid: {valid}")
+    inducing: Count = 100
 
 
 @dataclass(frozen=True)
@@ -105,6 +88,11 @@ class FitSize:
     losses: int = 1
 
 
+def single_start(options: MethodOptions) -> int:
+    """Say that it trains once, from the published start."""
+    return 1
+
+
 def no_training_shared(options: MethodOptions) -> str:
     """Say that every task trains anew: the training knows the task's goal."""
     return ""
@@ -120,6 +108,7 @@ class RiskMethod(Method[Options]):
         certify: options, rounded hyperparameters, training inputs [N, D] and targets [N], trained model -> the
             posterior whose risk and KL enter the bound.
         cost: of an evaluation and of the certificate, here and now.
+        starts: options -> how many starts it trains from.
         shares_training: options -> the name of a training that serves every goal and posterior; empty for none.
     """
 
@@ -127,6 +116,7 @@ class RiskMethod(Method[Options]):
     certify: Callable[[Options, Hyperparameters, FloatArray, FloatArray, Trained], Fitted]
     cost: Callable[[Options, FitSize], Cost]
     train_from: Callable[[Training[Options], Loss, FloatArray], Trained] | None = None
+    starts: Callable[[Options], int] = single_start
     shares_training: Callable[[Options], str] = no_training_shared
 
 
@@ -138,6 +128,12 @@ def risk_method(options: MethodOptions) -> RiskMethod[Any]:
 def sparse_options(options: MethodOptions) -> SparseOptions | None:
     """Return the options of a method with inducing inputs; None for a full GP's."""
     return cast(SparseOptions, options) if SPARSE in options.method.traits else None
+
+
+def with_inducing(options: MethodOptions, inducing: int) -> MethodOptions:
+    """Return the options with another number of inducing inputs M; a full GP's as they are."""
+    sparse = sparse_options(options)
+    return options if sparse is None else replace(sparse, inducing=inducing)
 
 
 def full_cost(options: MethodOptions, size: FitSize) -> Cost:

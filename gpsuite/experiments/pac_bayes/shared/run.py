@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +15,6 @@ from gpsuite.experiments.base import (
     DIVERGED,
     DONE,
     INFEASIBLE,
-    METHODS,
     SKIPPED,
     MethodOptions,
     Outcome,
@@ -27,12 +24,13 @@ from gpsuite.experiments.base import (
 )
 from gpsuite.experiments.pac_bayes.shared.certificates import stored_certificate
 from gpsuite.experiments.pac_bayes.shared.method import FitSize, risk_method, sparse_options
+from gpsuite.experiments.pac_bayes.shared.tasks import FitTask, TrainingTask, loss_of
 from gpsuite.experiments.pac_bayes.shared.training import Trained, Training
 from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound, mean_loss_upper_bound
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
 from gpsuite.methods.pac_bayes.cost import Cost
 from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate
-from gpsuite.methods.pac_bayes.losses import LOSSES, Loss
+from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
 
 FloatArray = npt.NDArray[np.float64]
@@ -58,63 +56,51 @@ class Split:
     scale: float
 
 
-def run_fit(task: Task, shared: SharedWork) -> Outcome:
+def run_fit(task: Task[FitTask], shared: SharedWork) -> Outcome:
     """Train, round the prior's hyperparameters to the grid, certify, and measure on the test rows.
 
     Returns bound, risks, KL and errors in the units of the standardised target, and arrays with all that a check of
     the bound needs but the dataset.
     """
     params = task.params
-    split = shared.once("split", lambda: read_split(task))
-    if "epsilon" in params["loss"] and params["scaling"] == "train" and np.ptp(split.y) == 0.0:
+    split = shared.once("split", lambda: read_split(task.require_dataset(), params))
+    if params.loss.epsilon is not None and params.scaling == "train" and np.ptp(split.y) == 0.0:
         return Outcome({}, INFEASIBLE, NO_DEVIATION)
-    epsilon = _epsilon(params["loss"], split.scale)
+    epsilon = params.loss.width(split.scale)
     seconds = task.budget_seconds
     cost = None if seconds is None else _cost(split, params)
     if seconds is not None and cost is not None and cost.least > max(OVERRUN * seconds, seconds + 1.0):
         return Outcome({}, SKIPPED, _too_short(split, params, seconds, cost))
-    work = training_of(task, split.X, split.y, shared, cost)
-    trained = train(work, _loss(params["loss"]["name"], epsilon), shared)
+    work = training_of(params, split, seconds, shared, cost)
+    trained = train(work, loss_of(params.loss.name, epsilon), shared)
     if trained.status == DIVERGED:
         return Outcome({}, DIVERGED, trained.reason)
-    return _evaluate(task.dataset, split, params, epsilon, work.options, trained)
+    return _evaluate(task.require_dataset(), split, params, epsilon, trained)
 
 
-def read_split(task: Task) -> Split:
-    """Load the task's dataset, split it and standardise it as its parameters say.
+def read_split(dataset: PreparedDataset, params: FitTask) -> Split:
+    """Load a dataset, split it and standardise it as the parameters say.
 
     Raises:
         DataError: if the data changed since the run was planned.
     """
-    if task.dataset is None:
-        raise ValueError(f"{task.label}: a fit needs a dataset")
-    data, params = load(task.dataset), task.params
-    train, test = train_test_indices(len(data.X), params["test_share"], params["split_seed"])
-    inputs = fit_standardiser(data.X, train, params["scaling"])
-    target = fit_standardiser(data.y[:, :1], train, params["scaling"])
+    data = load(dataset)
+    train, test = train_test_indices(len(data.X), params.test_share, params.split_seed)
+    inputs = fit_standardiser(data.X, train, params.scaling)
+    target = fit_standardiser(data.y[:, :1], train, params.scaling)
     X, y = inputs.transform(data.X), target.transform(data.y[:, :1])[:, 0]
     return Split(X[train], y[train], X[test], y[test], float(target.scale[0]))
 
 
-def _epsilon(loss: Mapping[str, Any], scale: float) -> float:
-    """Return the accuracy goal in standardised units; `accuracy` is given in the target's own."""
-    return float(loss["epsilon"]) if "epsilon" in loss else float(loss["accuracy"]) / scale
-
-
-def _loss(name: str, epsilon: float) -> Loss:
-    return LOSSES.get(name)(epsilon)
-
-
-def _cost(split: Split, params: Mapping[str, Any]) -> Cost:
+def _cost(split: Split, params: FitTask) -> Cost:
     """Return what an evaluation and the certificate take."""
-    options = method_options(params["method"])
-    size = FitSize(len(split.y), len(split.y_test), split.X.shape[1], 1 + len(params["also"]))
-    return risk_method(options).cost(options, size)
+    size = FitSize(len(split.y), len(split.y_test), split.X.shape[1], 1 + len(params.also))
+    return risk_method(params.method).cost(params.method, size)
 
 
-def _too_short(split: Split, params: Mapping[str, Any], seconds: float, cost: Cost) -> str:
+def _too_short(split: Split, params: FitTask, seconds: float, cost: Cost) -> str:
     """Return why not even one evaluation fits, and what to do."""
-    sparse = sparse_options(method_options(params["method"]))
+    sparse = sparse_options(params.method)
     model, advice = "full GP", "take a sparse one (method=kl_pac_sgp)"
     if sparse is not None:
         model, advice = (
@@ -128,20 +114,21 @@ def _too_short(split: Split, params: Mapping[str, Any], seconds: float, cost: Co
     )
 
 
-def method_options(params: Mapping[str, Any]) -> MethodOptions:
-    """Return the options that a task's parameters hold."""
-    options: MethodOptions = METHODS.get(params["builder"]).options(**params, title="", reference="")
-    return options
-
-
 def training_of(
-    task: Task, X: FloatArray, y: FloatArray, shared: SharedWork, cost: Cost | None = None
+    params: TrainingTask, split: Split, seconds: float | None, shared: SharedWork, cost: Cost | None = None
 ) -> Training[MethodOptions]:
-    """Return a task's training on rows X [N, D], y [N]; `cost` is that of an evaluation, where seconds count."""
-    params = task.params
+    """Return a task's training on the training rows of a split.
+
+    Args:
+        params: of the task.
+        split: its rows.
+        seconds: its limit.
+        shared: tells who watches.
+        cost: of an evaluation, where seconds count.
+    """
     return Training(
-        X, y, method_options(params["method"]), params["ard"], params["delta"], params["max_evaluations"],
-        params["split_seed"], task.budget_seconds, shared.observer, cost,
+        split.X, split.y, params.method, params.ard, params.delta, params.max_evaluations, params.split_seed,
+        seconds, shared.observer, cost,
     )  # fmt: skip
 
 
@@ -154,28 +141,23 @@ def train(work: Training[MethodOptions], loss: Loss, shared: SharedWork) -> Trai
 
 
 def _evaluate(
-    data: PreparedDataset | None,
-    split: Split,
-    params: Mapping[str, Any],
-    epsilon: float,
-    options: MethodOptions,
-    trained: Trained,
+    data: PreparedDataset, split: Split, params: FitTask, epsilon: float, trained: Trained
 ) -> Outcome:
     rounded = PAPER_GRID.rounded(trained.hyperparameters)
-    posterior = risk_method(options).certify(options, rounded, split.X, split.y, trained)
-    loss, delta = _loss(params["loss"]["name"], epsilon), params["delta"]
+    posterior = risk_method(params.method).certify(params.method, rounded, split.X, split.y, trained)
+    loss, delta = loss_of(params.loss.name, epsilon), params.delta
     found = evaluate(posterior, split.X_test, split.y_test, loss, delta)
     numbers = {
         **_metrics(found),
-        **_held_out(found, params["loss"]["name"], delta),
+        **_held_out(found, params.loss.name, delta),
         "rmse_test_own_units": found.mse_test**0.5 * split.scale,
         "epsilon_standardised": epsilon,
         "objective": trained.objective,
         "jitter": 0.0 if isinstance(posterior, FullGPPosterior) else posterior.inducing.jitter,
         **_spread(trained),
     }
-    for name in params["also"]:
-        other = evaluate(posterior, split.X_test, split.y_test, _loss(name, epsilon), delta)
+    for name in params.also:
+        other = evaluate(posterior, split.X_test, split.y_test, loss_of(name, epsilon), delta)
         chosen = ("bound_kl", "gibbs_risk_train", "gibbs_risk_test")
         numbers |= {f"{metric}_{name}": getattr(other, metric) for metric in chosen}
     limited = trained.status == BUDGET

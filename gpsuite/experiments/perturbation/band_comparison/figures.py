@@ -10,7 +10,7 @@ import numpy as np
 from gpsuite.experiments.base import Report
 from gpsuite.experiments.perturbation.band_comparison.peers import PEERS, SIMULTANEOUS
 from gpsuite.experiments.perturbation.band_comparison.settings import BandSettings
-from gpsuite.reporting.palette import LIMIT
+from gpsuite.reporting.palette import COLOURS, LIMIT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,8 +46,8 @@ def _point(ax: Axes, row: Mapping[Hashable, Any]) -> None:
         [row["simultaneous"]],
         [[row["simultaneous"] - row["low"]], [row["high"] - row["simultaneous"]]],
         fmt=MARKERS[place],
-        color=f"C{place}",
-        mfc=f"C{place}" if simultaneous else "white",
+        color=COLOURS[place],
+        mfc=COLOURS[place] if simultaneous else "white",
         capsize=3,
         label=str(row["title"]) if simultaneous else f"{row['title']} (pointwise)",
     )

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpsuite.experiments.base import Report
 from gpsuite.experiments.perturbation.coverage.settings import CoverageSettings
+from gpsuite.reporting.palette import COLOURS
 from gpsuite.statistics.estimates import proportion
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def _pooled(ax: Axes, frame: pd.DataFrame) -> None:
     """Draw cells as small dots, and each group's cells of a level together with their interval."""
     places = [-0.012, 0.0, 0.012]  # one a group
     for number, (kind, part) in enumerate(frame.groupby("kind", sort=False)):
-        colour = f"C{number}"
+        colour = COLOURS[number]
         ax.plot(
             part["nominal"] + places[number],
             part["coverage"] - part["nominal"],

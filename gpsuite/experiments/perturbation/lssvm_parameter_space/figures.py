@@ -10,15 +10,16 @@ import pandas as pd
 
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.perturbation.shared.linear import LABELS_NOTE, LinearSettings, confidence_text
+from gpsuite.reporting.palette import BLACK, BLUE, VERMILION
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 CURVES = {
-    "region": ("exact region", "-", "C0"),
-    "ellipsoid": ("ellipsoidal outer approximation", "--", "C1"),
-    "asymptotic": ("asymptotic χ² ellipse", ":", "C6"),
+    "region": ("exact region", "-", BLUE),
+    "ellipsoid": ("ellipsoidal outer approximation", "--", VERMILION),
+    "asymptotic": ("asymptotic χ² ellipse", ":", BLACK),
 }
 
 

@@ -22,6 +22,7 @@ from gpsuite.experiments.perturbation.shared.kernel_models import (
 from gpsuite.experiments.perturbation.shared.linear import confidence_text
 from gpsuite.methods.perturbation.geometry.norm_ball import NormBall
 from gpsuite.methods.perturbation.geometry.sampling import KernelMetric, kernel_directions, sample_members
+from gpsuite.reporting.palette import BLUE, GREEN, PURPLE, VERMILION
 from gpsuite.seeds import stream
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def _draw(report: Report[KernelSettings], records: Sequence[Record], name: str, 
 
 def _panel(ax: Axes, records: Sequence[Record], m: int) -> None:
     """Draw the bands, the data, the truth and the estimate; the view is that of the data."""
-    styles = {"coefficients": ("-", "C1"), "rkhs": ("--", "C2"), "values": ("-.", "C3")}
+    styles = {"coefficients": ("-", VERMILION), "rkhs": ("--", GREEN), "values": ("-.", PURPLE)}
     for record in records:
         arrays, metric = record.arrays, str(record.axes["metric"])
         style, colour = styles[metric]
@@ -199,7 +200,7 @@ def _panel(ax: Axes, records: Sequence[Record], m: int) -> None:
             ax.plot(arrays["x"], arrays[end], style, color=colour, linewidth=1.1, label=label)
     arrays = records[0].arrays
     ax.plot(arrays["x"], FUNCTIONS[TRUTH](arrays["x"]), color="black", linewidth=1.1, label="true f*")
-    ax.plot(arrays["x"], arrays["centre"], color="C0", label="estimate")
+    ax.plot(arrays["x"], arrays["centre"], color=BLUE, label="estimate")
     ax.plot(arrays["X"], arrays["y"], "o", color="black", markersize=3.5, label="data")
     shares = "/".join(f"{record.number('unbounded_share'):.0%}" for record in records)
     ball = ball_text(records[0])

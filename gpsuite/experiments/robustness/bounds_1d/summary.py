@@ -10,7 +10,6 @@ from gpsuite.experiments.robustness.bounds_1d.figures import draw
 from gpsuite.experiments.robustness.bounds_1d.settings import BOUNDS, Bounds1DSettings
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,15 +20,15 @@ ROUNDING = 1e-12  # of the class probability where the bound is tight
 
 def summarise(report: Report) -> list[Statistic]:
     """Write the gaps by number of boxes and the picture; return whether the two statements of Fig. 1 hold."""
-    request, records, folder, note = report.request, report.records(), report.folder, report.note
-    titles = {name: options.title for name, options in request.methods.items()}
+    request, records = report.request, report.records()
+    titles = report.titles
     settings: Bounds1DSettings = request.settings
     caption = (
         f"Minimum of the class probability over [{settings.low:g}, {settings.high:g}], all boxes halved at each "
-        f"level; made-up data of {settings.rows} rows{f' ({note})' if note else ''}"
+        f"level; made-up data of {settings.rows} rows"
     )
-    write_table(gap_table(records, titles), folder / "tables", "bounds_1d", caption)
-    draw(records, titles, BOUNDS, folder / "figures", note)
+    report.table(gap_table(records, titles), "bounds_1d", caption)
+    draw(report, records)
     return [statements(records)]
 
 

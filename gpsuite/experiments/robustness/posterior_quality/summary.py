@@ -14,7 +14,6 @@ from gpsuite.experiments.robustness.posterior_quality.tables import chain_table,
 from gpsuite.experiments.robustness.shared.paper_protocol import study_of
 from gpsuite.experiments.robustness.shared.records import records_frame, timing_table
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,28 +21,25 @@ if TYPE_CHECKING:
 
 def summarise(report: Report) -> list[Statistic]:
     """Write distances and chains, and the ratios; draw both; return means and the paper's claims over datasets."""
-    request, records, folder, note = report.request, report.records(), report.folder, report.note
+    request, records = report.request, report.records()
     settings: PosteriorQualitySettings = request.settings
-    titles = {method: options.title for method, options in request.methods.items()}
+    titles = report.titles
     deltas = delta_frames(request, records)
     sampled = [record for record in records if record.axes["part"] == HMC]
     found = converged(sampled, settings.hmc_trained_by[0])
-    tables, noted = folder / "tables", f" ({note})" if note else ""
     caption = (
         f"Distance to HMC over the test points, mean ± standard error, at the hyperparameters that the named method "
-        f"learned in {settings.hmc_evaluations} evaluations; draws whose chains did not converge are left out{noted}"
+        f"learned in {settings.hmc_evaluations} evaluations; draws whose chains did not converge are left out"
     )
     if sampled:
-        write_table(distance_table(sampled, titles), tables, "posterior_quality", caption)
-        write_table(chain_table(sampled, titles), tables, "posterior_quality_chains", f"HMC chains{noted}")
+        report.table(distance_table(sampled, titles), "posterior_quality", caption)
+        report.table(chain_table(sampled, titles), "posterior_quality_chains", "HMC chains")
     timing = timing_table(records, ["part", "dataset", "method", "evaluations"], titles)
-    write_table(
-        timing, tables, "posterior_quality_timing", "CPU seconds per task; the first of a model trains it"
-    )
+    report.table(timing, "posterior_quality_timing", "CPU seconds per task; the first of a model trains it")
     statistics = quality_claims(
         found, deltas, settings.hmc_evaluations, settings.points / settings.train_rows
     )
-    draw(statistics, found, deltas, titles, settings, folder / "figures", note)
+    draw(report, statistics, found, deltas)
     return statistics
 
 

@@ -17,27 +17,26 @@ from gpsuite.experiments.robustness.runtime_mnist38.tables import (
 from gpsuite.experiments.robustness.safety_curves.claims import dataset_statistics
 from gpsuite.experiments.robustness.shared.settings import request_dataset
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
 
 
 def summarise(report: Report) -> list[Statistic]:
     """Write seconds, boxes and ratios per cell, draw Fig. 7, and return the statistics."""
-    request, records, folder, note = report.request, report.records(), report.folder, report.note
+    request, records = report.request, report.records()
     settings: RuntimeSettings = request.settings
-    dataset, tables = request_dataset(request), folder / "tables"
+    dataset = request_dataset(request)
     frame = runtime_frame(records)
     rules = ", ".join(sorted(set(frame["chosen_by"])))
     caption = (
         f"{dataset.name}: π max over L-infinity balls of radius γ, d free pixels "
-        f"(chosen by {rules}); {MEASURED}{f' ({note})' if note else ''}"
+        f"(chosen by {rules}); {MEASURED}"
     )
-    write_table(boxes_table(frame[frame["bound"] == OURS]), tables, "runtime_mnist38", caption)
-    write_table(seconds_table(frame), tables, "runtime_mnist38_timing", caption)
+    report.table(boxes_table(frame[frame["bound"] == OURS]), "runtime_mnist38", caption)
+    report.table(seconds_table(frame), "runtime_mnist38_timing", caption)
     ratios = (
         f"{caption}; seconds of bound {settings.reference} over ours, paired points; ≥: a lower bound, since "
         "not all of its searches closed"
     )
-    write_table(ratio_table(frame, OURS, settings.reference), tables, "runtime_mnist38_ratio_timing", ratios)
-    draw_runtime(frame, settings.tolerances[-1], settings.tolerance_dimension, folder / "figures", note)
+    report.table(ratio_table(frame, OURS, settings.reference), "runtime_mnist38_ratio_timing", ratios)
+    draw_runtime(report, frame)
     statistics = dataset_statistics(load(dataset))
     return statistics + runtime_statistics(frame, settings.tolerances[-1], OURS, settings.reference)

@@ -22,34 +22,32 @@ from gpsuite.experiments.robustness.safety.tables import (
 from gpsuite.experiments.robustness.shared.free_inputs import describe
 from gpsuite.experiments.robustness.shared.settings import request_dataset
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
 
 NORMS = {"linf": "L-infinity", "l2": "L2", "l1": "L1"}
 
 
 def summarise(report: Report) -> list[Statistic]:
     """Write the certificates, one row per point, verdicts and changes; draw ranges and traces."""
-    request, records, folder, note = report.request, report.records(), report.folder, report.note
+    request, records = report.request, report.records()
     settings: SafetySettings = request.settings
     points, checks = of_part(records, "point"), of_part(records, "check")
-    write_certificates(points, folder / "certificates")
+    write_certificates(points, report.folder / "certificates")
     statistics = check_statistics(checks, settings.check_tolerances)
     if not points:
         return statistics
-    titles = {method: options.title for method, options in request.methods.items()}
-    tables, figures = folder / "tables", folder / "figures"
-    caption = _caption(request, str(points[0].metrics["chosen_by"]), note)
+    titles = report.titles
+    caption = _caption(request, str(points[0].metrics["chosen_by"]))
     rows = point_table(points, titles)
-    write_table(summary_table(points, titles), tables, "safety", caption)
-    write_table(rows, tables, "safety_points", f"{caption}; certificates: certificates/METHOD_point_I.npz")
+    report.table(summary_table(points, titles), "safety", caption)
+    report.table(rows, "safety_points", f"{caption}; certificates: certificates/METHOD_point_I.npz")
     names = load(request_dataset(request)).input_names
     changes = f"{caption}; what turns the point into its counterexample, in units of the dataset"
-    write_table(change_table(points, titles, names), tables, "safety_changes", changes)
-    write_table(timing_table(points, titles), tables, "safety_timing", caption)
+    report.table(change_table(points, titles, names), "safety_changes", changes)
+    report.table(timing_table(points, titles), "safety_timing", caption)
     labels = sorted({str(record.metrics["label"]) for record in points})
     positive = _positive(request, labels)
-    draw_ranges(rows, titles, ("", positive), figures, note)
-    draw_traces(points, titles, settings.tolerance, figures, note)
+    draw_ranges(report, rows, positive)
+    draw_traces(report, points)
     return statistics + point_statistics(points, titles)
 
 
@@ -63,7 +61,7 @@ def _positive(request: Request, labels: Sequence[str]) -> str:
     return names[-1] if names and len(names) == 2 else labels[-1]
 
 
-def _caption(request: Request, chosen_by: str, note: str | None) -> str:
+def _caption(request: Request, chosen_by: str) -> str:
     settings: SafetySettings = request.settings
     data = request_dataset(request)
     name = Path(data.spec["path"]).name if "path" in data.spec else data.name
@@ -73,5 +71,4 @@ def _caption(request: Request, chosen_by: str, note: str | None) -> str:
     return (
         f"{name}: class probability over the {NORMS[settings.norm]} ball of radius {settings.radius:g}{scaled} around "
         f"test points; free: {moving}{fallback}; tolerance {settings.tolerance:g}, bound {settings.bound}"
-        f"{f' ({note})' if note else ''}"
     )

@@ -25,37 +25,35 @@ from gpsuite.experiments.robustness.safety_curves.tables import (
 from gpsuite.experiments.robustness.shared.free_inputs import describe
 from gpsuite.experiments.robustness.shared.settings import request_dataset
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
 
 SECONDS = "seconds and boxes of one search, means over the test points"
 
 
 def summarise(report: Report) -> list[Statistic]:
     """Write curves, accuracies, points and timings; draw the displayed points; return the statistics."""
-    request, records, folder, note = report.request, report.records(), report.folder, report.note
+    request, records = report.request, report.records()
     settings: LocalSafetySettings = request.settings
     dataset, name = request_dataset(request), request.experiment.split("/")[1]
-    titles = {method: options.title for method, options in request.methods.items()}
+    titles = report.titles
     points = curves(records)
-    tables, statistics = folder / "tables", dataset_statistics(load(dataset))
+    statistics = dataset_statistics(load(dataset))
     statistics += _file_statistics(request, dataset, records)
     if not points:
         return statistics
-    caption = _caption(settings, dataset.name, _words(points), note)
-    write_table(point_table(points, titles), tables, f"{name}_points", caption)
+    caption = _caption(settings, dataset.name, _words(points))
+    report.table(point_table(points, titles), f"{name}_points", caption)
     accuracy = accuracy_table(points, titles)
-    write_table(accuracy, tables, f"{name}_accuracy", caption)
-    write_table(timing_table(points, titles), tables, f"{name}_timing", SECONDS)
-    draw_accuracy(accuracy, folder / "figures", f"{name}_accuracy", note)
+    report.table(accuracy, f"{name}_accuracy", caption)
+    report.table(timing_table(points, titles), f"{name}_timing", SECONDS)
+    draw_accuracy(report, accuracy, f"{name}_accuracy")
     method = next(iter(request.methods))
     shown = _shown(settings, points, method)
     if shown:
         curve = curve_table(shown, titles)
         rules = "; ".join(f"point {each.record.axes['point']}: {each.rule}" for each in shown)
-        write_table(curve, tables, name, f"{caption}; displayed: {rules}")
+        report.table(curve, name, f"{caption}; displayed: {rules}")
         contour = maps(records, method)
-        credit = "; ".join(part for part in (_credit(dataset, contour), note) if part)
-        draw_safety(shown, contour, load(dataset), curve, folder / "figures", name, credit or None)
+        draw_safety(report, shown, contour, load(dataset), curve, name, _credit(dataset, contour))
     first = shown[:1] if contour_run(records) else shown
     own = [each.record.axes["features"] for each in first]
     statistics += point_statistics(first, [point for point in points if point.axes["features"] in own])
@@ -95,11 +93,11 @@ def _file_statistics(
     ]
 
 
-def _caption(settings: LocalSafetySettings, dataset: str, words: Sequence[str], note: str | None) -> str:
+def _caption(settings: LocalSafetySettings, dataset: str, words: Sequence[str]) -> str:
     moving = "; ".join(f"{word}: {describe(word)}" for word in words)
     return (
         f"{dataset}: class probability over L-infinity balls of radius γ (scaled inputs), tolerance "
-        f"{settings.tolerance:g}, bound {settings.bound}; free inputs: {moving}{f' ({note})' if note else ''}"
+        f"{settings.tolerance:g}, bound {settings.bound}; free inputs: {moving}"
     )
 
 

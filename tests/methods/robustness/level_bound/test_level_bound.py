@@ -180,6 +180,9 @@ def test_mistakes_are_refused(clouds: GPCPosterior) -> None:
     free = np.arange(2)
     with pytest.raises(ValueError, match="x0"):
         level_bound(clouds, np.zeros(3), free)
+    for bad in (np.nan, np.inf):
+        with pytest.raises(ValueError, match="finite numbers"):
+            level_bound(clouds, np.array([0.0, bad]), free)
     for dims in (np.array([0, 0]), np.array([2]), np.array([-1]), np.array([], dtype=int)):
         with pytest.raises(ValueError, match="distinct indices"):
             level_bound(clouds, clouds.X[0], dims)
