@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.baselines.last_layer import last_layer_laplace
 from gpsuite.methods.wasserstein.baselines.networks import (
@@ -30,7 +31,6 @@ from gpsuite.methods.wasserstein.training import (
 from gpsuite.models.classification import robust_max
 from gpsuite.models.classification.links import PROBIT
 from gpsuite.models.classification.robust_max import checked_labels
-from gpsuite.models.linalg import Array
 from gpsuite.models.networks.spec import NetworkSpec
 from gpsuite.models.random_elements.likelihoods import (
     Bernoulli,
@@ -108,7 +108,7 @@ class FittedClassifier:
         chosen: what validation rows chose: temperature, precision.
     """
 
-    predict: Callable[[Array], ClassPrediction]
+    predict: Callable[[FloatArray], ClassPrediction]
     report: TrainingReport
     model: Any
     chosen: dict[str, float] = field(default_factory=dict)

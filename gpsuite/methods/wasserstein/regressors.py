@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.baselines.sparse_gp import build_sparse_gp
 from gpsuite.methods.wasserstein.classifiers import NoKeeper, StateKeeper
@@ -15,7 +16,6 @@ from gpsuite.methods.wasserstein.gwi import GWIOptions, build_gwi_regressor, ind
 from gpsuite.methods.wasserstein.tempering import variance_factor
 from gpsuite.methods.wasserstein.training import Trainable, TrainingOptions, TrainingRows, train
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.linalg import Array
 from gpsuite.models.regression.exact import build_gpr
 from gpsuite.models.regression.parameters import hyperparameters_of
 from gpsuite.models.regression.prediction import predict
@@ -36,13 +36,13 @@ class FittedRegressor:
         tempering: factor alpha of the variance with the best validation likelihood; `predict` is without it.
     """
 
-    predict: Callable[[Array], tuple[Array, Array]]
+    predict: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
     status: str
     reason: str
     model: Any
     tempering: float
 
-    def predict_tempered(self, X: Array) -> tuple[Array, Array]:
+    def predict_tempered(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and alpha times the variance."""
         mean, variance = self.predict(X)
         return mean, self.tempering * variance
@@ -60,7 +60,7 @@ class RegressionFit:
     keeper: StateKeeper = field(default_factory=NoKeeper)
 
     def trained(
-        self, model: Trainable, predictions: Callable[[Array], tuple[Array, Array]]
+        self, model: Trainable, predictions: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
     ) -> FittedRegressor:
         """Train a model by minibatches, going on from a kept state if there is one."""
         report = train(
@@ -75,7 +75,11 @@ class RegressionFit:
         return self.fitted(model, predictions, report.status, report.reason)
 
     def fitted(
-        self, model: Any, predictions: Callable[[Array], tuple[Array, Array]], status: str, reason: str
+        self,
+        model: Any,
+        predictions: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+        status: str,
+        reason: str,
     ) -> FittedRegressor:
         """Temper a trained model on the validation rows."""
         alpha = variance_factor(self.rows.y_validation, *predictions(self.rows.X_validation))
@@ -121,7 +125,7 @@ def _exact_gp(fit: RegressionFit) -> FittedRegressor:
     model = build_gpr(X, y, ModelSpec(ard=True), start)
     report = maximise_likelihood(model, fit.budget)
 
-    def predictions(X: Array) -> tuple[Array, Array]:
+    def predictions(X: FloatArray) -> tuple[FloatArray, FloatArray]:
         mean, variance = predict(model, X)
         return mean[:, 0], variance[:, 0] + hyperparameters_of(model).noise_variance
 

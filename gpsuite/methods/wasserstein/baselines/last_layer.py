@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.wasserstein.baselines.networks import SoftmaxNetwork, from_members
 from gpsuite.methods.wasserstein.scoring.classification import negative_log_likelihood
-from gpsuite.models.linalg import Array
 from gpsuite.models.random_elements.element import checked_inputs
 from gpsuite.models.random_elements.likelihoods import ClassPrediction, normal_points
 
@@ -34,11 +34,11 @@ class LastLayerLaplace:
     """
 
     model: SoftmaxNetwork
-    eigenvalues: Array
-    vectors: Array
+    eigenvalues: FloatArray
+    vectors: FloatArray
     precision: float
 
-    def predict(self, X: Array) -> ClassPrediction:
+    def predict(self, X: FloatArray) -> ClassPrediction:
         """Return the mean softmax over the logits' normal distribution, at fixed points."""
         probabilities, data = [], []
         X = checked_inputs(X, self.model.network.inputs)
@@ -52,7 +52,7 @@ class LastLayerLaplace:
             data.append(part.data_uncertainty)
         return ClassPrediction(np.concatenate(probabilities), np.concatenate(data))
 
-    def logit_moments(self, X: Array) -> tuple[Array, Array]:
+    def logit_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean [N, C] and covariance [N, C, C] of the logits."""
         phi = _features(self.model, X)
         weighted = self.vectors / np.sqrt(np.maximum(self.eigenvalues, 0.0) + self.precision)
@@ -62,7 +62,7 @@ class LastLayerLaplace:
 
 
 def last_layer_laplace(
-    model: SoftmaxNetwork, X: Array, X_validation: Array, y_validation: Array
+    model: SoftmaxNetwork, X: FloatArray, X_validation: FloatArray, y_validation: FloatArray
 ) -> LastLayerLaplace:
     """Build the approximation from training inputs; the precision with the best validation likelihood is taken."""
     classes = model.network.outputs
@@ -87,6 +87,6 @@ def last_layer_laplace(
     return LastLayerLaplace(model, eigenvalues, vectors, min(PRECISIONS, key=loss))
 
 
-def _features(model: SoftmaxNetwork, X: Any) -> Array:
+def _features(model: SoftmaxNetwork, X: Any) -> FloatArray:
     phi = np.asarray(model.network.features(model.variables, X).numpy(), dtype=np.float64)
     return np.concatenate([phi, np.ones((len(phi), 1))], axis=1)

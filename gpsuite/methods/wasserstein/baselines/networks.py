@@ -12,8 +12,8 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from scipy.special import entr, softmax
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.wasserstein.scoring.classification import negative_log_likelihood
-from gpsuite.models.linalg import Array
 from gpsuite.models.networks.network import Network
 from gpsuite.models.networks.spec import NetworkSpec
 from gpsuite.models.random_elements.element import checked_inputs
@@ -46,20 +46,20 @@ class SoftmaxNetwork:
         penalty = tf.add_n([tf.cast(tf.nn.l2_loss(v), tf.float64) for v in self.variables])
         return _cross_entropy(logits, y, self.n_data) + WEIGHT_PRECISION * penalty
 
-    def validation_loss(self, X: Array, y: Array) -> float:
+    def validation_loss(self, X: FloatArray, y: FloatArray) -> float:
         """Return the mean negative log probability without dropout, in nats; NaN if there is none."""
         logits = self.logits(X)
         return negative_log_likelihood(softmax(logits, axis=1), y) if np.isfinite(logits).all() else math.nan
 
-    def logits(self, X: Array) -> Array:
+    def logits(self, X: FloatArray) -> FloatArray:
         """Return the outputs [N, C] without dropout."""
         return _outputs(self.network, self.variables, X)
 
-    def predict(self, X: Array) -> ClassPrediction:
+    def predict(self, X: FloatArray) -> ClassPrediction:
         """Return softmax probabilities; all their uncertainty counts as the data's."""
         return from_members([softmax(self.logits(X), axis=1)])
 
-    def predict_with_dropout(self, X: Array, draws: int, seed: int) -> ClassPrediction:
+    def predict_with_dropout(self, X: FloatArray, draws: int, seed: int) -> ClassPrediction:
         """Return the mean over networks with units left out at random (Gal & Ghahramani 2016)."""
         seeds = [np.array([seed % 2**31, draw], np.int32) for draw in range(draws)]
         outputs = (_outputs(self.network, self.variables, X, self.dropout, seed) for seed in seeds)
@@ -115,12 +115,12 @@ class MeanFieldNetwork:
         ]
         return [tfp.distributions.Normal(dtype(0.0), deviation) for deviation in deviations]
 
-    def validation_loss(self, X: Array, y: Array) -> float:
+    def validation_loss(self, X: FloatArray, y: FloatArray) -> float:
         """Return the mean negative log probability of 10 fixed draws, in nats; NaN if there is none."""
         p = self.predict(X, 10, 0).probabilities
         return negative_log_likelihood(p, y) if np.isfinite(p).all() else math.nan
 
-    def predict(self, X: Array, draws: int, seed: int) -> ClassPrediction:
+    def predict(self, X: FloatArray, draws: int, seed: int) -> ClassPrediction:
         """Return the mean over draws of the weights."""
         posterior = self.posterior()
         seeds = [np.array([seed % 2**31, draw], np.int32) for draw in range(draws)]
@@ -163,7 +163,7 @@ def build_mean_field(
     )
 
 
-def from_members(members: Iterable[Array]) -> ClassPrediction:
+def from_members(members: Iterable[FloatArray]) -> ClassPrediction:
     """Return the mean of members' probabilities [N, C] and their mean entropy; members may be a generator.
 
     Raises:
@@ -188,8 +188,8 @@ def _cross_entropy(logits: Any, y: Any, n_data: int) -> Any:
 
 
 def _outputs(
-    network: Network, parameters: list[Any], X: Array, dropout: float = 0.0, seed: Any = None
-) -> Array:
+    network: Network, parameters: list[Any], X: FloatArray, dropout: float = 0.0, seed: Any = None
+) -> FloatArray:
     X = checked_inputs(X, network.inputs)
     blocks = [X[at : at + _ROWS] for at in range(0, len(X), _ROWS)]
     return np.concatenate([network(parameters, block, dropout, seed).numpy() for block in blocks])

@@ -10,10 +10,10 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.scoring.classification import negative_log_likelihood
 from gpsuite.methods.wasserstein.scoring.regression import negative_log_density
-from gpsuite.models.linalg import Array
 from gpsuite.models.random_elements.element import checked_inputs
 from gpsuite.models.random_elements.likelihoods import ClassLikelihood, ClassPrediction, GaussianNoise
 from gpsuite.models.random_elements.prior import fit_prior
@@ -48,7 +48,7 @@ class SparseVariationalGP:
         fit = tf.reduce_sum(self.likelihood.expected_log(mean + self.prior_mean, variance, y, seed))
         return self.model.prior_kl() - scale * fit
 
-    def validation_loss(self, X: Array, y: Array) -> float:
+    def validation_loss(self, X: FloatArray, y: FloatArray) -> float:
         """Return the mean negative log predictive probability or density, in nats; NaN if there is none."""
         try:
             if isinstance(self.likelihood, GaussianNoise):
@@ -57,7 +57,7 @@ class SparseVariationalGP:
         except (ArithmeticError, ValueError, tf.errors.InvalidArgumentError):
             return math.nan
 
-    def predict(self, X: Array) -> ClassPrediction:
+    def predict(self, X: FloatArray) -> ClassPrediction:
         """Return class probabilities and their data uncertainty.
 
         Raises:
@@ -68,7 +68,7 @@ class SparseVariationalGP:
             raise TypeError("a regression predicts no classes")
         return self.likelihood.predict(*self.latent(X))
 
-    def predict_gaussian(self, X: Array) -> tuple[Array, Array]:
+    def predict_gaussian(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean [N] and variance [N] of a regression's targets, noise included.
 
         Raises:
@@ -80,7 +80,7 @@ class SparseVariationalGP:
         mean, variance = self.latent(X)
         return mean[:, 0], variance[:, 0] + self.likelihood.variance
 
-    def latent(self, X: Array) -> tuple[Array, Array]:
+    def latent(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return latent mean [N, L] and variance [N, L]."""
         X = checked_inputs(X, self.model.inducing_variable.Z.shape[1])
         parts = [self.model.predict_f(X[at : at + _ROWS]) for at in range(0, len(X), _ROWS)]
@@ -89,8 +89,8 @@ class SparseVariationalGP:
 
 
 def build_sparse_gp(
-    X: Array,
-    targets: Array,
+    X: FloatArray,
+    targets: FloatArray,
     likelihood: ClassLikelihood | GaussianNoise | None,
     prior: str,
     prior_mean: float,
