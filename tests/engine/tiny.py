@@ -81,6 +81,8 @@ def summarise(report: Report[TinySettings]) -> list[Statistic]:
 
     frame = pd.DataFrame([{**record.axes, "square": record.number("square")} for record in report.records()])
     report.table(frame, "squares", "squares")
+    report.answer.append(f"{len(frame)} squares")
+    report.warnings.append("squares grow")
     return [Statistic("mean_square", float(frame["square"].mean()), n=len(frame))]
 
 
