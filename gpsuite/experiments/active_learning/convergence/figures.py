@@ -12,6 +12,7 @@ from gpsuite.experiments.active_learning.convergence.claims import ProcessRuns
 from gpsuite.experiments.active_learning.convergence.settings import FULL, SAFE, TITLES, UNCONSTRAINED
 from gpsuite.experiments.base import Report
 from gpsuite.methods.active_learning.convergence import Kernel, rate
+from gpsuite.reporting.palette import BLACK, BLUE, GREEN, VERMILION
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,10 +23,10 @@ KERNELS: tuple[Kernel, ...] = ("se", "matern52", "convolution")
 
 
 CURVES = (  # array, region, label, colour, line
-    ("bound", UNCONSTRAINED, "bound of Lemma 1: (2 C / n) I", "C6", "--"),
-    ("mean_maximal", UNCONSTRAINED, "mean maximal {what}", "C1", "-"),
-    ("mean_average", UNCONSTRAINED, "mean {what}", "C0", "-"),
-    ("mean_average", SAFE, "mean {what} in the safe region", "C2", "-"),
+    ("bound", UNCONSTRAINED, "bound of Lemma 1: (2 C / n) I", BLACK, "--"),
+    ("mean_maximal", UNCONSTRAINED, "mean maximal {what}", VERMILION, "-"),
+    ("mean_average", UNCONSTRAINED, "mean {what}", BLUE, "-"),
+    ("mean_average", SAFE, "mean {what} in the safe region", GREEN, "-"),
 )
 
 
