@@ -13,11 +13,7 @@ import pytest
 from gpsuite.cli import COMMANDS
 from gpsuite.config.request import read_request
 
-FAMILIES = sorted(
-    path.name
-    for path in (Path(__file__).resolve().parents[1] / "gpsuite" / "methods").iterdir()
-    if (path / "__init__.py").exists()
-)
+FAMILIES = ("pac_bayes", "robustness", "perturbation", "active_learning")
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
 
 

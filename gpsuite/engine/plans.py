@@ -33,7 +33,7 @@ class StoredPlan:
     tasks: tuple[PlannedTask, ...]
 
 
-def plan_tasks(request: Request, changed: Sequence[str]) -> list[Task]:
+def plan_tasks(request: Request[object], changed: Sequence[str]) -> list[Task[object]]:
     """Return the tasks of a request.
 
     Args:

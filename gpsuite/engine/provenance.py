@@ -72,7 +72,7 @@ def origin() -> dict[str, str]:
     }
 
 
-def dataset_provenance(request: Request) -> dict[str, Any]:
+def dataset_provenance(request: Request[object]) -> dict[str, Any]:
     """Return the keys `dataset`, null without exactly one, and `datasets` for an experiment over several."""
     data = request.dataset
     several = {"datasets": [_described(each) for each in request.datasets.values()]}

@@ -98,7 +98,7 @@ class RunReport:
         return 1 if self.failures else 0
 
 
-def run_experiment(request: Request, options: RunOptions) -> RunReport:
+def run_experiment(request: Request[object], options: RunOptions) -> RunReport:
     """Run every task of the request that is not stored yet, then write tables, figures and the comparison.
 
     Raises:
@@ -123,9 +123,9 @@ def run_experiment(request: Request, options: RunOptions) -> RunReport:
     return RunReport(folder, dict(counts), failures, summary.answer, summary.warnings)
 
 
-def groups_of(tasks: Sequence[Task]) -> list[Group]:
+def groups_of(tasks: Sequence[Task[object]]) -> list[Group]:
     """Return tasks gathered by group, groups in order of first appearance; no group name means alone."""
-    gathered: dict[str, list[Task]] = {}
+    gathered: dict[str, list[Task[object]]] = {}
     for number, task in enumerate(tasks):
         gathered.setdefault(task.group or f"#{number}", []).append(task)
     return list(gathered.values())
@@ -140,9 +140,9 @@ def choose_mode(mode: str, groups: Sequence[Group], workers: int) -> str:
 
 
 def _compute(
-    request: Request,
+    request: Request[object],
     options: RunOptions,
-    missing: Sequence[Task],
+    missing: Sequence[Task[object]],
     store: RecordStore,
     folder: Path,
     *,
@@ -207,7 +207,9 @@ class TaskFailedError(Exception):
         super().__init__(f"{record.label}: {record.reason}\ntraceback: {trace}")
 
 
-def _missing(tasks: Sequence[Task], keys: Sequence[str], store: RecordStore, *, force: bool) -> list[Task]:
+def _missing(
+    tasks: Sequence[Task[object]], keys: Sequence[str], store: RecordStore, *, force: bool
+) -> list[Task[object]]:
     return [
         task
         for task, key in zip(tasks, keys, strict=True)
@@ -215,7 +217,7 @@ def _missing(tasks: Sequence[Task], keys: Sequence[str], store: RecordStore, *, 
     ]
 
 
-def _read_records(tasks: Sequence[Task], keys: Sequence[str], store: RecordStore) -> list[Record]:
+def _read_records(tasks: Sequence[Task[object]], keys: Sequence[str], store: RecordStore) -> list[Record]:
     """Return the plan's records in its order, under the names this plan gives them; every task has one by now.
 
     Raises:
@@ -235,7 +237,7 @@ def _read_records(tasks: Sequence[Task], keys: Sequence[str], store: RecordStore
 
 
 def _plan(
-    request: Request, options: RunOptions, tasks: Sequence[Task], keys: Sequence[str]
+    request: Request[object], options: RunOptions, tasks: Sequence[Task[object]], keys: Sequence[str]
 ) -> dict[str, Any]:
     return {
         "experiment": request.experiment,
@@ -262,7 +264,7 @@ def _refuse_other_science(folder: Path, options: RunOptions) -> None:
 
 
 def _finish(
-    request: Request,
+    request: Request[object],
     options: RunOptions,
     folder: Path,
     records: Sequence[Record],
@@ -281,7 +283,7 @@ def _finish(
 
 
 def _provenance(
-    request: Request,
+    request: Request[object],
     options: RunOptions,
     records: Sequence[Record],
     store: RecordStore,

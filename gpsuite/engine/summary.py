@@ -35,14 +35,14 @@ class Summary:
     warnings: Sequence[str] = ()
 
 
-def write_config(folder: Path, request: Request, command: Sequence[str]) -> None:
+def write_config(folder: Path, request: Request[object], command: Sequence[str]) -> None:
     """Write the composed configuration as config.yaml, with the command that asked for it as a comment."""
     text = yaml.safe_dump(dict(request.options), sort_keys=False, allow_unicode=True)
     write_text(folder / CONFIG, f"# {visible(' '.join(command))}\n{text}")
 
 
 def publish_results(
-    request: Request,
+    request: Request[object],
     records: Sequence[Record],
     folder: Path,
     conf_dir: Path,
@@ -63,7 +63,7 @@ def publish_results(
     return Summary(notes, report.answer, report.warnings)
 
 
-def limitations(request: Request, records: Sequence[Record]) -> list[str]:
+def limitations(request: Request[object], records: Sequence[Record]) -> list[str]:
     """Return what a reader of the figures must know: stand-in data, smoke scale, tasks that did not end well."""
     notes = []
     made_up = [data.name for data in request.prepared if data.stand_in]
@@ -78,7 +78,7 @@ def limitations(request: Request, records: Sequence[Record]) -> list[str]:
     return notes
 
 
-def not_comparable(request: Request, records: Sequence[Record], changed: Sequence[str]) -> str:
+def not_comparable(request: Request[object], records: Sequence[Record], changed: Sequence[str]) -> str:
     """Return why the run must not be held against the paper, or an empty string."""
     if any(data.stand_in for data in request.prepared):
         return "stand-in data"

@@ -59,27 +59,29 @@ class NNGP(gpflow.kernels.Kernel):
     def K(self, X: Any, X2: Any = None) -> Any:
         """Return k(X, X2), shape [N, N2] (of X with itself without X2)."""
         X2 = X if X2 is None else X2
+        w, b, scale = self._values()
         inputs = tf.cast(tf.shape(X)[-1], X.dtype)
-        w, b = self.weight_variance, self.bias_variance
         cross = b + w * tf.matmul(X, X2, transpose_b=True) / inputs
-        left, right = self._first_diagonal(X)[:, None], self._first_diagonal(X2)[None, :]
+        left, right = (b + w * tf.reduce_sum(part * part, axis=-1) / inputs for part in (X, X2))
+        left, right = left[:, None], right[None, :]
         for _ in range(self.depth):
             cross = b + w * self._expectation(cross, left, right)
             left, right = (b + w * self._expectation(d, d, d, equal=True) for d in (left, right))
-        return self.scale * cross
+        return scale * cross
 
     def K_diag(self, X: Any) -> Any:
         """Return k(x, x) of each row, shape [N]."""
-        diagonal = self._first_diagonal(X)
+        w, b, scale = self._values()
+        diagonal = b + w * tf.reduce_sum(X * X, axis=-1) / tf.cast(tf.shape(X)[-1], X.dtype)
         for _ in range(self.depth):
-            diagonal = self.bias_variance + self.weight_variance * self._expectation(
-                diagonal, diagonal, diagonal, equal=True
-            )
-        return self.scale * diagonal
+            diagonal = b + w * self._expectation(diagonal, diagonal, diagonal, equal=True)
+        return scale * diagonal
 
-    def _first_diagonal(self, X: Any) -> Any:
-        inputs = tf.cast(tf.shape(X)[-1], X.dtype)
-        return self.bias_variance + self.weight_variance * tf.reduce_sum(X * X, axis=-1) / inputs
+    def _values(self) -> tuple[Any, Any, Any]:
+        """Return weight variance, bias variance and scale, each transformed once."""
+        parameters = (self.weight_variance, self.bias_variance, self.scale)
+        weight, bias, scale = (tf.convert_to_tensor(parameter) for parameter in parameters)
+        return weight, bias, scale
 
     def _expectation(self, cross: Any, left: Any, right: Any, equal: bool = False) -> Any:
         """Return E[act(u) act(v)] for normal (u, v) with variances `left`, `right`; `equal` says u = v."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 import numpy.typing as npt
 
 from gpsuite.reporting.atomic import write_bytes, write_text
@@ -43,7 +42,7 @@ class Drawing:
     """
 
     fig: Figure
-    grid: npt.NDArray[np.object_]
+    grid: npt.NDArray[Any]
     data: pd.DataFrame | None = None
 
     @property
@@ -77,9 +76,14 @@ class Drawing:
             for label, handle in zip(labels, handles, strict=True):
                 shown.setdefault(label, handle)
         if shown or title:
-            loc = {"above": "outside upper center", "below": "outside lower center"}[where]
             columns = min(columns, max(len(shown), 1))
-            self.fig.legend(list(shown.values()), list(shown), loc=loc, ncols=columns, title=title or None)
+            self.fig.legend(
+                list(shown.values()),
+                list(shown),
+                loc="outside upper center" if where == "above" else "outside lower center",
+                ncols=columns,
+                title=title or None,
+            )
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from gpsuite.statistics.estimates import Array, corrected_mean
 
 LEVEL = 0.05  # of the tests behind a claim
 
-_EQUAL = 1e-12  # relative spread of values that are the same up to rounding
+_EQUAL = 1e-12  # relative error of a mean of values that are the same up to rounding
 
 
 def corrected_t_p(values: npt.ArrayLike, test_over_training: float = 0.0) -> float:
@@ -30,9 +30,7 @@ def corrected_t_p(values: npt.ArrayLike, test_over_training: float = 0.0) -> flo
     found = corrected_mean(values, test_over_training)
     if not math.isfinite(found.error):
         return 1.0
-    # the plain standard deviation decides what is rounding, whatever the correction makes of it
-    spread = found.error / math.sqrt(1.0 / found.n + test_over_training)
-    if spread <= _EQUAL * abs(found.value):
+    if found.error <= _EQUAL * abs(found.value):
         return 0.0 if found.value > 0.0 else 1.0
     return float(stdtr(found.n - 1, -found.value / found.error))
 

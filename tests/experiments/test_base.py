@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, is_dataclass, replace
+from importlib import import_module
+from inspect import signature
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +14,7 @@ import pytest
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.experiments.base import (
     ERROR,
+    EXPERIMENTS,
     Experiment,
     MethodOptions,
     Outcome,
@@ -100,3 +104,21 @@ def test_a_figure_is_saved_with_its_numbers(tmp_path: Path) -> None:
         drawing.data = pd.DataFrame({"x": [1]})
     assert (tmp_path / "figures" / "empty.csv").read_text(encoding="utf-8") == "x\n1\n"
     assert (tmp_path / "figures" / "empty.pdf").stat().st_size > 500
+
+
+for family in ("active_learning", "pac_bayes", "perturbation", "robustness"):
+    import_module(f"gpsuite.experiments.{family}")
+ENTRIES = {name: EXPERIMENTS.get(name) for name in EXPERIMENTS}
+KINDS = [
+    (name, kind, run)
+    for name, entry in ENTRIES.items()
+    if isinstance(entry.runs, Mapping)
+    for kind, run in entry.runs.items()
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "run"), KINDS, ids=[f"{n}-{k.__name__}" for n, k, _ in KINDS])
+def test_a_kind_of_task_is_frozen_and_run_by_a_function_for_it(name: str, kind: type, run: object) -> None:
+    assert is_dataclass(kind)
+    assert kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    assert signature(run).parameters["task"].annotation == f"Task[{kind.__name__}]"  # type: ignore[arg-type]

@@ -213,6 +213,19 @@ def test_stopped_early_is_not_converged(module: str, monkeypatch: pytest.MonkeyP
         fit.require_converged()
 
 
+def test_a_mode_whose_gradient_is_not_finite_is_not_converged() -> None:
+    class WithoutThird(type(PROBIT)):  # type: ignore[misc]
+        """The value of the mode is finite, its derivative in the hyperparameters is not."""
+
+        def derivatives(self, y: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, ...]:
+            first, second, third = super().derivatives(y, f)
+            return first, second, third * np.nan
+
+    X, y = two_classes(0)
+    fit = laplace(X, y, SE, Hyperparameters(5.0), WithoutThird())
+    assert np.isfinite(fit.log_marginal_likelihood) and not fit.converged
+
+
 @BOTH
 def test_duplicate_inputs_need_no_jitter(inference: str) -> None:
     X, y = two_classes(4, 20)

@@ -5,7 +5,7 @@ import pytest
 
 from gpsuite.models.config import ModelSpec
 from gpsuite.models.regression.exact import build_gpr
-from gpsuite.models.regression.inducing import kmeans_inducing
+from gpsuite.models.regression.inducing import kmeans_inducing, limited_inducing
 from gpsuite.models.regression.prediction import predict
 from gpsuite.models.regression.sparse import build_fitc, build_sgpr
 from tests.models.regression_problems import START
@@ -70,3 +70,24 @@ def test_one_inducing_input_is_the_mean_and_all_rows_may_be_taken() -> None:
     np.testing.assert_allclose(kmeans_inducing(X, 1, np.random.default_rng(0)), [[2.0, 2.0]])
     every = kmeans_inducing(X, 3, np.random.default_rng(0))
     np.testing.assert_allclose(every[np.argsort(every[:, 0])], X)
+
+
+def test_limited_kmeans_makes_the_iterations_that_fit() -> None:
+    """An iteration takes 1e-10 s per row, centre and input (four more count), the first centres as long as thirty."""
+    X = np.random.default_rng(0).uniform(size=(400, 2))
+    iteration = 1e-10 * 400 * 20 * 6
+    found = {
+        share: limited_inducing(X, 20, np.random.default_rng(1), share * iteration)
+        for share in (30.9, 31.1, 32.1, 1e4)
+    }
+    rows, cut = found[30.9]
+    assert cut and len(np.unique(rows, axis=0)) == 20
+    assert all((row == X).all(axis=1).any() for row in rows), "no time for a centre: rows of X"
+    for share in (31.1, 32.1):
+        assert found[share][1]
+        assert not any((row == X).all(axis=1).any() for row in found[share][0])
+    assert not np.array_equal(found[31.1][0], found[32.1][0])
+    whole = kmeans_inducing(X, 20, np.random.default_rng(1))
+    assert not found[1e4][1]
+    np.testing.assert_array_equal(found[1e4][0], whole)
+    assert not limited_inducing(X, 20, np.random.default_rng(1), None)[1]

@@ -53,6 +53,7 @@ def test_wilcoxons_test_is_the_exact_one(n: int, signs: int) -> None:
 def test_wilcoxons_test_leaves_out_missing_pairs() -> None:
     a, b = np.array([1.0, 2.0, 3.0, 4.0]), np.array([2.0, 4.0, 6.0, 8.0])
     assert wilcoxon_p(np.append(a, np.nan), np.append(b, 0.0)) == wilcoxon_p(a, b) == 1 / 16
+    assert wilcoxon_p(np.append(a, 9.0), np.append(b, np.nan)) == 1 / 16
     assert wilcoxon_p(a, a) == 1.0
     equal, rising = np.ones(20), np.linspace(1.0, 2.0, 20)
     assert wilcoxon_p(equal, equal) == 1.0

@@ -55,7 +55,7 @@ class DrawsTask:
     kind: str = DATA
 
 
-def plan(request: Request[GpSamplesSettings]) -> list[Task]:
+def plan(request: Request[GpSamplesSettings]) -> list[Task[object]]:
     """Return one task per draw and pipeline, and one that describes the draws."""
     settings = request.settings
     described = request.task(

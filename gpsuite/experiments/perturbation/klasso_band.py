@@ -36,7 +36,7 @@ class KlassoSettings(KernelSettings):
     penalty: Positive
 
 
-def plan(request: Request[KlassoSettings]) -> list[Task]:
+def plan(request: Request[KlassoSettings]) -> list[Task[object]]:
     """Return one task per band, and one on the coverage."""
     model = KernelModel("klasso", penalty=request.settings.penalty)
     return [*band_tasks(request, model), *coverage_tasks(request, [model])]

@@ -75,7 +75,7 @@ class RaysTask:
     kind: str = "krr_rays"
 
 
-def plan(request: Request[KrrSettings]) -> list[Task]:
+def plan(request: Request[KrrSettings]) -> list[Task[object]]:
     """Return one task per band, one per kind of rays, and one on the coverage."""
     model = KernelModel("krr", penalty=request.settings.penalty)
     return [*band_tasks(request, model), *_ray_tasks(request, model), *coverage_tasks(request, [model])]

@@ -32,6 +32,7 @@ from gpsuite.experiments.perturbation.shared.linear import (
 )
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.metrics import metric
 from gpsuite.reporting.palette import BLUE, SKY, VERMILION
 from gpsuite.statistics.estimates import AS_IF_INDEPENDENT, proportion
 
@@ -110,18 +111,13 @@ def bundle_table(records: Sequence[Record], m: int) -> pd.DataFrame:
     """Return means by q."""
     import pandas as pd
 
-    names = {
-        "members": "members",
-        "angle_degrees": "largest angle to the estimate's line (degrees)",
-        "points_as_estimate": "share of data classified as by the estimate",
-        "all_as_estimate": "share of members that classify all data so",
-        "unbounded_share": "share of unbounded rays",
-        "returning_share": "share of returning rays",
-    }
+    names = (
+        "members", "angle_degrees", "points_as_estimate", "all_as_estimate", "unbounded_share", "returning_share",
+    )  # fmt: skip
     rows = []
     for q in dict.fromkeys(int(record.axes["q"]) for record in records):
         own = [record for record in records if record.axes["q"] == q]
-        means = {title: float(np.mean([r.number(name) for r in own])) for name, title in names.items()}
+        means = {metric(name).heading: float(np.mean([r.number(name) for r in own])) for name in names}
         rows.append({"p": confidence_text(q, m), "draws": len(own), **means})
     return pd.DataFrame(rows)
 

@@ -60,7 +60,7 @@ class SvrSettings(KernelSettings):
     metrics: Annotated[list[Annotated[str, one_of(SVR_METRICS)]], filled, unique]
 
 
-def plan(request: Request[SvrSettings]) -> list[Task]:
+def plan(request: Request[SvrSettings]) -> list[Task[object]]:
     """Return one task per band, and one per family on the coverage."""
     model = KernelModel("svr", C=request.settings.C, epsilon=request.settings.epsilon)
     return [*band_tasks(request, model), *coverage_tasks(request, [model, *OTHERS])]

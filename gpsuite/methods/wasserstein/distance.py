@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.arrays import FloatArray as Array
+from gpsuite.arrays import FloatArray as FloatArray
 
 RELATIVE_FLOOR = 1e-12
 """Eigenvalues below this share of the largest count as this share in the slope of a square root."""
@@ -43,7 +43,12 @@ class WassersteinTerms:
 
 
 def wasserstein_by_eigenvalues(
-    prior_mean: Array, mean: Array, prior_diagonal: Array, diagonal: Array, r: Array, k: Array
+    prior_mean: FloatArray,
+    mean: FloatArray,
+    prior_diagonal: FloatArray,
+    diagonal: FloatArray,
+    r: FloatArray,
+    k: FloatArray,
 ) -> WassersteinTerms:
     """Return the paper's estimate from N points X and N_S of them, X_S.
 
@@ -69,7 +74,9 @@ def wasserstein_by_eigenvalues(
     return _terms(*vectors, cross)
 
 
-def wasserstein_on_points(prior_mean: Array, mean: Array, K: Array, R: Array) -> WassersteinTerms:
+def wasserstein_on_points(
+    prior_mean: FloatArray, mean: FloatArray, K: FloatArray, R: FloatArray
+) -> WassersteinTerms:
     """Return W2^2 exactly for rho the empirical measure of N points.
 
     Args:
@@ -88,7 +95,9 @@ def wasserstein_on_points(prior_mean: Array, mean: Array, K: Array, R: Array) ->
     return _terms(prior_mean, mean, np.diagonal(K), np.diagonal(R), cross)
 
 
-def gaussian_wasserstein(mean_p: Array, covariance_p: Array, mean_q: Array, covariance_q: Array) -> float:
+def gaussian_wasserstein(
+    mean_p: FloatArray, covariance_p: FloatArray, mean_q: FloatArray, covariance_q: FloatArray
+) -> float:
     """Return the squared 2-Wasserstein distance of N(mean_p, covariance_p) and N(mean_q, covariance_q) on R^d.
 
     Raises:
@@ -100,7 +109,7 @@ def gaussian_wasserstein(mean_p: Array, covariance_p: Array, mean_q: Array, cova
     return len(mean_p) * terms.squared_distance
 
 
-def root_trace(K: Array, R: Array) -> tuple[Array, Array]:
+def root_trace(K: FloatArray, R: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return tr (K^1/2 R_j K^1/2)^1/2 = |sqrt(R_j) sqrt(K)|_* [J] and its slopes in R [J, S, S].
 
     The slope is 1/2 K^1/2 (K^1/2 R K^1/2)^-1/2 K^1/2, symmetric; eigenvalues near 0 are floored in it, since the
@@ -118,17 +127,17 @@ def root_trace(K: Array, R: Array) -> tuple[Array, Array]:
     return np.sqrt(kept).sum(axis=1), 0.5 * half @ half.transpose(0, 2, 1)
 
 
-def _root(K: Array) -> Array:
+def _root(K: FloatArray) -> FloatArray:
     eigenvalues, vectors = np.linalg.eigh(_symmetric(K))
     return np.asarray((vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ vectors.T)
 
 
-def _symmetric(matrices: Array) -> Array:
+def _symmetric(matrices: FloatArray) -> FloatArray:
     return np.asarray(0.5 * (matrices + np.swapaxes(matrices, -1, -2)))
 
 
 def _terms(
-    prior_mean: Array, mean: Array, prior_diagonal: Array, diagonal: Array, cross: float
+    prior_mean: FloatArray, mean: FloatArray, prior_diagonal: FloatArray, diagonal: FloatArray, cross: float
 ) -> WassersteinTerms:
     _finite(prior_mean), _finite(mean)
     difference = np.asarray(prior_mean) - np.asarray(mean)
@@ -140,7 +149,7 @@ def _terms(
     )
 
 
-def _finite(values: Array) -> Array:
+def _finite(values: FloatArray) -> FloatArray:
     if not np.isfinite(values).all():
         raise ValueError("means and kernels must be finite")
     return values

@@ -13,7 +13,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from gpsuite.arrays import FloatArray as Array
+from gpsuite.arrays import FloatArray as FloatArray
 from gpsuite.budget import Budget
 from gpsuite.errors import unknown_name
 from gpsuite.methods.wasserstein.objective import CHOSEN, WassersteinObjective
@@ -94,14 +94,14 @@ class GWIClassifier:
         """Return the objective on a batch."""
         return self.objective.loss(X, y, seed)
 
-    def validation_loss(self, X: Array, y: Array) -> float:
+    def validation_loss(self, X: FloatArray, y: FloatArray) -> float:
         """Return the mean negative log predictive probability, in nats; NaN if there is no prediction."""
         try:
             return negative_log_likelihood(self.predict(X).probabilities, y)
         except ArithmeticError:
             return math.nan
 
-    def predict(self, X: Array) -> ClassPrediction:
+    def predict(self, X: FloatArray) -> ClassPrediction:
         """Return class probabilities [N, C] and their data uncertainty.
 
         Raises:
@@ -128,14 +128,14 @@ class GWIRegressor:
         """Return the objective on a batch."""
         return self.objective.loss(X, y, seed)
 
-    def validation_loss(self, X: Array, y: Array) -> float:
+    def validation_loss(self, X: FloatArray, y: FloatArray) -> float:
         """Return the mean negative log predictive density, in nats; NaN if there is no prediction."""
         try:
             return negative_log_density(y, *self.predict(X))
         except (ArithmeticError, ValueError):
             return math.nan
 
-    def predict(self, X: Array) -> tuple[Array, Array]:
+    def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean [N] and variance [N] of the targets, noise included, not tempered.
 
         Raises:
@@ -147,7 +147,7 @@ class GWIRegressor:
 
 
 def build_gwi_classifier(
-    X: Array, y: Array, likelihood: ClassLikelihood, options: GWIOptions, rng: np.random.Generator
+    X: FloatArray, y: FloatArray, likelihood: ClassLikelihood, options: GWIOptions, rng: np.random.Generator
 ) -> GWIClassifier:
     """Build a classifier ready for training: prior fitted, variational kernel at the sparse posterior of the labels.
 
@@ -174,7 +174,9 @@ def build_gwi_classifier(
     return GWIClassifier(element, likelihood, objective)
 
 
-def build_gwi_regressor(X: Array, y: Array, options: GWIOptions, rng: np.random.Generator) -> GWIRegressor:
+def build_gwi_regressor(
+    X: FloatArray, y: FloatArray, options: GWIOptions, rng: np.random.Generator
+) -> GWIRegressor:
     """Build a regression ready for training; arguments as `build_gwi_classifier`, targets [N]."""
     element, noise_variance = _build_element(X, np.asarray(y, np.float64)[:, None], options, rng)
     likelihood = GaussianNoise(noise_variance)
@@ -188,7 +190,7 @@ def inducing_count(rows: int, multiple: float) -> int:
 
 
 def _build_element(
-    X: Array, targets: Array, options: GWIOptions, rng: np.random.Generator
+    X: FloatArray, targets: FloatArray, options: GWIOptions, rng: np.random.Generator
 ) -> tuple[GaussianElement, float]:
     centred = targets - options.prior_mean
     budget = Budget(evaluations=options.prior_evaluations)
@@ -203,8 +205,8 @@ def _build_element(
 
 
 def _variational(
-    X: Array,
-    centred: Array,
+    X: FloatArray,
+    centred: FloatArray,
     basis: InducingBasis | None,
     prior: gpflow.kernels.Kernel,
     noise_variance: float,

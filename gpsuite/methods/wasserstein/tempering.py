@@ -10,14 +10,14 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
-from gpsuite.arrays import FloatArray as Array
+from gpsuite.arrays import FloatArray as FloatArray
 from gpsuite.methods.wasserstein.scoring.regression import checked_gaussians
 from gpsuite.models.classification.robust_max import checked_labels
 
 TEMPERATURES = (1e-3, 1e3)
 
 
-def variance_factor(y: Array, mean: Array, variance: Array) -> float:
+def variance_factor(y: FloatArray, mean: FloatArray, variance: FloatArray) -> float:
     """Return alpha with the least negative log density of N(mean, alpha variance): mean((y - mean)^2 / variance).
 
     Args:
@@ -35,7 +35,7 @@ def variance_factor(y: Array, mean: Array, variance: Array) -> float:
     return alpha
 
 
-def temperature(logits: Array, labels: Array) -> float:
+def temperature(logits: FloatArray, labels: FloatArray) -> float:
     """Return T in `TEMPERATURES` with the least mean of -log softmax(logits / T)_y (Guo et al. 2017).
 
     The loss is convex in 1 / T: the search over it finds the minimum.
@@ -56,6 +56,6 @@ def temperature(logits: Array, labels: Array) -> float:
     return float(np.exp(-found.x))
 
 
-def tempered(logits: Array, T: float) -> Array:
+def tempered(logits: FloatArray, T: float) -> FloatArray:
     """Return softmax(logits / T) [N, C]."""
     return np.asarray(softmax(logits / T, axis=1))

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import tensorflow as tf
 
-from gpsuite.arrays import FloatArray as Array
+from gpsuite.arrays import FloatArray as FloatArray
 from gpsuite.budget import Budget
 from gpsuite.seeds import derived_seed, stream
 
@@ -35,7 +35,7 @@ class Trainable(Protocol):
         """Return the scalar to be minimised for a batch [N_B, D], [N_B]; seed: two integers of this step."""
         ...
 
-    def validation_loss(self, X: Array, y: Array) -> float:
+    def validation_loss(self, X: FloatArray, y: FloatArray) -> float:
         """Return the mean negative log predictive probability or density of held-out rows, in nats."""
         ...
 
@@ -54,10 +54,10 @@ class TrainingRows:
         ValueError: if shapes do not fit, a part has no rows, or a value is not finite.
     """
 
-    X: Array
-    y: Array
-    X_validation: Array
-    y_validation: Array
+    X: FloatArray
+    y: FloatArray
+    X_validation: FloatArray
+    y_validation: FloatArray
 
     def __post_init__(self) -> None:
         for X, y in ((self.X, self.y), (self.X_validation, self.y_validation)):
@@ -67,7 +67,7 @@ class TrainingRows:
                 raise ValueError("inputs and targets must be finite")
 
 
-def split_rows(X: Array, y: Array, share: float, rng: np.random.Generator) -> TrainingRows:
+def split_rows(X: FloatArray, y: FloatArray, share: float, rng: np.random.Generator) -> TrainingRows:
     """Return a random split with about `share` of the rows for validation, at least one of both.
 
     Raises:
@@ -117,10 +117,10 @@ class TrainingState:
     """
 
     epoch: int
-    values: tuple[Array, ...]
-    first: tuple[Array, ...]
-    second: tuple[Array, ...]
-    best: tuple[Array, ...]
+    values: tuple[FloatArray, ...]
+    first: tuple[FloatArray, ...]
+    second: tuple[FloatArray, ...]
+    best: tuple[FloatArray, ...]
     scores: tuple[float, ...] = ()
     evaluations: int = 0
 
@@ -245,18 +245,18 @@ class _Adam:
             self._count.assign(float(start.evaluations))
         self._compiled: Any = None
 
-    def values(self) -> tuple[Array, ...]:
+    def values(self) -> tuple[FloatArray, ...]:
         """Return the variables' values."""
         return tuple(variable.numpy() for variable in self._model.variables)
 
     def state(
-        self, epoch: int, best: tuple[Array, ...], scores: tuple[float, ...], evaluations: int
+        self, epoch: int, best: tuple[FloatArray, ...], scores: tuple[float, ...], evaluations: int
     ) -> TrainingState:
         """Return the state as it stands."""
         first, second = (tuple(v.numpy() for v in part) for part in (self._first, self._second))
         return TrainingState(epoch, self.values(), first, second, best, scores, evaluations)
 
-    def step(self, X: Array, y: Array, seed: int) -> float:
+    def step(self, X: FloatArray, y: FloatArray, seed: int) -> float:
         """Take one step on a batch and return its loss before the step."""
         if self._compiled is None:
             kind = tf.int64 if np.issubdtype(y.dtype, np.integer) else tf.float64
@@ -283,7 +283,7 @@ class _Adam:
         return loss
 
 
-def _assign(variables: list[Any], values: tuple[Array, ...]) -> None:
+def _assign(variables: list[Any], values: tuple[FloatArray, ...]) -> None:
     if [tuple(v.shape) for v in variables] != [value.shape for value in values]:
         raise ValueError("the state's arrays do not fit the model's variables")
     for variable, value in zip(variables, values, strict=True):

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr, roots_hermite, roots_legendre, xlogy
 
-from gpsuite.arrays import FloatArray as Array
+from gpsuite.arrays import FloatArray as FloatArray
 
 EPSILON = 0.01  # Wild et al. 2022
 REACH = 8.3
@@ -41,12 +41,12 @@ class LabelProbability:
         by_variance: dS_y / dr_l [N, C].
     """
 
-    value: Array
-    by_mean: Array
-    by_variance: Array
+    value: FloatArray
+    by_mean: FloatArray
+    by_variance: FloatArray
 
 
-def largest_probabilities(mean: Array, variance: Array) -> Array:
+def largest_probabilities(mean: FloatArray, variance: FloatArray) -> FloatArray:
     """Return S [N, C], the probability of each latent value to be the largest.
 
     The sum over classes is 1 but for the quadrature's error (`sum_error`), and is left as it is found.
@@ -72,7 +72,7 @@ def largest_probabilities(mean: Array, variance: Array) -> Array:
     return found
 
 
-def label_probability(mean: Array, variance: Array, labels: Array) -> LabelProbability:
+def label_probability(mean: FloatArray, variance: FloatArray, labels: FloatArray) -> LabelProbability:
     """Return S_y and its slopes for the label y of each point, as training needs it.
 
     Args:
@@ -92,7 +92,7 @@ def label_probability(mean: Array, variance: Array, labels: Array) -> LabelProba
     return LabelProbability(value, by_mean, by_variance)
 
 
-def gauss_hermite_probabilities(mean: Array, variance: Array, order: int) -> Array:
+def gauss_hermite_probabilities(mean: FloatArray, variance: FloatArray, order: int) -> FloatArray:
     """Return S [N, C] by the one Gauss-Hermite rule of Wild et al. 2022 (A.6), inexact where variances differ.
 
     Raises:
@@ -110,13 +110,13 @@ def gauss_hermite_probabilities(mean: Array, variance: Array, order: int) -> Arr
     return found
 
 
-def expected_log_likelihood(probability: Array, n_classes: int, epsilon: float = EPSILON) -> Array:
+def expected_log_likelihood(probability: FloatArray, n_classes: int, epsilon: float = EPSILON) -> FloatArray:
     """Return E_Q[log p(y | F)] = log(1 - epsilon) S_y + log(epsilon / (C - 1)) (1 - S_y), in nats, like S_y."""
     right, wrong = log_levels(n_classes, epsilon)
     return right * probability + wrong * (1.0 - probability)
 
 
-def predictive_probabilities(largest: Array, epsilon: float = EPSILON) -> Array:
+def predictive_probabilities(largest: FloatArray, epsilon: float = EPSILON) -> FloatArray:
     """Return Q(Y = j) = (1 - epsilon) S_j + epsilon / (C - 1) (1 - S_j), like S [N, C]."""
     _, wrong = log_levels(largest.shape[1], epsilon)
     return (1.0 - epsilon) * largest + np.exp(wrong) * (1.0 - largest)
@@ -138,12 +138,12 @@ def log_levels(n_classes: int, epsilon: float) -> tuple[float, float]:
     return float(np.log1p(-epsilon)), float(np.log(epsilon / (n_classes - 1)))
 
 
-def sum_error(largest: Array) -> float:
+def sum_error(largest: FloatArray) -> float:
     """Return the largest |sum_j S_j - 1|: the alarm of a quadrature that missed something."""
     return float(np.max(np.abs(largest.sum(axis=1) - 1.0)))
 
 
-def checked_labels(labels: Array, count: int, n_classes: int) -> Array:
+def checked_labels(labels: FloatArray, count: int, n_classes: int) -> FloatArray:
     """Return labels as integers [N].
 
     Raises:
@@ -158,7 +158,7 @@ def checked_labels(labels: Array, count: int, n_classes: int) -> Array:
     return known
 
 
-def _label_block(m: Array, s: Array, y: Array) -> tuple[Array, Array, Array]:
+def _label_block(m: FloatArray, s: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     rows = np.arange(len(m))
     own_m, own_s = m[rows, y], s[rows, y]
     others = m + REACH * s
@@ -187,7 +187,9 @@ def _label_block(m: Array, s: Array, y: Array) -> tuple[Array, Array, Array]:
     return value, d_mean, d_variance
 
 
-def _rule(m: Array, s: Array, low: Array, high: Array) -> tuple[Array, Array, Array]:
+def _rule(
+    m: FloatArray, s: FloatArray, low: FloatArray, high: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return panels on [low, high] of each point: their owners [T], nodes [T, Q] and weights [T, Q]."""
     begin, end = m - REACH * s, m + REACH * s
     at, active = low.copy(), np.flatnonzero(low < high)
@@ -206,7 +208,7 @@ def _rule(m: Array, s: Array, low: Array, high: Array) -> tuple[Array, Array, Ar
     return np.concatenate(owners), left + half * (_NODES + 1.0), half * _WEIGHTS
 
 
-def _products_of_others(phi: Array) -> Array:
+def _products_of_others(phi: FloatArray) -> FloatArray:
     """Return prod_{i != l} phi_i over the last axis, for every l, without a division."""
     before, after = np.ones_like(phi), np.ones_like(phi)
     np.cumprod(phi[..., :-1], axis=-1, out=before[..., 1:])
@@ -214,7 +216,7 @@ def _products_of_others(phi: Array) -> Array:
     return before * after
 
 
-def _summed(owner: Array, panels: Array, count: int) -> Array:
+def _summed(owner: FloatArray, panels: FloatArray, count: int) -> FloatArray:
     """Return the sums over each point's panels, [N, K]."""
     sums = [np.bincount(owner, panels[:, k], count) for k in range(panels.shape[1])]
     return np.stack(sums, axis=1).astype(np.float64)  # bincount of nothing counts in integers
@@ -224,7 +226,7 @@ def _blocks(count: int) -> Iterator[slice]:
     return (slice(start, start + _ROWS) for start in range(0, count, _ROWS))
 
 
-def _checked(mean: Array, variance: Array) -> tuple[Array, Array]:
+def _checked(mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
     mean, variance = np.asarray(mean, dtype=np.float64), np.asarray(variance, dtype=np.float64)
     if mean.ndim != 2 or mean.shape != variance.shape or mean.shape[1] < 2:
         raise ValueError(

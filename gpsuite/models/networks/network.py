@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from gpsuite.arrays import FloatArray as Array
+from gpsuite.arrays import FloatArray as FloatArray
 from gpsuite.models.networks.spec import POOL, NetworkSpec
 
 _ACTIVATIONS = {"relu": tf.nn.relu, "tanh": tf.tanh}
@@ -34,7 +34,7 @@ class Network:
         self.shapes = spec.shapes(inputs, outputs)
         self.dtype = tf.float64 if spec.image is None else tf.float32
 
-    def initial(self, rng: np.random.Generator) -> list[Array]:
+    def initial(self, rng: np.random.Generator) -> list[FloatArray]:
         """Return parameters to start from: normal weights of variance 2 / fan-in (He et al. 2015), biases 0.
 
         For tanh the variance is 1 / fan-in; the output layer's always is.

@@ -8,7 +8,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from gpsuite.arrays import FloatArray as Array
+from gpsuite.arrays import FloatArray as FloatArray
 from gpsuite.models.linalg import stable_cholesky
 
 JITTER = 1e-6
@@ -29,7 +29,7 @@ class InducingBasis:
         NotPositiveDefiniteError: if the inducing covariance cannot be factorised.
     """
 
-    def __init__(self, kernel: gpflow.kernels.Kernel, Z: Array, jitter: float | None = None) -> None:
+    def __init__(self, kernel: gpflow.kernels.Kernel, Z: FloatArray, jitter: float | None = None) -> None:
         Z = np.array(Z, dtype=np.float64)
         if Z.ndim != 2 or 0 in Z.shape or not np.isfinite(Z).all():
             raise ValueError(f"Z must be finite, [M, D] with M >= 1, got shape {Z.shape}")
@@ -48,7 +48,7 @@ class InducingBasis:
         """Return A(X), shape [M, N]; A'A is the prior covariance that Z explains."""
         return tf.linalg.triangular_solve(self._lower, self.kernel(self._inducing, X))
 
-    def gram(self, X: Array, Y: Array) -> tuple[Array, Array]:
+    def gram(self, X: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return A(X) A(X)' [M, M] and A(X) Y [M, P] for targets [N, P], in blocks of rows."""
         total, moment = np.zeros((self.size, self.size)), np.zeros((self.size, Y.shape[1]))
         for start in range(0, len(X), _ROWS):
@@ -58,7 +58,9 @@ class InducingBasis:
             moment += features @ Y[rows]
         return total, moment
 
-    def regression(self, X: Array, Y: Array, noise_variance: float) -> tuple[Array, Array]:
+    def regression(
+        self, X: FloatArray, Y: FloatArray, noise_variance: float
+    ) -> tuple[FloatArray, FloatArray]:
         """Return weights b [M, P] and whitened covariance S [M, M] of sparse regression on Y [N, P].
 
         S = (I + A A' / sigma^2)^-1, b = S A Y / sigma^2 (Titsias 2009 in whitened form); in the kernel's own terms

@@ -9,7 +9,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from gpsuite.arrays import FloatArray as Array
+from gpsuite.arrays import FloatArray as FloatArray
 from gpsuite.models.random_elements.basis import InducingBasis
 from gpsuite.models.random_elements.kernels import VariationalKernel
 from gpsuite.models.random_elements.means import VariationalMean
@@ -47,7 +47,7 @@ class GaussianElement:
         features = self.basis.features(X) if self.basis is not None else None
         return self.mean(X, features), *self.kernel.evaluate(X, features, chosen)
 
-    def predict(self, X: Array) -> tuple[Array, Array]:
+    def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the latent mean [N, C] and variance [N, C] as arrays, in blocks of rows.
 
         Raises:
@@ -62,7 +62,7 @@ class GaussianElement:
         return mean, variance
 
 
-def checked_inputs(X: Array, inputs: int) -> Array:
+def checked_inputs(X: FloatArray, inputs: int) -> FloatArray:
     """Return inputs as float64 [N, D].
 
     Raises:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
-from gpsuite.arrays import FloatArray as Array
+from gpsuite.arrays import FloatArray as FloatArray
 from gpsuite.models.linalg import stable_cholesky
 from gpsuite.models.nngp import NNGP
 from gpsuite.models.random_elements.basis import InducingBasis
@@ -48,20 +48,20 @@ class SparseKernel:
         ValueError: if the factors' shape does not fit.
     """
 
-    def __init__(self, basis: InducingBasis, factors: Array) -> None:
+    def __init__(self, basis: InducingBasis, factors: FloatArray) -> None:
         if factors.ndim != 3 or factors.shape[1:] != (basis.size, basis.size):
             raise ValueError(f"factors [C, {basis.size}, {basis.size}] are needed, got {factors.shape}")
         self.basis = basis
         self.factors = tf.Variable(np.tril(factors), dtype=tf.float64)
 
     @classmethod
-    def from_covariance(cls, basis: InducingBasis, covariance: Array, classes: int) -> SparseKernel:
+    def from_covariance(cls, basis: InducingBasis, covariance: FloatArray, classes: int) -> SparseKernel:
         """Build from one whitened covariance S = B B' [M, M] for every class."""
         lower = stable_cholesky(covariance).lower
         return cls(basis, np.broadcast_to(lower, (classes, *lower.shape)))
 
     @classmethod
-    def from_plain(cls, basis: InducingBasis, factors: Array) -> SparseKernel:
+    def from_plain(cls, basis: InducingBasis, factors: FloatArray) -> SparseKernel:
         """Build from L [C, M, M] of r = k - k_xZ K_ZZ^-1 k_Zx' + k_xZ L L' k_Zx'."""
         whitened = basis.factor.T @ factors
         covariances = whitened @ whitened.transpose(0, 2, 1)

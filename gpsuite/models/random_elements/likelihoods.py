@@ -14,7 +14,7 @@ import tensorflow as tf
 from scipy.special import entr, ndtri, roots_hermite, softmax
 from scipy.stats import qmc
 
-from gpsuite.arrays import FloatArray as Array
+from gpsuite.arrays import FloatArray as FloatArray
 from gpsuite.models.classification import robust_max
 from gpsuite.models.classification.links import Link
 from gpsuite.models.classification.tensorflow_links import log_sigma
@@ -34,16 +34,16 @@ class ClassPrediction:
         data_uncertainty: expected entropy of y given the latent function, in nats [N].
     """
 
-    probabilities: Array
-    data_uncertainty: Array
+    probabilities: FloatArray
+    data_uncertainty: FloatArray
 
     @property
-    def total_uncertainty(self) -> Array:
+    def total_uncertainty(self) -> FloatArray:
         """Entropy of the probabilities, in nats [N]."""
         return np.asarray(entr(self.probabilities).sum(axis=1))
 
     @property
-    def knowledge_uncertainty(self) -> Array:
+    def knowledge_uncertainty(self) -> FloatArray:
         """Mutual information of the label and the latent function, in nats [N]."""
         return self.total_uncertainty - self.data_uncertainty
 
@@ -60,7 +60,7 @@ class ClassLikelihood(Protocol):
         """Return E_Q log p(y | F) [N], a tensor, for labels [N]; seed: two integers, for sampling."""
         ...
 
-    def predict(self, mean: Array, variance: Array) -> ClassPrediction:
+    def predict(self, mean: FloatArray, variance: FloatArray) -> ClassPrediction:
         """Return the prediction for latent moments [N, L]."""
         ...
 
@@ -83,7 +83,7 @@ class RobustMax:
         S = label_probability(mean, variance, y)
         return right * S + wrong * (1.0 - S)
 
-    def predict(self, mean: Array, variance: Array) -> ClassPrediction:
+    def predict(self, mean: FloatArray, variance: FloatArray) -> ClassPrediction:
         """Return (1 - epsilon) S + epsilon / (C - 1) (1 - S).
 
         Raises:
@@ -115,7 +115,7 @@ class Softmax:
         normaliser = tf.reduce_mean(tf.reduce_logsumexp(draws, axis=2), axis=0)
         return tf.gather(mean, y, axis=1, batch_dims=1) - normaliser
 
-    def predict(self, mean: Array, variance: Array) -> ClassPrediction:
+    def predict(self, mean: FloatArray, variance: FloatArray) -> ClassPrediction:
         """Return the mean softmax over `PREDICTION_DRAWS` scrambled Sobol points."""
         normals = normal_points(mean.shape[1])
         probabilities, data = np.empty_like(mean), np.empty(len(mean))
@@ -144,7 +144,7 @@ class Bernoulli:
         signs = 2.0 * tf.cast(y, tf.float64)[:, None] - 1.0
         return tf.linalg.matvec(log_sigma(self.link)(signs * f), weights / np.sqrt(np.pi))
 
-    def predict(self, mean: Array, variance: Array) -> ClassPrediction:
+    def predict(self, mean: FloatArray, variance: FloatArray) -> ClassPrediction:
         """Return E sigma(F), in the order of the labels 0, 1."""
         one = self.link.probability(mean[:, 0], variance[:, 0])
         nodes, weights = roots_hermite(_HERMITE)
@@ -198,14 +198,16 @@ def label_probability(mean: Any, variance: Any, y: Any) -> tuple[Any, Any]:
     return S, slopes_of
 
 
-def _label_probability(mean: Array, variance: Array, y: Array) -> tuple[Array, Array, Array]:
+def _label_probability(
+    mean: FloatArray, variance: FloatArray, y: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     if not (np.isfinite(mean).all() and np.isfinite(variance).all()):
         return np.full(len(mean), np.nan), np.full_like(mean, np.nan), np.full_like(mean, np.nan)
     found = robust_max.label_probability(mean, variance, y)
     return found.value, found.by_mean, found.by_variance
 
 
-def normal_points(dimension: int) -> Array:
+def normal_points(dimension: int) -> FloatArray:
     """Return `PREDICTION_DRAWS` points spread like the standard normal distribution, always the same, [S, L]."""
     points = qmc.Sobol(dimension, scramble=True, seed=0).random(PREDICTION_DRAWS)
     return np.asarray(ndtri(np.clip(points, 1e-12, 1.0 - 1e-12)))

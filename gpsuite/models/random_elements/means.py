@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
-from gpsuite.arrays import FloatArray as Array
+from gpsuite.arrays import FloatArray as FloatArray
 from gpsuite.models.networks.network import Network
 
 
@@ -54,7 +54,7 @@ class KernelMean:
         weights: b to start from [M, C].
     """
 
-    def __init__(self, prior_mean: float, weights: Array) -> None:
+    def __init__(self, prior_mean: float, weights: FloatArray) -> None:
         self.prior_mean = prior_mean
         self.weights = tf.Variable(weights, dtype=tf.float64)
         self.variables = [self.weights]

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from scipy.spatial.distance import pdist
 
-from gpsuite.arrays import FloatArray as Array
+from gpsuite.arrays import FloatArray as FloatArray
 from gpsuite.budget import Budget
 from gpsuite.models.nngp import NNGP
 from gpsuite.models.regression.compiled import assign, flatten
@@ -22,7 +22,7 @@ ROWS = 500
 """Rows whose marginal likelihood is maximised: an evaluation costs N^3 + N^2 D."""
 START_NOISE, SMALLEST_NOISE = 0.1, 1e-4  # of targets of about unit variance
 
-PRIORS: Registry[Callable[[Array], gpflow.kernels.Kernel]] = Registry("prior")
+PRIORS: Registry[Callable[[FloatArray], gpflow.kernels.Kernel]] = Registry("prior")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,27 +41,27 @@ class FittedPrior:
 
 
 @PRIORS.register("se_ard")
-def _se_ard(X: Array) -> gpflow.kernels.Kernel:
+def _se_ard(X: FloatArray) -> gpflow.kernels.Kernel:
     return gpflow.kernels.SquaredExponential(1.0, np.full(X.shape[1], _typical_distance(X)))
 
 
 @PRIORS.register("se")
-def _se(X: Array) -> gpflow.kernels.Kernel:
+def _se(X: FloatArray) -> gpflow.kernels.Kernel:
     return gpflow.kernels.SquaredExponential(1.0, _typical_distance(X))
 
 
 @PRIORS.register("nngp_relu")
-def _nngp_relu(X: Array) -> gpflow.kernels.Kernel:
+def _nngp_relu(X: FloatArray) -> gpflow.kernels.Kernel:
     return NNGP(2, "relu", 2.0, 0.1)
 
 
 @PRIORS.register("nngp_erf")
-def _nngp_erf(X: Array) -> gpflow.kernels.Kernel:
+def _nngp_erf(X: FloatArray) -> gpflow.kernels.Kernel:
     return NNGP(2, "erf", 2.0, 0.1)
 
 
 def fit_prior(
-    name: str, X: Array, Y: Array, rng: np.random.Generator, budget: Budget, rows: int = ROWS
+    name: str, X: FloatArray, Y: FloatArray, rng: np.random.Generator, budget: Budget, rows: int = ROWS
 ) -> FittedPrior:
     """Choose a kernel's parameters and the noise by L-BFGS-B on the marginal likelihood of some rows.
 
@@ -84,7 +84,7 @@ def fit_prior(
     variables = [p.unconstrained_variable for p in model.trainable_parameters]
     loss = tf.function(lambda: _loss_and_gradient(model, variables))
 
-    def objective(point: Array) -> tuple[float, Array]:
+    def objective(point: FloatArray) -> tuple[float, FloatArray]:
         assign(variables, point)
         try:
             value, gradient = loss()
@@ -106,7 +106,7 @@ def _loss_and_gradient(model: gpflow.models.GPR, variables: list[Any]) -> tuple[
     return loss, tf.concat([tf.reshape(g, [-1]) for g in tape.gradient(loss, variables)], axis=0)
 
 
-def _typical_distance(X: Array) -> float:
+def _typical_distance(X: FloatArray) -> float:
     """Return the median distance of different rows, or 1 if all are equal."""
     distances = pdist(X[:ROWS])
     positive = distances[distances > 0.0]

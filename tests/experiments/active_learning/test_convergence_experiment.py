@@ -127,7 +127,7 @@ def test_the_drawn_convolution_process_is_the_models() -> None:
         (["kernels=[matern]"], "matern52"),
         (["regions=[]"], "at least one"),
         (["outputs=[full,full]"], "twice"),
-        (["dimensions=[]"], "one or more"),
+        (["dimensions=[]"], "at least one"),
         (["dimensions=[0]"], "1 or more"),
         (["pool=2"], "3 or more"),
         (["noise_sd=[0.0,1.0]"], "above 0"),

@@ -28,7 +28,7 @@ from gpsuite.methods.robustness.certificates.certify import certify
 from gpsuite.methods.robustness.search.regions import l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import probability_range
 from gpsuite.models.classification.links import LINKS
-from gpsuite.models.config import Hyperparameters
+from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.reporting.comparison import read_statistics
 from tests.experiments.robustness.safety_runs import gpsuite, run
 from tests.models.gpc_problems import fitted_posterior, two_classes
@@ -201,12 +201,11 @@ def test_a_verdict_within_the_tolerance_is_decided() -> None:
 
 def test_an_attack_that_succeeds_makes_an_open_verdict_unsafe() -> None:
     posterior = fitted_posterior("laplace", "squared_exponential", LINKS.get("probit"))[0]
-    params = {"point": 0, "starts": 6}
     for radius, expected in ((3.0, "unsafe"), (0.0, "unknown")):
         region = linf_ball([0.2, 0.1], radius)
         found = probability_range(posterior, region, 0.02, Budget(boxes=0))
         assert found.verdict.status == "unknown"
-        settled, attack = attacked(posterior, region, found, params)
+        settled, attack = attacked(posterior, region, found, 0, 6)
         assert settled.verdict.status == expected
         assert attack["attack_succeeds"] == (expected == "unsafe")
         example = settled.verdict.counterexample
@@ -284,7 +283,9 @@ def made_up_candidate_boxes(kernel: str, radius: float) -> dict[str, int | None]
     trained = SimpleNamespace(
         fit=SimpleNamespace(posterior=posterior), hyperparameters=Hyperparameters(2.5, (0.8, 1.7))
     )
-    model = {"method": {"inference": "laplace"}, "kernel": kernel, "ard": True}
+    model = SimpleNamespace(
+        method=SimpleNamespace(inference="laplace"), spec=ModelSpec(kernel=kernel, ard=True)
+    )
     return candidate_boxes(problem, trained, model, linf_ball([0.2, 0.1], radius))  # type: ignore[arg-type]
 
 

@@ -39,9 +39,9 @@ def test_one_group_per_model_and_changed_trainings_at_the_first_radius_only() ->
     assert len(stated) == 2 * 2 * 2 * 2 * 2  # draws, evaluations, methods, radii, points
     assert len({task.group for task in stated}) == 8
     assert {(task.axes["draw"], task.axes["radius"]) for task in changed} == {(0, 0.2)}
-    assert {task.params["model"]["largest_variance"] for task in changed} == {100.0}
+    assert {task.params.model.largest_variance for task in changed} == {100.0}
     assert len({task_key(task) for task in tasks}) == len(tasks)
-    seeds = {(task.axes["draw"], task.params["model"]["draw_seed"]) for task in tasks}
+    seeds = {(task.axes["draw"], task.params.model.draw_seed) for task in tasks}
     assert len(seeds) == 2  # both methods and all evaluations see the same rows
 
 
@@ -77,7 +77,7 @@ def test_the_study_over_all_datasets_has_the_same_tasks() -> None:
         (["dataset=digits"], r"digits has 10 classes"),
         (["dataset=diabetes"], "dataset=diabetes: a regression dataset"),
         (["tolerance=0"], "tolerance"),
-        (["method.inference=vi"], "method.inference=vi: valid: ep, laplace"),
+        (["method.inference=vi"], "method.inference=vi: unknown method.inference\nvalid: ep, laplace"),
     ],
 )
 def test_impossible_settings_are_refused(words: list[str], message: str) -> None:
@@ -91,7 +91,7 @@ def test_the_range_holds_at_sampled_points_and_both_definitions_are_kept() -> No
     metrics = run_delta(task, shared).metrics
     numbers = {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
     problem, trained = task_classifier(task, shared)
-    x = problem.X_test[int(task.params["point"])]
+    x = problem.X_test[task.params.point]
     rng = np.random.default_rng(0)
     found = trained.fit.posterior.probability(x + rng.uniform(-1.4, 1.4, (2000, 2)))
     assert numbers["minimum_proved"] <= found.min()
@@ -100,7 +100,7 @@ def test_the_range_holds_at_sampled_points_and_both_definitions_are_kept() -> No
     assert numbers["delta"] == pytest.approx(numbers["maximum"] - numbers["minimum"])
     p = trained.fit.posterior.probability(x[None])[0]
     assert numbers["deviation"] == pytest.approx(max(numbers["maximum"] - p, p - numbers["minimum"]))
-    assert numbers["delta_proved"] - numbers["delta"] <= 2 * task.params["tolerance"] + 1e-9
+    assert numbers["delta_proved"] - numbers["delta"] <= 2 * task.params.tolerance + 1e-9
 
 
 def test_limits_and_failures_become_statuses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,12 +19,12 @@ from gpsuite.experiments.robustness.posterior_quality.claims import (
     quality_claims,
     quality_pairs,
 )
+from gpsuite.experiments.robustness.posterior_quality.plan import HMCTask
 from gpsuite.experiments.robustness.posterior_quality.run import (
     DISTANCES,
     approximations,
     distances,
     gold_standard,
-    run,
     run_hmc_distance,
 )
 from gpsuite.experiments.robustness.posterior_quality.tables import distance_table
@@ -196,7 +196,9 @@ def latents_of(posterior: Any, X: npt.NDArray[np.float64], converged_: bool = Tr
 
 
 def hmc_task() -> Task:
-    return next(task for task in tasks_of("datasets=[synthetic2d]", *SMALL) if task.params["kind"] != "delta")
+    return next(
+        task for task in tasks_of("datasets=[synthetic2d]", *SMALL) if isinstance(task.params, HMCTask)
+    )
 
 
 def test_an_exact_approximation_has_no_distance_and_the_other_has() -> None:
@@ -221,7 +223,9 @@ def records_of(request: Request, converged_: bool, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("gpsuite.experiments.robustness.posterior_quality.run._sample", sample)
     records, shared = [], {}
     for task in EXPERIMENTS.get(request.experiment).plan(request):
-        outcome: Outcome = run(task, shared.setdefault(task.group, SharedWork()))
+        outcome: Outcome = EXPERIMENTS.get(request.experiment).run(
+            task, shared.setdefault(task.group, SharedWork())
+        )
         metrics, arrays = outcome.metrics, outcome.arrays
         records.append(
             Record("", "", "", task.axes, outcome.status, outcome.reason, metrics, {}, arrays=arrays)
@@ -240,7 +244,13 @@ def test_tables_figure_and_statistics(tmp_path: Path, monkeypatch: pytest.Monkey
             < found[f"hmc_distance[dataset={title},method=laplace]"]
         )
     assert math.isnan(found["share_ep_closer_to_hmc"])  # one draw decides nothing
-    assert (tmp_path / "figures" / "posterior_quality.png").stat().st_size > 10_000
+    drawn = pd.read_csv(tmp_path / "figures" / "posterior_quality.csv")
+    means = drawn[drawn["panel"] == "distance"]
+    assert len(means) == 2 * len(TITLES)
+    for row in means.to_dict("records"):
+        assert row["mean"] == pytest.approx(
+            found[f"hmc_distance[dataset={row['dataset']},method={row['method']}]"]
+        )
     assert "1 of 1" in (tmp_path / "tables" / "posterior_quality.md").read_text(encoding="utf-8")
 
 
@@ -273,7 +283,7 @@ def test_real_chains_find_ep_closer_than_laplace() -> None:
     task = next(
         task
         for task in tasks_of("datasets=[synthetic2d]", *SMALL, "burn_in=200", "samples=1000")
-        if task.params["kind"] != "delta"
+        if isinstance(task.params, HMCTask)
     )
     metrics = run_hmc_distance(task, SharedWork()).metrics
     assert metrics["hmc_converged"]

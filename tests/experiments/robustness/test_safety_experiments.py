@@ -89,7 +89,7 @@ def test_runtime_cells() -> None:
     counted = [task.axes["bound"] for task in tasks]
     assert counted.count("rkhs_taylor") == 10 * 4
     assert counted.count("paper") == 10 * 2
-    assert all(task.params["seconds"] is None for task in tasks)  # smoke stops by counts
+    assert all(task.params.seconds is None for task in tasks)  # smoke stops by counts
 
 
 @pytest.mark.parametrize(

@@ -29,13 +29,13 @@ CURVES = (  # array, region, label, colour, line
 )
 
 
-def draw(report: Report, cells: Sequence[ProcessRuns]) -> None:
+def draw(report: Report[object], cells: Sequence[ProcessRuns]) -> None:
     """Draw one figure per kind of outputs: D by kernel."""
     for outputs in dict.fromkeys(cell.outputs for cell in cells):
         _draw_one(report, [cell for cell in cells if cell.outputs == outputs], outputs)
 
 
-def _draw_one(report: Report, cells: Sequence[ProcessRuns], outputs: str) -> None:
+def _draw_one(report: Report[object], cells: Sequence[ProcessRuns], outputs: str) -> None:
     import pandas as pd
 
     kernels = [kernel for kernel in KERNELS if any(cell.kernel == kernel for cell in cells)]

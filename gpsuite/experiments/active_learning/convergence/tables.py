@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-LABELS = {"largest_ratio": "largest mean / bound", "n": "checked n", "inputs": "D"}
+LABELS = {"n": "checked n", "inputs": "D"}
 
 
 def _place(cell: ProcessRuns) -> dict[str, str | int]:

@@ -72,7 +72,7 @@ def engine_statistics(curves: Curves, others: Sequence[Record], settings: Engine
 
 def saturated_errors(others: Sequence[Record]) -> FloatArray:
     """Return the sparse GP's RMSE at the largest number of rows, one per repetition."""
-    sparse = [record for record in others if record.axes["part"] == SATURATION and record.usable]
+    sparse = [record for record in others if record.axes["part"] == SATURATION]
     largest = max((int(record.axes["rows"]) for record in sparse), default=0)
     return np.array([record.number("rmse") for record in sparse if record.axes["rows"] == largest])
 

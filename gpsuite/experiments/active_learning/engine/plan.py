@@ -42,7 +42,7 @@ class SaturationTask:
     kind: str = SATURATION
 
 
-def plan(request: Request[EngineSettings]) -> list[Task]:
+def plan(request: Request[EngineSettings]) -> list[Task[object]]:
     """Return one task per repetition and pipeline, one that describes the data, and those of the sparse GP."""
     settings = request.settings
     described = request.task(

@@ -20,8 +20,7 @@ from gpsuite.experiments.active_learning.plan.history import (
 )
 from gpsuite.experiments.active_learning.plan.settings import PlanSettings
 from gpsuite.experiments.active_learning.plan.tasks import PlannerParams, PlanTask
-from gpsuite.experiments.active_learning.shared.plan import RULES
-from gpsuite.experiments.active_learning.shared.settings import KERNELS
+from gpsuite.experiments.active_learning.shared.settings import KERNELS, WHEN_NOTHING_IS_SAFE
 from gpsuite.experiments.base import Request, Task
 from gpsuite.experiments.params import choice
 from gpsuite.methods.active_learning.plan.answer import NothingToMeasureError
@@ -58,7 +57,7 @@ def _asked(request: Request[PlanSettings]) -> PlannerParams:
         delta=settings.delta,
         step=settings.step,
         queries=choice(settings.queries, QUERIES),
-        when_nothing_is_safe=choice(settings.when_nothing_is_safe, RULES),
+        when_nothing_is_safe=choice(settings.when_nothing_is_safe, WHEN_NOTHING_IS_SAFE),
         mixing=choice(settings.mixing, MIXINGS),
         kernel=choice(settings.kernel, KERNELS),
         particles=settings.particles,

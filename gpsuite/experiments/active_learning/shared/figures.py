@@ -29,7 +29,7 @@ def errors(units: str) -> dict[str, str]:
 
 
 def draw_curves(
-    report: Report,
+    report: Report[object],
     curves: Curves,
     name: str,
     heading: str,
@@ -94,7 +94,7 @@ def curve_frame(curves: Curves, metrics: Sequence[str]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
-def draw_safety(report: Report, curves: Curves, name: str, heading: str) -> None:
+def draw_safety(report: Report[object], curves: Curves, name: str, heading: str) -> None:
     """Draw the share of safe queries by both countings, and the precision of the safety model against N_sum."""
     frame = safety_frame(curves)
     with report.figure(name, columns=2, size=(10.8, 4.4)) as drawing:

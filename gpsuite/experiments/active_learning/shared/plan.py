@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import get_args
 
 from gpsuite.errors import UserError, unknown_name
 from gpsuite.experiments.active_learning.methods import pipeline_params
 from gpsuite.experiments.active_learning.shared.engine_data import EngineData
 from gpsuite.experiments.active_learning.shared.generated_data import GpData, ToyData
-from gpsuite.experiments.active_learning.shared.settings import KERNELS, RepetitionSettings
+from gpsuite.experiments.active_learning.shared.settings import (
+    INFERENCES,
+    KERNELS,
+    WHEN_NOTHING_IS_SAFE,
+    RepetitionSettings,
+)
 from gpsuite.experiments.active_learning.shared.tasks import InferenceParams, RepetitionTask
 from gpsuite.experiments.base import MethodOptions, Request, Task
 from gpsuite.experiments.params import choice
 from gpsuite.methods.active_learning.inference import Kind
 from gpsuite.methods.active_learning.pipelines import Kernel
-from gpsuite.methods.active_learning.planner import WhenNothingIsSafe
 from gpsuite.models.config import ModelSpec
 from gpsuite.seeds import derived_seed
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
-RULES: tuple[WhenNothingIsSafe, ...] = get_args(WhenNothingIsSafe)
 Axes = dict[str, str | int | float]
 
 
@@ -106,7 +107,7 @@ def repetition_tasks(
     chosen = {name: request.methods[name] for name in methods or request.methods}
     different = variation or Variation()
     iterations = different.iterations or settings.iterations
-    kind = choice(different.inference or settings.inference, KINDS)
+    kind = choice(different.inference or settings.inference, INFERENCES)
     return [
         request.task(
             RepetitionTask(
@@ -120,7 +121,7 @@ def repetition_tasks(
                 delta=settings.delta,
                 iterations=_iterations(iterations, options, source.n_outputs),
                 state_iteration=min(source.state_iteration, iterations),
-                when_nothing_is_safe=choice(settings.when_nothing_is_safe, RULES),
+                when_nothing_is_safe=choice(settings.when_nothing_is_safe, WHEN_NOTHING_IS_SAFE),
             ),
             label="  ".join(filter(None, (options.title, different.label, f"repetition {repetition}"))),
             axes={"method": name, **different.axes, "repetition": repetition},

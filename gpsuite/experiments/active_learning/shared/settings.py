@@ -7,12 +7,14 @@ from typing import Annotated, get_args
 
 from gpsuite.experiments.active_learning.shared.repetition_data import OFFERS
 from gpsuite.experiments.settings import Count, Positive, Share, at_least, one_of
+from gpsuite.methods.active_learning.inference import Kind
 from gpsuite.methods.active_learning.pipelines import Kernel
+from gpsuite.methods.active_learning.planner import WhenNothingIsSafe
 
-INFERENCES = ("smc", "hmc", "map", "ml")
+INFERENCES: tuple[Kind, ...] = get_args(Kind)
 
 
-WHEN_NOTHING_IS_SAFE = ("stop", "safest")
+WHEN_NOTHING_IS_SAFE: tuple[WhenNothingIsSafe, ...] = get_args(WhenNothingIsSafe)
 
 
 KERNELS: tuple[Kernel, ...] = get_args(Kernel)

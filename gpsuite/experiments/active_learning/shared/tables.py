@@ -12,6 +12,7 @@ from gpsuite.experiments.active_learning.shared.curves import DIAGNOSTICS, Curve
 from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray
 from gpsuite.experiments.active_learning.shared.settings import ActiveSettings
 from gpsuite.experiments.base import Report
+from gpsuite.reporting.metrics import metric
 from gpsuite.reporting.tables import mean_and_error
 from gpsuite.statistics.estimates import finite, mean
 
@@ -19,28 +20,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-PRECISIONS = {
-    "precision_noisy": "truly safe by measured z among those marked safe",
-    "precision_true": "truly safe by h among those marked safe",
-    "marked_safe": "share of the pool marked safe",
-}
-
-
-ERRORS = {
-    "rmse": "RMSE",
-    "rmse_all": "RMSE, unsafe test rows too",
-    "rmse_true": "RMSE, noise-free targets",
-    "rmse_noisy": "RMSE, noisy targets",
-    "log_density": "log density (nats)",
-    "log_density_mixture": "log density, exact mixture (nats)",
-}
-
-
-SECONDS = {
-    "seconds_outputs": "output model (s)",
-    "seconds_safety": "safety model (s)",
-    "seconds_predict": "predictions (s)",
-}
+PRECISIONS = ("precision_noisy", "precision_true", "marked_safe")
+ERRORS = ("rmse", "rmse_all", "rmse_true", "rmse_noisy", "log_density", "log_density_mixture")
+SECONDS = ("seconds_outputs", "seconds_safety", "seconds_predict")
 
 
 def report_curves(report: Report[ActiveSettings], curves: Curves, name: str, what: str) -> None:
@@ -80,9 +62,9 @@ def error_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
     for method in curves.methods:
         last = curves.final(method)
         row: dict[str, object] = {"method": titles[method], "N_sum": last}
-        for metric, label in ERRORS.items():
-            has = curves.has(method, metric)
-            row[label] = _cell(curves.curve(method, metric).at(last)) if has else None
+        for error in ERRORS:
+            has = curves.has(method, error)
+            row[metric(error).heading] = _cell(curves.curve(method, error).at(last)) if has else None
         row["queries by output (%)"] = queries_by_output(curves, method)
         rows.append({**row, "repetitions": len(curves.runs[method])})
     return pd.DataFrame(rows).dropna(axis=1, how="all")
@@ -126,16 +108,16 @@ def precision_table(curves: Curves, titles: Mapping[str, str], points: Sequence[
     import pandas as pd
 
     rows = []
-    for metric, label in PRECISIONS.items():
-        methods = [method for method in curves.methods if curves.has(method, metric)]
+    for share in PRECISIONS:
+        methods = [method for method in curves.methods if curves.has(method, share)]
         for n_sum in points:
             found = {
-                titles[method]: _cell(curves.curve(method, metric).at(n_sum))
+                titles[method]: _cell(curves.curve(method, share).at(n_sum))
                 for method in methods
-                if n_sum in curves.curve(method, metric).n_sum
+                if n_sum in curves.curve(method, share).n_sum
             }
             if found:
-                rows.append({"quantity": label, "N_sum": n_sum, **found})
+                rows.append({"quantity": metric(share).heading, "N_sum": n_sum, **found})
     return pd.DataFrame(rows)
 
 
@@ -144,9 +126,9 @@ def safe_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
     import pandas as pd
 
     rows = []
-    for metric, label in (("safe_noisy", "measured z"), ("safe_true", "true h")):
-        for method in (name for name in curves.methods if curves.has(name, metric)):
-            shares = 100.0 * curves.per_run(method, metric)
+    for counting, label in (("safe_noisy", "measured z"), ("safe_true", "true h")):
+        for method in (name for name in curves.methods if curves.has(name, counting)):
+            shares = 100.0 * curves.per_run(method, counting)
             found = mean(shares)
             rows.append(
                 {
@@ -192,8 +174,8 @@ def timing_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
             "CPU seconds": float(np.mean([run.timing.get("cpu_seconds", np.nan) for run in runs])),
             "models": float(np.mean([len(run.arrays["n_sum"]) for run in runs])),
         }
-        for name, label in SECONDS.items():
-            row[label] = float(np.mean([run.number(name) for run in runs]))
+        for name in SECONDS:
+            row[metric(name).heading] = float(np.mean([run.number(name) for run in runs]))
         row["peak memory (MB)"] = float(np.max([run.timing.get("peak_memory_mb", np.nan) for run in runs]))
         rows.append(row)
     return pd.DataFrame(rows).round(4)

@@ -103,7 +103,7 @@ def _predict(
     return predictions.mean[0], predictions.variance[0]
 
 
-def draw_priors(report: Report) -> None:
+def draw_priors(report: Report[object]) -> None:
     """Draw the densities of the hyperparameters' priors (Li et al. 2022, Fig. 3)."""
     import pandas as pd
 

@@ -56,5 +56,5 @@ class Parts:
         inferences = {inference: main} | {kind: curves(PARTS.inference, inference=kind) for kind in kinds}
         priors = {1.0: main} | {factor: curves(PARTS.prior, prior_factor=factor) for factor in factors}
         parts = (PARTS.main, PARTS.inference, PARTS.hmc, PARTS.prior)
-        checks = {str(r.axes["part"]): r for r in records if r.axes["part"] not in parts and r.usable}
+        checks = {str(r.axes["part"]): r for r in records if r.axes["part"] not in parts}
         return cls(main, inferences, curves(PARTS.hmc), priors, checks)

@@ -35,7 +35,7 @@ class CostTask:
     kind: str = COST
 
 
-def plan(request: Request[ToySettings]) -> list[Task]:
+def plan(request: Request[ToySettings]) -> list[Task[object]]:
     """Return the repetitions of every pipeline, those of other inference and priors, and the checks."""
     settings, source = request.settings, request.settings.source(request.seed)
     main = Variation({"part": PARTS.main, "inference": settings.inference, "prior_factor": 1.0})
@@ -58,7 +58,7 @@ def _variations(settings: ToySettings) -> Iterator[tuple[Variation, tuple[str, .
         yield Variation(axes, prior_factor=factor, label=f"priors x {factor:g}"), (AL,)
 
 
-def _checks(request: Request[ToySettings]) -> Iterator[Task]:
+def _checks(request: Request[ToySettings]) -> Iterator[Task[object]]:
     identity = IdentityTask(derived_seed(request.seed, IDENTITY))
     cost = CostTask(derived_seed(request.seed, COST), request.settings.cost_sizes)
     for check, label in ((identity, "independent GPs as an LMC"), (cost, "cost of the likelihood")):

@@ -29,7 +29,7 @@ METRICS = {"rmse": "RMSE (output units)", "log_density": "log density (nats)"}
 NAME = "toy_samplers"
 
 
-def report_samplers(report: Report, ours: Curves, hmc: Curves) -> None:
+def report_samplers(report: Report[object], ours: Curves, hmc: Curves) -> None:
     """Write table and figure of the paired differences HMC - SMC; nothing without shared repetitions."""
     frame = sampler_differences(ours, hmc)
     if frame.empty:
@@ -106,7 +106,7 @@ def _contains_zero(gaps: FloatArray) -> bool | None:
     return found.contains(0.0) if found.interval else None
 
 
-def _draw_differences(report: Report, frame: pd.DataFrame) -> None:
+def _draw_differences(report: Report[object], frame: pd.DataFrame) -> None:
     """Draw HMC - SMC against N_sum, a row per metric and a column per pipeline, with 95 % t intervals."""
     methods = list(dict.fromkeys(frame["method"]))
     size = (2.2 + 2.7 * len(methods), 5.4)

@@ -14,18 +14,14 @@ from gpsuite.experiments.active_learning.toy.parts import COST, Parts
 from gpsuite.experiments.active_learning.toy.samplers import report_samplers
 from gpsuite.experiments.active_learning.toy.settings import ToySettings
 from gpsuite.experiments.base import Report
+from gpsuite.reporting.metrics import metric
 from gpsuite.reporting.tables import mean_and_error, summarise_groups
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-METRICS = {
-    "rmse": "RMSE",
-    "log_density": "log density (nats)",
-    "precision_noisy": "precision by measured z",
-    "precision_true": "precision by true h",
-}
+METRICS = ("rmse", "log_density", "precision_noisy", "precision_true")
 
 
 KINDS = {"smc": "full Bayes, SMC", "hmc": "full Bayes, HMC", "map": "MAP", "ml": "ML"}
@@ -64,10 +60,10 @@ def compared_table(sets: Mapping[str, Curves], heading: str) -> pd.DataFrame:
             if n_sum not in known:
                 continue
             row: dict[str, object] = {"N_sum": n_sum, heading: label}
-            for metric, text in METRICS.items():
-                found = pd.DataFrame({"set": label, metric: curves.curve(AL, metric).at(n_sum)})
-                line = summarise_groups(found, ["set"], [metric]).iloc[0]
-                row[text] = mean_and_error(line["mean"], line["standard_error"])
+            for name in METRICS:
+                found = pd.DataFrame({"set": label, name: curves.curve(AL, name).at(n_sum)})
+                line = summarise_groups(found, ["set"], [name]).iloc[0]
+                row[metric(name).short_heading] = mean_and_error(line["mean"], line["standard_error"])
             rows.append({**row, "repetitions": len(curves.runs[AL])})
     return pd.DataFrame(rows)
 

@@ -26,15 +26,10 @@ MEASURE = "safe_true"
 LABELS = {
     "counted": "first queries",
     "delta": "δ",
-    "share_percent": "unsafe (%)",
     "low_percent": "from",
     "high_percent": "to",
-    "queries": "queries",
-    "unsafe": "unsafe queries",
-    "any_percent": "repetitions with an unsafe query (%)",
     "any_low_percent": "at least",
     "any_high_percent": "at most",
-    "surely_above": "repetitions surely above δ",
 }
 
 

@@ -17,12 +17,9 @@ if TYPE_CHECKING:
 
 
 LABELS = {
-    "width": "mean width",
     "width_error": "standard error",
-    "simultaneous": "simultaneous coverage",
     "low": "95 % interval from",
     "high": "to",
-    "pointwise": "mean pointwise coverage",
     "pointwise_error": "standard error of it",
     "n": "data sets",
 }

@@ -9,7 +9,7 @@ EXPERIMENTS.register("perturbation/coverage")(
     Experiment(
         settings.CoverageSettings,
         plan.plan,
-        {plan.CellTask: run.run_cell, plan.RefusalsTask: run.run_refusals},
+        {plan.CoverageTask: run.run_coverage, plan.RefusalsTask: run.run_refusals},
         summary.summarise,
         parts=("repetitions", "models", "noises", "groups", "breaks"),
     )

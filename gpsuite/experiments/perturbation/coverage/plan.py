@@ -19,7 +19,7 @@ FIXED_DESIGNS = ("fixed", "repeated")  # noise and perturbations alone are drawn
 
 
 @dataclass(frozen=True)
-class CellTask:
+class CoverageTask:
     """Ranks of true coefficients over simulated data sets.
 
     Attributes:
@@ -68,7 +68,7 @@ class RefusalsTask:
     kind: str = "perturbation_refusals"
 
 
-def plan(request: Request[CoverageSettings]) -> list[Task]:
+def plan(request: Request[CoverageSettings]) -> list[Task[object]]:
     """Return one task per cell, exact or broken, and one that asks for inadmissible q."""
     settings = request.settings
     refusals = request.task(
@@ -81,7 +81,7 @@ def plan(request: Request[CoverageSettings]) -> list[Task]:
     return [*(_task(request, cell) for cell in _cells(request)), refusals]
 
 
-def _cells(request: Request[CoverageSettings]) -> Iterator[CellTask]:
+def _cells(request: Request[CoverageSettings]) -> Iterator[CoverageTask]:
     settings = request.settings
     for model in settings.models:
         for group in settings.groups:
@@ -97,9 +97,9 @@ def _cells(request: Request[CoverageSettings]) -> Iterator[CellTask]:
 
 def _cell(
     request: Request[CoverageSettings], model: str, noise: str, group: str, broken: str | None = None
-) -> CellTask:
+) -> CoverageTask:
     settings = request.settings
-    return CellTask(
+    return CoverageTask(
         model=model,
         noise=noise,
         group=group,
@@ -115,7 +115,7 @@ def _cell(
     )
 
 
-def _task(request: Request[CoverageSettings], cell: CellTask) -> Task[CellTask]:
+def _task(request: Request[CoverageSettings], cell: CoverageTask) -> Task[CoverageTask]:
     broken = f" ({cell.broken})" if cell.broken else ""
     return request.task(
         cell,

@@ -10,7 +10,7 @@ from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.generators.classes import lssvm_classes
 from gpsuite.data.generators.noises import draw_noise
 from gpsuite.experiments.base import Outcome, SharedWork, Task
-from gpsuite.experiments.perturbation.coverage.plan import FIXED_DESIGNS, CellTask, RefusalsTask
+from gpsuite.experiments.perturbation.coverage.plan import FIXED_DESIGNS, CoverageTask, RefusalsTask
 from gpsuite.experiments.perturbation.shared.coverage_models import GROUPS, MODELS, draw_inputs, draw_truth
 from gpsuite.methods.perturbation.objectives.quadratic import LinearLSSVM
 from gpsuite.methods.perturbation.ranks.ranks import ranks_of_noise, simulated_ranks
@@ -31,7 +31,7 @@ def run_refusals(task: Task[RefusalsTask], shared: SharedWork) -> Outcome:
     return Outcome({"accepted": accepted_levels(task.params.compared)}, headline="q outside 0 < q < m")
 
 
-def run_cell(task: Task[CellTask], shared: SharedWork) -> Outcome:
+def run_coverage(task: Task[CoverageTask], shared: SharedWork) -> Outcome:
     """Count the ranks 1..m of the true coefficients for every m of the cell."""
     cell = task.params
     ranks_of = _fixed_ranks if cell.design in FIXED_DESIGNS else _varying_ranks
@@ -47,7 +47,7 @@ def run_cell(task: Task[CellTask], shared: SharedWork) -> Outcome:
     )
 
 
-def _fixed_ranks(cell: CellTask, m: int, rng: np.random.Generator) -> IntArray:
+def _fixed_ranks(cell: CoverageTask, m: int, rng: np.random.Generator) -> IntArray:
     """Return the ranks over designs that are fixed while noise and perturbations are drawn anew."""
     found = []
     for share in np.array_split(np.arange(cell.repetitions), cell.designs):
@@ -60,7 +60,7 @@ def _fixed_ranks(cell: CellTask, m: int, rng: np.random.Generator) -> IntArray:
     return np.concatenate(found)
 
 
-def _varying_ranks(cell: CellTask, m: int, rng: np.random.Generator) -> IntArray:
+def _varying_ranks(cell: CoverageTask, m: int, rng: np.random.Generator) -> IntArray:
     """Return the ranks where the inputs are drawn with the noise: linear models, one data set after the other."""
     X, noise, truth = DESIGNS[cell.design](rng, cell.repetitions, cell.rows, cell.noise_scale)
     drawn = GROUPS[cell.group]

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 LABELS = {
     "broken": "what is broken",
-    "assumption": "assumption",
-    "nominal": "1 - q/m",
     "low": "95 % interval from",
     "high": "to",
     "n": "repetitions",

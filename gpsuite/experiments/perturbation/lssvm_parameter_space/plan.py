@@ -33,7 +33,7 @@ class RidgeTask:
     kind: str = "ridge_star"
 
 
-def plan(request: Request[ParameterSpaceSettings]) -> list[Task]:
+def plan(request: Request[ParameterSpaceSettings]) -> list[Task[object]]:
     """Return one task per draw of perturbations and q, and as many on the star-convexity of kernel ridge."""
     settings = request.settings
     pairs = settings.draws * len(settings.q_values)

@@ -10,12 +10,7 @@ from gpsuite.experiments.perturbation.lssvm_parameter_space.tables import area_t
 from gpsuite.experiments.perturbation.shared.linear import LABELS_NOTE
 from gpsuite.reporting.comparison import Statistic
 
-LABELS = {
-    "region_area": "region's area",
-    "ellipsoid_over_region": "outer ellipsoid / region",
-    "asymptotic_over_region": "asymptotic χ² ellipse / region",
-    "draws": "sets of perturbations",
-}
+LABELS = {"draws": "sets of perturbations"}
 
 
 def summarise(report: Report[ParameterSpaceSettings]) -> list[Statistic]:

@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 LABELS = {
     "confidence": "1 - q/m",
     "radius": "ellipsoid radius",
-    "pointwise_width": "mean width, pointwise band",
-    "ellipsoid_width": "mean width, ellipsoid band",
-    "unbounded_share": "share of unbounded rays",
     "members": "members sampled",
-    "members_outside_ellipsoid": "of them outside the ellipsoid",
     "n": "data",
     "coefficients": "p",
 }

@@ -22,6 +22,7 @@ from gpsuite.experiments.perturbation.shared.kernel_models import (
 from gpsuite.experiments.perturbation.shared.linear import confidence_text
 from gpsuite.methods.perturbation.geometry.norm_ball import NormBall
 from gpsuite.methods.perturbation.geometry.sampling import KernelMetric, kernel_directions, sample_members
+from gpsuite.reporting import metrics
 from gpsuite.reporting.palette import BLUE, GREEN, PURPLE, VERMILION
 from gpsuite.seeds import stream
 
@@ -138,21 +139,16 @@ def band_table(records: Sequence[Record], m: int) -> pd.DataFrame:
     """Return widths, members and shares of rays by q, sampler and norm bound."""
     import pandas as pd
 
-    names = {
-        "members": "members",
-        "unbounded_share": "share of unbounded rays",
-        "returning_share": "share of returning rays",
-        "at_ball_share": "share of rays ended by the norm ball",
-        "refused": "end points not confirmed",
-        "mean_width": "mean width at the data",
-        "truth_inside_share": "share of data with f* inside",
-    }
+    names = (
+        "members", "unbounded_share", "returning_share", "at_ball_share", "refused", "mean_width",
+        "truth_inside_share",
+    )  # fmt: skip
     rows = [
         {
             "p": confidence_text(int(record.axes["q"]), m),
             "sampler": str(record.metrics["sampler"]),
             "norm bound": ball_text(record),
-            **{title: record.number(name) for name, title in names.items()},
+            **{metrics.metric(name).heading: record.number(name) for name in names},
         }
         for record in records
     ]

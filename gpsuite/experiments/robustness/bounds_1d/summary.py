@@ -18,16 +18,14 @@ if TYPE_CHECKING:
 ROUNDING = 1e-12  # of the class probability where the bound is tight
 
 
-def summarise(report: Report) -> list[Statistic]:
+def summarise(report: Report[Bounds1DSettings]) -> list[Statistic]:
     """Write the gaps by number of boxes and the picture; return whether the two statements of Fig. 1 hold."""
-    request, records = report.request, report.records()
-    titles = report.titles
-    settings: Bounds1DSettings = request.settings
+    records, settings = report.records(), report.settings
     caption = (
         f"Minimum of the class probability over [{settings.low:g}, {settings.high:g}], all boxes halved at each "
         f"level; made-up data of {settings.rows} rows"
     )
-    report.table(gap_table(records, titles), "bounds_1d", caption)
+    report.table(gap_table(records, report.titles), "bounds_1d", caption)
     draw(report, records)
     return [statements(records)]
 

@@ -18,7 +18,6 @@ from gpsuite.experiments.robustness.distribution.tables import (
 from gpsuite.experiments.robustness.shared.free_inputs import split_word
 from gpsuite.experiments.robustness.shared.probability_change_claims import delta_claims
 from gpsuite.experiments.robustness.shared.records import dataset_statistics, records_frame, timing_table
-from gpsuite.experiments.robustness.shared.settings import request_dataset
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.tables import metric_statistics, summarise_groups
 from gpsuite.statistics.estimates import mean
@@ -27,10 +26,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def summarise(report: Report) -> list[Statistic]:
+def summarise(report: Report[DistributionSettings]) -> list[Statistic]:
     """Write tables of delta, ratios and trainings and the box plots; return means and the paper's claims."""
-    request, records = report.request, report.records()
-    settings: DistributionSettings = request.settings
+    request, records, settings = report.request, report.records(), report.settings
     name = request.experiment.split("/")[1]
     titles = report.titles
     everything = records_frame(records)
@@ -56,18 +54,18 @@ def summarise(report: Report) -> list[Statistic]:
     report.table(timing, f"{name}_timing", "CPU seconds per point; the first of a model trains it")
     draw(report, frame, heading, name)
     main = frame[frame["radius"] == settings.radii[0]]
-    data = dataset_statistics(request_dataset(request))
+    data = dataset_statistics(request.require_dataset())
     return [*data, *metric_statistics(tidy, BY), *delta_claims(main, shared_rows(settings))]
 
 
-def _heading(request: Request, frame: pd.DataFrame) -> str:
+def _heading(request: Request[DistributionSettings], frame: pd.DataFrame) -> str:
     """Say what moved: SIFT falls back to the gradient without OpenCV, and in images without key points."""
-    settings: DistributionSettings = request.settings
+    settings = request.settings
     draws = "1 draw" if settings.draws == 1 else f"{settings.draws} draws"
     rule, count = split_word(settings.features)
     used = sorted(set(frame["chosen_by"].dropna()))
     moved = "all inputs" if rule == "all" else f"{count} inputs by {' and '.join(used)}"
-    return f"{request_dataset(request).name}, {moved} perturbed, {settings.points} test points of {draws}"
+    return f"{request.require_dataset().name}, {moved} perturbed, {settings.points} test points of {draws}"
 
 
 def _caption(heading: str, settings: DistributionSettings) -> str:

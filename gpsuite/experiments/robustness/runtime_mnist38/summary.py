@@ -15,16 +15,13 @@ from gpsuite.experiments.robustness.runtime_mnist38.tables import (
     seconds_table,
 )
 from gpsuite.experiments.robustness.safety_curves.claims import dataset_statistics
-from gpsuite.experiments.robustness.shared.settings import request_dataset
 from gpsuite.reporting.comparison import Statistic
 
 
-def summarise(report: Report) -> list[Statistic]:
+def summarise(report: Report[RuntimeSettings]) -> list[Statistic]:
     """Write seconds, boxes and ratios per cell, draw Fig. 7, and return the statistics."""
-    request, records = report.request, report.records()
-    settings: RuntimeSettings = request.settings
-    dataset = request_dataset(request)
-    frame = runtime_frame(records)
+    settings, dataset = report.settings, report.request.require_dataset()
+    frame = runtime_frame(report.records())
     rules = ", ".join(sorted(set(frame["chosen_by"])))
     caption = (
         f"{dataset.name}: π max over L-infinity balls of radius γ, d free pixels "

@@ -11,7 +11,7 @@ EXPERIMENTS.register("robustness/safety")(
     Experiment(
         settings.SafetySettings,
         plan.plan,
-        run.run_safety,
+        {plan.PointTask: run.run_point, plan.CheckTask: run.run_check},
         summary.summarise,
         method_traits=(CLASSIFIER,),
         dataset_tasks=("classification",),

@@ -15,6 +15,9 @@ from gpsuite.reporting.comparison import Statistic
 from gpsuite.statistics.estimates import AS_IF_INDEPENDENT, proportion, share
 from gpsuite.statistics.significance import LEVEL, wilcoxon_p
 
+UNBUDGETED = "runs that ended with their budget are not counted"
+
+
 GAP = re.compile(r"gap\[eps=(.+)\]")
 
 
@@ -41,11 +44,7 @@ def check_statistics(checks: Sequence[Record], tolerances: Sequence[float]) -> l
     return [
         *found,
         Statistic("points_outside_bounds", _total(checks, "points_outside_bounds"), n=n),
-        Statistic.of(
-            "share_runs_with_gap_closed",
-            share(closed),
-            note="runs that ended with their budget are not counted",
-        ),
+        Statistic.of("share_runs_with_gap_closed", share(closed), note=UNBUDGETED),
         Statistic.of("share_prop1_cells_suffice", share(cells)),
         Statistic("violations_closed_form_tighter", _total(checks, "closed_form_violations"), n=boxes),
         Statistic.of(

@@ -32,7 +32,9 @@ def draw_ranges(report: Report, table: pd.DataFrame, positive: str) -> None:
             for verdict, rows in own.groupby("verdict", sort=False):
                 at, color = places[own["verdict"] == verdict], COLOURS[str(verdict)]
                 ax.vlines(at, rows["min_proved"], rows["max_proved"], color=color, alpha=0.3, lw=5)
-                ax.vlines(at, rows["min_attained"], rows["max_attained"], color=color, lw=2, label=verdict)
+                ax.vlines(
+                    at, rows["min_attained"], rows["max_attained"], color=color, lw=2, label=str(verdict)
+                )
             ax.plot(places, own["probability"], ".", color=BLACK, ms=5, label="at the point")
             ax.axhline(HALF, color=LIMIT, lw=1)
             ax.set_xticks(places, own["point"], fontsize=7, rotation=90 if len(places) > 25 else 0)
@@ -69,7 +71,7 @@ def draw_traces(report: Report[SafetySettings], records: Sequence[Record]) -> No
         for (_, _, side), own in frame.groupby(["method", "point", "side"], sort=False):
             # most searches end with their first box: a point, no line
             gap = own["gap"].clip(lower=SMALLEST_GAP)
-            ax.step(own["boxes"], gap, where="post", color=colours[side], lw=0.9, alpha=0.6, **style)
+            ax.step(own["boxes"], gap, where="post", color=colours[str(side)], lw=0.9, alpha=0.6, **style)
         for side, colour in colours.items():
             ax.plot([], [], color=colour, label=f"search for the {side}", **style)
         ax.axhline(report.settings.tolerance, color=LIMIT, lw=1, label="tolerance")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,7 @@ from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, Record, SharedWork, Task
 from gpsuite.experiments.robustness.safety.checks import run_checks
-from gpsuite.experiments.robustness.safety.plan import point_region
-from gpsuite.experiments.robustness.safety.settings import CHECK
+from gpsuite.experiments.robustness.safety.plan import CheckTask, PointTask, point_region
 from gpsuite.experiments.robustness.safety_curves.plan import label_name
 from gpsuite.experiments.robustness.shared.classifiers import Array, Problem, task_classifier
 from gpsuite.experiments.robustness.shared.free_inputs import choose
@@ -46,26 +45,35 @@ UNTIMED = [0, 2, 3]  # columns of a trace: boxes, inner and outer
 PREFIX, DESCRIPTION = "certificate_", "certificate_description"
 
 
-def run_safety(task: Task, shared: SharedWork) -> Outcome:
-    """Certify one point, or check the paper's statements there."""
+def run_check(task: Task[CheckTask], shared: SharedWork) -> Outcome:
+    """Check the paper's statements at one point."""
+    try:
+        problem, trained = task_classifier(task, shared)
+    except NotConvergedError as error:
+        return Outcome({}, DIVERGED, str(error))
+    chosen = choose(task.params.features, problem, trained, problem.X_test[task.params.point])
+    rows = load(task.require_dataset()).X
+    region = point_region(problem, rows, task.params, chosen.inputs.tolist())
+    return run_checks(problem, trained, task.params, region)
+
+
+def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
+    """Certify one point."""
     clock = Budget(seconds=task.budget_seconds)
     try:
         problem, trained = task_classifier(task, shared)
     except NotConvergedError as error:
         return Outcome({}, DIVERGED, str(error))
-    assert task.dataset is not None  # task_classifier refused it
     params, posterior = task.params, trained.fit.require_converged()
-    rows = load(task.dataset).X
-    point = int(params["point"])
-    chosen = choose(params["features"], problem, trained, problem.X_test[point])
+    dataset, point = task.require_dataset(), params.point
+    rows = load(dataset).X
+    chosen = choose(params.features, problem, trained, problem.X_test[point])
     region = point_region(problem, rows, params, chosen.inputs.tolist())
-    if params["kind"] == CHECK:
-        return run_checks(problem, trained, params, region)
     seconds = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
-    budget = Budget(seconds=seconds, boxes=int(params["boxes"]), observer=shared.observer)
-    found = probability_range(posterior, region, float(params["tolerance"]), budget, params["bound"])
-    found = decided(posterior, region, found, budget, params["bound"])
-    found, attack = attacked(posterior, region, found, params)
+    budget = Budget(seconds=seconds, boxes=params.boxes, observer=shared.observer)
+    found = probability_range(posterior, region, params.tolerance, budget, params.bound)
+    found = decided(posterior, region, found, budget, params.bound)
+    found, attack = attacked(posterior, region, found, point, params.starts)
     metrics = {
         **_identity(problem, point, found),
         "chosen_by": chosen.by,
@@ -76,9 +84,9 @@ def run_safety(task: Task, shared: SharedWork) -> Outcome:
     arrays = _arrays(problem, rows, region, found, point)
     limited = found.status == "budget"
     reason = _limit(found, task.budget_seconds) if limited else ""
-    if params["certificate_boxes"]:
+    if params.certificate_boxes:
         seconds = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
-        origin = _origin(task.dataset, problem, trained, params, region)
+        origin = _origin(dataset, problem, trained, params, region)
         certificate = _certify(posterior, region, found, params, Budget(seconds=seconds), origin)
         metrics |= _claims(certificate, found)
         arrays |= _packed(certificate)
@@ -155,7 +163,7 @@ def _reasons(found: ProbabilityRange) -> list[str]:
 
 
 def attacked(
-    posterior: GPCPosterior, region: Region, found: ProbabilityRange, params: Mapping[str, Any]
+    posterior: GPCPosterior, region: Region, found: ProbabilityRange, number: int, starts: int
 ) -> tuple[ProbabilityRange, dict[str, Any]]:
     """Set the multi-start attack against the range; its success decides where the search left the class open.
 
@@ -163,14 +171,15 @@ def attacked(
         posterior: the classifier.
         region: where.
         found: the range.
-        params: of the task.
+        number: of the test row, which seeds the attack.
+        starts: of the attack.
 
     Returns:
         the range with its verdict, and what the attack reached.
     """
     sign = found.centre.sign
-    rng = stream(0, "attack", int(params["point"]))
-    point, _ = strong_attack(posterior, region, sign, int(params["starts"]), rng)
+    rng = stream(0, "attack", number)
+    point, _ = strong_attack(posterior, region, sign, starts, rng)
     bounding = build_bound("rkhs_taylor", posterior, region)
     reached = float(attained(bounding, point[None, region.free], sign)[0])
     succeeds = not found.centre.tied and bool(crossed(sign, reached))
@@ -200,15 +209,15 @@ def _origin(
     dataset: PreparedDataset,
     problem: Problem,
     trained: TrainedGPC,
-    params: Mapping[str, Any],
+    params: PointTask,
     region: Region,
 ) -> Origin:
     """Return where the point's model and region come from, as the certificate states it."""
-    inference = str(params["model"]["method"]["inference"])
+    inference = params.model.method.inference
     return Origin(
         dataset=dataset.name,
         content=dataset.content_hash,
-        row=int(problem.test_rows[int(params["point"])]),
+        row=int(problem.test_rows[params.point]),
         classes=problem.label_names,
         inputs=tuple(problem.input_names[place] for place in region.free),
         inference=inference,
@@ -225,18 +234,18 @@ def _certify(
     posterior: GPCPosterior,
     region: Region,
     found: ProbabilityRange,
-    params: Mapping[str, Any],
+    params: PointTask,
     budget: Budget,
     origin: Origin,
 ) -> Certificate:
-    bounding = build_bound(params["bound"], posterior, region)
+    bounding = build_bound(params.bound, posterior, region)
     return certify(
         posterior,
         region,
         (found.minimum, found.maximum),
         bound_name=bounding.name,
         bound_version=bounding.version,
-        most_boxes=int(params["certificate_boxes"]),
+        most_boxes=params.certificate_boxes,
         budget=budget,
         origin=origin,
     )

@@ -15,9 +15,6 @@ from gpsuite.experiments.settings import Count, Positive, Rule, at_least, one_of
 from gpsuite.methods.robustness.search.regions import l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import bound_names
 
-POINT, CHECK = "safety_any", "safety_check"
-
-
 DEFAULT_CLASSES = {name: ["3", "8"] for name in ("digits", "mnist")}  # where `classes` names none
 
 

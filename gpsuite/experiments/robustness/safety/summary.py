@@ -14,23 +14,20 @@ from gpsuite.experiments.robustness.safety.run import write_certificates
 from gpsuite.experiments.robustness.safety.settings import SafetySettings
 from gpsuite.experiments.robustness.safety.tables import (
     change_table,
-    of_part,
     point_table,
     summary_table,
     timing_table,
 )
 from gpsuite.experiments.robustness.shared.free_inputs import describe
-from gpsuite.experiments.robustness.shared.settings import request_dataset
 from gpsuite.reporting.comparison import Statistic
 
 NORMS = {"linf": "L-infinity", "l2": "L2", "l1": "L1"}
 
 
-def summarise(report: Report) -> list[Statistic]:
+def summarise(report: Report[SafetySettings]) -> list[Statistic]:
     """Write the certificates, one row per point, verdicts and changes; draw ranges and traces."""
-    request, records = report.request, report.records()
-    settings: SafetySettings = request.settings
-    points, checks = of_part(records, "point"), of_part(records, "check")
+    request, settings = report.request, report.settings
+    points, checks = report.records(part="point"), report.records(part="check")
     write_certificates(points, report.folder / "certificates")
     statistics = check_statistics(checks, settings.check_tolerances)
     if not points:
@@ -40,7 +37,7 @@ def summarise(report: Report) -> list[Statistic]:
     rows = point_table(points, titles)
     report.table(summary_table(points, titles), "safety", caption)
     report.table(rows, "safety_points", f"{caption}; certificates: certificates/METHOD_point_I.npz")
-    names = load(request_dataset(request)).input_names
+    names = load(request.require_dataset()).input_names
     changes = f"{caption}; what turns the point into its counterexample, in units of the dataset"
     report.table(change_table(points, titles, names), "safety_changes", changes)
     report.table(timing_table(points, titles), "safety_timing", caption)
@@ -51,9 +48,9 @@ def summarise(report: Report) -> list[Statistic]:
     return statistics + point_statistics(points, titles)
 
 
-def _positive(request: Request, labels: Sequence[str]) -> str:
+def _positive(request: Request[SafetySettings], labels: Sequence[str]) -> str:
     """Return the name of the positive class."""
-    data = request_dataset(request)
+    data = request.require_dataset()
     named = classes_of(data.name, request.settings)
     if named:
         return named[1]
@@ -61,9 +58,9 @@ def _positive(request: Request, labels: Sequence[str]) -> str:
     return names[-1] if names and len(names) == 2 else labels[-1]
 
 
-def _caption(request: Request, chosen_by: str) -> str:
-    settings: SafetySettings = request.settings
-    data = request_dataset(request)
+def _caption(request: Request[SafetySettings], chosen_by: str) -> str:
+    settings = request.settings
+    data = request.require_dataset()
     name = Path(data.spec["path"]).name if "path" in data.spec else data.name
     scaled = {"none": "", "pixels": " (pixels from 0 to 1)"}.get(settings.scaling, " standard deviations")
     moving = describe(settings.features)

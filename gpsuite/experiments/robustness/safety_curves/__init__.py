@@ -10,7 +10,7 @@ from gpsuite.experiments.robustness.shared.settings import AGREEMENT
 EXPERIMENT = Experiment(
     settings.LocalSafetySettings,
     plan.plan,
-    run.run_local_safety,
+    {plan.CurveTask: run.run_curve, plan.MapTask: run.run_map, plan.AccuracyTask: run.run_accuracy},
     summary.summarise,
     method_traits=(CLASSIFIER,),
     parts=("points",),

@@ -14,13 +14,7 @@ from gpsuite.experiments.robustness.shared.settings import (
 from gpsuite.experiments.settings import Count, Positive, at_least, filled, increasing, one_of, unique
 from gpsuite.methods.robustness.verdict import bound_names
 
-Axes = dict[str, str | int | float]
-
-
 SHOWN = ("attack_fails", "locally_linear")
-
-
-POINT, MAP, ACCURACY = "safety_point", "safety_map", "accuracy"
 
 
 @dataclass

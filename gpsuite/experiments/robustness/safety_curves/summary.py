@@ -23,17 +23,16 @@ from gpsuite.experiments.robustness.safety_curves.tables import (
     timing_table,
 )
 from gpsuite.experiments.robustness.shared.free_inputs import describe
-from gpsuite.experiments.robustness.shared.settings import request_dataset
 from gpsuite.reporting.comparison import Statistic
 
 SECONDS = "seconds and boxes of one search, means over the test points"
 
 
-def summarise(report: Report) -> list[Statistic]:
+def summarise(report: Report[LocalSafetySettings]) -> list[Statistic]:
     """Write curves, accuracies, points and timings; draw the displayed points; return the statistics."""
     request, records = report.request, report.records()
-    settings: LocalSafetySettings = request.settings
-    dataset, name = request_dataset(request), request.experiment.split("/")[1]
+    settings = report.settings
+    dataset, name = request.require_dataset(), request.experiment.split("/")[1]
     titles = report.titles
     points = curves(records)
     statistics = dataset_statistics(load(dataset))
@@ -81,7 +80,7 @@ def _words(points: Sequence[Record]) -> list[str]:
 
 
 def _file_statistics(
-    request: Request, dataset: PreparedDataset, records: Sequence[Record]
+    request: Request[LocalSafetySettings], dataset: PreparedDataset, records: Sequence[Record]
 ) -> list[Statistic]:
     if dataset.name not in WHOLE_FILE:
         return []

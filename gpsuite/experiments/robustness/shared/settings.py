@@ -1,19 +1,14 @@
-"""What every experiment on trained binary classifiers has in common: settings, checks, and a model's parameters."""
+"""Settings of every experiment on trained binary classifiers."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated
 
-from gpsuite.data.loading import PreparedDataset
-from gpsuite.errors import UserError
-from gpsuite.experiments.base import Json, MethodOptions, Request, require
+from gpsuite.experiments.base import require
 from gpsuite.experiments.settings import Count, Positive, Rule, at_least, one_of
 from gpsuite.models.classification.training import SEARCH_RANGE
-from gpsuite.seeds import derived_seed
 
 AGREEMENT = 1e-3  # trained for some steps only, then searched up to a tolerance: last bits grow
 
@@ -70,44 +65,3 @@ class ClassifierSettings(TrainingSettings):
     """
 
     scaling: Annotated[str, one_of(SCALINGS)]
-
-
-def request_dataset(request: Request) -> PreparedDataset:
-    """Return the request's dataset.
-
-    Raises:
-        UserError: if there is none.
-    """
-    if request.dataset is None:
-        raise UserError(f"dataset: {request.experiment} needs one", key="dataset")
-    return request.dataset
-
-
-def model_params(
-    request: Request, settings: ClassifierSettings, options: MethodOptions, draw: int, evaluations: int
-) -> dict[str, Json]:
-    """Return all that decides a trained classifier except the dataset: the part `model` of a task's parameters.
-
-    Args:
-        request: the validated request.
-        settings: its classifier settings.
-        options: of the method.
-        draw: number of the random choice of training and test rows; the same for every method.
-        evaluations: of the marginal likelihood in training, at most.
-    """
-    method = options.params
-    shared = {name: getattr(settings, name) for name in (each.name for each in fields(ClassifierSettings))}
-    return {
-        "method": method,
-        "version": options.method.version,
-        "kernel": request.model.kernel,
-        "ard": request.model.ard,
-        "draw_seed": derived_seed(request.seed, "draw", draw),
-        "evaluations": evaluations,
-        **shared,
-    }
-
-
-def model_group(dataset: PreparedDataset, model: Mapping[str, Any]) -> str:
-    """Return the name of the group of tasks that share this trained classifier."""
-    return f"{dataset.name}/{json.dumps(model, sort_keys=True)}"

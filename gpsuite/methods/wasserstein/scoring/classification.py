@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import entr
 
-from gpsuite.arrays import FloatArray as Array
+from gpsuite.arrays import FloatArray as FloatArray
 from gpsuite.models.classification.robust_max import checked_labels
 
 BINS = 15
@@ -29,10 +29,10 @@ class Reliability:
         accuracy: share of right predictions in each; NaN where empty [B].
     """
 
-    upper: Array
-    counts: Array
-    confidence: Array
-    accuracy: Array
+    upper: FloatArray
+    counts: FloatArray
+    confidence: FloatArray
+    accuracy: FloatArray
 
     @property
     def error(self) -> float:
@@ -51,8 +51,8 @@ class RiskCoverage:
         risk: error rate among that share, the least uncertain first; points of equal uncertainty count alike [N].
     """
 
-    coverage: Array
-    risk: Array
+    coverage: FloatArray
+    risk: FloatArray
 
     @property
     def area(self) -> float:
@@ -60,26 +60,26 @@ class RiskCoverage:
         return float(self.risk.mean())
 
 
-def accuracy(probabilities: Array, labels: Array) -> float:
+def accuracy(probabilities: FloatArray, labels: FloatArray) -> float:
     """Return the share of points whose most probable class is the label."""
     p, y = checked_predictions(probabilities, labels)
     return float(np.mean(p.argmax(axis=1) == y))
 
 
-def negative_log_likelihood(probabilities: Array, labels: Array) -> float:
+def negative_log_likelihood(probabilities: FloatArray, labels: FloatArray) -> float:
     """Return the mean of -log p_y in nats; infinite if a label had probability 0."""
     p, y = checked_predictions(probabilities, labels)
     with np.errstate(divide="ignore"):
         return float(np.mean(-np.log(p[np.arange(len(y)), y])))
 
 
-def brier_score(probabilities: Array, labels: Array) -> float:
+def brier_score(probabilities: FloatArray, labels: FloatArray) -> float:
     """Return the mean of sum_j (p_j - [y = j])^2, in [0, 2]."""
     p, y = checked_predictions(probabilities, labels)
     return float(np.mean(np.sum((p - np.eye(p.shape[1])[y]) ** 2, axis=1)))
 
 
-def reliability(probabilities: Array, labels: Array, bins: int = BINS) -> Reliability:
+def reliability(probabilities: FloatArray, labels: FloatArray, bins: int = BINS) -> Reliability:
     """Return confidence and accuracy in equal-width bins of the largest probability.
 
     Raises:
@@ -95,23 +95,23 @@ def reliability(probabilities: Array, labels: Array, bins: int = BINS) -> Reliab
         return Reliability(np.arange(1, bins + 1) / bins, counts, sums / counts, hits / counts)
 
 
-def calibration_error(probabilities: Array, labels: Array, bins: int = BINS) -> float:
+def calibration_error(probabilities: FloatArray, labels: FloatArray, bins: int = BINS) -> float:
     """Return the expected calibration error with equal-width bins (see `Reliability`)."""
     return reliability(probabilities, labels, bins).error
 
 
-def overconfidence(probabilities: Array, labels: Array) -> float:
+def overconfidence(probabilities: FloatArray, labels: FloatArray) -> float:
     """Return mean confidence minus accuracy; positive where predictions promise too much."""
     p, y = checked_predictions(probabilities, labels)
     return float(p.max(axis=1).mean()) - accuracy(p, y)
 
 
-def entropy(probabilities: Array) -> Array:
+def entropy(probabilities: FloatArray) -> FloatArray:
     """Return the entropy over the last axis in nats: of mean predictions, their total uncertainty."""
     return np.asarray(entr(probabilities).sum(axis=-1))
 
 
-def mutual_information(members: Array) -> Array:
+def mutual_information(members: FloatArray) -> FloatArray:
     """Return the knowledge uncertainty of an ensemble [N], in nats: total minus expected data uncertainty.
 
     Args:
@@ -120,7 +120,7 @@ def mutual_information(members: Array) -> Array:
     return np.asarray(entropy(members.mean(axis=0)) - entropy(members).mean(axis=0))
 
 
-def risk_coverage(uncertainty: Array, wrong: Array) -> RiskCoverage:
+def risk_coverage(uncertainty: FloatArray, wrong: FloatArray) -> RiskCoverage:
     """Return the error rate among the most certain points for every share of them.
 
     Within a group of equal uncertainty the errors are spread evenly, so that the order of points does not matter.
@@ -144,7 +144,7 @@ def risk_coverage(uncertainty: Array, wrong: Array) -> RiskCoverage:
     return RiskCoverage(counts / len(wrong), errors / counts)
 
 
-def checked_predictions(probabilities: Array, labels: Array) -> tuple[Array, Array]:
+def checked_predictions(probabilities: FloatArray, labels: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return probabilities [N, C] and integer labels [N].
 
     Raises:

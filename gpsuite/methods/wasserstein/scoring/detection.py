@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import rankdata
 
-from gpsuite.arrays import FloatArray as Array
+from gpsuite.arrays import FloatArray as FloatArray
 
 
-def auroc(inside: Array, outside: Array) -> float:
+def auroc(inside: FloatArray, outside: FloatArray) -> float:
     """Return the probability that an outside score exceeds an inside one, ties counting one half.
 
     Args:
@@ -27,7 +27,7 @@ def auroc(inside: Array, outside: Array) -> float:
     return float((ranks.sum() - len(outside) * (len(outside) + 1) / 2.0) / pairs)
 
 
-def average_precision(inside: Array, outside: Array) -> float:
+def average_precision(inside: FloatArray, outside: FloatArray) -> float:
     """Return the area under the precision-recall curve (AUPR), outside the positive class.
 
     The sum of precision times the gain of recall over falling thresholds, ties together, as scikit-learn's.
@@ -43,7 +43,7 @@ def average_precision(inside: Array, outside: Array) -> float:
     return float(gains @ (true / (true + false)))
 
 
-def false_positives_at_95(inside: Array, outside: Array) -> float:
+def false_positives_at_95(inside: FloatArray, outside: FloatArray) -> float:
     """Return the share of outside inputs taken for inside ones where at least 95 % of the inside ones are (FPR95).
 
     The threshold is the smallest inside score that admits 95 % of them; a score equal to it is admitted.
@@ -56,7 +56,7 @@ def false_positives_at_95(inside: Array, outside: Array) -> float:
     return float(np.mean(outside <= np.sort(inside)[needed - 1]))
 
 
-def _checked(inside: Array, outside: Array) -> tuple[Array, Array]:
+def _checked(inside: FloatArray, outside: FloatArray) -> tuple[FloatArray, FloatArray]:
     samples = np.asarray(inside, np.float64), np.asarray(outside, np.float64)
     for name, sample in zip(("inside", "outside"), samples, strict=True):
         if sample.ndim != 1 or sample.size == 0 or not np.isfinite(sample).all():

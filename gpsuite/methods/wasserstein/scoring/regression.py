@@ -8,15 +8,15 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from gpsuite.arrays import FloatArray as Array
+from gpsuite.arrays import FloatArray as FloatArray
 
 
-def rmse(y: Array, mean: Array) -> float:
+def rmse(y: FloatArray, mean: FloatArray) -> float:
     """Return the root of the mean squared error, in units of y."""
     return float(np.sqrt(np.mean((np.asarray(y) - mean) ** 2)))
 
 
-def negative_log_density(y: Array, mean: Array, variance: Array) -> float:
+def negative_log_density(y: FloatArray, mean: FloatArray, variance: FloatArray) -> float:
     """Return the mean of -log N(y; mean, variance) in nats.
 
     Raises:
@@ -26,7 +26,7 @@ def negative_log_density(y: Array, mean: Array, variance: Array) -> float:
     return float(np.mean(0.5 * (np.log(2.0 * np.pi * variance) + (y - mean) ** 2 / variance)))
 
 
-def crps(y: Array, mean: Array, variance: Array) -> float:
+def crps(y: FloatArray, mean: FloatArray, variance: FloatArray) -> float:
     """Return the mean continuous ranked probability score, in units of y (Gneiting & Raftery 2007, Eq. 21).
 
     Raises:
@@ -39,7 +39,7 @@ def crps(y: Array, mean: Array, variance: Array) -> float:
     return float(np.mean(s * (z * (2.0 * ndtr(z) - 1.0) + 2.0 * density - 1.0 / np.sqrt(np.pi))))
 
 
-def interval_coverage(y: Array, mean: Array, variance: Array, level: float) -> float:
+def interval_coverage(y: FloatArray, mean: FloatArray, variance: FloatArray, level: float) -> float:
     """Return the share of targets within the central intervals of probability `level`.
 
     Raises:
@@ -49,7 +49,7 @@ def interval_coverage(y: Array, mean: Array, variance: Array, level: float) -> f
     return float(np.mean(np.abs(y - mean) <= interval_half_widths(variance, level)))
 
 
-def interval_half_widths(variance: Array, level: float) -> Array:
+def interval_half_widths(variance: FloatArray, level: float) -> FloatArray:
     """Return half the widths of the central intervals of probability `level`, in units of y.
 
     Raises:
@@ -60,7 +60,9 @@ def interval_half_widths(variance: Array, level: float) -> Array:
     return np.asarray(ndtri(0.5 * (1.0 + level)) * np.sqrt(variance))
 
 
-def checked_gaussians(y: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+def checked_gaussians(
+    y: FloatArray, mean: FloatArray, variance: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the three as float64 arrays of one shape.
 
     Raises:
