@@ -204,9 +204,8 @@ class PlainBound:
         turn = (G - slope) / np.where(slope < 0, slope, -1)
         inside = (slope < 0) & (turn > 1 + low) & (turn < 1 + high)
         peak = -2 * np.sqrt(np.where(inside, (G - slope) * slope, 0))
-        return np.where(inside, peak, ends) + OUTWARD * (np.abs(G) + np.abs(slope) * (1 + high)) / np.sqrt(
-            1 + low
-        )
+        size = np.abs(G) + np.abs(slope) * (1 + high)
+        return np.asarray(np.where(inside, peak, ends) + OUTWARD * size / np.sqrt(1 + low))
 
 
 def class_probability(model: PlainModel, score: float) -> tuple[float, float]:

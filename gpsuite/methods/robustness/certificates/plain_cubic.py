@@ -54,7 +54,9 @@ def dominating_diagonal(H: FloatArray) -> FloatArray:
     """
     diagonal = np.einsum("bjj->bj", H)
     others = np.abs(H).sum(axis=2) - np.abs(diagonal)
-    found = np.maximum(diagonal + others, 0) + UNIT64 * (16 + 4 * H.shape[1]) * (others + np.abs(diagonal))
+    found: FloatArray = np.maximum(diagonal + others, 0) + UNIT64 * (16 + 4 * H.shape[1]) * (
+        others + np.abs(diagonal)
+    )
     norms = np.sqrt(np.sum(H**2, axis=2))
     D = np.maximum(norms, 1e-3 * norms.max(axis=1, keepdims=True))
     for scale in (np.ones_like(D), np.where(D > 0, D, 1)):
@@ -93,7 +95,8 @@ def _without_monotone(
 def _climb(b: FloatArray, concave: FloatArray) -> FloatArray:
     """Return points |z| <= 1 near the maximum of b'z + z'concave z, by accelerated projected gradients."""
     rate = 0.5 / np.maximum(np.abs(concave).sum(axis=2).max(axis=1, keepdims=True), 1e-300)
-    z = ahead = np.sign(b) * np.minimum(1, np.abs(b) * rate)
+    z: FloatArray = np.sign(b) * np.minimum(1, np.abs(b) * rate)
+    ahead = z
     momentum = 1.0
     for _ in range(STEPS):
         step = np.clip(ahead + rate * (b + 2 * np.einsum("bjk,bk->bj", concave, ahead)), -1, 1)

@@ -44,10 +44,9 @@ def derivatives(kernel: str, q: Any, order: int = 3) -> tuple[Any, ...]:
     decay = np.exp(-z)
     inverse = np.divide(decay, z, out=np.zeros_like(decay), where=z > 0)
     if kernel == "matern32":
-        found = ((1 + z) * decay, -1.5 * decay, 2.25 * inverse)
-    else:
-        found = ((1 + z + z**2 / 3) * decay, -5 * (1 + z) * decay / 6, 25 * decay / 12, -125 * inverse / 24)
-    return found[: order + 1]
+        return ((1 + z) * decay, -1.5 * decay, 2.25 * inverse)[: order + 1]
+    value = (1 + z + z**2 / 3) * decay
+    return (value, -5 * (1 + z) * decay / 6, 25 * decay / 12, -125 * inverse / 24)[: order + 1]
 
 
 def derivative_bound(kernel: str, order: int, r: Any) -> Any:

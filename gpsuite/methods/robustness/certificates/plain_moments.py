@@ -15,7 +15,7 @@ added.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -62,8 +62,8 @@ class Moment:
 
     def take(self, rows: npt.NDArray[np.int64]) -> Moment:
         """Return the boxes of these rows."""
-        values = (getattr(self, field.name) for field in fields(self))
-        return Moment(*(None if value is None else value[rows] for value in values))
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: value[rows] for name, value in values.items() if value is not None})
 
 
 @dataclass(frozen=True)
@@ -163,12 +163,12 @@ class Expander:
 
     def _variance(self, sums: _Sums) -> Moment:
         nu, r, rho, u, U = self.form.below, sums.r, sums.rho, sums.W[:, 0], sums.W[:, 1:]
-        first = -np.asarray(np.einsum("bjn,bn->bj", sums.V, u), dtype=float)
+        first: FloatArray = np.asarray(np.einsum("bjn,bn->bj", sums.V, -u), dtype=np.float64)
         block = np.asarray(np.matmul(U, sums.V[:, 1:].transpose(0, 2, 1)), dtype=float)
         block = (block + block.transpose(0, 2, 1)) / 2
         square = self._second_order(sums, -2 * u) - block
         cubic = self._third_order(sums, -2 * u, -2 * U) if self.degree > 2 else None
-        constant, linear = 1 + first[:, 0], 2 * first[:, 1:]
+        constant, linear = 1.0 + first[:, 0], 2.0 * first[:, 1:]
         rounding = ORDERS * self.form.slack_gram * _growth(r) + 16 * UNIT64 * (1 + rho**3)
         below, above = self._variance_rests(constant, block, sums, rounding)
         low, high = _range(linear, square, cubic, r)
@@ -217,7 +217,8 @@ class Expander:
             return np.asarray(norm * FEATURES[degree + 1] * sums.rho ** (degree + 1))
         by_datum = derivative_bound(self.form.kernel, degree + 1, sums.distance)
         order = sums.rho ** (degree + 1) / (2, 6, 24)[degree - 1]
-        return np.asarray(np.sum(np.abs(weights) * by_datum, axis=1), dtype=float) * order * (1 + 1e-12)
+        total = np.asarray(np.sum(np.abs(weights) * by_datum, axis=1), dtype=float)
+        return np.asarray(total * order * (1 + 1e-12))
 
     def _projected_rest(
         self, first: FloatArray, square: FloatArray, r: FloatArray, rho: FloatArray
@@ -287,4 +288,4 @@ def _range(
 
 def _distance(kernel: str, rho: FloatArray) -> FloatArray:
     """Return |phi(x) - phi(c)| at distance rho, rounded up, [B]."""
-    return np.sqrt(np.maximum(2 * (1 - kappa(kernel, rho)), 0) + 32 * UNIT64)
+    return np.asarray(np.sqrt(np.maximum(2 * (1 - kappa(kernel, rho)), 0) + 32 * UNIT64))
