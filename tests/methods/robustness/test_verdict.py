@@ -10,15 +10,10 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
+from gpsuite.methods.robustness.decision import PointProbability, judge
 from gpsuite.methods.robustness.search.attacks import strong_attack
 from gpsuite.methods.robustness.search.regions import Region, box, interval_box, l1_ball, l2_ball, linf_ball
-from gpsuite.methods.robustness.verdict import (
-    PointProbability,
-    bound_names,
-    certify_class,
-    judge,
-    probability_range,
-)
+from gpsuite.methods.robustness.verdict import bound_names, certify_class, probability_range
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import INFERENCES
@@ -206,4 +201,4 @@ def test_a_point_without_a_class_is_unknown(posterior: GPCPosterior) -> None:
     region = linf_ball([0.2, 0.1], 0.1)
     found = probability_range(posterior, region, 0.01, Budget(boxes=100))
     nowhere = PointProbability(float("nan"), 0.0, 1.0)
-    assert judge(nowhere, found.minimum, region).status == "unknown"
+    assert judge(nowhere, (found.minimum,), region).status == "unknown"

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.safety.tables import COLUMNS
-from gpsuite.methods.robustness.verdict import HALF
+from gpsuite.methods.robustness.decision import HALF
 from gpsuite.reporting.figures import figure_style, save_figure
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from gpsuite.data.dataset import Dataset
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.safety_curves.display import Shown
 from gpsuite.experiments.robustness.shared.free_inputs import describe, image_order
-from gpsuite.methods.robustness.verdict import HALF
+from gpsuite.methods.robustness.decision import HALF
 from gpsuite.reporting.figures import figure_style, save_figure
 
 if TYPE_CHECKING:
