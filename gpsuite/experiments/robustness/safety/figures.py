@@ -10,7 +10,7 @@ import numpy as np
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.robustness.safety.settings import SafetySettings
 from gpsuite.experiments.robustness.safety.tables import COLUMNS
-from gpsuite.methods.robustness.verdict import HALF
+from gpsuite.methods.robustness.decision import HALF
 from gpsuite.reporting.metrics import metric
 from gpsuite.reporting.palette import BLACK, GREEN, GREY, HIGHEST, LIMIT, LOWEST, VERMILION
 

@@ -11,17 +11,8 @@ from gpsuite.data.dataset import Dataset
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.robustness.safety_curves.display import DisplayedPoint
 from gpsuite.experiments.robustness.shared.free_inputs import describe, image_order
-from gpsuite.methods.robustness.verdict import HALF
-from gpsuite.reporting.palette import (
-    BLACK,
-    HIGHEST,
-    LIMIT,
-    LOWEST,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILION,
-)
+from gpsuite.methods.robustness.decision import HALF
+from gpsuite.reporting.palette import BLACK, HIGHEST, LIMIT, LOWEST, ORANGE, PURPLE, SKY, VERMILION
 
 if TYPE_CHECKING:
     import pandas as pd
