@@ -20,10 +20,10 @@ from gpsuite.experiments.active_learning.shared.generated_data import (
     GpData,
     Samples,
     ToyData,
-    gp_campaign,
-    toy_campaign,
+    gp_repetition,
+    toy_repetition,
 )
-from gpsuite.experiments.active_learning.shared.repetition_data import Campaign
+from gpsuite.experiments.active_learning.shared.repetition_data import Repetition
 from gpsuite.experiments.active_learning.shared.run import oracle_of, problem_of
 from gpsuite.experiments.benchmark import BenchCase, Work
 from gpsuite.methods.active_learning.explore import explore
@@ -142,29 +142,29 @@ def _both_samplers(comparison: Comparison) -> tuple[Work, Work]:
 def _queried(problem: str) -> Observations:
     """Return starting measurements and queries of one repetition, in the order of an exploration."""
     last = max(each.last for each in COMPARISONS if each.problem == problem)
-    campaign, particles = CAMPAIGNS[problem]()
-    task = problem_of(campaign, DELTA)
+    repetition, particles = REPETITIONS[problem]()
+    task = problem_of(repetition, DELTA)
     settings = InferenceSettings(smc=SMCSettings(particles=particles))
     iterations = last - len(task.outputs)
     rng = stream(0, "bench", problem)
-    steps = list(explore(task, PIPELINE, oracle_of(campaign), rng, iterations, settings, "safest"))
+    steps = list(explore(task, PIPELINE, oracle_of(repetition), rng, iterations, settings, "safest"))
     X, p, y = (np.array([getattr(step, name) for step in steps]) for name in ("x", "p", "y"))
     return task.outputs.extended(X, p, y)
 
 
-def _toy() -> tuple[Campaign, int]:
+def _toy() -> tuple[Repetition, int]:
     data = ToyData(seed=0, form="paper", initial=12, pool_rows=200, unequal="equal", offers="pairs")
-    return toy_campaign(data, "partial"), PARTICLES
+    return toy_repetition(data, "partial"), PARTICLES
 
 
-def _gp_samples() -> tuple[Campaign, int]:
+def _gp_samples() -> tuple[Repetition, int]:
     """Return a draw with a small pool, for a cloud of few particles: only its queries are used."""
     samples = Samples(seed=1, draws=1, n_train=300, n_test=50, n_outputs=4, form="code", process="lmc")
     data = GpData(seed=0, draw=0, initial=40, offers="pairs", samples=samples)
-    return gp_campaign(data, "partial"), 64
+    return gp_repetition(data, "partial"), 64
 
 
-CAMPAIGNS: dict[str, Callable[[], tuple[Campaign, int]]] = {"toy": _toy, "gp_samples": _gp_samples}
+REPETITIONS: dict[str, Callable[[], tuple[Repetition, int]]] = {"toy": _toy, "gp_samples": _gp_samples}
 
 
 def _head(observations: Observations, n: int) -> Observations:

@@ -9,7 +9,7 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
-from gpsuite.experiments.active_learning.shared.run import read_campaign, run_repetition
+from gpsuite.experiments.active_learning.shared.run import read_repetition, run_repetition
 from gpsuite.experiments.active_learning.shared.tasks import RepetitionTask
 from gpsuite.experiments.base import (
     BUDGET,
@@ -164,13 +164,13 @@ def test_a_small_run_is_summarised(name: str, tmp_path: Path) -> None:
 def test_a_record_holds_every_measure_of_every_model() -> None:
     task = next(t for t in tasks_of("toy") if t.axes["method"] == "al_mogp")
     outcome = run_repetition(task, SharedWork())
-    campaign, arrays = read_campaign(task), outcome.arrays
+    repetition, arrays = read_repetition(task), outcome.arrays
     assert arrays["n_sum"].tolist() == [12, 13, 14]
     lengths = {name: len(arrays[name]) for name in arrays if not name.startswith("state_")}
     assert set(lengths.values()) == {3}
     rows, p = arrays["row"].astype(int), arrays["p"].astype(int)
-    np.testing.assert_array_equal(arrays["z"], campaign.pool.z[rows])
-    np.testing.assert_array_equal(arrays["safe_true"], campaign.pool.h[rows] > 0.7)  # type: ignore[index]
+    np.testing.assert_array_equal(arrays["z"], repetition.pool.z[rows])
+    np.testing.assert_array_equal(arrays["safe_true"], repetition.pool.h[rows] > 0.7)  # type: ignore[index]
     assert len(set(zip(rows, p, strict=True))) == 3
     assert (arrays["rmse"] == arrays["rmse_true"]).all()
     per_output = np.stack([arrays["rmse_output_1"], arrays["rmse_output_2"]])
@@ -178,10 +178,10 @@ def test_a_record_holds_every_measure_of_every_model() -> None:
     state = {
         name.removeprefix("state_"): value for name, value in arrays.items() if name.startswith("state_")
     }
-    assert state["mean"].shape == campaign.test.F.shape  # type: ignore[union-attr]
+    assert state["mean"].shape == repetition.test.F.shape  # type: ignore[union-attr]
     assert len(state["measured_y"]) == 13
     assert outcome.metrics["query_at_maximum"] is True
-    error = np.sqrt(((state["mean"] - campaign.test.F)[campaign.test_safe] ** 2).mean(axis=0)).mean()  # type: ignore[operator]
+    error = np.sqrt(((state["mean"] - repetition.test.F)[repetition.test_safe] ** 2).mean(axis=0)).mean()  # type: ignore[operator]
     assert error == pytest.approx(arrays["rmse"][1])
 
 

@@ -18,7 +18,7 @@ from gpsuite.experiments.active_learning.shared.tables import (
     report_curves,
 )
 from gpsuite.reporting.comparison import Statistic
-from tests.experiments.active_learning.made_up_campaign_records import record, toy_report
+from tests.experiments.active_learning.made_up_repetition_records import record, toy_report
 
 TITLES = {
     "al_mogp": "AL_MOGP",

@@ -11,7 +11,7 @@ from scipy.stats import ttest_rel
 
 from gpsuite.experiments.active_learning.shared.curves import Curves, paired_curves
 from gpsuite.experiments.active_learning.toy import samplers
-from tests.experiments.active_learning.made_up_campaign_records import record, toy_report
+from tests.experiments.active_learning.made_up_repetition_records import record, toy_report
 
 NAMES = {"al_mogp": "AL_MOGP", "rs_mogp": "RS_MOGP"}
 SHIFT = np.array([0.03, -0.01, 0.02, 0.0, 0.015])  # HMC's errors over SMC's, by repetition

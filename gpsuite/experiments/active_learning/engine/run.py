@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpsuite.experiments.active_learning.shared.run import read_campaign, run_repetition
+from gpsuite.experiments.active_learning.shared.run import read_repetition, run_repetition
 from gpsuite.experiments.active_learning.shared.tasks import RepetitionTask
 from gpsuite.experiments.base import Outcome, SharedWork, Task
 from gpsuite.methods.active_learning.inference import Learner
@@ -26,19 +26,19 @@ def standardised_errors(task: Task[RepetitionTask], outcome: Outcome) -> dict[st
 
     The safety model is inferred anew from all its measurements, to predict at the test rows. Nothing without one.
     """
-    campaign, pipeline = read_campaign(task), task.params.read_pipeline()
+    repetition, pipeline = read_repetition(task), task.params.read_pipeline()
     if not pipeline.safe or "row" not in outcome.arrays:
         return {}
-    test, safe = campaign.test, campaign.test_safe
+    test, safe = repetition.test, repetition.test_safe
     deviation = test.Y[safe].std(axis=0)
     found = {
         f"standardised_output_{p + 1}": float(outcome.arrays[f"rmse_output_{p + 1}"][-1])
         / float(deviation[p])
-        for p in range(campaign.n_outputs)
+        for p in range(repetition.n_outputs)
     }
     rows = np.unique(outcome.arrays["row"][:-1].astype(np.int64))  # the last query is answered, not learnt
-    X, z = np.vstack([campaign.start.X, campaign.pool.X[rows]]), campaign.pool.z[rows]
-    known = Observations(X, np.zeros(len(X), dtype=np.int64), np.concatenate([campaign.start.z, z]))
+    X, z = np.vstack([repetition.start.X, repetition.pool.X[rows]]), repetition.pool.z[rows]
+    known = Observations(X, np.zeros(len(X), dtype=np.int64), np.concatenate([repetition.start.z, z]))
     learner = Learner(
         pipeline.safety_model(), known, test.X[safe], task.params.inference.settings, capacity=len(X)
     )

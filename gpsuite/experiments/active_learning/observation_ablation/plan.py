@@ -9,7 +9,7 @@ from gpsuite.experiments.active_learning.observation_ablation.settings import (
 )
 from gpsuite.experiments.active_learning.shared.claims import AL
 from gpsuite.experiments.active_learning.shared.generated_data import EQUAL
-from gpsuite.experiments.active_learning.shared.plan import Variation, repetition_tasks
+from gpsuite.experiments.active_learning.shared.plan import RepetitionSet, repetition_tasks
 from gpsuite.experiments.active_learning.shared.tasks import RepetitionTask
 from gpsuite.experiments.base import Request, Task
 
@@ -20,13 +20,13 @@ def plan(request: Request[AblationSettings]) -> list[Task[RepetitionTask]]:
     tasks: list[Task[RepetitionTask]] = []
     if TOY in settings.sources:
         own = settings.toy_settings()
-        variation = Variation({"source": TOY, "unequal": EQUAL}, label=TOY)
+        variation = RepetitionSet({"source": TOY, "unequal": EQUAL}, label=TOY)
         tasks += repetition_tasks(request, own, own.source(seed), variation)
         for which in settings.unequal if AL in request.methods else []:
-            variation = Variation({"source": TOY, "unequal": which}, label=f"{TOY}  unequal {which}")
+            variation = RepetitionSet({"source": TOY, "unequal": which}, label=f"{TOY}  unequal {which}")
             tasks += repetition_tasks(request, own, own.source(seed, which), variation, (AL,))
     if GP_SAMPLES in settings.sources:
         sizes = settings.gp_settings()
-        variation = Variation({"source": GP_SAMPLES, "unequal": EQUAL}, label=GP_SAMPLES)
+        variation = RepetitionSet({"source": GP_SAMPLES, "unequal": EQUAL}, label=GP_SAMPLES)
         tasks += repetition_tasks(request, sizes, sizes.source(seed), variation)
     return tasks

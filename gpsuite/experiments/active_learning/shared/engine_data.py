@@ -8,9 +8,9 @@ import numpy as np
 
 from gpsuite.data.dataset import Dataset
 from gpsuite.experiments.active_learning.shared.repetition_data import (
-    Campaign,
     FloatArray,
     IntArray,
+    Repetition,
     RepetitionData,
     Table,
     offered,
@@ -49,7 +49,7 @@ class EngineData(RepetitionData):
     start_seed: int
 
 
-def engine_campaign(measured: Dataset, data: EngineData, queries: str) -> Campaign:
+def engine_repetition(measured: Dataset, data: EngineData, queries: str) -> Repetition:
     """Return a repetition: a pool sampled from all training rows, safe starting rows, and a sample of test rows.
 
     The pool keeps its unsafe rows, as the whole training part has them; only the starting rows are chosen safe.
@@ -69,7 +69,7 @@ def engine_campaign(measured: Dataset, data: EngineData, queries: str) -> Campai
     start_rows = starting_rows(safe, initial, data.start_seed, data.repetition)
     start_rows = start_rows[: len(given)]
     available = offered(len(pool_rows), len(OUTPUTS), offers)
-    return Campaign(
+    return Repetition(
         pool=engine_table(measured, pool_rows),
         available=without_started(available, positions(start_rows, pool_rows), given, offers),
         start=engine_table(measured, start_rows),

@@ -18,8 +18,8 @@ from gpsuite.data.generators.sin_sigmoid import (
     true_safety,
 )
 from gpsuite.experiments.active_learning.shared.repetition_data import (
-    Campaign,
     FloatArray,
+    Repetition,
     RepetitionData,
     Table,
     offered,
@@ -86,7 +86,7 @@ class GpData(RepetitionData):
     samples: Samples
 
 
-def toy_campaign(data: ToyData, queries: str) -> Campaign:
+def toy_repetition(data: ToyData, queries: str) -> Repetition:
     """Return a repetition of sine and sigmoid: the grid is pool and test set, starting inputs lie in [-.6, .6].
 
     Args:
@@ -102,7 +102,7 @@ def toy_campaign(data: ToyData, queries: str) -> Campaign:
     def measured(rng: np.random.Generator, X: FloatArray) -> Table:
         return _unequal(_table(sin_sigmoid(rng, X, form=data.form)), data.unequal)
 
-    return Campaign(
+    return Repetition(
         pool=measured(pool_noise, grid),
         available=offered(len(grid), TOY_OUTPUTS, data.offers_to(queries)),
         start=measured(start_noise, start_X).rows(np.arange(len(given))),
@@ -114,7 +114,7 @@ def toy_campaign(data: ToyData, queries: str) -> Campaign:
     )
 
 
-def gp_campaign(data: GpData, queries: str) -> Campaign:
+def gp_repetition(data: GpData, queries: str) -> Repetition:
     """Return a draw of the multi-output process; starting inputs are random safe rows of the pool.
 
     Args:
@@ -133,7 +133,7 @@ def gp_campaign(data: GpData, queries: str) -> Campaign:
     if len(chosen) < len(given):
         raise ValueError(f"draw {e} has {len(safe)} safe rows; {len(given)} are needed to start")
     offers = data.offers_to(queries)
-    return Campaign(
+    return Repetition(
         pool=pool,
         available=without_started(offered(n_train, n_outputs, offers), chosen, given, offers),
         start=pool.rows(chosen),

@@ -53,7 +53,7 @@ def repetition_seed(seed: int, source: str, repetition: int) -> int:
 
 
 @dataclass(frozen=True)
-class Variation:
+class RepetitionSet:
     """What distinguishes one set of repetitions from the others of a plan.
 
     Attributes:
@@ -92,7 +92,7 @@ def repetition_tasks(
     request: Request[object],
     settings: RepetitionSettings,
     source: Source,
-    variation: Variation | None = None,
+    variation: RepetitionSet | None = None,
     methods: tuple[str, ...] = (),
 ) -> list[Task[RepetitionTask]]:
     """Return one task per repetition and method; all methods of a repetition work on the same data.
@@ -105,7 +105,7 @@ def repetition_tasks(
         methods: names of some of the request's methods; default: all.
     """
     chosen = {name: request.methods[name] for name in methods or request.methods}
-    different = variation or Variation()
+    different = variation or RepetitionSet()
     iterations = different.iterations or settings.iterations
     kind = choice(different.inference or settings.inference, INFERENCES)
     return [

@@ -51,7 +51,7 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Campaign:
+class Repetition:
     """One repetition, the same for every pipeline.
 
     Attributes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpsuite.experiments.active_learning.shared.claims import AL
 from gpsuite.experiments.active_learning.shared.generated_data import TOY_OUTPUTS
-from gpsuite.experiments.active_learning.shared.plan import Axes, Variation, repetition_tasks
+from gpsuite.experiments.active_learning.shared.plan import Axes, RepetitionSet, repetition_tasks
 from gpsuite.experiments.active_learning.toy.parts import COST, IDENTITY, PARTS
 from gpsuite.experiments.active_learning.toy.settings import ToySettings
 from gpsuite.experiments.base import Request, Task
@@ -38,7 +38,7 @@ class CostTask:
 def plan(request: Request[ToySettings]) -> list[Task[object]]:
     """Return the repetitions of every pipeline, those of other inference and priors, and the checks."""
     settings, source = request.settings, request.settings.source(request.seed)
-    main = Variation({"part": PARTS.main, "inference": settings.inference, "prior_factor": 1.0})
+    main = RepetitionSet({"part": PARTS.main, "inference": settings.inference, "prior_factor": 1.0})
     tasks = repetition_tasks(request, settings, source, main)
     for variation, methods in _variations(settings):
         if all(name in request.methods for name in methods):
@@ -46,16 +46,16 @@ def plan(request: Request[ToySettings]) -> list[Task[object]]:
     return [*tasks, *_checks(request)]
 
 
-def _variations(settings: ToySettings) -> Iterator[tuple[Variation, tuple[str, ...]]]:
+def _variations(settings: ToySettings) -> Iterator[tuple[RepetitionSet, tuple[str, ...]]]:
     for kind in settings.compared:
         axes: dict[str, str | int | float] = {"part": PARTS.inference, "inference": kind, "prior_factor": 1.0}
-        yield Variation(axes, kind, settings.compared_iterations, label=kind), (AL,)
+        yield RepetitionSet(axes, kind, settings.compared_iterations, label=kind), (AL,)
     if settings.hmc_repetitions:
         axes = {"part": PARTS.hmc, "inference": "hmc", "prior_factor": 1.0}
-        yield Variation(axes, "hmc", settings.hmc_iterations, settings.hmc_repetitions, label="hmc"), ()
+        yield RepetitionSet(axes, "hmc", settings.hmc_iterations, settings.hmc_repetitions, label="hmc"), ()
     for factor in settings.prior_factors:
         axes = {"part": PARTS.prior, "inference": settings.inference, "prior_factor": factor}
-        yield Variation(axes, prior_factor=factor, label=f"priors x {factor:g}"), (AL,)
+        yield RepetitionSet(axes, prior_factor=factor, label=f"priors x {factor:g}"), (AL,)
 
 
 def _checks(request: Request[ToySettings]) -> Iterator[Task[object]]:

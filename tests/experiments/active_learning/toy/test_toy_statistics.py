@@ -19,7 +19,7 @@ from gpsuite.experiments.active_learning.toy.parts import Parts
 from gpsuite.experiments.base import Record
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.published import read_published
-from tests.experiments.active_learning.made_up_campaign_records import record, toy_report
+from tests.experiments.active_learning.made_up_repetition_records import record, toy_report
 from tests.experiments.composed_settings import composed_settings
 
 METHODS = ("al_mogp", "rs_mogp", "al_indgps", "al_mogp_nosafe")

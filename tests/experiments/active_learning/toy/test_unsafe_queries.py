@@ -13,7 +13,7 @@ from gpsuite.experiments.active_learning.toy.unsafe_queries import (
     unsafe_by_seed,
     unsafe_table,
 )
-from tests.experiments.active_learning.made_up_campaign_records import record, toy_report
+from tests.experiments.active_learning.made_up_repetition_records import record, toy_report
 
 TITLES = {"al_mogp": "AL_MOGP", "rs_mogp": "RS_MOGP"}
 

@@ -17,7 +17,7 @@ from gpsuite.data.spec import DatasetSpec
 from gpsuite.experiments.active_learning.shared import repetition_data as common
 from gpsuite.experiments.active_learning.shared.engine_data import (
     EngineData,
-    engine_campaign,
+    engine_repetition,
     starting_rows,
     temperature,
     training_and_test,
@@ -26,8 +26,8 @@ from gpsuite.experiments.active_learning.shared.generated_data import (
     GpData,
     Samples,
     ToyData,
-    gp_campaign,
-    toy_campaign,
+    gp_repetition,
+    toy_repetition,
 )
 
 TOY = ToyData(seed=5, form="paper", pool_rows=200, unequal="equal", initial=12, offers="pairs")
@@ -75,13 +75,13 @@ def test_positions_find_every_number_or_say_that_it_is_missing(pool: list[int], 
 
 
 def test_the_toy_is_the_same_for_every_pipeline_and_new_in_every_repetition() -> None:
-    partial, full = toy_campaign(TOY, "partial"), toy_campaign(TOY, "full")
+    partial, full = toy_repetition(TOY, "partial"), toy_repetition(TOY, "full")
     np.testing.assert_array_equal(partial.pool.Y, full.pool.Y)
     np.testing.assert_array_equal(partial.start.Y[:6], full.start.Y)
     assert (partial.start_outputs.sum(), full.start_outputs.sum()) == (12, 12)
     assert (np.abs(partial.start.X) <= 0.6).all()
     assert partial.test_safe.sum() == 84
-    other = toy_campaign(replace(TOY, seed=6), "partial")
+    other = toy_repetition(replace(TOY, seed=6), "partial")
     assert not np.isin(other.pool.Y, partial.pool.Y).any()
     assert not np.isin(partial.test.Y, partial.pool.Y).any()  # fresh noise
     np.testing.assert_array_equal(other.test.F, partial.test.F)
@@ -90,8 +90,8 @@ def test_the_toy_is_the_same_for_every_pipeline_and_new_in_every_repetition() ->
 @pytest.mark.parametrize(("which", "noise", "variance"), [("noise", 10.0, 1.0), ("variance", 1.0, 10.0)])
 def test_unequal_outputs_differ_by_the_stated_variance(which: str, noise: float, variance: float) -> None:
     plain, changed = (
-        toy_campaign(TOY, "partial").pool,
-        toy_campaign(replace(TOY, unequal=which), "partial").pool,
+        toy_repetition(TOY, "partial").pool,
+        toy_repetition(replace(TOY, unequal=which), "partial").pool,
     )
     np.testing.assert_array_equal(plain.Y[:, 1], changed.Y[:, 1])
     np.testing.assert_allclose(changed.F[:, 0] ** 2, variance * plain.F[:, 0] ** 2)
@@ -99,32 +99,32 @@ def test_unequal_outputs_differ_by_the_stated_variance(which: str, noise: float,
 
 
 def test_a_draw_starts_from_safe_rows_that_leave_the_pool() -> None:
-    made = gp_campaign(GP, "partial")
+    made = gp_repetition(GP, "partial")
     assert made.limit.holds(made.start.z).all()
     gone = np.argwhere(~made.available)
     assert len(gone) == 12
     rows = [int(np.flatnonzero((x == made.pool.X).all(axis=1))[0]) for x in made.start.X]
     assert {tuple(pair) for pair in gone.tolist()} == {(row, k % 4) for k, row in enumerate(rows)}
-    second = gp_campaign(replace(GP, draw=2), "partial")
+    second = gp_repetition(replace(GP, draw=2), "partial")
     np.testing.assert_array_equal(second.pool.X, made.pool.X)
     assert not np.isin(second.pool.Y, made.pool.Y).any()
     assert made.limit == second.limit
-    full = gp_campaign(GP, "full")
+    full = gp_repetition(GP, "full")
     np.testing.assert_array_equal(full.start.X, made.start.X[:3])
     assert (~full.available).sum() == 12
-    shares = [gp_campaign(replace(GP, draw=e), "partial") for e in range(3)]
+    shares = [gp_repetition(replace(GP, draw=e), "partial") for e in range(3)]
     z = np.concatenate([np.append(each.pool.z, each.test.z) for each in shares])
     assert (z > made.limit.value).mean() == pytest.approx(0.8)
 
 
 def test_too_few_safe_rows_are_an_error() -> None:
     with pytest.raises(ValueError, match="needed to start"):
-        gp_campaign(replace(GP, initial=80), "partial")
+        gp_repetition(replace(GP, initial=80), "partial")
 
 
 def test_the_engines_pool_keeps_unsafe_rows_and_its_start_is_safe() -> None:
     data = engine_data()
-    made = engine_campaign(data, ENGINE, "partial")
+    made = engine_repetition(data, ENGINE, "partial")
     train = data.y[:60, OUTPUTS.index("T_EXM")]
     assert 0 < made.limit.holds(made.pool.z).sum() < 40
     assert made.limit.holds(made.start.z).all()
