@@ -96,10 +96,10 @@ def test_ideal_coefficients_have_the_true_values_and_no_bias() -> None:
     ("name", "word", "message"),
     [
         ("klasso_band", "penalty=0", "penalty=0"),
-        ("krr_region", "q_values=[100]", "q_values=100: must lie in 1..99"),
-        ("krr_region", "metrics=[euclidean]", "metrics=euclidean: valid: coefficients"),
+        ("krr_region", "q_values=[100]", "q_values=100: must lie in 0 < q < m=100"),
+        ("krr_region", "metrics=[euclidean]", "metrics=euclidean: unknown metrics\nvalid: coefficients"),
         ("krr_region", "norm_bound=-1", "norm_bound=-1"),
-        ("svr_region", "metrics=[values]", "metrics=values: valid for SVR"),
+        ("svr_region", "metrics=[values]", "metrics=values: unknown metrics\nvalid: coefficients, rkhs"),
         ("svr_region", "epsilon=-0.1", "epsilon=-0.1"),
     ],
 )
