@@ -26,7 +26,7 @@ from gpsuite.engine.folder import (
     write_records,
 )
 from gpsuite.engine.keys import task_key
-from gpsuite.engine.plans import plan_tasks
+from gpsuite.engine.plans import plan_tasks, with_data_of
 from gpsuite.engine.progress import Progress, clock, progress
 from gpsuite.engine.provenance import dataset_provenance, git_state, machine, versions
 from gpsuite.engine.reports import FOLDER as REPORTS
@@ -107,6 +107,7 @@ def run_experiment(request: Request[object], options: RunOptions) -> RunReport:
     """
     folder = run_folder(options.results_dir, request.experiment, request.scale, options.tag)
     tasks = plan_tasks(request, options.changed)
+    request = with_data_of(request, tasks)
     store = RecordStore(options.results_dir, request.family)
     with locked(folder, wait=options.wait):
         _refuse_other_science(folder, options)

@@ -41,9 +41,16 @@ def choice(value: str, valid: Iterable[Name]) -> Name:
 
 
 def plain(value: object) -> Json:
-    """Return params as plain JSON values: a dataclass as an object of its fields, a tuple as a list."""
+    """Return params as plain JSON values: a dataclass as an object of its fields, a tuple as a list.
+
+    Raises:
+        ValueError: if two fields of a dataclass, those of inlined ones included, have the same name.
+    """
     if is_dataclass(value):
-        return dict(pair for field in fields(value) for pair in _members(field, getattr(value, field.name)))
+        pairs = [pair for field in fields(value) for pair in _members(field, getattr(value, field.name))]
+        if len(dict(pairs)) < len(pairs):
+            raise ValueError(f"{type(value).__name__}: two fields have the same name in the JSON")
+        return dict(pairs)
     if isinstance(value, Mapping):
         return {name: plain(member) for name, member in value.items()}
     if isinstance(value, list | tuple):

@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic
-
-from typing_extensions import TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from gpsuite.experiments.records import Record
 from gpsuite.experiments.request import Request
@@ -19,7 +17,7 @@ from gpsuite.reporting.tables import write_table
 if TYPE_CHECKING:
     import pandas as pd
 
-S_co = TypeVar("S_co", covariant=True, default=Any)
+S_co = TypeVar("S_co", covariant=True)
 
 
 @dataclass(frozen=True)

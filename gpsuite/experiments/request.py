@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic
-
-from typing_extensions import TypeVar
+from typing import Any, Generic, TypeVar
 
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.experiments.params import LEFT_OUT, Json, plain
@@ -15,7 +13,7 @@ from gpsuite.models.config import ModelSpec
 from gpsuite.registry import Registry
 
 P = TypeVar("P")
-S_co = TypeVar("S_co", covariant=True, default=Any)
+S_co = TypeVar("S_co", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ class Request(Generic[S_co]):
         model: kernel choice.
         dataset: verified dataset, or None for experiments without one, or with several.
         datasets: name -> verified dataset of an experiment over several, in the order asked for; else empty.
-        dataset_options: the dataset's file as configured, for the record.
+        further: datasets that its tasks work on beside these, known once they are planned.
         budget_seconds: wall-clock limit per task, or None.
         options: the composed configuration as plain values, as written to config.yaml.
     """
@@ -93,13 +91,14 @@ class Request(Generic[S_co]):
     model: ModelSpec
     dataset: PreparedDataset | None = None
     datasets: Mapping[str, PreparedDataset] = field(default_factory=dict)
+    further: tuple[PreparedDataset, ...] = ()
     budget_seconds: float | None = None
     options: Mapping[str, Json] = field(default_factory=dict)
 
     @property
     def prepared(self) -> tuple[PreparedDataset, ...]:
-        """Every dataset of the request: none, the one, or several."""
-        return tuple(self.datasets.values()) if self.dataset is None else (self.dataset,)
+        """Every dataset of the request: none, the one, or several, and the further ones."""
+        return (*self.datasets.values(), *([] if self.dataset is None else [self.dataset]), *self.further)
 
     @property
     def family(self) -> str:

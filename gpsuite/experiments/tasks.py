@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Generic
-
-from typing_extensions import TypeVar
+from typing import Any, Generic, TypeVar
 
 from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset
 
 T = TypeVar("T")
-P_co = TypeVar("P_co", covariant=True, default=Any)
+P_co = TypeVar("P_co", covariant=True)
 
 
 _ALLOWED: ContextVar[Iterator[int] | None] = ContextVar("tasks still allowed", default=None)

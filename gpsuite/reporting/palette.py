@@ -40,6 +40,23 @@ METHODS = {
     "al_mogp_nosafe": (PURPLE, "D"),
     "al_convolution": (ORANGE, "v"),
     "rs_convolution": (SKY, "P"),
+    "gwi": (BLUE, "o"),
+    "gwi_kernel": (BLUE, "s"),
+    "gwi_softmax": (BLUE, "^"),
+    "gwi_nngp": (BLUE, "D"),
+    "svgp": (VERMILION, "o"),
+    "svgp_softmax": (VERMILION, "^"),
+    "map": (ORANGE, "s"),
+    "temperature": (ORANGE, "v"),
+    "mc_dropout": (PURPLE, "P"),
+    "ensemble": (GREEN, "X"),
+    "mean_field": (SKY, "D"),
+    "last_layer_laplace": (BLACK, "*"),
+    "gwi_regression": (BLUE, "o"),
+    "gwi_kernel_regression": (SKY, "s"),
+    "gwi_nngp_regression": (PURPLE, "D"),
+    "svgp_regression": (VERMILION, "v"),
+    "exact_gp": (BLACK, "X"),
 }
 
 DATASETS = {"synthetic2d": (BLUE, "o"), "spam": (VERMILION, "s"), "mnist38": (GREEN, "^")}

@@ -13,6 +13,7 @@ from gpsuite.config.files import conf_dir, group_choices, method_families, read_
 from gpsuite.config.request import read_request
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, METHODS
+from gpsuite.experiments.settings import check_settings
 
 REGRESSION = "experiment=pac_bayes/regression"
 RUNNABLE = [name for name in group_choices()["experiment"] if name != "tour"]
@@ -164,7 +165,7 @@ def test_every_method_file_fits_a_method_of_its_family(name: str) -> None:
     content = read_file("method", name)
     method = METHODS.get(content["builder"])
     options = method.options(**content)
-    options.check()
+    check_settings(options, "method.")
     assert options.method is method
     assert set(options.params) == {each.name for each in fields(method.options)} - {"title", "reference"}
     family = [each for each in EXPERIMENTS if each.split("/")[0] == method_families()[name]]

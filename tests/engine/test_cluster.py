@@ -270,7 +270,7 @@ def test_a_group_that_keeps_killing_workers_kills_three_and_becomes_an_error(
     def square_or_die(tasks: list[Task], threads: int) -> list[Record]:  # nested: sent by value
         from gpsuite.engine.worker import failure
 
-        if tasks[0].params["number"] == 2:
+        if tasks[0].params.number == 2:
             os._exit(1)
         return [replace(failure(task, ""), status="done") for task in tasks]
 

@@ -3,11 +3,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpsuite.engine.keys import canonical_json, short_hash, task_key
-from gpsuite.experiments.params import INLINE, LEFT_OUT, OPTIONAL, named, plain
+from gpsuite.experiments.params import INLINE, LEFT_OUT, OPTIONAL, choice, named, plain
 from tests.engine import tiny
 
 json_values = st.recursive(
@@ -65,6 +66,25 @@ def test_params_of_a_dataclass_are_hashed_as_their_plain_values() -> None:
     assert plain({"cells": [cell]}) == {"cells": [values]}
     typed, untyped = (replace(tiny.task(1), params=params) for params in (cell, values))
     assert task_key(typed) == task_key(untyped)
+
+
+def test_two_fields_of_one_name_are_an_error() -> None:
+    @dataclass(frozen=True)
+    class Twice:
+        rows: int
+        size: Size = field(metadata=INLINE)
+
+    with pytest.raises(ValueError, match="Twice: two fields"):
+        plain(Twice(1, Size(2)))
+
+
+@given(st.sampled_from(["a", "b"]), st.sampled_from(["a", "b", "c"]))
+def test_a_choice_is_one_of_the_valid_ones(valid: str, given_word: str) -> None:
+    if given_word == valid:
+        assert choice(given_word, [valid]) == valid
+    else:
+        with pytest.raises(ValueError, match=f"{given_word}: must be one of {valid}"):
+            choice(given_word, [valid])
 
 
 def test_a_key_of_known_values_never_changes() -> None:

@@ -6,10 +6,11 @@ Equation: Blaas et al. 2020, Eq. (2), Eq. (3), Eq. (4)
 from __future__ import annotations
 
 from gpsuite.budget import Budget
+from gpsuite.methods.robustness.decision import Verdict
 from gpsuite.methods.robustness.search.regions import Region, box, interval_box, l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import (
+    PointSearch,
     ProbabilityRange,
-    Verdict,
     certify_class,
     probability_extremum,
     probability_range,
@@ -25,6 +26,7 @@ __all__ = [
     "Budget",
     "Hyperparameters",
     "ModelSpec",
+    "PointSearch",
     "ProbabilityRange",
     "Region",
     "TrainedGPC",

@@ -17,13 +17,8 @@ from scipy.spatial.distance import cdist
 from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray
 from gpsuite.methods.robustness.operator_range import operator_range
 from gpsuite.methods.robustness.profiles import PROFILES, Profile
-from gpsuite.methods.robustness.rounding import (
-    UNDERFLOW,
-    Slack,
-    dot_product_unit,
-    rounding_slack,
-    spread_unit,
-)
+from gpsuite.methods.robustness.restriction import restriction
+from gpsuite.methods.robustness.rounding import Slack, rounding_slack, spread_unit
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.radial import kappa
 
@@ -123,12 +118,10 @@ def operator_form(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> Op
     Raises:
         ValueError: if x0 is not finite or of the wrong length, or the indices are not distinct and in range.
     """
-    point, dims = _checked(posterior, x0, free)
-    scaled = (posterior.X - point) / posterior.lengthscales
+    kept = restriction(posterior, x0, free)
+    dims, weight = kept.dims, kept.weight
+    scaled = (posterior.X - kept.point) / posterior.lengthscales
     profile = PROFILES.get(posterior.kernel)
-    others = np.setdiff1d(np.arange(point.size), dims)
-    fixed = np.einsum("ij,ij->i", scaled[:, others], scaled[:, others])
-    weight = np.exp(-0.5 * fixed) if profile.folds else np.ones(len(fixed))
     order = np.argsort(posterior.weights >= 0.0, kind="stable")
     strength = np.sqrt(posterior.variance * np.abs(posterior.weights[order]))
     root = np.ascontiguousarray(posterior.root[order] * strength[:, None] * weight)
@@ -136,12 +129,9 @@ def operator_form(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> Op
     U = np.ascontiguousarray(scaled[:, dims])
     # Distances between data never involve x0: a fixed input counts unless it is folded away.
     positions = U if profile.folds else scaled
-    unit = dot_product_unit(len(alpha), point.size, fixed if profile.folds else np.zeros(len(fixed)))
-    spread = spread_unit(unit, positions.shape[1], float(np.max(np.abs(positions))))
+    spread = spread_unit(kept.unit, positions.shape[1], float(np.max(np.abs(positions))))
     operator = operator_range(posterior)
-    # Weights and products that underflow are still there.
-    lost = UNDERFLOW * float(np.count_nonzero(posterior.alpha))
-    slack = rounding_slack(unit, spread, alpha, root, operator.size)
+    slack = rounding_slack(kept.unit, spread, alpha, root, operator.size)
     return OperatorForm(
         kernel=posterior.kernel,
         profile=profile,
@@ -149,18 +139,18 @@ def operator_form(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> Op
         dims=dims,
         lengthscales=posterior.lengthscales[dims],
         X=np.ascontiguousarray(posterior.X[:, dims]),
-        origin=point[dims],
+        origin=kept.point[dims],
         U=U,
-        fixed=np.zeros(len(fixed)) if profile.folds else fixed,
+        fixed=kept.fixed,
         alpha=alpha,
         root=root,
         n_negative=int(np.sum(posterior.weights < 0.0)),
-        norm2=squared_norm(posterior.kernel, positions, alpha, spread) + lost,
-        floor=-sum_upwards(-posterior.alpha, weight, unit),
-        ceiling=sum_upwards(posterior.alpha, weight, unit),
+        norm2=squared_norm(posterior.kernel, positions, alpha, spread) + kept.lost,
+        floor=kept.floor,
+        ceiling=kept.ceiling,
         allowance=operator.below,
         bound=operator.above + operator.below,
-        slack=replace(slack, coefficient=slack.coefficient + lost),
+        slack=replace(slack, coefficient=slack.coefficient + kept.lost),
     )
 
 
@@ -178,23 +168,3 @@ def squared_norm(kernel: str, points: FloatArray, alpha: FloatArray, unit: Float
         value += float(alpha[rows] @ (k @ alpha[start:]))
     size = np.abs(alpha)
     return max(0.0, value) + 2.0 * float(size @ unit) * float(size.sum())
-
-
-def sum_upwards(alpha: FloatArray, weight: FloatArray, unit: FloatArray) -> float:
-    """Return sum_i max(0, alpha_i) w_i rounded up; zero exactly if there is no positive weight."""
-    parts = np.maximum(alpha, 0.0)
-    lost = UNDERFLOW * float(np.count_nonzero(parts))
-    # the unit covers the sum's own rounding too
-    return float(np.sum(parts * weight * (1.0 + unit))) + lost
-
-
-def _checked(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> tuple[FloatArray, IntArray]:
-    point = np.asarray(x0, dtype=np.float64)
-    n_inputs = posterior.X.shape[1]
-    if point.shape != (n_inputs,) or not np.isfinite(point).all():
-        raise ValueError(f"x0 must be {n_inputs} finite numbers, got shape {point.shape}")
-    dims = np.asarray(free, dtype=np.int64)
-    valid = dims.ndim == 1 and dims.size > 0 and dims.min() >= 0 and dims.max() < n_inputs
-    if not valid or len(np.unique(dims)) != dims.size:
-        raise ValueError(f"free inputs {free}: distinct indices in [0, {n_inputs}) are needed")
-    return point, dims

@@ -1,4 +1,4 @@
-"""Certified range of the class probability over a region, and what it says about a point's class.
+"""Certified range of the class probability over regions around a point, and what it says about the point's class.
 
 Equation: Blaas et al. 2020, Eq. (2), Eq. (3), Eq. (4), Definition 1, Definition 2
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from gpsuite.budget import Budget
 from gpsuite.errors import unknown_name
 from gpsuite.methods.robustness.box_bounds import BoundingFunction
+from gpsuite.methods.robustness.decision import PointProbability, Verdict, judge
 from gpsuite.methods.robustness.level_bound.level_bound import LevelBound, level_bound
 from gpsuite.methods.robustness.level_bound.level_search import BATCH as LEVEL_BATCH
 from gpsuite.methods.robustness.level_bound.level_search import Root, level_search, root_model
@@ -25,46 +25,7 @@ from gpsuite.models.classification.posterior import GPCPosterior
 
 BoundBuilder = Callable[[GPCPosterior, FloatArray, IntArray], BoundingFunction]
 
-HALF = 0.5
 RESOLUTION = 1e-6  # when only the class is asked for, a search ends at ties this close
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Whether all points of a region have the class of its centre.
-
-    Attributes:
-        status: "safe" (proved), "unsafe" (with the counterexample) or "unknown".
-        reason: why, in words.
-        counterexample: [D] a point of the region in the other class, or None.
-    """
-
-    status: str
-    reason: str
-    counterexample: FloatArray | None = None
-
-
-@dataclass(frozen=True)
-class PointProbability:
-    """The class probability at one point: `low` <= p <= `high` surely; `value` is the computed one.
-
-    The class is positive where p > 1/2, so p = 1/2 itself is negative. By the link's symmetry that is the sign of the
-    latent mean: a mean that is zero exactly (all weights zero) or surely not positive proves the negative class.
-    """
-
-    value: float
-    low: float
-    high: float
-
-    @property
-    def sign(self) -> int:
-        """Direction of the search towards the other class: -1 from the positive class, 1 from the negative one."""
-        return -1 if self.value > HALF else 1
-
-    @property
-    def tied(self) -> bool:
-        """Whether rounding leaves the class open."""
-        return not (self.low > HALF or self.high <= HALF)
 
 
 @dataclass(frozen=True)
@@ -126,6 +87,114 @@ class ProbabilityRange:
         return attained, max(self.maximum.outer - low, high - self.minimum.outer)
 
 
+class PointSearch:
+    """Searches over regions around one point: its bound and its own class are found once, for all radii and ends.
+
+    Args:
+        posterior: the classifier.
+        centre: the point, [D].
+        free: indices of the inputs that may move, [d].
+        bound: name in `bound_names()`, or a function building the bound for (posterior, centre, free inputs).
+
+    Attributes:
+        bounding: the bound.
+        centre: the class probability at the point.
+
+    Raises:
+        UserError: for an unknown bound.
+        ValueError: if the point or the inputs do not fit the classifier.
+    """
+
+    def __init__(
+        self,
+        posterior: GPCPosterior,
+        centre: FloatArray,
+        free: IntArray,
+        bound: str | BoundBuilder = "rkhs_taylor",
+    ) -> None:
+        self.posterior, self.point, self.free = posterior, np.asarray(centre, dtype=np.float64), free
+        self.bounding = _builder(bound)(posterior, self.point, free)
+        self.centre = point_probability(self.bounding, self.point[free])
+
+    def range(
+        self, region: Region, tolerance: float, budget: Budget, batch: int | None = None
+    ) -> ProbabilityRange:
+        """Bound the smallest and the largest class probability over a region from both sides.
+
+        Args:
+            region: around the point.
+            tolerance: largest gap between attained and proved probability.
+            budget: for both searches; the minimum gets half of the boxes and seconds, the maximum what is left.
+            batch: boxes bounded at once; what suits the bound by default.
+
+        Raises:
+            ValueError: if tolerance or batch is out of range, or the region is around another point.
+            UnsoundBoundError: if a point attains more than the bounds allow.
+        """
+        first = Budget(
+            seconds=None if budget.seconds is None else (budget.seconds - budget.elapsed) / 2,
+            boxes=None if budget.boxes is None else (budget.boxes - budget.spent_boxes) // 2,
+        )
+        root = None
+        if isinstance(self.bounding, LevelBound) and not budget.exhausted:
+            root = root_model(self.bounding, region)
+        minimum = self._search(region, tolerance, first, -1, batch, None, root)
+        budget.spend(boxes=minimum.boxes)
+        maximum = self._search(region, tolerance, budget, 1, batch, None, root)
+        towards = minimum if self.centre.sign < 0 else maximum
+        return ProbabilityRange(self.centre, minimum, maximum, judge(self.centre, (towards,), region))
+
+    def extremum(
+        self, region: Region, sign: int, tolerance: float, budget: Budget, batch: int | None = None
+    ) -> Extremum:
+        """Bound the largest (`sign=1`) or smallest (`sign=-1`) class probability over a region.
+
+        Raises:
+            ValueError: if sign, tolerance or batch is out of range, or the region is around another point.
+            UnsoundBoundError: if a point attains more than the bounds allow.
+        """
+        return self._search(region, tolerance, budget, sign, batch, None)
+
+    def decide(self, region: Region, budget: Budget, batch: int | None = None) -> tuple[Verdict, Extremum]:
+        """Decide only whether the whole region has the point's class; cheaper than the range.
+
+        One search towards the other class, ended by the first counterexample or when no box reaches the threshold.
+
+        Raises:
+            ValueError: if the region is around another point.
+            UnsoundBoundError: if a point attains more than the bounds allow.
+        """
+        contest = self.centre.contest
+        extremum = self._search(region, RESOLUTION, budget, contest.sign, batch, contest.threshold)
+        return judge(self.centre, (extremum,), region), extremum
+
+    def attained(self, points: FloatArray, sign: int) -> FloatArray:
+        """Return what a search for the maximum (`sign=1`) or minimum (-1) surely attains at points [B, d], [B]."""
+        low, high = self.bounding.outward_probability(*self.bounding.evaluate(points))
+        return low if sign > 0 else high
+
+    def _search(
+        self,
+        region: Region,
+        tolerance: float,
+        budget: Budget,
+        sign: int,
+        batch: int | None,
+        decide: float | None,
+        root: Root | None = None,
+    ) -> Extremum:
+        if not (np.array_equal(region.centre, self.point) and np.array_equal(region.free, self.free)):
+            raise ValueError("the region is around another point, or has other free inputs")
+        attack = local_search(self.posterior, region, sign)
+        if isinstance(self.bounding, LevelBound):
+            size = batch or LEVEL_BATCH
+            return level_search(self.bounding, region, tolerance, budget, sign, decide, size, root, attack)
+        incumbent = None if budget.exhausted else gpfgs(self.posterior, region)[None, region.free]
+        return branch_and_bound(
+            self.bounding, region, tolerance, budget, sign, incumbent, attack, batch or 64, decide
+        )
+
+
 def probability_range(
     posterior: GPCPosterior,
     region: Region,
@@ -134,35 +203,8 @@ def probability_range(
     bound: str | BoundBuilder = "rkhs_taylor",
     batch: int | None = None,
 ) -> ProbabilityRange:
-    """Bound the smallest and the largest class probability over the region from both sides.
-
-    An attack comes first (GPFGS, then a local search), then branch and bound.
-
-    Args:
-        posterior: latent posterior of the trained classifier.
-        region: inputs over which the claim holds, `robustness.linf_ball` and the like.
-        tolerance: largest gap between attained and proved probability.
-        budget: for both searches; the minimum gets half of the boxes and seconds, the maximum what is left.
-        bound: name in `bound_names()`, or a function building the bound for (posterior, centre, free inputs).
-        batch: boxes bounded at once; what suits the bound by default.
-
-    Raises:
-        UserError: for an unknown bound.
-        ValueError: if tolerance or batch is out of range, or the region does not fit the classifier.
-        UnsoundBoundError: if a point attains more than the bounds allow.
-    """
-    bounding = build_bound(bound, posterior, region)
-    centre = point_probability(bounding, region.start)
-    first = Budget(
-        seconds=None if budget.seconds is None else (budget.seconds - budget.elapsed) / 2,
-        boxes=None if budget.boxes is None else (budget.boxes - budget.spent_boxes) // 2,
-    )
-    root = root_model(bounding, region) if isinstance(bounding, LevelBound) and not budget.exhausted else None
-    minimum = _search(posterior, bounding, region, tolerance, first, -1, batch, None, root)
-    budget.spend(boxes=minimum.boxes)
-    maximum = _search(posterior, bounding, region, tolerance, budget, 1, batch, None, root)
-    towards = minimum if centre.sign < 0 else maximum
-    return ProbabilityRange(centre, minimum, maximum, judge(centre, towards, region))
+    """Return `PointSearch.range` around the region's centre, for a single region."""
+    return PointSearch(posterior, region.centre, region.free, bound).range(region, tolerance, budget, batch)
 
 
 def certify_class(
@@ -172,21 +214,8 @@ def certify_class(
     bound: str | BoundBuilder = "rkhs_taylor",
     batch: int | None = None,
 ) -> tuple[Verdict, Extremum]:
-    """Decide only whether the whole region has its centre's class; cheaper than the range.
-
-    One search towards the other class, ended by the first counterexample or when no box reaches one half.
-
-    Raises:
-        UserError: for an unknown bound.
-        ValueError: if the region does not fit the classifier.
-        UnsoundBoundError: if a point attains more than the bounds allow.
-
-    Equation: Blaas et al. 2020, Definition 2
-    """
-    bounding = build_bound(bound, posterior, region)
-    centre = point_probability(bounding, region.start)
-    extremum = _search(posterior, bounding, region, RESOLUTION, budget, centre.sign, batch, HALF)
-    return judge(centre, extremum, region), extremum
+    """Return `PointSearch.decide` around the region's centre, for a single region."""
+    return PointSearch(posterior, region.centre, region.free, bound).decide(region, budget, batch)
 
 
 def probability_extremum(
@@ -198,15 +227,9 @@ def probability_extremum(
     bound: str | BoundBuilder = "rkhs_taylor",
     batch: int | None = None,
 ) -> Extremum:
-    """Bound the largest (`sign=1`) or smallest (`sign=-1`) class probability over the region; attack first.
-
-    Raises:
-        UserError: for an unknown bound.
-        ValueError: if sign, tolerance or batch is out of range, or the region does not fit the classifier.
-        UnsoundBoundError: if a point attains more than the bounds allow.
-    """
-    bounding = build_bound(bound, posterior, region)
-    return _search(posterior, bounding, region, tolerance, budget, sign, batch, None)
+    """Return `PointSearch.extremum` around the region's centre, for a single region."""
+    search = PointSearch(posterior, region.centre, region.free, bound)
+    return search.extremum(region, sign, tolerance, budget, batch)
 
 
 def bound_names() -> list[str]:
@@ -220,30 +243,15 @@ def build_bound(bound: str | BoundBuilder, posterior: GPCPosterior, region: Regi
     Raises:
         UserError: for an unknown name.
     """
-    if isinstance(bound, str):
-        if bound not in _BOUNDS:
-            raise unknown_name("bound", bound, _BOUNDS)
-        bound = _BOUNDS[bound]
-    return bound(posterior, region.centre, region.free)
+    return _builder(bound)(posterior, region.centre, region.free)
 
 
-def _search(
-    posterior: GPCPosterior,
-    bounding: BoundingFunction,
-    region: Region,
-    tolerance: float,
-    budget: Budget,
-    sign: int,
-    batch: int | None,
-    decide: float | None,
-    root: Root | None = None,
-) -> Extremum:
-    attack = local_search(posterior, region, sign)
-    if isinstance(bounding, LevelBound):
-        size = batch or LEVEL_BATCH
-        return level_search(bounding, region, tolerance, budget, sign, decide, size, root, attack)
-    incumbent = None if budget.exhausted else gpfgs(posterior, region)[None, region.free]
-    return branch_and_bound(bounding, region, tolerance, budget, sign, incumbent, attack, batch or 64, decide)
+def _builder(bound: str | BoundBuilder) -> BoundBuilder:
+    if not isinstance(bound, str):
+        return bound
+    if bound not in _BOUNDS:
+        raise unknown_name("bound", bound, _BOUNDS)
+    return _BOUNDS[bound]
 
 
 def point_probability(bounding: BoundingFunction, point: FloatArray) -> PointProbability:
@@ -252,54 +260,6 @@ def point_probability(bounding: BoundingFunction, point: FloatArray) -> PointPro
     p_low, p_high = bounding.outward_probability(low, high)
     value = bounding.to_probability(0.5 * low + 0.5 * high)
     return PointProbability(float(value[0]), float(p_low[0]), float(p_high[0]))
-
-
-def attained(bounding: BoundingFunction, points: FloatArray, sign: int) -> FloatArray:
-    """Return what a search for the maximum (`sign=1`) or minimum (`sign=-1`) surely attains at points [B, d], [B]."""
-    low, high = bounding.outward_probability(*bounding.evaluate(points))
-    return low if sign > 0 else high
-
-
-def crossed(sign: int, probability: float | FloatArray) -> Any:
-    """Tell whether a probability lies on the other side of one half; exactly one half is the negative class.
-
-    Args:
-        sign: -1 if the point is in the positive class, 1 if in the negative one.
-        probability: to be sure, the end of its interval that is nearer to the point's own class.
-    """
-    return probability <= HALF if sign < 0 else probability > HALF
-
-
-def judge(centre: PointProbability, extremum: Extremum, region: Region) -> Verdict:
-    """Judge by the search towards the class that the centre is not in; exactly one half counts as negative.
-
-    What intervals do not settle is unknown: a verdict never depends on how a tie is rounded.
-
-    Args:
-        centre: the class probability there.
-        extremum: the minimum if the centre is in the positive class, else the maximum.
-        region: where it was searched.
-    """
-    if not np.isfinite(centre.value):
-        return Verdict("unknown", "the class probability at the point is not finite")
-    if centre.tied:
-        half = f"one half lies in [{centre.low:.17g}, {centre.high:.17g}]"
-        return Verdict("unknown", f"tie within rounding: {half}, all that is known of the point itself")
-    if not crossed(extremum.sign, extremum.outer):
-        return Verdict("safe", f"no class probability beyond {extremum.outer:.6g}")
-    if extremum.witness is not None and crossed(extremum.sign, extremum.inner):
-        point = region.embed(extremum.witness)
-        return Verdict("unsafe", f"class probability {extremum.inner:.6g} at the counterexample", point)
-    if extremum.witness is not None and crossed(
-        extremum.sign, extremum.inner + extremum.sign * extremum.rounding
-    ):
-        known = f"known to {extremum.rounding:.2g} only"
-        return Verdict(
-            "unknown", f"tie within rounding: class probability {extremum.inner:.17g} attained, {known}"
-        )
-    return Verdict(
-        "unknown", f"attained {extremum.inner:.6g}, proved {extremum.outer:.6g}: {extremum.reason}"
-    )
 
 
 def _paper_quick(posterior: GPCPosterior, centre: FloatArray, free: IntArray) -> BoundingFunction:

@@ -175,7 +175,7 @@ def train(
     Raises:
         ValueError: if the state's arrays do not fit the variables.
     """
-    adam = _Adam(model, options.learning_rate, start)
+    adam = AdamStep(model, options.learning_rate, start)
     state = start or adam.state(0, adam.values(), (), 0)
     reason, ended = "", ""
     while not (reason := _finished(state, options)):
@@ -206,7 +206,7 @@ def _finished(state: TrainingState, options: TrainingOptions) -> str:
 
 
 def _epoch(
-    adam: _Adam,
+    adam: AdamStep,
     rows: TrainingRows,
     options: TrainingOptions,
     seed: int,
@@ -229,7 +229,7 @@ def _epoch(
     return steps, ""
 
 
-class _Adam:
+class AdamStep:
     """Adam's step as one compiled function (Kingma & Ba 2015, Algorithm 1)."""
 
     def __init__(self, model: Trainable, learning_rate: float, start: TrainingState | None) -> None:

@@ -26,12 +26,12 @@ CONTENT = 64 * "7"
 def certified(
     kernel: str = "squared_exponential", link: str = "probit", norm: str = "box", radius: float = 0.5
 ) -> tuple[GPCPosterior, Region, ProbabilityRange, Certificate]:
-    """Return a posterior, a region, its range within 0.02 and the certificate."""
+    """Return a posterior, a region, its range within 0.002 and the certificate, of a few boxes."""
     posterior, y = fitted_posterior("laplace", kernel, LINKS.get(link))
     region = BUILD[norm](CENTRE, radius)
-    found = probability_range(posterior, region, 0.02, Budget(boxes=4000))
+    found = probability_range(posterior, region, 0.002, Budget(boxes=4000))
     origin = origin_of(y)
-    certificate = certify(posterior, region, (found.minimum, found.maximum), slack=0.01, origin=origin)
+    certificate = certify(posterior, region, (found.minimum, found.maximum), slack=0.001, origin=origin)
     return posterior, region, found, certificate
 
 

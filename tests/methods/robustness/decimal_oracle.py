@@ -8,7 +8,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 
-from gpsuite.methods.robustness.certificates.plain_bound import PlainModel
+from gpsuite.methods.robustness.certificates.plain_model import PlainModel
 
 DIGITS = 60
 

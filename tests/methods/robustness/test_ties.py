@@ -9,20 +9,17 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.class_probability import score_of
+from gpsuite.methods.robustness.decision import PointProbability, Verdict, binary_contest, judge
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
 from gpsuite.methods.robustness.point_bounds import latent_ranges
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import box, l2_ball, linf_ball
 from gpsuite.methods.robustness.search.tree import SearchTree
 from gpsuite.methods.robustness.verdict import (
-    PointProbability,
+    PointSearch,
     ProbabilityRange,
-    Verdict,
-    attained,
     build_bound,
     certify_class,
-    crossed,
-    judge,
     point_probability,
     probability_range,
 )
@@ -122,8 +119,8 @@ def test_weights_of_one_sign_settle_the_sign_of_the_mean_everywhere(kernel: str)
 
 def test_one_half_and_its_neighbours() -> None:
     below, above = np.nextafter(0.5, 0), np.nextafter(0.5, 1)
-    assert [crossed(-1, p) for p in (below, 0.5, above)] == [True, True, False]
-    assert [crossed(1, p) for p in (below, 0.5, above)] == [False, False, True]
+    assert [binary_contest(-1).crossed(p) for p in (below, 0.5, above)] == [True, True, False]
+    assert [binary_contest(1).crossed(p) for p in (below, 0.5, above)] == [False, False, True]
     assert not PointProbability(0.5, 0.4, 0.5).tied
     assert PointProbability(0.5, 0.5, above).tied
     assert PointProbability(0.5, 0.4, above).tied
@@ -165,7 +162,7 @@ def test_a_verdict_is_judged_by_intervals(
     reason: str,
 ) -> None:
     point = PointProbability(0.5 * sum(centre), *centre)
-    verdict = judge(point, extremum(sign, inner, outer, rounding), box([0.0, 0.1], [0.5, 0.0]))
+    verdict = judge(point, (extremum(sign, inner, outer, rounding),), box([0.0, 0.1], [0.5, 0.0]))
     assert verdict.status == status
     assert reason in verdict.reason
     if status == "unsafe":
@@ -210,9 +207,9 @@ def test_a_range_is_closed_if_both_ends_are(minimum: str, maximum: str, status: 
 
 def test_what_an_attack_attains_is_rounded_towards_the_centre() -> None:
     posterior = fitted_posterior("laplace", link=LINKS.get("logistic"))[0]
-    bound = build_bound("rkhs_taylor", posterior, linf_ball([0.2, 0.1], 0.5))
-    points = np.array([[0.2, 0.1], [0.5, -0.3]])
-    low, high = attained(bound, points, 1), attained(bound, points, -1)
+    search = PointSearch(posterior, np.array([0.2, 0.1]), np.arange(2))
+    bound, points = search.bounding, np.array([[0.2, 0.1], [0.5, -0.3]])
+    low, high = search.attained(points, 1), search.attained(points, -1)
     assert np.all(low < high)
     np.testing.assert_array_equal(low, bound.outward_probability(*bound.evaluate(points))[0])
     score = score_of(posterior.link).value(*posterior.latent(points))

@@ -10,13 +10,12 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
+from gpsuite.methods.robustness.decision import PointProbability, judge
 from gpsuite.methods.robustness.search.attacks import strong_attack
 from gpsuite.methods.robustness.search.regions import Region, box, interval_box, l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import (
-    PointProbability,
     bound_names,
     certify_class,
-    judge,
     probability_range,
 )
 from gpsuite.models.classification.approximation import BinaryProblem
@@ -209,4 +208,4 @@ def test_a_point_without_a_class_is_unknown(posterior: GPCPosterior) -> None:
     region = linf_ball([0.2, 0.1], 0.1)
     found = probability_range(posterior, region, 0.01, Budget(boxes=100))
     nowhere = PointProbability(float("nan"), 0.0, 1.0)
-    assert judge(nowhere, found.minimum, region).status == "unknown"
+    assert judge(nowhere, (found.minimum,), region).status == "unknown"

@@ -40,7 +40,7 @@ def draw(report: Report[OverfitSettings], frame: pd.DataFrame, split: Split) -> 
         below = drawing.grid[-1]
         for ax, shown in zip(below, _BELOW, strict=False):
             _draw_metric(ax, report.titles, frame, shown)
-            ax.set_ylabel(metric(shown).axis)
+            ax.set_ylabel(metric(shown, "pac_bayes").axis)
         if report.request.dataset is None:
             below[0].axhline(report.settings.noise_std, color="k", linestyle="--", label="true noise")
             below[0].legend(loc="lower left")

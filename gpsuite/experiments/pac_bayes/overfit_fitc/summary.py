@@ -19,12 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-HEADINGS = headings(METRICS) | {
-    "noise_std": "learned noise σ (units of y)",
-    "mse_train": "training MSE (variances of y)",
-    "mse_test": "test MSE (variances of y)",
-    "bound_kl": "upper bound B_kl",
-}
+HEADINGS = headings(METRICS, "pac_bayes")
 
 
 def summarise(report: Report[OverfitSettings]) -> list[Statistic]:

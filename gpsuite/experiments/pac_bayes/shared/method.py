@@ -27,10 +27,8 @@ REGRESSION = ("regression",)
 
 RISK_BOUND = "risk_bound"  # the trait of every one
 FULL, SPARSE = "full", "sparse"  # an exact GP, or one with inducing inputs: its options are `SparseOptions`
-BOUND, LIKELIHOOD = (
-    "minimises_bound",
-    "maximises_likelihood",
-)  # what training does; a likelihood knows no goal
+# what training does; a likelihood knows no goal
+BOUND, LIKELIHOOD = "minimises_bound", "maximises_likelihood"
 
 
 PARAMETRISATIONS = ("softplus", "log")

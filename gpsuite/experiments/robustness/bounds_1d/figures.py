@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PARTS = {"whole": "whole region T", "halves": "after one split"}
 
 
-def draw(report: Report, records: Sequence[Record]) -> None:
+def draw(report: Report[object], records: Sequence[Record]) -> None:
     """Draw one row per record, which holds the arrays of `bounds_1d.run`: the whole region, and split once."""
     import pandas as pd
 

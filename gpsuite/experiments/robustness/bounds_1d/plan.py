@@ -39,7 +39,7 @@ class BoundsTask:
     kind: str = "bounds_1d"
 
 
-def plan(request: Request[Bounds1DSettings]) -> list[Task]:
+def plan(request: Request[Bounds1DSettings]) -> list[Task[object]]:
     """Return one task per method and bound.
 
     Raises:

@@ -9,11 +9,11 @@ from gpsuite.experiments.robustness.shared.probability_change import delta_tasks
 from gpsuite.experiments.robustness.shared.tasks import classifier_params
 
 
-def plan(request: Request[DistributionSettings]) -> list[Task]:
+def plan(request: Request[DistributionSettings]) -> list[Task[object]]:
     """Return one task per training, draw, number of evaluations, method, radius and point."""
     settings, dataset = request.settings, request.require_dataset()
     options = next(iter(request.methods.values()))
-    tasks: list[Task] = list(
+    tasks: list[Task[object]] = list(
         delta_tasks(request, settings, dataset, settings.radii, {})
     )  # first: there may be too many
     for number in range(settings.draws):  # two classes, and rows enough of both, before any work

@@ -35,12 +35,12 @@ class HMCTask:
     kind: str = "hmc_distance"
 
 
-def plan(request: Request[PosteriorQualitySettings]) -> list[Task]:
+def plan(request: Request[PosteriorQualitySettings]) -> list[Task[object]]:
     """Return per dataset the deltas, the same tasks as in distribution_*, and one HMC task per draw and training."""
     settings = request.settings
     for name in settings.hmc_trained_by:
         require(name in request.methods, "hmc_trained_by", name, f"{ADVICE}: {', '.join(request.methods)}")
-    tasks: list[Task] = []
+    tasks: list[Task[object]] = []
     for name, dataset in request.datasets.items():
         study = study_of(name)
         own = settings.on(study)

@@ -41,7 +41,7 @@ class RuntimeTask:
     kind: str = "runtime"
 
 
-def plan(request: Request[RuntimeSettings]) -> list[Task]:
+def plan(request: Request[RuntimeSettings]) -> list[Task[object]]:
     """Return one task per bound, cell and point.
 
     Raises:
@@ -55,7 +55,7 @@ def plan(request: Request[RuntimeSettings]) -> list[Task]:
         OURS: (settings.points, settings.boxes, None),
         settings.reference: (settings.reference_points, settings.reference_boxes, settings.reference_seconds),
     }
-    tasks: list[Task] = []
+    tasks: list[Task[object]] = []
     for method, options in request.methods.items():
         model = classifier_params(request, settings, options, 0, settings.evaluations)
         for bound, (points, boxes, seconds) in bounds.items():

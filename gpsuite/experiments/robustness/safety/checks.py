@@ -18,7 +18,7 @@ from gpsuite.methods.robustness.paper_bound.cells import cell_mass_bounds, cell_
 from gpsuite.methods.robustness.search.attacks import strong_attack
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import Region
-from gpsuite.methods.robustness.verdict import ProbabilityRange, build_bound, probability_range
+from gpsuite.methods.robustness.verdict import PointSearch, ProbabilityRange, build_bound, probability_range
 from gpsuite.models.classification.approximation import BinaryProblem, GPCFit
 from gpsuite.models.classification.links import Link
 from gpsuite.models.classification.posterior import GPCPosterior
@@ -60,9 +60,9 @@ def run_checks(problem: Problem, trained: TrainedGPC, params: CheckTask, region:
     rng = stream(0, "safety checks", params.point)
     points = sampled(region, params.samples, rng)
     metrics: dict[str, float | int | str | bool | None] = {}
-    outside = 0
+    outside, search = 0, PointSearch(posterior, region.centre, region.free, params.bound)
     for tolerance in params.tolerances:
-        found = probability_range(posterior, region, tolerance, Budget(boxes=params.boxes), params.bound)
+        found = search.range(region, tolerance, Budget(boxes=params.boxes))
         outside += points_outside(posterior, region, found, points, params.starts, rng)
         unbudgeted = found.status != "budget"
         metrics[f"unbudgeted[eps={tolerance}]"] = unbudgeted

@@ -10,7 +10,7 @@ import numpy as np
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.robustness.safety.settings import SafetySettings
 from gpsuite.experiments.robustness.safety.tables import COLUMNS
-from gpsuite.methods.robustness.verdict import HALF
+from gpsuite.methods.robustness.decision import HALF
 from gpsuite.reporting.metrics import metric
 from gpsuite.reporting.palette import BLACK, GREEN, GREY, HIGHEST, LIMIT, LOWEST, VERMILION
 
@@ -22,7 +22,7 @@ SMALLEST_GAP = 1e-4  # drawn; smaller ones lie on the edge
 COLOURS = {"safe": GREEN, "unsafe": VERMILION, "unknown": GREY, "timeout": GREY}
 
 
-def draw_ranges(report: Report, table: pd.DataFrame, positive: str) -> None:
+def draw_ranges(report: Report[object], table: pd.DataFrame, positive: str) -> None:
     """Draw every point's proved and attained range of the positive class's probability, in the order of that."""
     present = [title for title in report.titles.values() if (table["method"] == title).any()]
     with report.figure("safety", rows=len(present), size=(7.5, 0.6 + 3.4 * len(present))) as drawing:

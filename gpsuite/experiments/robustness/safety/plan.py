@@ -62,7 +62,7 @@ class CheckTask(RegionTask):
     kind: str = "safety_check"
 
 
-def plan(request: Request[SafetySettings]) -> list[Task]:
+def plan(request: Request[SafetySettings]) -> list[Task[object]]:
     """Return one task per method and point, and the checks of the paper's statements at the first points.
 
     The data are read here, so that wrong labels, points and domains are refused before any work.
@@ -73,7 +73,7 @@ def plan(request: Request[SafetySettings]) -> list[Task]:
     settings, dataset = request.settings, request.require_dataset()
     word = available(settings.features)
     chosen = replace(settings, classes=classes_of(dataset.name, settings))
-    tasks: list[Task] = []
+    tasks: list[Task[object]] = []
     for number, (method, options) in enumerate(request.methods.items()):
         model = classifier_params(request, chosen, options, 0, settings.evaluations)
         if number == 0:

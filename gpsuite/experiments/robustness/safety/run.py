@@ -21,20 +21,11 @@ from gpsuite.experiments.robustness.shared.classifiers import Array, Problem, ta
 from gpsuite.experiments.robustness.shared.free_inputs import choose
 from gpsuite.methods.robustness.certificates.certificate import Certificate, Claim, Origin, pack, write_packed
 from gpsuite.methods.robustness.certificates.certify import certify
+from gpsuite.methods.robustness.decision import HALF, Verdict, binary_contest
 from gpsuite.methods.robustness.search.attacks import strong_attack
 from gpsuite.methods.robustness.search.regions import Region
-from gpsuite.methods.robustness.verdict import (
-    HALF,
-    ProbabilityRange,
-    Verdict,
-    attained,
-    build_bound,
-    certify_class,
-    crossed,
-    probability_range,
-)
+from gpsuite.methods.robustness.verdict import PointSearch, ProbabilityRange
 from gpsuite.models.classification.approximation import NotConvergedError
-from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import TrainedGPC
 from gpsuite.reporting.manifest import note_written, remove_stale
 from gpsuite.seeds import stream
@@ -71,9 +62,10 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
     region = point_region(problem, rows, params, chosen.inputs.tolist())
     seconds = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
     budget = Budget(seconds=seconds, boxes=params.boxes, observer=shared.observer)
-    found = probability_range(posterior, region, params.tolerance, budget, params.bound)
-    found = decided(posterior, region, found, budget, params.bound)
-    found, attack = attacked(posterior, region, found, point, params.starts)
+    search = PointSearch(posterior, region.centre, region.free, params.bound)
+    found = search.range(region, params.tolerance, budget)
+    found = decided(search, region, found, budget)
+    found, attack = attacked(search, region, found, point, params.starts)
     metrics = {
         **_identity(problem, point, found),
         "chosen_by": chosen.by,
@@ -87,7 +79,7 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
     if params.certificate_boxes:
         seconds = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
         origin = _origin(dataset, problem, trained, params, region)
-        certificate = _certify(posterior, region, found, params, Budget(seconds=seconds), origin)
+        certificate = _certify(search, region, found, params, Budget(seconds=seconds), origin)
         metrics |= _claims(certificate, found)
         arrays |= _packed(certificate)
         if certificate.search["out_of_time"] and not limited:
@@ -97,21 +89,18 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
     return Outcome(metrics, BUDGET if limited else DONE, reason, arrays, headline)
 
 
-def decided(
-    posterior: GPCPosterior, region: Region, found: ProbabilityRange, budget: Budget, bound: str
-) -> ProbabilityRange:
+def decided(search: PointSearch, region: Region, found: ProbabilityRange, budget: Budget) -> ProbabilityRange:
     """Search on for the class alone, with what is left, where one half lies between attained and proved value.
 
     Args:
-        posterior: the classifier.
+        search: of the point.
         region: where.
         found: the range; returned as it is if its verdict is not unknown, or if the point itself is tied.
         budget: that of the range.
-        bound: name of the bound.
     """
     if found.verdict.status != "unknown" or found.centre.tied or budget.exhausted:
         return found
-    verdict, extremum = certify_class(posterior, region, budget, bound)
+    verdict, extremum = search.decide(region, budget)
     if verdict.status == "unknown":
         return found
     before = found.minimum if extremum.sign < 0 else found.maximum
@@ -163,12 +152,12 @@ def _reasons(found: ProbabilityRange) -> list[str]:
 
 
 def attacked(
-    posterior: GPCPosterior, region: Region, found: ProbabilityRange, number: int, starts: int
+    search: PointSearch, region: Region, found: ProbabilityRange, number: int, starts: int
 ) -> tuple[ProbabilityRange, dict[str, Any]]:
     """Set the multi-start attack against the range; its success decides where the search left the class open.
 
     Args:
-        posterior: the classifier.
+        search: of the point.
         region: where.
         found: the range.
         number: of the test row, which seeds the attack.
@@ -177,12 +166,11 @@ def attacked(
     Returns:
         the range with its verdict, and what the attack reached.
     """
-    sign = found.centre.sign
+    contest = found.centre.contest
     rng = stream(0, "attack", number)
-    point, _ = strong_attack(posterior, region, sign, starts, rng)
-    bounding = build_bound("rkhs_taylor", posterior, region)
-    reached = float(attained(bounding, point[None, region.free], sign)[0])
-    succeeds = not found.centre.tied and bool(crossed(sign, reached))
+    point, _ = strong_attack(search.posterior, region, contest.sign, starts, rng)
+    reached = float(search.attained(point[None, region.free], contest.sign)[0])
+    succeeds = not found.centre.tied and bool(contest.crossed(reached))
     if succeeds and found.verdict.status == "unknown":
         reason = f"class probability {reached:.6g} at the attack's counterexample"
         found = replace(found, verdict=Verdict("unsafe", reason, point))
@@ -231,16 +219,16 @@ def _origin(
 
 
 def _certify(
-    posterior: GPCPosterior,
+    search: PointSearch,
     region: Region,
     found: ProbabilityRange,
     params: PointTask,
     budget: Budget,
     origin: Origin,
 ) -> Certificate:
-    bounding = build_bound(params.bound, posterior, region)
+    bounding = search.bounding
     return certify(
-        posterior,
+        search.posterior,
         region,
         (found.minimum, found.maximum),
         bound_name=bounding.name,
@@ -272,8 +260,8 @@ def _decides(found: ProbabilityRange, minimum: Claim, maximum: Claim) -> bool:
     """Tell whether the certificate alone proves the verdict: its bound that it is safe, its witness that it is not."""
     claim = minimum if found.centre.sign < 0 else maximum
     if found.verdict.status == "unsafe":
-        return claim.inner is not None and bool(crossed(claim.sign, claim.inner))
-    return not found.centre.tied and not crossed(claim.sign, claim.outer)
+        return claim.inner is not None and bool(binary_contest(claim.sign).crossed(claim.inner))
+    return not found.centre.tied and not binary_contest(claim.sign).crossed(claim.outer)
 
 
 def write_certificates(records: Sequence[Record], folder: Path) -> list[Path]:

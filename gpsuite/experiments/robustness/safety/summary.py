@@ -18,7 +18,7 @@ from gpsuite.experiments.robustness.safety.tables import (
     summary_table,
     timing_table,
 )
-from gpsuite.experiments.robustness.shared.free_inputs import describe
+from gpsuite.experiments.robustness.shared.free_inputs import describe, told_fallbacks
 from gpsuite.reporting.comparison import Statistic
 
 NORMS = {"linf": "L-infinity", "l2": "L2", "l1": "L1"}
@@ -27,6 +27,7 @@ NORMS = {"linf": "L-infinity", "l2": "L2", "l1": "L1"}
 def summarise(report: Report[SafetySettings]) -> list[Statistic]:
     """Write the certificates, one row per point, verdicts and changes; draw ranges and traces."""
     request, settings = report.request, report.settings
+    report.warnings.extend(told_fallbacks([settings.features]))
     points, checks = report.records(part="point"), report.records(part="check")
     write_certificates(points, report.folder / "certificates")
     statistics = check_statistics(checks, settings.check_tolerances)

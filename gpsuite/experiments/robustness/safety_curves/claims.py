@@ -11,7 +11,7 @@ from gpsuite.data.dataset import Dataset
 from gpsuite.data.generators.classes import SYNTHETIC2D_SHIFT
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.safety_curves.display import DisplayedPoint
-from gpsuite.methods.robustness.verdict import HALF, crossed
+from gpsuite.methods.robustness.decision import HALF, binary_contest
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.statistics.estimates import OF_POINTS, corrected_mean, share
 from gpsuite.statistics.paired import Paired
@@ -91,11 +91,11 @@ def _with_the_bounds(record: Record) -> bool:
 
 
 def _attack_crosses(record: Record) -> Any:
-    return crossed(int(record.number("sign")), record.arrays["gpfgs"])
+    return binary_contest(int(record.number("sign"))).crossed(record.arrays["gpfgs"])
 
 
 def _fails_at_the_end(record: Record) -> bool:
-    both = crossed(int(record.number("sign")), record.arrays["inner"])
+    both = binary_contest(int(record.number("sign"))).crossed(record.arrays["inner"])
     return bool(both[-1] and not _attack_crosses(record)[-1])
 
 

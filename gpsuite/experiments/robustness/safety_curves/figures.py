@@ -11,17 +11,8 @@ from gpsuite.data.dataset import Dataset
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.robustness.safety_curves.display import DisplayedPoint
 from gpsuite.experiments.robustness.shared.free_inputs import describe, image_order
-from gpsuite.methods.robustness.verdict import HALF
-from gpsuite.reporting.palette import (
-    BLACK,
-    HIGHEST,
-    LIMIT,
-    LOWEST,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILION,
-)
+from gpsuite.methods.robustness.decision import HALF
+from gpsuite.reporting.palette import BLACK, HIGHEST, LIMIT, LOWEST, ORANGE, PURPLE, SKY, VERMILION
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +30,7 @@ CLASSES = (SKY, VERMILION)
 
 
 def draw_safety(
-    report: Report,
+    report: Report[object],
     shown: Sequence[DisplayedPoint],
     contour: Record | None,
     data: Dataset,
@@ -73,7 +64,7 @@ def draw_safety(
         drawing.data = curves
 
 
-def draw_accuracy(report: Report, table: pd.DataFrame, name: str) -> None:
+def draw_accuracy(report: Report[object], table: pd.DataFrame, name: str) -> None:
     """Draw certified and attacked accuracy against the radius, one panel per choice of inputs."""
     words = list(dict.fromkeys(table["features"]))
     size = (max(6.4, 4.6 * len(words)), 4.2)

@@ -61,12 +61,12 @@ class AccuracyTask:
     kind: str = "accuracy"
 
 
-def plan(request: Request[LocalSafetySettings]) -> list[Task]:
+def plan(request: Request[LocalSafetySettings]) -> list[Task[object]]:
     """Return one task per panel, method and test point, the contour plots, and the accuracies to compare."""
     return [*_point_tasks(request), *_accuracy_tasks(request)]
 
 
-def _accuracy_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task]:
+def _accuracy_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task[object]]:
     """Yield one task per split with the chosen inputs and one with all of the file."""
     settings, ours = request.settings, request.require_dataset()
     if not settings.accuracy_splits or ours.name not in WHOLE_FILE:
@@ -87,7 +87,7 @@ def _accuracy_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task]:
             )
 
 
-def whole_file(request: Request, ours: PreparedDataset) -> PreparedDataset:
+def whole_file(request: Request[object], ours: PreparedDataset) -> PreparedDataset:
     """Return the dataset with all inputs of the file that ours is a part of."""
     spec = read_spec(shipped_conf_dir(), WHOLE_FILE[ours.name])
     return prepare(
@@ -102,7 +102,7 @@ def panels(settings: LocalSafetySettings) -> list[tuple[int, str]]:
     return list(enumerate(words))
 
 
-def _point_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task]:
+def _point_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task[object]]:
     """Yield one task per panel, method and test point, and one for every contour plot.
 
     Raises:

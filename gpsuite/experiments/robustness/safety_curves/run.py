@@ -14,19 +14,11 @@ from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork
 from gpsuite.experiments.robustness.safety_curves.plan import AccuracyTask, CurveTask, MapTask, label_name
 from gpsuite.experiments.robustness.shared.classifiers import Problem, model_metrics, task_classifier
 from gpsuite.experiments.robustness.shared.free_inputs import choose
-from gpsuite.methods.robustness.box_bounds import BoundingFunction
+from gpsuite.methods.robustness.decision import binary_contest, judge
 from gpsuite.methods.robustness.search.attacks import gpfgs, gpjm, strong_attack
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region, linf_ball
-from gpsuite.methods.robustness.verdict import (
-    PointProbability,
-    attained,
-    build_bound,
-    crossed,
-    judge,
-    point_probability,
-    probability_extremum,
-)
+from gpsuite.methods.robustness.verdict import PointSearch
 from gpsuite.models.classification.approximation import NotConvergedError
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.seeds import stream
@@ -94,10 +86,9 @@ def run_curve(task: Task[CurveTask], shared: SharedWork) -> Outcome:
     x, posterior, gammas = problem.X_test[point], trained.fit.require_converged(), params.gammas
     chosen = choose(params.features, problem, trained, x)
     regions = [linf_ball(x, gamma, chosen.inputs.tolist(), problem.domain) for gamma in gammas]
-    # one bound for all radii: it depends on the point and on the free inputs only
-    bounding = build_bound(params.bound, posterior, regions[0])
-    centre = point_probability(bounding, regions[0].start)
-    steps = [_step(posterior, bounding, region, centre, params, clock) for region in regions]
+    search = PointSearch(posterior, x, regions[0].free, params.bound)
+    centre = search.centre
+    steps = [_step(search, region, params, clock) for region in regions]
     positive, sign = bool(problem.y_test[point] > 0), centre.sign
     metrics: dict[str, float | int | str | bool | None] = {
         "row": int(problem.test_rows[point]),
@@ -131,11 +122,12 @@ def curve_metrics(
     inner = np.array([step.extremum.inner for step in steps])
     outer = np.array([step.extremum.outer for step in steps])
     attacks = np.array([step.attacks for step in steps])
-    cross = first_radius(gammas, crossed(sign, inner))
+    contest = binary_contest(sign)
+    cross = first_radius(gammas, contest.crossed(inner))
     safe = np.array([step.verdict == VERDICTS.index("safe") for step in steps])
     falls = sign * np.diff(np.stack([inner, outer]), axis=1) >= -tolerance
     first = {
-        f"{name}_gamma": first_radius(gammas, crossed(sign, attacks[:, number]))
+        f"{name}_gamma": first_radius(gammas, contest.crossed(attacks[:, number]))
         for number, name in enumerate(ATTACKS)
     }
     return {
@@ -144,7 +136,7 @@ def curve_metrics(
         **first,
         "largest_gpfgs": float(attacks[:, 0].max()),
         "largest_gpfgs_towards": float(sign * np.max(sign * attacks[:, 0])),
-        "attack_fails_radii": int(np.sum(crossed(sign, inner) & ~crossed(sign, attacks[:, 0]))),
+        "attack_fails_radii": int(np.sum(contest.crossed(inner) & ~contest.crossed(attacks[:, 0]))),
         "witness_checked": any(step.checked for step in steps),
         "monotone": bool(falls.all()),
         "boxes": sum(step.extremum.boxes for step in steps),
@@ -158,29 +150,23 @@ def first_radius(gammas: Sequence[float], hit: npt.NDArray[np.bool_]) -> float |
     return float(gammas[int(np.argmax(hit))]) if hit.any() else None
 
 
-def _step(
-    posterior: GPCPosterior,
-    bounding: BoundingFunction,
-    region: Region,
-    centre: PointProbability,
-    params: CurveTask,
-    clock: Budget,
-) -> Step:
-    sign = centre.sign
+def _step(search: PointSearch, region: Region, params: CurveTask, clock: Budget) -> Step:
+    posterior, contest = search.posterior, search.centre.contest
     seconds = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
     budget = Budget(seconds=seconds, boxes=params.boxes, observer=clock.observer)
-    extremum = probability_extremum(posterior, region, sign, params.tolerance, budget, lambda *_: bounding)
-    verdict = judge(centre, extremum, region)
+    sign = contest.sign
+    extremum = search.extremum(region, sign, params.tolerance, budget)
+    verdict = judge(search.centre, (extremum,), region)
     name = verdict.status
     if name == "unknown" and extremum.status == "budget" and "seconds" in extremum.reason:
         name = "timeout"
     rng = stream(0, "attack", params.point)
     strong = strong_attack(posterior, region, sign, params.starts, rng)[0]
     path = np.vstack([strong[None], gpfgs(posterior, region)[None], gpjm(posterior, region)])
-    reached = attained(bounding, path[:, region.free], sign)
+    reached = search.attained(path[:, region.free], sign)
     attacks = (float(reached[1]), float(sign * np.max(sign * reached[2:])), float(reached[0]))
     checked = verdict.counterexample is not None and bool(
-        crossed(sign, posterior.probability(verdict.counterexample[None]))[0]
+        contest.crossed(posterior.probability(verdict.counterexample[None]))[0]
     )
     return Step(extremum, VERDICTS.index(name), attacks, checked)
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.safety_curves.display import DisplayedPoint
 from gpsuite.experiments.robustness.safety_curves.run import ATTACKS, VERDICTS
-from gpsuite.methods.robustness.verdict import crossed
+from gpsuite.methods.robustness.decision import binary_contest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,7 +84,7 @@ def accuracy_table(records: Sequence[Record], titles: Mapping[str, str]) -> pd.D
 
 
 def _crossed(record: Record, name: str) -> npt.NDArray[np.bool_]:
-    return np.asarray(crossed(int(record.number("sign")), record.arrays[name]))
+    return np.asarray(binary_contest(int(record.number("sign"))).crossed(record.arrays[name]))
 
 
 def point_table(records: Sequence[Record], titles: Mapping[str, str]) -> pd.DataFrame:

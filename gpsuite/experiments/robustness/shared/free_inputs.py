@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,16 +81,19 @@ def describe(word: str) -> str:
 
 
 def available(word: str) -> str:
-    """Return the word, or the stated fallback `gradient<N>` for `sift<N>` where OpenCV is missing, saying so."""
+    """Return the word, or the fallback `gradient<N>` for `sift<N>` where OpenCV is missing, see `told_fallbacks`."""
     rule, count = split_word(word)
-    if rule != "sift" or opencv_found():
-        return word
-    print(
+    return word if rule != "sift" or opencv_found() else f"gradient{count}"
+
+
+def told_fallbacks(words: Iterable[str]) -> list[str]:
+    """Return what the user is told of the words that are not available here, and what was used for them."""
+    return [
         f"features={word}: SIFT needs OpenCV (pip install 'gpsuite[sift]'), which is not installed; "
-        f"using gradient{count}: {MEANING['gradient'].format(count)}",
-        file=sys.stderr,
-    )
-    return f"gradient{count}"
+        f"used {available(word)}: {describe(available(word))}"
+        for word in words
+        if available(word) != word
+    ]
 
 
 def check_words(words: Sequence[str], inputs: int) -> None:

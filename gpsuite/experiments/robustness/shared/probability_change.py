@@ -130,7 +130,11 @@ class DeltaTask:
 
 
 def delta_tasks(
-    request: Request, settings: SearchSettings, dataset: PreparedDataset, radii: Sequence[float], axes: Axes
+    request: Request[object],
+    settings: SearchSettings,
+    dataset: PreparedDataset,
+    radii: Sequence[float],
+    axes: Axes,
 ) -> Iterator[Task[DeltaTask]]:
     """Yield one task per training, draw, number of evaluations, method, radius and test point.
 
@@ -164,7 +168,7 @@ def delta_tasks(
 
 
 def _point_tasks(
-    request: Request,
+    request: Request[object],
     settings: SearchSettings,
     dataset: PreparedDataset,
     model: ClassifierParams,

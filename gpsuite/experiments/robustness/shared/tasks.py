@@ -88,7 +88,11 @@ class ClassifierTask(Protocol):
 
 
 def classifier_params(
-    request: Request, settings: ClassifierSettings, options: MethodOptions, draw: int, evaluations: int
+    request: Request[object],
+    settings: ClassifierSettings,
+    options: MethodOptions,
+    draw: int,
+    evaluations: int,
 ) -> ClassifierParams:
     """Return the parameters of a trained classifier.
 

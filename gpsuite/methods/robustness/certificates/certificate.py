@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.atomic import write_described
-from gpsuite.methods.robustness.certificates.plain_bound import FloatArray, PlainModel
+from gpsuite.methods.robustness.certificates.plain_model import PlainModel
 from gpsuite.untrusted import (
     UnusableFileError,
     file_pair,
@@ -33,14 +34,14 @@ IntArray = npt.NDArray[np.int64]
 FORMAT = "gpsuite-certificate"
 KIND = "robustness"
 VERSION = 3
-LEAF_BOUND = {"name": "plain-taylor", "version": 2}
+LEAF_BOUND = {"name": "plain-taylor", "version": 3}
 SIDES = {"minimum": -1, "maximum": 1}
 MODEL_ARRAYS = ("X", "lengthscales", "alpha", "root", "weights")
 REGION_ARRAYS = ("centre", "free", "lower", "upper")
-TREE_ARRAYS = ("parent", "dim", "cut", "leaf", "leaf_bound", "leaf_proved", "leaf_degree", "witness")
+TREE_ARRAYS = ("parent", "dim", "cut", "leaf", "leaf_bound", "leaf_threshold", "leaf_proved", "witness")
 ORIGIN_NAMES = ("dataset", "content", "row", "classes", "inputs", "inference", "jitter")
 ORIGIN_ARRAYS = ("rows", "labels", "offset", "scale", "sites", "X")
-INTEGERS = ("free", "parent", "dim", "leaf", "leaf_proved", "leaf_degree", "rows")
+INTEGERS = ("free", "parent", "dim", "leaf", "leaf_proved", "rows")
 MATRICES = ("model_X", "model_root", "origin_sites", "origin_X")
 
 
@@ -70,8 +71,8 @@ class Claim:
         cut: [K] where.
         leaf: [L] nodes without children.
         leaf_bound: [L] stated bound of the score there.
+        leaf_threshold: [L] T, the score at whose level the bound was taken; any other would do, but not as well.
         leaf_proved: [L] the leaf itself or the ancestor whose bound it is.
-        leaf_degree: [L] degree of the expansion.
     """
 
     sign: int
@@ -83,8 +84,8 @@ class Claim:
     cut: FloatArray
     leaf: IntArray
     leaf_bound: FloatArray
+    leaf_threshold: FloatArray
     leaf_proved: IntArray
-    leaf_degree: IntArray
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """From a finished search to a certificate: the search's cuts, with the bounds that the checker can prove.
 
-The plain bound is looser than the search's, so most of what the search cut is cut again, and leaves where the plain
-bound is not good enough are cut further; where it is good enough before the search stopped cutting, the rest of the
-search's tree is left out. Worst boxes come first and in batches, so that the claim holds whenever it ends.
+The plain bound is a little looser than the search's: what the search cut is cut again, and leaves where the plain bound
+is not good enough are cut further, where it is loose; where it is good enough before the search stopped cutting, the
+rest of the search's tree is left out. Worst boxes come first and in batches, so that the claim holds whenever it ends.
+Every bound is taken at the level that the claim is to have.
 
 Equation: Blaas et al. 2020, Definition 2, Algorithm 1
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import heapq
 import time
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy.special import ndtri
@@ -25,25 +27,25 @@ from gpsuite.methods.robustness.certificates.certificate import (
 )
 from gpsuite.methods.robustness.certificates.checker import attained, node_bounds, shrink_to_ball
 from gpsuite.methods.robustness.certificates.form import most_nodes
-from gpsuite.methods.robustness.certificates.plain_bound import (
-    FloatArray,
-    PlainBound,
-    PlainModel,
-    class_probability,
-)
-from gpsuite.methods.robustness.search.branch_and_bound import Extremum
+from gpsuite.methods.robustness.certificates.plain_bound import PlainBound, class_probability
+from gpsuite.methods.robustness.certificates.plain_cubic import FloatArray
+from gpsuite.methods.robustness.certificates.plain_model import EXTENDED, Known, PlainModel
+from gpsuite.methods.robustness.level_bound.posterior_products import posterior_products
+from gpsuite.methods.robustness.level_bound.posterior_slice import posterior_slice
+from gpsuite.methods.robustness.search.branch_and_bound import Extremum, choose_cuts
 from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.models.classification.posterior import GPCPosterior
 
 LOOSER = 1e-9  # relative, on what is stated: other machines' exp and log differ in the last bits
 WITNESS = 1e-11  # the same for what a witness attains, beside a tenth of its own rounding
-LEAST_BOXES = 1000
-BOXES_EACH = 20  # for a box of the search, whose bound is that much tighter
-BATCH = 64  # boxes cut at once
+LEAST_BOXES = 200
+BOXES_EACH = 4  # for a box of the search, whose bound is little tighter
+BATCH = 16  # boxes cut at once
+LEAST_SHARE = 1e-3  # of what loosens a bound, that every input has at least
 SET_UP = (
-    2e-9,
+    5e-10,
     4e-9,
-)  # seconds per N^3 (eigenvalues, products) and per N^2 D (distances) before the first bound
+)  # seconds per N^3 (products, a factorisation) and per N^2 D (distances) before the first bound
 
 
 def certify(
@@ -76,7 +78,7 @@ def certify(
     Raises:
         ValueError: if the checker knows no plain bound for this model.
     """
-    model = plain_model(posterior)
+    model, digest = _stored(posterior)
     stored = StoredRegion(region.centre, region.free, region.lower, region.upper, region.norm, region.radius)
     left = np.inf if budget is None or budget.seconds is None else budget.seconds - budget.elapsed
     ends, out_of_time = time.monotonic() + left, _set_up_seconds(model) > left
@@ -85,7 +87,8 @@ def certify(
     if out_of_time:
         claims = tuple(_trivial_claim(model, extremum.sign) for extremum in ordered)
     else:
-        plain = PlainBound(model, region.centre, region.free)
+        hard = any(extremum.boxes > 1 for extremum in extrema)
+        plain = PlainBound(model, region.centre, region.free, _known(posterior, region, hard))
         for rank, extremum in enumerate(ordered):
             share = (ends - time.monotonic()) / (len(ordered) - rank)
             most = max(LEAST_BOXES, BOXES_EACH * extremum.boxes) if most_boxes is None else most_boxes
@@ -98,7 +101,30 @@ def certify(
         "boxes": [each.boxes for each in ordered],
         "out_of_time": out_of_time,
     }
-    return Certificate(model, stored, claims, model_hash(model), search, origin)
+    return Certificate(model, stored, claims, digest, search, origin)
+
+
+_STORED: WeakKeyDictionary[GPCPosterior, tuple[PlainModel, str]] = WeakKeyDictionary()
+
+
+def _stored(posterior: GPCPosterior) -> tuple[PlainModel, str]:
+    """Return the stored form of a posterior and its hash, computed once."""
+    known = _STORED.get(posterior)
+    if known is None:
+        model = plain_model(posterior)
+        known = _STORED[posterior] = model, model_hash(model)
+    return known
+
+
+def _known(posterior: GPCPosterior, region: Region, hard: bool) -> Known | None:
+    """Return what the search keeps of a posterior, so that a proposal costs no products of N x N; None for few data."""
+    if len(posterior.X) <= EXTENDED:
+        return None
+    kept = posterior_products(posterior)
+    norm2 = kept.norm2
+    if hard:
+        norm2 = posterior_slice(posterior, region.centre, region.free).with_slice_norm().norm2
+    return Known(kept.reduction, kept.operator.below, kept.operator.above, norm2)
 
 
 def plain_model(posterior: GPCPosterior) -> PlainModel:
@@ -147,6 +173,8 @@ class _Builder:
         self.parent, self.dim, self.cut, self.source = [-1], [-1], [0.0], [0]
         self.lo, self.hi = [region.lower], [region.upper]
         self.bound, self.proved = [np.inf], [0]
+        self.share = [np.zeros(len(region.free))]
+        self.threshold = self.sign * self.target
         self.open: list[tuple[float, int]] = []
         self.leaves: list[int] = []
 
@@ -173,15 +201,17 @@ class _Builder:
         return self.sign * score
 
     def _cut(self, nodes: list[int]) -> None:
-        """Cut nodes as the search did, or beyond it the widest input, and bound the parts."""
+        """Cut nodes as the search did, or beyond it where the bound is loose, and bound the parts."""
         new, ask = [], []
-        axes, middles = self._own_cuts(nodes)
-        for node, own_axis, own_middle in zip(nodes, axes.tolist(), middles.tolist(), strict=True):
+        lo, hi = np.array([self.lo[node] for node in nodes]), np.array([self.hi[node] for node in nodes])
+        low, high, _ = shrink_to_ball(self.region, lo, hi)
+        axes, middles, divisible = choose_cuts(low, high, self._scores(nodes, high - low))
+        for place, node in enumerate(nodes):
             child = int(self.first_child[self.source[node]]) if self.source[node] >= 0 else 0
-            axis, middle = own_axis, own_middle
+            axis, middle = int(axes[place]), float(middles[place])
             if child:
                 axis, middle = int(self.tree.dim[child]), float(self.tree.cut[child])
-            elif not self.lo[node][axis] < middle < self.hi[node][axis]:
+            elif not divisible[place]:
                 self.leaves.append(node)
                 continue
             for side in (0, 1):
@@ -190,13 +220,12 @@ class _Builder:
                 ask.append(self._is_worth_a_bound(source))
         self._keep(new, ask)
 
-    def _own_cuts(self, nodes: list[int]) -> tuple[FloatArray, FloatArray]:
-        """Return the widest input, in lengthscales, of what the ball leaves of each box, and the box's middle."""
-        lo, hi = np.array([self.lo[node] for node in nodes]), np.array([self.hi[node] for node in nodes])
-        low, high, _ = shrink_to_ball(self.region, lo, hi)
-        axes = np.argmax((high - low) / self.plain.scale, axis=1)
-        which = np.arange(len(nodes))
-        return axes, 0.5 * lo[which, axes] + 0.5 * hi[which, axes]
+    def _scores(self, nodes: list[int], width: FloatArray) -> FloatArray:
+        """Return the widths of boxes in lengthscales, weighted by how much each input loosens the bound."""
+        share = np.array([self.share[node] for node in nodes])
+        total = share.sum(axis=1, keepdims=True)
+        loose = np.where(np.isfinite(total) & (total > 0), share / np.where(total > 0, total, 1), 1.0)
+        return np.asarray(width / self.plain.scale * np.sqrt(loose + LEAST_SHARE))
 
     def _is_worth_a_bound(self, source: int) -> bool:
         """Tell whether to bound a box: not where the search's own, better bound was too loose and it went on."""
@@ -213,6 +242,7 @@ class _Builder:
         self.hi.append(hi)
         self.bound.append(self.bound[node])
         self.proved.append(self.proved[node])
+        self.share.append(self.share[node])
         return len(self.parent) - 1
 
     def _keep(self, nodes: list[int], ask: list[bool]) -> None:
@@ -221,10 +251,12 @@ class _Builder:
         if asked:
             before = time.monotonic()
             lo, hi = np.array([self.lo[node] for node in asked]), np.array([self.hi[node] for node in asked])
-            own = self.sign * node_bounds(self.plain, self.region, self.sign, lo, hi)
+            levels = np.full(len(asked), self.threshold)
+            found, shares = node_bounds(self.plain, self.region, self.sign, lo, hi, levels, levels)
             self.per_box = (time.monotonic() - before) / len(asked)
             self.boxes_left -= len(asked)
-            for node, bound in zip(asked, own.tolist(), strict=True):
+            for node, bound, share in zip(asked, (self.sign * found).tolist(), shares, strict=True):
+                self.share[node] = share
                 if bound <= self.bound[node]:
                     self.bound[node], self.proved[node] = bound, node
         for node in nodes:
@@ -246,8 +278,8 @@ class _Builder:
             cut=np.array(self.cut, dtype=np.float64),
             leaf=np.array(leaves, dtype=np.int64),
             leaf_bound=float(self.sign) * np.array(bounds),
+            leaf_threshold=np.full(len(leaves), self.threshold),
             leaf_proved=np.array([self.proved[node] for node in leaves], dtype=np.int64),
-            leaf_degree=np.ones(len(leaves), dtype=np.int64),
         )
 
     def _attained(self, witness: FloatArray) -> float:
@@ -262,9 +294,7 @@ def _trivial_claim(model: PlainModel, sign: int) -> Claim:
     root, none = np.array([-1]), np.array([0])
     outer = class_probability(model, sign * np.inf)[(sign + 1) // 2]
     bound = np.array([sign * np.inf])
-    return Claim(
-        sign, outer, None, None, root, root, np.zeros(1), none, bound, none, np.ones(1, dtype=np.int64)
-    )
+    return Claim(sign, outer, None, None, root, root, np.zeros(1), none, bound, np.zeros(1), none)
 
 
 def _looser(signed: float) -> float:

@@ -16,7 +16,8 @@ import numpy as np
 from gpsuite.errors import UserError
 from gpsuite.methods.robustness.certificates.certificate import Certificate, Claim, StoredRegion, model_hash
 from gpsuite.methods.robustness.certificates.form import MalformedError, check_form, rebuild_boxes
-from gpsuite.methods.robustness.certificates.plain_bound import BoolArray, FloatArray, PlainBound
+from gpsuite.methods.robustness.certificates.plain_bound import BoolArray, PlainBound
+from gpsuite.methods.robustness.certificates.plain_cubic import FloatArray
 from gpsuite.methods.robustness.certificates.plain_kernel import UNIT, Long
 
 EULER = "2.71828182845904523536028747135266249775724709"
@@ -88,16 +89,36 @@ def check_certificate(certificate: Certificate) -> Report:
 
 
 def node_bounds(
-    plain: PlainBound, region: StoredRegion, sign: int, lo: FloatArray, hi: FloatArray
-) -> FloatArray:
+    plain: PlainBound,
+    region: StoredRegion,
+    sign: int,
+    lo: FloatArray,
+    hi: FloatArray,
+    threshold: FloatArray,
+    wanted: FloatArray | None = None,
+) -> tuple[FloatArray, FloatArray]:
     """Return bounds [B] of the score over boxes [B, d]: upper ones for sign 1, lower ones for -1.
 
     A box that misses the region's ball has the bound -sign * infinity.
+
+    Args:
+        plain: the bound.
+        region: whose ball leaves less of the boxes.
+        sign: which.
+        lo: lower ends.
+        hi: upper ends.
+        threshold: of each bound, [B].
+        wanted: bounds that are good enough, [B]; by default none is, so that a check finds at most what was stated.
+
+    Returns:
+        the bounds, and how much each input loosens them, [B, d].
     """
     low, high, meets = shrink_to_ball(region, lo, hi)
-    found = np.full(len(lo), -sign * np.inf)
-    found[meets] = plain.bounds(low[meets], high[meets])[(sign + 1) // 2]
-    return found
+    found, share = np.full(len(lo), -sign * np.inf), np.zeros(lo.shape)
+    found[meets], share[meets] = plain.bound(
+        low[meets], high[meets], sign, threshold[meets], None if wanted is None else wanted[meets]
+    )
+    return found, share
 
 
 def shrink_to_ball(
@@ -122,8 +143,8 @@ def shrink_to_ball(
 
 
 def attained(plain: PlainBound, witness: FloatArray) -> tuple[float, float]:
-    """Return what the probability at a witness [d] is at least and at most: it is bounded like a box."""
-    low, high = plain.bounds(witness[None], witness[None])
+    """Return what the probability at a witness [d] is at least and at most."""
+    low, high = plain.at(witness[None])
     return plain.probability(float(low[0]))[0], plain.probability(float(high[0]))[1]
 
 
@@ -133,17 +154,18 @@ def _check_tree(plain: PlainBound, region: StoredRegion, claim: Claim) -> int:
     leaf, proved = claim.leaf, claim.leaf_proved
     inside = np.all((lo[proved] <= lo[leaf]) & (hi[leaf] <= hi[proved]), axis=1)
     if not inside.all():
-        first = int(np.argmin(inside))
-        raise Refuted(f"leaf {leaf[first]} cites node {proved[first]}, which does not contain it")
-    nodes, back = np.unique(proved, return_inverse=True)
-    found = node_bounds(plain, region, claim.sign, lo[nodes], hi[nodes])[back]
+        stray = int(np.argmin(inside))
+        raise Refuted(f"leaf {leaf[stray]} cites node {proved[stray]}, which does not contain it")
+    nodes, first, back = np.unique(proved, return_index=True, return_inverse=True)
+    threshold = claim.leaf_threshold[first]
+    found = node_bounds(plain, region, claim.sign, lo[nodes], hi[nodes], threshold)[0][back]
     holds = claim.sign * found <= claim.sign * claim.leaf_bound
     if not holds.all():
-        first = int(np.argmin(holds))
-        stated = claim.leaf_bound[first]
-        raise Refuted(f"leaf {leaf[first]}: stated {stated:.10g}, recomputed {found[first]:.10g}")
-    worst = claim.sign * float(np.max(claim.sign * claim.leaf_bound))
-    proved_outer = plain.probability(worst)[(claim.sign + 1) // 2]
+        worst = int(np.argmin(holds))
+        stated = claim.leaf_bound[worst]
+        raise Refuted(f"leaf {leaf[worst]}: stated {stated:.10g}, recomputed {found[worst]:.10g}")
+    limit = claim.sign * float(np.max(claim.sign * claim.leaf_bound))
+    proved_outer = plain.probability(limit)[(claim.sign + 1) // 2]
     if not claim.sign * proved_outer <= claim.sign * claim.outer:
         raise Refuted(f"the leaves prove {proved_outer:.10g}, claimed is {claim.outer:.10g}")
     return len(nodes)

@@ -16,7 +16,9 @@ from gpsuite.methods.robustness.certificates.certificate import (
     Origin,
     StoredRegion,
 )
-from gpsuite.methods.robustness.certificates.plain_bound import CURVATURE, FloatArray, PlainModel
+from gpsuite.methods.robustness.certificates.plain_cubic import FloatArray
+from gpsuite.methods.robustness.certificates.plain_kernel import CURVATURE
+from gpsuite.methods.robustness.certificates.plain_model import PlainModel
 
 LARGEST = 1e100  # of any number: products of a few of them are still finite in extended precision
 MOST_JITTER = 1e-3  # of the prior variance: with more of it the values would not be the function's
@@ -125,14 +127,17 @@ def _check_region(model: PlainModel, region: StoredRegion) -> None:
 
 def _check_claim(region: StoredRegion, claim: Claim) -> None:
     leaves, nodes = len(claim.leaf), len(claim.parent)
-    if not len(claim.leaf_bound) == len(claim.leaf_proved) == len(claim.leaf_degree) == leaves or not nodes:
+    if (
+        not len(claim.leaf_bound) == len(claim.leaf_proved) == len(claim.leaf_threshold) == leaves
+        or not nodes
+    ):
         _refuse("the leaves' entries are incomplete")
     if nodes > most_nodes(len(region.free)):
         _refuse(f"too large to check: {nodes} nodes")
     if not np.array_equal(np.sort(claim.leaf), np.setdiff1d(np.arange(nodes), claim.parent)):
         _refuse("the leaves listed are not those of the tree")
-    if np.any(claim.leaf_degree != 1) or np.any(np.isnan(claim.leaf_bound)):
-        _refuse("a leaf states a bound of unknown degree, or none")
+    if np.any(np.isnan(claim.leaf_bound)) or np.any(np.isnan(claim.leaf_threshold)):
+        _refuse("a leaf states no bound, or no threshold")
     if np.any(claim.leaf_proved < 0) or np.any(claim.leaf_proved >= nodes):
         _refuse("a leaf cites a node that does not exist")
     if not 0 <= claim.outer <= 1 or (claim.inner is None) != (claim.witness is None):

@@ -27,9 +27,10 @@ from scipy.spatial.distance import cdist
 from scipy.special import expit, log_ndtr
 
 from gpsuite.methods.robustness.certificates.certificate import Origin
-from gpsuite.methods.robustness.certificates.plain_bound import FloatArray, PlainModel
+from gpsuite.methods.robustness.certificates.plain_cubic import FloatArray
 from gpsuite.methods.robustness.certificates.plain_kernel import gram, kappa
 from gpsuite.methods.robustness.certificates.plain_link import expected_derivatives, logistic_moments
+from gpsuite.methods.robustness.certificates.plain_model import PlainModel
 
 TOLERANCE = 1e-6
 """Largest residual of a posterior that counts as the stated one.

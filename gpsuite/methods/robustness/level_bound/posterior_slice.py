@@ -19,7 +19,8 @@ from gpsuite.methods.robustness.level_bound.posterior_products import (
     PosteriorProducts,
     posterior_products,
 )
-from gpsuite.methods.robustness.operator_form import squared_norm, sum_upwards
+from gpsuite.methods.robustness.operator_form import squared_norm
+from gpsuite.methods.robustness.restriction import restriction
 from gpsuite.methods.robustness.rounding import (
     SHORT_SUM,
     TAIL,
@@ -144,33 +145,22 @@ def posterior_slice(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> 
     Raises:
         ValueError: if x0 is not finite or of the wrong length, or the indices are not distinct and in range.
     """
-    point, dims = _checked(posterior, x0, free)
-    products = posterior_products(posterior)
-    # Free inputs count as zero here; no columns are copied.
-    rate = 1.0 / posterior.lengthscales
-    rate[dims] = 0.0
-    apart = (posterior.X - point) * rate
-    fixed = np.einsum("ij,ij->i", apart, apart)
-    folds = posterior.kernel == "squared_exponential"
-    weight = np.exp(-0.5 * fixed) if folds else np.ones(len(fixed))
-    unit = dot_product_unit(len(fixed), point.size, fixed if folds else np.zeros(len(fixed)))
-    # Weights and products that underflow are still there.
-    lost = UNDERFLOW * float(np.count_nonzero(posterior.alpha))
+    kept, products = restriction(posterior, x0, free), posterior_products(posterior)
     return PosteriorSlice(
         kernel=posterior.kernel,
         variance=posterior.variance,
-        dims=dims,
-        lengthscales=posterior.lengthscales[dims],
-        X=np.ascontiguousarray(posterior.X[:, dims].T),
-        fixed=np.zeros(len(fixed)) if folds else fixed,
-        weight=weight,
+        dims=kept.dims,
+        lengthscales=posterior.lengthscales[kept.dims],
+        X=np.ascontiguousarray(posterior.X[:, kept.dims].T),
+        fixed=kept.fixed,
+        weight=kept.weight,
         alpha=posterior.alpha,
         products=products,
         norm2=products.norm2,
-        floor=-sum_upwards(-posterior.alpha, weight, unit),
-        ceiling=sum_upwards(posterior.alpha, weight, unit),
-        mean_error=float(np.abs(posterior.alpha * weight) @ unit) + lost,
-        gram_error=_gram_error(products, weight, unit),
+        floor=kept.floor,
+        ceiling=kept.ceiling,
+        mean_error=float(np.abs(posterior.alpha * kept.weight) @ kept.unit) + kept.lost,
+        gram_error=_gram_error(products, kept.weight, kept.unit),
     )
 
 
@@ -185,15 +175,3 @@ def _gram_error(products: PosteriorProducts, weight: FloatArray, unit: FloatArra
     data = 2.0 * (len(weight) + 8.0) * UNIT * largest * float(weight @ products.row_sums)
     root = 2.0 * (products.rank + 8.0) * UNIT * largest**2 * products.root_size
     return 2.0 * zeta * float(np.sqrt(products.operator.size)) + zeta**2 + data + root
-
-
-def _checked(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> tuple[FloatArray, IntArray]:
-    point = np.asarray(x0, dtype=np.float64)
-    n_inputs = posterior.X.shape[1]
-    if point.shape != (n_inputs,) or not np.isfinite(point).all():
-        raise ValueError(f"x0 must be {n_inputs} finite numbers, got shape {point.shape}")
-    dims = np.asarray(free, dtype=np.int64)
-    valid = dims.ndim == 1 and dims.size > 0 and dims.min() >= 0 and dims.max() < n_inputs
-    if not valid or len(np.unique(dims)) != dims.size:
-        raise ValueError(f"free inputs {free}: distinct indices in [0, {n_inputs}) are needed")
-    return point, dims

@@ -13,7 +13,7 @@ from gpsuite.methods.robustness.search.branch_and_bound import (
     choose_cuts,
 )
 from gpsuite.methods.robustness.search.regions import Region, box, interval_box, l2_ball
-from tests.methods.robustness.test_branch_and_bound import Answer
+from tests.methods.robustness.search.test_branch_and_bound import Answer
 
 
 class Blurred:

@@ -11,6 +11,7 @@ from scipy.stats import multivariate_normal
 from gpsuite.data.generators.covariances import KERNELS, lmc_covariance
 from gpsuite.models.multi_output import latent_kernels
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
+from gpsuite.models.multi_output.coregionalization_likelihood import CoregionalizationLikelihood, Parameters
 from gpsuite.models.multi_output.observations import Likelihood, Observations
 from tests.models.multi_output_problems import draw_observations
 
@@ -233,3 +234,46 @@ def test_kernel_slopes_are_those_of_differences(name: str) -> None:
     slopes = (filled(0.3 + 1e-6)[0] - filled(0.3 - 1e-6)[0]) / 2e-6
     np.testing.assert_allclose(filled(0.3)[1], slopes, rtol=1e-8, atol=1e-10)
     assert filled(0.3)[0][0] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("variance", "lengthscale", "weight", "noise"),
+    [
+        (1e150, 1e-300, 1.0, 0.1),
+        (1.0, 1e-200, 1.0, 0.1),
+        (1e-100, 1.0, 1e170, 0.1),
+        (1e-200, 1e-150, 1.0, 1e-300),
+        (1e300, 1.0, 1.0, 0.1),
+        (1e200, 1e-120, 1e40, 1e200),
+    ],
+)
+def test_what_is_not_finite_in_value_or_gradient_has_no_weight_and_no_slope(
+    variance: float, lengthscale: float, weight: float, noise: float
+) -> None:
+    """A vector's value and gradient are finite, or minus infinity and zero; the others keep theirs."""
+    rng = np.random.default_rng(0)
+    known = Observations(rng.uniform(-1, 1, (8, 1)), np.arange(8) % 2, rng.standard_normal(8))
+    likelihood = CoregionalizationLikelihood(known, 2, 1, "matern52")
+    parts = (variance, lengthscale, noise, weight)
+    shapes = ((3, 1), (3, 1), (3, 2), (3, 2, 1))
+
+    def vectors(which: int) -> Parameters:
+        filled = (np.full(shape, 0.7) for shape in shapes)
+        return Parameters(
+            *(
+                np.where(np.indices(shape)[0] == which, part, plain)
+                for part, shape, plain in zip(parts, shapes, filled, strict=True)
+            )
+        )
+
+    odd, plain = vectors(1), vectors(9)
+    with np.errstate(all="ignore"):
+        value, slope = likelihood.value_and_gradient(odd)
+    expected, expected_slope = likelihood.value_and_gradient(plain)
+    slopes = [getattr(slope, name)[1] for name in ("variance", "lengthscale", "noise", "W")]
+    assert all(np.isfinite(each).all() for each in slopes)
+    if not np.isfinite(value[1]):
+        assert value[1] == -np.inf
+        assert not any(each.any() for each in slopes)
+    np.testing.assert_allclose(value[[0, 2]], expected[[0, 2]], rtol=1e-12)
+    np.testing.assert_allclose(slope.W[[0, 2]], expected_slope.W[[0, 2]], rtol=1e-10)

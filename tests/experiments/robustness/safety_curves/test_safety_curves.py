@@ -18,8 +18,9 @@ from gpsuite.experiments.robustness.safety_curves.claims import (
 from gpsuite.experiments.robustness.safety_curves.display import LAST, RULES, SECOND, choose_shown
 from gpsuite.experiments.robustness.safety_curves.run import VERDICTS, Step, curve_metrics, linear_fit
 from gpsuite.experiments.robustness.safety_curves.tables import accuracy_table, curve_table
+from gpsuite.methods.robustness.decision import binary_contest
 from gpsuite.methods.robustness.search.regions import linf_ball
-from gpsuite.methods.robustness.verdict import crossed, probability_extremum
+from gpsuite.methods.robustness.verdict import probability_extremum
 from gpsuite.models.classification.links import LINKS
 from gpsuite.statistics.estimates import OF_POINTS
 from tests.models.gpc_problems import fitted_posterior
@@ -154,8 +155,8 @@ def test_accuracy_gain_is_paired() -> None:
 
 
 def test_exactly_one_half_is_the_negative_class() -> None:
-    assert crossed(-1, 0.5)
-    assert not crossed(1, 0.5)
+    assert binary_contest(-1).crossed(0.5)
+    assert not binary_contest(1).crossed(0.5)
 
 
 def test_curve_metrics_of_a_real_search() -> None:

@@ -30,7 +30,7 @@ from gpsuite.methods.robustness.certificates.certificate import (
     write_packed,
 )
 from gpsuite.methods.robustness.certificates.certify import certify
-from gpsuite.methods.robustness.certificates.plain_bound import PlainModel
+from gpsuite.methods.robustness.certificates.plain_model import PlainModel
 from gpsuite.methods.robustness.certificates.verification import verify_certificate
 from gpsuite.methods.robustness.search.regions import l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import probability_range

@@ -33,7 +33,17 @@ from tests.methods.robustness.certified_point import (
 )
 from tests.methods.robustness.decimal_oracle import exact_score
 
-CHECKERS = ("certificate", "checker", "form", "plain_bound", "plain_kernel", "plain_link")
+CHECKERS = (
+    "certificate",
+    "checker",
+    "form",
+    "plain_bound",
+    "plain_cubic",
+    "plain_kernel",
+    "plain_link",
+    "plain_model",
+    "plain_moments",
+)
 
 
 def test_the_checker_imports_nothing_of_the_search() -> None:
@@ -72,22 +82,33 @@ def test_a_true_certificate_is_confirmed(kernel: str, link: str, norm: str) -> N
     assert low.outer >= found.minimum.outer - 0.0101 and high.outer <= found.maximum.outer + 0.0101
 
 
+def beyond(c: Certificate, index: int, leaf: int) -> float:
+    """Return a bound that the score at the middle of a leaf breaks."""
+    claim = c.claims[index]
+    lo, hi = rebuild_boxes(c.region, claim.parent, claim.dim, claim.cut)
+    node = claim.leaf[leaf]
+    middle = PlainBound(c.model, c.region.centre, c.region.free).at(0.5 * (lo[node] + hi[node])[None])
+    return float(middle[0][0] - 0.01 if claim.sign > 0 else middle[1][0] + 0.01)
+
+
 def improve_a_leaf(c: Certificate) -> Certificate:
-    claim, at = c.claims[1], worst_leaf(c.claims[1])
-    bound = claim.leaf_bound[at]
-    return with_claim(c, 1, leaf_bound=changed(claim.leaf_bound, at, bound - 0.01 * abs(bound)))
+    at = worst_leaf(c.claims[1])
+    return with_claim(c, 1, leaf_bound=changed(c.claims[1].leaf_bound, at, beyond(c, 1, at)))
 
 
 def improve_any_leaf(c: Certificate) -> Certificate:
-    claim = c.claims[0]
-    best = int(np.argmin(claim.sign * claim.leaf_bound))
-    bound = claim.leaf_bound[best]
-    return with_claim(c, 0, leaf_bound=changed(claim.leaf_bound, best, bound + 0.01 * abs(bound)))
+    best = int(np.argmin(c.claims[0].sign * c.claims[0].leaf_bound))
+    return with_claim(c, 0, leaf_bound=changed(c.claims[0].leaf_bound, best, beyond(c, 0, best)))
 
 
 def move_a_cut(c: Certificate) -> Certificate:
+    """One part becomes nearly the whole box."""
     claim = c.claims[0]
-    return with_claim(c, 0, cut=changed(claim.cut, [1, 2], claim.cut[1] + 0.05))
+    axis = claim.dim[1]
+    end = (
+        c.region.upper[axis] if claim.cut[1] < c.region.centre[c.region.free[axis]] else c.region.lower[axis]
+    )
+    return with_claim(c, 0, cut=changed(claim.cut, [1, 2], end + 1e-3 * (claim.cut[1] - end)))
 
 
 def move_a_cut_of_one_sibling(c: Certificate) -> Certificate:
@@ -99,7 +120,7 @@ def cut_outside(c: Certificate) -> Certificate:
 
 
 def drop_a_leaf(c: Certificate) -> Certificate:
-    names = ("leaf", "leaf_bound", "leaf_proved", "leaf_degree")
+    names = ("leaf", "leaf_bound", "leaf_proved", "leaf_threshold")
     at = worst_leaf(c.claims[1])
     return with_claim(c, 1, **{name: np.delete(getattr(c.claims[1], name), at) for name in names})
 
@@ -160,8 +181,8 @@ def widen_the_region(c: Certificate) -> Certificate:
     return dataclasses.replace(c, region=dataclasses.replace(c.region, upper=c.region.upper + 0.05))
 
 
-def state_another_degree(c: Certificate) -> Certificate:
-    return with_claim(c, 1, leaf_degree=changed(c.claims[1].leaf_degree, 0, 2))
+def state_no_threshold(c: Certificate) -> Certificate:
+    return with_claim(c, 1, leaf_threshold=changed(c.claims[1].leaf_threshold, 0, np.nan))
 
 
 MUTATIONS: list[tuple[Callable[[Certificate], Certificate], str]] = [
@@ -196,8 +217,8 @@ MALFORMED: list[tuple[Callable[[Certificate], Certificate], str]] = [
     (drop_a_leaf, "leaves listed"),
     (drop_two_nodes, "leaves listed"),
     (claim_nan, "not a probability"),
-    (state_nan, "or none"),
-    (state_another_degree, "degree"),
+    (state_nan, "states no bound"),
+    (state_no_threshold, "no threshold"),
 ]
 
 
@@ -229,8 +250,8 @@ def test_a_platform_without_extended_precision_is_refused(monkeypatch: pytest.Mo
 
 def test_every_leaf_is_held_to_its_bound() -> None:
     original = small_certificate()
-    for at, bound in enumerate(original.claims[1].leaf_bound):
-        better = changed(original.claims[1].leaf_bound, at, bound - 0.01 * abs(bound))
+    for at in range(len(original.claims[1].leaf)):
+        better = changed(original.claims[1].leaf_bound, at, beyond(original, 1, at))
         assert not check_certificate(with_claim(original, 1, leaf_bound=better)).confirmed
 
 
@@ -305,7 +326,7 @@ def test_a_box_outside_the_ball_restricts_nothing(sign: int) -> None:
     region = certificate.region
     plain = PlainBound(certificate.model, region.centre, region.free)
     lo = np.array([region.upper - 0.01, region.lower])
-    found = node_bounds(plain, region, sign, lo, np.tile(region.upper, (2, 1)))
+    found = node_bounds(plain, region, sign, lo, np.tile(region.upper, (2, 1)), np.zeros(2))[0]
     assert found[0] == -sign * np.inf and np.isfinite(found[1])
 
 
@@ -326,8 +347,8 @@ def test_the_report_counts_leaves_and_bounds() -> None:
 
 def test_what_is_attained_is_enclosed_by_both_roundings() -> None:
     class Wide:
-        def bounds(self, lo: np.ndarray, hi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            assert lo.shape == hi.shape == (1, 2) and np.array_equal(lo, hi)
+        def at(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            assert points.shape == (1, 2)
             return np.array([0.1]), np.array([0.3])
 
         def probability(self, score: float) -> tuple[float, float]:

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from gpsuite.methods.robustness.certificates.certify import plain_model
 from gpsuite.methods.robustness.certificates.form import MalformedError, check_form
-from gpsuite.methods.robustness.certificates.plain_bound import CURVATURE
+from gpsuite.methods.robustness.certificates.plain_kernel import CURVATURE
 from gpsuite.methods.robustness.certificates.plain_link import expected_derivatives
 from gpsuite.methods.robustness.certificates.stationarity import TOLERANCE, stationarity_residuals
 from tests.methods.robustness.certified_point import changed

@@ -17,7 +17,7 @@ from gpsuite.models.config import Hyperparameters, ModelSpec
 
 pytestmark = pytest.mark.reference
 
-HERE = Path(__file__).parents[1] / "reference"
+HERE = Path(__file__).parents[2] / "reference"
 FILE = Path(os.environ.get("GPSUITE_REFERENCE_DIR") or HERE) / "robustness.json"
 REFERENCE: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
 CASES = [pytest.param(case, id=case["id"]) for case in REFERENCE.get("cases", []) if case["kind"] == "binary"]

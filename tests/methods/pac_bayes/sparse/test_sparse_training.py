@@ -17,7 +17,7 @@ from gpsuite.models.config import Hyperparameters
 
 Data = tuple[np.ndarray, np.ndarray]
 LOSS = BandLoss(0.6)
-HERE = Path(__file__).parents[2] / "reference"
+HERE = Path(__file__).parents[3] / "reference"
 REFERENCE = Path(os.environ.get("GPSUITE_REFERENCE_DIR") or HERE) / "pac_bayes.json"
 
 

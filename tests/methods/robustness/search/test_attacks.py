@@ -19,7 +19,7 @@ from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from tests.models.gpc_problems import fitted_posterior
 
-HERE = Path(__file__).parents[2] / "reference"
+HERE = Path(__file__).parents[3] / "reference"
 FILE = Path(os.environ.get("GPSUITE_REFERENCE_DIR") or HERE) / "robustness.json"
 REFERENCE: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
 CASES = [pytest.param(case, id=case["id"]) for case in REFERENCE.get("cases", []) if "gpfgs" in case]

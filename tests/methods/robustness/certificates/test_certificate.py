@@ -177,14 +177,14 @@ def test_an_unusable_file_is_a_clear_error(tmp_path: Path, how: str) -> None:
 
 def test_seconds_end_a_certificate_which_then_claims_less(monkeypatch: pytest.MonkeyPatch) -> None:
     posterior, region = fitted_posterior()[0], linf_ball([0.2, 0.1], 0.6)
-    found = probability_range(posterior, region, 0.01, Budget(boxes=4000))
+    found = probability_range(posterior, region, 1e-4, Budget(boxes=4000))
     extrema = (found.minimum, found.maximum)
-    whole = certify(posterior, region, extrema, slack=1e-5)
+    whole = certify(posterior, region, extrema, slack=1e-8)
     trivial = certify(posterior, region, extrema, budget=Budget(seconds=0.0))
     assert [(claim.outer, claim.inner) for claim in trivial.claims] == [(0.0, None), (1.0, None)]
     clock = itertools.count()
     monkeypatch.setattr(certify_module.time, "monotonic", lambda: next(clock) * 0.1)
-    limited = certify(posterior, region, extrema, slack=1e-5, budget=Budget(seconds=2.0, started=0.0))
+    limited = certify(posterior, region, extrema, slack=1e-8, budget=Budget(seconds=1.5, started=0.0))
     for part, claim, extremum in zip(limited.claims, whole.claims, extrema, strict=True):
         assert len(part.leaf) < len(claim.leaf)
         assert claim.sign * (part.outer - claim.outer) > 0 and claim.sign * (part.outer - extremum.inner) > 0
@@ -226,9 +226,9 @@ def test_boxes_that_the_search_found_too_loose_are_not_bounded_again(monkeypatch
     found = probability_range(posterior, region, 0.002, Budget(boxes=4000), "paper")
     bounded: list[int] = []
 
-    def counted(plain: Any, where: Any, sign: int, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
+    def counted(plain: Any, where: Any, sign: int, lo: np.ndarray, *others: np.ndarray) -> Any:
         bounded.append(len(lo))
-        return node_bounds(plain, where, sign, lo, hi)
+        return node_bounds(plain, where, sign, lo, *others)
 
     monkeypatch.setattr(certify_module, "node_bounds", counted)
     claim = certify(posterior, region, (found.maximum,), slack=1e-5).claims[0]
@@ -241,7 +241,10 @@ def test_leaves_state_bounds_a_little_looser_than_computed() -> None:
     plain = PlainBound(certificate.model, certificate.region.centre, certificate.region.free)
     for claim in certificate.claims:
         lo, hi = rebuild_boxes(certificate.region, claim.parent, claim.dim, claim.cut)
-        own = node_bounds(plain, certificate.region, claim.sign, lo[claim.leaf_proved], hi[claim.leaf_proved])
+        ends = lo[claim.leaf_proved], hi[claim.leaf_proved]
+        own = node_bounds(
+            plain, certificate.region, claim.sign, *ends, claim.leaf_threshold, claim.leaf_threshold
+        )[0]
         np.testing.assert_allclose(claim.sign * (claim.leaf_bound - own), 1e-9 * np.abs(own), rtol=1e-4)
 
 

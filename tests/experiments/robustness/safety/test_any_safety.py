@@ -26,7 +26,7 @@ from gpsuite.experiments.robustness.safety.run import attacked, decided, write_c
 from gpsuite.methods.robustness.certificates.certificate import Certificate
 from gpsuite.methods.robustness.certificates.certify import certify
 from gpsuite.methods.robustness.search.regions import l2_ball, linf_ball
-from gpsuite.methods.robustness.verdict import probability_range
+from gpsuite.methods.robustness.verdict import PointSearch, probability_range
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.reporting.comparison import read_statistics
@@ -187,15 +187,16 @@ def test_a_verdict_within_the_tolerance_is_decided() -> None:
     for first in np.linspace(-1.5, 1.5, 30):
         region = linf_ball([first, 0.1], 0.5)
         budget = Budget(boxes=8000)
-        found = probability_range(posterior, region, 0.3, budget)
-        settled = decided(posterior, region, found, budget, "rkhs_taylor")
+        search = PointSearch(posterior, region.centre, region.free)
+        found = search.range(region, 0.3, budget)
+        settled = decided(search, region, found, budget)
         if found.verdict.status == "unknown":
             open_before += 1
             assert settled.verdict.status in ("safe", "unsafe")
             assert settled.boxes > found.boxes
         else:
             assert settled is found
-        assert decided(posterior, region, found, Budget(boxes=0), "rkhs_taylor") is found
+        assert decided(search, region, found, Budget(boxes=0)) is found
     assert open_before
 
 
@@ -203,9 +204,10 @@ def test_an_attack_that_succeeds_makes_an_open_verdict_unsafe() -> None:
     posterior = fitted_posterior("laplace", "squared_exponential", LINKS.get("probit"))[0]
     for radius, expected in ((3.0, "unsafe"), (0.0, "unknown")):
         region = linf_ball([0.2, 0.1], radius)
-        found = probability_range(posterior, region, 0.02, Budget(boxes=0))
+        search = PointSearch(posterior, region.centre, region.free)
+        found = search.range(region, 0.02, Budget(boxes=0))
         assert found.verdict.status == "unknown"
-        settled, attack = attacked(posterior, region, found, 0, 6)
+        settled, attack = attacked(search, region, found, 0, 6)
         assert settled.verdict.status == expected
         assert attack["attack_succeeds"] == (expected == "unsafe")
         example = settled.verdict.counterexample

@@ -103,7 +103,7 @@ CLAIM = small_certificate().claims[1]
 CLAIMS: list[tuple[str, dict[str, Any]]] = [
     ("incomplete", {"leaf_bound": CLAIM.leaf_bound[1:]}),
     ("incomplete", {"leaf_proved": CLAIM.leaf_proved[1:]}),
-    ("incomplete", {"leaf_degree": CLAIM.leaf_degree[1:]}),
+    ("incomplete", {"leaf_threshold": CLAIM.leaf_threshold[1:]}),
     ("incomplete", {"parent": np.zeros(0, dtype=int)}),
     ("leaves listed", {"leaf": changed(CLAIM.leaf, 0, 0)}),
     ("leaves listed", {"leaf": changed(CLAIM.leaf, 0, -1)}),

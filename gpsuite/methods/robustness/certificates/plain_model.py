@@ -1,0 +1,236 @@
+"""The classifier that a certificate stores, over the free inputs, and the range of its covariance operator.
+
+mu(x) = s sum_i alpha_i kappa_i(x) and Sigma(x) = max(0, s (1 - kappa(x)' R kappa(x))), R = -s sum_k c_k F_k F_k'. In
+features, Sigma/s = <phi, G phi>, G = I + sum_k c_k z_k z_k*, where z_k = sqrt(s) sum_i F_ki phi(X_i).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg.blas import dtrmm
+from scipy.spatial.distance import cdist
+
+from gpsuite.methods.robustness.certificates.plain_cubic import UNIT64, FloatArray
+from gpsuite.methods.robustness.certificates.plain_kernel import CURVATURE, Long, gram, kappa
+
+EXTENDED = 400
+FELT = 1e-7  # rounding of latent moments, relative of the mean's norm, from which extended precision pays
+RANGE = 1e-11  # of the operator's largest eigenvalue, above what rounding explains
+
+
+@dataclass(frozen=True)
+class PlainModel:
+    """The stored classifier.
+
+    Attributes:
+        X: [N, D] inputs.
+        kernel: "squared_exponential", "matern32" or "matern52".
+        variance: s.
+        lengthscales: [D].
+        alpha: [N].
+        root: [r, N] F.
+        weights: [r] c.
+        link: "probit" (with `squeeze`, probability squeeze + (1 - 2 squeeze) Phi(t)) or "logistic".
+        squeeze: 0 for the plain probit.
+    """
+
+    X: FloatArray
+    kernel: str
+    variance: float
+    lengthscales: FloatArray
+    alpha: FloatArray
+    root: FloatArray
+    weights: FloatArray
+    link: str
+    squeeze: float = 0.0
+
+
+@dataclass(frozen=True)
+class PlainSlice:
+    """A stored classifier over d free inputs, the others at a point; in units of s.
+
+    Attributes:
+        kernel: its name.
+        points: data of the free inputs, [N, d].
+        scale: their lengthscales, [d].
+        fixed: squared distance of the data over the other inputs, [N]; zero where it is folded.
+        fold: factor of each datum's kernel, [N]; one where nothing is folded.
+        alpha: [N], without the fold.
+        reduction: R, [N, N].
+        below: nu with G >= -nu.
+        above: g >= G.
+        norm2: at least |h|^2, h = sum_i alpha_i phi(X_i).
+        slack_mean: rounding of sums over the data with factors of at most 1, and alpha.
+        slack_gram: the same of products of two such vectors with R between them.
+    """
+
+    kernel: str
+    points: FloatArray
+    scale: FloatArray
+    fixed: FloatArray
+    fold: FloatArray
+    alpha: FloatArray
+    reduction: Any
+    below: float
+    above: float
+    norm2: float
+    slack_mean: float
+    slack_gram: float
+
+
+@dataclass(frozen=True)
+class Known:
+    """What may be taken from elsewhere when bounds are proposed, not when they are checked; see `PlainSlice`."""
+
+    reduction: FloatArray
+    below: float
+    above: float
+    norm2: float
+
+
+def plain_slice(
+    model: PlainModel, centre: FloatArray, free: npt.NDArray[np.int64], known: Known | None = None
+) -> PlainSlice:
+    """Restrict a stored classifier.
+
+    Products over the data are in double precision; where their rounding, which is bounded and added like all others,
+    would be felt, those of up to `EXTENDED` data are taken to extended precision.
+
+    Args:
+        model: the stored classifier.
+        centre: [D] the point; inputs that are not free stay there.
+        free: [d] indices of the free inputs.
+        known: products that need not be computed again.
+
+    Raises:
+        ValueError: if the model is not one this bound knows, or its numbers are too large.
+    """
+    if model.kernel not in CURVATURE or model.link not in ("probit", "logistic"):
+        raise ValueError(f"no plain bound for kernel {model.kernel}, link {model.link}")
+    n, inputs = model.X.shape
+    folds = model.kernel == "squared_exponential"  # it factors
+    fixed, fold = _fixed(model, centre, free, folds, np.float64)
+    # a squared distance is off by (D + 8) u of itself, a kernel by .77 of that at most, a fold by half its exponent
+    unit = (n + 4 * inputs + 64 + (0.5 * (inputs + 8) * fixed if folds else 0)) * fold
+    with np.errstate(all="ignore"):  # overflow ends in inf or NaN, which are refused
+        slack_mean = float(UNIT64 * (np.abs(model.alpha) @ unit))
+        slack_root = _product_slack(model, fold, unit, np.ones(len(model.weights)))
+        slack_gram = _product_slack(model, fold, unit, np.abs(model.weights))
+        least = operator_range(model.weights, least_eigenvalue(len(model.weights), 4 * slack_root))
+        if known is not None and known.below <= least[0]:
+            known = replace(known, below=least[0], above=max(known.above, least[1]))
+        else:
+            if n <= EXTENDED and model.variance * max(slack_mean, slack_gram) > FELT:
+                fixed, fold = _fixed(model, centre, free, folds, Long)
+                shrunk = 4.0 * float(np.finfo(Long).eps) / UNIT64
+                slack_mean, slack_root, slack_gram = (
+                    shrunk * slack for slack in (slack_mean, slack_root, slack_gram)
+                )
+            places = free if folds else np.arange(inputs)
+            known = _products(model, places, fold, slack_mean, slack_root)
+    if not np.all(np.isfinite([known.below, known.above, known.norm2, slack_mean, slack_gram])):
+        raise ValueError("the model's numbers are too large")
+    return PlainSlice(
+        kernel=model.kernel,
+        points=model.X[:, free],
+        scale=model.lengthscales[free],
+        fixed=np.zeros_like(fixed) if folds else fixed,
+        fold=fold,
+        alpha=model.alpha,
+        reduction=known.reduction,
+        below=known.below,
+        above=known.above,
+        norm2=known.norm2,
+        slack_mean=slack_mean,
+        slack_gram=slack_gram,
+    )
+
+
+def _fixed(
+    model: PlainModel, centre: FloatArray, free: npt.NDArray[np.int64], folds: bool, work: Any
+) -> tuple[Any, Any]:
+    """Return the squared distances of the data over the inputs that are not free, and their folds, [N] each."""
+    held = np.delete(np.arange(model.X.shape[1]), free)
+    moved = (model.X[:, held].astype(work) - centre[held]) / model.lengthscales[held].astype(work)
+    fixed = np.sum(moved**2, axis=1)
+    return fixed, np.exp(-fixed / 2) if folds else np.ones_like(fixed)
+
+
+def _product_slack(model: PlainModel, fold: FloatArray, unit: FloatArray, weights: FloatArray) -> float:
+    """Bound the rounding of V'RV for columns |V_i| <= fold_i with errors unit_i u: of V, of R and of the products."""
+    size = np.abs(model.root)
+    rows, terms = size @ fold, 2.0 * (sum(model.root.shape) + 16)
+    slack = UNIT64 * model.variance * float((weights * rows) @ (2 * (size @ unit) + terms * rows))
+    return slack * (1 + slack)
+
+
+def _products(
+    model: PlainModel, places: npt.NDArray[np.int64], fold: Any, slack_mean: float, slack_root: float
+) -> Known:
+    """Return R, the range of G and the norm of h for the kernel over the inputs `places`, in the fold's precision."""
+    points, scale, work = model.X[:, places], model.lengthscales[places], fold.dtype
+    if work == Long:
+        prior = gram(points.astype(Long), scale.astype(Long), model.kernel)
+    else:
+        # of differences of stored floats: the error does not depend on how far they lie from the origin
+        prior = kappa(model.kernel, cdist(points, points, "seuclidean", V=scale**2))
+    folded, root = model.alpha * fold, model.root.astype(work)
+    norm2 = max(0.0, float(folded @ prior @ folded)) + 4 * slack_mean * float(np.sum(np.abs(folded)))
+    half = root * np.sqrt(model.variance * np.abs(model.weights).astype(work))[:, None]
+    down, up = half[model.weights < 0], half[model.weights > 0]
+    reduction = down.T @ down - up.T @ up
+    products = np.asarray(model.variance * congruence(root * fold, prior), dtype=np.float64)
+    return Known(
+        reduction, *operator_range(model.weights, largest_eigenvalue(products, 4 * slack_root)), norm2
+    )
+
+
+def congruence(root: Any, prior: Any) -> Any:
+    """Return F K F' [r, r] for F [r, N] and symmetric K [N, N]; a triangular F, as of Laplace and EP, takes half."""
+    if root.dtype == Long or root.shape[0] != root.shape[1] or np.any(np.triu(root, 1)):
+        return root @ (prior @ root.T)
+    # F in rows is F' in columns, which BLAS takes without a copy
+    left = dtrmm(1.0, root.T, prior.T, trans_a=1, overwrite_b=1)
+    return dtrmm(1.0, root.T, left, side=1, overwrite_b=1)
+
+
+def least_eigenvalue(rank: int, rounding: float) -> float:
+    """Return what `largest_eigenvalue` answers when the largest eigenvalue is at most 1, as exact arithmetic has it."""
+    return 1.0 + RANGE + rounding + 4 * UNIT64 * rank * (rank + 16)
+
+
+def largest_eigenvalue(M: FloatArray, rounding: float) -> float:
+    """Return at least the largest eigenvalue of a positive semidefinite matrix [r, r].
+
+    A Cholesky factor of L I - M, where it exists, shows that M <= L up to its rounding; else an eigenvalue is computed.
+
+    Args:
+        M: computed.
+        rounding: bounds the spectral norm of its error.
+
+    Raises:
+        ValueError: if M is not finite.
+    """
+    if not np.all(np.isfinite(M)):
+        raise ValueError("the model's numbers are too large")
+    rank = len(M)
+    M = (M + M.T) / 2
+    try:
+        np.linalg.cholesky((1.0 + RANGE) * np.eye(rank) - M)
+    except np.linalg.LinAlgError:
+        found = float(np.linalg.eigvalsh(M)[-1]) if rank else 0.0
+        return max(1.0, found) * (1 + 64 * UNIT64 * (rank + 1)) + RANGE + rounding
+    return least_eigenvalue(rank, rounding)
+
+
+def operator_range(weights: FloatArray, largest: float) -> tuple[float, float]:
+    """Return (nu, g) with -nu <= G <= g, from at least the largest eigenvalue of the Gram matrix of the z_k.
+
+    sum_k <z_k, e>^2 <= that for unit e, so G >= 1 - max(-c)_+ of it and G <= 1 + max(c)_+ of it.
+    """
+    down, up = float(np.max(-weights, initial=0.0)), float(np.max(weights, initial=0.0))
+    return max(0.0, down * largest - 1.0) + 4 * UNIT64, 1.0 + up * largest + 4 * UNIT64
