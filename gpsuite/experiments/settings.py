@@ -60,7 +60,7 @@ def at_least(least: int) -> Rule:
 
 def within(low: int, high: int) -> Rule:
     """Allow low, high and what lies between."""
-    return Rule(lambda value: low <= value <= high, f"must be {low} to {high}")
+    return Rule(lambda value: low <= value <= high, f"must be from {low} to {high}")
 
 
 def between(low: float, high: float) -> Rule:

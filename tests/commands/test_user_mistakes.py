@@ -89,7 +89,7 @@ WORDS = [
         ["pol_train_data.asc", "missing", "GPSUITE_DATA_PATH", "leave it out: datasets=[kin40k,sarcos]"],
     ),
     ((*SEVERAL, "datasets=[diabetes]", "inducing=[]"), ["inducing=[]", "at least one"]),
-    ((*SEVERAL, "datasets=[diabetes]", "inducing=[0,5]"), ["inducing=[0, 5]", "1 or more"]),
+    ((*SEVERAL, "datasets=[diabetes]", "inducing=[0,5]"), ["inducing=0", "1 or more"]),
     ((*SEVERAL, "datasets=[diabetes]", "inducing=[5,5]"), ["inducing=[5, 5]", "twice"]),
     ((*SEVERAL, "datasets=[diabetes]", "scale=paper"), ["inducing=500", "353 training rows of diabetes"]),
     ((*SEVERAL, "datasets=[diabetes]", "single_lengthscale=[sarcs]"), ["did you mean 'sarcos'"]),

@@ -60,7 +60,7 @@ GOOD = Example(2, 1, 0.5, 0.0, None, [1, 2], "plain", Inner(1.0), "")
     ("change", "message"),
     [
         ({"rows": 1}, "rows=1: must be 2 or more"),
-        ({"level": 4}, "level=4: must be 1 to 3"),
+        ({"level": 4}, "level=4: must be from 1 to 3"),
         ({"delta": 0.0}, "delta=0.0: must lie between 0 and 1"),
         ({"delta": 1.0}, "delta=1.0: must lie between 0 and 1"),
         ({"delta": math.nan}, "delta=nan: must lie between 0 and 1"),
