@@ -22,7 +22,7 @@ from gpsuite.experiments.robustness.shared.free_inputs import available, check_i
 from gpsuite.experiments.robustness.shared.settings import model_group, model_params, request_dataset
 from gpsuite.methods.robustness.search.regions import Region
 
-VERSIONS = {POINT: 3, CHECK: 4}  # raised when the numbers of a kind of task change
+VERSIONS = {POINT: 4, CHECK: 4}  # raised when the numbers of a kind of task change
 
 
 def plan(request: Request) -> list[Task]:
