@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,3 +27,19 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
         os.replace(temporary, path)
     finally:  # also on an interrupt; after the rename there is nothing left to remove
         temporary.unlink(missing_ok=True)
+
+
+def write_described(
+    npz: Path, other: Path, description: Mapping[str, Any], arrays: Mapping[str, Any]
+) -> None:
+    """Write plain arrays to an .npz file and their description to a JSON file, each whole or not at all.
+
+    Raises:
+        OSError: if a file cannot be written.
+        ValueError: if the description holds a number that is not finite; nothing is written then.
+    """
+    import numpy as np
+
+    text = json.dumps(description, indent=2, allow_nan=False) + "\n"
+    write_atomically(npz, lambda stream: np.savez(stream, **arrays))
+    write_atomically(other, lambda stream: stream.write(text.encode()))

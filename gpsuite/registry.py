@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 from gpsuite.errors import unknown_name
@@ -51,3 +53,14 @@ class Registry(Generic[T]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._items))
+
+
+def import_members(package: str, path: Iterable[str]) -> None:
+    """Import every module of a package, so that each registers what it offers: a new one needs no list.
+
+    Args:
+        package: its `__name__`.
+        path: its `__path__`.
+    """
+    for member in pkgutil.iter_modules(path):
+        importlib.import_module(f"{package}.{member.name}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from gpsuite.cli import COMMANDS
 from gpsuite.config.request import read_request
 
+FAMILIES = ("pac_bayes", "robustness", "perturbation", "active_learning")
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
 
 
@@ -45,9 +48,20 @@ def test_a_python_example_runs(code: str, capsys: pytest.CaptureFixture[str]) ->
         assert printed.startswith("9/10 [ True False]")
 
 
-def test_every_family_has_an_example() -> None:
-    for family in ("pac_bayes", "robustness", "perturbation", "active_learning"):
-        assert any(f"gpsuite.methods.{family}" in code for code in examples())
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_has_an_example_that_imports_from_its_face_alone(family: str) -> None:
+    [code] = [code for code in examples() if f"from gpsuite.methods.{family} import" in code]
+    assert re.findall(r"gpsuite[.\w]*", code) == [f"gpsuite.methods.{family}"]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_face_names_what_it_exports_and_needs_no_tensorflow(family: str) -> None:
+    code = (
+        f"import sys, gpsuite.methods.{family} as face; print([n for n in face.__all__ if not hasattr(face, n)], "
+        "[name for name in ('tensorflow', 'gpflow', 'matplotlib', 'pandas') if name in sys.modules])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == "[] []\n"
 
 
 def test_the_run_commands_compose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

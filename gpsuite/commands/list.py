@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from gpsuite.commands.show import show_table
@@ -61,9 +60,9 @@ def _experiments(states: dict[str, str]) -> list[dict[str, Any]]:
 
 def _methods() -> list[dict[str, Any]]:
     rows = []
-    for path in sorted(Path(conf_dir() / "method").glob("*.yaml")):
-        content = read_file("method", path.stem)
+    for name in group_choices()["method"]:
+        content = read_file("method", name)
         rows.append(
-            {"method": path.stem, "title": content.get("title", ""), "source": content.get("reference", "")}
+            {"method": name, "title": content.get("title", ""), "source": content.get("reference", "")}
         )
     return rows

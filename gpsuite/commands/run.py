@@ -63,6 +63,10 @@ def main(words: list[str]) -> int:
         for label, reason, trace in report.failures:
             print(f"failed: {visible(f'{label}: {reason}')}\n  traceback: {trace}", file=sys.stderr)
         code = max(code, report.exit_code)
+        for line in report.answer:
+            print(visible_lines(line))
+        for warning in report.warnings:
+            print(f"warning: {visible_lines(warning)}", file=sys.stderr)
         _print_paths(report.folder)
     if tour:
         from gpsuite.commands.report import show_page

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from gpsuite.config.files import conf_dir, group_choices, read_file
+from gpsuite.config.files import conf_dir, group_choices, method_families, read_file
 from gpsuite.config.overrides import Overrides, unknown_key
 from gpsuite.config.schema import SCALES, RunSettings
 from gpsuite.config.several import read_datasets, refuse_single
 from gpsuite.data.dataset import TASKS
 from gpsuite.data.spec import CsvSpec, DatasetSpec
 from gpsuite.errors import UserError, nearest, unknown_name
-from gpsuite.experiments.base import EXPERIMENTS, METHODS, Experiment, MethodOptions
+from gpsuite.experiments.base import EXPERIMENTS, METHODS, Experiment, Method, MethodOptions
+from gpsuite.experiments.settings import check_settings
 from gpsuite.models.config import ModelSpec
 
 FILE_ONLY = ("meta", "scales")  # parts of an experiment file that are no settings
@@ -42,7 +43,7 @@ class Composed:
     """
 
     experiment: str
-    entry: Experiment
+    entry: Experiment[Any]
     run: RunSettings
     settings: Any
     methods: Mapping[str, MethodOptions]
@@ -76,7 +77,7 @@ def compose_run(experiment: str, overrides: Overrides) -> Composed:
     return _typed(experiment, entry, sections, datasets, plain)
 
 
-def _compose_files(experiment: str, groups: Mapping[str, str], entry: Experiment) -> DictConfig:
+def _compose_files(experiment: str, groups: Mapping[str, str], entry: Experiment[Any]) -> DictConfig:
     from hydra import compose, initialize_config_dir
     from hydra.errors import HydraException
 
@@ -96,13 +97,13 @@ def _compose_method(name: str) -> dict[str, Any]:
     from hydra import compose, initialize_config_dir
 
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        content = compose(f"method/{name}")
-    plain: dict[str, Any] = OmegaConf.to_container(content.method)  # type: ignore[assignment]
+        content = compose(f"method/{method_families()[name]}/{name}")
+    plain: dict[str, Any] = OmegaConf.to_container(content.method[method_families()[name]])  # type: ignore[assignment]
     return plain
 
 
 def _method_names(
-    entry: Experiment, plain: Mapping[str, Any], groups: Mapping[str, str], values: dict[str, Any]
+    entry: Experiment[Any], plain: Mapping[str, Any], groups: Mapping[str, str], values: dict[str, Any]
 ) -> list[str]:
     """Return the methods to run: `method=` or `methods=` of the user, else the file's."""
     listed = values.pop("methods", None)
@@ -111,29 +112,34 @@ def _method_names(
     given = listed if listed is not None else plain.get("methods") or []
     names = [groups["method"]] if "method" in groups else given
     names = list(names) if isinstance(names, list | tuple) else [names]
-    if entry.builders and not names:
+    if entry.method_traits and not names:
         raise UserError(f"methods={names}: name at least one method", key="methods")
     for name in names:
         if name not in group_choices()["method"]:
             raise unknown_name("method", str(name), group_choices()["method"])
     if len(set(names)) < len(names):
         raise UserError(f"methods={names}: a method is named twice", key="methods")
-    if names and not entry.builders:
+    if names and not entry.method_traits:
         raise UserError(f"method={names[0]}: this experiment has no methods", key="method")
     return names
 
 
-def _refuse_foreign_methods(experiment: str, entry: Experiment, names: Sequence[str]) -> None:
-    """Raise when a method does not belong to the experiment; other families' builders are not even registered."""
+def _refuse_foreign_methods(experiment: str, entry: Experiment[Any], names: Sequence[str]) -> None:
+    """Raise when a method is of another family, or has not all traits that the experiment asks for."""
+    wanted, family = set(entry.method_traits), experiment.split("/")[0]
+
+    def fits(name: str) -> bool:
+        return method_families()[name] == family and wanted <= _method(_compose_method(name)).traits
+
     for name in names:
-        if _builder_of(name) not in entry.builders:
-            valid = [other for other in group_choices()["method"] if _builder_of(other) in entry.builders]
-            raise UserError(
-                f"method={name}: not a method of {experiment}\nvalid: {', '.join(valid)}", key="method"
-            )
+        if not fits(name):
+            valid = ", ".join(filter(fits, group_choices()["method"]))
+            raise UserError(f"method={name}: not a method of {experiment}\nvalid: {valid}", key="method")
 
 
-def _sections(entry: Experiment, plain: Mapping[str, Any], names: Sequence[str]) -> dict[str, DictConfig]:
+def _sections(
+    entry: Experiment[Any], plain: Mapping[str, Any], names: Sequence[str]
+) -> dict[str, DictConfig]:
     """Return typed sections: settings, run, model, dataset, and one per method."""
     run_names = {each.name for each in fields(RunSettings)}
     own = {
@@ -153,8 +159,7 @@ def _sections(entry: Experiment, plain: Mapping[str, Any], names: Sequence[str])
         sections["dataset"] = _structured(spec, dataset, "dataset")
     for name in names:
         content = _compose_method(name)
-        builder = METHODS.get(str(content.get("builder")))
-        sections[f"method/{name}"] = _structured(builder.options, content, f"method={name}")
+        sections[f"method/{name}"] = _structured(_method(content).options, content, f"method={name}")
     return sections
 
 
@@ -268,7 +273,7 @@ def valid_keys(sections: Mapping[str, DictConfig], *, several: bool = False) -> 
 
 def _typed(
     experiment: str,
-    entry: Experiment,
+    entry: Experiment[Any],
     sections: Mapping[str, DictConfig],
     datasets: Mapping[str, DatasetSpec],
     plain: Mapping[str, Any],
@@ -279,9 +284,9 @@ def _typed(
             key = missing[0] if name in ("run", "settings") else f"{name.split('/')[0]}.{missing[0]}"
             raise UserError(f"{key}: missing; give it as {key}=VALUE", key=key)
     built: dict[str, Any] = {name: OmegaConf.to_object(part) for name, part in sections.items()}
-    for typed in built.values():
-        if hasattr(typed, "check"):
-            typed.check()
+    for name, typed in built.items():
+        if is_dataclass(typed):
+            check_settings(typed, "method." if name.startswith("method/") else "")
     methods: dict[str, Any] = {
         name.split("/", 1)[1]: typed for name, typed in built.items() if name.startswith("method/")
     }
@@ -317,7 +322,7 @@ def _refuse_dataset(composed: Composed, key: str, dataset: DatasetSpec | CsvSpec
     entry = composed.entry
     allowed = set(entry.dataset_tasks or [dataset.task])
     for options in composed.methods.values():
-        allowed &= set(METHODS.get(options.builder).dataset_tasks)
+        allowed &= set(options.method.dataset_tasks)
     if dataset.task in allowed:
         return
     named = [name for name in group_choices()["dataset"] if name != "csv" or not entry.several_datasets]
@@ -330,8 +335,9 @@ def _refuse_dataset(composed: Composed, key: str, dataset: DatasetSpec | CsvSpec
     )
 
 
-def _builder_of(method: str) -> str:
-    return str(_compose_method(method).get("builder"))
+def _method(content: Mapping[str, Any]) -> Method[Any]:
+    """Return the method that a file's content is for."""
+    return METHODS.get(str(content.get("builder")))
 
 
 def _task_of(dataset: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from gpsuite.data.catalogue import dataset_names, shipped_conf_dir
+from gpsuite.errors import UserError
 
 
 def conf_dir() -> Path:
@@ -16,17 +17,43 @@ def conf_dir() -> Path:
     return shipped_conf_dir()
 
 
-@cache
 def group_choices() -> dict[str, list[str]]:
     """Return the names each configuration group offers."""
-    root = conf_dir()
-    names = {group: _names(root / group) for group in ("experiment", "method", "model", "parallel")}
-    return {**names, "dataset": dataset_names(root)}
+    return _choices(conf_dir())
+
+
+def method_families() -> dict[str, str]:
+    """Return method -> family of every conf/method/FAMILY/NAME.yaml; methods are known by their name alone.
+
+    Raises:
+        UserError: if two families have a method of one name.
+    """
+    return _families(conf_dir())
+
+
+@cache
+def _choices(root: Path) -> dict[str, list[str]]:
+    names = {group: _names(root / group) for group in ("experiment", "model", "parallel")}
+    return {**names, "method": sorted(_families(root)), "dataset": dataset_names(root)}
+
+
+@cache
+def _families(root: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for path in sorted((root / "method").glob("*/*.yaml")):
+        family, name = path.parent.name, path.stem
+        if name in found:
+            raise UserError(
+                f"method={name}: named twice, in conf/method/{found[name]} and {family}", key="method"
+            )
+        found[name] = family
+    return found
 
 
 def read_file(group: str, name: str) -> dict[str, Any]:
     """Return one file of a group as plain values, without composing."""
-    path = conf_dir() / group / f"{name}.yaml"
+    inside = f"{method_families()[name]}/{name}" if group == "method" else name
+    path = conf_dir() / group / f"{inside}.yaml"
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     return content if isinstance(content, dict) else {}
 

@@ -19,7 +19,7 @@ from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Request
 
 
-def read_request(words: Sequence[str]) -> tuple[Request, RunOptions]:
+def read_request(words: Sequence[str]) -> tuple[Request[object], RunOptions]:
     """Turn `key=value` words into a validated request and its comfort options.
 
     Raises:

@@ -5,19 +5,28 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import require
+from gpsuite.experiments.settings import Count, Rule, at_least, one_of
 
 SCALES = ("smoke", "quick", "paper")
 MODES = ("auto", "serial", "processes", "dask")
+
+
+limit = Rule(lambda seconds: 0 < seconds < math.inf, "must be above 0 and finite; leave it out for no limit")
+plain_name = Rule(
+    lambda name: name != "" and not set(name) & set("/\\~\0") and not name.startswith("."),
+    "must be a plain folder name without / \\ ~",
+)
 
 
 @dataclass
 class BudgetSettings:
     """Limits of one task; None means no limit."""
 
-    seconds: float | None = None
+    seconds: Annotated[float, limit] | None = None
 
 
 @dataclass
@@ -30,15 +39,13 @@ class ParallelSettings:
         address: of a running Dask scheduler, `tcp://host:port`; with mode dask only.
     """
 
-    mode: str = "auto"
-    workers: int | None = None
+    mode: Annotated[str, one_of(MODES)] = "auto"
+    workers: Count | None = None
     address: str | None = None
 
     def check(self) -> None:
-        """Raise `UserError` for values of the right type that are impossible, or do not go together."""
-        require(self.mode in MODES, "parallel.mode", self.mode, f"valid: {', '.join(MODES)}")
-        workers, address = self.workers, self.address
-        require(workers is None or workers >= 1, "parallel.workers", workers, "must be 1 or more")
+        """Refuse an address that is missing, is none, or has no use."""
+        address = self.address
         if self.mode != "dask":
             require(address is None, "parallel.address", address, f"needs parallel=dask, not {self.mode}")
             return
@@ -55,27 +62,15 @@ class ParallelSettings:
 class RunSettings:
     """Settings every experiment has. All but `seed` are comfort: they change no number."""
 
-    seed: int = 0
+    seed: Annotated[int, at_least(0)] = 0
     scale: str = "quick"
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     parallel: ParallelSettings = field(default_factory=ParallelSettings)
-    threads: int = 1
+    threads: Count = 1
     results_dir: str = "results"
     data_dir: str = "data"
-    run_name: str | None = None
+    run_name: Annotated[str, plain_name] | None = None
     force: bool = False
-    on_error: str = "continue"
+    on_error: Annotated[str, one_of(("continue", "raise"))] = "continue"
     wait: bool = False
     debug: bool = False
-
-    def check(self) -> None:
-        """Raise `UserError` for values of the right type that are impossible."""
-        require(self.seed >= 0, "seed", self.seed, "must be 0 or more")
-        require(self.threads >= 1, "threads", self.threads, "must be 1 or more")
-        require(self.on_error in ("continue", "raise"), "on_error", self.on_error, "valid: continue, raise")
-        self.parallel.check()
-        seconds, name = self.budget.seconds, self.run_name
-        limit = seconds is None or 0 < seconds < math.inf
-        require(limit, "budget.seconds", seconds, "must be above 0 and finite; leave it out for no limit")
-        plain = name is None or (name != "" and not set(name) & set("/\\~\0") and not name.startswith("."))
-        require(plain, "run_name", name, "must be a plain folder name without / \\ ~")

@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.data.csv_columns import csv_error, shorten
 from gpsuite.data.csv_text import Row
-from gpsuite.data.dataset import FloatArray
 from gpsuite.errors import DataError
 from gpsuite.text import visible
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+from gpsuite.arrays import FloatArray
 from gpsuite.data.csv_cells import check_spread, number_labels, parse_rows
 from gpsuite.data.csv_columns import choose_columns, csv_error, name_list, other_columns, shorten
 from gpsuite.data.csv_measurements import read_measurements
 from gpsuite.data.csv_text import decode, parse_separator, read_bytes, read_header, split_rows
-from gpsuite.data.dataset import TASKS, Dataset, FloatArray, Task
+from gpsuite.data.dataset import TASKS, Dataset, Task
 from gpsuite.data.hashing import json_hash
 from gpsuite.data.spec import MISSING, CsvSpec
 from gpsuite.errors import unknown_name

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.data.csv_cells import check_spread, parse_rows
 from gpsuite.data.csv_columns import choose_columns, csv_error, name_list, other_columns, shorten
 from gpsuite.data.csv_text import Row, decode, parse_separator, read_bytes, read_header, split_rows
-from gpsuite.data.dataset import Dataset, FloatArray, SafetyColumn, Side
+from gpsuite.data.dataset import Dataset, SafetyColumn, Side
 from gpsuite.data.hashing import json_hash
 from gpsuite.data.spec import MISSING, CsvSpec
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray: TypeAlias = NDArray[np.float64]
-IntArray: TypeAlias = NDArray[np.int64]
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
+
 Task: TypeAlias = Literal["regression", "classification", "measurements"]
 Side: TypeAlias = Literal["above", "below"]
 
@@ -46,7 +45,7 @@ class SafetyColumn:
         object.__setattr__(self, "z", z)
 
     @property
-    def safe(self) -> NDArray[np.bool_]:
+    def safe(self) -> BoolArray:
         """Which rows were measured to be safe [N]; an unmeasured one was not."""
         return self.z >= self.limit if self.side == "above" else self.z <= self.limit
 

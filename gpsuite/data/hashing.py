@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpsuite.data.dataset import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.data.spec import DatasetSpec
 
 STAND_IN_PREFIX = "stand-in-"

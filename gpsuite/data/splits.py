@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.data.dataset import FloatArray, IntArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.errors import UserError, unknown_name
 
 SCALINGS = ("all", "train")

@@ -6,7 +6,8 @@ from typing import cast
 
 import numpy as np
 
-from gpsuite.data.dataset import Dataset, FloatArray, IntArray, Task
+from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.data.dataset import Dataset, Task
 from gpsuite.data.hashing import STAND_IN_PREFIX, json_hash
 from gpsuite.data.spec import DatasetSpec
 from gpsuite.seeds import stream

@@ -19,7 +19,7 @@ from gpsuite.engine.worker import (
 )
 from gpsuite.experiments.base import Record, Task
 
-Group = Sequence[Task]
+Group = Sequence[Task[object]]
 
 IDLE_SECONDS = 600  # a worker without tasks for this long ends; importing TensorFlow again costs seconds
 LOOK_SECONDS = 1.0  # a pool's workers may have become more

@@ -6,6 +6,7 @@ import hashlib
 import json
 
 from gpsuite.experiments.base import Task
+from gpsuite.experiments.params import plain
 
 
 def canonical_json(value: object) -> str:
@@ -18,12 +19,12 @@ def short_hash(value: object, length: int = 20) -> str:
     return hashlib.sha256(canonical_json(value).encode("utf-8", "backslashreplace")).hexdigest()[:length]
 
 
-def task_key(task: Task) -> str:
+def task_key(task: Task[object]) -> str:
     """Return the task's key: science parameters, dataset content and method version; no comfort settings."""
     content = task.dataset.content_hash if task.dataset is not None else None
     science = {
         "family": task.experiment.split("/")[0],
-        "params": task.params,
+        "params": plain(task.params),
         "dataset": content,
         "version": task.version,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ class StoredPlan:
     tasks: tuple[PlannedTask, ...]
 
 
-def plan_tasks(request: Request, changed: Sequence[str]) -> list[Task]:
+def plan_tasks(request: Request[object], changed: Sequence[str]) -> list[Task[object]]:
     """Return the tasks of a request.
 
     Args:
@@ -46,7 +46,7 @@ def plan_tasks(request: Request, changed: Sequence[str]) -> list[Task]:
     """
     try:
         with at_most(MOST_TASKS):
-            return EXPERIMENTS.get(request.experiment).plan(request)
+            return list(EXPERIMENTS.get(request.experiment).plan(request))
     except (TooManyTasksError, MemoryError) as error:
         many = f"more than {MOST_TASKS} tasks, the most that one run may have"
         what = many if isinstance(error, TooManyTasksError) else "more than this machine's memory can hold"
@@ -57,6 +57,13 @@ def plan_tasks(request: Request, changed: Sequence[str]) -> list[Task]:
             "ask for less; runs share their records, so a large study can be made of several",
             key=key,
         ) from error
+
+
+def with_data_of(request: Request[object], tasks: Sequence[Task[object]]) -> Request[object]:
+    """Return the request with the further datasets that its tasks work on, so that they are named where its own are."""
+    used = {task.dataset.content_hash: task.dataset for task in tasks if task.dataset is not None}
+    known = {data.content_hash for data in request.prepared}
+    return replace(request, further=tuple(data for key, data in used.items() if key not in known))
 
 
 def read_plan(path: Path) -> StoredPlan | None:

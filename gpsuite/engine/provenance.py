@@ -72,11 +72,14 @@ def origin() -> dict[str, str]:
     }
 
 
-def dataset_provenance(request: Request) -> dict[str, Any]:
-    """Return the keys `dataset`, null without exactly one, and `datasets` for an experiment over several."""
+def dataset_provenance(request: Request[object]) -> dict[str, Any]:
+    """Return the keys `dataset`, null without exactly one, and `datasets` where tasks work on several."""
     data = request.dataset
-    several = {"datasets": [_described(each) for each in request.datasets.values()]}
-    return {"dataset": None if data is None else _described(data), **(several if request.datasets else {})}
+    several = request.datasets or request.further
+    return {
+        "dataset": None if data is None else _described(data),
+        **({"datasets": [_described(each) for each in request.prepared]} if several else {}),
+    }
 
 
 def _described(data: PreparedDataset) -> dict[str, Any]:

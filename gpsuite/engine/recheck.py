@@ -87,7 +87,7 @@ def draw(runs: Sequence[PublishedRun], sample: int, seed: int) -> list[tuple[Pub
 
 def recheck(chosen: Sequence[tuple[PublishedRun, str]]) -> Iterator[Rechecked]:
     """Compute the chosen records anew, one after another, and hold them against the published ones."""
-    plans: dict[str, dict[str, Task]] = {}
+    plans: dict[str, dict[str, Task[object]]] = {}
     for run, key in chosen:
         try:
             if run.name not in plans:
@@ -104,7 +104,7 @@ def recheck(chosen: Sequence[tuple[PublishedRun, str]]) -> Iterator[Rechecked]:
         yield Rechecked(run.name, ours.label, ours, compare_records(published, ours, tolerance))
 
 
-def _tasks(run: PublishedRun) -> dict[str, Task]:
+def _tasks(run: PublishedRun) -> dict[str, Task[object]]:
     request, options = read_request(run.command)
     return {task_key(task): task for task in plan_tasks(request, options.changed)}
 

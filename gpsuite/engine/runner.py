@@ -26,13 +26,13 @@ from gpsuite.engine.folder import (
     write_records,
 )
 from gpsuite.engine.keys import task_key
-from gpsuite.engine.plans import plan_tasks
+from gpsuite.engine.plans import plan_tasks, with_data_of
 from gpsuite.engine.progress import Progress, clock, progress
 from gpsuite.engine.provenance import dataset_provenance, git_state, machine, versions
 from gpsuite.engine.reports import FOLDER as REPORTS
 from gpsuite.engine.reports import ReportFolder
 from gpsuite.engine.store import RecordStore, satisfies
-from gpsuite.engine.summary import publish_results, write_config
+from gpsuite.engine.summary import Summary, publish_results, write_config
 from gpsuite.engine.worker import peak_memory_mb
 from gpsuite.errors import ResultsError
 from gpsuite.experiments.base import ERROR, Record, Request, Task
@@ -84,11 +84,13 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class RunReport:
-    """How a run ended: its folder, how many tasks ended how, and the failures."""
+    """How a run ended: its folder, how many tasks ended how, the failures, and what its summary tells the user."""
 
     folder: Path
     counts: Mapping[str, int]
     failures: tuple[tuple[str, str, Path], ...]  # label, reason, traceback file
+    answer: Sequence[str] = ()
+    warnings: Sequence[str] = ()
 
     @property
     def exit_code(self) -> int:
@@ -96,7 +98,7 @@ class RunReport:
         return 1 if self.failures else 0
 
 
-def run_experiment(request: Request, options: RunOptions) -> RunReport:
+def run_experiment(request: Request[object], options: RunOptions) -> RunReport:
     """Run every task of the request that is not stored yet, then write tables, figures and the comparison.
 
     Raises:
@@ -105,6 +107,7 @@ def run_experiment(request: Request, options: RunOptions) -> RunReport:
     """
     folder = run_folder(options.results_dir, request.experiment, request.scale, options.tag)
     tasks = plan_tasks(request, options.changed)
+    request = with_data_of(request, tasks)
     store = RecordStore(options.results_dir, request.family)
     with locked(folder, wait=options.wait):
         _refuse_other_science(folder, options)
@@ -115,13 +118,15 @@ def run_experiment(request: Request, options: RunOptions) -> RunReport:
         missing = _missing(tasks, keys, store, force=options.force)
         computed = _compute(request, options, missing, store, folder, total=len(tasks))
         records = _read_records(tasks, keys, store)
-        _finish(request, options, folder, records, store, started, computed)
-    return _report(folder, records, store)
+        summary = _finish(request, options, folder, records, store, started, computed)
+    counts = Counter(record.status for record in records)
+    failures = tuple(_failures(records, store))
+    return RunReport(folder, dict(counts), failures, summary.answer, summary.warnings)
 
 
-def groups_of(tasks: Sequence[Task]) -> list[Group]:
+def groups_of(tasks: Sequence[Task[object]]) -> list[Group]:
     """Return tasks gathered by group, groups in order of first appearance; no group name means alone."""
-    gathered: dict[str, list[Task]] = {}
+    gathered: dict[str, list[Task[object]]] = {}
     for number, task in enumerate(tasks):
         gathered.setdefault(task.group or f"#{number}", []).append(task)
     return list(gathered.values())
@@ -136,9 +141,9 @@ def choose_mode(mode: str, groups: Sequence[Group], workers: int) -> str:
 
 
 def _compute(
-    request: Request,
+    request: Request[object],
     options: RunOptions,
-    missing: Sequence[Task],
+    missing: Sequence[Task[object]],
     store: RecordStore,
     folder: Path,
     *,
@@ -203,7 +208,9 @@ class TaskFailedError(Exception):
         super().__init__(f"{record.label}: {record.reason}\ntraceback: {trace}")
 
 
-def _missing(tasks: Sequence[Task], keys: Sequence[str], store: RecordStore, *, force: bool) -> list[Task]:
+def _missing(
+    tasks: Sequence[Task[object]], keys: Sequence[str], store: RecordStore, *, force: bool
+) -> list[Task[object]]:
     return [
         task
         for task, key in zip(tasks, keys, strict=True)
@@ -211,7 +218,7 @@ def _missing(tasks: Sequence[Task], keys: Sequence[str], store: RecordStore, *, 
     ]
 
 
-def _read_records(tasks: Sequence[Task], keys: Sequence[str], store: RecordStore) -> list[Record]:
+def _read_records(tasks: Sequence[Task[object]], keys: Sequence[str], store: RecordStore) -> list[Record]:
     """Return the plan's records in its order, under the names this plan gives them; every task has one by now.
 
     Raises:
@@ -231,7 +238,7 @@ def _read_records(tasks: Sequence[Task], keys: Sequence[str], store: RecordStore
 
 
 def _plan(
-    request: Request, options: RunOptions, tasks: Sequence[Task], keys: Sequence[str]
+    request: Request[object], options: RunOptions, tasks: Sequence[Task[object]], keys: Sequence[str]
 ) -> dict[str, Any]:
     return {
         "experiment": request.experiment,
@@ -258,25 +265,26 @@ def _refuse_other_science(folder: Path, options: RunOptions) -> None:
 
 
 def _finish(
-    request: Request,
+    request: Request[object],
     options: RunOptions,
     folder: Path,
     records: Sequence[Record],
     store: RecordStore,
     started: float,
     computed: int,
-) -> None:
+) -> Summary:
     write_records(folder, records)
     copy_arrays(folder, records, store)
-    notes = publish_results(request, records, folder, options.conf_dir, options.changed, options.parts)
+    summary = publish_results(request, records, folder, options.conf_dir, options.changed, options.parts)
     before = read_json(folder / RUN)
     if computed == 0 and before is not None and before.get("science") == options.science:
-        return  # nothing was computed: the provenance of what is shown has not changed
-    write_json(folder / RUN, _provenance(request, options, records, store, started, computed, notes))
+        return summary  # nothing was computed: the provenance of what is shown has not changed
+    write_json(folder / RUN, _provenance(request, options, records, store, started, computed, summary.notes))
+    return summary
 
 
 def _provenance(
-    request: Request,
+    request: Request[object],
     options: RunOptions,
     records: Sequence[Record],
     store: RecordStore,
@@ -326,11 +334,6 @@ def _failures(records: Sequence[Record], store: RecordStore) -> list[tuple[str, 
         for record in records
         if record.status == ERROR
     ]
-
-
-def _report(folder: Path, records: Sequence[Record], store: RecordStore) -> RunReport:
-    counts = Counter(record.status for record in records)
-    return RunReport(folder, dict(counts), tuple(_failures(records, store)))
 
 
 def _iso(seconds: float) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
 from gpsuite.engine.folder import CONFIG
-from gpsuite.experiments.base import BUDGET, DONE, EXPERIMENTS, Record, Request
+from gpsuite.experiments.base import BUDGET, DONE, EXPERIMENTS, Record, Report, Request
 from gpsuite.reporting.atomic import write_text
 from gpsuite.reporting.comparison import compare, read_published, write_comparison, write_statistics
 from gpsuite.text import visible
@@ -19,36 +20,50 @@ from gpsuite.text import visible
 NAMED = ("datasets",)
 
 
-def write_config(folder: Path, request: Request, command: Sequence[str]) -> None:
+@dataclass(frozen=True)
+class Summary:
+    """What is said of a run besides its files.
+
+    Attributes:
+        notes: what limits its tables and figures.
+        answer: told to the user when the run ends.
+        warnings: told beside it.
+    """
+
+    notes: Sequence[str]
+    answer: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+
+
+def write_config(folder: Path, request: Request[object], command: Sequence[str]) -> None:
     """Write the composed configuration as config.yaml, with the command that asked for it as a comment."""
     text = yaml.safe_dump(dict(request.options), sort_keys=False, allow_unicode=True)
     write_text(folder / CONFIG, f"# {visible(' '.join(command))}\n{text}")
 
 
 def publish_results(
-    request: Request,
+    request: Request[object],
     records: Sequence[Record],
     folder: Path,
     conf_dir: Path,
     changed: Sequence[str],
     parts: Mapping[str, str],
-) -> list[str]:
-    """Write tables, figures, statistics and the comparison; return notes on what limits them."""
+) -> Summary:
+    """Write tables, figures, statistics and the comparison."""
     notes = [*parts.values(), *limitations(request, records)]
-    usable = [record for record in records if record.usable]
+    report = Report(request, records, folder, "; ".join(notes) or None)
     statistics = []
-    if usable:
-        shown = "; ".join(notes) or None
-        statistics = EXPERIMENTS.get(request.experiment).summarise(request, usable, folder, shown)
+    if report.records():
+        statistics = EXPERIMENTS.get(request.experiment).summarise(report)
         write_statistics(folder / "tables", statistics)
     why_not = not_comparable(request, records, [key for key in changed if key not in parts])
     published = read_published(conf_dir, request.experiment)
     rows = compare(published, statistics, comparable=not why_not, why_not=why_not)
     write_comparison(folder, rows)
-    return notes
+    return Summary(notes, report.answer, report.warnings)
 
 
-def limitations(request: Request, records: Sequence[Record]) -> list[str]:
+def limitations(request: Request[object], records: Sequence[Record]) -> list[str]:
     """Return what a reader of the figures must know: stand-in data, smoke scale, tasks that did not end well."""
     notes = []
     made_up = [data.name for data in request.prepared if data.stand_in]
@@ -63,7 +78,7 @@ def limitations(request: Request, records: Sequence[Record]) -> list[str]:
     return notes
 
 
-def not_comparable(request: Request, records: Sequence[Record], changed: Sequence[str]) -> str:
+def not_comparable(request: Request[object], records: Sequence[Record], changed: Sequence[str]) -> str:
     """Return why the run must not be held against the paper, or an empty string."""
     if any(data.stand_in for data in request.prepared):
         return "stand-in data"

@@ -40,7 +40,7 @@ def import_family(experiment: str) -> None:
     importlib.import_module(f"gpsuite.experiments.{experiment.split('/')[0]}")
 
 
-def execute_group(tasks: Sequence[Task], threads: int, send: Send | None = None) -> Iterator[Record]:
+def execute_group(tasks: Sequence[Task[object]], threads: int, send: Send | None = None) -> Iterator[Record]:
     """Run the tasks of one group in order, yielding each record as it ends; failures are records too.
 
     `send` is told how far the running task is.
@@ -56,12 +56,14 @@ def execute_group(tasks: Sequence[Task], threads: int, send: Send | None = None)
         yield record
 
 
-def execute_group_here(tasks: Sequence[Task], threads: int, reports: Path | None = None) -> list[Record]:
+def execute_group_here(
+    tasks: Sequence[Task[object]], threads: int, reports: Path | None = None
+) -> list[Record]:
     """Run a group in a worker process and return its records together; `reports` is a folder for reports."""
     return list(execute_group(tasks, threads, None if reports is None else send_to_file(reports)))
 
 
-def _followed(task: Task, shared: SharedWork, reporter: Reporter | None) -> Record:
+def _followed(task: Task[object], shared: SharedWork, reporter: Reporter | None) -> Record:
     if reporter is None:
         return execute(task, shared)
     reporter.begin(task.label)
@@ -71,7 +73,7 @@ def _followed(task: Task, shared: SharedWork, reporter: Reporter | None) -> Reco
         reporter.end()
 
 
-def execute(task: Task, shared: SharedWork) -> Record:
+def execute(task: Task[object], shared: SharedWork) -> Record:
     """Run one task; an exception becomes a record with status error and its traceback."""
     wall, cpu = time.perf_counter(), time.process_time()
     trace = ""
@@ -100,7 +102,7 @@ def end_with_parent(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def failure(task: Task, reason: str) -> Record:
+def failure(task: Task[object], reason: str) -> Record:
     """Return the error record of a task whose worker died."""
     return _record(task, Outcome({}, ERROR, reason), {}, reason + "\n")
 
@@ -111,7 +113,7 @@ def peak_memory_mb() -> float:
     return peak / 1e6 if sys.platform == "darwin" else peak / 1e3
 
 
-def _record(task: Task, outcome: Outcome, timing: dict[str, float], trace: str) -> Record:
+def _record(task: Task[object], outcome: Outcome, timing: dict[str, float], trace: str) -> Record:
     return Record(
         key=task_key(task),
         experiment=task.experiment,

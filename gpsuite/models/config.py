@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.errors import UserError, unknown_name
-
-FloatArray = npt.NDArray[np.float64]
 
 KERNEL_NAMES = ("squared_exponential", "matern32", "matern52")
 

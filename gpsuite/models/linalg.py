@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import lapack, solve_triangular
 
+from gpsuite.arrays import FloatArray
 from gpsuite.models.config import Hyperparameters
-
-Array = npt.NDArray[np.float64]
 
 JITTER_LADDER = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
 """Jitters tried in turn, relative to the mean of the diagonal."""
@@ -23,29 +21,25 @@ class NonFiniteMatrixError(ArithmeticError):
 
 
 class NotPositiveDefiniteError(ArithmeticError):
-    """No jitter tried made the matrix numerically positive definite.
+    """A matrix cannot be factorised in float64, with all the jitter that was allowed."""
 
-    Args:
-        matrix: the matrix without jitter, shape [N, N].
-        jitters: the jitters tried, relative to the mean of the diagonal.
-        hyperparameters: of the model whose matrix it is, if known.
-    """
+    @classmethod
+    def of(
+        cls, matrix: FloatArray, jitters: Sequence[float], hyperparameters: Hyperparameters | None = None
+    ) -> NotPositiveDefiniteError:
+        """Return the error that describes a matrix.
 
-    def __init__(
-        self, matrix: Array, jitters: Sequence[float], hyperparameters: Hyperparameters | None = None
-    ) -> None:
-        self.size = matrix.shape[0]
-        self.condition = condition_estimate(matrix)
-        self.jitters = tuple(jitters)
-        self.hyperparameters = hyperparameters
-        tried = ", ".join(f"{jitter:g}" for jitter in self.jitters)
-        message = (
-            f"matrix not positive definite: N={self.size}, condition about {self.condition:.1e}, "
-            f"jitters tried relative to the mean diagonal {np.mean(np.diagonal(matrix)):.3g}: {tried}"
+        Args:
+            matrix: without jitter, shape [N, N].
+            jitters: those tried, relative to the mean of the diagonal.
+            hyperparameters: of the model whose matrix it is, if known.
+        """
+        tried = ", ".join(f"{jitter:g}" for jitter in jitters)
+        whose = "" if hyperparameters is None else f"; {hyperparameters}"
+        return cls(
+            f"matrix not positive definite: N={len(matrix)}, condition about {condition_estimate(matrix):.1e}, "
+            f"jitters tried relative to the mean diagonal {np.mean(np.diagonal(matrix)):.3g}: {tried}{whose}"
         )
-        if hyperparameters is not None:
-            message += f"; {hyperparameters}"
-        super().__init__(message)
 
 
 @dataclass(frozen=True)
@@ -57,14 +51,14 @@ class CholeskyFactor:
         jitter: what was added to the diagonal, in the matrix's own units; 0 if nothing was needed.
     """
 
-    lower: Array
+    lower: FloatArray
     jitter: float
 
-    def half_solve(self, right: Array) -> Array:
+    def half_solve(self, right: FloatArray) -> FloatArray:
         """Return L⁻¹ B for B of shape [N] or [N, K]."""
         return np.asarray(solve_triangular(self.lower, right, lower=True, check_finite=False))
 
-    def solve(self, right: Array) -> Array:
+    def solve(self, right: FloatArray) -> FloatArray:
         """Return (L Lᵀ)⁻¹ B for B of shape [N] or [N, K]."""
         half = self.half_solve(right)
         return np.asarray(solve_triangular(self.lower, half, lower=True, trans="T", check_finite=False))
@@ -76,7 +70,7 @@ class CholeskyFactor:
 
 
 def stable_cholesky(
-    matrix: Array,
+    matrix: FloatArray,
     *,
     hyperparameters: Hyperparameters | None = None,
     jitters: Sequence[float] = JITTER_LADDER,
@@ -108,10 +102,10 @@ def stable_cholesky(
         lower, info = lapack.dpotrf(attempt.T, lower=1, clean=1, overwrite_a=1)
         if info == 0:
             return CholeskyFactor(lower=lower, jitter=jitter)
-    raise NotPositiveDefiniteError(matrix, jitters, hyperparameters)
+    raise NotPositiveDefiniteError.of(matrix, jitters, hyperparameters)
 
 
-def condition_estimate(matrix: Array) -> float:
+def condition_estimate(matrix: FloatArray) -> float:
     """Return LAPACK's estimate of the 1-norm condition number of a square matrix; infinity if singular."""
     factor, _, info = lapack.dgetrf(matrix)
     if info != 0:
@@ -120,7 +114,7 @@ def condition_estimate(matrix: Array) -> float:
     return 1.0 / float(reciprocal) if reciprocal > 0.0 else float("inf")
 
 
-def _require_finite(matrix: Array) -> None:
+def _require_finite(matrix: FloatArray) -> None:
     # A finite sum proves finite entries at a fraction of the price of looking at each.
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(matrix.sum()):

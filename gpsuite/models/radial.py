@@ -11,15 +11,15 @@ import math
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from gpsuite.arrays import FloatArray
 from gpsuite.errors import unknown_name
 from gpsuite.models.config import KERNEL_NAMES
-from gpsuite.models.linalg import Array
 
 _FEW_INPUTS = 8
 """Up to here direct differences cost no more than a matrix product, and lose no digits."""
 
 
-def squared_distances(A: Array, B: Array) -> Array:
+def squared_distances(A: FloatArray, B: FloatArray) -> FloatArray:
     """Return |a_i - b_k|^2, shape [I, K], for scaled inputs A [I, D] and B [K, D].
 
     For many inputs by |a|^2 + |b|^2 - 2 a'b, with error about 1e-16 (|a|^2 + |b|^2): centre the inputs first.
@@ -36,7 +36,7 @@ def squared_distances(A: Array, B: Array) -> Array:
     return q
 
 
-def kappa(kernel: str, q: Array) -> Array:
+def kappa(kernel: str, q: FloatArray) -> FloatArray:
     """Return the kernel at scaled squared distance q, in units of its variance.
 
     Raises:
@@ -45,7 +45,7 @@ def kappa(kernel: str, q: Array) -> Array:
     return kappa_and_slope(kernel, q)[0]
 
 
-def kappa_and_slope(kernel: str, q: Array) -> tuple[Array, Array]:
+def kappa_and_slope(kernel: str, q: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return kappa(q) and -2 dkappa/dq, so that dk/dx_j = -s slope (x_j - x'_j) / l_j^2.
 
     Raises:
@@ -67,7 +67,7 @@ def kappa_and_slope(kernel: str, q: Array) -> tuple[Array, Array]:
     raise unknown_name("kernel", kernel, KERNEL_NAMES)
 
 
-def expanded(lengthscales: tuple[float, ...] | Array, input_dim: int) -> Array:
+def expanded(lengthscales: tuple[float, ...] | FloatArray, input_dim: int) -> FloatArray:
     """Return one lengthscale per input, shape [D].
 
     Raises:

@@ -1,4 +1,7 @@
-"""L-BFGS-B over any differentiable loss within a budget: counted, finite everywhere, best point kept. No TensorFlow."""
+"""L-BFGS-B over any differentiable loss within a budget: counted, finite everywhere, best point kept. No TensorFlow.
+
+Source: Byrd, Lu, Nocedal & Zhu 1995 (scipy's implementation).
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,19 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 from scipy.optimize import Bounds, OptimizeResult, minimize
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.models.linalg import Array
+from gpsuite.models.linalg import NotPositiveDefiniteError
 
-Objective = Callable[[Array], tuple[float, Array]]
-"""Point [K] -> loss and gradient [K]; not finite where the loss is not defined."""
+Objective: TypeAlias = Callable[[FloatArray], tuple[float, FloatArray]]
+"""Point [K] -> loss and gradient [K]; not finite, or NotPositiveDefiniteError, where the loss is not defined."""
+
+Status: TypeAlias = Literal["done", "budget", "diverged"]
 
 MAX_ITERATIONS = 15_000
 """L-BFGS-B's own limit, scipy's default; a run that meets it is reported as limited by budget."""
@@ -26,26 +32,55 @@ STALLED_GRADIENT = 1e-4
 Rounding in the loss, about 1e-12 of it for usual condition numbers, hides slopes of its square root's order.
 """
 
+NO_ROOM = "the seconds left have no room for another evaluation"
+
 
 @dataclass(frozen=True)
-class TrainingReport:
-    """How a training ended; the model holds the best parameters found.
+class StepRules:
+    """When L-BFGS-B has converged, and what it is shown where the loss is not defined.
 
     Attributes:
+        decrease: relative decrease of the loss in one step below which it has converged.
+        slope: largest projected component of the gradient below which it has converged.
+        undefined: `parabola` has the slope of the line's origin and its minimum at a quarter of the step, so that the
+            step is shortened by 4; `wall` lies above all seen so far, without slope. Neither is ever accepted as best.
+    """
+
+    decrease: float = 2.220446049250313e-9
+    slope: float = 1e-5
+    undefined: Literal["parabola", "wall"] = "parabola"
+
+
+SCIPY_RULES = StepRules()
+"""Scipy's default tolerances."""
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """The best point that a search met, and how it ended.
+
+    Attributes:
+        point: the best point [K].
+        loss: the loss there, such as a negative log marginal likelihood in nats; infinite if it is not defined at the
+            start, where the search then ended.
         status: done (converged), budget (stopped early) or diverged (no usable optimum).
         reason: why it ended, in words.
         evaluations: evaluations of loss and gradient.
         iterations: accepted L-BFGS-B steps.
-        loss: negative log marginal likelihood (for SGPR its upper bound) of the parameters kept, in nats.
         message: what scipy said, or an empty string if it was interrupted.
+        stalled: whether its last line search found no decrease, converged or not.
+        failures: why the loss was not defined, one entry for each such evaluation.
     """
 
-    status: Literal["done", "budget", "diverged"]
+    point: FloatArray
+    loss: float
+    status: Status
     reason: str
     evaluations: int
     iterations: int
-    loss: float
-    message: str
+    message: str = ""
+    stalled: bool = False
+    failures: tuple[str, ...] = ()
 
 
 class _BudgetEndedError(Exception):
@@ -58,74 +93,103 @@ class _StartNotFiniteError(Exception):
 
 @dataclass(frozen=True)
 class _Evaluation:
-    point: Array
+    point: FloatArray
     loss: float
-    gradient: Array
+    gradient: FloatArray
 
 
-class Search:
+class RecordedLoss:
     """The objective as scipy sees it: counted, finite everywhere, remembering the best point."""
 
-    def __init__(self, objective: Objective, budget: Budget) -> None:
+    def __init__(self, objective: Objective, budget: Budget, rules: StepRules = SCIPY_RULES) -> None:
         self._objective = objective
+        self._start: FloatArray = np.empty(0)
         self.budget = budget
+        self.rules = rules
         self.best: _Evaluation | None = None
         self._origin: _Evaluation | None = None
         self._last: _Evaluation | None = None
-        self.evaluations = self.iterations = self.rejected = 0
+        self._highest = -math.inf
+        self.evaluations = self.iterations = 0
+        self.failures: list[str] = []
         self._longest = 0.0
 
-    def evaluate(self, point: Array) -> tuple[float, Array]:
+    def evaluate(self, point: FloatArray) -> tuple[float, FloatArray]:
         """Return loss and gradient, or a rejection where they are not finite."""
-        if self.evaluations and (self.budget.exhausted or not self.budget.has_room(self._longest)):
-            raise _BudgetEndedError
+        if self.evaluations and self.budget.exhausted:
+            raise _BudgetEndedError(self.budget.reason)
+        if self.evaluations and not self.budget.has_room(self._longest):
+            raise _BudgetEndedError(NO_ROOM)
+        if not self.evaluations:
+            self._start = point.copy()
         self.budget.spend(evaluations=1, best=self.best.loss if self.best is not None else math.inf)
         self.evaluations += 1
         begin = time.monotonic()
-        loss, gradient = self._objective(point)
-        self._longest = max(self._longest, time.monotonic() - begin)
+        try:
+            loss, gradient = self._objective(point)
+        except NotPositiveDefiniteError as error:
+            return self._reject(point, str(error))
+        finally:
+            self._longest = max(self._longest, time.monotonic() - begin)
         if not (np.isfinite(loss) and np.isfinite(gradient).all()):
-            return self._reject(point)
+            return self._reject(point, "the objective or its gradient is not finite")
         self._last = _Evaluation(point.copy(), loss, gradient)
         self._origin = self._origin or self._last
+        self._highest = max(self._highest, loss)
         if self.best is None or loss < self.best.loss:
             self.best = self._last
         return loss, gradient
 
-    def _reject(self, point: Array) -> tuple[float, Array]:
-        """Return loss and gradient of the parabola with the slope of the line's origin, minimal at a quarter.
-
-        It lies above the origin here, so the point is never accepted, and interpolation shortens the step by 4.
-        """
+    def _reject(self, point: FloatArray, why: str) -> tuple[float, FloatArray]:
+        """Return loss and gradient that scipy's line search turns back from."""
+        self.failures.append(why)
         if self._origin is None:
             raise _StartNotFiniteError
-        self.rejected += 1
+        if self.rules.undefined == "wall":
+            return max(self._highest, 0.0) + 1.0, np.zeros_like(point)
+        # the parabola lies above the origin here, so the point is never accepted
         step = point - self._origin.point
         fall = abs(float(self._origin.gradient @ step))
         return self._origin.loss + fall, 3.0 * fall / float(step @ step) * step
 
-    def count_iteration(self, xk: Array) -> None:
+    def count_iteration(self, xk: FloatArray) -> None:
         """Count one accepted step; `xk`, where it ended, is the point evaluated last."""
         self.iterations += 1
         self._origin = self._last
 
-    def report(
-        self, status: Literal["done", "budget", "diverged"], reason: str, message: str = ""
-    ) -> TrainingReport:
-        """Build the report of the search as it stands."""
-        loss = self.best.loss if self.best is not None else float("nan")
-        return TrainingReport(status, reason, self.evaluations, self.iterations, loss, message)
+    def minimum(self, status: Status, reason: str, message: str = "", stalled: bool = False) -> Minimum:
+        """Return the best so far, and that the search ended in this way."""
+        point, loss = (self._start, math.inf) if self.best is None else (self.best.point, self.best.loss)
+        return Minimum(
+            point,
+            loss,
+            status,
+            reason,
+            self.evaluations,
+            self.iterations,
+            message,
+            stalled,
+            tuple(self.failures),
+        )
 
 
-def run_search(search: Search, start: Array, box: Bounds | None, start_failure: str) -> TrainingReport:
-    """Run L-BFGS-B with scipy's default tolerances; `search.best` holds the best point met.
+def minimise(
+    objective: Objective,
+    start: FloatArray,
+    budget: Budget,
+    box: Bounds | None = None,
+    rules: StepRules = SCIPY_RULES,
+) -> Minimum:
+    """Run L-BFGS-B until it converges or the budget ends; the start is always evaluated.
 
     Args:
-        search: the objective and its budget; the start is always evaluated.
+        objective: loss and gradient.
         start: where it begins, shape [K], inside the box.
+        budget: each evaluation is counted; ends the search when exhausted.
         box: limits, or None.
-        start_failure: the reason to report if the loss at the start is not finite.
+        rules: tolerances, and what happens where the loss is not defined.
     """
+    search = RecordedLoss(objective, budget, rules)
     try:
         result = minimize(
             search.evaluate,
@@ -134,29 +198,33 @@ def run_search(search: Search, start: Array, box: Bounds | None, start_failure: 
             method="L-BFGS-B",
             bounds=box,
             callback=search.count_iteration,
-            options={"maxiter": MAX_ITERATIONS, "maxfun": 20 * MAX_ITERATIONS},
+            options={
+                "ftol": rules.decrease,
+                "gtol": rules.slope,
+                "maxiter": MAX_ITERATIONS,
+                "maxfun": 20 * MAX_ITERATIONS,
+            },
         )
-    except _BudgetEndedError:
-        reason = search.budget.reason or "the seconds left have no room for another evaluation"
-        return search.report("budget", reason)
+    except _BudgetEndedError as ended:
+        return search.minimum("budget", str(ended))
     except _StartNotFiniteError:
-        return search.report("diverged", start_failure)
+        return search.minimum("diverged", f"not defined at the start: {search.failures[0]}")
     return _conclude(search, result, box)
 
 
-def _conclude(search: Search, result: OptimizeResult, box: Bounds | None) -> TrainingReport:
+def _conclude(search: RecordedLoss, result: OptimizeResult, box: Bounds | None) -> Minimum:
     message = str(result.message)
     if result.status == 0:
-        return search.report("done", "converged", message)
+        return search.minimum("done", "converged", message)
     if result.status == 1:
-        return search.report("budget", f"{search.iterations} iterations used up", message)
+        return search.minimum("budget", f"{search.iterations} iterations used up", message)
     assert search.best is not None, "scipy returns only after a finite start"
     slope = _projected_slope(search.best, box)
     if slope <= STALLED_GRADIENT * max(1.0, abs(search.best.loss)):
-        return search.report("done", f"converged to working precision, largest slope {slope:.1e}", message)
-    return search.report(
-        "diverged", f"line search failed with slope {slope:.1e}, {search.rejected} non-finite steps", message
-    )
+        reason = f"converged to working precision, largest slope {slope:.1e}"
+        return search.minimum("done", reason, message, stalled=True)
+    reason = f"line search failed with slope {slope:.1e}, {len(search.failures)} non-finite steps"
+    return search.minimum("diverged", reason, message, stalled=True)
 
 
 def _projected_slope(best: _Evaluation, box: Bounds | None) -> float:

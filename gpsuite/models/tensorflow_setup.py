@@ -50,6 +50,8 @@ def configure(threads: int | None = None) -> None:
                 f"TensorFlow runs already and cannot change to {threads} threads; configure it first"
             ) from error
     gpflow.config.set_default_float(np.float64)
+    # every fit compiles a step of its own, which TensorFlow would warn of as retracing
+    tensorflow.get_logger().setLevel("ERROR")
 
 
 def _import_quietly() -> tuple[ModuleType, ModuleType]:

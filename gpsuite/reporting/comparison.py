@@ -71,10 +71,10 @@ def judge(test: Criterion, ours: float) -> tuple[Verdict, float]:
 
     Args:
         test: what is asked; of any kind but `context`.
-        ours: the statistic; for `all_of` a share in [0, 1].
+        ours: the statistic, or the end of its interval that is judged; for `all_of` a share in [0, 1].
 
     Returns:
-        The verdict, and the signed difference to the published value (to 1 for all_of; for `between` to the
+        The verdict, and its signed difference to the published value (to 1 for all_of; for `between` to the
         nearest end of the range, 0 inside it).
     """
     value = 1.0 if test.value is None else test.value
@@ -129,16 +129,20 @@ def compare(
 
 
 def _compare_one(entry: Published, ours: Statistic) -> ComparisonRow:
+    number = ours.judged(entry.test.of)
     if math.isnan(ours.value):
         return _row(entry, "not comparable", "ours could not be computed", ours.note)
+    if math.isnan(number):
+        return _row(entry, "not comparable", f"ours has no {entry.test.of} end of an interval", ours.note)
     if entry.test.kind == "all_of" and (not 0.0 <= ours.value <= 1.0 or ours.n == 0):
         return _row(
             entry, "not comparable", f"ours is not a share of cells: {ours.value:g}, n={ours.n}", ours.note
         )
-    verdict, difference = judge(entry.test, ours.value)
-    if math.isinf(ours.value):
-        return _row(entry, verdict, ours.note, ours=ours)
-    notes = (_in_cells(entry, ours), _in_standard_errors(entry, ours, difference), ours.note)
+    verdict, difference = judge(entry.test, number)
+    judged = "" if entry.test.of == "value" else f"judged: {entry.test.of} end of the interval, {number:.6g}"
+    if math.isinf(number):
+        return _row(entry, verdict, judged, ours.note, ours=ours)
+    notes = (judged, _in_cells(entry, ours), _in_standard_errors(entry, ours, difference), ours.note)
     return _row(entry, verdict, *notes, ours=ours, difference=difference)
 
 

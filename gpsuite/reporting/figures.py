@@ -2,57 +2,138 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy.typing as npt
 
 from gpsuite.reporting.atomic import write_bytes, write_text
+from gpsuite.reporting.palette import NOTE
 from gpsuite.text import visible_lines
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 STYLE = Path(__file__).with_name("house.mplstyle")
 
+
 _MATHEMATICS: set[str] = set()
 
-# Okabe and Ito's colours, as in house.mplstyle; the yellow is left out, being too light on white
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _NOTE_CHARACTERS = 13  # an inch, at 9 points
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-# methods that meet in one figure, so that their colours differ; others get theirs from the label's hash
-_KNOWN = (
-    ("kl_pac_gp", "sqrt_pac_gp", "full_gp"),
-    ("kl_pac_sgp", "sqrt_pac_sgp", "vfe", "fitc", "vfe_fitc_posterior", "full_gp_sparse"),
-    ("laplace", "ep", "hmc", "vi"),
-    ("RS_MOGP", "AL_MOGP", "AL_indGPs", "AL_MOGP_nosafe", "AL_conv", "RS_conv"),
-)
+_PANEL = (4.6, 3.6)  # inches, where a figure does not say its size
+_LEGEND = 0.8  # inches
 
 
-def method_style(name: str) -> dict[str, str]:
-    """Return `color` and `marker` for a label: the same in every figure, to be passed on to `Axes.plot`."""
-    for group in _KNOWN:
-        if name in group:
-            position = group.index(name)
-            return {"color": _COLOURS[position % len(_COLOURS)], "marker": _MARKERS[position]}
-    number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
-    marker = _MARKERS[number // len(_COLOURS) % len(_MARKERS)]
-    return {"color": _COLOURS[number % len(_COLOURS)], "marker": marker}
+@dataclass
+class Drawing:
+    """A figure while it is drawn.
+
+    Attributes:
+        fig: the figure.
+        grid: its axes, [rows, columns].
+        data: the numbers it shows, saved beside it; to be set before the figure is left.
+    """
+
+    fig: Figure
+    grid: npt.NDArray[Any]
+    data: pd.DataFrame | None = None
+
+    @property
+    def axes(self) -> list[Axes]:
+        """All axes, row by row."""
+        return list(self.grid.flat)
+
+    @property
+    def ax(self) -> Axes:
+        """The first axes, of most figures the only one."""
+        return self.axes[0]
+
+    def name_axes(self, x: str, y: str) -> None:
+        """Label the horizontal axes of the last row and the vertical axes of the first column."""
+        for ax in self.grid[-1]:
+            ax.set_xlabel(x)
+        for ax in self.grid[:, 0]:
+            ax.set_ylabel(y)
+
+    def legend(
+        self,
+        where: Literal["above", "below"] = "above",
+        columns: int = 3,
+        title: str = "",
+        rows: slice = slice(None),
+    ) -> None:
+        """Draw one legend outside the axes, of those of all or of some rows, each label once."""
+        shown: dict[str, Any] = {}
+        for ax in self.grid[rows].flat:
+            handles, labels = ax.get_legend_handles_labels()
+            for label, handle in zip(labels, handles, strict=True):
+                shown.setdefault(label, handle)
+        if shown or title:
+            columns = min(columns, max(len(shown), 1))
+            self.fig.legend(
+                list(shown.values()),
+                list(shown),
+                loc="outside upper center" if where == "above" else "outside lower center",
+                ncols=columns,
+                title=title or None,
+            )
 
 
 @contextmanager
-def figure_style() -> Iterator[None]:
-    """Draw in house style, without a screen; figures made inside keep it until saved inside."""
+def figure(
+    folder: Path,
+    name: str,
+    note: str | None = None,
+    *,
+    rows: int = 1,
+    columns: int = 1,
+    size: tuple[float, float] | None = None,
+    **subplots: Any,
+) -> Iterator[Drawing]:
+    """Draw a figure in house style, without a screen, and save it as the block ends.
+
+    Writes `folder`/`name`.png, .pdf and .csv (the numbers it shows; their index is not written). Axes left empty
+    are hidden. When the block raises, nothing is written.
+
+    Args:
+        folder: the run's figures folder.
+        name: file name without ending.
+        note: written small below the figure, such as `stand-in data` or `smoke scale`.
+        rows: of axes.
+        columns: of axes.
+        size: width and height in inches; by default so much for every panel.
+        **subplots: for `matplotlib.pyplot.subplots`, such as sharex.
+
+    Raises:
+        ValueError: if the drawing was given no data.
+        ResultsError: if a file cannot be written.
+    """
     import matplotlib as mpl
 
     with mpl.rc_context(fname=STYLE):
         mpl.use("Agg")
-        yield
+        import matplotlib.pyplot as plt
+
+        inches = size or (_PANEL[0] * columns, _PANEL[1] * rows + _LEGEND)
+        fig, grid = plt.subplots(rows, columns, figsize=inches, squeeze=False, **subplots)
+        drawing = Drawing(fig, grid)
+        try:
+            yield drawing
+            if drawing.data is None:
+                raise ValueError(f"figure {name}: no data given")
+            for ax in drawing.axes:
+                if not (ax.has_data() or ax.texts or ax.axison is False):
+                    ax.set_axis_off()
+            _save(fig, drawing.data, folder, name, note)
+        finally:
+            plt.close(fig)
 
 
 def math_label(text: str) -> str:
@@ -64,33 +145,15 @@ def math_label(text: str) -> str:
     return text
 
 
-def save_figure(
-    fig: Figure, data_frame: pd.DataFrame, folder: Path, name: str, note: str | None = None
-) -> None:
-    """Write `folder`/`name`.png, .pdf and .csv (the plotted data) and close the figure.
-
-    Args:
-        fig: the finished figure.
-        data_frame: the numbers it shows; its index is not written.
-        folder: the run's figures folder.
-        name: file name without ending.
-        note: written small below the figure, such as `stand-in data` or `smoke scale`.
-
-    Raises:
-        ResultsError: if a file cannot be written.
-    """
-    import matplotlib.pyplot as plt
-
-    try:
-        _show_texts_as_they_are(fig)
-        below = _draw_note(fig, note) if note else 0.0
-        # dates would make equal figures differ
-        image, page = _render(fig, "png", {}, below), _render(fig, "pdf", {"CreationDate": None}, below)
-    finally:
-        plt.close(fig)
+def _save(fig: Figure, data: pd.DataFrame, folder: Path, name: str, note: str | None) -> None:
+    """Write the three files."""
+    _show_texts_as_they_are(fig)
+    below = _draw_note(fig, note) if note else 0.0
+    # dates would make equal figures differ
+    image, page = _render(fig, "png", {}, below), _render(fig, "pdf", {"CreationDate": None}, below)
     write_bytes(folder / f"{name}.png", image)
     write_bytes(folder / f"{name}.pdf", page)
-    write_text(folder / f"{name}.csv", data_frame.to_csv(index=False, lineterminator="\n"))
+    write_text(folder / f"{name}.csv", data.to_csv(index=False, lineterminator="\n"))
 
 
 def _show_texts_as_they_are(fig: Figure) -> None:
@@ -126,9 +189,7 @@ def _draw_note(fig: Figure, note: str) -> float:
     )  # what is laid out stays; else the page's new edge pulls legends onto the note
     for legend in fig.legends:
         legend.set_bbox_to_anchor((0.0, 0.0, 1.0, 1.0), transform=fig.transFigure)
-    below = fig.text(
-        0.995, -0.04 / height, "\n".join(lines), ha="right", va="top", fontsize=9, color="#9a3412"
-    )
+    below = fig.text(0.995, -0.04 / height, "\n".join(lines), ha="right", va="top", fontsize=9, color=NOTE)
     below.set_parse_math(False)
     return 0.08 + 0.17 * len(lines)
 

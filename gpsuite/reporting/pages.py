@@ -22,6 +22,7 @@ from gpsuite.errors import ResultsError
 from gpsuite.reporting.atomic import cannot, write_text
 from gpsuite.reporting.comparison import collect_comparisons, read_published
 from gpsuite.reporting.contents import group_by_verdict, group_missing, row_anchor
+from gpsuite.reporting.equations import NONE, package_equations
 from gpsuite.reporting.reading import list_folder, present, read_bytes, read_mapping
 from gpsuite.reporting.rows import VERDICTS, ComparisonRow, read_comparison
 from gpsuite.reporting.runs import SCALES, RunFolder, family_order, find_runs
@@ -128,6 +129,7 @@ def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
         "missing": group_missing(best, conf_dir),
         "asked": {entry.id: str(entry.test) for entry in read_published(conf_dir)},
         "bench": bench if bench is not None and bench.rows else None,
+        "equations": [each for each in package_equations() if each.reference != NONE],
     }
     _fill_figures(sections, _PAGE_LIMIT - len(_render(content).encode("utf-8", "backslashreplace")))
     path = results_dir / "report.html"

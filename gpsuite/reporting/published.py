@@ -11,6 +11,8 @@ from typing import Any, Literal, get_args
 
 import yaml
 
+from gpsuite.reporting.rows import Judged
+
 Kind = Literal["equality", "at_least", "at_most", "between", "all_of", "context"]
 SOURCES = ("paper", "authors' method, measured")
 
@@ -55,6 +57,7 @@ class Criterion:
         tolerance: how far outside still counts as reproduced, in the unit of the value.
         partly: how far outside counts as partly reproduced (equality: twice the tolerance by default, else no
             such zone); for all_of the share of cells from which on the claim counts as partly reproduced.
+        of: what is judged, the value itself or the low or high end of its interval.
     """
 
     kind: Kind
@@ -63,9 +66,13 @@ class Criterion:
     high: float | None = None
     tolerance: float = 0.0
     partly: float | None = None
+    of: Judged = "value"
 
     def __str__(self) -> str:
-        """Return what is asked, such as `0.5 ± 0.1`, `at least 2.7` or `in all cells`."""
+        """Return what is asked, such as `0.5 ± 0.1`, `low end at least 2.7` or `in all cells`."""
+        return self._asked() if self.of == "value" else f"{self.of} end {self._asked()}"
+
+    def _asked(self) -> str:
         if self.kind == "between":
             return f"{_digits(self.low)} to {_digits(self.high)}{self._slack()}"
         if self.kind in ("at_least", "at_most"):
@@ -180,12 +187,16 @@ def _criterion(test: object) -> Criterion:
     if not isinstance(test, dict) or test.get("kind") not in get_args(Kind):
         raise ValueError(f"test needs a kind: {', '.join(get_args(Kind))}")
     needed = _NEEDED[test["kind"]]
-    optional = () if test["kind"] in ("all_of", "context") else ("tolerance", "partly")
+    optional = () if test["kind"] in ("all_of", "context") else ("tolerance", "partly", "of")
     _only_known(test, ("kind", *needed, *optional))
     missing = [key for key in needed if key not in test]
     if missing:
         raise ValueError(f"test of kind {test['kind']} needs {', '.join(missing)}")
-    criterion = Criterion(test["kind"], **{key: _number(test, key) for key in test if key != "kind"})
+    of = test.get("of", "value")
+    if of not in get_args(Judged):
+        raise ValueError(f"of={of}: must be one of {', '.join(get_args(Judged))}")
+    numbers = {key: _number(test, key) for key in test if key not in ("kind", "of")}
+    criterion = Criterion(test["kind"], **numbers, of=of)
     _check(criterion)
     return criterion
 

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from gpsuite.reporting.atomic import cannot, write_text
 from gpsuite.reporting.reading import read_bytes
 
+if TYPE_CHECKING:
+    from gpsuite.statistics.estimates import Estimate
+
 Verdict = Literal["reproduced", "partly", "not reproduced", "not run", "not comparable"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+
+Judged = Literal["value", "low", "high"]
+"""What of a statistic a criterion judges: the number, or an end of its interval."""
 
 Row = TypeVar("Row")
 
@@ -43,6 +50,21 @@ class Statistic:
     interval: str = ""
     unit: str = ""
     note: str = ""
+
+    @classmethod
+    def of(cls, name: str, estimate: Estimate, unit: str = "", note: str = "") -> Statistic:
+        """Return an estimate under a name; what is not known or infinite of its error and interval stays empty."""
+        error, low, high = (
+            number if math.isfinite(number) else None
+            for number in (estimate.error, estimate.low, estimate.high)
+        )
+        return cls(name, estimate.value, error, estimate.n, low, high, estimate.interval, unit, note)
+
+    def judged(self, of: Judged) -> float:
+        """Return the number that a criterion asks about: the value, or an end of the interval; NaN without one."""
+        ends = {"value": self.value, "low": self.interval_low, "high": self.interval_high}
+        found = ends[of]
+        return math.nan if found is None else found
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpsuite.reporting.atomic import write_text
+from gpsuite.reporting.rows import Statistic, statistic_name
 from gpsuite.text import visible_lines
 
 if TYPE_CHECKING:
     import pandas as pd
 
-INTERVAL = "95 % t interval"
+    from gpsuite.statistics.estimates import Estimate
 
 _MISSING = "–"
 _TEX = {
@@ -63,42 +64,58 @@ def mean_and_error(mean: float, se: float | None) -> str:
     return f"{mean:.{decimals}f} ± {se:.{decimals}f}"
 
 
-def summarise_groups(frame: pd.DataFrame, by: Sequence[str], metrics: Sequence[str]) -> pd.DataFrame:
+def summarise_groups(
+    frame: pd.DataFrame,
+    by: Sequence[str],
+    metrics: Sequence[str],
+    estimate: Callable[[Sequence[float]], Estimate] | None = None,
+) -> pd.DataFrame:
     """Summarise `metrics` over the rows of each group, one line per group and metric.
 
-    Missing values (NaN) do not count. Sums are correctly rounded: the order of the rows does not matter.
+    Missing values (NaN) do not count; a mean that is not finite is left out.
 
     Args:
         frame: one row per repetition.
         by: the columns that name a group; at least one. Groups come sorted.
         metrics: numeric columns.
+        estimate: of a group's mean; default: for independent rows.
 
     Returns:
-        Columns `by`..., metric, mean, standard_error (sample standard deviation / sqrt(n)), n, interval_low,
-        interval_high, interval (its name). With n=1 the error and the interval are NaN, the name empty.
+        Columns `by`..., metric, mean, standard_error, n, interval_low, interval_high, interval (its name). What the
+        estimate does not give is NaN, the name empty.
     """
     import pandas as pd
+
+    from gpsuite.statistics.estimates import mean
 
     lines = []
     for key, group in frame.groupby(list(by), sort=True, dropna=False, observed=True):
         for metric in metrics:
-            lines.append((*key, metric, *_summary([float(value) for value in group[metric].dropna()])))
+            found = (estimate or mean)([float(value) for value in group[metric].dropna()])
+            centre = found.value if math.isfinite(found.value) else math.nan
+            lines.append((*key, metric, centre, found.error, found.n, found.low, found.high, found.interval))
     columns = [*by, "metric", "mean", "standard_error", "n", "interval_low", "interval_high", "interval"]
     return pd.DataFrame(lines, columns=columns)
 
 
-def _summary(values: list[float]) -> tuple[float, float, int, float, float, str]:
-    n = len(values)
-    if n == 0 or not all(math.isfinite(value) for value in values):
-        return math.nan, math.nan, n, math.nan, math.nan, ""
-    mean = math.fsum(values) / n
-    if n == 1:
-        return mean, math.nan, n, math.nan, math.nan, ""
-    from scipy.special import stdtrit
+def metric_statistics(tidy: pd.DataFrame, by: Sequence[str]) -> list[Statistic]:
+    """Return every mean of `summarise_groups` as a statistic named `metric[axis=value,...]`."""
+    from gpsuite.statistics.estimates import Estimate
 
-    error = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1) / n)
-    reach = float(stdtrit(n - 1, 0.975)) * error
-    return mean, error, n, mean - reach, mean + reach, INTERVAL
+    return [
+        Statistic.of(
+            statistic_name(line["metric"], **{axis: line[axis] for axis in by}),
+            Estimate(
+                float(line["mean"]),
+                float(line["standard_error"]),
+                int(line["n"]),
+                float(line["interval_low"]),
+                float(line["interval_high"]),
+                str(line["interval"]),
+            ),
+        )
+        for _, line in tidy.iterrows()
+    ]
 
 
 def write_table(

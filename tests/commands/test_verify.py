@@ -13,8 +13,8 @@ import pytest
 from gpsuite.commands import verify
 from gpsuite.methods.robustness.certificates.certificate import model_hash, write_certificate
 from tests.commands.conftest import Gpsuite
+from tests.methods.robustness.certificates.test_certificate import DAMAGES, damage
 from tests.methods.robustness.certified_point import small_certificate
-from tests.methods.robustness.test_certificate import DAMAGES, damage
 
 
 @pytest.fixture

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import importlib
 import os
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 import yaml
 
-from gpsuite.config.files import conf_dir, group_choices
+from gpsuite.config import files
+from gpsuite.config.files import conf_dir, group_choices, method_families, read_file
 from gpsuite.config.request import read_request
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import EXPERIMENTS
+from gpsuite.experiments.base import EXPERIMENTS, METHODS
+from gpsuite.experiments.settings import check_settings
 
 REGRESSION = "experiment=pac_bayes/regression"
 RUNNABLE = [name for name in group_choices()["experiment"] if name != "tour"]
@@ -136,6 +140,38 @@ def test_one_method_or_several() -> None:
     assert list(read_request([REGRESSION, "methods=full_gp"])[0].methods) == ["full_gp"]
     chosen = read_request([REGRESSION, "methods=[full_gp,kl_pac_gp]"])[0].methods
     assert list(chosen) == ["full_gp", "kl_pac_gp"]
+
+
+def test_methods_are_known_by_name_and_kept_by_family() -> None:
+    assert group_choices()["method"] == sorted(method_families())
+    assert (method_families()["kl_pac_gp"], method_families()["laplace"]) == ("pac_bayes", "robustness")
+    assert read_file("method", "vfe")["builder"] == "sparse_gp"
+
+
+def test_two_families_cannot_have_a_method_of_one_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for family in ("pac_bayes", "robustness"):
+        (tmp_path / "method" / family).mkdir(parents=True)
+        (tmp_path / "method" / family / "mine.yaml").write_text("builder: full_gp\n", encoding="utf-8")
+    monkeypatch.setattr(files, "shipped_conf_dir", lambda: tmp_path)
+    with pytest.raises(UserError, match="method=mine: named twice, in conf/method/pac_bayes and robustness"):
+        method_families()
+
+
+@pytest.mark.parametrize("name", sorted(method_families()))
+def test_every_method_file_fits_a_method_of_its_family(name: str) -> None:
+    importlib.import_module(f"gpsuite.experiments.{method_families()[name]}")
+    content = read_file("method", name)
+    method = METHODS.get(content["builder"])
+    options = method.options(**content)
+    check_settings(options, "method.")
+    assert options.method is method
+    assert set(options.params) == {each.name for each in fields(method.options)} - {"title", "reference"}
+    family = [each for each in EXPERIMENTS if each.split("/")[0] == method_families()[name]]
+    wanted = [set(EXPERIMENTS.get(each).method_traits) for each in family]
+    accepting = [traits for traits in wanted if traits and traits <= method.traits]
+    assert accepting  # no method without an experiment
 
 
 def test_method_options_reach_every_method_that_has_them() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gpsuite.data import Dataset, DatasetSpec, load, prepare, read_spec
-from gpsuite.data.generators import gp_samples
+from gpsuite.data.generators import Sizes, gp_samples
 from gpsuite.data.sources import generated, get_loader
 from gpsuite.errors import DataError, UserError
 from gpsuite.seeds import stream
@@ -80,7 +80,7 @@ def test_variants_share_inputs_and_random_numbers() -> None:
 def test_no_value_of_the_gp_sample_is_near_the_edge_of_rounding(variant: str) -> None:
     """Other linear algebra changes values by about 1e-9 (measured); none is within 5e-9 of an edge."""
     rng = stream(generated.SEED, "generated", "gp_samples")
-    data = gp_samples(rng, draws=1, n_train=400, n_test=100, kernel=generated.GP_KERNELS[variant]).data
+    data = gp_samples(rng, Sizes(1, 400, 100), kernel=generated.GP_KERNELS[variant]).data
     values = np.concatenate([data.Y.ravel(), data.z.ravel()])
     scaled = values * 10**generated.DECIMALS_GP
     distance = np.abs(scaled - np.floor(scaled) - 0.5) / 10**generated.DECIMALS_GP

@@ -10,6 +10,7 @@ from gpsuite.data.generators import (
     ConvolutionParameters,
     GpSamples,
     LmcParameters,
+    Sizes,
     convolution_covariance,
     gp_samples,
     lmc_covariance,
@@ -23,8 +24,9 @@ POINTS = np.array([[0.0, 0.0], [3.0, 4.0], [0.3, -0.4]])
 
 
 def small(seed: int = 0, **changes: object) -> GpSamples:
-    sizes = {"draws": 2, "n_train": 30, "n_test": 10, **changes}
-    return gp_samples(np.random.default_rng(seed), **sizes)  # type: ignore[arg-type]
+    form = {name: changes.pop(name) for name in ("kernel", "process") if name in changes}
+    sizes = Sizes(**{"draws": 2, "n_train": 30, "n_test": 10, **changes})  # type: ignore[arg-type]
+    return gp_samples(np.random.default_rng(seed), sizes, **form)  # type: ignore[arg-type]
 
 
 def test_kernels_at_known_distances() -> None:
@@ -182,7 +184,7 @@ def test_fewer_draws_are_the_first_ones(process: str) -> None:
 
 def test_a_second_call_gives_another_sample() -> None:
     rng = np.random.default_rng(7)
-    first, second = (gp_samples(rng, draws=1, n_train=5, n_test=0) for _ in range(2))
+    first, second = (gp_samples(rng, Sizes(1, 5, 0)) for _ in range(2))
     assert not np.array_equal(first.data.X, second.data.X)
     np.testing.assert_array_equal(small(7).data.z, small(7).data.z)
 

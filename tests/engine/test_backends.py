@@ -21,7 +21,7 @@ class MortalPool:
         self.submitted: list[int] = []
 
     def submit(self, run: Callable[..., list[Record]], *arguments: Any) -> Future[list[Record]]:
-        number = arguments[0][0].params["number"]
+        number = arguments[0][0].params.number
         self.submitted.append(number)
         future: Future[list[Record]] = Future()
         if self.killers.get(number, 0) > 0:

@@ -29,6 +29,7 @@ from gpsuite.engine.cluster import TENSORFLOW_THREADS, DaskPool
 from gpsuite.engine.runner import groups_of
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Record, Task
+from gpsuite.experiments.settings import check_settings
 from tests.engine import tiny
 
 DEADLINE = 120.0  # seconds for anything awaited
@@ -151,17 +152,17 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
         (ParallelSettings("dask", address="host"), "parallel.address=host: must be tcp://HOST:PORT"),
         (ParallelSettings("dask", address="http://host:1"), "parallel.address=http://host:1: must be"),
         (ParallelSettings("serial", address="tcp://host:1"), "needs parallel=dask, not serial"),
-        (ParallelSettings("cluster"), "parallel.mode=cluster: valid: auto, serial, processes, dask"),
+        (ParallelSettings("cluster"), "parallel.mode=cluster: unknown parallel.mode"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(settings: ParallelSettings, expected: str) -> None:
     with pytest.raises(UserError, match=expected.replace(".", r"\.")):
-        settings.check()
+        check_settings(settings, "parallel.")
 
 
 @pytest.mark.parametrize("address", ["tcp://host:8786", "tls://10.0.0.1:8786", "tcp://[::1]:8786"])
 def test_a_scheduler_address_is_accepted(address: str) -> None:
-    ParallelSettings("dask", address=address).check()
+    check_settings(ParallelSettings("dask", address=address), "parallel.")
 
 
 def test_without_distributed_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,7 +270,7 @@ def test_a_group_that_keeps_killing_workers_kills_three_and_becomes_an_error(
     def square_or_die(tasks: list[Task], threads: int) -> list[Record]:  # nested: sent by value
         from gpsuite.engine.worker import failure
 
-        if tasks[0].params["number"] == 2:
+        if tasks[0].params.number == 2:
             os._exit(1)
         return [replace(failure(task, ""), status="done") for task in tasks]
 

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpsuite.engine.keys import canonical_json, task_key
+from gpsuite.engine.keys import canonical_json, short_hash, task_key
+from gpsuite.experiments.params import INLINE, LEFT_OUT, OPTIONAL, choice, named, plain
 from tests.engine import tiny
 
 json_values = st.recursive(
@@ -29,3 +32,62 @@ def test_comfort_does_not_change_a_key_and_science_does() -> None:
     assert task_key(replace(task, version=2)) != key
     assert task_key(replace(task, experiment="else/squares")) != key
     assert task_key(tiny.task(4)) != key
+
+
+@dataclass(frozen=True)
+class Kernel:
+    name: str
+
+
+@dataclass(frozen=True)
+class Size:
+    rows: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    kind: str = "cell"
+    broken: str = field(metadata=named("break"))
+    kernel: Kernel
+    size: Size = field(metadata=INLINE)
+    levels: Sequence[int]
+    limit: float | None = field(default=None, metadata=OPTIONAL)
+    shown: float | None = None
+    title: str = field(default="a cell", metadata=LEFT_OUT)
+
+
+def test_params_of_a_dataclass_are_hashed_as_their_plain_values() -> None:
+    cell = Cell(broken="ties", kernel=Kernel("rbf"), size=Size(9), levels=(1, 2))
+    values = {"kind": "cell", "break": "ties", "kernel": {"name": "rbf"}, "rows": 9}
+    values |= {"levels": [1, 2], "shown": None}
+    assert plain(cell) == values
+    assert plain(replace(cell, title="called otherwise")) == values
+    assert plain(replace(cell, limit=2.0)) == {**values, "limit": 2.0}
+    assert plain({"cells": [cell]}) == {"cells": [values]}
+    typed, untyped = (replace(tiny.task(1), params=params) for params in (cell, values))
+    assert task_key(typed) == task_key(untyped)
+
+
+def test_two_fields_of_one_name_are_an_error() -> None:
+    @dataclass(frozen=True)
+    class Twice:
+        rows: int
+        size: Size = field(metadata=INLINE)
+
+    with pytest.raises(ValueError, match="Twice: two fields"):
+        plain(Twice(1, Size(2)))
+
+
+@given(st.sampled_from(["a", "b"]), st.sampled_from(["a", "b", "c"]))
+def test_a_choice_is_one_of_the_valid_ones(valid: str, given_word: str) -> None:
+    if given_word == valid:
+        assert choice(given_word, [valid]) == valid
+    else:
+        with pytest.raises(ValueError, match=f"{given_word}: must be one of {valid}"):
+            choice(given_word, [valid])
+
+
+def test_a_key_of_known_values_never_changes() -> None:
+    assert task_key(tiny.task(3)) == short_hash(
+        {"family": "tiny", "params": {"number": 3, "behaviour": "square"}, "dataset": None, "version": 1}
+    )

@@ -24,6 +24,7 @@ def options(tmp_path: Path, **changes: object) -> RunOptions:
 
 def test_a_run_writes_everything_the_contract_names(tmp_path: Path) -> None:
     report = run_experiment(tiny.request(), options(tmp_path, command=("gpsuite", "run")))
+    assert (list(report.answer), list(report.warnings)) == (["6 squares"], ["squares grow"])
     folder = tmp_path / "tiny" / "squares" / "quick"
     assert (report.folder, report.exit_code, report.counts) == (folder, 0, {"done": 6})
     names = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}

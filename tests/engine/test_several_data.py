@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gpsuite.data.loading import PreparedDataset
+from gpsuite.engine.plans import with_data_of
 from gpsuite.engine.provenance import dataset_provenance
 from gpsuite.engine.summary import limitations, not_comparable
 from gpsuite.experiments.base import Request
@@ -62,3 +63,18 @@ def test_only_the_made_up_ones_are_named() -> None:
 )
 def test_what_may_be_compared(request_: Request, changed: tuple[str, ...], why: str) -> None:
     assert not_comparable(request_, [], changed) == why
+
+
+def test_a_dataset_that_only_tasks_work_on_is_named_too() -> None:
+    request = replace(tiny.request(), dataset=data("a"))
+    tasks = [
+        request.task(tiny.Square(1, "square"), label="", axes={}, dataset=each)
+        for each in (None, data("b", stand_in=True), data("b", stand_in=True))
+    ]
+    whole = with_data_of(request, tasks)
+    assert [each.name for each in whole.prepared] == ["a", "b"]
+    found = dataset_provenance(whole)
+    assert found["dataset"]["name"] == "a"
+    assert [each["name"] for each in found["datasets"]] == ["a", "b"]
+    assert "stand-in data, not b" in limitations(whole, [])
+    assert with_data_of(request, tasks[:1]) == request

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,14 +13,13 @@ from gpsuite.experiments.base import (
     EXPERIMENTS,
     Experiment,
     Outcome,
-    Record,
+    Report,
     Request,
     SharedWork,
     Task,
 )
 from gpsuite.models.config import ModelSpec
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
 
 NAME = "tiny/squares"
 
@@ -30,28 +28,36 @@ class TinySettings:
     """Nothing to set."""
 
 
+@dataclass(frozen=True)
+class Square:
+    """A number to square, and how the task behaves."""
+
+    number: int
+    behaviour: str
+
+
 def task(
     number: int, behaviour: str = "square", group: str = "", budget_seconds: float | None = None
-) -> Task:
+) -> Task[Square]:
     return Task(
         experiment=NAME,
         label=f"number {number}",
         axes={"number": number},
-        params={"number": number, "behaviour": behaviour},
+        params=Square(number, behaviour),
         group=group,
         budget_seconds=budget_seconds,
     )
 
 
-def plan(request: Request) -> list[Task]:
+def plan(request: Request[TinySettings]) -> list[Task[Square]]:
     return [task(number, request.options.get(str(number), "square")) for number in range(6)]
 
 
 pause = time.sleep
 
 
-def run(task: Task, shared: SharedWork) -> Outcome:
-    number, behaviour = task.params["number"], task.params["behaviour"]
+def run(task: Task[Square], shared: SharedWork) -> Outcome:
+    number, behaviour = task.params.number, task.params.behaviour
     if behaviour == "fail":
         raise ValueError(f"no square of {number}")
     if behaviour == "interrupt":
@@ -70,15 +76,17 @@ def run(task: Task, shared: SharedWork) -> Outcome:
     )
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report[TinySettings]) -> list[Statistic]:
     import pandas as pd
 
-    frame = pd.DataFrame([{**record.axes, "square": record.number("square")} for record in records])
-    write_table(frame, folder / "tables", "squares", f"squares {note or ''}")
+    frame = pd.DataFrame([{**record.axes, "square": record.number("square")} for record in report.records()])
+    report.table(frame, "squares", "squares")
+    report.answer.append(f"{len(frame)} squares")
+    report.warnings.append("squares grow")
     return [Statistic("mean_square", float(frame["square"].mean()), n=len(frame))]
 
 
-def request(scale: str = "quick", **behaviours: str) -> Request:
+def request(scale: str = "quick", **behaviours: str) -> Request[TinySettings]:
     """Return a request in which the task of a number behaves as told: n3="fail"."""
     options = {name.removeprefix("n"): behaviour for name, behaviour in behaviours.items()}
     return Request(NAME, scale, 0, TinySettings(), {}, ModelSpec(), options=options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpsuite.models.classification.approximation import BinaryProblem
 from gpsuite.models.classification.links import PROBIT, Link
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import INFERENCES
@@ -28,5 +29,7 @@ def fitted_posterior(
     """Return a converged posterior over `two_classes` and the labels."""
     X, y = two_classes(seed)
     hyperparameters = hyperparameters or Hyperparameters(2.5, (0.8, 1.7))
-    fit = INFERENCES.get(inference)(X, y, ModelSpec(kernel, ard=True), hyperparameters, link, None)
+    fit = INFERENCES.get(inference)(
+        BinaryProblem(X, y, ModelSpec(kernel, ard=True), link), hyperparameters, None
+    )
     return fit.require_converged(), y

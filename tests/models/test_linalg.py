@@ -81,12 +81,10 @@ def test_failure_names_size_condition_jitters_and_hyperparameters() -> None:
     values = Hyperparameters(variance=2.5, lengthscales=(0.25,), noise_variance=1e-3)
     with pytest.raises(NotPositiveDefiniteError) as caught:
         stable_cholesky(np.diag([1.0, 1.0, -0.5]), hyperparameters=values)
-    error = caught.value
-    assert isinstance(error, ArithmeticError)
-    assert (error.size, error.jitters, error.hyperparameters) == (3, JITTER_LADDER, values)
-    assert error.condition == pytest.approx(2.0)
-    for part in ("N=3", "2.0e+00", "1e-12", "0.0001", "lengthscales=(0.25,)"):
-        assert part in str(error)
+    assert isinstance(caught.value, ArithmeticError)
+    tried = ", ".join(f"{jitter:g}" for jitter in JITTER_LADDER)
+    for part in ("N=3", "condition about 2.0e+00", tried, str(values)):
+        assert part in str(caught.value)
 
 
 @pytest.mark.parametrize("matrix", [np.zeros((2, 2)), -np.eye(3), np.diag([1e-3, -1.0])])

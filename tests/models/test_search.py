@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import Bounds, OptimizeResult
 
 from gpsuite.budget import Budget
-from gpsuite.models.search import Search, _conclude, _projected_slope, run_search
+from gpsuite.models.search import RecordedLoss, StepRules, _conclude, _projected_slope, minimise
 
 
 def bowl(u: np.ndarray) -> tuple[float, np.ndarray]:
@@ -19,7 +19,7 @@ def bowl(u: np.ndarray) -> tuple[float, np.ndarray]:
 
 def test_a_point_without_a_loss_looks_like_a_parabola_through_the_origin_of_its_line() -> None:
     """Slope at the origin as it is, minimum at a quarter of the step, above the origin at its end."""
-    search = Search(bowl, Budget())
+    search = RecordedLoss(bowl, Budget())
     origin = np.array([0.0, 0.5])
     start, gradient = search.evaluate(origin)
     step = np.array([3.0, 0.1])
@@ -31,13 +31,13 @@ def test_a_point_without_a_loss_looks_like_a_parabola_through_the_origin_of_its_
     assert float(slope @ step) == pytest.approx(np.polyder(parabola)(1.0))
     assert np.roots(np.polyder(parabola))[0] == pytest.approx(0.25)
     np.testing.assert_allclose(slope / step, slope[0] / step[0])
-    assert (search.rejected, search.evaluations) == (1, 2)
+    assert (len(search.failures), search.evaluations) == (1, 2)
     assert search.best is not None
     np.testing.assert_array_equal(search.best.point, origin)
 
 
 def test_after_an_accepted_step_rejections_start_from_there() -> None:
-    search = Search(bowl, Budget())
+    search = RecordedLoss(bowl, Budget())
     search.evaluate(np.array([0.0, 0.0]))
     moved = np.array([1.5, 0.5])
     loss, gradient = search.evaluate(moved)
@@ -51,20 +51,19 @@ def test_one_undefined_slope_is_a_rejection() -> None:
     def loss(u: np.ndarray) -> tuple[float, np.ndarray]:
         return float(u @ u), np.where(np.abs(u) > 5.0, np.inf, 2.0 * u)
 
-    search = Search(loss, Budget())
+    search = RecordedLoss(loss, Budget())
     search.evaluate(np.array([1.0, 1.0]))
     assert np.isfinite(search.evaluate(np.array([9.0, 1.0]))[1]).all()
-    assert search.rejected == 1
+    assert len(search.failures) == 1
 
 
 def test_the_best_point_is_kept_not_the_last() -> None:
-    search = Search(bowl, Budget())
+    search = RecordedLoss(bowl, Budget())
     for u in ([0.0, 0.0], [1.0, 1.5], [1.0, 0.5], [-1.0, 0.0]):
         search.evaluate(np.array(u))
     assert search.best is not None
     assert search.best.point.tolist() == [1.0, 1.5]
-    assert search.report("done", "reason").loss == 0.125
-    assert np.isnan(Search(bowl, Budget()).report("diverged", "reason").loss)
+    assert search.minimum("done", "reason").loss == 0.125
 
 
 @pytest.mark.parametrize("limit", [0, 1, 3])
@@ -75,14 +74,26 @@ def test_the_budget_ends_the_search_but_not_before_the_start(limit: int) -> None
         return float(100.0 * across**2 + (1.0 - u[0]) ** 2), slope
 
     budget = Budget(evaluations=limit)
-    report = run_search(Search(rosenbrock, budget), np.array([-1.0, 1.0]), None, "no start")
+    report = minimise(rosenbrock, np.array([-1.0, 1.0]), budget)
     assert (report.status, report.evaluations) == ("budget", max(limit, 1))
     assert budget.best == (4.0 if limit > 1 else np.inf)  # told with the next evaluation
 
 
 def test_a_start_without_a_loss_is_said() -> None:
-    report = run_search(Search(bowl, Budget()), np.array([3.0, 0.0]), None, "no loss there")
-    assert (report.status, report.reason, report.iterations) == ("diverged", "no loss there", 0)
+    report = minimise(bowl, np.array([3.0, 0.0]), Budget())
+    assert (report.status, report.loss, report.iterations) == ("diverged", np.inf, 0)
+    assert report.reason == "not defined at the start: the objective or its gradient is not finite"
+    np.testing.assert_array_equal(report.point, [3.0, 0.0])
+
+
+def test_a_wall_is_flat_and_above_all_seen() -> None:
+    search = RecordedLoss(bowl, Budget(), StepRules(undefined="wall"))
+    losses = [search.evaluate(np.array(u))[0] for u in ([0.0, 0.0], [-3.0, 1.0])]
+    loss, gradient = search.evaluate(np.array([2.5, 0.0]))
+    assert loss == max(losses) + 1.0
+    np.testing.assert_array_equal(gradient, np.zeros(2))
+    assert search.best is not None
+    assert search.best.loss == min(losses)
 
 
 @pytest.mark.parametrize(
@@ -99,14 +110,14 @@ def test_a_stalled_line_search_has_converged_where_the_slope_is_rounding(
     loss: float, slope: float, status: str
 ) -> None:
     """Below 1e-4 of max(1, |loss|)."""
-    search = Search(lambda u: (loss, np.array([slope, 0.0])), Budget())
+    search = RecordedLoss(lambda u: (loss, np.array([slope, 0.0])), Budget())
     search.evaluate(np.zeros(2))
     report = _conclude(search, OptimizeResult(status=2, message="ABNORMAL"), None)
     assert (report.status, report.message) == (status, "ABNORMAL")
 
 
 def test_scipys_own_ends_are_reported() -> None:
-    search = Search(bowl, Budget())
+    search = RecordedLoss(bowl, Budget())
     search.evaluate(np.zeros(2))
     ends = {0: ("done", "converged"), 1: ("budget", "0 iterations used up")}
     for status, expected in ends.items():
@@ -116,7 +127,7 @@ def test_scipys_own_ends_are_reported() -> None:
 
 def test_a_slope_that_pushes_out_of_the_box_does_not_count() -> None:
     """At the lower limit a rising loss holds the point there; elsewhere at most the way to the limit counts."""
-    search = Search(lambda u: (0.0, np.array([5.0, -0.25, 0.5])), Budget())
+    search = RecordedLoss(lambda u: (0.0, np.array([5.0, -0.25, 0.5])), Budget())
     search.evaluate(np.array([0.0, 0.5, 0.9]))
     assert search.best is not None
     box = Bounds(np.zeros(3), np.ones(3))

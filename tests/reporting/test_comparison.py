@@ -25,6 +25,7 @@ from gpsuite.reporting.comparison import (
     write_comparison,
     write_statistics,
 )
+from gpsuite.statistics.estimates import Estimate
 
 EQUALITY = Criterion("equality", value=5.0, tolerance=0.1)
 BETWEEN = Criterion("between", low=1.0, high=2.0, tolerance=0.0, partly=0.5)
@@ -83,6 +84,38 @@ def test_judge(test: Criterion, ours: float, verdict: str, difference: float) ->
     found, found_difference = judge(test, ours)
     assert found == verdict
     assert found_difference == pytest.approx(difference)
+
+
+BETWEEN_ENDS = Estimate(1.0, 0.2, 7, 0.5, 1.5, "95 % t interval")
+
+
+@pytest.mark.parametrize(
+    ("test", "verdict", "difference"),
+    [
+        (Criterion("at_least", value=0.9), "reproduced", 0.1),
+        (Criterion("at_least", value=0.9, of="low"), "not reproduced", -0.4),
+        (Criterion("at_least", value=0.4, of="low"), "reproduced", 0.1),
+        (Criterion("at_most", value=1.2, of="high"), "not reproduced", 0.3),
+        (Criterion("at_most", value=1.2), "reproduced", -0.2),
+    ],
+)
+def test_a_criterion_may_judge_an_end_of_the_interval(
+    test: Criterion, verdict: str, difference: float
+) -> None:
+    row = only(published(test), Statistic.of("risk", BETWEEN_ENDS, note="ours"))
+    assert row.verdict == verdict
+    assert row.difference == pytest.approx(difference)
+    assert (row.ours, row.n) == (1.0, 7)  # the row shows the estimate; its note what was judged
+    judged = {"value": "ours", "low": "judged: low end of the interval, 0.5; ours"}
+    assert row.note == judged.get(test.of, "judged: high end of the interval, 1.5; ours")
+
+
+def test_without_an_interval_its_end_is_not_judged() -> None:
+    row = only(
+        published(Criterion("at_least", value=0.0, of="low")), Statistic.of("risk", Estimate(1.0, n=1))
+    )
+    assert (row.verdict, row.ours) == ("not comparable", None)
+    assert row.note == "ours has no low end of an interval"
 
 
 @given(st.floats(-10, 10), st.floats(0, 3), st.floats(-20, 20))

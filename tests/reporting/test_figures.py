@@ -9,19 +9,19 @@ import pandas as pd
 import pytest
 from matplotlib.text import Text
 
-from gpsuite.reporting.figures import figure_style, math_label, method_style, save_figure
+from gpsuite.reporting.figures import figure, math_label
+from gpsuite.reporting.palette import method_style
 from gpsuite.text import visible
 
 DATA = pd.DataFrame({"epsilon": [0.2, 0.4], "bound": [0.1 + 0.2, 0.5]})
 
 
 def draw(folder: Path, note: str | None = None) -> None:
-    with figure_style():
-        figure, axes = plt.subplots()
-        axes.plot(DATA["epsilon"], DATA["bound"], label="kl_pac_gp", **method_style("kl_pac_gp"))
-        axes.set_xlabel("eps")
-        axes.legend()
-        save_figure(figure, DATA, folder, "bound", note)
+    with figure(folder, "bound", note) as drawing:
+        drawing.data = DATA
+        drawing.ax.plot(DATA["epsilon"], DATA["bound"], label="kl_pac_gp", **method_style("kl_pac_gp"))
+        drawing.ax.set_xlabel("eps")
+        drawing.ax.legend()
 
 
 def test_three_files_byte_reproducible_and_figure_closed(tmp_path: Path) -> None:
@@ -39,22 +39,21 @@ def test_three_files_byte_reproducible_and_figure_closed(tmp_path: Path) -> None
 
 
 def test_note_is_drawn_below_the_axes(tmp_path: Path) -> None:
-    with figure_style():
-        figure, axes = plt.subplots()
-        axes.set_xlabel("eps")
-        save_figure(figure, DATA, tmp_path, "bound", "stand-in data")
-    (text,) = figure.texts
+    with figure(tmp_path, "bound", "stand-in data") as drawing:
+        drawing.data = DATA
+        drawing.ax.plot([0, 1])
+        drawing.ax.set_xlabel("eps")
+    (text,) = drawing.fig.texts
     assert text.get_text() == "stand-in data" and text.get_fontsize() >= 9
-    assert text.get_window_extent().y1 <= axes.get_tightbbox().y0
+    assert text.get_window_extent().y1 <= drawing.ax.get_tightbbox().y0
 
 
 def test_a_long_note_is_wrapped_below_the_lowest_legend(tmp_path: Path) -> None:
-    with figure_style():
-        figure, axes = plt.subplots(figsize=(4, 3))
-        axes.plot([0, 1], label="a")
-        legend = figure.legend(loc="outside lower center")
-        save_figure(figure, DATA, tmp_path, "bound", "word " * 40)
-    (text,) = figure.texts
+    with figure(tmp_path, "bound", "word " * 40, size=(4, 3)) as drawing:
+        drawing.data = DATA
+        drawing.ax.plot([0, 1], label="a")
+        drawing.legend("below")
+    (text,), (legend,) = drawing.fig.texts, drawing.fig.legends
     box = text.get_window_extent()
     assert box.y1 <= legend.get_window_extent().y0
     assert box.x0 >= 0
@@ -63,30 +62,49 @@ def test_a_long_note_is_wrapped_below_the_lowest_legend(tmp_path: Path) -> None:
 def test_a_legend_stays_where_it_was_without_the_note(tmp_path: Path) -> None:
     rows = {}
     for note in (None, "smoke scale"):
-        with figure_style():
-            figure, axes = plt.subplots(figsize=(4, 3))
-            axes.plot([0, 1], label="a")
-            figure.legend(loc="outside lower center", labelcolor="#ff0000")
-            save_figure(figure, DATA, tmp_path, "bound", note)
+        with figure(tmp_path, "bound", note, size=(4, 3)) as drawing:
+            drawing.data = DATA
+            drawing.ax.plot([0, 1], label="a")
+            drawing.fig.legend(loc="outside lower center", labelcolor="#ff0000")
         red = plt.imread(tmp_path / "bound.png")[..., :3] @ [1.0, -1.0, -1.0] > 0.9
         rows[note] = np.flatnonzero(red.any(axis=1))[[0, -1]]
     # counted from above, as the page grows below; to a pixel, since the letters' edges are smoothed
     np.testing.assert_allclose(rows["smoke scale"], rows[None], atol=1)
 
 
-def test_figure_is_closed_when_drawing_fails(tmp_path: Path) -> None:
-    with figure_style():
-        figure, axes = plt.subplots()
-        axes.set_title(math_label("$\\frac{$"))
-        with pytest.raises(ValueError):
-            save_figure(figure, DATA, tmp_path, "bound")
+def test_figure_is_closed_and_nothing_written_when_drawing_fails(tmp_path: Path) -> None:
+    with pytest.raises(ValueError), figure(tmp_path, "bound") as drawing:
+        drawing.data = DATA
+        drawing.ax.set_title(math_label("$\\frac{$"))
+    with pytest.raises(KeyError), figure(tmp_path, "bound") as drawing:
+        drawing.data = DATA
+        raise KeyError
+    with pytest.raises(ValueError, match="figure bound: no data"), figure(tmp_path, "bound") as drawing:
+        drawing.ax.plot([0, 1])
     assert plt.get_fignums() == []
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_legend_names_each_label_once_and_empty_axes_are_hidden(tmp_path: Path) -> None:
+    with figure(tmp_path, "bound", rows=2, columns=2) as drawing:
+        drawing.data = DATA
+        for ax, labels in zip(drawing.axes, ("ab", "bc", "d"), strict=False):
+            for label in labels:
+                ax.plot([0, 1], label=label)
+        drawing.legend(columns=9)
+        drawing.legend("below", rows=slice(1, None))
+        drawing.name_axes("x", "y")
+    above, below = ([text.get_text() for text in legend.texts] for legend in drawing.fig.legends)
+    assert (above, below) == (["a", "b", "c", "d"], ["d"])
+    assert [ax.axison for ax in drawing.axes] == [True, True, True, False]
+    assert [ax.get_xlabel() for ax in drawing.axes] == ["", "", "x", "x"]
+    assert [ax.get_ylabel() for ax in drawing.axes] == ["y", "", "y", ""]
+
+
 def test_style_is_legible_and_left_behind(tmp_path: Path) -> None:
     before = mpl.rcParams["font.size"], mpl.rcParams["axes.grid"]
-    with figure_style():
+    with figure(tmp_path, "bound") as drawing:
+        drawing.data = DATA
         sizes = [
             mpl.rcParams[f"{part}size"]
             for part in ("xtick.label", "ytick.label", "legend.font", "axes.label")
@@ -95,19 +113,12 @@ def test_style_is_legible_and_left_behind(tmp_path: Path) -> None:
     assert (mpl.rcParams["font.size"], mpl.rcParams["axes.grid"]) == before
 
 
-def test_method_style_is_fixed_and_differs_within_a_group() -> None:
-    group = [method_style(name) for name in ("kl_pac_gp", "sqrt_pac_gp", "full_gp")]
-    assert len({style["color"] for style in group}) == len({style["marker"] for style in group}) == 3
-    # an unknown label keeps its style in every process: it comes from a hash that has no random start
-    assert method_style("my own method") == {"color": "#009E73", "marker": "o"}
-
-
 MISREAD = ("cost $ and $ {\\frac", "$x_{$", "_a^b_{", "\\nope$ $", "$$", "a\\$b", "\x1b[31m \u202e")
 
 
 def test_texts_of_the_users_are_not_read_as_mathematics(tmp_path: Path) -> None:
-    with figure_style():
-        figure, (axes, bars) = plt.subplots(1, 2)
+    with figure(tmp_path, "odd", " ".join(MISREAD), columns=2) as drawing:
+        (axes, bars), drawing.data = drawing.axes, DATA
         for text in MISREAD:
             axes.plot([1, 10], [1, 2], label=f"line {text}")
             axes.annotate(text, (1, 1))
@@ -116,21 +127,19 @@ def test_texts_of_the_users_are_not_read_as_mathematics(tmp_path: Path) -> None:
         bars.set_yticks(
             range(len(MISREAD)), [visible(text) for text in MISREAD]
         )  # names are so from the door on
-        figure.legend(title=MISREAD[1])
-        figure.suptitle(MISREAD[1])
-        save_figure(figure, DATA, tmp_path, "odd", note=" ".join(MISREAD))
+        drawing.fig.legend(title=MISREAD[1])
+        drawing.fig.suptitle(MISREAD[1])
     assert (tmp_path / "odd.png").is_file()
-    texts = [each for each in figure.findobj(Text) if "$" in each.get_text()]
+    texts = [each for each in drawing.fig.findobj(Text) if "$" in each.get_text()]
     assert len(texts) > 20 and not any(each.get_parse_math() for each in texts)
     assert axes.yaxis.label.get_text() == visible(MISREAD[-1])
 
 
 def test_our_own_mathematics_and_powers_of_ten_are_still_set(tmp_path: Path) -> None:
-    with figure_style():
-        figure, axes = plt.subplots()
+    with figure(tmp_path, "ours") as drawing:
+        axes, drawing.data = drawing.ax, DATA
         axes.loglog([1, 1e6], [1, 1e6])
         axes.set_ylabel(math_label("bound $B_{kl}$"))
-        save_figure(figure, DATA, tmp_path, "ours")
     assert axes.yaxis.label.get_parse_math()
     powers = [label for label in axes.get_xticklabels() if "mathdefault" in label.get_text()]
     assert powers and all(label.get_parse_math() for label in powers)

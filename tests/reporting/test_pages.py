@@ -119,6 +119,11 @@ def test_page_shows_the_run(full: tuple[Path, Path]) -> None:
     assert "m59" not in text and "first line" not in text
 
 
+def test_page_says_where_the_equations_are(full: tuple[Path, Path]) -> None:
+    place = "<td><code>gpsuite.methods.pac_bayes.losses.ExponentialLoss</code></td>"
+    assert f"<td>Reeb et al. 2018</td><td>Eq. (20)</td>{place}" in report(*full)
+
+
 def test_page_is_well_formed_self_contained_and_escaped(full: tuple[Path, Path]) -> None:
     text = report(*full)
     page = Page(text)

@@ -55,7 +55,7 @@ def test_shipped_entries_are_valid_with_unique_ids() -> None:
     assert len(entries) > 60
     assert len({entry.id for entry in entries}) == len(entries)
     assert {entry.source for entry in entries} <= set(SOURCES)
-    statistics = [(entry.experiment, entry.statistic) for entry in entries]
+    statistics = [(entry.experiment, entry.statistic, entry.test.of) for entry in entries]
     assert len(set(statistics)) == len(statistics)
 
 
@@ -135,6 +135,7 @@ def test_every_entry_names_an_experiment_and_a_test_that_are_known() -> None:
         (Criterion("at_most", value=0.0, tolerance=0.01), "at most 0 ± 0.01"),
         (Criterion("between", low=2.5, high=10.0), "2.5 to 10"),
         (Criterion("all_of", partly=0.6), "in all cells"),
+        (Criterion("at_least", value=2.7, of="low"), "low end at least 2.7"),
         (Criterion("context"), "no test"),
     ],
 )
@@ -180,6 +181,11 @@ def test_no_papers_is_no_error(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"colour": "red"}, "unknown key colour"),
+        (
+            {"test": {"kind": "at_least", "value": 1, "of": "middle"}},
+            "of=middle: must be one of value, low, high",
+        ),
+        ({"test": {"kind": "all_of", "partly": 0.5, "of": "low"}}, "unknown key of"),
         ({"published": 0.5}, "published must be a text"),
         ({"unit": " "}, "unit must be a text"),
         ({"condition": 3}, "condition must be a text"),

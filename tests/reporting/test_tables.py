@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from gpsuite.reporting.tables import INTERVAL, mean_and_error, summarise_groups, write_table
+from gpsuite.reporting.tables import mean_and_error, summarise_groups, write_table
+from gpsuite.statistics.estimates import T_INTERVAL
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_summary_matches_textbook_formulas() -> None:
     assert row["mean"] == pytest.approx(0.3)
     assert row["standard_error"] == pytest.approx(error)
     assert (row["interval_low"], row["interval_high"]) == pytest.approx((low, high))
-    assert row["interval"] == INTERVAL
+    assert row["interval"] == T_INTERVAL
 
 
 def test_one_repetition_has_no_error_and_no_interval() -> None:

@@ -21,6 +21,7 @@ from gpsuite.data.generators.gp_samples import (
     ConvolutionParameters,
     GpSamples,
     LmcParameters,
+    Sizes,
     gp_samples,
 )
 from gpsuite.data.generators.noises import NOISES, Noise, draw_noise
@@ -48,6 +49,7 @@ __all__ = [
     "Noise",
     "RegressionSample",
     "SafeSample",
+    "Sizes",
     "convolution_covariance",
     "draw_kernel_expansion",
     "draw_noise",

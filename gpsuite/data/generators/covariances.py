@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gpsuite.data.dataset import FloatArray
+from gpsuite.arrays import FloatArray
 
 Kernel: TypeAlias = Callable[[FloatArray, FloatArray, float, float], FloatArray]
 

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from gpsuite.data.dataset import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.data.generators.covariances import KERNELS, convolution_covariance, sample_gaussian
 from gpsuite.data.generators.safe_sample import SafeSample
 
@@ -73,15 +73,34 @@ class GpSamples:
     safety_variance: float
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """How much is drawn; the paper's numbers by default.
+
+    Attributes:
+        draws: number of draws (E in the paper).
+        n_train: number of training rows.
+        n_test: number of test rows.
+        n_inputs: D.
+        n_outputs: P.
+        n_latent: L.
+    """
+
+    draws: int = 30
+    n_train: int = 2000
+    n_test: int = 500
+    n_inputs: int = 2
+    n_outputs: int = 4
+    n_latent: int = 3
+
+
+PAPER_SIZES = Sizes()
+
+
 def gp_samples(
     rng: np.random.Generator,
+    sizes: Sizes = PAPER_SIZES,
     *,
-    draws: int = 30,
-    n_train: int = 2000,
-    n_test: int = 500,
-    n_inputs: int = 2,
-    n_outputs: int = 4,
-    n_latent: int = 3,
     kernel: str = "squared_exponential",
     process: Process = "lmc",
 ) -> GpSamples:
@@ -103,12 +122,7 @@ def gp_samples(
 
     Args:
         rng: source of randomness; its spawned children are used, so that a second call gives another sample.
-        draws: number of draws (E in the paper).
-        n_train: number of training rows.
-        n_test: number of test rows.
-        n_inputs: D.
-        n_outputs: P.
-        n_latent: L.
+        sizes: how much is drawn.
         kernel: a key of `KERNELS`, for all processes; `squared_exponential` is the form of the authors' code,
             `squared_exponential_paper` the printed one. The outputs of a convolution process have no other kernel
             than the Gaussian; there, `kernel` is that of the safety process.
@@ -122,11 +136,12 @@ def gp_samples(
     if process not in PROCESSES:
         raise ValueError(f"process={process}: must be one of {', '.join(PROCESSES)}")
     inputs, parameter, latent, safety, output_noise, safety_noise = rng.spawn(6)
-    n = n_train + n_test
+    draws, n_inputs, n_latent = sizes.draws, sizes.n_inputs, sizes.n_latent
+    n = sizes.n_train + sizes.n_test
     X = inputs.uniform(*DOMAIN, (n, n_inputs))
     lengthscales = parameter.uniform(*PARAMETER_RANGE, n_latent)
     safety_variance = float(parameter.uniform(*PARAMETER_RANGE))
-    W = parameter.standard_normal((n_outputs, n_latent))
+    W = parameter.standard_normal((sizes.n_outputs, n_latent))
     W /= np.linalg.norm(W, axis=1, keepdims=True)
     lmc = LmcParameters(lengthscales, W)
     parameters = lmc if process == "lmc" else _smoothed(parameter, lmc, n_inputs)
@@ -136,7 +151,7 @@ def gp_samples(
     Y = F + OUTPUT_NOISE * output_noise.standard_normal(F.shape)
     z = h + SAFETY_NOISE * safety_noise.standard_normal(h.shape)
     data = SafeSample(X, F, Y, h, z, float(np.quantile(z, SAFETY_QUANTILE)))
-    return GpSamples(data, n_train, parameters, safety_variance)
+    return GpSamples(data, sizes.n_train, parameters, safety_variance)
 
 
 def _smoothed(rng: np.random.Generator, lmc: LmcParameters, n_inputs: int) -> ConvolutionParameters:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.data.dataset import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.data.generators.sizes import Size, as_shape
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], FloatArray]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.data.dataset import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.data.generators.noises import draw_noise
 from gpsuite.data.generators.sizes import Size, as_shape
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpsuite.data.dataset import FloatArray
+from gpsuite.arrays import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,14 +9,14 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from gpsuite.data.dataset import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.data.generators.safe_sample import SafeSample
 from gpsuite.data.generators.sizes import Size, as_shape
 
 Form: TypeAlias = Literal["paper", "code"]
 
 # s of the sigmoid 1 / (1 + exp(-s x)): as the paper prints it, and as its authors' code has it
-STEEPNESS: dict[str, float] = {"paper": 2.0, "code": 1.0}
+STEEPNESS: dict[Form, float] = {"paper": 2.0, "code": 1.0}
 EXPLORATION = (-2.0, 2.0)
 START = (-0.6, 0.6)
 THRESHOLD = 0.7

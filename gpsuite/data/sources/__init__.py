@@ -14,7 +14,8 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from gpsuite.data.dataset import Dataset, FloatArray, IntArray, SafetyColumn, Task
+from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.data.dataset import Dataset, SafetyColumn, Task
 from gpsuite.data.hashing import content_hash
 from gpsuite.data.spec import DatasetSpec
 from gpsuite.registry import Registry

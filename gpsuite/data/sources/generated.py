@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpsuite.data.dataset import Dataset, FloatArray, SafetyColumn
+from gpsuite.arrays import FloatArray
+from gpsuite.data.dataset import Dataset, SafetyColumn
 from gpsuite.data.generators.classes import Classes, lssvm_classes, synthetic2d
-from gpsuite.data.generators.gp_samples import gp_samples
+from gpsuite.data.generators.gp_samples import Sizes, gp_samples
 from gpsuite.data.generators.regression import kernel_regression
 from gpsuite.data.generators.safe_sample import SafeSample
 from gpsuite.data.generators.sin_sigmoid import Form, exploration_grid, initial_inputs, sin_sigmoid
@@ -88,11 +89,7 @@ def load_gp_samples(spec: DatasetSpec, read: Reader) -> Dataset:
     n_test = spec.test_rows or 0
     samples = gp_samples(
         _rng(spec),
-        draws=1,
-        n_train=spec.rows - n_test,
-        n_test=n_test,
-        n_inputs=spec.n_inputs,
-        n_outputs=spec.n_targets - 1,
+        Sizes(1, spec.rows - n_test, n_test, spec.n_inputs, spec.n_targets - 1),
         kernel=GP_KERNELS[spec.variant],
     )
     data = samples.data

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.data.dataset import Dataset, FloatArray
+from gpsuite.arrays import FloatArray
+from gpsuite.data.dataset import Dataset
 from gpsuite.data.sources import LOADERS, Reader, make_dataset, train_then_test
 from gpsuite.data.spec import DatasetSpec
 from gpsuite.errors import unknown_name

@@ -9,7 +9,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gpsuite.data.dataset import Dataset, FloatArray
+from gpsuite.arrays import FloatArray
+from gpsuite.data.dataset import Dataset
 from gpsuite.data.sources import LOADERS, Reader, make_dataset, train_then_test
 from gpsuite.data.spec import DatasetSpec
 from gpsuite.errors import DataError

@@ -6,7 +6,8 @@ import io
 
 import numpy as np
 
-from gpsuite.data.dataset import Dataset, FloatArray
+from gpsuite.arrays import FloatArray
+from gpsuite.data.dataset import Dataset
 from gpsuite.data.sources import LOADERS, Reader, make_dataset
 from gpsuite.data.spec import DatasetSpec
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpsuite.data.dataset import Dataset, FloatArray
+from gpsuite.arrays import FloatArray
+from gpsuite.data.dataset import Dataset
 from gpsuite.data.sources import LOADERS, Reader, make_dataset
 from gpsuite.data.spec import DatasetSpec
 

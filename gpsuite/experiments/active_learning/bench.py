@@ -15,21 +15,33 @@ from typing import Any
 
 import numpy as np
 
-from gpsuite.experiments.active_learning.shared.generated_data import gp_campaign, toy_campaign
-from gpsuite.experiments.active_learning.shared.repetition_data import Campaign
+from gpsuite.arrays import FloatArray
+from gpsuite.experiments.active_learning.shared.generated_data import (
+    GpData,
+    Samples,
+    ToyData,
+    gp_repetition,
+    toy_repetition,
+)
+from gpsuite.experiments.active_learning.shared.repetition_data import Repetition
 from gpsuite.experiments.active_learning.shared.run import oracle_of, problem_of
 from gpsuite.experiments.benchmark import BenchCase, Work
 from gpsuite.methods.active_learning.explore import explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
 from gpsuite.methods.active_learning.pipelines import PIPELINES
-from gpsuite.models.config import FloatArray
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.observations import Likelihood, MultiOutputModel, Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from gpsuite.models.sampling.hamiltonian import HMCSettings, identified_quantities, sample_hmc
 from gpsuite.models.sampling.posterior import HyperPosterior
 from gpsuite.models.sampling.priors import NOISE_FLOOR
-from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings, SMCState, start, update
+from gpsuite.models.sampling.sequential_monte_carlo import (
+    NewObservations,
+    SMCSettings,
+    SMCState,
+    start,
+    update,
+)
 from gpsuite.seeds import stream
 
 PIPELINE = PIPELINES["AL_MOGP"]
@@ -130,37 +142,29 @@ def _both_samplers(comparison: Comparison) -> tuple[Work, Work]:
 def _queried(problem: str) -> Observations:
     """Return starting measurements and queries of one repetition, in the order of an exploration."""
     last = max(each.last for each in COMPARISONS if each.problem == problem)
-    campaign, particles = CAMPAIGNS[problem]()
-    task = problem_of(campaign, DELTA)
+    repetition, particles = REPETITIONS[problem]()
+    task = problem_of(repetition, DELTA)
     settings = InferenceSettings(smc=SMCSettings(particles=particles))
     iterations = last - len(task.outputs)
     rng = stream(0, "bench", problem)
-    steps = list(explore(task, PIPELINE, oracle_of(campaign), rng, iterations, settings, "safest"))
+    steps = list(explore(task, PIPELINE, oracle_of(repetition), rng, iterations, settings, "safest"))
     X, p, y = (np.array([getattr(step, name) for step in steps]) for name in ("x", "p", "y"))
     return task.outputs.extended(X, p, y)
 
 
-def _toy() -> tuple[Campaign, int]:
-    data = {
-        "seed": 0,
-        "form": "paper",
-        "initial": 12,
-        "pool_rows": 200,
-        "unequal": "equal",
-        "offers": "pairs",
-    }
-    return toy_campaign(data, "partial"), PARTICLES
+def _toy() -> tuple[Repetition, int]:
+    data = ToyData(seed=0, form="paper", initial=12, pool_rows=200, unequal="equal", offers="pairs")
+    return toy_repetition(data, "partial"), PARTICLES
 
 
-def _gp_samples() -> tuple[Campaign, int]:
+def _gp_samples() -> tuple[Repetition, int]:
     """Return a draw with a small pool, for a cloud of few particles: only its queries are used."""
-    samples: dict[str, Any] = {"seed": 1, "draws": 1, "n_train": 300, "n_test": 50, "n_outputs": 4}
-    samples |= {"form": "code", "process": "lmc"}
-    data = {"seed": 0, "draw": 0, "initial": 40, "offers": "pairs", "samples": samples}
-    return gp_campaign(data, "partial"), 64
+    samples = Samples(seed=1, draws=1, n_train=300, n_test=50, n_outputs=4, form="code", process="lmc")
+    data = GpData(seed=0, draw=0, initial=40, offers="pairs", samples=samples)
+    return gp_repetition(data, "partial"), 64
 
 
-CAMPAIGNS: dict[str, Callable[[], tuple[Campaign, int]]] = {"toy": _toy, "gp_samples": _gp_samples}
+REPETITIONS: dict[str, Callable[[], tuple[Repetition, int]]] = {"toy": _toy, "gp_samples": _gp_samples}
 
 
 def _head(observations: Observations, n: int) -> Observations:
@@ -179,7 +183,7 @@ def _followed(state: SMCState, model: MultiOutputModel, observations: Observatio
     for n in range(first + 1, len(observations) + 1):
         previous, likelihood = likelihood, model.likelihood(_head(observations, n))
         predictive = likelihood.value(state.u) - state.lml
-        state = update(state, model, previous, likelihood, predictive, rng, settings)
+        state = update(state, model, NewObservations(previous, likelihood, predictive), rng, settings)
     return state
 
 

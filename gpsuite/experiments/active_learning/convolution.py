@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Annotated
 
-from gpsuite.data.generators.gp_samples import PROCESSES, Process
-from gpsuite.errors import unknown_name
-from gpsuite.experiments.active_learning.methods import BUILDER, titles
+from gpsuite.data.generators.gp_samples import PROCESSES
+from gpsuite.experiments.active_learning.methods import PIPELINE
 from gpsuite.experiments.active_learning.shared.claims import (
     error_statistics,
     safety_statistics,
     threshold_statistics,
 )
 from gpsuite.experiments.active_learning.shared.curves import Curves
-from gpsuite.experiments.active_learning.shared.figures import draw_curves, draw_safety
+from gpsuite.experiments.active_learning.shared.figures import draw_curves, draw_safety, errors
 from gpsuite.experiments.active_learning.shared.gp_settings import GpSamplesSettings
 from gpsuite.experiments.active_learning.shared.plan import repetition_tasks
 from gpsuite.experiments.active_learning.shared.run import run_repetition
-from gpsuite.experiments.active_learning.shared.tables import write_curve_tables
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Request, Task, require
+from gpsuite.experiments.active_learning.shared.tables import report_curves
+from gpsuite.experiments.active_learning.shared.tasks import RepetitionTask
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, Report, Request, Task, require
+from gpsuite.experiments.params import choice
+from gpsuite.experiments.settings import one_of
 from gpsuite.reporting.comparison import Statistic
 
 LARGEST = (
@@ -36,44 +37,35 @@ class ConvolutionSettings(GpSamplesSettings):
         process: what the data are drawn from: convolution, or lmc, the linear model of coregionalisation.
     """
 
-    process: str = "convolution"
+    process: Annotated[str, one_of(PROCESSES)]
 
     def check(self) -> None:
-        """Refuse impossible values."""
+        """Refuse a draw of a convolution process that is too large to factorise."""
         super().check()
-        if self.process not in PROCESSES:
-            raise unknown_name("process", self.process, PROCESSES)
         size = (self.pool_rows + self.test_rows) * self.outputs
-        fits = self.process == "lmc" or size <= LARGEST
-        require(
-            fits, "pool_rows", self.pool_rows, f"pool and test rows times outputs must be {LARGEST} or fewer"
-        )
+        allowed = f"pool and test rows times outputs must be {LARGEST} or fewer"
+        require(self.process == "lmc" or size <= LARGEST, "pool_rows", self.pool_rows, allowed)
 
 
-def plan(request: Request) -> list[Task]:
+def plan(request: Request[ConvolutionSettings]) -> list[Task[RepetitionTask]]:
     """Return one task per draw and pipeline."""
-    settings: ConvolutionSettings = request.settings
-    process: Process = "lmc" if settings.process == "lmc" else "convolution"
-    return repetition_tasks(request, settings.source(request, process))
+    settings = request.settings
+    source = settings.source(request.seed, choice(settings.process, PROCESSES))
+    return repetition_tasks(request, settings, source)
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report[ConvolutionSettings]) -> list[Statistic]:
     """Write curves and safety of the convolution process beside the other models."""
-    settings: ConvolutionSettings = request.settings
-    names = titles(request.methods)
-    curves = Curves.from_records(records, tuple(names))
-    points = settings.points(max(curves.final(method) for method in curves.methods))
+    settings = report.settings
+    curves = Curves.from_records(report.records(), tuple(report.titles))
     drawn = {"lmc": "an LMC", "convolution": "a convolution process"}[settings.process]
-    tables, figures = folder / "tables", folder / "figures"
-    write_curve_tables(
-        curves, names, tables, "convolution", f"Draws from {drawn}", points, settings.thresholds, note
-    )
+    report_curves(report, curves, "convolution", f"Draws from {drawn}")
     heading = f"draws from {drawn}: safe test rows, noisy targets"
     draw_curves(
-        curves, names, figures, "convolution_curves", heading, "output units", settings.thresholds, note
+        report, curves, "convolution_curves", heading, errors("output units"), thresholds=settings.thresholds
     )
-    draw_safety(curves, names, figures, "convolution_safety", f"draws from {drawn}: safety", note)
-    found = [*safety_statistics(curves), *error_statistics(curves, points)]
+    draw_safety(report, curves, "convolution_safety", f"draws from {drawn}: safety")
+    found = [*safety_statistics(curves), *error_statistics(curves, settings.points(curves.last))]
     for threshold in settings.thresholds:
         found += threshold_statistics(curves, threshold)
     return found
@@ -81,6 +73,11 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
 
 EXPERIMENTS.register("active_learning/convolution")(
     Experiment(
-        ConvolutionSettings, plan, run_repetition, summarise, builders=(BUILDER,), parts=("repetitions",)
+        ConvolutionSettings,
+        plan,
+        run_repetition,
+        summarise,
+        method_traits=(PIPELINE,),
+        parts=("repetitions",),
     )
 )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.experiments.active_learning.methods import BUILDER, titles
+from gpsuite.experiments.active_learning.methods import PIPELINE
 from gpsuite.experiments.active_learning.shared.claims import (
     AL,
     IND,
@@ -17,20 +17,29 @@ from gpsuite.experiments.active_learning.shared.claims import (
     error_statistics,
     first_below,
     precision_statistics,
-    resampled_means,
+    run_means,
     safety_statistics,
     threshold_statistics,
 )
 from gpsuite.experiments.active_learning.shared.curves import Curves
-from gpsuite.experiments.active_learning.shared.figures import draw_curves, draw_safety
-from gpsuite.experiments.active_learning.shared.generated_data import drawn_samples
+from gpsuite.experiments.active_learning.shared.figures import draw_curves, draw_safety, errors
+from gpsuite.experiments.active_learning.shared.generated_data import Samples, drawn_samples
 from gpsuite.experiments.active_learning.shared.gp_settings import GpSamplesSettings
 from gpsuite.experiments.active_learning.shared.plan import repetition_tasks
 from gpsuite.experiments.active_learning.shared.run import run_repetition
-from gpsuite.experiments.active_learning.shared.tables import write_curve_tables
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, Outcome, Record, Request, SharedWork, Task
-from gpsuite.experiments.statistics import mean_statistic
+from gpsuite.experiments.active_learning.shared.tables import report_curves
+from gpsuite.experiments.active_learning.shared.tasks import RepetitionTask
+from gpsuite.experiments.base import (
+    EXPERIMENTS,
+    Experiment,
+    Outcome,
+    Report,
+    Request,
+    SharedWork,
+    Task,
+)
 from gpsuite.reporting.comparison import Statistic, statistic_name
+from gpsuite.statistics.estimates import mean
 
 BASE_RATE = 80.0  # percent of the rows that are safe
 DATA = "draws"
@@ -38,50 +47,48 @@ DATA_VERSION = 1
 WHAT = "Draws from a multi-output GP"
 
 
-def plan(request: Request) -> list[Task]:
+@dataclass(frozen=True)
+class DrawsTask:
+    """The share of safe rows of all draws."""
+
+    samples: Samples
+    kind: str = DATA
+
+
+def plan(request: Request[GpSamplesSettings]) -> list[Task[object]]:
     """Return one task per draw and pipeline, and one that describes the draws."""
-    settings: GpSamplesSettings = request.settings
-    source = settings.source(request)
-    described = Task(
-        experiment=request.experiment,
+    settings = request.settings
+    described = request.task(
+        DrawsTask(settings.samples(request.seed)),
         label="share of safe rows",
         axes={"method": "", "repetition": 0, "part": DATA},
-        params={"kind": DATA, **source.params},
         version=DATA_VERSION,
         cost=3.0,
     )
-    return [*repetition_tasks(request, source), described]
+    return [*repetition_tasks(request, settings, settings.source(request.seed)), described]
 
 
-def run(task: Task, shared: SharedWork) -> Outcome:
-    """Run a repetition, or count the safe rows of all draws."""
-    if task.params["kind"] != DATA:
-        return run_repetition(task, shared)
-    data = drawn_samples(**task.params["samples"]).data
+def describe(task: Task[DrawsTask], shared: SharedWork) -> Outcome:
+    """Count the safe rows of all draws."""
+    data = drawn_samples(task.params.samples).data
     safe = 100.0 * float((data.z > data.threshold).mean())
     return Outcome({"safe_row_percent": safe}, headline=f"{safe:.2f} % of the rows are safe")
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report[GpSamplesSettings]) -> list[Statistic]:
     """Write curves and safety; return what the paper states."""
-    settings: GpSamplesSettings = request.settings
-    names = titles(request.methods)
-    data = [record for record in records if record.axes["method"] == ""]
-    curves = Curves.from_records(records, tuple(names))
+    settings, data = report.settings, report.records(method="")
+    curves = Curves.from_records(report.records(), tuple(report.titles))
     found = [Statistic("safe_row_percent", record.number("safe_row_percent"), n=1) for record in data]
     if not curves.methods:
         return found
-    points = settings.points(max(curves.final(method) for method in curves.methods))
-    write_curve_tables(
-        curves, names, folder / "tables", "gp_samples", WHAT, points, settings.thresholds, note
-    )
+    report_curves(report, curves, "gp_samples", WHAT)
     heading = f"{settings.outputs} outputs drawn from a GP: safe test rows, noisy targets"
-    figures = folder / "figures"
     draw_curves(
-        curves, names, figures, "gp_samples_curves", heading, "output units", settings.thresholds, note
+        report, curves, "gp_samples_curves", heading, errors("output units"), thresholds=settings.thresholds
     )
-    draw_safety(curves, names, figures, "gp_samples_safety", "draws from a multi-output GP: safety", note)
-    return [*found, *gp_statistics(curves, points, settings.thresholds)]
+    draw_safety(report, curves, "gp_samples_safety", "draws from a multi-output GP: safety")
+    return [*found, *gp_statistics(curves, settings.points(curves.last), settings.thresholds)]
 
 
 def gp_statistics(curves: Curves, points: Sequence[int], thresholds: Sequence[float]) -> Iterator[Statistic]:
@@ -94,12 +101,11 @@ def gp_statistics(curves: Curves, points: Sequence[int], thresholds: Sequence[fl
     yield from precision_statistics(curves, points)
     yield from best_statistics(curves)
     if NOSAFE in curves.methods:
-        shares = mean_statistic("", 100.0 * curves.per_run(NOSAFE, "safe_noisy"))
-        if shares.interval_low is not None and shares.interval_high is not None:
-            inside = shares.interval_low <= BASE_RATE <= shares.interval_high
+        shares = mean(100.0 * curves.per_run(NOSAFE, "safe_noisy"))
+        if shares.interval:
             name = statistic_name("base_rate_in_interval", method=NOSAFE)
-            note = f"{shares.interval_low:.2f} to {shares.interval_high:.2f} %"
-            yield Statistic(name, float(inside), n=shares.n, note=note)
+            note = f"{shares.low:.2f} to {shares.high:.2f} %"
+            yield Statistic(name, float(shares.contains(BASE_RATE)), n=shares.n, note=note)
 
 
 def order_statistics(curves: Curves, threshold: float) -> list[Statistic]:
@@ -115,7 +121,7 @@ def order_statistics(curves: Curves, threshold: float) -> list[Statistic]:
     needed = []
     for method in order:
         curve = paired.curve(method, "rmse")
-        means = resampled_means(curve, "order")
+        means = run_means(curve, "order")
         needed.append(np.array([first_below(curve.n_sum, mean, threshold) for mean in means]))
     ordered = (needed[0] < needed[1]) & (needed[1] < needed[2])
     name = statistic_name("points_to_rmse_order_probability", threshold=threshold)
@@ -123,5 +129,12 @@ def order_statistics(curves: Curves, threshold: float) -> list[Statistic]:
 
 
 EXPERIMENTS.register("active_learning/gp_samples")(
-    Experiment(GpSamplesSettings, plan, run, summarise, builders=(BUILDER,), parts=("repetitions",))
+    Experiment(
+        GpSamplesSettings,
+        plan,
+        {RepetitionTask: run_repetition, DrawsTask: describe},
+        summarise,
+        method_traits=(PIPELINE,),
+        parts=("repetitions",),
+    )
 )

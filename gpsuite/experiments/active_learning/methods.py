@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import Annotated, get_args
 
-from gpsuite.errors import unknown_name
-from gpsuite.experiments.base import METHODS, MethodBuilder, MethodOptions
+from gpsuite.experiments.base import METHODS, Method, MethodOptions
+from gpsuite.experiments.params import choice
+from gpsuite.experiments.settings import one_of
+from gpsuite.methods.active_learning.pipelines import Acquisition, Mixing, Queries
 
-BUILDER = "safe_al"
-MIXINGS = ("free", "identity", "convolution")
-ACQUISITIONS = ("entropy", "random")
-QUERIES = ("partial", "full")
+PIPELINE = "pipeline"  # the trait of every one: a multi-output model that chooses its own measurements
+MIXINGS: tuple[Mixing, ...] = get_args(Mixing)
+ACQUISITIONS: tuple[Acquisition, ...] = get_args(Acquisition)
+QUERIES: tuple[Queries, ...] = get_args(Queries)
 
 
 @dataclass(frozen=True)
@@ -26,33 +28,36 @@ class PipelineOptions(MethodOptions):
         queries: one output at a time (partial), or all outputs of an input (full).
     """
 
-    mixing: str = "free"
-    acquisition: str = "entropy"
+    mixing: Annotated[str, one_of(MIXINGS)] = "free"
+    acquisition: Annotated[str, one_of(ACQUISITIONS)] = "entropy"
     safe: bool = True
-    queries: str = "partial"
-
-    def check(self) -> None:
-        """Refuse unknown names."""
-        for key, valid in (("mixing", MIXINGS), ("acquisition", ACQUISITIONS), ("queries", QUERIES)):
-            if getattr(self, key) not in valid:
-                raise unknown_name(f"method.{key}", getattr(self, key), valid)
+    queries: Annotated[str, one_of(QUERIES)] = "partial"
 
 
-def pipeline_params(options: MethodOptions) -> dict[str, str | bool]:
-    """Return what the pipeline is, without its name: part of the key of every task.
+@dataclass(frozen=True)
+class PipelineParams:
+    """What a pipeline is, without its name: part of the key of every task."""
+
+    mixing: Mixing
+    acquisition: Acquisition
+    safe: bool
+    queries: Queries
+
+
+def pipeline_params(options: MethodOptions) -> PipelineParams:
+    """Return what the pipeline of a method is.
 
     Raises:
-        TypeError: if the options are those of another family.
+        TypeError: if the method is another family's.
     """
     if not isinstance(options, PipelineOptions):
         raise TypeError(f"{options.title} is not a pipeline of active learning")
-    named = {field.name for field in fields(MethodOptions)}
-    return {field.name: getattr(options, field.name) for field in fields(options) if field.name not in named}
+    return PipelineParams(
+        mixing=choice(options.mixing, MIXINGS),
+        acquisition=choice(options.acquisition, ACQUISITIONS),
+        safe=options.safe,
+        queries=choice(options.queries, QUERIES),
+    )
 
 
-def titles(methods: Mapping[str, MethodOptions]) -> dict[str, str]:
-    """Return name -> title, in the order asked for."""
-    return {name: options.title for name, options in methods.items()}
-
-
-METHODS.register(BUILDER)(MethodBuilder(PipelineOptions, ("regression",)))
+METHODS.register("safe_al")(Method(PipelineOptions, ("regression",), frozenset({PIPELINE})))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from gpsuite.experiments.benchmark import BenchCase, Work
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
 from gpsuite.methods.pac_bayes.losses import BandLoss
+from gpsuite.methods.pac_bayes.problem import Problem
 from gpsuite.methods.pac_bayes.sparse.algebra import BLOCK, InducingKernel, blocks
 from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
 from gpsuite.models.config import Hyperparameters, ModelSpec
@@ -57,7 +58,7 @@ def _sparse_cases() -> list[BenchCase]:
 
 def _against(rows: int, reference: Callable[[FloatArray, FloatArray], Work]) -> tuple[Work, Work]:
     X, y = _data(rows, INPUTS)
-    objective = FullGPObjective(X, y, BandLoss(0.6), 0.01, "kl", ard=True)
+    objective = FullGPObjective(Problem(X, y, BandLoss(0.6), 0.01))
     return partial(objective.value_and_gradient, _start(INPUTS).to_log()), reference(X, y)
 
 
@@ -66,7 +67,7 @@ def _sparse(
 ) -> tuple[Work, Work]:
     X, y = _data(SPARSE_ROWS, SPARSE_INPUTS)
     Z = X[:M].copy()
-    objective = SparseGPObjective(X, y, BandLoss(0.6), 0.01, "kl", True, ALPHAS[form], M)
+    objective = SparseGPObjective(Problem(X, y, BandLoss(0.6), 0.01), ALPHAS[form], M)
     return partial(objective.value_and_gradient, _start(SPARSE_INPUTS).to_log(), Z), reference(X, y, Z)
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -14,16 +13,14 @@ from gpsuite.experiments.base import (
     EXPERIMENTS,
     Experiment,
     Outcome,
-    Record,
+    Report,
     Request,
     SharedWork,
     Task,
-    require,
 )
+from gpsuite.experiments.settings import at_least, filled, not_negative, unique
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.figures import figure_style, save_figure
-from gpsuite.reporting.tables import write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,37 +40,32 @@ class KLInverseSettings:
         grid_points: values of q in [0, 1], both edges included.
     """
 
-    c_values: list[float] = field(default_factory=lambda: [0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0])
-    grid_points: int = 1001
-
-    def check(self) -> None:
-        """Refuse impossible values."""
-        require(bool(self.c_values), "c_values", self.c_values, "needs at least one value")
-        require(len(set(self.c_values)) == len(self.c_values), "c_values", self.c_values, "has a value twice")
-        for value in self.c_values:
-            require(0 <= value < float("inf"), "c_values", value, "must be 0 or more, and finite")
-        require(self.grid_points >= 3, "grid_points", self.grid_points, "must be 3 or more")
+    c_values: Annotated[list[Annotated[float, not_negative]], filled, unique]
+    grid_points: Annotated[int, at_least(3)]
 
 
-def plan(request: Request) -> list[Task]:
+@dataclass(frozen=True)
+class CurveTask:
+    """The curve of one c, in nats, on so many values of q in [0, 1]."""
+
+    c: float
+    grid_points: int
+    kind: str = "kl_inverse_curve"
+
+
+def plan(request: Request[KLInverseSettings]) -> list[Task[CurveTask]]:
     """Return one task per curve."""
-    settings: KLInverseSettings = request.settings
+    settings = request.settings
     return [
-        Task(
-            experiment=request.experiment,
-            label=f"c {c:g}",
-            axes={"c": c},
-            params={"kind": "kl_inverse_curve", "c": c, "grid_points": settings.grid_points},
-            cost=0.05,
-        )
+        request.task(CurveTask(c, settings.grid_points), label=f"c {c:g}", axes={"c": c}, cost=0.05)
         for c in settings.c_values
     ]
 
 
-def run(task: Task, shared: SharedWork) -> Outcome:
+def run(task: Task[CurveTask], shared: SharedWork) -> Outcome:
     """Compute one curve, count where it breaks a bound or an edge, and check its derivatives by differences."""
-    c = float(task.params["c"])
-    q = np.linspace(0.0, 1.0, int(task.params["grid_points"]))
+    c = task.params.c
+    q = np.linspace(0.0, 1.0, task.params.grid_points)
     p = kl_inverse(q, c).p
     edges = [p[0] - -np.expm1(-c), p[-1] - 1.0, *(p - q if c == 0.0 else ())]
     metrics = {
@@ -116,8 +108,9 @@ def _difference(function: Callable[[FloatArray], FloatArray], step: FloatArray) 
     return np.asarray((8.0 * near - far) / (12.0 * step), dtype=np.float64)
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report[KLInverseSettings]) -> list[Statistic]:
     """Write the table of edges and checks and the figure of the curves."""
+    records = report.records()
     import pandas as pd
 
     rows = [{"c": record.axes["c"], **record.metrics} for record in records]
@@ -129,19 +122,13 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
         "start": "kl⁻¹(0, c)",
         "derivative_error": "largest relative error of the derivatives",
     }
-    caption = f"Inverse binary KL divergence on {request.settings.grid_points} values of q"
-    write_table(
-        pd.DataFrame(rows),
-        folder / "tables",
-        "kl_inverse",
-        f"{caption}{f' ({note})' if note else ''}",
-        labels,
-    )
+    caption = f"Inverse binary KL divergence on {report.settings.grid_points} values of q"
+    report.table(pd.DataFrame(rows), "kl_inverse", caption, labels)
     curves = [
         pd.DataFrame({"c": record.axes["c"], "q": record.arrays["q"], "p": record.arrays["p"]})
         for record in records
     ]
-    _draw(pd.concat(curves, ignore_index=True), folder / "figures", note)
+    _draw(report, pd.concat(curves, ignore_index=True))
     broken = sum(
         record.number(name) for record in records for name in ("above_pinsker", "above_one", "off_edges")
     )
@@ -150,7 +137,7 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
         for record in records
         if record.metrics["derivative_error"] is not None
     ]
-    points = len(records) * request.settings.grid_points
+    points = len(records) * report.settings.grid_points
     found = [Statistic("violations_of_pinsker", broken, n=points)]
     if errors:
         note = "fourth-order differences"
@@ -158,24 +145,21 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
     return found
 
 
-def _draw(curves: pd.DataFrame, folder: Path, note: str | None) -> None:
+def _draw(report: Report[KLInverseSettings], curves: pd.DataFrame) -> None:
     """Draw the paper's figure: curves for larger c lie higher; c = 0 is the diagonal."""
-    import matplotlib as mpl
-    import matplotlib.pyplot as plt
-
     values = sorted(curves["c"].unique())
-    with figure_style():
-        fig, ax = plt.subplots(figsize=(5.5, 4.6))
+    with report.figure("kl_inverse", size=(5.5, 4.6)) as drawing:
+        import matplotlib as mpl
+
         colours = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, len(values)))
         for c, colour in zip(values, colours, strict=True):
             part = curves[curves["c"] == c]
-            ax.plot(part["q"], part["p"], color=colour, label=f"{c:g}")
-        ax.set_xlabel("empirical risk q (probability)")
-        ax.set_ylabel("kl⁻¹(q, c) (probability)")
-        ax.legend(title="c (nats)", reverse=True, loc="lower right")
-        ax.set_xlim(0.0, 1.0)
-        ax.set_ylim(0.0, 1.02)
-        save_figure(fig, curves, folder, "kl_inverse", note)
+            drawing.ax.plot(part["q"], part["p"], color=colour, label=f"{c:g}")
+        drawing.ax.legend(title="c (nats)", reverse=True, loc="lower right")
+        drawing.ax.set_xlim(0.0, 1.0)
+        drawing.ax.set_ylim(0.0, 1.02)
+        drawing.name_axes("empirical risk q (probability)", "kl⁻¹(q, c) (probability)")
+        drawing.data = curves
 
 
 EXPERIMENTS.register("pac_bayes/kl_inverse")(Experiment(KLInverseSettings, plan, run, summarise))

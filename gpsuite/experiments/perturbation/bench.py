@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csc_array
 
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.experiments.benchmark import BenchCase, Work
 from gpsuite.methods.perturbation.geometry.ellipsoid import in_metric, inequality_chunks, outer_radii
 from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic
@@ -20,13 +20,12 @@ from gpsuite.methods.perturbation.objectives.quadratic import (
     LinearLSSVM,
     Objective,
 )
-from gpsuite.methods.perturbation.ranks.groups import IntArray, SignChanges
+from gpsuite.methods.perturbation.ranks.groups import SignChanges
 from gpsuite.methods.perturbation.ranks.ranks import simulated_ranks
 from gpsuite.methods.perturbation.region import Region
 from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.seeds import stream
 
-FloatArray = npt.NDArray[np.float64]
 Statistic = Callable[[FloatArray], Callable[[FloatArray], float]]
 """alpha -> residuals -> Z, as one would write it down."""
 

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, Outcome, Record, Request, SharedWork, Task
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Report, Request, Task
 from gpsuite.experiments.perturbation.shared.kernel_models import (
+    CoverageTask,
+    KernelModel,
     KernelSettings,
     coverage_not_rejected,
-    coverage_table,
     coverage_tasks,
+    report_coverage,
     run_coverage,
 )
-from gpsuite.experiments.perturbation.shared.linear import check_positive
 from gpsuite.experiments.perturbation.shared.member_bands import (
-    UNBOUNDED,
-    band_table,
+    BandTask,
     band_tasks,
-    draw_bands,
+    report_bands,
     run_band,
 )
+from gpsuite.experiments.settings import Positive
 from gpsuite.reporting.comparison import Statistic, statistic_name
-from gpsuite.reporting.tables import write_table
 
 
 @dataclass
@@ -34,37 +33,22 @@ class KlassoSettings(KernelSettings):
         penalty: lambda of the LASSO.
     """
 
-    penalty: float = 0.15
-
-    def check(self) -> None:
-        """Refuse impossible values."""
-        super().check()
-        check_positive("penalty", self.penalty)
+    penalty: Positive
 
 
-def plan(request: Request) -> list[Task]:
+def plan(request: Request[KlassoSettings]) -> list[Task[object]]:
     """Return one task per band, and one on the coverage."""
-    model = {"family": "klasso", "penalty": request.settings.penalty}
+    model = KernelModel("klasso", penalty=request.settings.penalty)
     return [*band_tasks(request, model), *coverage_tasks(request, [model])]
 
 
-def run(task: Task, shared: SharedWork) -> Outcome:
-    """Sample one band, or measure the coverage."""
-    return run_band(task) if task.axes["part"] == "band" else run_coverage(task)
-
-
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report[KlassoSettings]) -> list[Statistic]:
     """Write the tables of bands and coverage and the figure; return whether the coverage is as stated."""
-    settings: KlassoSettings = request.settings
-    bands = [record for record in records if record.axes["part"] == "band"]
-    covered = [record for record in records if record.axes["part"] == "coverage"]
-    ending = f" ({note})" if note else ""
-    what = f"kernelised LASSO, Laplace noise, sign changes, m = {settings.m}{ending}"
-    caption = f"Bands of sampled members (inner bands, {settings.rays} rays, unbounded rays left out): {what}"
-    write_table(band_table(bands, settings.m), folder / "tables", "bands", f"{caption}. {UNBOUNDED}")
-    table = coverage_table(covered, settings.q_values, settings.m)
-    write_table(table, folder / "tables", "coverage", f"Coverage of the ideal coefficients: {what}")
-    draw_bands(bands, settings.m, settings.rays, folder / "figures", "klasso_band", note)
+    settings = report.settings
+    about = f"kernelised LASSO, Laplace noise, sign changes, m = {settings.m}"
+    report_bands(report, "klasso_band", about)
+    report_coverage(report, about)
+    bands, covered = report.records(part="band"), report.records(part="coverage")
     return statements(covered, bands, settings.q_values, settings.m)
 
 
@@ -86,5 +70,11 @@ def statements(
 
 
 EXPERIMENTS.register("perturbation/klasso_band")(
-    Experiment(KlassoSettings, plan, run, summarise, parts=("metrics", "q_values", "rays", "repetitions"))
+    Experiment(
+        KlassoSettings,
+        plan,
+        {BandTask: run_band, CoverageTask: run_coverage},
+        summarise,
+        parts=("metrics", "q_values", "rays", "repetitions"),
+    )
 )

@@ -3,42 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, Outcome, Record, Request, SharedWork, Task
-from gpsuite.experiments.perturbation.shared.kernel_models import (
-    KernelSettings,
-    covariance,
-    coverage_table,
-    coverage_tasks,
-    kernel_region,
-    regression_data,
-    run_coverage,
-    shared_params,
+from gpsuite.experiments.base import (
+    EXPERIMENTS,
+    Experiment,
+    Outcome,
+    Record,
+    Report,
+    Request,
+    SharedWork,
+    Task,
 )
-from gpsuite.experiments.perturbation.shared.linear import check_positive
+from gpsuite.experiments.params import INLINE
+from gpsuite.experiments.perturbation.shared.kernel_models import (
+    CoverageTask,
+    KernelModel,
+    KernelProblem,
+    KernelSettings,
+    coverage_tasks,
+    kernel_problem,
+    regression_data,
+    report_coverage,
+    run_coverage,
+)
 from gpsuite.experiments.perturbation.shared.member_bands import (
-    UNBOUNDED,
-    band_table,
+    BandTask,
     band_tasks,
-    draw_bands,
+    report_bands,
     run_band,
 )
-from gpsuite.experiments.statistics import share
-from gpsuite.methods.perturbation.geometry.sampling import kernel_directions, single_point_directions
+from gpsuite.experiments.settings import Positive
+from gpsuite.methods.perturbation.geometry.sampling import (
+    KernelMetric,
+    kernel_directions,
+    single_point_directions,
+)
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.figures import figure_style, save_figure
-from gpsuite.reporting.tables import write_table
 from gpsuite.seeds import stream
+from gpsuite.statistics.estimates import share
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SINGLE = "single point"
+SINGLE: Final = "single point"
+RayKind = KernelMetric | Literal["single point"]
 STEPS = np.geomspace(0.01, 1e4, 61)  # norms of the change of the values at the data, in the output's unit
 
 
@@ -50,53 +62,49 @@ class KrrSettings(KernelSettings):
         penalty: lambda of the ridge.
     """
 
-    penalty: float = 0.05
-
-    def check(self) -> None:
-        """Refuse impossible values."""
-        super().check()
-        check_positive("penalty", self.penalty)
+    penalty: Positive
 
 
-def plan(request: Request) -> list[Task]:
+@dataclass(frozen=True)
+class RaysTask:
+    """The ranks along rays, which are isotropic in a metric or one for each datum (`SINGLE`)."""
+
+    problem: KernelProblem = field(metadata=INLINE)
+    metric: RayKind
+    rays: int
+    kind: str = "krr_rays"
+
+
+def plan(request: Request[KrrSettings]) -> list[Task[object]]:
     """Return one task per band, one per kind of rays, and one on the coverage."""
-    model = {"family": "krr", "penalty": request.settings.penalty}
+    model = KernelModel("krr", penalty=request.settings.penalty)
     return [*band_tasks(request, model), *_ray_tasks(request, model), *coverage_tasks(request, [model])]
 
 
-def _ray_tasks(request: Request, model: dict[str, object]) -> Iterator[Task]:
-    settings: KrrSettings = request.settings
-    for metric in [*settings.metrics, SINGLE]:
-        yield Task(
-            experiment=request.experiment,
+def _ray_tasks(request: Request[KrrSettings], model: KernelModel) -> Iterator[Task[RaysTask]]:
+    settings = request.settings
+    kinds: list[RayKind] = [*settings.kernel_metrics, SINGLE]
+    for metric in kinds:
+        yield request.task(
+            RaysTask(kernel_problem(request, model), metric, settings.rays),
             label=f"kernel ridge  ranks along rays  {metric}",
             axes={"part": "rays", "model": "krr", "metric": metric},
-            params={**shared_params(request, "krr_rays", model), "metric": metric, "rays": settings.rays},
-            dataset=request.dataset,
             cost=2e-3 * settings.rays,
         )
 
 
-def run(task: Task, shared: SharedWork) -> Outcome:
-    """Sample one band, follow ranks along rays, or measure the coverage."""
-    parts = {"band": run_band, "rays": run_rays, "coverage": run_coverage}
-    return parts[str(task.axes["part"])](task)
-
-
-def run_rays(task: Task) -> Outcome:
+def run_rays(task: Task[RaysTask], shared: SharedWork) -> Outcome:
     """Return the ranks along rays scaled to one unit of the values at the data, and which rays leave every region.
 
     A ray leaves every region if it leaves the largest, q = 1: then Z_0 exceeds every Z_i far away.
     """
-    params = task.params
-    region = kernel_region(task, 1)
-    X, _ = regression_data(task.dataset)
-    gram, metric = covariance(params, X, X), params["metric"]
+    problem, metric = task.params.problem, task.params.metric
+    X, y = regression_data(task.require_dataset())
+    region, gram = problem.region(X, y, 1), problem.covariance(X, X)
     if metric == SINGLE:
         rays = single_point_directions(gram)
     else:
-        rng = stream(int(params["seed"]), "rays", metric)
-        rays = kernel_directions(int(params["rays"]), gram, metric, rng)
+        rays = kernel_directions(task.params.rays, gram, metric, stream(problem.seed, "rays", metric))
     rays = rays / np.linalg.norm(rays @ gram, axis=1)[:, None]
     leaves = ~region.boundary(rays).unbounded
     ranks = np.array([region.ranks(region.estimate + step * rays) for step in STEPS])
@@ -106,25 +114,19 @@ def run_rays(task: Task) -> Outcome:
     return Outcome(metrics, arrays=arrays, headline=f"{leaves.sum()} of {len(rays)} rays leave")
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report[KrrSettings]) -> list[Statistic]:
     """Write the tables of bands, rays and coverage and both figures; return the share of rays that leave."""
-    settings: KrrSettings = request.settings
-    parts = {part: [r for r in records if r.axes["part"] == part] for part in ("band", "rays", "coverage")}
-    what = f"kernel ridge, a coefficient for each datum, sign changes, m = {settings.m}"
-    what += f" ({note})" if note else ""
-    tables, m = folder / "tables", settings.m
-    caption = f"Bands of sampled members (inner bands, {settings.rays} rays, unbounded rays left out): {what}"
-    write_table(band_table(parts["band"], m), tables, "bands", f"{caption}. {UNBOUNDED}")
+    rays = report.records(part="rays")
+    about = f"kernel ridge, a coefficient for each datum, sign changes, m = {report.settings.m}"
+    report_bands(report, "krr_region", about, endless_text(rays))
     far = (
         f"Z_i not below Z_0 at distance {STEPS[-1]:g} in the values at the data; rays that leave every region"
     )
-    write_table(ray_table(parts["rays"]), tables, "rays", f"{far}: {what}")
-    covered = coverage_table(parts["coverage"], settings.q_values, m)
-    write_table(covered, tables, "coverage", f"Coverage of the ideal coefficients: {what}")
-    seen = "; ".join(filter(None, (endless_text(parts["rays"]), note)))
-    draw_bands(parts["band"], m, settings.rays, folder / "figures", "krr_region", seen)
-    _draw_ranks(parts["rays"], folder / "figures", note)
-    return statements(parts["rays"])
+    report.table(ray_table(rays), "rays", f"{far}: {about}")
+    report_coverage(report, about)
+    if rays:
+        _draw_ranks(report, rays)
+    return statements(rays)
 
 
 def endless_text(records: Sequence[Record]) -> str:
@@ -160,36 +162,39 @@ def _title(record: Record) -> str:
 def statements(records: Sequence[Record]) -> list[Statistic]:
     """Return the share of rays, of all kinds, along which Z_0 exceeds every Z_i far away; counts in the note."""
     rays = [bool(leaves) for record in records for leaves in record.arrays["leaves"]]
-    found = share("share_rays_leave_region", rays)
     counts = [f"{_title(r)}: {r.number('leave'):.0f} of {r.number('rays'):.0f}" for r in records]
-    return [Statistic(found.name, found.value, n=found.n, note="; ".join(counts))]
+    return [Statistic.of("share_rays_leave_region", share(rays), note="; ".join(counts))]
 
 
-def _draw_ranks(records: Sequence[Record], folder: Path, note: str | None) -> None:
+def _draw_ranks(report: Report[KrrSettings], records: Sequence[Record]) -> None:
     """Draw the share of the Z_i that are not below Z_0 against the distance from the estimate."""
-    import matplotlib.pyplot as plt
     import pandas as pd
 
-    if not records:
-        return
-    with figure_style():
-        fig, ax = plt.subplots(figsize=(6.4, 4.2))
+    text = "mean over the rays; a region at q ends where the share falls below q/(m-1)"
+    with report.figure("ranks_far_away", remark=text, size=(6.4, 4.2)) as drawing:
+        ax = drawing.ax
         for record, style in zip(records, ("-", "--", "-.", ":")[-len(records) :], strict=True):
             ax.semilogx(record.arrays["steps"], record.arrays["above"], style, label=_title(record))
-        ax.set_xlabel("distance from the estimate: |change of the values at the data| (unit of y)")
-        ax.set_ylabel("share of Z_i not below Z_0")
+        drawing.name_axes(
+            "distance from the estimate: |change of the values at the data| (unit of y)",
+            "share of Z_i not below Z_0",
+        )
         ax.set_ylim(-0.02, 1.02)
         ax.legend(title="directions")
-        data = [
+        drawing.data = pd.concat(
             pd.DataFrame({name: r.arrays[name] for name in ("steps", "above")}).assign(
                 metric=r.axes["metric"]
             )
             for r in records
-        ]
-        text = "mean over the rays; a region at q ends where the share falls below q/(m-1)"
-        save_figure(fig, pd.concat(data), folder, "ranks_far_away", "; ".join(filter(None, (text, note))))
+        )
 
 
 EXPERIMENTS.register("perturbation/krr_region")(
-    Experiment(KrrSettings, plan, run, summarise, parts=("metrics", "q_values", "rays", "repetitions"))
+    Experiment(
+        KrrSettings,
+        plan,
+        {BandTask: run_band, RaysTask: run_rays, CoverageTask: run_coverage},
+        summarise,
+        parts=("metrics", "q_values", "rays", "repetitions"),
+    )
 )

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, Outcome, Record, Request, SharedWork, Task
+from gpsuite.experiments.base import (
+    EXPERIMENTS,
+    Experiment,
+    Outcome,
+    Record,
+    Report,
+    Request,
+    SharedWork,
+    Task,
+)
+from gpsuite.experiments.params import INLINE
 from gpsuite.experiments.perturbation.shared.linear import (
     LABELS_NOTE,
     Array,
+    LinearProblem,
     LinearSettings,
     compass,
     confidence_text,
-    linear_region,
     linear_tasks,
     two_classes,
 )
-from gpsuite.experiments.statistics import share
+from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.figures import figure_style, save_figure
-from gpsuite.reporting.tables import write_table
+from gpsuite.reporting.metrics import metric
+from gpsuite.reporting.palette import BLUE, SKY, VERMILION
+from gpsuite.statistics.estimates import AS_IF_INDEPENDENT, proportion
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,21 +44,30 @@ INSIDE = 1.0 - 1e-6  # of the way to the boundary: decided by the rank test, not
 LINES = 90  # drawn in a panel
 
 
-def plan(request: Request) -> list[Task]:
+@dataclass(frozen=True)
+class BundleTask:
+    """The boundary members of one region and how they classify the data."""
+
+    problem: LinearProblem = field(metadata=INLINE)
+    kind: str = "lssvm_model_space"
+
+
+def plan(request: Request[LinearSettings]) -> list[Task[BundleTask]]:
     """Return one task per draw of perturbations and q."""
-    return list(linear_tasks(request, "lssvm_model_space", request.settings.draws, {}))
+    return list(linear_tasks(request, BundleTask))
 
 
-def run(task: Task, shared: SharedWork) -> Outcome:
+def run(task: Task[BundleTask], shared: SharedWork) -> Outcome:
     """Find the boundary members and how they classify the data.
 
     The arrays hold the members w, one a ray, the estimate, the inputs and the labels.
     """
-    region = linear_region(task)
-    boundary = region.boundary(compass(int(task.params["rays"])))
+    problem, dataset = task.params.problem, task.require_dataset()
+    region = problem.region(dataset)
+    boundary = region.boundary(compass(problem.rays))
     members = region.estimate + INSIDE * (boundary.members - region.estimate)
     members = members[region.contains(members)]
-    X, y = two_classes(task.dataset)
+    X, y = two_classes(dataset)
     metrics = {
         "members": len(members),
         "unbounded_share": boundary.unbounded_share,
@@ -73,92 +93,81 @@ def spread_of_normals(members: Array, estimate: Array) -> float:
     return float(np.degrees(np.abs(np.arctan2(cross, members @ estimate)).max()))
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report[LinearSettings]) -> list[Statistic]:
     """Write the table of bundles and the figure; return nestedness and the classification of the data."""
-    settings: LinearSettings = request.settings
+    settings, records = report.settings, report.records()
     caption = (
         f"Boundary members of the linear LS-SVM's regions, mean over {settings.draws} sets of perturbations; sampler: "
-        f"{settings.rays} rays equally spaced in angle, exact ends; {LABELS_NOTE}{f' ({note})' if note else ''}"
+        f"{settings.rays} rays equally spaced in angle, exact ends; {LABELS_NOTE}"
     )
-    write_table(bundle_table(records, settings.m), folder / "tables", "bundles", caption)
-    shown = [record for record in records if record.axes["draw"] == 0]
+    report.table(bundle_table(records, settings.m), "bundles", caption)
+    shown = report.records(draw=0)
     if shown:
-        _draw(shown, settings, folder / "figures", note)
-    return statements(request, records)
+        _draw(report, shown)
+    return statements(report.request, records)
 
 
 def bundle_table(records: Sequence[Record], m: int) -> pd.DataFrame:
     """Return means by q."""
     import pandas as pd
 
-    names = {
-        "members": "members",
-        "angle_degrees": "largest angle to the estimate's line (degrees)",
-        "points_as_estimate": "share of data classified as by the estimate",
-        "all_as_estimate": "share of members that classify all data so",
-        "unbounded_share": "share of unbounded rays",
-        "returning_share": "share of returning rays",
-    }
+    names = (
+        "members", "angle_degrees", "points_as_estimate", "all_as_estimate", "unbounded_share", "returning_share",
+    )  # fmt: skip
     rows = []
     for q in dict.fromkeys(int(record.axes["q"]) for record in records):
         own = [record for record in records if record.axes["q"] == q]
-        means = {title: float(np.mean([r.number(name) for r in own])) for name, title in names.items()}
+        means = {metric(name).heading: float(np.mean([r.number(name) for r in own])) for name in names}
         rows.append({"p": confidence_text(q, m), "draws": len(own), **means})
     return pd.DataFrame(rows)
 
 
-def statements(request: Request, records: Sequence[Record]) -> list[Statistic]:
+def statements(request: Request[LinearSettings], records: Sequence[Record]) -> list[Statistic]:
     """Return whether members stay members at the next larger p, and how members classify the data."""
-    if not records:
-        return []
-    strict = float(np.mean([record.number("all_as_estimate") for record in records]))
+    members = [int(record.number("members")) for record in records]
+    strict = sum(round(n * r.number("all_as_estimate")) for n, r in zip(members, records, strict=True))
     points = float(np.mean([record.number("points_as_estimate") for record in records]))
     return [
-        share("share_regions_nested", nested(request, records)),
-        Statistic(
+        claim("share_regions_nested", nested(request, records)),
+        Statistic.of(
             "share_classified_as_estimate",
-            strict,
-            n=sum(int(record.number("members")) for record in records),
+            proportion(strict, sum(members), AS_IF_INDEPENDENT),
             note=f"all data as the estimate does; single data: {points:.4f}",
         ),
     ]
 
 
-def nested(request: Request, records: Sequence[Record]) -> list[bool]:
+def nested(request: Request[LinearSettings], records: Sequence[Record]) -> list[bool]:
     """Return, for each draw and step to the next smaller q, whether all members of the one region are in the other."""
     tasks = {(task.axes["draw"], task.axes["q"]): task for task in plan(request)}
+    dataset = request.require_dataset()
     found = []
     for draw in dict.fromkeys(record.axes["draw"] for record in records):
         own = [record for record in records if record.axes["draw"] == draw]
         own.sort(key=lambda record: -int(record.axes["q"]))
         for smaller, larger in pairwise(own):
-            region = linear_region(tasks[draw, larger.axes["q"]])
+            region = tasks[draw, larger.axes["q"]].params.problem.region(dataset)
             found.append(bool(region.contains(smaller.arrays["members"]).all()))
     return found
 
 
-def _draw(records: Sequence[Record], settings: LinearSettings, folder: Path, note: str | None) -> None:
+def _draw(report: Report[LinearSettings], records: Sequence[Record]) -> None:
     """Draw the data and the decision lines of boundary members, one panel a q."""
-    import matplotlib.pyplot as plt
     import pandas as pd
 
-    with figure_style():
-        columns = min(len(records), 2)
-        rows = -(-len(records) // columns)
-        size = (3.3 * columns + 0.4, 3.1 * rows + 1.0)
-        fig, grid = plt.subplots(rows, columns, figsize=size, sharex=True, sharey=True, squeeze=False)
-        lines = [_panel(ax, record, settings.m) for ax, record in zip(grid.flat, records, strict=False)]
-        for ax in list(grid.flat)[len(records) :]:
-            ax.set_axis_off()
-        for ax in grid[-1]:
-            ax.set_xlabel("x1")
-        for ax in grid[:, 0]:
-            ax.set_ylabel("x2")
-        fig.legend(*grid.flat[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
-        unbounded = max(record.number("unbounded_share") for record in records)
-        text = f"{LABELS_NOTE}; {settings.rays} rays, exact ends, {unbounded:.0%} unbounded"
-        shown = pd.concat(lines, ignore_index=True)
-        save_figure(fig, shown, folder, "model_space", "; ".join(filter(None, (text, note))))
+    columns = min(len(records), 2)
+    rows = -(-len(records) // columns)
+    size = (3.3 * columns + 0.4, 3.1 * rows + 1.0)
+    unbounded = max(record.number("unbounded_share") for record in records)
+    text = f"{LABELS_NOTE}; {report.settings.rays} rays, exact ends, {unbounded:.0%} unbounded"
+    with report.figure(
+        "model_space", remark=text, rows=rows, columns=columns, size=size, sharex=True, sharey=True
+    ) as drawing:
+        m = report.settings.m
+        lines = [_panel(ax, record, m) for ax, record in zip(drawing.axes, records, strict=False)]
+        drawing.name_axes("x1", "x2")
+        drawing.legend(columns=2)
+        drawing.data = pd.concat(lines, ignore_index=True)
 
 
 def _panel(ax: Axes, record: Record, m: int) -> pd.DataFrame:
@@ -170,9 +179,9 @@ def _panel(ax: Axes, record: Record, m: int) -> pd.DataFrame:
     members = members[:: max(1, len(members) // LINES)]
     for index, w in enumerate(members):
         label = "decision lines of boundary members" if index == 0 else None
-        ax.axline((0.0, 0.0), (-w[1], w[0]), color="C5", alpha=0.35, linewidth=0.8, label=label, zorder=1)
+        ax.axline((0.0, 0.0), (-w[1], w[0]), color=SKY, alpha=0.35, linewidth=0.8, label=label, zorder=1)
     ax.axline((0.0, 0.0), (-estimate[1], estimate[0]), color="black", label="decision line of the estimate")
-    for value, marker, colour in ((1.0, "o", "C0"), (-1.0, "^", "C1")):
+    for value, marker, colour in ((1.0, "o", BLUE), (-1.0, "^", VERMILION)):
         part = X[y == value]
         ax.plot(part[:, 0], part[:, 1], marker, color=colour, markersize=4, label=f"class {value:+.0f}")
     ax.set_title(confidence_text(int(record.axes["q"]), m), fontsize=10)

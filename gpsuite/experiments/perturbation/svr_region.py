@@ -3,44 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated
 
 from gpsuite.experiments.base import (
     EXPERIMENTS,
     Experiment,
-    Outcome,
     Record,
+    Report,
     Request,
-    SharedWork,
     Task,
-    require,
 )
 from gpsuite.experiments.perturbation.shared.kernel_models import (
     TITLES,
+    CoverageTask,
+    KernelModel,
     KernelSettings,
     coverage_not_rejected,
-    coverage_table,
     coverage_tasks,
+    report_coverage,
     run_coverage,
 )
-from gpsuite.experiments.perturbation.shared.linear import check_positive
 from gpsuite.experiments.perturbation.shared.member_bands import (
-    UNBOUNDED,
-    band_table,
+    BandTask,
     band_tasks,
-    draw_bands,
+    report_bands,
     run_band,
 )
-from gpsuite.experiments.statistics import share
+from gpsuite.experiments.settings import Positive, filled, not_negative, one_of, unique
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
+from gpsuite.statistics.estimates import share
 
-OTHERS: tuple[dict[str, Any], ...] = (
-    {"family": "lssvm", "C": 2.0},
-    {"family": "krr", "penalty": 0.05},
-    {"family": "klasso", "penalty": 0.15},
+OTHERS = (
+    KernelModel("lssvm", C=2.0),
+    KernelModel("krr", penalty=0.05),
+    KernelModel("klasso", penalty=0.15),
 )
 """The other families, whose coverage is measured on the same data."""
 # Only the sign of a residual moves Z_i: along directions isotropic in the values K^-1 makes alpha'K alpha so large
@@ -58,53 +55,40 @@ class SvrSettings(KernelSettings):
         metrics: coefficients, rkhs.
     """
 
-    C: float = 12.0
-    epsilon: float = 0.2
-    metrics: list[str] = field(default_factory=lambda: list(SVR_METRICS))
-
-    def check(self) -> None:
-        """Refuse impossible values."""
-        super().check()
-        for metric in self.metrics:
-            require(metric in SVR_METRICS, "metrics", metric, f"valid for SVR: {', '.join(SVR_METRICS)}")
-        check_positive("C", self.C)
-        require(0 <= self.epsilon < float("inf"), "epsilon", self.epsilon, "must be 0 or more, and finite")
+    C: Positive
+    epsilon: Annotated[float, not_negative]
+    metrics: Annotated[list[Annotated[str, one_of(SVR_METRICS)]], filled, unique]
 
 
-def plan(request: Request) -> list[Task]:
+def plan(request: Request[SvrSettings]) -> list[Task[object]]:
     """Return one task per band, and one per family on the coverage."""
-    model = {"family": "svr", "C": request.settings.C, "epsilon": request.settings.epsilon}
+    model = KernelModel("svr", C=request.settings.C, epsilon=request.settings.epsilon)
     return [*band_tasks(request, model), *coverage_tasks(request, [model, *OTHERS])]
 
 
-def run(task: Task, shared: SharedWork) -> Outcome:
-    """Sample one band, or measure one family's coverage."""
-    return run_band(task) if task.axes["part"] == "band" else run_coverage(task)
-
-
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report[SvrSettings]) -> list[Statistic]:
     """Write the tables of bands and coverage and the figure; return the share of families with exact coverage."""
-    settings: SvrSettings = request.settings
-    bands = [record for record in records if record.axes["part"] == "band"]
-    covered = [record for record in records if record.axes["part"] == "coverage"]
-    ending = f"Laplace noise, sign changes, m = {settings.m}{f' ({note})' if note else ''}"
-    caption = f"Bands of sampled members (inner bands, {settings.rays} rays, unbounded rays left out): SVR, {ending}"
-    write_table(band_table(bands, settings.m), folder / "tables", "bands", f"{caption}. {UNBOUNDED}")
-    table = coverage_table(covered, settings.q_values, settings.m)
-    write_table(table, folder / "tables", "coverage", f"Coverage of the ideal coefficients: {ending}")
-    draw_bands(bands, settings.m, settings.rays, folder / "figures", "svr_region", note)
-    return statements(covered, settings.q_values, settings.m)
+    settings = report.settings
+    about = f"Laplace noise, sign changes, m = {settings.m}"
+    report_bands(report, "svr_region", f"SVR, {about}")
+    report_coverage(report, about)
+    return statements(report.records(part="coverage"), settings.q_values, settings.m)
 
 
 def statements(records: Sequence[Record], q_values: Sequence[int], m: int) -> list[Statistic]:
     """Return the share of families whose coverage the binomial tests do not reject; the rejected in the note."""
     passed = [coverage_not_rejected(record, q_values, m) for record in records]
     failed = [TITLES[str(record.axes["model"])] for record, ok in zip(records, passed, strict=True) if not ok]
-    found = share("share_families_with_exact_coverage", passed)
     text = f"rejected: {', '.join(failed)}" if failed else "none rejected"
-    return [Statistic(found.name, found.value, n=found.n, note=text)]
+    return [Statistic.of("share_families_with_exact_coverage", share(passed), note=text)]
 
 
 EXPERIMENTS.register("perturbation/svr_region")(
-    Experiment(SvrSettings, plan, run, summarise, parts=("metrics", "q_values", "rays", "repetitions"))
+    Experiment(
+        SvrSettings,
+        plan,
+        {BandTask: run_band, CoverageTask: run_coverage},
+        summarise,
+        parts=("metrics", "q_values", "rays", "repetitions"),
+    )
 )

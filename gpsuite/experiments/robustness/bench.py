@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,11 +21,13 @@ from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.benchmark import BenchCase, Work
 from gpsuite.experiments.robustness.shared.classifiers import Array, Problem, trained_classifier
 from gpsuite.experiments.robustness.shared.free_inputs import choose
+from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, GPCParams
 from gpsuite.methods.robustness.input_choice import opencv_found
 from gpsuite.methods.robustness.level_bound.level_search import BATCH
 from gpsuite.methods.robustness.level_bound.posterior_products import compute_products, posterior_products
 from gpsuite.methods.robustness.search.regions import Region, linf_ball
 from gpsuite.methods.robustness.verdict import probability_extremum
+from gpsuite.models.classification.approximation import BinaryProblem
 from gpsuite.models.classification.expectation_propagation import expectation_propagation
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.posterior import GPCPosterior
@@ -160,7 +161,7 @@ def _made_up(kernel: str, inputs: int) -> tuple[GPCPosterior, Array]:
     border = np.sin(2.0 * X @ w[:, 0]) + X @ w[:, 1] + (X @ w[:, 2]) ** 2 - 1.0
     y = np.where(border + 0.3 * rng.standard_normal(1000) > 0.0, 1.0, -1.0)
     h = Hyperparameters(variance=3.0, lengthscales=(float(np.sqrt(inputs)),))
-    fit = expectation_propagation(X, y, ModelSpec(kernel=kernel), h, LINKS.get("probit"))
+    fit = expectation_propagation(BinaryProblem(X, y, ModelSpec(kernel=kernel), LINKS.get("probit")), h)
     posterior = fit.require_converged()
     posterior_products(posterior)
     return posterior, rng.standard_normal((FRONTIER_POINTS, inputs))
@@ -228,20 +229,21 @@ def _product(posterior: GPCPosterior, inputs: int, boxes: list[int]) -> Work:
 def _classifier(dataset: str) -> tuple[Problem, GPCPosterior, Callable[[int], list[int]]]:
     """Return the problem, its classifier, and the free inputs of a test point."""
     pixels = dataset == "mnist38"
-    model: dict[str, Any] = {
-        "method": {"builder": "gpc", "inference": "laplace", "link": "probit"},
-        "kernel": "squared_exponential",
-        "ard": pixels,
-        "draw_seed": 0,
-        "evaluations": EVALUATIONS[dataset],
-        "train_rows": 1000,
-        "test_rows": 200,
-        "scaling": "pixels" if pixels else "none",
-        "classes": [],
-        "start_variance": 1.0,
-        "start_lengthscale": 1.0,
-        "largest_variance": 1e6,
-    }
+    model = ClassifierParams(
+        method=GPCParams("gpc", "laplace", "probit"),
+        version=1,
+        kernel="squared_exponential",
+        ard=pixels,
+        draw_seed=0,
+        evaluations=EVALUATIONS[dataset],
+        train_rows=1000,
+        test_rows=200,
+        classes=[],
+        start_variance=1.0,
+        start_lengthscale=1.0,
+        largest_variance=1e6,
+        scaling="pixels" if pixels else "none",
+    )
     problem, trained = trained_classifier(_dataset(dataset), model, SharedWork())
     word = ("sift10" if opencv_found() else "gradient10") if pixels else "all"
 

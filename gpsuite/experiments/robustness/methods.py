@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from gpsuite.experiments.base import METHODS, MethodBuilder, MethodOptions, require
+from gpsuite.experiments.base import METHODS, Method, MethodOptions
+from gpsuite.experiments.settings import one_of
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import INFERENCES
 
 CLASSIFICATION = ("classification",)
+CLASSIFIER = "classifier"  # the trait of every one: class probabilities from a latent Gaussian process
 
 
 @dataclass(frozen=True)
@@ -20,17 +23,8 @@ class GPCOptions(MethodOptions):
         link: class probability from the latent value: probit or logistic.
     """
 
-    inference: str
-    link: str = "probit"
-
-    def check(self) -> None:
-        """Refuse an unknown inference or link."""
-        require(self.inference in INFERENCES, "method.inference", self.inference, _valid(list(INFERENCES)))
-        require(self.link in LINKS, "method.link", self.link, _valid(list(LINKS)))
+    inference: Annotated[str, one_of(INFERENCES)]
+    link: Annotated[str, one_of(LINKS)] = "probit"
 
 
-def _valid(names: list[str]) -> str:
-    return f"valid: {', '.join(names)}"
-
-
-METHODS.register("gpc")(MethodBuilder(GPCOptions, CLASSIFICATION))
+METHODS.register("gpc")(Method(GPCOptions, CLASSIFICATION, frozenset({CLASSIFIER})))

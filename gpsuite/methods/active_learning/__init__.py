@@ -1,1 +1,36 @@
-"""Safe active learning of multi-output Gaussian processes (Li, Rakitsch and Zimmer 2022)."""
+"""What to measure next, and where it is safe to: active learning with multi-output GPs.
+
+Equation: Li et al. 2022, Algorithm 1
+"""
+
+from __future__ import annotations
+
+from gpsuite.methods.active_learning.explore import Explorer, explore
+from gpsuite.methods.active_learning.inference import InferenceSettings
+from gpsuite.methods.active_learning.pipelines import Pipeline
+from gpsuite.methods.active_learning.plan.answer import NothingToMeasureError, Plan, Proposal
+from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner
+from gpsuite.methods.active_learning.plan.safety_guard import SafetyGuard
+from gpsuite.methods.active_learning.planner import Planner, Step
+from gpsuite.methods.active_learning.problem import Monitor, Pool, Problem
+from gpsuite.methods.active_learning.safety import SafetyLimit
+from gpsuite.models.multi_output.observations import Observations
+
+__all__ = [
+    "Explorer",
+    "InferenceSettings",
+    "MeasurementPlanner",
+    "Monitor",
+    "NothingToMeasureError",
+    "Observations",
+    "Pipeline",
+    "Plan",
+    "Planner",
+    "Pool",
+    "Problem",
+    "Proposal",
+    "SafetyGuard",
+    "SafetyLimit",
+    "Step",
+    "explore",
+]

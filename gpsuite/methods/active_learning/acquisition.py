@@ -1,15 +1,15 @@
-"""Which measurement tells most: predictive entropies, and the choice among what is allowed (Li et al. 2022, 3.3)."""
+"""Which measurement tells most: predictive entropies, and the choice among what is allowed.
+
+Equation: Li et al. 2022, Eq. (7), Eq. (9)
+"""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-from gpsuite.models.config import FloatArray
-
-BoolArray = npt.NDArray[np.bool_]
+from gpsuite.arrays import BoolArray, FloatArray
 
 LOG_2PI_E = math.log(2.0 * math.pi * math.e)
 
@@ -20,6 +20,8 @@ def entropy(variance: FloatArray) -> FloatArray:
     Args:
         variance: predictive variances of the noise-free outputs, any shape; where rounding has left none, the entropy
             is -inf.
+
+    Equation: Li et al. 2022, Eq. (7)
     """
     with np.errstate(divide="ignore"):
         return np.asarray(0.5 * (LOG_2PI_E + np.log(np.maximum(variance, 0.0))))
@@ -31,6 +33,8 @@ def joint_entropy(covariance: FloatArray) -> FloatArray:
     Args:
         covariance: predictive covariances of the noise-free outputs, [..., P, P]; where rounding has left none that
             is positive definite, the entropy is -inf.
+
+    Equation: Li et al. 2022, Eq. (7)
     """
     with np.errstate(invalid="ignore"):  # NaN is allowed
         sign, log_determinant = np.linalg.slogdet(covariance)
@@ -51,6 +55,8 @@ def choose(score: FloatArray, allowed: BoolArray) -> tuple[int, ...] | None:
 
     Raises:
         ValueError: if the shapes differ.
+
+    Equation: Li et al. 2022, Eq. (9)
     """
     if score.shape != allowed.shape:
         raise ValueError(f"scores {score.shape} and allowed {allowed.shape} must have the same shape")

@@ -2,6 +2,8 @@
 
 A pool of n inputs with P outputs is a Gaussian vector of n P entries, in the order x * P + p. Queries condition it on
 noisy entries; an input may be queried again, since every query has its own noise.
+
+Equation: Li et al. 2022, Lemma 1, Theorem 2, Theorem 3, Theorem 9
 """
 
 from __future__ import annotations
@@ -11,13 +13,10 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri
 
-from gpsuite.models.config import FloatArray
-from gpsuite.models.multi_output.observations import IntArray
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 
-BoolArray = npt.NDArray[np.bool_]
 Kernel: TypeAlias = Literal["se", "matern52", "convolution"]
 
 MATERN_SMOOTHNESS = 2.5
@@ -86,6 +85,8 @@ class SafeRegion:
         limit: h must be above it.
         delta: allowed probability of an unsafe value.
         capacity: largest number of measurements.
+
+    Equation: Li et al. 2022, Eq. (9), Theorem 3
     """
 
     def __init__(
@@ -173,6 +174,8 @@ def query_single_outputs(
 
     Raises:
         NothingAllowedError: if the region is empty at some query.
+
+    Equation: Li et al. 2022, Eq. (7), Eq. (9)
     """
     outputs = len(noise)
     vector = ConditionedVector(covariance, n)
@@ -198,6 +201,8 @@ def query_all_outputs(
     """Query n times all outputs of the allowed x of largest entropy, that is determinant |Sigma(x)| (Eq. 7, 9, full).
 
     Arguments and errors as in `query_single_outputs`.
+
+    Equation: Li et al. 2022, Eq. (7), Eq. (9)
     """
     outputs = len(noise)
     vector = ConditionedVector(covariance, n * outputs)
@@ -253,6 +258,8 @@ def information_gain(covariance: FloatArray, noise: float, n: int) -> FloatArray
         covariance: prior covariance of the output over the pool [n_x, n_x].
         noise: noise variance, above 0.
         n: largest number of observations.
+
+    Equation: Srinivas et al. 2012, Eq. (7)
     """
     return query_single_outputs(covariance, np.array([noise]), n).information
 
@@ -262,6 +269,8 @@ def summed_information_gain(covariance: FloatArray, noise: FloatArray, run: Quer
 
     N_p is how often the run has observed output p. By Fischer's inequality the run's information is at most the sum
     of the true maxima.
+
+    Equation: Li et al. 2022, Theorem 2
     """
     outputs, n = len(noise), len(run.information)
     seen = (run.entries[:, None] % outputs == np.arange(outputs)).cumsum(axis=0)
@@ -283,12 +292,17 @@ def lemma_constant(variance: float, noise: float, outputs: int = 1) -> float:
         variance: b, an upper bound of every output's prior variance, above 0: `variance_bound`.
         noise: psi, the largest noise variance, above 0.
         outputs: P.
+
+    Equation: Li et al. 2022, Lemma 1
     """
     return float(variance**outputs / np.log1p((variance / noise) ** outputs))
 
 
 def variance_bound(W: FloatArray, variances: FloatArray) -> float:
-    """Return b = L w^2 v of Lemma 5, with w the largest |W_pl| [P, L] and v the largest latent variance [L]."""
+    """Return b = L w^2 v of Lemma 5, with w the largest |W_pl| [P, L] and v the largest latent variance [L].
+
+    Equation: Li et al. 2022, Lemma 5
+    """
     return float(W.shape[1] * np.max(np.abs(W)) ** 2 * np.max(variances))
 
 
@@ -302,6 +316,8 @@ def rate(kernel: Kernel, inputs: int, n: FloatArray) -> FloatArray:
         kernel: kind of the latent kernels.
         inputs: D.
         n: numbers of queries.
+
+    Equation: Li et al. 2022, Theorem 2, Theorem 3, Theorem 9
     """
     values: FloatArray
     if kernel == "matern52":

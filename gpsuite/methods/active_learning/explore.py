@@ -1,4 +1,7 @@
-"""Safe active learning, Algorithm 1 of Li et al. 2022, as an iterator over models and queries."""
+"""Safe active learning, Algorithm 1 of Li et al. 2022, as an iterator over models and queries.
+
+Equation: Li et al. 2022, Algorithm 1
+"""
 
 from __future__ import annotations
 
@@ -37,8 +40,19 @@ class Explorer(Iterator[Step]):
         return self.planner.reason
 
     def state(self) -> SavedState:
-        """Return what continues this exploration after the last step; see `explore`'s `resume`."""
+        """Return what continues this exploration after the last step, by `restore`."""
         return self.planner.state()
+
+    def restore(self, state: SavedState) -> None:
+        """Continue after the last step of an earlier exploration of the same problem, pipeline and settings.
+
+        The steps that follow are those that would have followed there, bit by bit; the Generator's state is
+        overwritten, and the earlier queries count.
+
+        Raises:
+            ValueError: if the state does not fit.
+        """
+        self.planner.restore(state)
 
     def __next__(self) -> Step:
         if self.planner.index >= self._iterations:
@@ -57,7 +71,6 @@ def explore(
     iterations: int,
     settings: InferenceSettings | None = None,
     when_nothing_is_safe: WhenNothingIsSafe = "stop",
-    resume: SavedState | None = None,
 ) -> Explorer:
     """Iterate over models and queries: step k describes the model of the k-th data set, then what it asked for.
 
@@ -67,17 +80,13 @@ def explore(
         problem: pool, first measurements, safety limit, monitors.
         pipeline: model and rule.
         oracle: measures a row of the pool.
-        rng: the only source of randomness; with `resume` its state is overwritten.
-        iterations: number of queries, those before `resume` included.
+        rng: the only source of randomness.
+        iterations: number of queries.
         settings: how hyperparameters are inferred; default: sequential Monte Carlo.
         when_nothing_is_safe: `stop` with status infeasible, or query the `safest` input.
-        resume: the `state()` of an earlier exploration of the same problem, pipeline and settings; the steps that
-            follow are those that would have followed there, bit by bit.
 
     Raises:
-        ValueError: if the pipeline needs a safety limit and the problem has none, or a saved state does not fit.
+        ValueError: if the pipeline needs a safety limit and the problem has none.
     """
     planner = Planner(problem, pipeline, rng, settings, when_nothing_is_safe, iterations)
-    if resume is not None:
-        planner.restore(resume)
     return Explorer(planner, oracle, iterations)

@@ -1,4 +1,8 @@
-"""A Gaussian process that learns: its hyperparameters' posterior and its predictions, kept up with the measurements."""
+"""A Gaussian process that learns: its hyperparameters' posterior and its predictions, kept up with the measurements.
+
+Equation: Li et al. 2022, Eq. (29), Eq. (30)
+Equation: derived, predictions of the pool by one more row
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,19 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.models.config import FloatArray
-from gpsuite.models.multi_output.observations import IntArray, MultiOutputModel, Observations
+from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from gpsuite.models.sampling.hamiltonian import HMCSettings, sample_hmc
 from gpsuite.models.sampling.optimum import OptimumSettings, find_optimum
 from gpsuite.models.sampling.posterior import HyperPosterior
-from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings, SMCState, start, update
+from gpsuite.models.sampling.sequential_monte_carlo import (
+    NewObservations,
+    SMCSettings,
+    SMCState,
+    start,
+    update,
+)
 
 Kind = Literal["smc", "hmc", "map", "ml"]
 
@@ -107,9 +117,8 @@ class Learner:
             self._counts = []
             return
         log_predictive = self._extend(self._cloud, X, p, y)
-        self._cloud = update(
-            self._cloud, self.model, previous, self._likelihood, log_predictive, rng, self._settings.smc
-        )
+        new = NewObservations(previous, self._likelihood, log_predictive)
+        self._cloud = update(self._cloud, self.model, new, rng, self._settings.smc)
         self.posterior = self._cloud.posterior
         if self._cloud.moved:
             self._counts = []

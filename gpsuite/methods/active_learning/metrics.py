@@ -1,16 +1,16 @@
-"""How good the model of the outputs, the safety model and the queries are (Li et al. 2022, sections 5 and I)."""
+"""How good the model of the outputs, the safety model and the queries are.
+
+Equation: Li et al. 2022, Sec. 5, App. I
+"""
 
 from __future__ import annotations
 
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from gpsuite.models.config import FloatArray
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.models.sampling.mixtures import mixture_log_density, mixture_moments, normal_log_density
-
-BoolArray = npt.NDArray[np.bool_]
 
 Convention = Literal["mixture", "moment_matched", "last_noise"]
 

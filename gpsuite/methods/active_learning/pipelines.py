@@ -1,4 +1,7 @@
-"""The ways of choosing measurements that Li et al. 2022 compare (section 5), and their variants."""
+"""The ways of choosing measurements that Li et al. 2022 compare (section 5), and their variants.
+
+Equation: Li et al. 2022, Sec. 5
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,9 @@ from gpsuite.models.multi_output.observations import MultiOutputModel
 from gpsuite.models.sampling.priors import HyperPriors
 
 Mixing = Literal["free", "identity", "convolution"]
+Acquisition = Literal["entropy", "random"]
+Queries = Literal["partial", "full"]
+Kernel = Literal["matern52", "squared_exponential"]
 
 
 @dataclass(frozen=True)
@@ -30,10 +36,10 @@ class Pipeline:
 
     name: str
     mixing: Mixing = "free"
-    acquisition: Literal["entropy", "random"] = "entropy"
+    acquisition: Acquisition = "entropy"
     safe: bool = True
-    queries: Literal["partial", "full"] = "partial"
-    kernel: Literal["matern52", "squared_exponential"] = "matern52"
+    queries: Queries = "partial"
+    kernel: Kernel = "matern52"
     priors: HyperPriors = field(default_factory=HyperPriors)
 
     def output_model(self, n_outputs: int, n_inputs: int) -> MultiOutputModel:

@@ -1,4 +1,7 @@
-"""Which measurement comes next: the models of outputs and safety, the rule, and what the rule leaves open."""
+"""Which measurement comes next: the models of outputs and safety, the rule, and what the rule leaves open.
+
+Equation: Li et al. 2022, Algorithm 1
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.methods.active_learning.acquisition import choose, draw, entropy, joint_entropy
 from gpsuite.methods.active_learning.inference import InferenceSettings, Learner
 from gpsuite.methods.active_learning.metrics import log_densities
 from gpsuite.methods.active_learning.pipelines import Pipeline
-from gpsuite.methods.active_learning.problem import BoolArray, Problem
+from gpsuite.methods.active_learning.problem import Problem
 from gpsuite.methods.active_learning.safety import moment_matched_probability, safe_set
-from gpsuite.models.config import FloatArray
 from gpsuite.models.sampling.mixtures import mixture_covariance, mixture_moments
 
 SavedState = dict[str, npt.NDArray[Any]]

@@ -1,4 +1,7 @@
-"""What safe active learning starts from: a pool, first measurements, a safety limit and where to be judged."""
+"""What safe active learning starts from: a pool, first measurements, a safety limit and where to be judged.
+
+Equation: Li et al. 2022, Sec. 3.3
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.methods.active_learning.safety import SafetyLimit
-from gpsuite.models.config import FloatArray
-from gpsuite.models.multi_output.observations import IntArray, Observations
-
-BoolArray = npt.NDArray[np.bool_]
+from gpsuite.models.multi_output.observations import Observations
 
 Oracle = Callable[[int, int | None], tuple[float | FloatArray, float]]
 """Measures: pool row and output (None: all P outputs) -> y (or y [P]) and the safety value z."""

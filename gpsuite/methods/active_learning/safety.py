@@ -1,4 +1,7 @@
-"""Which inputs are probably safe: a limit on the safety value h(x), and its predictive probability (Li et al. 2022)."""
+"""Which inputs are probably safe: a limit on the safety value h(x), and its predictive probability.
+
+Equation: Li et al. 2022, Eq. (8), Eq. (9)
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from gpsuite.models.config import FloatArray
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.models.sampling.mixtures import mixture_moments
-
-BoolArray = npt.NDArray[np.bool_]
 
 SIDES = ("above", "below")
 
@@ -27,6 +28,8 @@ class SafetyLimit:
 
     Raises:
         ValueError: if the value is not finite or the side unknown.
+
+    Equation: Li et al. 2022, Eq. (8)
     """
 
     value: float
@@ -82,6 +85,8 @@ def safe_set(probability: FloatArray, delta: float) -> BoolArray:
 
     Raises:
         ValueError: if δ is not in (0, 1].
+
+    Equation: Li et al. 2022, Eq. (9)
     """
     if not 0.0 < delta <= 1.0:
         raise ValueError(f"delta={delta}: must be in (0, 1]")

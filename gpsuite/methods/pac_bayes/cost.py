@@ -1,4 +1,7 @@
-"""What an evaluation and a certificate will cost, before the first one begins: arithmetic over this machine's speed."""
+"""What an evaluation and a certificate will cost, before the first one begins: arithmetic over this machine's speed.
+
+Equation: none, counts of floating point operations
+"""
 
 from __future__ import annotations
 

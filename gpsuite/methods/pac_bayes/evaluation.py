@@ -1,19 +1,20 @@
-"""Certificate and test metrics of a trained GP, as the tables of Reeb et al. 2018 report them."""
+"""Certificate and test metrics of a trained GP, as the tables of Reeb et al. 2018 report them.
+
+Equation: Reeb et al. 2018, Sec. 4
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from gpsuite.methods.pac_bayes.bounds.certificates import Certificate, certify
+from gpsuite.arrays import FloatArray
+from gpsuite.methods.pac_bayes.bounds.certificates import Certificate, Terms, certify
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID, HyperparameterGrid
 from gpsuite.methods.pac_bayes.losses import Loss
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior, checked_data, gibbs_risk
+from gpsuite.methods.pac_bayes.posteriors import Posterior, RiskAndKL, checked_data, gibbs_risk
 from gpsuite.models.config import Hyperparameters
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -65,39 +66,6 @@ class Evaluation:
         return self.certificate.penalty.kl / self.certificate.n
 
 
-def evaluate_full_gp(
-    hyperparameters: Hyperparameters,
-    X: FloatArray,
-    y: FloatArray,
-    Xtest: FloatArray,
-    ytest: FloatArray,
-    loss: Loss,
-    delta: float,
-    grid: HyperparameterGrid = PAPER_GRID,
-    grid_size: int = 1,
-) -> Evaluation:
-    """Return certificate and metrics of the full GP at rounded hyperparameters.
-
-    Args:
-        hyperparameters: variance and lengthscales on the grid.
-        X: training inputs [N, D].
-        y: training targets [N].
-        Xtest: test inputs [N', D].
-        ytest: test targets [N'].
-        loss: the loss whose risk is bounded.
-        delta: allowed probability of failure, in (0, 1).
-        grid: the hyperparameter grid, fixed before the data were seen.
-        grid_size: number of settings (widths, numbers M) among which the data chose this one.
-
-    Raises:
-        ValueError: if shapes disagree, values are not finite, delta is outside (0, 1), grid_size < 1, or the
-            hyperparameters are not on the grid.
-        NotPositiveDefiniteError: if K + sigma^2 I cannot be factorised in float64.
-    """
-    posterior = FullGPPosterior.fit(hyperparameters, X, y)
-    return evaluate(posterior, Xtest, ytest, loss, delta, grid, grid_size)
-
-
 def evaluate(
     posterior: Posterior,
     Xtest: FloatArray,
@@ -129,9 +97,10 @@ def evaluate(
     Xtest, ytest = checked_data(Xtest, ytest)
     y, fitted = posterior.y, posterior.train_mean
     mean, variance = posterior.predict(Xtest)
-    risk, T = gibbs_risk(posterior, loss), hyperparameters.n_kernel
+    risk = gibbs_risk(posterior, loss)
+    terms = Terms(len(y), hyperparameters.n_kernel, delta, grid, grid_size)
     return Evaluation(
-        certificate=certify(risk, posterior.kl, len(y), T, delta, grid_size, grid, posterior.rounding(loss)),
+        certificate=certify(RiskAndKL(risk, posterior.kl), terms, posterior.rounding(loss)),
         hyperparameters=hyperparameters,
         gibbs_risk_train=risk,
         gibbs_risk_test=float(loss.expected(ytest, mean, variance).mean()),

@@ -1,7 +1,10 @@
-"""The full GP as a PAC-Bayesian posterior: objective with analytic gradient (Eq. 6, 8 of Reeb et al. 2018).
+"""The full GP as a PAC-Bayesian posterior: objective with analytic gradient.
 
 With A = (K + s I)^-1, alpha = A y and h = diag A: mean = y - s alpha and variance = s - s^2 h at the training inputs,
 KL = [ln det(K + s I) - n ln s - n + s sum h + alpha'(y - s alpha)] / 2. No jitter is added: K + s I is factorised.
+
+Equation: Reeb et al. 2018, Eq. (6), Eq. (8)
+Equation: derived, gradient of the full GP's bound
 """
 
 from __future__ import annotations
@@ -10,15 +13,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from gpsuite.methods.pac_bayes.bounds.certificates import BoundObjective
-from gpsuite.methods.pac_bayes.losses import Loss
-from gpsuite.methods.pac_bayes.posteriors import NotPositiveDefiniteError, RiskAndKL, checked_data
+from gpsuite.arrays import FloatArray
+from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
+from gpsuite.methods.pac_bayes.problem import Problem
 from gpsuite.methods.pac_bayes.se_kernel import check_logarithms, log_kernel_factors
-
-FloatArray = npt.NDArray[np.float64]
+from gpsuite.models.linalg import NotPositiveDefiniteError
 
 # Rows handled at once: panels in cache, triangles not much larger than half a square.
 _PANEL = 128
@@ -38,29 +39,13 @@ class FullGPObjective:
 
     One potrf, one potri and half a matrix product per evaluation. The buffers, two n x n matrices, are allocated
     once, so an instance must not be shared between threads.
-
-    Args:
-        X: inputs [N, D], finite.
-        y: targets [N], finite.
-        loss: the loss whose Gibbs risk is bounded.
-        delta: allowed probability of failure, in (0, 1).
-        objective: a name in `bounds.OBJECTIVES`.
-        ard: one lengthscale per input, or a single one.
-
-    Raises:
-        ValueError: if shapes disagree, values are not finite or delta is outside (0, 1).
-        UserError: if the objective is unknown.
     """
 
-    def __init__(
-        self, X: FloatArray, y: FloatArray, loss: Loss, delta: float, objective: str = "kl", ard: bool = True
-    ) -> None:
-        X, self._y = checked_data(X, y)
-        n, dimension = X.shape
+    def __init__(self, problem: Problem) -> None:
+        X, self._y = problem.X, problem.y
+        n = len(X)
         self._X = X - X.mean(axis=0)  # centred: the kernel's squares cancel less
-        self._loss = loss
-        self.n_lengthscales = dimension if ard else 1
-        self._bound = BoundObjective(objective, n, 1 + self.n_lengthscales, delta)
+        self._loss, self._bound, self.n_lengthscales = problem.loss, problem.bound, problem.n_lengthscales
         self._kernel = np.zeros((n, n))  # K; only rows i:e, columns :e of every panel are filled
         # rows :n become A, symmetric; rows n and n + 1 hold alpha and w, the rank-two part of the gradient
         self._inverse = np.zeros((n + 2, n))

@@ -1,4 +1,7 @@
-"""Bounded losses and their expectations under a Gaussian latent value (Sec. 2 and Eq. 20 of Reeb et al. 2018)."""
+"""Bounded losses and their expectations under a Gaussian latent value.
+
+Equation: Reeb et al. 2018, Sec. 2.1, Eq. (20)
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,10 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtr, roots_legendre
 
+from gpsuite.arrays import FloatArray
 from gpsuite.registry import Registry
-
-FloatArray = npt.NDArray[np.float64]
 
 # Latent variances are at least this, so that a variance rounded to zero gives the limit and not NaN.
 _MIN_VARIANCE = 1e-300
@@ -77,6 +78,8 @@ class BandLoss(_WidthLoss):
 
     Raises:
         ValueError: if epsilon is not a positive finite number.
+
+    Equation: Reeb et al. 2018, Sec. 2.1
     """
 
     @property
@@ -121,6 +124,8 @@ class ExponentialLoss(_WidthLoss):
 
     Raises:
         ValueError: if epsilon is not a positive finite number.
+
+    Equation: Reeb et al. 2018, Eq. (20)
     """
 
     @property

@@ -1,4 +1,7 @@
-"""How an unconstrained or boxed search variable u maps to the logarithm of a positive hyperparameter."""
+"""How an unconstrained or boxed search variable u maps to the logarithm of a positive hyperparameter.
+
+Equation: none, changes of variables
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit
 
+from gpsuite.arrays import FloatArray
 from gpsuite.registry import Registry
-
-FloatArray = npt.NDArray[np.float64]
 
 # Smallest value that the search may give a hyperparameter without a box (the noise variance).
 _FLOOR = 1e-6

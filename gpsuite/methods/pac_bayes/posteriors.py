@@ -1,4 +1,7 @@
-"""What a bound needs of a posterior, and the full GP's exact one (Eq. 6, 8 of Reeb et al. 2018)."""
+"""What a bound needs of a posterior, and the full GP's exact one.
+
+Equation: Reeb et al. 2018, Eq. (6), Eq. (8)
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf, dtrtri
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.se_kernel import se_kernel
 from gpsuite.models.config import Hyperparameters
-
-FloatArray = npt.NDArray[np.float64]
+from gpsuite.models.linalg import NotPositiveDefiniteError
 
 LARGEST = 1e100  # sums of squares of values up to this stay finite, divided by the smallest lengthscales too
-
-
-class NotPositiveDefiniteError(ArithmeticError):
-    """A kernel matrix with its noise cannot be factorised in float64 at these hyperparameters."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +73,8 @@ class FullGPPosterior:
         train_variance: latent variance at the training inputs [N].
         factor: lower Cholesky factor of K + sigma^2 I [N, N].
         alpha: (K + sigma^2 I)^-1 y [N].
+
+    Equation: Reeb et al. 2018, Eq. (6), Eq. (8)
     """
 
     hyperparameters: Hyperparameters

@@ -1,15 +1,16 @@
-"""The squared-exponential kernel in plain numpy: one thin matrix product and one exponential, in place."""
+"""The squared-exponential kernel in plain numpy: one thin matrix product and one exponential, in place.
+
+Equation: Rasmussen & Williams 2006, Eq. (5.1)
+"""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.models.config import Hyperparameters
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def check_logarithms(theta: FloatArray, count: int) -> None:

@@ -1,1 +1,41 @@
-"""Distribution-free confidence regions for kernel methods by gradient perturbation (Csáji and Kis 2019)."""
+"""Exact, distribution-free confidence regions for kernel methods, and bands from them.
+
+Equation: Csáji & Kis 2019, Confidence Regions, Main Theorem
+"""
+
+from __future__ import annotations
+
+from gpsuite.methods.perturbation.geometry.bands import Band, members_band, norm_ball_band, pointwise_band
+from gpsuite.methods.perturbation.geometry.norm_ball import NormBall
+from gpsuite.methods.perturbation.geometry.sampling import Members, sample_members
+from gpsuite.methods.perturbation.objectives.nonsmooth import EpsilonSVR, KernelLasso
+from gpsuite.methods.perturbation.objectives.quadratic import (
+    KernelLSSVM,
+    KernelRidge,
+    LinearLSSVM,
+    SparseKernelRidge,
+)
+from gpsuite.methods.perturbation.ranks.groups import Permutations, SignChanges, SignedPermutations
+from gpsuite.methods.perturbation.region import ModelClass, Region, confidence_region
+
+__all__ = [
+    "Band",
+    "EpsilonSVR",
+    "KernelLSSVM",
+    "KernelLasso",
+    "KernelRidge",
+    "LinearLSSVM",
+    "Members",
+    "ModelClass",
+    "NormBall",
+    "Permutations",
+    "Region",
+    "SignChanges",
+    "SignedPermutations",
+    "SparseKernelRidge",
+    "confidence_region",
+    "members_band",
+    "norm_ball_band",
+    "pointwise_band",
+    "sample_members",
+]

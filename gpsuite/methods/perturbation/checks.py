@@ -1,11 +1,14 @@
-"""Refusals of bad input, shared by the objectives, groups and regions."""
+"""Refusals of bad input, shared by the objectives, groups and regions.
+
+Equation: none, refusals of bad input
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from gpsuite.arrays import FloatArray
 
 _SYMMETRY = 1e-9
 

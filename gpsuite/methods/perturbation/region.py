@@ -1,4 +1,7 @@
-"""Exact, distribution-free confidence regions for the coefficients of kernel methods (Csáji and Kis 2019)."""
+"""Exact, distribution-free confidence regions for the coefficients of kernel methods.
+
+Equation: Csáji & Kis 2019, Confidence Regions, Main Theorem
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.methods.perturbation import checks
-from gpsuite.methods.perturbation.checks import FloatArray
 from gpsuite.methods.perturbation.geometry.bands import Band, members_band, pointwise_band
 from gpsuite.methods.perturbation.geometry.ellipsoid import Ellipsoid, outer_ellipsoid
 from gpsuite.methods.perturbation.geometry.norm_ball import NormBall
@@ -21,7 +24,7 @@ from gpsuite.methods.perturbation.geometry.rays import RayBoundary, bisected_bou
 from gpsuite.methods.perturbation.geometry.sampling import Members
 from gpsuite.methods.perturbation.objectives.base import QuadraticObjective
 from gpsuite.methods.perturbation.objectives.quadratic import Fit, Objective
-from gpsuite.methods.perturbation.ranks.groups import Group, IntArray, Perturbations, SignChanges
+from gpsuite.methods.perturbation.ranks.groups import Group, Perturbations, SignChanges
 from gpsuite.methods.perturbation.ranks.ranks import RankTest
 
 Kernel = Callable[[FloatArray, FloatArray], Any]
@@ -44,6 +47,8 @@ class Region:
 
     Raises:
         ValueError: if q is not in 1..m-1, or y or the perturbations do not fit the objective.
+
+    Equation: Csáji & Kis 2019, Main Theorem
     """
 
     objective: Objective
@@ -96,7 +101,7 @@ class Region:
         """
         return self._test.ranks(self._checked(alphas))
 
-    def contains(self, alphas: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    def contains(self, alphas: npt.ArrayLike) -> BoolArray:
         """Return which of alphas [J, p] are members, [J].
 
         Raises:
@@ -173,16 +178,30 @@ class Region:
         return array
 
 
+@dataclass(frozen=True, eq=False)
+class ModelClass:
+    """The functions among which the region is: linear ones, or combinations of kernel functions.
+
+    Attributes:
+        objective: builds the objective from K (kernel models), from X (no kernel), or from K_xz and K_zz (centres
+            given), e.g. `partial(KernelRidge, penalty=0.05)`.
+        kernel: covariance function; None for linear models.
+        centres: inputs [p, D] of the basis functions of a sparse kernel model.
+    """
+
+    objective: Callable[..., Objective]
+    kernel: Kernel | None = None
+    centres: npt.ArrayLike | None = None
+
+
 def confidence_region(
     x: npt.ArrayLike,
     y: npt.ArrayLike,
+    model: ModelClass,
     *,
-    objective: Callable[..., Objective],
     q: int,
     m: int,
     rng: np.random.Generator,
-    kernel: Kernel | None = None,
-    centres: npt.ArrayLike | None = None,
     group: Group | None = None,
 ) -> Region:
     """Return the region of a model on inputs x [n, D] (or [n]) and outputs y [n].
@@ -190,13 +209,10 @@ def confidence_region(
     Args:
         x: inputs; distinct for kernel models.
         y: outputs; -1 or +1 where the objective asks for labels.
-        objective: builds the objective from K (kernel models), from X (no kernel), or from K_xz and K_zz (centres
-            given), e.g. `partial(KernelRidge, penalty=0.05)`.
+        model: what is fitted.
         q: 0 < q < m; the confidence is 1 - q/m.
         m: number of compared values, about 100 for stable regions.
         rng: draws the perturbations, once.
-        kernel: covariance function; None for linear models.
-        centres: inputs [p, D] of the basis functions of a sparse kernel model.
         group: sign changes unless given.
 
     Raises:
@@ -207,9 +223,9 @@ def confidence_region(
     X = _inputs("x", x)
     checks.enough_rows(len(X))
     outputs = checks.finite("y", y, 1)
-    model, features = _model(X, objective, kernel, None if centres is None else _inputs("centres", centres))
+    objective, features = _objective(X, model)
     perturbations = (group or SignChanges()).draw(len(outputs), m, rng)
-    return Region(model, outputs, perturbations, q, features)
+    return Region(objective, outputs, perturbations, q, features)
 
 
 def _inputs(name: str, values: npt.ArrayLike) -> FloatArray:
@@ -217,14 +233,14 @@ def _inputs(name: str, values: npt.ArrayLike) -> FloatArray:
     return checks.finite(name, array[:, None] if array.ndim == 1 else array, 2)
 
 
-def _model(
-    X: FloatArray, objective: Callable[..., Objective], kernel: Kernel | None, centres: FloatArray | None
-) -> tuple[Objective, Callable[[FloatArray], FloatArray]]:
+def _objective(X: FloatArray, model: ModelClass) -> tuple[Objective, Callable[[FloatArray], FloatArray]]:
     """Return the objective and the map from inputs to its rows of Phi."""
+    kernel = model.kernel
+    centres = None if model.centres is None else _inputs("centres", model.centres)
     if kernel is None:
         if centres is not None:
             raise ValueError("centres need a kernel")
-        linear = objective(X)
+        linear = model.objective(X)
         return linear, lambda Z: _with_constant(Z, linear.design.shape[1])
     checks.distinct_rows(X, "inputs")
     if centres is not None:
@@ -235,8 +251,8 @@ def _model(
         return np.asarray(kernel(A, B), dtype=np.float64)
 
     K = covariance(basis, basis)
-    model = objective(K) if centres is None else objective(covariance(X, basis), K)
-    return model, lambda Z: _with_constant(covariance(Z, basis), model.design.shape[1])
+    objective = model.objective(K) if centres is None else model.objective(covariance(X, basis), K)
+    return objective, lambda Z: _with_constant(covariance(Z, basis), objective.design.shape[1])
 
 
 def _with_constant(rows: FloatArray, width: int) -> FloatArray:

@@ -2,6 +2,8 @@
 
 A bound over a box is the extremum of such functions (Blaas et al. 2020, Fig. 1, the dashed curve); branch and bound
 needs only the extremum, these curves show where it comes from.
+
+Equation: Blaas et al. 2020, Fig. 1
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What every bound over boxes takes and returns."""
+"""What every bound over boxes takes and returns.
+
+Equation: Blaas et al. 2020, Eq. (7), Eq. (8)
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,9 @@
 
 For a symmetric link that is concave on f > 0, the class probability rises with the mean, and rises with the variance
 exactly where the mean is negative; so the extremes over a rectangle of (mean, variance) lie in its corners.
+
+Equation: Blaas et al. 2020, Lemma 3
+Equation: derived, class probability from mean and variance
 """
 
 from __future__ import annotations

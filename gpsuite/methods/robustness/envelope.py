@@ -3,6 +3,9 @@
 kappa is convex in q = r^2, so a positive weight is bounded below by the tangent at the middle of the range of q and a
 negative one by the chord over it. Each q_i is a separable quadratic of the inputs, and so is their sum, which is
 minimised exactly over the box. For the squared exponential kernel this is the mean bound of Blaas et al. 2020, App. D.
+
+Equation: Blaas et al. 2020, App. D
+Equation: derived, stationary kernels to degree 1
 """
 
 from __future__ import annotations

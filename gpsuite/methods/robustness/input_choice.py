@@ -3,6 +3,9 @@
 Blaas et al. (2020, Sec. 6.1, App. E) free the pixels of a SIFT patch (Lowe 2004). They do not print how the pixels
 follow from the key points; here they are the pixels nearest to the centre of the key point of largest response.
 OpenCV's SIFT is optional: `gradient_patch` is the stated fallback and is never used under SIFT's name.
+
+Equation: Blaas et al. 2020, Sec. 6.1, App. E
+Equation: Lowe 2004
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 mu(x) = s <h, phi(x)> and Sigma(x) = s <phi(x), G phi(x)> with 0 <= G <= g, G = I + sum_k c_k z_k z_k*. For the
 squared exponential kernel the fixed inputs fold into weights w_i = exp(-(fixed distance)^2 / 2) of the data, and the
 kernel is that of the free inputs alone; other kernels keep the fixed distances.
+
+Equation: derived, operator form of a posterior
 """
 
 from __future__ import annotations

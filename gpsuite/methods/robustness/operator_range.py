@@ -3,6 +3,9 @@
 G = I + sum_k c_k z_k z_k* with z_k = sqrt(s) sum_i F_ki phi(X_i). With M the Gram matrix of the z_k and Lambda >= its
 largest eigenvalue, sum_k <z_k, e>^2 <= Lambda for unit e, so G >= 1 - max(-c)_+ Lambda and G <= 1 + max(c)_+ Lambda.
 Exact arithmetic has Lambda <= 1, c >= -1 and so G >= 0; a Cholesky factor of an ill-conditioned kernel matrix has not.
+
+Equation: derived, operator form of a posterior
+Equation: derived, sparse variational posteriors
 """
 
 from __future__ import annotations

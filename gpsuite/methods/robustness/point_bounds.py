@@ -2,6 +2,8 @@
 
 The stored floats are certified, so the error is that of dot products and exponentials; a bound over a box of no width
 would be as tight, but takes the derivatives' products too.
+
+Equation: derived, rounding of the expansion
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ The bounds certify the stored floats (data, weights, root). Distances are taken 
 float c, so their error is relative to the distance itself however far both lie from the origin. The slack formulas
 bound the rounding of dot products of n terms whose factors |e_m| <= 1 carry absolute errors, and were compared with
 80-bit arithmetic on the raw inputs: true errors reach a few percent of them.
+
+Equation: derived, rounding of the expansion
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Certified range of the class probability over regions around a point, and what it says about the point's class."""
+"""Certified range of the class probability over regions around a point, and what it says about the point's class.
+
+Equation: Blaas et al. 2020, Eq. (2), Eq. (3), Eq. (4), Definition 1, Definition 2
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,8 @@ class ProbabilityRange:
         minimum: the search below.
         maximum: the search above.
         verdict: on the centre's class.
+
+    Equation: Blaas et al. 2020, Eq. (2), Definition 1
     """
 
     centre: PointProbability

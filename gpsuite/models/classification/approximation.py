@@ -8,15 +8,44 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import lapack
 
+from gpsuite.arrays import FloatArray
 from gpsuite.models.classification.links import Link
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.linalg import Array, CholeskyFactor, stable_cholesky
+from gpsuite.models.linalg import CholeskyFactor, stable_cholesky
 from gpsuite.models.radial import expanded, kappa_and_slope, squared_distances
 
 
 class NotConvergedError(ArithmeticError):
     """An approximate posterior was asked for that its iteration did not reach."""
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryProblem:
+    """A binary classification problem and the model that is fitted to it.
+
+    Attributes:
+        X: inputs, shape [N, D].
+        y: labels -1 or +1, shape [N].
+        spec: kernel, and one lengthscale per input or a single one.
+        link: log-concave link; the logistic's moments are by quadrature.
+
+    Raises:
+        ValueError: if shapes do not fit, an input is not finite, a label is neither -1 nor +1, or the link is not
+            log-concave.
+    """
+
+    X: FloatArray
+    y: FloatArray
+    spec: ModelSpec
+    link: Link
+
+    def __post_init__(self) -> None:
+        X, y = classification_data(self.X, self.y)
+        object.__setattr__(self, "X", X)
+        object.__setattr__(self, "y", y)
+        if not self.link.log_concave:
+            raise ValueError(f"link {self.link.name}: log p(y|f) is not concave; use probit or logistic")
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +64,11 @@ class GPCFit:
 
     posterior: GPCPosterior
     log_marginal_likelihood: float
-    gradient: Array
+    gradient: FloatArray
     converged: bool
     iterations: int
     residual: float
-    state: Array
+    state: FloatArray
 
     def require_converged(self) -> GPCPosterior:
         """Return the posterior.
@@ -67,7 +96,7 @@ class WeightedSystem:
         NonFiniteMatrixError, NotPositiveDefiniteError: if K or W is not finite or too large.
     """
 
-    def __init__(self, K: Array, weights: Array) -> None:
+    def __init__(self, K: FloatArray, weights: FloatArray) -> None:
         self.K = K
         self.root_weights = np.sqrt(weights)
         B = K * self.root_weights
@@ -75,27 +104,27 @@ class WeightedSystem:
         B.flat[:: len(K) + 1] += 1.0
         self.factor: CholeskyFactor = stable_cholesky(B, jitters=(0.0,))
 
-    def smoothed(self, v: Array) -> Array:
+    def smoothed(self, v: FloatArray) -> FloatArray:
         """Return (I + W K)^-1 v = v - R K v."""
         inner = self.factor.solve(self.root_weights * (self.K @ v))
         return np.asarray(v - self.root_weights * inner)
 
     @cached_property
-    def _inverse(self) -> Array:
+    def _inverse(self) -> FloatArray:
         """L^-1, lower triangular."""
         return np.asarray(lapack.dtrtri(self.factor.lower, lower=1)[0])
 
     @cached_property
-    def root(self) -> Array:
+    def root(self) -> FloatArray:
         """F = L^-1 W^1/2 with (K + W^-1)^-1 = F'F, shape [N, N]."""
         return np.asarray(np.ascontiguousarray(self._inverse) * self.root_weights)
 
     @cached_property
-    def inverse_diagonal(self) -> Array:
+    def inverse_diagonal(self) -> FloatArray:
         """Diagonal of B^-1, shape [N]."""
         return np.asarray(np.einsum("ij,ij->j", self._inverse, self._inverse))
 
-    def precision(self) -> Array:
+    def precision(self) -> FloatArray:
         """Return R = (K + W^-1)^-1 = W^1/2 B^-1 W^1/2, shape [N, N]."""
         lower = lapack.dlauum(self._inverse, lower=1)[0]
         full = np.tril(lower) + np.tril(lower, -1).T
@@ -116,7 +145,7 @@ class KernelSystem:
         ValueError: if X is not finite or of shape [N, D], or the number of lengthscales does not fit.
     """
 
-    def __init__(self, X: Array, spec: ModelSpec, hyperparameters: Hyperparameters) -> None:
+    def __init__(self, X: FloatArray, spec: ModelSpec, hyperparameters: Hyperparameters) -> None:
         count, inputs = len(hyperparameters.lengthscales), X.shape[1]
         if count not in ({1, inputs} if spec.ard else {1}):
             raise ValueError(f"{count} lengthscales given for D={inputs} inputs with ard={spec.ard}")
@@ -128,7 +157,7 @@ class KernelSystem:
         unit, self._slope = kappa_and_slope(spec.kernel, self._q)
         self.K = self.variance * unit
 
-    def gradient(self, M: Array) -> Array:
+    def gradient(self, M: FloatArray) -> FloatArray:
         """Return sum_ik M_ik dK_ik / dlog(variance, lengthscales...), shape [T], for symmetric M [N, N].
 
         dk/dlog l_j = s slope (u_j - u'_j)^2 in scaled inputs u; the sum over pairs is one matrix product.
@@ -142,7 +171,7 @@ class KernelSystem:
         crossed = np.einsum("ij,ij->j", self._scaled, pairs @ self._scaled)
         return np.concatenate([[variance], 2.0 * (squares - crossed)])
 
-    def posterior(self, alpha: Array, root: Array, link: Link) -> GPCPosterior:
+    def posterior(self, alpha: FloatArray, root: FloatArray, link: Link) -> GPCPosterior:
         """Return the posterior with mean weights alpha [N] and (K + W^-1)^-1 = root' root."""
         minus = np.full(len(root), -1.0)
         return GPCPosterior(
@@ -150,7 +179,7 @@ class KernelSystem:
         )
 
 
-def classification_data(X: Array, y: Array) -> tuple[Array, Array]:
+def classification_data(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return inputs [N, D] and labels [N] as checked float64 arrays.
 
     Raises:
@@ -164,9 +193,3 @@ def classification_data(X: Array, y: Array) -> tuple[Array, Array]:
     if not np.isin(y, (-1.0, 1.0)).all():
         raise ValueError("labels must be -1 or +1")
     return X, y
-
-
-def require_log_concave(link: Link) -> None:
-    """Raise a ValueError for links whose weights -d2 log p may be negative."""
-    if not link.log_concave:
-        raise ValueError(f"link {link.name}: log p(y|f) is not concave; use probit or logistic")

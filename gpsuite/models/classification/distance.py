@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri
 
-Array = npt.NDArray[np.float64]
+from gpsuite.arrays import FloatArray
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,11 @@ class PosteriorDistance:
 
 
 def posterior_distance(
-    mean: Array, variance: Array, gold_mean: Array, gold_variance: Array, gold_draws: Array
+    mean: FloatArray,
+    variance: FloatArray,
+    gold_mean: FloatArray,
+    gold_variance: FloatArray,
+    gold_draws: FloatArray,
 ) -> PosteriorDistance:
     """Compare an approximation's marginals with the gold standard's.
 
@@ -63,18 +66,22 @@ def posterior_distance(
     )
 
 
-def gaussian_wasserstein(mean_a: Array, variance_a: Array, mean_b: Array, variance_b: Array) -> Array:
+def gaussian_wasserstein(
+    mean_a: FloatArray, variance_a: FloatArray, mean_b: FloatArray, variance_b: FloatArray
+) -> FloatArray:
     """Return the 2-Wasserstein distance of one-dimensional normals, sqrt((m_a - m_b)^2 + (sd_a - sd_b)^2)."""
     return np.hypot(mean_a - mean_b, np.sqrt(variance_a) - np.sqrt(variance_b))
 
 
-def gaussian_kl(mean_a: Array, variance_a: Array, mean_b: Array, variance_b: Array) -> Array:
+def gaussian_kl(
+    mean_a: FloatArray, variance_a: FloatArray, mean_b: FloatArray, variance_b: FloatArray
+) -> FloatArray:
     """Return KL(a | b) of one-dimensional normals, in nats."""
     ratio = variance_a / variance_b
     return np.asarray(0.5 * (ratio - 1.0 - np.log(ratio) + (mean_a - mean_b) ** 2 / variance_b))
 
 
-def wasserstein_to_draws(mean: Array, variance: Array, draws: Array) -> Array:
+def wasserstein_to_draws(mean: FloatArray, variance: FloatArray, draws: FloatArray) -> FloatArray:
     """Return the 2-Wasserstein distance of normals from the empirical distributions of draws, shape [B].
 
     In one dimension the optimal plan pairs quantiles. With cells of probability 1/S the normal's part is

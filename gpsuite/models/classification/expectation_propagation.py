@@ -1,4 +1,7 @@
-"""Expectation propagation for binary classification; Rasmussen & Williams 2006, Sec. 3.6 and 5.5.2. No TensorFlow."""
+"""Expectation propagation for binary classification; Rasmussen & Williams 2006, Sec. 3.6 and 5.5.2. No TensorFlow.
+
+Equation: Rasmussen & Williams 2006, Eq. (3.65), Eq. (3.73), Eq. (3.74), Eq. (5.27)
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from gpsuite.arrays import FloatArray
 from gpsuite.models.classification.approximation import (
+    BinaryProblem,
     GPCFit,
     KernelSystem,
     WeightedSystem,
-    classification_data,
-    require_log_concave,
 )
 from gpsuite.models.classification.links import Link
-from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.linalg import Array
+from gpsuite.models.config import Hyperparameters
 
 MAX_ITERATIONS = 300
 MOMENT_TOLERANCE = 1e-9
@@ -31,33 +33,28 @@ _WEAK_SITE = 1e-4
 class _Sites:
     """Sites t_i(f) ~ exp(nu_i f - tau_i f^2 / 2) and the marginals they lead to, all of shape [N]."""
 
-    tau: Array
-    nu: Array
+    tau: FloatArray
+    nu: FloatArray
     system: WeightedSystem
-    alpha: Array
-    mean: Array
-    variance: Array
+    alpha: FloatArray
+    mean: FloatArray
+    variance: FloatArray
 
 
 @dataclass(frozen=True)
 class _Tilted:
     """Cavities, log normalisers of the tilted distributions, and the sites that would match their moments."""
 
-    cavity_precision: Array
-    cavity_mean: Array
-    log_z: Array
-    tau: Array
-    nu: Array
+    cavity_precision: FloatArray
+    cavity_mean: FloatArray
+    log_z: FloatArray
+    tau: FloatArray
+    nu: FloatArray
     residual: float
 
 
 def expectation_propagation(
-    X: Array,
-    y: Array,
-    spec: ModelSpec,
-    hyperparameters: Hyperparameters,
-    link: Link,
-    start: Array | None = None,
+    problem: BinaryProblem, hyperparameters: Hyperparameters, start: FloatArray | None = None
 ) -> GPCFit:
     """Return the EP approximation, log Z_EP (Eq. 3.65) and its gradient (Eq. 5.27).
 
@@ -65,20 +62,16 @@ def expectation_propagation(
     disagreement grows. The fixed points are those of sequential EP. Converged by moments, `MOMENT_TOLERANCE`.
 
     Args:
-        X: inputs, shape [N, D].
-        y: labels -1 or +1, shape [N].
-        spec: kernel.
+        problem: data, kernel and link.
         hyperparameters: variance and lengthscales.
-        link: log-concave link; the logistic's moments are by quadrature.
         start: `state` of an earlier fit of the same data, to begin from.
 
     Raises:
-        ValueError: if data, lengthscales or link do not fit.
+        ValueError: if the lengthscales do not fit.
         NonFiniteMatrixError, NotPositiveDefiniteError: if the hyperparameters are too extreme to factorise.
     """
-    require_log_concave(link)
-    X, y = classification_data(X, y)
-    prior = KernelSystem(X, spec, hyperparameters)
+    y, link = problem.y, problem.link
+    prior = KernelSystem(problem.X, problem.spec, hyperparameters)
     sites = _marginals(prior.K, *(np.zeros((2, len(y))) if start is None else start))
     tilted = _tilt(sites, y, link)
     damping, iterations = 1.0, 1
@@ -93,7 +86,7 @@ def expectation_propagation(
     return _fit(prior, sites, tilted, link, iterations)
 
 
-def _moved(sites: _Sites, tilted: _Tilted, damping: float) -> tuple[Array, Array]:
+def _moved(sites: _Sites, tilted: _Tilted, damping: float) -> tuple[FloatArray, FloatArray]:
     """Return the sites after a damped step; where the tilted moments failed they stay."""
     usable = np.isfinite(tilted.tau) & np.isfinite(tilted.nu) & (tilted.tau >= 0.0)
     tau = np.where(usable, sites.tau + damping * (tilted.tau - sites.tau), sites.tau)
@@ -101,13 +94,13 @@ def _moved(sites: _Sites, tilted: _Tilted, damping: float) -> tuple[Array, Array
     return tau, nu
 
 
-def _marginals(K: Array, tau: Array, nu: Array) -> _Sites:
+def _marginals(K: FloatArray, tau: FloatArray, nu: FloatArray) -> _Sites:
     system = WeightedSystem(K, tau)
     alpha = system.smoothed(nu)
     return _Sites(tau, nu, system, alpha, K @ alpha, _posterior_variance(system, tau))
 
 
-def _posterior_variance(system: WeightedSystem, tau: Array) -> Array:
+def _posterior_variance(system: WeightedSystem, tau: FloatArray) -> FloatArray:
     """Return the diagonal of K - K R K: (1 - B^-1_ii) / tau_i, or by its definition for weak sites."""
     share = 1.0 - system.inverse_diagonal
     weak = share < _WEAK_SITE
@@ -119,7 +112,7 @@ def _posterior_variance(system: WeightedSystem, tau: Array) -> Array:
     return variance
 
 
-def _tilt(sites: _Sites, y: Array, link: Link) -> _Tilted:
+def _tilt(sites: _Sites, y: FloatArray, link: Link) -> _Tilted:
     # A failed cavity gives NaN, which no comparison below takes for agreement.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         precision = 1.0 / sites.variance - sites.tau

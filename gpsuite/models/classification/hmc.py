@@ -10,11 +10,12 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from gpsuite.arrays import FloatArray
 from gpsuite.models.classification.approximation import classification_data
 from gpsuite.models.classification.links import Link
 from gpsuite.models.classification.posterior import SMALLEST_VARIANCE, GPCPosterior
 from gpsuite.models.classification.tensorflow_links import log_sigma
-from gpsuite.models.linalg import Array, CholeskyFactor, stable_cholesky
+from gpsuite.models.linalg import CholeskyFactor, stable_cholesky
 from gpsuite.models.radial import kappa, squared_distances
 
 _QUARTER_PERIOD = math.pi / 2.0
@@ -63,24 +64,28 @@ class HMCLatents:
         converged: whether `r_hat` and `ess` meet the settings' limits and all draws are finite.
     """
 
-    mean: Array
-    variance: Array
-    means: Array
-    conditional_variance: Array
+    mean: FloatArray
+    variance: FloatArray
+    means: FloatArray
+    conditional_variance: FloatArray
     r_hat: float
     ess: float
     acceptance: float
     jitter: float
     converged: bool
 
-    def draws(self, generator: np.random.Generator) -> Array:
+    def draws(self, generator: np.random.Generator) -> FloatArray:
         """Return one draw of the latent value per stored draw and test input, shape [S, B]."""
         noise = generator.standard_normal(self.means.shape)
         return np.asarray(self.means + np.sqrt(self.conditional_variance) * noise)
 
 
 def sample_latents(
-    posterior: GPCPosterior, y: Array, Xnew: Array, generator: np.random.Generator, settings: HMCSettings
+    posterior: GPCPosterior,
+    y: FloatArray,
+    Xnew: FloatArray,
+    generator: np.random.Generator,
+    settings: HMCSettings,
 ) -> HMCLatents:
     """Sample the exact latent posterior at the hyperparameters and link of an approximation.
 
@@ -110,13 +115,13 @@ def sample_latents(
     return _summary(whitened @ cross, posterior.variance, cross, accepted, factor, settings)
 
 
-def _covariance(posterior: GPCPosterior, A: Array, B: Array) -> Array:
+def _covariance(posterior: GPCPosterior, A: FloatArray, B: FloatArray) -> FloatArray:
     centre, lengths = posterior.X.mean(axis=0), posterior.lengthscales
     q = squared_distances((A - centre) / lengths, (B - centre) / lengths)
     return posterior.variance * kappa(posterior.kernel, q)
 
 
-def _coordinates(posterior: GPCPosterior, lower: Array) -> tuple[Array, Array]:
+def _coordinates(posterior: GPCPosterior, lower: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the approximation's mean L' alpha and a root C of its covariance I - L' R L, both whitened.
 
     C has orthogonal columns, so that the prior's |m + C z|^2 needs no matrix product.
@@ -127,7 +132,7 @@ def _coordinates(posterior: GPCPosterior, lower: Array) -> tuple[Array, Array]:
     return lower.T @ posterior.alpha, vectors * np.sqrt(np.maximum(values, SMALLEST_VARIANCE))
 
 
-def _target(link: Link, y: Array, lower: Array, centre: Array, root: Array) -> Any:
+def _target(link: Link, y: FloatArray, lower: FloatArray, centre: FloatArray, root: FloatArray) -> Any:
     """Return the log density of z, up to a constant: log p(y | L(m + C z)) - |m + C z|^2 / 2."""
     log_p = log_sigma(link)
     squares = np.einsum("ij,ij->j", root, root)
@@ -141,7 +146,9 @@ def _target(link: Link, y: Array, lower: Array, centre: Array, root: Array) -> A
     return log_density
 
 
-def _run_chains(target: Any, dimension: int, seed: tf.Tensor, settings: HMCSettings) -> tuple[Array, Array]:
+def _run_chains(
+    target: Any, dimension: int, seed: tf.Tensor, settings: HMCSettings
+) -> tuple[FloatArray, FloatArray]:
     """Return the states [draws, chains, N] and the acceptance probabilities [draws, chains]."""
     seeds = tfp.random.split_seed(seed, 4)
     state = tf.random.stateless_normal([settings.chains, dimension], seeds[0], dtype=tf.float64)
@@ -166,7 +173,7 @@ def _run_chains(target: Any, dimension: int, seed: tf.Tensor, settings: HMCSetti
     return states, np.exp(np.minimum(ratios, 0.0))
 
 
-def _chain(kernel: Any, start: Any, draws: int, seed: tf.Tensor, trace: Any) -> tuple[Array, Array]:
+def _chain(kernel: Any, start: Any, draws: int, seed: tf.Tensor, trace: Any) -> tuple[FloatArray, FloatArray]:
     """Return the states and what `trace` takes from the kernel's results, one row per draw."""
 
     def sample() -> Any:
@@ -178,7 +185,12 @@ def _chain(kernel: Any, start: Any, draws: int, seed: tf.Tensor, trace: Any) -> 
 
 
 def _summary(
-    means: Array, prior: float, cross: Array, accepted: Array, factor: CholeskyFactor, settings: HMCSettings
+    means: FloatArray,
+    prior: float,
+    cross: FloatArray,
+    accepted: FloatArray,
+    factor: CholeskyFactor,
+    settings: HMCSettings,
 ) -> HMCLatents:
     r_hat = float(np.max(tfp.mcmc.potential_scale_reduction(means, split_chains=True).numpy()))
     sizes = tfp.mcmc.effective_sample_size(

@@ -1,4 +1,7 @@
-"""Laplace's method for binary classification; Rasmussen & Williams 2006, Sec. 3.4 and 5.5.1. No TensorFlow."""
+"""Laplace's method for binary classification; Rasmussen & Williams 2006, Sec. 3.4 and 5.5.1. No TensorFlow.
+
+Equation: Rasmussen & Williams 2006, Eq. (3.32), Eq. (5.22), Eq. (5.23), Eq. (5.24)
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.models.classification.approximation import (
+    BinaryProblem,
     GPCFit,
     KernelSystem,
     WeightedSystem,
-    classification_data,
-    require_log_concave,
 )
 from gpsuite.models.classification.links import Link
-from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.linalg import Array
+from gpsuite.models.config import Hyperparameters
 
 MAX_ITERATIONS = 100
 STEP_TOLERANCE = 1e-10
@@ -29,8 +31,8 @@ _ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
 class _Mode:
     """Point f = K a of the iteration with its factorisation; `residual` is the next Newton step's size."""
 
-    a: Array
-    f: Array
+    a: FloatArray
+    f: FloatArray
     system: WeightedSystem
     residual: float
     converged: bool
@@ -38,12 +40,7 @@ class _Mode:
 
 
 def laplace(
-    X: Array,
-    y: Array,
-    spec: ModelSpec,
-    hyperparameters: Hyperparameters,
-    link: Link,
-    start: Array | None = None,
+    problem: BinaryProblem, hyperparameters: Hyperparameters, start: FloatArray | None = None
 ) -> GPCFit:
     """Return the Gaussian approximation at the posterior mode, log q(y|X) (Eq. 3.32) and its gradient.
 
@@ -51,20 +48,16 @@ def laplace(
     when a full Newton step is below `STEP_TOLERANCE` (or below the rounding of K a).
 
     Args:
-        X: inputs, shape [N, D].
-        y: labels -1 or +1, shape [N].
-        spec: kernel.
+        problem: data, kernel and link.
         hyperparameters: variance and lengthscales.
-        link: log-concave link.
         start: `state` of an earlier fit of the same data, to begin from.
 
     Raises:
-        ValueError: if data, lengthscales or link do not fit.
+        ValueError: if the lengthscales do not fit.
         NonFiniteMatrixError, NotPositiveDefiniteError: if the hyperparameters are too extreme to factorise.
     """
-    require_log_concave(link)
-    X, y = classification_data(X, y)
-    prior = KernelSystem(X, spec, hyperparameters)
+    y, link = problem.y, problem.link
+    prior = KernelSystem(problem.X, problem.spec, hyperparameters)
     mode = _find_mode(prior.K, y, link, np.zeros(len(y)) if start is None else start)
     _, second, third = link.derivatives(y, mode.f)
     system = mode.system
@@ -82,7 +75,7 @@ def laplace(
     )
 
 
-def _find_mode(K: Array, y: Array, link: Link, start: Array) -> _Mode:
+def _find_mode(K: FloatArray, y: FloatArray, link: Link, start: FloatArray) -> _Mode:
     a, f = start, K @ start
     density = _log_density(y, a, f, link)
     fresh = -len(y) * np.log(2.0)
@@ -105,8 +98,12 @@ def _find_mode(K: Array, y: Array, link: Link, start: Array) -> _Mode:
 
 
 def _accepted_step(
-    y: Array, link: Link, density: float, old: tuple[Array, Array], full: tuple[Array, Array]
-) -> tuple[Array, Array, float] | None:
+    y: FloatArray,
+    link: Link,
+    density: float,
+    old: tuple[FloatArray, FloatArray],
+    full: tuple[FloatArray, FloatArray],
+) -> tuple[FloatArray, FloatArray, float] | None:
     """Return the longest halved step that does not lower the log density, or None if there is none."""
     slack = _ROUNDING * (1.0 + abs(density))
     share = 1.0
@@ -119,11 +116,13 @@ def _accepted_step(
     return None
 
 
-def _log_density(y: Array, a: Array, f: Array, link: Link) -> float:
+def _log_density(y: FloatArray, a: FloatArray, f: FloatArray, link: Link) -> float:
     return float(link.log_likelihood(y, f).sum() - 0.5 * (a @ f))
 
 
-def _slope_matrix(system: WeightedSystem, a: Array, weights: Array, third: Array) -> Array:
+def _slope_matrix(
+    system: WeightedSystem, a: FloatArray, weights: FloatArray, third: FloatArray
+) -> FloatArray:
     """Return M with d log q = sum M_ik dK_ik: half of a a' - R, and the mode's own movement (Eq. 5.22-5.24).
 
     The posterior variance (1 - B^-1_ii) / W_i appears only multiplied by d^3 log p, which vanishes with W.

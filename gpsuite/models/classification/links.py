@@ -12,8 +12,8 @@ from typing import Protocol
 import numpy as np
 from scipy.special import erfcx, expit, log_ndtr, ndtr
 
+from gpsuite.arrays import FloatArray
 from gpsuite.models.classification.logistic_quadrature import EP_REACH, REACH, logistic_moments
-from gpsuite.models.linalg import Array
 from gpsuite.registry import Registry
 
 GPFLOW_SQUEEZE = 1e-3
@@ -50,27 +50,29 @@ class Link(Protocol):
         """Upper bound of |sigma''''|, tight to 1e-5."""
         ...
 
-    def sigma(self, f: Array) -> Array:
+    def sigma(self, f: FloatArray) -> FloatArray:
         """Return p(y=1|f)."""
         ...
 
-    def log_likelihood(self, y: Array, f: Array) -> Array:
+    def log_likelihood(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Return log p(y|f)."""
         ...
 
-    def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
+    def derivatives(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the first three derivatives of log p(y|f) in f."""
         ...
 
-    def probability(self, mean: Array, variance: Array) -> Array:
+    def probability(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
         """Return E sigma(f) for f ~ N(mean, variance)."""
         ...
 
-    def probability_gradient(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+    def probability_gradient(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the derivatives of `probability` in the mean and in the variance."""
         ...
 
-    def log_partition(self, y: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+    def log_partition(
+        self, y: FloatArray, mean: FloatArray, variance: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return log Z = log E p(y|f), f ~ N(mean, variance), and its first two derivatives in the mean."""
         ...
 
@@ -88,31 +90,33 @@ class Probit:
     B3: float = 0.39894228041  # phi(0)
     B4: float = 0.55058784  # max |3x - x^3| phi(x), at x^2 = 3 - sqrt(6)
 
-    def sigma(self, f: Array) -> Array:
+    def sigma(self, f: FloatArray) -> FloatArray:
         """Return Phi(f)."""
         return np.asarray(ndtr(f))
 
-    def log_likelihood(self, y: Array, f: Array) -> Array:
+    def log_likelihood(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Return log Phi(y f), accurate in the tails."""
         return np.asarray(log_ndtr(y * f))
 
-    def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
+    def derivatives(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the first three derivatives of log Phi(y f) in f, to full relative accuracy in the tails."""
         first, weight, third = _log_ndtr_derivatives(np.asarray(y * f, dtype=np.float64))
         return y * first, -weight, y * third
 
-    def probability(self, mean: Array, variance: Array) -> Array:
+    def probability(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
         """Return Phi(mean / sqrt(1 + variance))."""
         return np.asarray(ndtr(mean / np.sqrt(1.0 + variance)))
 
-    def probability_gradient(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+    def probability_gradient(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the derivatives of `probability` in mean and variance."""
         width = np.sqrt(1.0 + variance)
         t = mean / width
         d_mean = np.exp(-0.5 * t * t) / (math.sqrt(2.0 * math.pi) * width)
         return d_mean, -0.5 * d_mean * mean / (1.0 + variance)
 
-    def log_partition(self, y: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+    def log_partition(
+        self, y: FloatArray, mean: FloatArray, variance: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return log Phi(z), z = y mean / sqrt(1 + variance), and two derivatives in the mean (R&W Eq. 3.58)."""
         width = np.sqrt(1.0 + variance)
         z = np.asarray(y * mean / width, dtype=np.float64)
@@ -130,29 +134,31 @@ class Logistic:
     B3: float = 0.125
     B4: float = 0.127684  # sup |sigma''''|
 
-    def sigma(self, f: Array) -> Array:
+    def sigma(self, f: FloatArray) -> FloatArray:
         """Return 1 / (1 + exp(-f))."""
         return np.asarray(expit(f))
 
-    def log_likelihood(self, y: Array, f: Array) -> Array:
+    def log_likelihood(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Return -log(1 + exp(-y f))."""
         return -np.logaddexp(0.0, -y * f)
 
-    def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
+    def derivatives(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the first three derivatives of log sigma(y f) in f."""
         weight = expit(f) * expit(-f)
         return y * expit(-y * f), -weight, weight * np.tanh(0.5 * f)
 
-    def probability(self, mean: Array, variance: Array) -> Array:
+    def probability(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
         """Return E sigma(f), f ~ N(mean, variance)."""
         return logistic_moments(mean, variance, REACH)[0]
 
-    def probability_gradient(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+    def probability_gradient(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the derivatives of `probability` in mean and variance, E sigma' and E sigma'' / 2."""
         _, first, second = logistic_moments(mean, variance, REACH)
         return first, 0.5 * second
 
-    def log_partition(self, y: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+    def log_partition(
+        self, y: FloatArray, mean: FloatArray, variance: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return log E sigma(y f), f ~ N(mean, variance), and its first two derivatives in the mean."""
         z, first, second = logistic_moments(y * mean, variance, EP_REACH)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -187,31 +193,33 @@ class SqueezedProbit:
     def _slope(self) -> float:
         return 1.0 - 2.0 * self.squeeze
 
-    def sigma(self, f: Array) -> Array:
+    def sigma(self, f: FloatArray) -> FloatArray:
         """Return squeeze + (1 - 2 squeeze) Phi(f)."""
         return self.squeeze + self._slope * PROBIT.sigma(f)
 
-    def log_likelihood(self, y: Array, f: Array) -> Array:
+    def log_likelihood(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Return log(squeeze + (1 - 2 squeeze) Phi(y f))."""
         return np.log(self.sigma(y * f))
 
-    def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
+    def derivatives(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the first three derivatives of log p(y|f) in f."""
         z = y * f
         h = self._slope * np.exp(-0.5 * z * z) / (math.sqrt(2.0 * math.pi) * self.sigma(z))
         second = -h * (z + h)
         return y * h, second, -y * (second * (z + h) + h * (1.0 + second))
 
-    def probability(self, mean: Array, variance: Array) -> Array:
+    def probability(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
         """Return squeeze + (1 - 2 squeeze) Phi(mean / sqrt(1 + variance))."""
         return self.squeeze + self._slope * PROBIT.probability(mean, variance)
 
-    def probability_gradient(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+    def probability_gradient(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the derivatives of `probability` in mean and variance."""
         d_mean, d_variance = PROBIT.probability_gradient(mean, variance)
         return self._slope * d_mean, self._slope * d_variance
 
-    def log_partition(self, y: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+    def log_partition(
+        self, y: FloatArray, mean: FloatArray, variance: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return log E p(y|f), f ~ N(mean, variance), and its first two derivatives in the mean."""
         p = self.probability(y * mean, variance)
         first, half_second = self.probability_gradient(y * mean, variance)
@@ -226,7 +234,7 @@ for _link in (PROBIT, LOGISTIC, SQUEEZED_PROBIT):
     LINKS.register(_link.name)(_link)
 
 
-def _log_ndtr_derivatives(z: Array) -> tuple[Array, Array, Array]:
+def _log_ndtr_derivatives(z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return d, -d^2, d^3 of log Phi at z.
 
     With r = phi/Phi they are r, r (r + z) and W (r + z) - r (1 - W). For z = -x far below 0 the differences

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy.special import expit, ndtr
 
-from gpsuite.models.linalg import Array
+from gpsuite.arrays import FloatArray
 
 REACH = 12.0
 """Standard deviations covered by the trapezoidal rule: the rest is below 1e-32."""
@@ -26,7 +26,9 @@ _W = 0.5 * _FADED * _WEIGHTS
 _BLOCK = 4096
 
 
-def logistic_moments(mean: Array, variance: Array, reach: float) -> tuple[Array, Array, Array]:
+def logistic_moments(
+    mean: FloatArray, variance: FloatArray, reach: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return E sigma(f), E sigma'(f), E sigma''(f) for f ~ N(mean, variance), sigma logistic.
 
     Absolute error below 1e-12. Up to a standard deviation of `WIDE`: trapezoidal rule, exponentially accurate
@@ -52,7 +54,7 @@ def logistic_moments(mean: Array, variance: Array, reach: float) -> tuple[Array,
     return out[0].reshape(mean.shape), out[1].reshape(mean.shape), out[2].reshape(mean.shape)
 
 
-def _trapezoid(mean: Array, sd: Array, reach: float) -> Array:
+def _trapezoid(mean: FloatArray, sd: FloatArray, reach: float) -> FloatArray:
     count = round(reach / STEP)
     g = STEP * np.arange(-count, count + 1)
     weights = STEP * np.exp(-0.5 * g * g) / math.sqrt(2.0 * math.pi)
@@ -63,7 +65,7 @@ def _trapezoid(mean: Array, sd: Array, reach: float) -> Array:
     return np.stack([low @ weights, first @ weights, (first * (high - low)) @ weights])
 
 
-def _step_and_rest(mean: Array, sd: Array) -> Array:
+def _step_and_rest(mean: FloatArray, sd: FloatArray) -> FloatArray:
     left, right = (
         np.exp(-0.5 * ((sign * _F - mean[:, None]) / sd[:, None]) ** 2)
         / (math.sqrt(2.0 * math.pi) * sd[:, None])

@@ -8,10 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.errors import unknown_name
 from gpsuite.models.classification.links import Link
 from gpsuite.models.config import KERNEL_NAMES
-from gpsuite.models.linalg import Array
 from gpsuite.models.radial import kappa, kappa_and_slope, squared_distances
 
 _BLOCK = 1 << 22
@@ -43,13 +43,13 @@ class GPCPosterior:
         ValueError: if shapes do not fit or a value is not finite or not in its range.
     """
 
-    X: Array
+    X: FloatArray
     kernel: str
     variance: float
-    lengthscales: Array
-    alpha: Array
-    root: Array
-    weights: Array
+    lengthscales: FloatArray
+    alpha: FloatArray
+    root: FloatArray
+    weights: FloatArray
     operator_bound: float
     link: Link
 
@@ -71,7 +71,7 @@ class GPCPosterior:
         if not (math.isfinite(self.operator_bound) and self.operator_bound >= 1.0):
             raise ValueError(f"operator_bound={self.operator_bound}: must be at least 1")
 
-    def latent(self, Xnew: Array) -> tuple[Array, Array]:
+    def latent(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the mean [B] and the variance [B] of the latent function.
 
         The variance is clipped to [`SMALLEST_VARIANCE` s, g s], which only removes rounding.
@@ -91,7 +91,7 @@ class GPCPosterior:
             variance[part] = self._clipped(np.square(features, out=features) @ self.weights)
         return mean, variance
 
-    def latent_with_gradient(self, Xnew: Array) -> tuple[Array, Array, Array, Array]:
+    def latent_with_gradient(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return mean [B], variance [B] and their gradients in the inputs, [B, D] each.
 
         Where the variance is clipped its gradient is that of the unclipped function.
@@ -113,7 +113,7 @@ class GPCPosterior:
             d_variance[part] = self._pulled_back(slope * outer, scaled[part])
         return mean, variance, d_mean, d_variance
 
-    def probability(self, Xnew: Array) -> Array:
+    def probability(self, Xnew: FloatArray) -> FloatArray:
         """Return p(y=1|x) [B], the expectation of the link under the latent posterior.
 
         Raises:
@@ -121,7 +121,7 @@ class GPCPosterior:
         """
         return self.link.probability(*self.latent(Xnew))
 
-    def probability_with_gradient(self, Xnew: Array) -> tuple[Array, Array]:
+    def probability_with_gradient(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return p(y=1|x) [B] and its gradient in the inputs [B, D].
 
         Raises:
@@ -133,14 +133,14 @@ class GPCPosterior:
         return self.link.probability(mean, variance), gradient
 
     @cached_property
-    def _centre(self) -> Array:
+    def _centre(self) -> FloatArray:
         return np.asarray(self.X.mean(axis=0))
 
     @cached_property
-    def _inputs(self) -> Array:
+    def _inputs(self) -> FloatArray:
         return (self.X - self._centre) / self.lengthscales
 
-    def _scaled(self, Xnew: Array) -> Array:
+    def _scaled(self, Xnew: FloatArray) -> FloatArray:
         Xnew = np.asarray(Xnew, dtype=np.float64)
         if Xnew.ndim != 2 or Xnew.shape[1] != self.X.shape[1] or not np.isfinite(Xnew).all():
             raise ValueError(f"finite inputs [B, {self.X.shape[1]}] are needed, got shape {Xnew.shape}")
@@ -150,11 +150,11 @@ class GPCPosterior:
         rows = max(1, _BLOCK // max(self.root.shape))
         return [slice(start, start + rows) for start in range(0, count, rows)]
 
-    def _clipped(self, reduction: Array) -> Array:
+    def _clipped(self, reduction: FloatArray) -> FloatArray:
         low, high = SMALLEST_VARIANCE * self.variance, self.operator_bound * self.variance
         return np.clip(self.variance + reduction, low, high)
 
-    def _pulled_back(self, weights: Array, scaled: Array) -> Array:
+    def _pulled_back(self, weights: FloatArray, scaled: FloatArray) -> FloatArray:
         """Return sum_i w_bi d(kappa_i)/dx_b / slope_i: -sum_i w_bi (u_b - U_i) / l, shape [B, D]."""
         moved = weights @ self._inputs - weights.sum(axis=1)[:, None] * scaled
         return np.asarray(moved / self.lengthscales)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from scipy.optimize import Bounds
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.models.classification.approximation import GPCFit, NotConvergedError, classification_data
+from gpsuite.models.classification.approximation import BinaryProblem, GPCFit, NotConvergedError
 from gpsuite.models.classification.expectation_propagation import expectation_propagation
 from gpsuite.models.classification.laplace import laplace
-from gpsuite.models.classification.links import Link
-from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.linalg import Array, NonFiniteMatrixError, NotPositiveDefiniteError
-from gpsuite.models.search import Search, run_search
+from gpsuite.models.config import Hyperparameters
+from gpsuite.models.linalg import NonFiniteMatrixError, NotPositiveDefiniteError
+from gpsuite.models.search import Status, minimise
 from gpsuite.registry import Registry
 
 SEARCH_RANGE = (1e-6, 1e6)
@@ -25,7 +24,7 @@ SEARCH_RANGE = (1e-6, 1e6)
 On separable data EP's evidence may rise with the variance without end; beyond the box it tells nothing more.
 """
 
-Inference = Callable[[Array, Array, ModelSpec, Hyperparameters, Link, Array | None], GPCFit]
+Inference = Callable[[BinaryProblem, Hyperparameters, FloatArray | None], GPCFit]
 
 INFERENCES: Registry[Inference] = Registry("inference")
 INFERENCES.register("laplace")(laplace)
@@ -48,16 +47,13 @@ class TrainedGPC:
     fit: GPCFit
     hyperparameters: Hyperparameters
     evaluations: int
-    status: Literal["done", "budget", "diverged"]
+    status: Status
     reason: str
     failed: int
 
 
 def train_gpc(
-    X: Array,
-    y: Array,
-    spec: ModelSpec,
-    link: Link,
+    problem: BinaryProblem,
     inference: str,
     start: Hyperparameters,
     budget: Budget,
@@ -69,10 +65,7 @@ def train_gpc(
     hyperparameters without a converged approximation is rejected and shortened.
 
     Args:
-        X: inputs, shape [N, D].
-        y: labels -1 or +1, shape [N].
-        spec: kernel; with `ard` a single given lengthscale is used for each input.
-        link: log-concave link.
+        problem: data, kernel and link; with `spec.ard` a single given lengthscale is used for each input.
         inference: name in `INFERENCES`.
         start: where the search begins.
         budget: counts every evaluation; ends the search when exhausted.
@@ -80,17 +73,16 @@ def train_gpc(
 
     Raises:
         UserError: if the inference is unknown.
-        ValueError: if data, lengthscales or link do not fit, or the start is outside the search's box.
+        ValueError: if the lengthscales do not fit, or the start is outside the search's box.
         NotConvergedError: if there is no converged approximation at the start.
     """
-    X, y = classification_data(X, y)
     lengths = start.lengthscales
-    if spec.ard and len(lengths) == 1:
-        start = Hyperparameters(start.variance, lengths * X.shape[1], start.noise_variance)
+    if problem.spec.ard and len(lengths) == 1:
+        start = Hyperparameters(start.variance, lengths * problem.X.shape[1], start.noise_variance)
     infer = INFERENCES.get(inference)
 
-    def fit_at(hyperparameters: Hyperparameters, state: Array | None) -> GPCFit:
-        return infer(X, y, spec, hyperparameters, link, state)
+    def fit_at(hyperparameters: Hyperparameters, state: FloatArray | None) -> GPCFit:
+        return infer(problem, hyperparameters, state)
 
     evidence = _Evidence(fit_at, start.noise_variance)
     theta = start.to_log()[:-1]
@@ -98,27 +90,26 @@ def train_gpc(
     highest[0] = np.log(largest_variance)
     if not ((theta >= lowest) & (theta <= highest)).all():
         raise ValueError(f"the start is outside of {SEARCH_RANGE}, variance {largest_variance:g}: {start}")
-    box = Bounds(lowest, highest)
-    report = run_search(Search(evidence, budget), theta, box, "no converged approximation at the start")
+    found = minimise(evidence, theta, budget, Bounds(lowest, highest))
     if evidence.best is None:
         raise NotConvergedError(f"{inference} did not converge at the start: {start}")
     fit, hyperparameters = evidence.best
-    return TrainedGPC(fit, hyperparameters, report.evaluations, report.status, report.reason, evidence.failed)
+    return TrainedGPC(fit, hyperparameters, found.evaluations, found.status, found.reason, evidence.failed)
 
 
 class _Evidence:
     """The negative log marginal likelihood as the search sees it; NaN where no approximation converged."""
 
     def __init__(
-        self, fit_at: Callable[[Hyperparameters, Array | None], GPCFit], noise_variance: float
+        self, fit_at: Callable[[Hyperparameters, FloatArray | None], GPCFit], noise_variance: float
     ) -> None:
         self._fit_at = fit_at
         self._log_noise = np.log(noise_variance)
-        self._state: Array | None = None
+        self._state: FloatArray | None = None
         self.best: tuple[GPCFit, Hyperparameters] | None = None
         self.failed = 0
 
-    def __call__(self, theta: Array) -> tuple[float, Array]:
+    def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         fitted = self._converged(theta)
         if fitted is None:
             self.failed += 1
@@ -129,7 +120,7 @@ class _Evidence:
             self.best = fitted
         return -fit.log_marginal_likelihood, -fit.gradient
 
-    def _converged(self, theta: Array) -> tuple[GPCFit, Hyperparameters] | None:
+    def _converged(self, theta: FloatArray) -> tuple[GPCFit, Hyperparameters] | None:
         hyperparameters = Hyperparameters.from_log(np.append(theta, self._log_noise))
         for state in (self._state, None) if self._state is not None else (None,):
             try:

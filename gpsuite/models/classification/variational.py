@@ -9,27 +9,28 @@ import numpy as np
 import tensorflow as tf
 from scipy.linalg import solve_triangular
 
+from gpsuite.arrays import FloatArray
 from gpsuite.models.classification.approximation import classification_data
 from gpsuite.models.classification.links import Link
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.tensorflow_links import build_bernoulli, link_of
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.kernels import build_kernel, kernel_name
-from gpsuite.models.linalg import Array, stable_cholesky
+from gpsuite.models.linalg import stable_cholesky
 from gpsuite.models.radial import expanded
 
 VariationalModel: TypeAlias = gpflow.models.VGP | gpflow.models.SVGP
 
 
 def build_vgp(
-    X: Array, y: Array, spec: ModelSpec, hyperparameters: Hyperparameters, link: Link
+    X: FloatArray, y: FloatArray, spec: ModelSpec, hyperparameters: Hyperparameters, link: Link
 ) -> gpflow.models.VGP:
     """Build GPflow's variational classifier with one latent value per data point; it is not trained.
 
     Args:
         X: inputs, shape [N, D].
         y: labels -1 or +1, shape [N]; the model holds them as 0 and 1.
-        spec: kernel.
+        spec: kernel, and one lengthscale per input or a single one.
         hyperparameters: variance and lengthscales.
         link: probit, logistic or squeezed probit (GPflow's own).
 
@@ -42,7 +43,7 @@ def build_vgp(
 
 
 def build_svgp(
-    Z: Array,
+    Z: FloatArray,
     num_data: int,
     spec: ModelSpec,
     hyperparameters: Hyperparameters,
@@ -54,7 +55,7 @@ def build_svgp(
     Args:
         Z: inducing inputs, shape [M, D].
         num_data: N, for mini-batches.
-        spec: kernel.
+        spec: kernel, and one lengthscale per input or a single one.
         hyperparameters: variance and lengthscales.
         link: probit, logistic or squeezed probit (GPflow's own).
         whiten: whether q describes L^-1 f(Z), K_ZZ = L L', instead of f(Z).
@@ -100,7 +101,7 @@ def variational_posterior(model: VariationalModel) -> GPCPosterior:
     )
 
 
-def as_vgp(posterior: GPCPosterior, y: Array) -> gpflow.models.VGP:
+def as_vgp(posterior: GPCPosterior, y: FloatArray) -> gpflow.models.VGP:
     """Return GPflow's VGP with the same latent posterior as a Laplace or EP approximation.
 
     With K + jitter = L L': q_mu = L' alpha and q_sqrt q_sqrt' = I - L' R L. GPflow's jitter cancels, so the
@@ -126,7 +127,7 @@ def as_vgp(posterior: GPCPosterior, y: Array) -> gpflow.models.VGP:
     return model
 
 
-def _inducing_inputs(model: VariationalModel) -> tuple[Array, bool]:
+def _inducing_inputs(model: VariationalModel) -> tuple[FloatArray, bool]:
     if type(model) is gpflow.models.VGP:
         return np.asarray(tf.convert_to_tensor(model.data[0]).numpy()), True
     if type(model) is not gpflow.models.SVGP:
@@ -145,11 +146,11 @@ def _require_plain(model: VariationalModel) -> None:
         raise TypeError("a kernel on some of the inputs cannot be converted")
 
 
-def _covariance_root(model: VariationalModel) -> Array:
+def _covariance_root(model: VariationalModel) -> FloatArray:
     """Return C [M, M] with covariance C C' of the variational distribution."""
     q_sqrt = np.asarray(model.q_sqrt.numpy())
     return np.tril(q_sqrt[0]) if q_sqrt.ndim == 3 else np.diag(q_sqrt[:, 0])
 
 
-def _transposed_solve(lower: Array, right: Array) -> Array:
+def _transposed_solve(lower: FloatArray, right: FloatArray) -> FloatArray:
     return np.asarray(solve_triangular(lower, right, lower=True, trans="T", check_finite=False))

@@ -1,4 +1,7 @@
-"""Log marginal likelihood of the Gaussian convolution process and its gradient, for many parameters at once."""
+"""Log marginal likelihood of the Gaussian convolution process and its gradient, for many parameters at once.
+
+Equation: Li et al. 2022, Eq. (28)
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.models.config import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.models.multi_output.latent_kernels import CHUNK
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.multi_output.observed_pairs import CovarianceBatch, ObservedPairs

@@ -4,6 +4,8 @@ f_p = sum_l G_pl * g_l with G_pl proportional to N(. | 0, A_p^-1) and latent cov
 N(x - x' | 0, Lambda_l^-1), so that cov(f_p(x), f_q(x')) is a sum of N(x - x' | 0, A_p^-1 + A_q^-1 + Lambda_l^-1)
 (Alvarez and Lawrence 2011; Li, Rakitsch and Zimmer 2022, supplement G and equation 25). NumPy, for many
 hyperparameter vectors at once. `gpsuite.data.generators.covariances.convolution_covariance` takes general matrices.
+
+Equation: Li et al. 2022, Eq. (26)
 """
 
 from __future__ import annotations
@@ -13,10 +15,10 @@ from functools import cached_property
 
 import numpy as np
 
-from gpsuite.models.config import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.models.multi_output.convolution_likelihood import ConvolutionLikelihood, ConvolutionParameters
 from gpsuite.models.multi_output.latent_kernels import CHUNK, squared_distances
-from gpsuite.models.multi_output.observations import IntArray, Likelihood, Observations
+from gpsuite.models.multi_output.observations import Likelihood, Observations
 from gpsuite.models.sampling.priors import NOISE_FLOOR, Gamma, HyperPriors, UnconstrainedPrior
 
 SMOOTHING_PRIOR = Gamma(

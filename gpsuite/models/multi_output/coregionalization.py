@@ -2,6 +2,8 @@
 
 cov(f_p(x), f_q(x')) = sum_l W_pl W_ql k_l(x, x') with zero mean; what is measured has noise of variance noise_p (Li,
 Rakitsch and Zimmer 2022, section 2; Journel and Huijbregts 1978). NumPy, for many hyperparameter vectors at once.
+
+Equation: Li et al. 2022, Eq. (3), Eq. (4)
 """
 
 from __future__ import annotations
@@ -12,14 +14,14 @@ from functools import cached_property
 
 import numpy as np
 
-from gpsuite.models.config import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.models.multi_output.coregionalization_likelihood import (
     CoregionalizationLikelihood,
     IndependentLikelihood,
     Parameters,
 )
 from gpsuite.models.multi_output.latent_kernels import CHUNK, LATENT_KERNELS, LatentKernel, squared_distances
-from gpsuite.models.multi_output.observations import IntArray, Likelihood, Observations
+from gpsuite.models.multi_output.observations import Likelihood, Observations
 from gpsuite.models.sampling.priors import NOISE_FLOOR, HyperPriors, UnconstrainedPrior
 
 MIXINGS = ("free", "identity")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import gpflow
 import numpy as np
 
-from gpsuite.models.config import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.models.kernels import KERNELS
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
-from gpsuite.models.multi_output.observations import IntArray, Observations
+from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.sampling.priors import NOISE_FLOOR
 
 
@@ -25,7 +25,7 @@ def to_gpflow(model: LinearCoregionalization, u: FloatArray, observations: Obser
     variance a function of p. Its unconstrained variables are the entries of u.
 
     Args:
-        model: the structure.
+        model: numbers of outputs and latent processes, and their kernel.
         u: one vector of unconstrained hyperparameters, [d].
         observations: the data; inputs are passed as (x, p).
     """

@@ -2,6 +2,9 @@
 
 What LAPACK does is in `observed_pairs`: per parameter vector a Cholesky factor, the inverse from it, two symmetric
 products. The rest is sums over the pairs of each two outputs.
+
+Equation: Li et al. 2022, Eq. (28)
+Equation: derived, likelihood and gradient for all particles
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.models.config import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.models.multi_output.latent_kernels import CHUNK, LatentKernel
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.multi_output.observed_pairs import CovarianceBatch, ObservedPairs

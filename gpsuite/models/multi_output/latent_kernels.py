@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpsuite.models.config import FloatArray
+from gpsuite.arrays import FloatArray
 
 # Elements per batch of kernel values: the few arrays of a batch stay in the cache of one core.
 CHUNK = 60_000

@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from gpsuite.models.config import FloatArray
-
-IntArray = npt.NDArray[np.int64]
+from gpsuite.arrays import FloatArray, IntArray
 
 
 class ContradictionError(ValueError):

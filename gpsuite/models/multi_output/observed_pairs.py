@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg.blas import dsymv, dsyr
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from gpsuite.models.config import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.models.multi_output.latent_kernels import squared_distances
 from gpsuite.models.multi_output.observations import Observations
 

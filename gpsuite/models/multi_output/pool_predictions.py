@@ -4,6 +4,9 @@ With K the covariance of the N observations and L Lᵀ = K + noise its factorisa
 w = L⁻¹ y give the posterior of the noise-free f at the pool: mean Vᵀ w, covariance k(x, x) − Vᵀ V. A further
 observation adds one row to L, w and V and leaves the others as they are, so that it costs O(N · pool) in place of
 O(N² · pool); the new row is the block Cholesky step of Rasmussen and Williams (2006), A.3, and exact.
+
+Equation: Li et al. 2022, Eq. (5), Eq. (6)
+Equation: derived, predictions of the pool by one more row
 """
 
 from __future__ import annotations
@@ -15,9 +18,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from gpsuite.models.config import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.models.linalg import stable_cholesky
-from gpsuite.models.multi_output.observations import IntArray, MultiOutputModel, Observations
+from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 
 LOG_2PI = math.log(2.0 * math.pi)
 

@@ -2,6 +2,8 @@
 
 Titsias 2009, Eq. (6), with an inducing variable for each of M (input, output) pairs: the outputs share them through the
 covariance of the multi-output model, and every output has its own noise.
+
+Equation: Titsias 2009, Eq. (6)
 """
 
 from __future__ import annotations
@@ -9,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from gpsuite.models.config import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.models.linalg import stable_cholesky
-from gpsuite.models.multi_output.observations import IntArray, MultiOutputModel, Observations
+from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 
 BLOCK = 1000  # observations, or inputs, whose covariances with the inducing pairs are held at once
 

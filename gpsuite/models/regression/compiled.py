@@ -14,10 +14,10 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from gpsuite.models.linalg import Array
+from gpsuite.arrays import FloatArray
 from gpsuite.models.regression.parameters import RegressionModel, kind_of, spec_of
 
-Objective = Callable[[Array], tuple[float, Array]]
+Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 """Unconstrained trainable parameters [K] -> loss (nats) and gradient [K]; not finite where there is none."""
 
 MAX_KEPT = 16
@@ -59,7 +59,7 @@ class CompiledLoss:
         X, Y = model.data
         fixed = flatten(variables_of(model, trainable=False))
 
-        def objective(free: Array) -> tuple[float, Array]:
+        def objective(free: FloatArray) -> tuple[float, FloatArray]:
             loss, gradient = self.function(tf.constant(free, tf.float64), fixed, X, Y)
             return float(loss.numpy()), np.asarray(gradient.numpy(), dtype=np.float64)
 
@@ -114,7 +114,7 @@ def variables_of(model: RegressionModel, *, trainable: bool) -> list[Any]:
     return [p.unconstrained_variable for p in model.parameters if p.trainable == trainable]
 
 
-def flatten(variables: list[Any]) -> Array:
+def flatten(variables: list[Any]) -> FloatArray:
     """Return the values of variables as one vector."""
     parts = [np.ravel(variable.numpy()) for variable in variables]
     return np.concatenate(parts) if parts else np.zeros(0)

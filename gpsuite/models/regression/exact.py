@@ -5,18 +5,20 @@ from __future__ import annotations
 import gpflow
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.kernels import build_kernel
-from gpsuite.models.linalg import Array
 
 
-def build_gpr(X: Array, Y: Array, spec: ModelSpec, hyperparameters: Hyperparameters) -> gpflow.models.GPR:
+def build_gpr(
+    X: FloatArray, Y: FloatArray, spec: ModelSpec, hyperparameters: Hyperparameters
+) -> gpflow.models.GPR:
     """Build exact GP regression with zero mean; Rasmussen & Williams 2006, Eqs. (2.25), (2.26), (2.30).
 
     Args:
         X: inputs, shape [N, D].
         Y: targets, shape [N] or [N, P]; P outputs share the hyperparameters.
-        spec: structure.
+        spec: kernel, ARD and noise floor.
         hyperparameters: values, also the start of training.
 
     Raises:
@@ -44,7 +46,7 @@ def build_likelihood(spec: ModelSpec, hyperparameters: Hyperparameters) -> gpflo
     return gpflow.likelihoods.Gaussian(hyperparameters.noise_variance, variance_lower_bound=spec.noise_floor)
 
 
-def regression_data(X: Array, Y: Array) -> tuple[Array, Array]:
+def regression_data(X: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return inputs [N, D] and targets [N, P] as checked float64 arrays; targets of shape [N] become [N, 1].
 
     Raises:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpsuite.models.linalg import Array
+from gpsuite.arrays import FloatArray
 
 _ITERATIONS = 300  # scikit-learn's own limit
 # Seconds per row, centre and input of an iteration, and as many times that for the first centres (greedy k-means++).
 _PER_TERM, _FIRST = 1e-10, 30.0
 
 
-def kmeans_inducing(X: Array, M: int, rng: np.random.Generator) -> Array:
+def kmeans_inducing(X: FloatArray, M: int, rng: np.random.Generator) -> FloatArray:
     """Return M inducing inputs [M, D]: the centres of a k-means clustering of the inputs X [N, D].
 
     Raises:
@@ -20,7 +20,9 @@ def kmeans_inducing(X: Array, M: int, rng: np.random.Generator) -> Array:
     return limited_inducing(X, M, rng, None)[0]
 
 
-def limited_inducing(X: Array, M: int, rng: np.random.Generator, seconds: float | None) -> tuple[Array, bool]:
+def limited_inducing(
+    X: FloatArray, M: int, rng: np.random.Generator, seconds: float | None
+) -> tuple[FloatArray, bool]:
     """Return M inducing inputs [M, D] within about so many seconds, and whether the limit changed them.
 
     k-means with as many iterations as fit; where not even the first centres do, M different rows of X.

@@ -6,11 +6,12 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from gpsuite.models.linalg import Array, NotPositiveDefiniteError
+from gpsuite.arrays import FloatArray
+from gpsuite.models.linalg import NotPositiveDefiniteError
 from gpsuite.models.regression.parameters import RegressionModel, hyperparameters_of
 
 
-def predict(model: RegressionModel, Xnew: Array) -> tuple[Array, Array]:
+def predict(model: RegressionModel, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the posterior mean and variance of the latent function, without observation noise.
 
     Args:
@@ -49,4 +50,4 @@ def _failure(model: RegressionModel) -> ArithmeticError:
         matrix = model.kernel(Z).numpy() + gpflow.default_jitter() * np.eye(Z.shape[0])
     if not np.isfinite(matrix).all():
         return ArithmeticError(f"the model's covariance is not finite; {hyperparameters}")
-    return NotPositiveDefiniteError(matrix, (0.0,), hyperparameters)
+    return NotPositiveDefiniteError.of(matrix, (0.0,), hyperparameters)

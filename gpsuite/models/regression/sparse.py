@@ -1,18 +1,22 @@
-"""Sparse Gaussian process regression with inducing inputs: VFE (SGPR) and FITC."""
+"""Sparse Gaussian process regression with inducing inputs: VFE (SGPR) and FITC.
+
+Equation: Titsias 2009, Eq. (9)
+Equation: Snelson & Ghahramani 2006, Eq. (9)
+"""
 
 from __future__ import annotations
 
 import gpflow
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.kernels import build_kernel
-from gpsuite.models.linalg import Array
 from gpsuite.models.regression.exact import build_likelihood, regression_data
 
 
 def build_sgpr(
-    X: Array, Y: Array, Z: Array, spec: ModelSpec, hyperparameters: Hyperparameters
+    X: FloatArray, Y: FloatArray, Z: FloatArray, spec: ModelSpec, hyperparameters: Hyperparameters
 ) -> gpflow.models.SGPR:
     """Build variational sparse regression with zero mean; Titsias 2009, Eq. (9).
 
@@ -20,7 +24,7 @@ def build_sgpr(
         X: inputs, shape [N, D].
         Y: targets, shape [N] or [N, P].
         Z: inducing inputs, shape [M, D]; trainable.
-        spec: structure.
+        spec: kernel, ARD and noise floor.
         hyperparameters: values, also the start of training.
 
     Raises:
@@ -30,7 +34,7 @@ def build_sgpr(
 
 
 def build_fitc(
-    X: Array, Y: Array, Z: Array, spec: ModelSpec, hyperparameters: Hyperparameters
+    X: FloatArray, Y: FloatArray, Z: FloatArray, spec: ModelSpec, hyperparameters: Hyperparameters
 ) -> gpflow.models.GPRFITC:
     """Build FITC sparse regression with zero mean; Snelson & Ghahramani 2006, Eq. (9).
 
@@ -41,9 +45,9 @@ def build_fitc(
 
 def _build(
     kind: type[gpflow.models.SGPR] | type[gpflow.models.GPRFITC],
-    X: Array,
-    Y: Array,
-    Z: Array,
+    X: FloatArray,
+    Y: FloatArray,
+    Z: FloatArray,
     spec: ModelSpec,
     hyperparameters: Hyperparameters,
 ) -> gpflow.models.SGPR | gpflow.models.GPRFITC:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from scipy.optimize import Bounds
 from gpsuite.budget import Budget
 from gpsuite.models.regression.compiled import assign, compiled_loss, flatten, variables_of
 from gpsuite.models.regression.parameters import RegressionModel, hyperparameters_of
-from gpsuite.models.search import Search, TrainingReport, run_search
+from gpsuite.models.search import Minimum, minimise
 
 HyperparameterBounds = Mapping[str, tuple[float, float]]
 """Hyperparameter name (variance, lengthscales, noise_variance) -> smallest and largest value."""
@@ -19,7 +21,7 @@ HyperparameterBounds = Mapping[str, tuple[float, float]]
 
 def maximise_likelihood(
     model: RegressionModel, budget: Budget, bounds: HyperparameterBounds | None = None
-) -> TrainingReport:
+) -> Minimum:
     """Train a model from its present parameters by L-BFGS-B with scipy's default tolerances.
 
     The search runs over GPflow's unconstrained parameters. The start is always evaluated, even without any
@@ -40,13 +42,11 @@ def maximise_likelihood(
     if box is not None:
         start = np.clip(start, box.lb, box.ub)
         assign(variables, start)
-    search = Search(compiled_loss(model).bind(model), budget)
-    report = run_search(
-        search, start, box, f"the loss at the start is not finite: {hyperparameters_of(model)}"
-    )
-    if search.best is not None:
-        assign(variables, search.best.point)
-    return report
+    found = minimise(compiled_loss(model).bind(model), start, budget, box)
+    if math.isinf(found.loss):
+        return replace(found, reason=f"the loss at the start is not finite: {hyperparameters_of(model)}")
+    assign(variables, found.point)
+    return found
 
 
 def unconstrained_box(model: RegressionModel, bounds: HyperparameterBounds) -> Bounds | None:

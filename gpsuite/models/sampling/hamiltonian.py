@@ -1,6 +1,8 @@
 """Hamiltonian Monte Carlo over hyperparameters: all chains or particles at once, identity mass.
 
 Source: Neal, "MCMC using Hamiltonian dynamics", 2011; settings of Li, Rakitsch & Zimmer, AISTATS 2022.
+
+Equation: Li et al. 2022, App. I
 """
 
 from __future__ import annotations
@@ -9,13 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from gpsuite.models.config import FloatArray
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.models.multi_output.observations import Likelihood, MultiOutputModel
 from gpsuite.models.sampling.posterior import HyperPosterior, Target, finite_prior_draws
-
-BoolArray = npt.NDArray[np.bool_]
 
 Density = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 """Points [S, d] -> log density [S] and gradient [S, d]; -inf and zero where it is not defined."""

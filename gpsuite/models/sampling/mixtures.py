@@ -2,6 +2,8 @@
 
 A prediction under S weighted hyperparameter vectors is the mixture of S normal distributions. The acquisition and the
 safety rule replace it by the normal distribution of the same moments (Li, Rakitsch and Zimmer 2022, Eqs. (29)-(30)).
+
+Equation: Li et al. 2022, Eq. (30)
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import math
 import numpy as np
 from scipy.special import logsumexp
 
-from gpsuite.models.config import FloatArray
+from gpsuite.arrays import FloatArray
 
 LOG_2PI = math.log(2.0 * math.pi)
 

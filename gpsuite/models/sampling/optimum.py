@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.models.config import FloatArray
 from gpsuite.models.multi_output.observations import Likelihood, MultiOutputModel
 from gpsuite.models.sampling.posterior import (
     HyperPosterior,
@@ -16,7 +16,7 @@ from gpsuite.models.sampling.posterior import (
     Target,
     finite_prior_draws,
 )
-from gpsuite.models.search import Objective, Search, run_search
+from gpsuite.models.search import Objective, minimise
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def find_optimum(
     starts, and converged (share of the starts whose search converged).
 
     Args:
-        model: prior.
+        model: the prior, its hyperparameters unconstrained.
         likelihood: log marginal likelihood of the observations.
         rng: draws the starts.
         settings: what and how.
@@ -72,22 +72,17 @@ def find_optimum(
     if not len(starts):
         raise ValueError("settings.starts is 0 and no start is given")
     negative = _negative(model, likelihood, settings.kind)
-    searches = [Search(negative, Budget(evaluations=settings.evaluations)) for _ in starts]
-    reports = [
-        run_search(search, start, None, "the value at the start is not finite")
-        for search, start in zip(searches, starts, strict=True)
-    ]
-    found = [search.best for search in searches if search.best is not None]
-    if not found:
+    searches = [minimise(negative, start, Budget(evaluations=settings.evaluations)) for start in starts]
+    best = min(searches, key=lambda each: each.loss)
+    if not np.isfinite(best.loss):
         raise NoFiniteStartError("the value is not finite at any start")
-    best = min(found, key=lambda evaluation: evaluation.loss)
     u = best.point[None, :]
     diagnostics = {
         "lml": float(likelihood.value(u)[0]),
         "log_density": -best.loss,
-        "gradients": float(sum(report.evaluations for report in reports)),
+        "gradients": float(sum(each.evaluations for each in searches)),
         "starts": float(len(starts)),
-        "converged": float(np.mean([report.status == "done" for report in reports])),
+        "converged": float(np.mean([each.status == "done" for each in searches])),
     }
     return HyperPosterior.equal(u, diagnostics)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpsuite.models.config import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.models.multi_output.observations import Likelihood, MultiOutputModel
 
 _PRIOR_ROUNDS = 100

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, xlogy
 
-from gpsuite.models.config import FloatArray
+from gpsuite.arrays import FloatArray
 
 NOISE_FLOOR = 1e-6  # smallest noise variance, GPflow's
 

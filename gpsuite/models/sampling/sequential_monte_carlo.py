@@ -3,6 +3,8 @@
 Source: Del Moral, Doucet & Jasra, "Sequential Monte Carlo samplers", 2006; Chopin, "A sequential particle filter
 method for static models", 2002. The mass matrix of the moves is the identity: one estimated from the particles
 can shrink with them, and the spread of the lengthscales with it, at healthy-looking acceptance.
+
+Equation: derived, sequential Monte Carlo over hyperparameters
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from gpsuite.models.config import FloatArray
-from gpsuite.models.multi_output.observations import IntArray, Likelihood, MultiOutputModel
+from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.models.multi_output.observations import Likelihood, MultiOutputModel
 from gpsuite.models.sampling.hamiltonian import Points, transition
 from gpsuite.models.sampling.posterior import HyperPosterior, NoFiniteStartError, Target
 
@@ -159,12 +161,25 @@ def start(
     return _Annealing(model, likelihood, None, rng, settings, stop).run(cloud, settings.keep)
 
 
+@dataclass(frozen=True, eq=False)
+class NewObservations:
+    """What new observations change.
+
+    Attributes:
+        before: log marginal likelihood without them; used only for stages.
+        after: with them.
+        log_predictive: log density of the new observations given the old, with noise, at every particle, [S].
+    """
+
+    before: Likelihood
+    after: Likelihood
+    log_predictive: FloatArray
+
+
 def update(
     state: SMCState,
     model: MultiOutputModel,
-    old_likelihood: Likelihood,
-    new_likelihood: Likelihood,
-    log_predictive: FloatArray,
+    new: NewObservations,
     rng: np.random.Generator,
     settings: SMCSettings,
     stop: Callable[[], bool] = _never,
@@ -176,10 +191,8 @@ def update(
 
     Args:
         state: cloud for the old observations.
-        model: prior.
-        old_likelihood: log marginal likelihood without the new observations; used only for stages.
-        new_likelihood: with them.
-        log_predictive: log density of the new observations given the old, with noise, at every particle, [S].
+        model: the prior, its hyperparameters unconstrained.
+        new: the observations.
         rng: resampling and moves.
         settings: thresholds and moves.
         stop: asked before each stage and trajectory whether to end early.
@@ -187,17 +200,17 @@ def update(
     Raises:
         NoFiniteStartError: if the new likelihood is not finite at any draw from the prior.
     """
-    ratio = _finite(log_predictive)
+    ratio = _finite(new.log_predictive)
     cloud = _Cloud(state.u, state.log_weights, ratio, state.step_size, state.log_evidence)
     ess = _ess(cloud.log_weights, ratio)
     share = ess / len(ratio)
     if share < settings.restart or share == 0.0:
-        fresh = start(model, new_likelihood, rng, settings, stop)
+        fresh = start(model, new.after, rng, settings, stop)
         return replace(fresh, diagnostics={**fresh.diagnostics, "ess": ess, "restarted": 1.0})
     if share >= settings.keep:
         return _reweighted(state, ratio)
     direct = settings.temper if share >= settings.temper else settings.keep
-    moved = _Annealing(model, new_likelihood, old_likelihood, rng, settings, stop).run(cloud, direct)
+    moved = _Annealing(model, new.after, new.before, rng, settings, stop).run(cloud, direct)
     return replace(moved, diagnostics={**moved.diagnostics, "ess": ess})
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpsuite.arrays import FloatArray
 from gpsuite.data import Dataset, DatasetSpec, FileSpec, load, prepare, read_spec
-from gpsuite.data.dataset import FloatArray
 from gpsuite.data.files import LocatedFile, locate, read_verified
 from gpsuite.data.sources import get_loader
 from gpsuite.data.sources.gengine1 import OUTPUTS, VARIANTS, input_names, low_pass, with_history

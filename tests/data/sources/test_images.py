@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from gpsuite.arrays import IntArray
 from gpsuite.data import Dataset, DatasetSpec, read_spec
 from gpsuite.data.sources import get_loader
 from gpsuite.data.sources.images import parse_idx, pool
@@ -45,7 +46,7 @@ def made_up_images(name: str) -> Dataset:
     return get_loader(spec.loader)(spec, CONTENT.__getitem__)
 
 
-def split_of(dataset: Dataset) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def split_of(dataset: Dataset) -> tuple[IntArray, IntArray]:
     assert dataset.fixed_split is not None
     return dataset.fixed_split
 

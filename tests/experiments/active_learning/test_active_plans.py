@@ -9,18 +9,20 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
-from gpsuite.experiments.active_learning.engine.settings import EngineSettings
-from gpsuite.experiments.active_learning.shared.run import read_campaign, run_repetition
+from gpsuite.experiments.active_learning.shared.run import read_repetition, run_repetition
+from gpsuite.experiments.active_learning.shared.tasks import RepetitionTask
 from gpsuite.experiments.base import (
     BUDGET,
     EXPERIMENTS,
     INFEASIBLE,
     Outcome,
     Record,
+    Report,
     Request,
     SharedWork,
     Task,
 )
+from tests.experiments.composed_settings import composed_settings
 
 NAMES = ("toy", "gp_samples", "engine", "observation_ablation", "convolution")
 
@@ -50,13 +52,13 @@ def as_record(task: Task, outcome: Outcome) -> Record:
 def test_tasks_differ_and_pipelines_share_what_a_repetition_works_on(name: str) -> None:
     tasks = tasks_of(name)
     assert len({task_key(task) for task in tasks}) == len(tasks)
-    repeated = [task for task in tasks if task.params["kind"] == "safe_active_learning"]
+    repeated = [task for task in tasks if isinstance(task.params, RepetitionTask)]
     for task in repeated:
-        same = [t for t in repeated if t.params["source"] == task.params["source"]
+        same = [t for t in repeated if t.params.source == task.params.source
                 and t.axes["repetition"] == task.axes["repetition"]]  # fmt: skip
-        assert {t.params["data"]["seed"] for t in same} == {task.params["data"]["seed"]}
-        assert {t.params["sampler_seed"] for t in same} == {task.params["sampler_seed"]}
-    seeds = {(t.params["source"], t.axes["repetition"]): t.params["data"]["seed"] for t in repeated}
+        assert {t.params.data.seed for t in same} == {task.params.data.seed}
+        assert {t.params.sampler_seed for t in same} == {task.params.sampler_seed}
+    seeds = {(t.params.source, t.axes["repetition"]): t.params.data.seed for t in repeated}
     assert len(set(seeds.values())) == len(seeds)
 
 
@@ -69,12 +71,12 @@ def test_the_published_sizes() -> None:
             for t in tasks
             if t.axes["method"] == "al_mogp" and t.axes.get("part", "pipelines") == "pipelines"
         ]
-        sizes[name] = {(t.params["data"]["initial"], t.params["iterations"]) for t in own}
+        sizes[name] = {(t.params.data.initial, t.params.iterations) for t in own}
         assert max(int(t.axes["repetition"]) for t in own) == 29
     assert sizes["toy"] == {(12, 31)}
     assert sizes["gp_samples"] == {(40, 101)}
     assert sizes["observation_ablation"] == {(12, 31), (40, 101)}
-    engine = EngineSettings()
+    engine = composed_settings("active_learning/engine")
     assert (engine.initial, engine.initial + engine.iterations - 1, engine.repetitions) == (48, 107, 30)
 
 
@@ -90,15 +92,13 @@ def test_the_ablations_partial_runs_are_those_of_the_other_experiments() -> None
 def test_full_queries_end_at_the_same_number_of_values() -> None:
     tasks = tasks_of("observation_ablation", "gp_samples.iterations=101", "gp_samples.initial=40",
                      "gp_samples.pool_rows=300")  # fmt: skip
-    models = {
-        str(t.axes["method"]): t.params["iterations"] for t in tasks if t.axes["source"] == "gp_samples"
-    }
+    models = {str(t.axes["method"]): t.params.iterations for t in tasks if t.axes["source"] == "gp_samples"}
     assert (models["al_mogp"], models["al_mogp_full"]) == (101, 26)
 
 
 def test_another_seed_moves_everything_and_inference_settings_move_only_their_own() -> None:
     first, second = tasks_of("toy"), tasks_of("toy", "seed=1")
-    moved = {task_key(t) for t in first if t.params["kind"] == "safe_active_learning"}
+    moved = {task_key(t) for t in first if isinstance(t.params, RepetitionTask)}
     assert not moved & {task_key(t) for t in second}
     more = tasks_of("toy", "particles=17")
     unmoved = {t.axes["inference"] for t in more if task_key(t) in {task_key(u) for u in first}}
@@ -154,7 +154,7 @@ def test_a_small_run_is_summarised(name: str, tmp_path: Path) -> None:
     words = ("repetitions=1", *few.get(name, ("methods=[al_mogp]",)))
     request, records = run_some(name, *words)
     assert {record.status for record in records} == {"done"}
-    found = EXPERIMENTS.get(request.experiment).summarise(request, records, tmp_path, "note")
+    found = EXPERIMENTS.get(request.experiment).summarise(Report(request, records, tmp_path, "note"))
     names = [statistic.name for statistic in found]
     assert len(set(names)) == len(names)
     assert list(tmp_path.glob("tables/*.csv"))
@@ -164,13 +164,13 @@ def test_a_small_run_is_summarised(name: str, tmp_path: Path) -> None:
 def test_a_record_holds_every_measure_of_every_model() -> None:
     task = next(t for t in tasks_of("toy") if t.axes["method"] == "al_mogp")
     outcome = run_repetition(task, SharedWork())
-    campaign, arrays = read_campaign(task), outcome.arrays
+    repetition, arrays = read_repetition(task), outcome.arrays
     assert arrays["n_sum"].tolist() == [12, 13, 14]
     lengths = {name: len(arrays[name]) for name in arrays if not name.startswith("state_")}
     assert set(lengths.values()) == {3}
     rows, p = arrays["row"].astype(int), arrays["p"].astype(int)
-    np.testing.assert_array_equal(arrays["z"], campaign.pool.z[rows])
-    np.testing.assert_array_equal(arrays["safe_true"], campaign.pool.h[rows] > 0.7)  # type: ignore[index]
+    np.testing.assert_array_equal(arrays["z"], repetition.pool.z[rows])
+    np.testing.assert_array_equal(arrays["safe_true"], repetition.pool.h[rows] > 0.7)  # type: ignore[index]
     assert len(set(zip(rows, p, strict=True))) == 3
     assert (arrays["rmse"] == arrays["rmse_true"]).all()
     per_output = np.stack([arrays["rmse_output_1"], arrays["rmse_output_2"]])
@@ -178,10 +178,10 @@ def test_a_record_holds_every_measure_of_every_model() -> None:
     state = {
         name.removeprefix("state_"): value for name, value in arrays.items() if name.startswith("state_")
     }
-    assert state["mean"].shape == campaign.test.F.shape  # type: ignore[union-attr]
+    assert state["mean"].shape == repetition.test.F.shape  # type: ignore[union-attr]
     assert len(state["measured_y"]) == 13
     assert outcome.metrics["query_at_maximum"] is True
-    error = np.sqrt(((state["mean"] - campaign.test.F)[campaign.test_safe] ** 2).mean(axis=0)).mean()  # type: ignore[operator]
+    error = np.sqrt(((state["mean"] - repetition.test.F)[repetition.test_safe] ** 2).mean(axis=0)).mean()  # type: ignore[operator]
     assert error == pytest.approx(arrays["rmse"][1])
 
 

@@ -4,21 +4,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import wilcoxon
+from scipy.stats import ttest_1samp
 
-from gpsuite.experiments.active_learning.engine.claims import precision_slopes, slope_statistics
+from gpsuite.experiments.active_learning.engine.claims import slope_statistics
 from gpsuite.experiments.active_learning.gp_samples import order_statistics
 from gpsuite.experiments.active_learning.observation_ablation.claims import ablation_statistics, common_areas
 from gpsuite.experiments.active_learning.shared import claims
-from gpsuite.experiments.active_learning.shared.curves import Curves
-from gpsuite.experiments.active_learning.shared.figures import draw_curves, draw_safety
+from gpsuite.experiments.active_learning.shared.curves import VALUE, Curves
+from gpsuite.experiments.active_learning.shared.figures import draw_curves, draw_safety, errors
 from gpsuite.experiments.active_learning.shared.tables import (
     points_table,
     precision_table,
-    write_curve_tables,
+    report_curves,
 )
 from gpsuite.reporting.comparison import Statistic
-from tests.experiments.active_learning.made_up_campaign_records import record
+from tests.experiments.active_learning.made_up_repetition_records import record, toy_report
 
 TITLES = {
     "al_mogp": "AL_MOGP",
@@ -56,8 +56,9 @@ def test_curves_keep_pairs_together_and_leave_out_what_is_not_usable() -> None:
     np.testing.assert_array_equal(curve.at(13), [0.2, 0.4])
     with pytest.raises(KeyError):
         curve.at(14)
-    left, right = curves.paired("al_mogp", "rs_mogp")
-    assert (left.tolist(), right.tolist()) == ([1], [0])
+    last = {method: curves.curve(method, "rmse").at(13) for method in curves.methods}
+    active, random = curves.paired(last).pair(VALUE, "al_mogp", "rs_mogp")
+    assert (active.tolist(), random.tolist()) == ([0.4], [0.9])  # of the one repetition that both have
 
 
 def test_a_shorter_repetition_counts_where_it_has_values() -> None:
@@ -65,7 +66,7 @@ def test_a_shorter_repetition_counts_where_it_has_values() -> None:
         "a", "rmse"
     )
     np.testing.assert_array_equal(curve.mean, [2.0, 2.0, 3.0])
-    np.testing.assert_allclose(curve.standard_error, [1.0, 0.0, 0.0])
+    np.testing.assert_allclose(curve.standard_error, [1.0, np.nan, np.nan])  # one value has no error
 
 
 def test_the_area_is_the_mean_height_over_the_range_asked_for() -> None:
@@ -107,14 +108,6 @@ def test_claims_hold_for_the_better_method_and_not_for_the_worse() -> None:
     assert bad["share_highest_log_density"].value == bad["share_smallest_rmse_area"].value == 0.0
 
 
-def test_the_paired_test_is_wilcoxons() -> None:
-    rng = np.random.default_rng(0)
-    a, b = rng.normal(size=15), rng.normal(0.3, size=15)
-    assert claims.wilcoxon_p(a, b) == wilcoxon(a, b, alternative="less").pvalue
-    assert claims.wilcoxon_p(a, a) == 1.0
-    assert claims.wilcoxon_p(np.append(a, np.nan), np.append(b, 0.0)) == claims.wilcoxon_p(a, b)
-
-
 def test_safe_queries_are_counted_both_ways_with_intervals() -> None:
     runs = [
         record("al_mogp_nosafe", r, [1.0] * 4, safe_noisy=[1, 0, 0, r % 2], safe_true=[1, 1, 0, 0])
@@ -124,11 +117,10 @@ def test_safe_queries_are_counted_both_ways_with_intervals() -> None:
     found = by_name(claims.safety_statistics(curves))
     assert found["safe_query_percent[method=al_mogp_nosafe]"].value == 37.5
     assert found["truly_safe_query_percent[method=al_mogp_nosafe]"].value == 50.0
-    low = claims.safe_query_limit(curves, "al_mogp_nosafe", "lower")[0]
-    high = claims.safe_query_limit(curves, "al_mogp_nosafe", "upper")[0]
+    shares = 100 * np.array([1.0, 2.0] * 3) / 4
+    interval = ttest_1samp(shares, 0.0).confidence_interval(0.95)
     whole = found["safe_query_percent[method=al_mogp_nosafe]"]
-    assert (low.value, high.value) == (whole.interval_low, whole.interval_high)
-    assert low.name == "safe_query_percent_lower_limit[method=al_mogp_nosafe]"
+    assert (whole.judged("low"), whole.judged("high")) == pytest.approx((interval.low, interval.high))
 
 
 def test_precision_is_judged_in_every_cell() -> None:
@@ -166,9 +158,11 @@ def test_slopes_of_precision() -> None:
         record("al_mogp", r, [1.0] * 10, precision_noisy=0.9 + 0.001 * (r - 2) * (n - 12)) for r in range(5)
     ]
     curves = Curves.from_records([*rising, *flat], tuple(TITLES))
-    np.testing.assert_allclose(precision_slopes(curves, "rs_mogp"), 0.002 + 0.0001 * np.arange(5))
     found = by_name(slope_statistics(curves))
-    assert 0.0 < found["precision_slope_lower_limit[method=rs_mogp]"].value < 0.0022
+    slope = found["precision_slope[method=rs_mogp]"]
+    assert slope.value == pytest.approx(0.0022)
+    assert 0.0 < slope.judged("low") < 0.0022
+    assert found["precision_slope[method=al_mogp]"].value == pytest.approx(0.0, abs=1e-12)
     assert found["share_flat_precision"].value == 1.0
 
 
@@ -192,15 +186,16 @@ def test_ablation_compares_areas_over_the_common_range() -> None:
 
 def test_tables_and_figures_come_from_records_alone(tmp_path: Path) -> None:
     curves = three_methods()
-    write_curve_tables(curves, TITLES, tmp_path, "made", "Made up", [12, 22, 99], [0.4, 0.01], "note")
-    assert {path.stem for path in tmp_path.glob("*.csv")} == {
+    report = toy_report(tmp_path, "note", initial=12, precision_step=10, thresholds=[0.4, 0.01])
+    report_curves(report, curves, "made", "Made up")
+    assert {path.stem for path in tmp_path.glob("tables/*.csv")} == {
         "made", "made_points", "made_precision", "made_safe_queries", "made_inference", "made_timing",
     }  # fmt: skip
     points = points_table(curves, TITLES, [0.4, 0.01])
     assert points["values"].tolist() == ["34", "above 42", "38", "above 42", "above 42", "above 42"]
     precision = precision_table(curves, TITLES, [12, 22, 99])
     assert sorted(set(precision["N_sum"])) == [12, 22]
-    draw_curves(curves, TITLES, tmp_path, "curves", "made up", "units", (0.4,), None)
-    draw_safety(curves, TITLES, tmp_path, "safety", "made up", None)
-    assert (tmp_path / "curves.png").is_file()
-    assert (tmp_path / "safety.pdf").is_file()
+    draw_curves(report, curves, "curves", "made up", errors("units"), thresholds=(0.4,))
+    draw_safety(report, curves, "safety", "made up")
+    assert (tmp_path / "figures" / "curves.png").is_file()
+    assert (tmp_path / "figures" / "safety.pdf").is_file()

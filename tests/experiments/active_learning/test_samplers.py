@@ -11,7 +11,7 @@ from scipy.stats import ttest_rel
 
 from gpsuite.experiments.active_learning.shared.curves import Curves, paired_curves
 from gpsuite.experiments.active_learning.toy import samplers
-from tests.experiments.active_learning.made_up_campaign_records import record
+from tests.experiments.active_learning.made_up_repetition_records import record, toy_report
 
 NAMES = {"al_mogp": "AL_MOGP", "rs_mogp": "RS_MOGP"}
 SHIFT = np.array([0.03, -0.01, 0.02, 0.0, 0.015])  # HMC's errors over SMC's, by repetition
@@ -70,12 +70,12 @@ def test_samplers_that_differ_are_said_to_differ() -> None:
 def test_without_hmc_or_with_one_repetition_nothing_is_claimed(tmp_path: Path) -> None:
     assert samplers.sampler_statistics(smc(), Curves()) == []
     assert samplers.sampler_statistics(smc(), hmc(SHIFT[:1])) == []
-    samplers.write_sampler_comparison(smc(), Curves(), NAMES, tmp_path, None)
+    samplers.report_samplers(toy_report(tmp_path), smc(), Curves())
     assert not list(tmp_path.iterdir())
 
 
 def test_table_and_figure_hold_every_model(tmp_path: Path) -> None:
-    samplers.write_sampler_comparison(smc(), hmc(SHIFT), NAMES, tmp_path, "a note")
+    samplers.report_samplers(toy_report(tmp_path, "a note"), smc(), hmc(SHIFT))
     drawn = pd.read_csv(tmp_path / "figures" / "toy_samplers.csv")
     assert len(drawn) == 2 * 4
     assert set(drawn["n"]) == {5}

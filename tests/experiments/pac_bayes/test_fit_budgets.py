@@ -10,13 +10,13 @@ import pytest
 from gpsuite.budget import Budget
 from gpsuite.config.request import read_request
 from gpsuite.experiments.base import EXPERIMENTS, Outcome, SharedWork
-from gpsuite.experiments.pac_bayes.shared import run as fitting
+from gpsuite.experiments.pac_bayes.shared import method as costs
 from gpsuite.experiments.pac_bayes.shared.run import run_fit
 from gpsuite.methods.pac_bayes import cost
 from gpsuite.methods.pac_bayes.cost import Cost, full_gp_cost, sparse_gp_cost
-from gpsuite.methods.pac_bayes.minimise import NO_ROOM, minimise
+from gpsuite.methods.pac_bayes.problem import Problem, Search
 from gpsuite.models.regression.inducing import kmeans_inducing, limited_inducing
-from gpsuite.models.search import Search, run_search
+from gpsuite.models.search import NO_ROOM, minimise
 
 
 def _fit(*words: str) -> Outcome:
@@ -57,7 +57,7 @@ def test_a_budget_for_one_evaluation_gives_a_certificate(
 ) -> None:
     # evaluations seem so long that nothing fits beside the first one
     for name in ("full_gp_cost", "sparse_gp_cost"):
-        monkeypatch.setattr(fitting, name, lambda *_, **__: Cost(4.0, 50000.0))
+        monkeypatch.setattr(costs, name, lambda *_, **__: Cost(4.0, 50000.0))
     outcome = _fit(f"method={method}", "budget.seconds=50010", "max_evaluations=5", "method.inducing=9"
                    if method != "kl_pac_gp" else "seed=0")  # fmt: skip
     assert outcome.status in ("done", "budget")
@@ -70,13 +70,12 @@ def test_a_search_leaves_room_for_what_follows_it() -> None:
         return float(((x - 3.0) ** 4).sum()), 4.0 * (x - 3.0) ** 3
 
     begin = time.monotonic()
-    found = minimise(slow, np.zeros(2), [(-10.0, 10.0)] * 2, Budget(0.5, after=5.0))
+    found = Search(Budget(0.5, after=5.0)).run(slow, np.zeros(2), [(-10.0, 10.0)] * 2)
     spent = time.monotonic() - begin
     assert (found.status, found.reason) == ("budget", NO_ROOM)
     assert 2 <= found.evaluations <= 5
     assert spent + 5.0 * 0.05 <= 0.5 + 0.1
-    search = Search(slow, Budget(0.5, after=5.0))
-    report = run_search(search, np.zeros(2), None, "")
+    report = minimise(slow, np.zeros(2), Budget(0.5, after=5.0))
     assert report.status == "budget"
     assert report.evaluations <= 5
     assert "no room" in report.reason
@@ -123,7 +122,7 @@ def test_estimates_are_within_a_factor_of_three() -> None:
     from gpsuite.methods.pac_bayes.losses import BandLoss
 
     X, y = np.random.default_rng(0).normal(size=(1500, 5)), np.zeros(1500)
-    bound = FullGPObjective(X, y, BandLoss(0.6), 0.01)
+    bound = FullGPObjective(Problem(X, y, BandLoss(0.6), 0.01))
     bound.value_and_gradient(np.zeros(7))
     begin = time.perf_counter()
     bound.value_and_gradient(np.zeros(7))

@@ -18,7 +18,7 @@ def task(*words: str, **params: object) -> Task:
         ["experiment=pac_bayes/regression", "repetitions=1", "max_evaluations=12", *words]
     )
     made = EXPERIMENTS.get(request.experiment).plan(request)[0]
-    return replace(made, params={**made.params, **params})
+    return replace(made, params=replace(made.params, **params))
 
 
 def run(made: Task) -> Outcome:
@@ -27,7 +27,7 @@ def run(made: Task) -> Outcome:
 
 def test_a_goal_in_own_units_is_the_same_goal_in_standard_deviations() -> None:
     made = task("method=kl_pac_gp", "accuracy=40")
-    scale = read_split(made).scale
+    scale = read_split(made.require_dataset(), made.params).scale
     own = run(made).metrics
     standard = run(task("method=kl_pac_gp", f"epsilon={40 / scale!r}")).metrics
     assert own["epsilon_standardised"] == pytest.approx(40 / scale, rel=1e-14)
@@ -39,9 +39,8 @@ def test_the_split_is_standardised_as_asked(scaling: str) -> None:
     import numpy as np
 
     made = task("method=kl_pac_gp", f"scaling={scaling}")
-    split = read_split(made)
-    assert made.dataset is not None
-    rows = len(load(made.dataset).X)
+    split = read_split(made.require_dataset(), made.params)
+    rows = len(load(made.require_dataset()).X)
     assert (len(split.y), len(split.y_test)) == (rows - round(rows * 0.2 + 0.5), round(rows * 0.2 + 0.5))
     every = np.concatenate([split.y, split.y_test])
     standardised = every if scaling == "all" else split.y

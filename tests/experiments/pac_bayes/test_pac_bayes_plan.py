@@ -33,7 +33,7 @@ def test_one_task_per_split_method_and_goal() -> None:
 def test_every_method_sees_the_same_splits() -> None:
     tasks = plan(REGRESSION, "repetitions=4")
     seeds = {
-        name: [task.params["split_seed"] for task in tasks if task.axes["method"] == name]
+        name: [task.params.split_seed for task in tasks if task.axes["method"] == name]
         for name in ("kl_pac_gp", "sqrt_pac_gp", "full_gp")
     }
     assert seeds["kl_pac_gp"] == seeds["sqrt_pac_gp"] == seeds["full_gp"] == [0, 1, 2, 3]

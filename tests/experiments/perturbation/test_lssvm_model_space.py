@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gpsuite.config.request import read_request
-from gpsuite.experiments.base import EXPERIMENTS, Record, Request, SharedWork
+from gpsuite.experiments.base import EXPERIMENTS, Record, Report, Request, SharedWork
 from gpsuite.experiments.perturbation.lssvm_model_space import agreement, nested, spread_of_normals
 
 
@@ -30,7 +30,7 @@ def test_a_smoke_run_gives_nested_bundles_and_the_figure(tmp_path: Path) -> None
     records = records_of(request)
     assert [record.axes["q"] for record in records] == [50, 10]
     assert records[0].number("angle_degrees") < records[1].number("angle_degrees") < 90.0
-    found = EXPERIMENTS.get(request.experiment).summarise(request, records, tmp_path, None)
+    found = EXPERIMENTS.get(request.experiment).summarise(Report(request, records, tmp_path, None))
     values = {statistic.name: statistic.value for statistic in found}
     assert values["share_regions_nested"] == 1.0
     assert 0.0 <= values["share_classified_as_estimate"] < 1.0

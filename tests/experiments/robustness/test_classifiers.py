@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +21,24 @@ from gpsuite.experiments.robustness.shared.classifiers import (
     train,
     trained_classifier,
 )
+from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, GPCParams
 from gpsuite.models.classification.approximation import NotConvergedError
 
-MODEL: dict[str, Any] = {
-    "method": {"builder": "gpc", "inference": "laplace", "link": "probit"},
-    "kernel": "squared_exponential",
-    "ard": True,
-    "draw_seed": 7,
-    "evaluations": 4,
-    "train_rows": 40,
-    "test_rows": 20,
-    "scaling": "none",
-    "classes": [],
-    "start_variance": 1.0,
-    "start_lengthscale": 1.0,
-    "largest_variance": 1e6,
-}
+MODEL = ClassifierParams(
+    method=GPCParams("gpc", "laplace", "probit"),
+    version=1,
+    kernel="squared_exponential",
+    ard=True,
+    draw_seed=7,
+    evaluations=4,
+    train_rows=40,
+    test_rows=20,
+    scaling="none",
+    classes=[],
+    start_variance=1.0,
+    start_lengthscale=1.0,
+    largest_variance=1e6,
+)
 
 
 def dataset(name: str, tmp_path: Path) -> PreparedDataset:
@@ -44,18 +47,18 @@ def dataset(name: str, tmp_path: Path) -> PreparedDataset:
 
 def test_the_test_rows_do_not_depend_on_the_number_of_training_rows(tmp_path: Path) -> None:
     data = dataset("synthetic2d", tmp_path)
-    few, many = (read_problem(data, {**MODEL, "train_rows": rows}) for rows in (10, 5000))
+    few, many = (read_problem(data, replace(MODEL, train_rows=rows)) for rows in (10, 5000))
     np.testing.assert_array_equal(few.test_rows, many.test_rows)
     assert (len(few.X), len(many.X)) == (10, 1180)  # all that is left
     assert not {tuple(x) for x in many.X} & {tuple(x) for x in many.X_test}
-    other = read_problem(data, {**MODEL, "draw_seed": 8})
+    other = read_problem(data, replace(MODEL, draw_seed=8))
     assert set(other.test_rows) != set(few.test_rows)
 
 
 def test_labels_and_rows_belong_together(tmp_path: Path) -> None:
     data = dataset("digits", tmp_path)
     raw = load(data)
-    problem = read_problem(data, {**MODEL, "classes": ["8", "3"], "scaling": "pixels"})
+    problem = read_problem(data, replace(MODEL, classes=["8", "3"], scaling="pixels"))
     assert problem.label_names == ("8", "3")
     for x, y, row in zip(problem.X_test, problem.y_test, problem.test_rows, strict=True):
         np.testing.assert_allclose(16.0 * x, raw.X[row])
@@ -67,7 +70,7 @@ def test_labels_and_rows_belong_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scaling", ["all", "train"])
 def test_standardised_inputs_and_what_a_unit_is(scaling: str, tmp_path: Path) -> None:
     data = dataset("breast_cancer", tmp_path)
-    problem = read_problem(data, {**MODEL, "scaling": scaling, "train_rows": 549})
+    problem = read_problem(data, replace(MODEL, scaling=scaling, train_rows=549))
     rows = problem.X if scaling == "train" else np.vstack([problem.X, problem.X_test])
     np.testing.assert_allclose(rows.mean(axis=0), 0.0, atol=1e-9)
     np.testing.assert_allclose(rows.std(axis=0, ddof=1), 1.0)
@@ -89,20 +92,20 @@ def test_data_that_are_no_binary_problem_are_refused(
     name: str, changes: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match=message):
-        read_problem(dataset(name, tmp_path), {**MODEL, **changes})
+        read_problem(dataset(name, tmp_path), replace(MODEL, **changes))
 
 
 def test_training_rows_of_one_class_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="training rows of synthetic2d are all of class"):
         for seed in range(20):
-            read_problem(dataset("synthetic2d", tmp_path), {**MODEL, "train_rows": 2, "draw_seed": seed})
+            read_problem(dataset("synthetic2d", tmp_path), replace(MODEL, train_rows=2, draw_seed=seed))
 
 
 def test_a_group_trains_once_and_remembers_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data, shared = dataset("synthetic2d", tmp_path), SharedWork()
     first = trained_classifier(data, MODEL, shared)
-    assert trained_classifier(data, dict(MODEL), shared)[1] is first[1]
-    assert trained_classifier(data, {**MODEL, "evaluations": 2}, shared)[1] is not first[1]
+    assert trained_classifier(data, replace(MODEL), shared)[1] is first[1]
+    assert trained_classifier(data, replace(MODEL, evaluations=2), shared)[1] is not first[1]
     assert first[1].evaluations == 4
     assert not cut_short(first[1], MODEL)
     assert cut_short(train(first[0], MODEL, Budget(evaluations=2)), MODEL)
@@ -115,7 +118,7 @@ def test_a_group_trains_once_and_remembers_a_failure(tmp_path: Path, monkeypatch
     monkeypatch.setattr("gpsuite.experiments.robustness.shared.classifiers.train", fail)
     for _ in range(2):
         with pytest.raises(NotConvergedError, match="no start"):
-            trained_classifier(data, {**MODEL, "evaluations": 3}, shared)
+            trained_classifier(data, replace(MODEL, evaluations=3), shared)
     assert len(calls) == 1
 
 
@@ -123,9 +126,9 @@ def test_the_start_is_a_median_distance_and_the_box_ends_the_variance(tmp_path: 
     assert median_distance(np.array([[0.0], [1.0], [4.0]])) == 3.0
     assert median_distance(np.zeros((3, 1))) == 1.0
     problem = read_problem(dataset("synthetic2d", tmp_path), MODEL)
-    start = train(problem, {**MODEL, "start_lengthscale": 0.5}, Budget(evaluations=1)).hyperparameters
+    start = train(problem, replace(MODEL, start_lengthscale=0.5), Budget(evaluations=1)).hyperparameters
     assert start.lengthscales == pytest.approx((0.5 * median_distance(problem.X),) * 2)
-    boxed = train(problem, {**MODEL, "largest_variance": 3.0}, Budget(evaluations=30))
+    boxed = train(problem, replace(MODEL, largest_variance=3.0), Budget(evaluations=30))
     free = train(problem, MODEL, Budget(evaluations=30))
     assert boxed.hyperparameters.variance <= 3.0 * (1 + 1e-12) < free.hyperparameters.variance
     metrics = model_metrics(problem, free)

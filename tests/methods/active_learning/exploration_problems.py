@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.methods.active_learning.explore import Explorer, explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
 from gpsuite.methods.active_learning.pipelines import PIPELINES, Pipeline
 from gpsuite.methods.active_learning.planner import Step
-from gpsuite.methods.active_learning.problem import BoolArray, Monitor, Oracle, Pool, Problem
+from gpsuite.methods.active_learning.problem import Monitor, Oracle, Pool, Problem
 from gpsuite.methods.active_learning.safety import SafetyLimit
-from gpsuite.models.config import FloatArray
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 
@@ -93,5 +93,8 @@ def run(
 ) -> tuple[Explorer, list[Step]]:
     """Explore to the end; return the explorer and its steps."""
     options.setdefault("settings", SMALL)
+    resume = options.pop("resume", None)
     explorer = explore(problem, pipeline, truth.oracle, np.random.default_rng(seed), iterations, **options)
+    if resume is not None:
+        explorer.restore(resume)
     return explorer, list(explorer)

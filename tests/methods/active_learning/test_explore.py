@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpsuite.arrays import FloatArray
 from gpsuite.data.generators.sin_sigmoid import (
     THRESHOLD,
     exploration_grid,
@@ -24,7 +25,6 @@ from gpsuite.methods.active_learning.pipelines import PIPELINES, Pipeline
 from gpsuite.methods.active_learning.planner import Planner, Step
 from gpsuite.methods.active_learning.problem import Monitor, Pool, Problem
 from gpsuite.methods.active_learning.safety import SafetyLimit
-from gpsuite.models.config import FloatArray
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from tests.methods.active_learning.exploration_problems import AL, SMALL, Truth, run, tiny
@@ -97,6 +97,17 @@ def test_nothing_safe_may_lead_to_the_safest(queries: Any) -> None:
         assert step.probability_safe == step.probabilities[rows].max()
         assert step.n_safe == 0
         left[step.row, slice(None) if step.p is None else step.p] = False
+
+
+def test_an_exploration_is_done_after_its_last_query_and_runs_before() -> None:
+    problem, truth = tiny()
+    explorer, _ = run(problem, truth, iterations=0)
+    assert explorer.status == "done"
+    explorer = explore(problem, AL, truth.oracle, np.random.default_rng(0), 2, SMALL)
+    told = [explorer.status]
+    for _ in explorer:
+        told.append(explorer.status)
+    assert told == ["running", "running", "done"]
 
 
 def test_an_exhausted_pool_ends_the_exploration() -> None:

@@ -13,19 +13,19 @@ RESIDENT = Path("/proc/self/statm")
 # Sine and sigmoid as published, with half the particles; prints the resident pages after 5 and 40 models.
 EXPLORATION = """
 import numpy as np
-from gpsuite.experiments.active_learning.shared.generated_data import toy_campaign
+from gpsuite.experiments.active_learning.shared.generated_data import ToyData, toy_repetition
 from gpsuite.experiments.active_learning.shared.run import oracle_of, problem_of
 from gpsuite.methods.active_learning.explore import explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
 from gpsuite.methods.active_learning.pipelines import PIPELINES
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 
-data = {"seed": 0, "form": "paper", "initial": 12, "pool_rows": 200, "unequal": "equal", "offers": "pairs"}
-campaign = toy_campaign(data, "partial")
+data = ToyData(seed=0, form="paper", initial=12, pool_rows=200, unequal="equal", offers="pairs")
+repetition = toy_repetition(data, "partial")
 explorer = explore(
-    problem_of(campaign, 0.05),
+    problem_of(repetition, 0.05),
     PIPELINES["AL_MOGP"],
-    oracle_of(campaign),
+    oracle_of(repetition),
     np.random.default_rng(0),
     40,
     InferenceSettings(smc=SMCSettings(particles=64)),

@@ -88,6 +88,12 @@ def test_predictions_wait_for_predict() -> None:
         _ = found.predictions
 
 
+def test_one_member_is_enough_to_predict() -> None:
+    found = taught(replace(SMALL, pool_members=1), 1)
+    assert found.predictions.mean.shape[0] == 1
+    np.testing.assert_array_equal(found.weights, [1.0])
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"), [({"kind": "vi"}, "kind=vi"), ({"pool_members": 0}, "pool_members=0")]
 )

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.active_learning.acquisition import choose, entropy, joint_entropy
 from gpsuite.methods.active_learning.safety import (
     SafetyLimit,
@@ -17,7 +18,6 @@ from gpsuite.methods.active_learning.safety import (
     moment_matched_probability,
     safe_set,
 )
-from gpsuite.models.config import FloatArray
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
 from gpsuite.models.multi_output.observations import Observations

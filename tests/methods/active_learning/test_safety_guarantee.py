@@ -36,17 +36,17 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.methods.active_learning import planner
 from gpsuite.methods.active_learning.explore import explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
 from gpsuite.methods.active_learning.pipelines import PIPELINES
-from gpsuite.methods.active_learning.problem import BoolArray, Pool, Problem
+from gpsuite.methods.active_learning.problem import Pool, Problem
 from gpsuite.methods.active_learning.safety import (
     SafetyLimit,
     mixture_probability,
     moment_matched_probability,
 )
-from gpsuite.models.config import FloatArray
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.sampling.priors import HyperPriors

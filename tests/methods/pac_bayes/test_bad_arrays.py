@@ -6,20 +6,20 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.methods.pac_bayes.bounds.certificates import certify
+from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
 from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import LOSSES, BandLoss
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior, RiskAndKL
+from gpsuite.methods.pac_bayes.problem import Problem, Search
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.methods.pac_bayes.sparse.training import train_sparse_gp, train_sparse_likelihood
 from gpsuite.methods.pac_bayes.training import train_full_gp
 from gpsuite.models.config import Hyperparameters
 
-FloatArray = npt.NDArray[np.float64]
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(30, 2))
 Y = X[:, 0] + 0.1 * RNG.normal(size=30)
@@ -35,22 +35,22 @@ def changed(array: FloatArray, value: float) -> FloatArray:
 
 
 def full(X: FloatArray, y: FloatArray) -> float:
-    return train_full_gp(X, y, LOSS, "kl", 0.01, True, None, Budget(evaluations=30)).objective_value
+    return train_full_gp(Problem(X, y, LOSS, 0.01), Search(Budget(evaluations=30))).objective_value
 
 
 def sparse(X: FloatArray, y: FloatArray, Z: FloatArray = Z, delta: float = 0.01) -> float:
     budget = Budget(evaluations=30)
-    return train_sparse_gp(X, y, Z, LOSS, "kl", delta, True, 1.0, None, budget).gp.objective_value
+    return train_sparse_gp(Problem(X, y, LOSS, delta), Z, 1.0, Search(budget)).gp.objective_value
 
 
 def vfe(X: FloatArray, y: FloatArray, Z: FloatArray = Z) -> float:
     budget = Budget(evaluations=30)
-    return train_sparse_likelihood(X, y, Z, "vfe", True, None, budget).gp.objective_value
+    return train_sparse_likelihood(X, y, Z, "vfe", True, Search(budget)).gp.objective_value
 
 
 def fitc(X: FloatArray, y: FloatArray, Z: FloatArray = Z) -> float:
     budget = Budget(evaluations=30)
-    return train_sparse_likelihood(X, y, Z, "fitc", True, None, budget).gp.objective_value
+    return train_sparse_likelihood(X, y, Z, "fitc", True, Search(budget)).gp.objective_value
 
 
 def full_bound(X: FloatArray, y: FloatArray) -> float:
@@ -150,11 +150,11 @@ def test_an_impossible_delta_is_refused(delta: float) -> None:
     with pytest.raises(ValueError, match="0 < delta < 1"):
         sparse(X, Y, Z, delta)
     with pytest.raises(ValueError, match="0 < delta < 1"):
-        train_full_gp(X, Y, LOSS, "kl", delta, True, None, Budget())
+        train_full_gp(Problem(X, Y, LOSS, delta), Search(Budget()))
     with pytest.raises(ValueError, match="0 < delta < 1"):
         evaluate(FullGPPosterior.fit(ON_GRID, X, Y), X, Y, LOSS, delta)
     with pytest.raises(ValueError, match="0 < delta < 1"):
-        certify(0.1, 1.0, 100, 3, delta)
+        certify(RiskAndKL(0.1, 1.0), Terms(100, 3, delta))
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf])
@@ -168,7 +168,7 @@ def test_an_impossible_epsilon_is_refused(epsilon: float) -> None:
     ("risk", "kl"), [(math.nan, 1.0), (-0.1, 1.0), (1.1, 1.0), (0.1, math.nan), (0.1, math.inf), (0.1, -1.0)]
 )
 def test_an_unusable_computation_certifies_nothing(risk: float, kl: float) -> None:
-    found = certify(risk, kl, 100, 3, 0.01)
+    found = certify(RiskAndKL(risk, kl), Terms(100, 3, 0.01))
     assert (found.bound_kl, found.bound_sqrt) == (1.0, 1.0)
     assert found.reason.startswith("trivial bound 1: the ")
 

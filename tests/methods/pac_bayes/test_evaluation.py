@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import norm
 
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID, HyperparameterGrid
-from gpsuite.methods.pac_bayes.evaluation import evaluate_full_gp
+from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
 from gpsuite.models.config import Hyperparameters
@@ -16,7 +16,7 @@ def test_metrics_follow_their_definitions(small_data: Data) -> None:
     X, y = small_data[0][:110], small_data[1][:110]
     Xtest, ytest = small_data[0][110:], small_data[1][110:]
     h = PAPER_GRID.rounded(Hyperparameters(1.03, (1.7,), 0.21))
-    result = evaluate_full_gp(h, X, y, Xtest, ytest, LOSS, 0.01)
+    result = evaluate(FullGPPosterior.fit(h, X, y), Xtest, ytest, LOSS, 0.01)
     posterior = FullGPPosterior.fit(h, X, y)
     mean, variance = posterior.predict(Xtest)
     draws = mean + np.sqrt(variance) * np.random.default_rng(0).normal(size=(20000, 40))
@@ -34,24 +34,26 @@ def test_metrics_follow_their_definitions(small_data: Data) -> None:
 
 def test_hyperparameters_off_the_grid_are_not_certified(small_data: Data) -> None:
     with pytest.raises(ValueError, match="rounded to the grid"):
-        evaluate_full_gp(Hyperparameters(1.234, (1.0,), 0.1), *small_data, *small_data, LOSS, 0.01)
+        evaluate(
+            FullGPPosterior.fit(Hyperparameters(1.234, (1.0,), 0.1), *small_data), *small_data, LOSS, 0.01
+        )
 
 
 @pytest.mark.parametrize("decimals", [0, 1, 3])
 def test_another_grid_pays_its_own_penalty(small_data: Data, decimals: int) -> None:
     grid = HyperparameterGrid(decimals)
     h = grid.rounded(Hyperparameters(2.9, (1.7,), 0.21))
-    found = evaluate_full_gp(h, *small_data, *small_data, LOSS, 0.01, grid)
+    found = evaluate(FullGPPosterior.fit(h, *small_data), *small_data, LOSS, 0.01, grid)
     assert found.certificate.penalty.log_theta == pytest.approx(2 * np.log(12 * 10**decimals + 1))
     if decimals > 2:
         with pytest.raises(ValueError, match="rounded to the grid"):
-            evaluate_full_gp(h, *small_data, *small_data, LOSS, 0.01)
+            evaluate(FullGPPosterior.fit(h, *small_data), *small_data, LOSS, 0.01)
 
 
 def test_choosing_among_settings_costs_their_logarithm(small_data: Data) -> None:
     h = PAPER_GRID.rounded(Hyperparameters(1.03, (1.7,), 0.21))
-    alone = evaluate_full_gp(h, *small_data, *small_data, LOSS, 0.01)
-    chosen = evaluate_full_gp(h, *small_data, *small_data, LOSS, 0.01, grid_size=10)
+    alone = evaluate(FullGPPosterior.fit(h, *small_data), *small_data, LOSS, 0.01)
+    chosen = evaluate(FullGPPosterior.fit(h, *small_data), *small_data, LOSS, 0.01, grid_size=10)
     assert chosen.certificate.penalty.total - alone.certificate.penalty.total == pytest.approx(np.log(10))
     assert chosen.bound_kl > alone.bound_kl
     assert chosen.lower_kl < alone.lower_kl < alone.gibbs_risk_train

@@ -3,11 +3,13 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from gpsuite.errors import UserError
-from gpsuite.methods.pac_bayes.bounds.certificates import certify
+from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
 from gpsuite.methods.pac_bayes.losses import LOSSES, BandLoss, Loss
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, NotPositiveDefiniteError
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL
+from gpsuite.methods.pac_bayes.problem import Problem
 from gpsuite.models.config import Hyperparameters
+from gpsuite.models.linalg import NotPositiveDefiniteError
 
 Data = tuple[np.ndarray, np.ndarray]
 
@@ -60,11 +62,11 @@ def test_objective_and_posterior_agree(small_data: Data) -> None:
     X, y = small_data
     h, loss = Hyperparameters(1.4, (0.8, 1.1, 3.0), 0.15), BandLoss(0.5)
     posterior = FullGPPosterior.fit(h, X, y)
-    objective = FullGPObjective(X, y, loss, 0.01)
+    objective = FullGPObjective(Problem(X, y, loss, 0.01))
     value, _, parts = objective.value_and_gradient(h.to_log())
     assert parts.kl == pytest.approx(posterior.kl, rel=1e-11)
     assert parts.risk == pytest.approx(posterior.gibbs_risk(loss), rel=1e-11)
-    certificate = certify(parts.risk, parts.kl, 150, h.n_kernel, 0.01)
+    certificate = certify(RiskAndKL(parts.risk, parts.kl), Terms(150, h.n_kernel, 0.01))
     assert value == pytest.approx(certificate.bound_kl, rel=1e-14)
 
 
@@ -84,7 +86,7 @@ def test_log_determinant_agrees_with_the_marginal_likelihood(small_data: Data) -
 def test_gradient_agrees_with_fourth_order_differences(
     small_data: Data, loss: Loss, objective: str, ard: bool
 ) -> None:
-    bound = FullGPObjective(*small_data, loss, 0.01, objective, ard)
+    bound = FullGPObjective(Problem(*small_data, loss, 0.01, objective, ard))
     theta = np.array([0.3, *([0.2, 0.7, 1.1] if ard else [0.5]), -1.2])
     _, gradient, _ = bound.value_and_gradient(theta)
     h = 2e-3
@@ -95,7 +97,7 @@ def test_gradient_agrees_with_fourth_order_differences(
 
 
 def test_evaluations_do_not_depend_on_what_came_before(small_data: Data) -> None:
-    bound = FullGPObjective(*small_data, BandLoss(0.5), 0.01, "kl", False)
+    bound = FullGPObjective(Problem(*small_data, BandLoss(0.5), 0.01, ard=False))
     theta = np.array([0.1, 0.2, -1.0])
     first, first_gradient, _ = bound.value_and_gradient(theta)
     bound.value_and_gradient(theta + 2.0)
@@ -107,7 +109,7 @@ def test_evaluations_do_not_depend_on_what_came_before(small_data: Data) -> None
 def test_a_singular_matrix_is_an_error() -> None:
     X, y = np.zeros((5, 1)), np.arange(5.0)
     with pytest.raises(NotPositiveDefiniteError, match="not positive definite"):
-        FullGPObjective(X, y, BandLoss(0.5), 0.01).value_and_gradient(np.array([0.0, 0.0, -60.0]))
+        FullGPObjective(Problem(X, y, BandLoss(0.5), 0.01)).value_and_gradient(np.array([0.0, 0.0, -60.0]))
     with pytest.raises(NotPositiveDefiniteError, match="not positive definite"):
         FullGPPosterior.fit(Hyperparameters(1.0, (1.0,), 1e-26), X, y)
 
@@ -125,13 +127,13 @@ def test_a_singular_matrix_is_an_error() -> None:
 )
 def test_rejects_data_that_do_not_fit(X: np.ndarray, y: np.ndarray) -> None:
     with pytest.raises(ValueError, match=r"expected X|finite"):
-        FullGPObjective(X, y, BandLoss(0.5), 0.01)
+        FullGPObjective(Problem(X, y, BandLoss(0.5), 0.01))
 
 
 def test_rejects_wrong_numbers_of_hyperparameters(small_data: Data) -> None:
     with pytest.raises(ValueError, match="theta must have 5"):
-        FullGPObjective(*small_data, BandLoss(0.5), 0.01).value_and_gradient(np.zeros(3))
+        FullGPObjective(Problem(*small_data, BandLoss(0.5), 0.01)).value_and_gradient(np.zeros(3))
     with pytest.raises(ValueError, match="2 lengthscales for 3 inputs"):
         FullGPPosterior.fit(Hyperparameters(1.0, (1.0, 1.0), 1.0), *small_data)
     with pytest.raises(UserError, match="unknown objective"):
-        FullGPObjective(*small_data, BandLoss(0.5), 0.01, "catnoi")
+        FullGPObjective(Problem(*small_data, BandLoss(0.5), 0.01, "catnoi"))

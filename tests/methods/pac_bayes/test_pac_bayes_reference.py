@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpsuite.methods.pac_bayes.bounds.certificates import BoundObjective, certify, penalty
+from gpsuite.methods.pac_bayes.bounds.certificates import BoundObjective, Terms, certify, penalty
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import round_to_grid
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
 from gpsuite.methods.pac_bayes.bounds.objectives import OBJECTIVES
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
 from gpsuite.methods.pac_bayes.losses import LOSSES, Loss
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior, gibbs_risk
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior, RiskAndKL, gibbs_risk
+from gpsuite.methods.pac_bayes.problem import Problem
 from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.models.config import Hyperparameters
@@ -99,8 +100,8 @@ def test_posterior_and_certificate(case: dict[str, Any]) -> None:
     new = np.asarray(case["Xnew"], dtype=np.float64).reshape(-1, X.shape[1])
     mean, variance = posterior.predict(new)
     risk = gibbs_risk(posterior, loss)
-    certificate = certify(risk, posterior.kl, len(y), h.n_kernel, case["delta"])
-    c_fixed = penalty(posterior.kl, len(y), 0, case["delta"]).per_point
+    certificate = certify(RiskAndKL(risk, posterior.kl), Terms(len(y), h.n_kernel, case["delta"]))
+    c_fixed = penalty(posterior.kl, Terms(len(y), 0, case["delta"])).per_point
     values = {
         "KL": posterior.kl,
         "gibbs_risk": risk,
@@ -132,11 +133,11 @@ def test_objective_and_gradient(case: dict[str, Any], objective: str) -> None:
     ard, near = len(h.lengthscales) == X.shape[1], _tolerance(case)
     expected = case["exact_grad"][f"bound_{objective}"]
     if case["model"] == "full":
-        bound = FullGPObjective(X, y, loss, case["delta"], objective, ard)
+        bound = FullGPObjective(Problem(X, y, loss, case["delta"], objective, ard))
         value, gradient, _ = bound.value_and_gradient(h.to_log())
     else:
         Z = _inducing(case)
-        sparse = SparseGPObjective(X, y, loss, case["delta"], objective, ard, case["alpha"], len(Z))
+        sparse = SparseGPObjective(Problem(X, y, loss, case["delta"], objective, ard), case["alpha"], len(Z))
         value, gradient, d_Z, _ = sparse.value_and_gradient(h.to_log(), Z)
         if "Z" in expected:
             np.testing.assert_allclose(d_Z, np.reshape(expected["Z"], Z.shape), rtol=near, err_msg="Z")
@@ -151,9 +152,9 @@ def test_objectives_without_their_own_rows(case: dict[str, Any], objective: str)
     # the file holds risk, KL and their gradients: the chain rule gives the gradient of any bound
     X, y, h, loss = _setting(case)
     near, slopes = _tolerance(case), case["exact_grad"]
-    bound = FullGPObjective(X, y, loss, case["delta"], objective, len(h.lengthscales) == X.shape[1])
+    bound = FullGPObjective(Problem(X, y, loss, case["delta"], objective, len(h.lengthscales) == X.shape[1]))
     value, gradient, _ = bound.value_and_gradient(h.to_log())
-    head = BoundObjective(objective, len(y), h.n_kernel, case["delta"])
+    head = BoundObjective(objective, Terms(len(y), h.n_kernel, case["delta"]))
     expected, d_risk, d_kl = head.value_and_gradient(case["exact"]["gibbs_risk"], case["exact"]["KL"])
     keys = ("variance", "lengthscales", "noise_variance")
     risk, kl = (np.concatenate([np.ravel(slopes[q][k]) for k in keys]) for q in ("gibbs_risk", "KL"))

@@ -5,14 +5,15 @@ import numpy as np
 import pytest
 
 from gpsuite.budget import Budget
-from gpsuite.methods.pac_bayes.evaluation import evaluate_full_gp
+from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
 from gpsuite.methods.pac_bayes.losses import BandLoss
-from gpsuite.methods.pac_bayes.minimise import minimise
 from gpsuite.methods.pac_bayes.parametrisation import PARAMETRISATIONS
-from gpsuite.methods.pac_bayes.posteriors import NotPositiveDefiniteError
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
+from gpsuite.methods.pac_bayes.problem import Problem, Search
 from gpsuite.methods.pac_bayes.training import train_full_gp
 from gpsuite.models.config import Hyperparameters
+from gpsuite.models.linalg import NotPositiveDefiniteError
 
 Data = tuple[np.ndarray, np.ndarray]
 LOSS = BandLoss(0.6)
@@ -40,9 +41,10 @@ def test_search_variables_round_trip_and_have_the_right_slope(name: str) -> None
 @pytest.mark.parametrize("objective", ["kl", "sqrt"])
 def test_training_reaches_a_stationary_point(small_data: Data, objective: str, parametrisation: str) -> None:
     trained = train_full_gp(
-        *small_data, LOSS, objective, 0.01, False, None, Budget(evaluations=500), parametrisation
+        Problem(*small_data, LOSS, 0.01, objective, False),
+        Search(Budget(evaluations=500), None, parametrisation),
     )
-    bound = FullGPObjective(*small_data, LOSS, 0.01, objective, False)
+    bound = FullGPObjective(Problem(*small_data, LOSS, 0.01, objective, False))
     value, gradient, _ = bound.value_and_gradient(trained.hyperparameters.to_log())
     assert (trained.status, trained.reason) == ("done", "")
     assert value == pytest.approx(trained.objective_value, rel=1e-12)
@@ -53,8 +55,8 @@ def test_training_reaches_a_stationary_point(small_data: Data, objective: str, p
 
 def test_budget_ends_the_search_with_the_best_so_far(small_data: Data) -> None:
     budget = Budget(evaluations=4)
-    trained = train_full_gp(*small_data, LOSS, "kl", 0.01, True, None, budget)
-    start = FullGPObjective(*small_data, LOSS, 0.01).value_and_gradient(np.zeros(5))[0]
+    trained = train_full_gp(Problem(*small_data, LOSS, 0.01), Search(budget))
+    start = FullGPObjective(Problem(*small_data, LOSS, 0.01)).value_and_gradient(np.zeros(5))[0]
     assert trained.status == "budget"
     assert trained.reason == "4 evaluations used up"
     assert trained.evaluations == budget.spent_evaluations == 4
@@ -63,7 +65,7 @@ def test_budget_ends_the_search_with_the_best_so_far(small_data: Data) -> None:
 
 def test_start_must_have_as_many_lengthscales_as_asked(small_data: Data) -> None:
     with pytest.raises(ValueError, match="start has 1 lengthscales, expected 3"):
-        train_full_gp(*small_data, LOSS, "kl", 0.01, True, Hyperparameters(1.0, (1.0,), 1.0), Budget())
+        train_full_gp(Problem(*small_data, LOSS, 0.01), Search(Budget(), Hyperparameters(1.0, (1.0,), 1.0)))
 
 
 def test_line_search_steps_back_from_failures() -> None:
@@ -72,9 +74,9 @@ def test_line_search_steps_back_from_failures() -> None:
             raise NotPositiveDefiniteError("no factor")
         return float((x[0] - 0.6) ** 2 * 50.0), 100.0 * (x - 0.6)
 
-    found = minimise(objective, np.array([3.0]), [(-np.inf, np.inf)], Budget(evaluations=100))
+    found = Search(Budget(evaluations=100)).run(objective, np.array([3.0]), [(-np.inf, np.inf)])
     assert found.status == "done"
-    assert found.x[0] == pytest.approx(0.6, abs=1e-4)
+    assert found.point[0] == pytest.approx(0.6, abs=1e-4)
 
 
 @pytest.mark.parametrize("failure", ["raises", "nan"])
@@ -84,9 +86,9 @@ def test_no_finite_value_is_reported_as_diverged(failure: str) -> None:
             raise NotPositiveDefiniteError("no factor")
         return np.nan, x
 
-    found = minimise(objective, np.zeros(2), [(-1.0, 1.0)] * 2, Budget(evaluations=10))
+    found = Search(Budget(evaluations=10)).run(objective, np.zeros(2), [(-1.0, 1.0)] * 2)
     assert found.status == "diverged"
-    assert found.value == np.inf
+    assert found.loss == np.inf
     assert "evaluations failed" in found.reason
 
 
@@ -109,8 +111,8 @@ def test_single_starts_on_boston_repeat_the_authors_runs(
 ) -> None:
     X, y, Xtest, ytest = _boston(seed)
     loss = BandLoss(epsilon)
-    trained = train_full_gp(X, y, loss, objective, 0.01, False, None, Budget(evaluations=1000))
-    evaluation = evaluate_full_gp(trained.rounded, X, y, Xtest, ytest, loss, 0.01)
+    trained = train_full_gp(Problem(X, y, loss, 0.01, objective, False), Search(Budget(evaluations=1000)))
+    evaluation = evaluate(FullGPPosterior.fit(trained.rounded, X, y), Xtest, ytest, loss, 0.01)
     assert evaluation.bound_kl == pytest.approx(bound, abs=1e-5)
     if mse is not None:
         assert evaluation.mse_test == pytest.approx(mse, abs=1e-3)

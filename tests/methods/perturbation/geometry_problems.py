@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic
 from gpsuite.methods.perturbation.objectives.base import Objective, QuadraticObjective
 from gpsuite.methods.perturbation.objectives.nonsmooth import EpsilonSVR, KernelLasso
@@ -12,7 +12,6 @@ from gpsuite.methods.perturbation.objectives.quadratic import KernelRidge, Linea
 from gpsuite.methods.perturbation.ranks.groups import Permutations, SignChanges, SignedPermutations
 from gpsuite.methods.perturbation.region import Region
 
-FloatArray = npt.NDArray[np.float64]
 GROUPS = {"signs": SignChanges(), "permutations": Permutations(), "signed": SignedPermutations()}
 
 
@@ -58,7 +57,7 @@ def quadratic_of(region: Region) -> PerturbedQuadratic:
     return PerturbedQuadratic.of(region.objective, region.y, region.perturbations)
 
 
-def decisive(region: Region, alphas: FloatArray, margin: float = 1e-8) -> npt.NDArray[np.bool_]:
+def decisive(region: Region, alphas: FloatArray, margin: float = 1e-8) -> BoolArray:
     """Return which rows are not within rounding of a comparison."""
     Z = region.z_values(alphas)
     gaps = np.abs(Z[:, 1:] - Z[:, :1]) / np.maximum(Z[:, 1:], Z[:, :1])

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import clarabel
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
-FloatArray = npt.NDArray[np.float64]
+from gpsuite.arrays import FloatArray
 
 
 def inequality(

@@ -28,7 +28,7 @@ from gpsuite.methods.perturbation.ranks.groups import (
     SignChanges,
     SignedPermutations,
 )
-from gpsuite.methods.perturbation.region import Region, confidence_region
+from gpsuite.methods.perturbation.region import ModelClass, Region, confidence_region
 from tests.methods.perturbation.made_up_objectives import gaussian, inputs, objectives, outputs
 
 OBJECTIVES = objectives()
@@ -171,9 +171,7 @@ def test_the_level_is_a_fraction() -> None:
 def test_ten_lines_from_arrays_to_a_region() -> None:
     x = np.linspace(-2.0, 2.0, 15)
     y = np.sin(2.0 * x) + 0.2 * np.random.default_rng(4).laplace(size=15)
-    region = confidence_region(
-        x, y, objective=ridge, kernel=gaussian, q=10, m=100, rng=np.random.default_rng(5)
-    )
+    region = confidence_region(x, y, ModelClass(ridge, gaussian), q=10, m=100, rng=np.random.default_rng(5))
     assert region.p == Fraction(9, 10)
     assert region.contains(region.estimate[None]).tolist() == [True]
     assert region.features is not None
@@ -193,7 +191,7 @@ def test_a_gpflow_kernel_may_be_given() -> None:
     y = np.sin(2.0 * x[:, 0])
     kernel = build_kernel(ModelSpec(), Hyperparameters(1.0, (0.4,), 1.0), 1)
     regions = [
-        confidence_region(x, y, objective=ridge, kernel=k, q=2, m=20, rng=np.random.default_rng(6))
+        confidence_region(x, y, ModelClass(ridge, k), q=2, m=20, rng=np.random.default_rng(6))
         for k in (kernel, gaussian)
     ]
     alphas = np.random.default_rng(7).standard_normal((50, 15))
@@ -206,11 +204,11 @@ def test_features_of_every_kind_of_model() -> None:
     y = rng.standard_normal(12)
     build = partial(confidence_region, X, y, q=2, m=20, rng=rng)
     for region in (
-        build(objective=partial(LinearLSSVM, C=1.0)),
-        build(objective=partial(LinearLSSVM, C=1.0, bias=False)),
-        build(objective=partial(KernelLSSVM, C=1.0), kernel=gaussian),
-        build(objective=partial(EpsilonSVR, C=5.0, epsilon=0.1), kernel=gaussian, group=Permutations()),
-        build(objective=partial(SparseKernelRidge, penalty=0.1), kernel=gaussian, centres=X[:3]),
+        build(ModelClass(partial(LinearLSSVM, C=1.0))),
+        build(ModelClass(partial(LinearLSSVM, C=1.0, bias=False))),
+        build(ModelClass(partial(KernelLSSVM, C=1.0), gaussian)),
+        build(ModelClass(partial(EpsilonSVR, C=5.0, epsilon=0.1), gaussian), group=Permutations()),
+        build(ModelClass(partial(SparseKernelRidge, penalty=0.1), gaussian, X[:3])),
     ):
         assert region.features is not None
         np.testing.assert_allclose(region.features(X), region.objective.design, rtol=1e-12)
@@ -220,7 +218,7 @@ def test_features_of_every_kind_of_model() -> None:
 def test_levels_out_of_range_are_refused(q: int, m: int) -> None:
     x, y = np.arange(5.0), np.ones(5)
     with pytest.raises(ValueError, match=f"0 < q < m, got q={q}, m={m}"):
-        confidence_region(x, y, objective=ridge, kernel=gaussian, q=q, m=m, rng=np.random.default_rng(0))
+        confidence_region(x, y, ModelClass(ridge, gaussian), q=q, m=m, rng=np.random.default_rng(0))
 
 
 def test_levels_must_be_integers() -> None:
@@ -229,8 +227,7 @@ def test_levels_must_be_integers() -> None:
         confidence_region(
             x,
             y,
-            objective=ridge,
-            kernel=gaussian,
+            ModelClass(ridge, gaussian),
             q=0.1,
             m=20,
             rng=np.random.default_rng(0),  # type: ignore[arg-type]
@@ -242,7 +239,7 @@ def test_levels_must_be_integers() -> None:
 def test_bad_data_are_refused() -> None:
     x, y = np.arange(6.0), np.ones(6)
     build = partial(
-        confidence_region, objective=ridge, kernel=gaussian, q=2, m=20, rng=np.random.default_rng(0)
+        confidence_region, model=ModelClass(ridge, gaussian), q=2, m=20, rng=np.random.default_rng(0)
     )
     with pytest.raises(ValueError, match=r"inputs 0 and 5 \(0-based\) are equal.*A1"):
         build(np.array([0.0, 1.0, 2.0, 3.0, 4.0, 0.0]), y)
@@ -257,13 +254,13 @@ def test_bad_data_are_refused() -> None:
     with pytest.raises(ValueError, match="non-empty"):
         build(np.empty(0), np.empty(0))
     with pytest.raises(ValueError, match=r"must be -1 or \+1"):
-        build(x, 2.0 * y, objective=partial(KernelLSSVM, C=1.0, classification=True))
+        build(x, 2.0 * y, model=ModelClass(partial(KernelLSSVM, C=1.0, classification=True), gaussian))
     with pytest.raises(ValueError, match="rank-deficient"):
-        build(np.column_stack([x, x]), y, objective=partial(LinearLSSVM, C=1.0), kernel=None)
+        build(np.column_stack([x, x]), y, model=ModelClass(partial(LinearLSSVM, C=1.0)))
     with pytest.raises(ValueError, match="centres need a kernel"):
-        build(x, y, objective=partial(SparseKernelRidge, penalty=1.0), kernel=None, centres=x[:2])
+        build(x, y, model=ModelClass(partial(SparseKernelRidge, penalty=1.0), centres=x[:2]))
     with pytest.raises(ValueError, match="centres 0 and 1"):
-        build(x, y, objective=partial(SparseKernelRidge, penalty=1.0), centres=[1.0, 1.0])
+        build(x, y, model=ModelClass(partial(SparseKernelRidge, penalty=1.0), gaussian, [1.0, 1.0]))
 
 
 def test_bad_coefficients_are_refused() -> None:

@@ -13,6 +13,7 @@ from gpsuite.budget import Budget
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region, box, interval_box, l1_ball, l2_ball
 from gpsuite.methods.robustness.verdict import ProbabilityRange, build_bound, probability_range
+from gpsuite.models.classification.approximation import BinaryProblem
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import INFERENCES
@@ -56,7 +57,7 @@ def extreme_posterior(rng: np.random.Generator, inference: str, kernel: str, lin
         spec, h = ModelSpec(kernel, ard=True), Hyperparameters(variance, tuple(lengthscales.tolist()))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # whatever floats result are the classifier
-            return INFERENCES.get(inference)(X, y, spec, h, LINKS.get(link), None).posterior
+            return INFERENCES.get(inference)(BinaryProblem(X, y, spec, LINKS.get(link)), h, None).posterior
     apart = (X[:, None] - X[None]) / lengthscales
     K = variance * kappa(kernel, np.sum(apart**2, axis=2))
     L = np.linalg.cholesky(K + variance * 10.0 ** rng.uniform(-12.5, -6.0) * np.eye(n))

@@ -13,6 +13,7 @@ import pytest
 from gpsuite.methods.robustness.box_bounds import BoundingFunction
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
 from gpsuite.methods.robustness.paper_bound.bound import paper_bound
+from gpsuite.models.classification.approximation import BinaryProblem
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import INFERENCES
@@ -33,7 +34,7 @@ def posterior_of(case: dict[str, Any]) -> GPCPosterior:
     h = Hyperparameters(case["kernel"]["variance"], tuple(case["kernel"]["lengthscales"]))
     infer, link = INFERENCES.get(case["inference"]), LINKS.get(case["likelihood"])
     return infer(
-        X, np.asarray(case["y"], dtype=np.float64), ModelSpec(ard=True), h, link, None
+        BinaryProblem(X, np.asarray(case["y"], dtype=np.float64), ModelSpec(ard=True), link), h, None
     ).require_converged()
 
 

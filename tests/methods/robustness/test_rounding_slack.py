@@ -22,6 +22,7 @@ from gpsuite.methods.robustness.rounding import (
     rounding_slack,
     spread_unit,
 )
+from gpsuite.models.classification.approximation import BinaryProblem
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import INFERENCES
@@ -131,7 +132,9 @@ def test_points_far_from_the_origin_are_enclosed() -> None:
             X = 1 + lengthscale * rng.standard_normal((20, 1))
             y = np.where(X[:, 0] + 0.3 * lengthscale * rng.standard_normal(20) > 1, 1.0, -1.0)
             h = Hyperparameters(1e4, (lengthscale,))
-            fit = INFERENCES.get("laplace")(X, y, ModelSpec(kernel, ard=True), h, LINKS.get("probit"), None)
+            fit = INFERENCES.get("laplace")(
+                BinaryProblem(X, y, ModelSpec(kernel, ard=True), LINKS.get("probit")), h, None
+            )
             bound = level_bound(fit.posterior, np.zeros(1), np.arange(1))
             points = X[:6] + lengthscale / 2
             found, evaluated = bound.bounds(points, points), bound.evaluate(points)

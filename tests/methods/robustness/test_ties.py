@@ -23,6 +23,7 @@ from gpsuite.methods.robustness.verdict import (
     point_probability,
     probability_range,
 )
+from gpsuite.models.classification.approximation import BinaryProblem
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import INFERENCES
@@ -36,7 +37,9 @@ def one_class(link: str, label: float) -> GPCPosterior:
     X = np.random.default_rng(0).standard_normal((15, 2))
     h = Hyperparameters(1.0, (1.0, 1.0))
     infer = INFERENCES.get("laplace")
-    return infer(X, np.full(15, label), ModelSpec(ard=True), h, LINKS.get(link), None).posterior
+    return infer(
+        BinaryProblem(X, np.full(15, label), ModelSpec(ard=True), LINKS.get(link)), h, None
+    ).posterior
 
 
 @pytest.mark.parametrize("link", ["probit", "logistic"])

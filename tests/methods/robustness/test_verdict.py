@@ -13,7 +13,12 @@ from gpsuite.errors import UserError
 from gpsuite.methods.robustness.decision import PointProbability, judge
 from gpsuite.methods.robustness.search.attacks import strong_attack
 from gpsuite.methods.robustness.search.regions import Region, box, interval_box, l1_ball, l2_ball, linf_ball
-from gpsuite.methods.robustness.verdict import bound_names, certify_class, probability_range
+from gpsuite.methods.robustness.verdict import (
+    bound_names,
+    certify_class,
+    probability_range,
+)
+from gpsuite.models.classification.approximation import BinaryProblem
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import INFERENCES
@@ -34,7 +39,7 @@ def reference_posterior(case: dict[str, Any]) -> GPCPosterior:
     h = Hyperparameters(case["kernel"]["variance"], tuple(case["kernel"]["lengthscales"]))
     infer, link = INFERENCES.get(case["inference"]), LINKS.get(case["likelihood"])
     return infer(
-        X, np.asarray(case["y"], dtype=float), ModelSpec(ard=True), h, link, None
+        BinaryProblem(X, np.asarray(case["y"], dtype=float), ModelSpec(ard=True), link), h, None
     ).require_converged()
 
 
@@ -68,7 +73,9 @@ def random_problem(seed: int) -> tuple[GPCPosterior, Region]:
     kernel = str(rng.choice(["squared_exponential", "squared_exponential", "matern52", "matern32"]))
     h = Hyperparameters(float(10 ** rng.uniform(-0.5, 1)), tuple(10 ** rng.uniform(-0.2, 0.4, inputs)))
     link = LINKS.get(LINK_NAMES[int(rng.integers(2))])
-    posterior = INFERENCES.get("laplace")(X, y, ModelSpec(kernel, ard=True), h, link, None).posterior
+    posterior = INFERENCES.get("laplace")(
+        BinaryProblem(X, y, ModelSpec(kernel, ard=True), link), h, None
+    ).posterior
     free = np.sort(rng.choice(inputs, int(rng.integers(1, inputs + 1)), replace=False)).tolist()
     ball = BALLS[int(rng.integers(3))]
     return posterior, ball(

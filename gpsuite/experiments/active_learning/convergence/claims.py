@@ -7,17 +7,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.data.dataset import FloatArray
-from gpsuite.experiments.active_learning.convergence.settings import FULL, PARTIAL, SAFE, UNCONSTRAINED
+from gpsuite.arrays import FloatArray
+from gpsuite.experiments.active_learning.convergence.settings import (
+    FULL,
+    PARTIAL,
+    SAFE,
+    TITLES,
+    UNCONSTRAINED,
+)
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.statistics import share
+from gpsuite.experiments.params import choice
+from gpsuite.methods.active_learning.convergence import Kernel
+from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic, statistic_name
+from gpsuite.statistics.estimates import mean
 
 LMC = ("se", "matern52")
 
 
 @dataclass(frozen=True)
-class Cell:
+class ProcessRuns:
     """The runs of one kernel, D, region and kind of outputs.
 
     Attributes:
@@ -28,7 +37,7 @@ class Cell:
         records: one per run, at least one.
     """
 
-    kernel: str
+    kernel: Kernel
     inputs: int
     region: str
     outputs: str
@@ -40,9 +49,8 @@ class Cell:
 
     def mean_and_error(self, metric: str) -> tuple[float, float]:
         """Return a metric's mean and standard error over the runs; the error is 0 for a single run."""
-        values = self.values(metric)
-        error = float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
-        return float(values.mean()), error
+        found = mean(self.values(metric))
+        return found.value, found.error if found.n > 1 else 0.0
 
     @property
     def excess(self) -> float:
@@ -51,18 +59,17 @@ class Cell:
         return mean - error
 
 
-def cells_of(records: Sequence[Record]) -> list[Cell]:
-    """Group usable records by everything but the run, in the order of the records."""
-    groups: dict[tuple[str, int, str, str], list[Record]] = {}
+def group_runs(records: Sequence[Record]) -> list[ProcessRuns]:
+    """Group records by everything but the run, in the order of the records."""
+    groups: dict[tuple[Kernel, int, str, str], list[Record]] = {}
     for record in records:
-        if record.usable:
-            axes = record.axes
-            key = (str(axes["kernel"]), int(axes["inputs"]), str(axes["region"]), str(axes["outputs"]))
-            groups.setdefault(key, []).append(record)
-    return [Cell(*key, records=found) for key, found in groups.items()]
+        axes, kernel = record.axes, choice(str(record.axes["kernel"]), TITLES)
+        key = (kernel, int(axes["inputs"]), str(axes["region"]), str(axes["outputs"]))
+        groups.setdefault(key, []).append(record)
+    return [ProcessRuns(*key, records=found) for key, found in groups.items()]
 
 
-def statistics(cells: Sequence[Cell]) -> list[Statistic]:
+def statistics(cells: Sequence[ProcessRuns]) -> list[Statistic]:
     """Return the statistics that conf/paper names; rates by single outputs, the lemma for the LMC."""
     partial = [cell for cell in cells if cell.outputs == PARTIAL]
     free = [cell for cell in partial if cell.region == UNCONSTRAINED]
@@ -83,11 +90,11 @@ def statistics(cells: Sequence[Cell]) -> list[Statistic]:
     return found
 
 
-def _of(cells: Sequence[Cell], kernels: Sequence[str]) -> list[Cell]:
+def _of(cells: Sequence[ProcessRuns], kernels: Sequence[str]) -> list[ProcessRuns]:
     return [cell for cell in cells if cell.kernel in kernels]
 
 
-def _largest_excess(name: str, cells: Sequence[Cell]) -> list[Statistic]:
+def _largest_excess(name: str, cells: Sequence[ProcessRuns]) -> list[Statistic]:
     if not cells:
         return []
     parts = [(cell.inputs, *cell.mean_and_error("excess")) for cell in cells]
@@ -99,7 +106,7 @@ def _largest_excess(name: str, cells: Sequence[Cell]) -> list[Statistic]:
     ]
 
 
-def _violations(outputs: str, cells: Sequence[Cell]) -> list[Statistic]:
+def _violations(outputs: str, cells: Sequence[ProcessRuns]) -> list[Statistic]:
     if not cells:
         return []
     checked = int(sum(cell.values("queries").sum() for cell in cells))
@@ -109,5 +116,5 @@ def _violations(outputs: str, cells: Sequence[Cell]) -> list[Statistic]:
     return [Statistic(statistic_name("violations_of_lemma_1", outputs=outputs), count, n=checked, note=note)]
 
 
-def _reached(name: str, cells: Sequence[Cell]) -> list[Statistic]:
-    return [share(name, [cell.excess <= 0.0 for cell in cells])] if cells else []
+def _reached(name: str, cells: Sequence[ProcessRuns]) -> list[Statistic]:
+    return [claim(name, [cell.excess <= 0.0 for cell in cells])] if cells else []

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpsuite.data.dataset import FloatArray
-from gpsuite.experiments.active_learning.convergence.claims import Cell
+from gpsuite.arrays import FloatArray
+from gpsuite.experiments.active_learning.convergence.claims import ProcessRuns
 from gpsuite.experiments.active_learning.convergence.settings import FULL, SAFE, TITLES, UNCONSTRAINED
+from gpsuite.experiments.base import Report
 from gpsuite.methods.active_learning.convergence import Kernel, rate
-from gpsuite.reporting.figures import figure_style, save_figure
+from gpsuite.reporting.palette import BLACK, BLUE, GREEN, VERMILION
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,57 +23,47 @@ KERNELS: tuple[Kernel, ...] = ("se", "matern52", "convolution")
 
 
 CURVES = (  # array, region, label, colour, line
-    ("bound", UNCONSTRAINED, "bound of Lemma 1: (2 C / n) I", "C6", "--"),
-    ("mean_maximal", UNCONSTRAINED, "mean maximal {what}", "C1", "-"),
-    ("mean_average", UNCONSTRAINED, "mean {what}", "C0", "-"),
-    ("mean_average", SAFE, "mean {what} in the safe region", "C2", "-"),
+    ("bound", UNCONSTRAINED, "bound of Lemma 1: (2 C / n) I", BLACK, "--"),
+    ("mean_maximal", UNCONSTRAINED, "mean maximal {what}", VERMILION, "-"),
+    ("mean_average", UNCONSTRAINED, "mean {what}", BLUE, "-"),
+    ("mean_average", SAFE, "mean {what} in the safe region", GREEN, "-"),
 )
 
 
-def draw(cells: Sequence[Cell], folder: Path, note: str | None) -> None:
-    """Draw one figure per kind of outputs: D by kernel.
-
-    Args:
-        cells: of all kinds.
-        folder: the run's figures folder.
-        note: of the run.
-    """
+def draw(report: Report[object], cells: Sequence[ProcessRuns]) -> None:
+    """Draw one figure per kind of outputs: D by kernel."""
     for outputs in dict.fromkeys(cell.outputs for cell in cells):
-        _draw_one([cell for cell in cells if cell.outputs == outputs], outputs, folder, note)
+        _draw_one(report, [cell for cell in cells if cell.outputs == outputs], outputs)
 
 
-def _draw_one(cells: Sequence[Cell], outputs: str, folder: Path, note: str | None) -> None:
-    import matplotlib.pyplot as plt
+def _draw_one(report: Report[object], cells: Sequence[ProcessRuns], outputs: str) -> None:
     import pandas as pd
 
     kernels = [kernel for kernel in KERNELS if any(cell.kernel == kernel for cell in cells)]
     dimensions = sorted({cell.inputs for cell in cells})
     what = "determinant" if outputs == FULL else "variance"
-    with figure_style():
-        size = (3.2 * len(kernels) + 0.6, 2.8 * len(dimensions) + 1.0)
-        fig, grid = plt.subplots(
-            len(dimensions), len(kernels), figsize=size, sharex=True, sharey="row", squeeze=False
-        )
+    runs = max(len(cell.records) for cell in cells)
+    with report.figure(
+        f"convergence_{outputs}",
+        remark=f"medians of {runs} runs; shaded: quartiles; the rate starts where slopes are fitted",
+        rows=len(dimensions),
+        columns=len(kernels),
+        size=(3.2 * len(kernels) + 0.6, 2.8 * len(dimensions) + 1.0),
+        sharex=True,
+        sharey="row",
+    ) as drawing:
         shown = []
-        for row, inputs in zip(grid, dimensions, strict=True):
+        for row, inputs in zip(drawing.grid, dimensions, strict=True):
             for ax, kernel in zip(row, kernels, strict=True):
                 own = [cell for cell in cells if (cell.kernel, cell.inputs) == (kernel, inputs)]
                 shown += _panel(ax, own, kernel, what) if own else []
                 ax.set_title(f"{TITLES[kernel]}, D = {inputs}", fontsize=10)
-            row[0].set_ylabel(f"mean predictive {what}")
-        for ax in grid[-1]:
-            ax.set_xlabel("queries n")
-        labels = {}
-        for ax in grid.flat:
-            labels.update(dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True)))
-        fig.legend(labels.values(), labels.keys(), loc="outside upper center", ncols=3)
-        runs = max(len(cell.records) for cell in cells)
-        text = f"medians of {runs} runs; shaded: quartiles; the rate starts where slopes are fitted"
-        frame = pd.concat(shown, ignore_index=True)
-        save_figure(fig, frame, folder, f"convergence_{outputs}", "; ".join(filter(None, (text, note))))
+        drawing.name_axes("queries n", f"mean predictive {what}")
+        drawing.legend()
+        drawing.data = pd.concat(shown, ignore_index=True)
 
 
-def _panel(ax: Axes, cells: Sequence[Cell], kernel: Kernel, what: str) -> list[pd.DataFrame]:
+def _panel(ax: Axes, cells: Sequence[ProcessRuns], kernel: Kernel, what: str) -> list[pd.DataFrame]:
     """Draw one kernel and D, with the rate from where slopes are fitted; return the plotted numbers."""
     import pandas as pd
 
@@ -100,7 +90,7 @@ def _panel(ax: Axes, cells: Sequence[Cell], kernel: Kernel, what: str) -> list[p
     return frames
 
 
-def _quartiles(cell: Cell, name: str) -> FloatArray:
+def _quartiles(cell: ProcessRuns, name: str) -> FloatArray:
     """Return the quartiles of a curve over the runs, [3, k]."""
     quartiles: FloatArray = np.quantile(
         [record.arrays[name] for record in cell.records], [0.25, 0.5, 0.75], axis=0

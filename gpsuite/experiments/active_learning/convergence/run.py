@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from gpsuite.data.dataset import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.data.generators.covariances import (
     KERNELS,
     convolution_covariance,
@@ -15,6 +14,7 @@ from gpsuite.data.generators.covariances import (
     sample_gaussian,
     squared_exponential,
 )
+from gpsuite.experiments.active_learning.convergence.plan import ConvergenceTask
 from gpsuite.experiments.active_learning.convergence.settings import FULL, LATENT_KERNELS, SAFE, SAFETY_STARTS
 from gpsuite.experiments.base import Outcome, SharedWork, Task
 from gpsuite.methods.active_learning.convergence import (
@@ -42,7 +42,7 @@ SAFETY_QUANTILE = 0.2  # of h over the pool: the limit, as in the paper's simula
 DELTA = 0.05
 
 
-def run(task: Task, shared: SharedWork) -> Outcome:
+def run(task: Task[ConvergenceTask], shared: SharedWork) -> Outcome:
     """Query a drawn process greedily and compare with Lemma 1 and the rate of Theorems 2, 3 and 9.
 
     The arrays hold, at about 80 numbers of queries: the mean average and mean maximal variance (or determinant), the
@@ -50,13 +50,13 @@ def run(task: Task, shared: SharedWork) -> Outcome:
     """
     params = task.params
     X, covariance, noise, largest = draw_process(params)
-    region = _safe_region(params, X) if params["region"] == SAFE else None
-    full = params["outputs"] == FULL
-    queries = int(params["queries"]) // (len(noise) if full else 1)
+    region = _safe_region(params, X) if params.region == SAFE else None
+    full = params.outputs == FULL
+    queries = params.queries // (len(noise) if full else 1)
     found = (query_all_outputs if full else query_single_outputs)(covariance, noise, queries, region)
     constant = lemma_constant(largest, float(noise.max()), len(noise) if full else 1)
     gain = summed_information_gain(covariance, noise, found)
-    first = int(params["fit_from"]) // (len(noise) if full else 1)
+    first = params.fit_from // (len(noise) if full else 1)
     slopes = _slopes(found, params, first)
     entries = found.entries
     by_determinant = mutual_information(covariance[np.ix_(entries, entries)], noise[entries % len(noise)])
@@ -88,25 +88,25 @@ def run(task: Task, shared: SharedWork) -> Outcome:
     return Outcome(metrics, arrays=arrays, headline=headline)
 
 
-def draw_process(params: Mapping[str, Any]) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+def draw_process(params: ConvergenceTask) -> tuple[FloatArray, FloatArray, FloatArray, float]:
     """Draw pool and process: latent variances 1, rows of W of unit norm, so that prior variances are at most 1.
 
     Returns:
         inputs [n, D], prior covariance [n P, n P] in the order x * P + p, noise variances [P], and the bound of the
         prior variances that the constants of Lemma 1 use.
     """
-    rng = stream(int(params["seed"]), "process")
-    outputs, latent, inputs = int(params["n_outputs"]), int(params["n_latent"]), int(params["inputs"])
-    X = rng.uniform(-1.0, 1.0, (int(params["pool"]), inputs))
+    rng = stream(params.seed, "process")
+    outputs, latent, inputs = params.n_outputs, params.n_latent, params.inputs
+    X = rng.uniform(-1.0, 1.0, (params.pool, inputs))
     W = rng.standard_normal((outputs, latent))
     W /= np.linalg.norm(W, axis=1)[:, None]
-    lengthscales = _uniform(rng, params["lengthscales"], latent)
-    widths = _uniform(rng, params["smoothing"], outputs)
-    noise = _uniform(rng, params["noise_sd"], outputs) ** 2
-    if params["kernel"] == "convolution":
+    lengthscales = _uniform(rng, params.lengthscales, latent)
+    widths = _uniform(rng, params.smoothing, outputs)
+    noise = _uniform(rng, params.noise_sd, outputs) ** 2
+    if params.kernel == "convolution":
         covariance, largest = _convolution(X, W, lengthscales, widths)
     else:
-        kernel = KERNELS[LATENT_KERNELS[params["kernel"]]]
+        kernel = KERNELS[LATENT_KERNELS[params.kernel]]
         covariance = lmc_covariance(np.stack([kernel(X, X, 1.0, length) for length in lengthscales]), W)
         largest = variance_bound(W, np.ones(latent))
     size = len(X) * outputs
@@ -131,9 +131,9 @@ def _convolution(
     return covariance, variance_bound(W, np.ones(W.shape[1]))
 
 
-def _safe_region(params: Mapping[str, Any], X: FloatArray) -> Region:
+def _safe_region(params: ConvergenceTask, X: FloatArray) -> Region:
     """Draw h from a squared exponential process of variance and lengthscale 1, and measure the safest inputs."""
-    rng = stream(int(params["seed"]), "safety")
+    rng = stream(params.seed, "safety")
     covariance = squared_exponential(X, X, 1.0, 1.0)
     h = sample_gaussian(rng, covariance, 1)[0]
     limit = float(np.quantile(h, SAFETY_QUANTILE))
@@ -143,18 +143,18 @@ def _safe_region(params: Mapping[str, Any], X: FloatArray) -> Region:
         lambda x: float(h[x] + SAFETY_NOISE * rng.standard_normal()),
         limit,
         DELTA,
-        SAFETY_STARTS + int(params["queries"]),
+        SAFETY_STARTS + params.queries,
     )
     for x in np.argsort(-h)[:SAFETY_STARTS]:
         region.observe(int(x))
     return region
 
 
-def _slopes(found: QueryRun, params: Mapping[str, Any], first: int) -> dict[str, float]:
+def _slopes(found: QueryRun, params: ConvergenceTask, first: int) -> dict[str, float]:
     """Return log-log slopes of the means, of the rate, and of their ratio: the excess over the rate."""
     at = slope_points(first, len(found.maximal))
     n = at.astype(np.float64)
-    bounding = rate(params["kernel"], int(params["inputs"]), n)
+    bounding = rate(params.kernel, params.inputs, n)
     average, maximal = found.mean_average[at - 1], found.mean_maximal[at - 1]
     return {
         "slope": log_slope(n, average),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass
+from typing import Annotated
 
-from gpsuite.errors import unknown_name
 from gpsuite.experiments.base import require
+from gpsuite.experiments.settings import Count, Rule, at_least, filled, one_of, unique
+from gpsuite.methods.active_learning.convergence import Kernel
 
-TITLES = {
+TITLES: dict[Kernel, str] = {
     "se": "LMC, squared exponential",
     "matern52": "LMC, Matérn-5/2",
     "convolution": "convolution process",
@@ -24,6 +27,15 @@ UNCONSTRAINED, SAFE = "unconstrained", "safe"
 
 
 SAFETY_STARTS = 3  # inputs of largest h, measured beforehand
+
+
+Range = Annotated[
+    list[float],
+    Rule(
+        lambda ends: len(ends) == 2 and 0.0 < ends[0] <= ends[1] < math.inf,
+        "must be [lowest, highest], both above 0",
+    ),
+]
 
 
 @dataclass
@@ -46,40 +58,22 @@ class ConvergenceSettings:
         noise_sd: range of the outputs' noise standard deviations.
     """
 
-    kernels: list[str] = field(default_factory=lambda: list(TITLES))
-    dimensions: list[int] = field(default_factory=lambda: [1, 2])
-    regions: list[str] = field(default_factory=lambda: [UNCONSTRAINED, SAFE])
-    outputs: list[str] = field(default_factory=lambda: [PARTIAL, FULL])
-    runs: int = 10
-    queries: int = 1200
-    fit_from: int = 100
-    pool: int = 600
-    n_outputs: int = 2
-    n_latent: int = 2
-    lengthscales: list[float] = field(default_factory=lambda: [0.3, 1.0])
-    smoothing: list[float] = field(default_factory=lambda: [0.1, 0.5])
-    noise_sd: list[float] = field(default_factory=lambda: [0.1, 0.4])
+    kernels: Annotated[list[Annotated[str, one_of(TITLES)]], filled, unique]
+    dimensions: Annotated[list[Count], filled, unique]
+    regions: Annotated[list[Annotated[str, one_of((UNCONSTRAINED, SAFE))]], filled, unique]
+    outputs: Annotated[list[Annotated[str, one_of((PARTIAL, FULL))]], filled, unique]
+    runs: Count
+    queries: int
+    fit_from: int
+    pool: Annotated[int, at_least(SAFETY_STARTS)]
+    n_outputs: Count
+    n_latent: Count
+    lengthscales: Range
+    smoothing: Range
+    noise_sd: Range
 
     def check(self) -> None:
-        """Refuse impossible values."""
-        named = (("kernels", TITLES), ("regions", (UNCONSTRAINED, SAFE)), ("outputs", (PARTIAL, FULL)))
-        for key, valid in named:
-            values: list[str] = getattr(self, key)
-            for value in values:
-                if value not in valid:
-                    raise unknown_name(key, value, valid)
-            require(bool(values), key, values, "needs at least one name")
-            require(len(set(values)) == len(values), key, values, "has a name twice")
-        distinct = bool(self.dimensions) and len(set(self.dimensions)) == len(self.dimensions)
-        require(distinct, "dimensions", self.dimensions, "must be one or more different numbers")
-        require(min(self.dimensions) >= 1, "dimensions", self.dimensions, "must be 1 or more")
-        for key, least in (("runs", 1), ("n_outputs", 1), ("n_latent", 1), ("pool", SAFETY_STARTS)):
-            require(getattr(self, key) >= least, key, getattr(self, key), f"must be {least} or more")
-        for key in ("lengthscales", "smoothing", "noise_sd"):
-            values_of_key = getattr(self, key)
-            ordered = len(values_of_key) == 2 and 0.0 < values_of_key[0] <= values_of_key[1] < float("inf")
-            require(ordered, key, values_of_key, "must be [lowest, highest], both above 0")
-        # two queries, each of all outputs, and log n > 0
+        """Refuse too few queries to fit a slope: two, each of all outputs, and log n > 0."""
         least = 2 * self.n_outputs
         require(self.fit_from >= least, "fit_from", self.fit_from, f"must be {least} or more")
         enough = self.queries >= 2 * self.fit_from

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gpsuite.experiments.active_learning.convergence.claims import Cell
+from gpsuite.experiments.active_learning.convergence.claims import ProcessRuns
 from gpsuite.experiments.active_learning.convergence.settings import TITLES
 from gpsuite.reporting.tables import mean_and_error
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-LABELS = {"largest_ratio": "largest mean / bound", "n": "checked n", "inputs": "D"}
+LABELS = {"n": "checked n", "inputs": "D"}
 
 
-def _place(cell: Cell) -> dict[str, str | int]:
+def _place(cell: ProcessRuns) -> dict[str, str | int]:
     return {
         "process": TITLES[cell.kernel],
         "inputs": cell.inputs,
@@ -26,7 +26,7 @@ def _place(cell: Cell) -> dict[str, str | int]:
     }
 
 
-def lemma_table(cells: Sequence[Cell]) -> pd.DataFrame:
+def lemma_table(cells: Sequence[ProcessRuns]) -> pd.DataFrame:
     """Return one row per cell: checks of the bound, and the information by both routes and against its maximum."""
     import pandas as pd
 
@@ -48,11 +48,11 @@ def lemma_table(cells: Sequence[Cell]) -> pd.DataFrame:
     )
 
 
-def rate_table(cells: Sequence[Cell]) -> pd.DataFrame:
+def rate_table(cells: Sequence[ProcessRuns]) -> pd.DataFrame:
     """Return one row per cell: slopes of the mean and mean maximal variance, of the rate, and whether it is kept."""
     import pandas as pd
 
-    def text(cell: Cell, metric: str) -> str:
+    def text(cell: ProcessRuns, metric: str) -> str:
         return mean_and_error(*cell.mean_and_error(metric))
 
     return pd.DataFrame(

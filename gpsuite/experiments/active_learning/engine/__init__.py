@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.active_learning.engine import plan, run, settings, summary
-from gpsuite.experiments.active_learning.methods import BUILDER
+from gpsuite.experiments.active_learning.engine import checks, plan, run, settings, summary
+from gpsuite.experiments.active_learning.methods import PIPELINE
+from gpsuite.experiments.active_learning.shared.tasks import RepetitionTask
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
 
 EXPERIMENTS.register("active_learning/engine")(
     Experiment(
         settings.EngineSettings,
         plan.plan,
-        run.run,
+        {
+            RepetitionTask: run.run_and_standardise,
+            plan.DataTask: checks.describe,
+            plan.SaturationTask: checks.run_saturation,
+        },
         summary.summarise,
-        builders=(BUILDER,),
+        method_traits=(PIPELINE,),
         parts=("repetitions", "saturation_repetitions"),
         published=only_arrays("[!z]*"),  # not the measured temperatures
     )

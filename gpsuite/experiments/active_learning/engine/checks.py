@@ -12,6 +12,7 @@ from gpsuite.data.files import read_verified
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.sources.gengine1 import CHANNELS, OUTPUTS, TRAINING_FILES
 from gpsuite.data.spec import DatasetSpec, from_plain
+from gpsuite.experiments.active_learning.engine.plan import DataTask, SaturationTask
 from gpsuite.experiments.active_learning.shared.engine_data import (
     LIMIT,
     OTHER_TEMPERATURE,
@@ -22,26 +23,23 @@ from gpsuite.experiments.active_learning.shared.engine_data import (
 )
 from gpsuite.experiments.active_learning.shared.engine_data import OUTPUTS as MODELLED
 from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray, IntArray
-from gpsuite.experiments.base import Outcome, Task
+from gpsuite.experiments.base import Outcome, SharedWork, Task
 from gpsuite.methods.active_learning.metrics import rmse
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.multi_output.sparse import SparseMultiOutput
 from gpsuite.models.sampling.optimum import OptimumSettings, find_optimum
 
-DATA, SATURATION = "data", "saturation"
 
-
-def describe(task: Task) -> Outcome:
+def describe(task: Task[DataTask], shared: SharedWork) -> Outcome:
     """Return the facts about the data that the paper states, and least squares on all training rows."""
-    if task.dataset is None:
-        raise ValueError("the engine's data are needed")
-    data = load(task.dataset)
+    prepared = task.require_dataset()
+    data = load(prepared)
     train, test = training_and_test(data)
     safe = 100.0 * float((temperature(data)[train] <= LIMIT).mean())
     names = data.target_names
     pair = data.y[train][:, [names.index(TEMPERATURE), names.index(OTHER_TEMPERATURE)]]
-    channels = training_channels(task.dataset, data)
+    channels = training_channels(prepared, data)
     metrics: dict[str, float | int | str | bool | None] = {
         "dataset_channels": len(names),
         "dataset_raw_inputs": len(CHANNELS),
@@ -95,27 +93,24 @@ def _with_ones(X: FloatArray) -> FloatArray:
     return np.column_stack([X, np.ones(len(X))])
 
 
-def run_saturation(task: Task) -> Outcome:
+def run_saturation(task: Task[SaturationTask], shared: SharedWork) -> Outcome:
     """Return the error of a sparse multi-output GP on random training rows, safe or not, every output measured.
 
     Hyperparameters maximise the posterior of a few rows; the sparse posterior then takes all of them.
     """
-    params = task.params
-    if task.dataset is None:
-        raise ValueError("the engine's data are needed")
-    data = load(task.dataset)
+    params, data = task.params, load(task.require_dataset())
     train, test = training_and_test(data)
-    choice, inference, held = np.random.default_rng(int(params["seed"])).spawn(3)
-    table = engine_table(data, choice.permutation(train)[: int(params["rows"])])
-    few = _observations(table.X[: int(params["fit_rows"])], table.Y[: int(params["fit_rows"])])
-    model = LinearCoregionalization(len(MODELLED), kernel=params["kernel"])
-    settings = OptimumSettings("map", starts=int(params["starts"]))
+    choice, inference, held = np.random.default_rng(params.seed).spawn(3)
+    table = engine_table(data, choice.permutation(train)[: params.rows])
+    few = _observations(table.X[: params.fit_rows], table.Y[: params.fit_rows])
+    model = LinearCoregionalization(len(MODELLED), kernel=params.kernel)
+    settings = OptimumSettings("map", starts=params.starts)
     u = find_optimum(model, model.likelihood(few), inference, settings).u[0]
     every = _observations(table.X, table.Y)
-    count = min(int(params["inducing"]), len(every))
+    count = min(params.inducing, len(every))
     spread = np.arange(count) * len(every) // count
     sparse = SparseMultiOutput(model, u, every, every.X[spread], every.p[spread])
-    rows = held.permutation(test)[: int(params["test_rows"])]
+    rows = held.permutation(test)[: params.test_rows]
     unseen = engine_table(data, rows)
     predicted, safe = sparse.mean(unseen.X), unseen.z <= LIMIT
     found = {"rmse": rmse(predicted[safe], unseen.Y[safe]), "rmse_all": rmse(predicted, unseen.Y)}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Annotated
 
-from gpsuite.errors import UserError
-from gpsuite.experiments.active_learning.shared.plan import Source
+from gpsuite.experiments.active_learning.shared.engine_data import OUTPUTS, PUBLISHED_STARTS, EngineData
+from gpsuite.experiments.active_learning.shared.plan import Source, repetition_seed
 from gpsuite.experiments.active_learning.shared.settings import ActiveSettings
-from gpsuite.experiments.base import Request, require
+from gpsuite.experiments.settings import Count, at_least
+from gpsuite.seeds import derived_seed
 
 SECONDS = 0.5  # of one iteration at a pool of 10,000 rows
 
@@ -27,36 +29,29 @@ class EngineSettings(ActiveSettings):
         starts: of the search for its hyperparameters.
     """
 
-    iterations: int = 60
-    initial: int = 48
-    pool_rows: int = 10_000
-    test_rows: int = 4_000
-    pool_members: int = 64
-    saturation_rows: list[int] = field(default_factory=lambda: [250, 500, 1000, 2000, 4000, 8000])
-    saturation_repetitions: int = 3
-    fit_rows: int = 500
-    inducing: int = 1200
-    starts: int = 2
-    thresholds: list[float] = field(default_factory=lambda: [1.0])
+    pool_rows: Annotated[int, at_least(2)]
+    test_rows: Annotated[int, at_least(2)]
+    pool_members: Annotated[int, at_least(0)]
+    saturation_rows: list[Annotated[int, at_least(2)]]
+    saturation_repetitions: Annotated[int, at_least(0)]
+    fit_rows: Annotated[int, at_least(2)]
+    inducing: Annotated[int, at_least(2)]
+    starts: Count
 
-    def check(self) -> None:
-        """Refuse impossible values."""
-        super().check()
-        least = {"pool_members": 0, "saturation_repetitions": 0, "starts": 1}
-        for name in (*least, "pool_rows", "test_rows", "fit_rows", "inducing"):
-            smallest = least.get(name, 2)
-            require(getattr(self, name) >= smallest, name, getattr(self, name), f"must be {smallest} or more")
-        for rows in self.saturation_rows:
-            require(rows >= 2, "saturation_rows", rows, "must be 2 or more")
+    def source(self, seed: int) -> Source:
+        """Return the data of the repetitions; seed: the request's."""
+        start_seed = PUBLISHED_STARTS if seed == 0 else derived_seed(seed, "engine", "start")
 
-    def source(self, request: Request) -> Source:
-        """Return the data of the repetitions.
+        def data(repetition: int) -> EngineData:
+            return EngineData(
+                seed=repetition_seed(seed, "engine", repetition),
+                initial=self.initial,
+                offers=self.offers,
+                pool_rows=self.pool_rows,
+                test_rows=self.test_rows,
+                repetition=repetition,
+                start_seed=start_seed,
+            )
 
-        Raises:
-            UserError: without a dataset.
-        """
-        if request.dataset is None:
-            raise UserError("dataset: active_learning/engine needs gengine1", key="dataset")
-        params = {"pool_rows": self.pool_rows, "test_rows": self.test_rows}
         seconds = SECONDS * (self.pool_rows + self.test_rows) / 14_000
-        return Source("engine", params, 2, seconds, request.dataset, self.pool_members or None)
+        return Source("engine", data, len(OUTPUTS), seconds, self.pool_members or None)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from gpsuite.experiments.active_learning.engine.checks import DATA, SATURATION
 from gpsuite.experiments.active_learning.engine.claims import DATA_FACTS
-from gpsuite.experiments.base import Record
-from gpsuite.experiments.statistics import mean_statistic
-from gpsuite.reporting.figures import figure_style, save_figure
-from gpsuite.reporting.tables import mean_and_error, write_table
+from gpsuite.experiments.active_learning.engine.plan import DATA, SATURATION
+from gpsuite.experiments.active_learning.engine.settings import EngineSettings
+from gpsuite.experiments.base import Record, Report
+from gpsuite.reporting.tables import mean_and_error
+from gpsuite.statistics.estimates import mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,20 +23,17 @@ FITS = {
 }
 
 
-def write_data_tables(others: Sequence[Record], folder: Path, note: str | None) -> None:
+def report_data(report: Report[EngineSettings]) -> None:
     """Write the facts about the data, and the sparse GP's error against its number of rows with a figure."""
     import pandas as pd
 
-    ending, tables = f" ({note})" if note else "", folder / "tables"
-    for record in (each for each in others if each.axes["part"] == DATA):
+    for record in report.records(part=DATA):
         facts = [{"quantity": name, "value": record.number(name)} for name in DATA_FACTS]
         facts += [{"quantity": label, "value": record.number(name)} for name, label in FITS.items()]
-        write_table(pd.DataFrame(facts), tables, "engine_data", f"The engine data{ending}")
-    sparse = saturation_table(others)
+        report.table(pd.DataFrame(facts), "engine_data", "The engine data")
+    sparse = saturation_table(report.records(part=SATURATION))
     if len(sparse):
-        caption = (
-            f"Sparse multi-output GP on random training rows, safe or not; mean ± standard error{ending}"
-        )
+        caption = "Sparse multi-output GP on random training rows, safe or not; mean ± standard error"
         shown = sparse.assign(
             **{
                 label: [
@@ -49,39 +43,34 @@ def write_data_tables(others: Sequence[Record], folder: Path, note: str | None) 
             }
         )
         kept = ["rows", "RMSE, safe test rows", "RMSE, all test rows", "repetitions"]
-        write_table(shown[kept], tables, "engine_saturation", caption)
-        _draw(sparse, folder / "figures", note)
+        report.table(shown[kept], "engine_saturation", caption)
+        _draw(report, sparse)
 
 
-def saturation_table(others: Sequence[Record]) -> pd.DataFrame:
+def saturation_table(sparse: Sequence[Record]) -> pd.DataFrame:
     """Return means and standard errors of the sparse GP's RMSE, one row per number of training rows."""
     import pandas as pd
 
-    sparse = [record for record in others if record.axes["part"] == SATURATION and record.usable]
     rows = []
     for count in sorted({int(record.axes["rows"]) for record in sparse}):
         line: dict[str, float | int] = {"rows": count}
         same = [record for record in sparse if record.axes["rows"] == count]
         for name in ("rmse", "rmse_all"):
-            found = mean_statistic("", np.array([record.number(name) for record in same]))
-            error = float("nan") if found.standard_error is None else found.standard_error
-            line |= {name: found.value, f"{name}_error": error}
+            found = mean([record.number(name) for record in same])
+            line |= {name: found.value, f"{name}_error": found.error}
         rows.append({**line, "repetitions": len(same)})
     return pd.DataFrame(rows)
 
 
-def _draw(frame: pd.DataFrame, folder: Path, note: str | None) -> None:
-    import matplotlib.pyplot as plt
-
-    with figure_style():
-        fig, ax = plt.subplots()
+def _draw(report: Report[EngineSettings], frame: pd.DataFrame) -> None:
+    with report.figure("engine_saturation") as drawing:
+        ax = drawing.ax
         for name, label in (("rmse", "safe test rows"), ("rmse_all", "all test rows")):
             ax.errorbar(frame["rows"], frame[name], frame[f"{name}_error"].fillna(0.0), fmt="o-", label=label)
         ax.set_xscale("log")
         ax.minorticks_off()
         ax.set_xticks(frame["rows"], [str(rows) for rows in frame["rows"]])
-        ax.set_xlabel("random training rows, both outputs measured")
-        ax.set_ylabel("RMSE (standardised units)")
+        drawing.name_axes("random training rows, both outputs measured", "RMSE (standardised units)")
         ax.set_title("sparse multi-output GP without a safety constraint")
         ax.legend(title=f"mean ± standard error over {frame['repetitions'].max()} sets of rows")
-        save_figure(fig, frame, folder, "engine_saturation", note)
+        drawing.data = frame

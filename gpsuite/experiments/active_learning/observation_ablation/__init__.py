@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.active_learning.methods import BUILDER
+from gpsuite.experiments.active_learning.methods import PIPELINE
 from gpsuite.experiments.active_learning.observation_ablation import plan, settings, summary
 from gpsuite.experiments.active_learning.shared.run import run_repetition
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
@@ -13,7 +13,7 @@ EXPERIMENTS.register("active_learning/observation_ablation")(
         plan.plan,
         run_repetition,
         summary.summarise,
-        builders=(BUILDER,),
+        method_traits=(PIPELINE,),
         parts=("repetitions", "sources", "unequal"),
     )
 )

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from gpsuite.experiments.active_learning.shared.claims import AL, paired, paired_share
-from gpsuite.experiments.active_learning.shared.curves import Curves
+from gpsuite.experiments.active_learning.shared.claims import AL, wilcoxon_claim
+from gpsuite.experiments.active_learning.shared.curves import VALUE, Curves
 from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray
-from gpsuite.experiments.statistics import LEVEL, share
+from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.statistics.significance import LEVEL
 
 
 def common_areas(curves: Curves) -> dict[str, FloatArray]:
@@ -35,14 +36,14 @@ def ablation_statistics(
     for curves in sets.values():
         others = [method for method in curves.methods if method != AL]
         if AL in curves.methods and any(not partial[method] for method in others):
-            areas = common_areas(curves)
-            smaller = paired_share("", [paired(curves, AL, other, areas) for other in others], LEVEL)
+            areas = curves.paired(common_areas(curves))
+            smaller = wilcoxon_claim("", [areas.pair(VALUE, AL, other) for other in others], LEVEL)
             undecided = undecided or (smaller.note if np.isnan(smaller.value) else "")
             cells.append(smaller.value == 1.0)
     if undecided:
         found.append(Statistic("share_partial_most_efficient", float("nan"), n=0, note=undecided))
     elif cells:
-        found.append(share("share_partial_most_efficient", cells))
+        found.append(claim("share_partial_most_efficient", cells))
     if unequal:
         largest = [float(query_shares(curves).mean(axis=0).max()) for curves in unequal.values()]
         shown = ", ".join(f"{which} {value:.2f}" for which, value in zip(unequal, largest, strict=True))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from gpsuite.errors import unknown_name
 from gpsuite.experiments.active_learning.shared.generated_data import UNEQUAL_NOISE, UNEQUAL_VARIANCE
-from gpsuite.experiments.active_learning.shared.gp_settings import GpSamplesSettings
+from gpsuite.experiments.active_learning.shared.gp_settings import GpRepetitions
 from gpsuite.experiments.active_learning.shared.repetition_data import PAIRS
-from gpsuite.experiments.active_learning.toy.settings import ToySettings
-from gpsuite.experiments.base import require
+from gpsuite.experiments.active_learning.toy.settings import ToyRepetitions
+from gpsuite.experiments.settings import check_settings, filled, one_of
 
 TOY, GP_SAMPLES = "toy", "gp_samples"
 
@@ -19,25 +19,27 @@ INEQUALITIES = (UNEQUAL_NOISE, UNEQUAL_VARIANCE)
 
 @dataclass
 class ToySizes:
-    """Sizes of the runs on sine and sigmoid; see `ToySettings`."""
+    """Sizes of the runs on sine and sigmoid; see `ToyRepetitions`."""
 
-    form: str = "paper"
-    pool_rows: int = 200
-    iterations: int = 31
-    initial: int = 12
+    form: str
+    pool_rows: int
+    state_iteration: int
+    iterations: int
+    initial: int
 
 
 @dataclass
 class GpSizes:
-    """Sizes of the runs on draws from a multi-output GP; see `GpSamplesSettings`."""
+    """Sizes of the runs on draws from a multi-output GP; see `GpRepetitions`."""
 
-    form: str = "code"
-    draws: int = 30
-    pool_rows: int = 2000
-    test_rows: int = 500
-    outputs: int = 4
-    iterations: int = 101
-    initial: int = 40
+    form: str
+    draws: int
+    pool_rows: int
+    test_rows: int
+    outputs: int
+    pool_members: int
+    iterations: int
+    initial: int
 
 
 @dataclass
@@ -56,58 +58,29 @@ class AblationSettings:
         gp_samples: its sizes.
     """
 
-    sources: list[str] = field(default_factory=lambda: [TOY, GP_SAMPLES])
-    repetitions: int = 30
-    delta: float = 0.05
-    inference: str = "smc"
-    particles: int = 128
-    when_nothing_is_safe: str = "stop"
-    unequal: list[str] = field(default_factory=lambda: list(INEQUALITIES))
-    toy: ToySizes = field(default_factory=ToySizes)
-    gp_samples: GpSizes = field(default_factory=GpSizes)
+    sources: Annotated[list[Annotated[str, one_of((TOY, GP_SAMPLES))]], filled]
+    repetitions: int
+    delta: float
+    inference: str
+    particles: int
+    when_nothing_is_safe: str
+    unequal: list[Annotated[str, one_of(INEQUALITIES)]]
+    toy: ToySizes
+    gp_samples: GpSizes
 
     def check(self) -> None:
-        """Refuse impossible values."""
-        require(bool(self.sources), "sources", self.sources, f"name at least one of {TOY}, {GP_SAMPLES}")
-        for key, given, valid in (
-            ("sources", self.sources, (TOY, GP_SAMPLES)),
-            ("unequal", self.unequal, INEQUALITIES),
-        ):
-            for value in given:
-                if value not in valid:
-                    raise unknown_name(key, value, valid)
-        self.toy_settings().check()
-        self.gp_settings().check()
+        """Refuse what the runs on either dataset refuse."""
+        check_settings(self.toy_settings())
+        check_settings(self.gp_settings())
 
-    def toy_settings(self) -> ToySettings:
+    def toy_settings(self) -> ToyRepetitions:
         """Return the settings of the runs on sine and sigmoid, those of active_learning/toy: they share records."""
-        return ToySettings(
-            repetitions=self.repetitions,
-            iterations=self.toy.iterations,
-            initial=self.toy.initial,
-            delta=self.delta,
-            inference=self.inference,
-            particles=self.particles,
-            offers=PAIRS,
-            when_nothing_is_safe=self.when_nothing_is_safe,
-            form=self.toy.form,
-            pool_rows=self.toy.pool_rows,
-        )
+        return ToyRepetitions(**self._shared(), **vars(self.toy))
 
-    def gp_settings(self) -> GpSamplesSettings:
+    def gp_settings(self) -> GpRepetitions:
         """Return the settings of the runs on draws from a GP: those of active_learning/gp_samples."""
-        return GpSamplesSettings(
-            repetitions=self.repetitions,
-            iterations=self.gp_samples.iterations,
-            initial=self.gp_samples.initial,
-            delta=self.delta,
-            inference=self.inference,
-            particles=self.particles,
-            offers=PAIRS,
-            when_nothing_is_safe=self.when_nothing_is_safe,
-            form=self.gp_samples.form,
-            draws=self.gp_samples.draws,
-            pool_rows=self.gp_samples.pool_rows,
-            test_rows=self.gp_samples.test_rows,
-            outputs=self.gp_samples.outputs,
-        )
+        return GpRepetitions(**self._shared(), **vars(self.gp_samples))
+
+    def _shared(self) -> dict[str, Any]:
+        names = ("repetitions", "delta", "inference", "particles", "when_nothing_is_safe")
+        return {"offers": PAIRS, **{name: getattr(self, name) for name in names}}

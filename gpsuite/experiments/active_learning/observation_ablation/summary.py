@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-
-from gpsuite.experiments.active_learning.methods import pipeline_params, titles
+from gpsuite.experiments.active_learning.methods import pipeline_params
 from gpsuite.experiments.active_learning.observation_ablation.claims import ablation_statistics
 from gpsuite.experiments.active_learning.observation_ablation.settings import (
     GP_SAMPLES,
@@ -15,45 +12,35 @@ from gpsuite.experiments.active_learning.observation_ablation.settings import (
 from gpsuite.experiments.active_learning.observation_ablation.tables import area_table, share_table
 from gpsuite.experiments.active_learning.shared.claims import AL
 from gpsuite.experiments.active_learning.shared.curves import Curves
-from gpsuite.experiments.active_learning.shared.figures import draw_curves
+from gpsuite.experiments.active_learning.shared.figures import draw_curves, errors
 from gpsuite.experiments.active_learning.shared.generated_data import EQUAL
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Report
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
 
 HEADINGS = {TOY: "sine and sigmoid", GP_SAMPLES: "draws from a multi-output GP"}
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report[AblationSettings]) -> list[Statistic]:
     """Write errors and areas under the curves per dataset, and which output is queried where they are unequal."""
-    settings: AblationSettings = request.settings
-    names, ending = titles(request.methods), f" ({note})" if note else ""
-    sets = {source: _curves(records, source, EQUAL, names) for source in settings.sources}
+    settings, names = report.settings, report.titles
+    sets = {source: _curves(report, source, EQUAL) for source in settings.sources}
     sets = {source: curves for source, curves in sets.items() if curves.methods}
-    partial = {
-        name: pipeline_params(options)["queries"] == "partial" for name, options in request.methods.items()
-    }
+    methods = report.request.methods
+    partial = {name: pipeline_params(options).queries == "partial" for name, options in methods.items()}
     full = [name for name, one_output in partial.items() if not one_output]
     for source, curves in sets.items():
         heading = f"{HEADINGS[source]}: one output per query, or all of them"
-        name, units = f"observation_{source}", "output units"
-        draw_curves(curves, names, folder / "figures", name, heading, units, (), note, dashed=full)
-        caption = (
-            f"{HEADINGS[source]}: mean RMSE over the common range of N_sum, mean ± standard error{ending}"
-        )
-        write_table(area_table(curves, names), folder / "tables", f"observation_{source}", caption)
-    unequal = {
-        which: _curves(records, TOY, which, names)
-        for which in (EQUAL, *settings.unequal)
-        if TOY in settings.sources
-    }
+        draw_curves(report, curves, f"observation_{source}", heading, errors("output units"), dashed=full)
+        caption = f"{HEADINGS[source]}: mean RMSE over the common range of N_sum, mean ± standard error"
+        report.table(area_table(curves, names), f"observation_{source}", caption)
+    chosen = (EQUAL, *settings.unequal) if TOY in settings.sources else ()
+    unequal = {which: _curves(report, TOY, which) for which in chosen}
     unequal = {which: curves for which, curves in unequal.items() if AL in curves.methods}
     if unequal:
-        caption = f"{names[AL]} on sine and sigmoid: share of the queries that go to each output{ending}"
-        write_table(share_table(unequal), folder / "tables", "observation_unequal", caption)
+        caption = f"{names[AL]} on sine and sigmoid: share of the queries that go to each output"
+        report.table(share_table(unequal), "observation_unequal", caption)
     return ablation_statistics(sets, partial, {k: v for k, v in unequal.items() if k != EQUAL})
 
 
-def _curves(records: Sequence[Record], source: str, unequal: str, names: Mapping[str, str]) -> Curves:
-    chosen = [r for r in records if r.axes["source"] == source and r.axes["unequal"] == unequal]
-    return Curves.from_records(chosen, tuple(names))
+def _curves(report: Report[AblationSettings], source: str, unequal: str) -> Curves:
+    return Curves.from_records(report.records(source=source, unequal=unequal), tuple(report.titles))

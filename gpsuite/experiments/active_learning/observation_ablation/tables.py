@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from gpsuite.experiments.active_learning.observation_ablation.claims import common_areas, query_shares
 from gpsuite.experiments.active_learning.shared.curves import Curves
 from gpsuite.experiments.active_learning.shared.generated_data import EQUAL
-from gpsuite.experiments.statistics import mean_statistic
 from gpsuite.reporting.tables import mean_and_error
+from gpsuite.statistics.estimates import mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,14 +29,14 @@ def area_table(curves: Curves, names: Mapping[str, str]) -> pd.DataFrame:
     areas = common_areas(curves)
     rows = []
     for method, values in areas.items():
-        area, curve = mean_statistic("", values), curves.curve(method, "rmse")
-        last = mean_statistic("", curve.lines[:, -1])
+        area, curve = mean(values), curves.curve(method, "rmse")
+        last = mean(curve.lines[:, -1])
         rows.append(
             {
                 "method": names[method],
-                "mean RMSE over N_sum": mean_and_error(area.value, area.standard_error),
+                "mean RMSE over N_sum": mean_and_error(area.value, area.error),
                 "last N_sum": int(curve.n_sum[-1]),
-                "last RMSE": mean_and_error(last.value, last.standard_error),
+                "last RMSE": mean_and_error(last.value, last.error),
                 "repetitions": len(values),
             }
         )
@@ -52,7 +52,7 @@ def share_table(unequal: Mapping[str, Curves]) -> pd.DataFrame:
         shares = query_shares(curves)
         row: dict[str, object] = {"data": UNEQUAL_LABELS[which]}
         for p in range(shares.shape[1]):
-            found = mean_statistic("", shares[:, p])
-            row[f"output {p + 1}"] = mean_and_error(found.value, found.standard_error)
+            found = mean(shares[:, p])
+            row[f"output {p + 1}"] = mean_and_error(found.value, found.error)
         rows.append({**row, "repetitions": len(shares)})
     return pd.DataFrame(rows)

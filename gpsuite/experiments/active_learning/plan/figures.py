@@ -3,76 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gpsuite.data.dataset import Dataset
-from gpsuite.experiments.base import Record
-from gpsuite.reporting.figures import figure_style, save_figure
+from gpsuite.experiments.active_learning.plan.settings import PlanSettings
+from gpsuite.experiments.base import Record, Report
+from gpsuite.reporting.palette import BLACK, BLUE, GREEN, LIMIT, ORANGE, PURPLE, SKY, VERMILION
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 MOST_POINTS = 4000  # of a scatter plot; more candidates are thinned evenly, the proposed ones stay
 
 
-MODEL, SAFE, PROPOSED = "#0072B2", "#009E73", "#D55E00"
+MODEL, SAFE, PROPOSED = BLUE, GREEN, VERMILION
 
 
-OUTPUT_COLOURS = ("#0072B2", "#E69F00", "#CC79A7", "#56B4E9", "#000000", "#009E73")
+OUTPUT_COLOURS = (BLUE, ORANGE, PURPLE, SKY, BLACK, GREEN)
 
 
-def draw_plan(record: Record, data: Dataset, delta: float, folder: Path, note: str | None) -> None:
-    """Draw `plan`: what the models say at the candidates, and the proposals.
-
-    Args:
-        record: of the plan.
-        data: measurements and candidates.
-        delta: a proposal is safe with probability above 1 - delta.
-        folder: the run's figures folder.
-        note: drawn below.
-    """
-    with figure_style():
-        if data.X.shape[1] == 1:
-            _draw_curves(record, data, delta, folder, note)
-        else:
-            _draw_map(record, data, delta, folder, note)
+def draw_plan(report: Report[PlanSettings], record: Record, data: Dataset) -> None:
+    """Draw `plan`: what the models say at the candidates, and the proposals."""
+    if data.X.shape[1] == 1:
+        _draw_curves(report, record, data)
+    else:
+        _draw_map(report, record, data)
 
 
-def _draw_curves(record: Record, data: Dataset, delta: float, folder: Path, note: str | None) -> None:
+def _draw_curves(report: Report[PlanSettings], record: Record, data: Dataset) -> None:
     """Draw every output's prediction, and the probability of being safe, over the one input."""
-    import matplotlib.pyplot as plt
-
     frame = candidate_frame(record, data)
     frame = frame.sort_values(frame.columns[0], kind="stable")
     x, outputs = frame.iloc[:, 0].to_numpy(), data.target_names
-    fig, axes = plt.subplots(
-        len(outputs) + 1, 1, figsize=(7.2, 1.0 + 2.1 * (len(outputs) + 1)), sharex=True, squeeze=False
-    )
-    for p, (ax, name) in enumerate(zip(axes[:-1, 0], outputs, strict=True)):
-        mean, sd = frame[f"mean {name}"].to_numpy(), frame[f"sd {name}"].to_numpy()
-        ax.fill_between(
-            x, mean - 2 * sd, mean + 2 * sd, color=MODEL, alpha=0.2, lw=0, label="2 sd, without noise"
-        )
-        ax.plot(x, mean, color=MODEL, label="prediction")
-        ax.plot(data.X[:, 0], data.y[:, p], "k.", label="measured")
-        ax.set_ylabel(name)
-    safe = record.arrays["safe"][frame.index]
-    _draw_probability(axes[-1, 0], x, frame["probability_safe"].to_numpy(), safe, data, delta)
-    for number, (row, p) in enumerate(_proposals(record), 1):
-        at = float(frame.iloc[:, 0].loc[row])
-        for ax in axes[:-1, 0] if p < 0 else [axes[p, 0]]:
-            _mark(ax, at, number)
-        axes[-1, 0].axvline(at, color=PROPOSED, lw=1.0, ls=":")
-    axes[-1, 0].set_xlabel(data.input_names[0])
-    _legend(fig, list(axes[:, 0]))
-    save_figure(fig, frame, folder, "plan", note)
+    rows = len(outputs) + 1
+    with report.figure("plan", rows=rows, size=(7.2, 1.0 + 2.1 * rows), sharex=True) as drawing:
+        *panels, last = drawing.axes
+        for p, (ax, name) in enumerate(zip(panels, outputs, strict=True)):
+            mean, sd = frame[f"mean {name}"].to_numpy(), frame[f"sd {name}"].to_numpy()
+            ax.fill_between(
+                x, mean - 2 * sd, mean + 2 * sd, color=MODEL, alpha=0.2, lw=0, label="2 sd, without noise"
+            )
+            ax.plot(x, mean, color=MODEL, label="prediction")
+            ax.plot(data.X[:, 0], data.y[:, p], "k.", label="measured")
+            ax.set_ylabel(name)
+        safe = record.arrays["safe"][frame.index]
+        _draw_probability(last, x, frame["probability_safe"].to_numpy(), safe, data, report.settings.delta)
+        for number, (row, p) in enumerate(_proposals(record), 1):
+            at = float(frame.iloc[:, 0].loc[row])
+            for ax in panels if p < 0 else [panels[p]]:
+                _mark(ax, at, number)
+            last.axvline(at, color=PROPOSED, lw=1.0, ls=":")
+        last.set_xlabel(data.input_names[0])
+        drawing.legend("below")
+        drawing.data = frame
 
 
 def _draw_probability(
@@ -85,7 +73,7 @@ def _draw_probability(
 ) -> None:
     ax.plot(x, probability, color=SAFE, label="probability of being safe")
     ax.fill_between(x, 0.0, 1.0, where=safe, color=SAFE, alpha=0.12, lw=0, label="may be proposed")
-    ax.axhline(1.0 - delta, color="0.4", lw=0.8, ls="--", label=f"{1.0 - delta:g}")
+    ax.axhline(1.0 - delta, color=LIMIT, lw=0.8, ls="--", label=f"{1.0 - delta:g}")
     if data.safety is not None:
         met = data.safety.safe
         ax.plot(data.X[met, 0], np.ones(met.sum()), "|", color="k", ms=7, label="measured safe")
@@ -106,33 +94,31 @@ def _mark(ax: Axes, at: float, number: int) -> None:
     )  # fmt: skip
 
 
-def _draw_map(record: Record, data: Dataset, delta: float, folder: Path, note: str | None) -> None:
+def _draw_map(report: Report[PlanSettings], record: Record, data: Dataset) -> None:
     """Draw entropy against the probability of being safe at all candidates, and the proposals as ranked bars."""
-    import matplotlib.pyplot as plt
-
-    frame = candidate_frame(record, data)
+    frame, enough = candidate_frame(record, data), 1.0 - report.settings.delta
     proposals = _proposals(record)
     kept = _thinned(len(frame), [row for row, _ in proposals])
-    fig, (left, right) = plt.subplots(
-        1, 2, figsize=(11.0, max(4.8, 1.0 + 0.42 * len(proposals))), width_ratios=(1.25, 1.0)
-    )
-    for p, name in enumerate(data.target_names):
-        colour = OUTPUT_COLOURS[p % len(OUTPUT_COLOURS)]
-        left.plot(
-            frame["probability_safe"].iloc[kept], frame[f"entropy {name}"].iloc[kept], ".", ms=3, alpha=0.5,
-            color=colour, label=f"{name} at a candidate",
-        )  # fmt: skip
-    left.axvline(1.0 - delta, color="0.4", lw=0.8, ls="--", label=f"safe enough: above {1.0 - delta:g}")
-    left.set_xlabel("probability of being safe")
-    left.set_ylabel("entropy before the plan (nats)")
-    for number, (row, p) in enumerate(proposals):
-        columns = [f"entropy {name}" for name in (data.target_names if p < 0 else [data.target_names[p]])]
-        at = frame[["probability_safe", *columns]].iloc[row].to_numpy()
-        label = "_" if number else "proposed"
-        left.plot(np.repeat(at[0], len(columns)), at[1:], "o", mfc="none", color=PROPOSED, label=label)
-    _draw_bars(right, record, data, proposals)
-    _legend(fig, [left])
-    save_figure(fig, frame.iloc[kept], folder, "plan", note)
+    size = (11.0, max(4.8, 1.0 + 0.42 * len(proposals)))
+    with report.figure("plan", columns=2, size=size, width_ratios=(1.25, 1.0)) as drawing:
+        left, right = drawing.axes
+        for p, name in enumerate(data.target_names):
+            colour = OUTPUT_COLOURS[p % len(OUTPUT_COLOURS)]
+            left.plot(
+                frame["probability_safe"].iloc[kept], frame[f"entropy {name}"].iloc[kept], ".", ms=3, alpha=0.5,
+                color=colour, label=f"{name} at a candidate",
+            )  # fmt: skip
+        left.axvline(enough, color=LIMIT, lw=0.8, ls="--", label=f"safe enough: above {enough:g}")
+        left.set_xlabel("probability of being safe")
+        left.set_ylabel("entropy before the plan (nats)")
+        for number, (row, p) in enumerate(proposals):
+            columns = [f"entropy {name}" for name in (data.target_names if p < 0 else [data.target_names[p]])]
+            at = frame[["probability_safe", *columns]].iloc[row].to_numpy()
+            label = "_" if number else "proposed"
+            left.plot(np.repeat(at[0], len(columns)), at[1:], "o", mfc="none", color=PROPOSED, label=label)
+        _draw_bars(right, record, data, proposals)
+        drawing.legend("below")
+        drawing.data = frame.iloc[kept]
 
 
 def _draw_bars(ax: Axes, record: Record, data: Dataset, proposals: Sequence[tuple[int, int]]) -> None:
@@ -142,7 +128,7 @@ def _draw_bars(ax: Axes, record: Record, data: Dataset, proposals: Sequence[tupl
     ax.barh(places, entropy, color=colours, alpha=0.75)
     ax.set_yticks(places, [_label(i, *pair, record, data) for i, pair in enumerate(proposals, 1)])
     ax.invert_yaxis()
-    ax.axvline(0.0, color="0.4", lw=0.8)
+    ax.axvline(0.0, color=LIMIT, lw=0.8)
     ax.set_xlabel("entropy given the proposals before (nats)")
 
 
@@ -177,11 +163,3 @@ def _proposals(record: Record) -> list[tuple[int, int]]:
 def _thinned(n: int, proposed: Sequence[int]) -> npt.NDArray[np.int64]:
     even = np.unique(np.linspace(0, n - 1, min(n, MOST_POINTS)).astype(np.int64))
     return np.union1d(even, np.array(proposed, dtype=np.int64))
-
-
-def _legend(fig: Figure, axes: Sequence[Axes]) -> None:
-    """Draw one legend of all axes below them, each label once."""
-    shown = {
-        label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
-    }
-    fig.legend(list(shown.values()), list(shown), loc="outside lower center", ncols=3)

@@ -21,6 +21,8 @@ import numpy.typing as npt
 from gpsuite.data.dataset import Dataset, SafetyColumn
 from gpsuite.data.hashing import json_hash
 from gpsuite.data.loading import PreparedDataset, load
+from gpsuite.experiments.active_learning.plan.tasks import PlannerParams, PlanTask
+from gpsuite.experiments.params import plain
 from gpsuite.methods.active_learning.pipelines import Pipeline
 from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner
 from gpsuite.methods.active_learning.plan.safety_guard import SafetyGuard
@@ -70,18 +72,17 @@ class _Earlier:
     state: Arrays
 
 
-def new_planner(data: Dataset, params: Mapping[str, Any]) -> MeasurementPlanner:
-    """Return the planner of a dataset and a task's parameters, which knows no measurement yet."""
+def new_planner(data: Dataset, params: PlannerParams) -> MeasurementPlanner:
+    """Return the planner of a dataset and what is asked, which knows no measurement yet."""
     column = safety_of(data)
-    queries = params["queries"]
-    pipeline = Pipeline("plan", mixing=params["mixing"], queries=queries, kernel=params["kernel"])
+    pipeline = Pipeline("plan", mixing=params.mixing, queries=params.queries, kernel=params.kernel)
     return MeasurementPlanner(
         SafetyLimit(column.limit, column.side),
-        stream(int(params["seed"]), "plan"),
+        stream(params.seed, "plan"),
         pipeline=pipeline,
-        delta=float(params["delta"]),
-        smc=SMCSettings(params["particles"], params["moves"], params["leapfrog"]),
-        guard=SafetyGuard(step=float(params["step"])),
+        delta=params.delta,
+        smc=SMCSettings(params.particles, params.moves, params.leapfrog),
+        guard=SafetyGuard(step=params.step),
         input_names=data.input_names,
     )
 
@@ -93,7 +94,7 @@ def safety_of(data: Dataset) -> SafetyColumn:
     return data.safety
 
 
-def find_start(results_dir: Path, dataset: PreparedDataset, params: Mapping[str, Any]) -> Start:
+def find_start(results_dir: Path, dataset: PreparedDataset, params: PlannerParams) -> Start:
     """Return the earlier plan that knows most of the table's values and none that is not in it, if there is one.
 
     The same question again starts where it started the first time, so that its record is found.
@@ -124,15 +125,15 @@ def find_start(results_dir: Path, dataset: PreparedDataset, params: Mapping[str,
     return _start([], f"{table.n_values} values, first plan")
 
 
-def question(dataset: PreparedDataset, params: Mapping[str, Any]) -> str:
+def question(dataset: PreparedDataset, params: PlannerParams) -> str:
     """Return what identifies data and parameters, whatever the plan starts from."""
-    return json_hash([dataset.content_hash, sorted(params.items())])
+    return json_hash([dataset.content_hash, sorted(plain(params).items())])
 
 
-def about(data: Dataset, params: Mapping[str, Any], told: str) -> npt.NDArray[Any]:
+def about(data: Dataset, task: PlanTask, told: str) -> npt.NDArray[Any]:
     """Return the entry of a record by which later plans find its state; `told` says how it began."""
-    entry = {name: params[name] for name in ("question", "parent")}
-    lineage = _lineage(data, params)
+    entry = {"question": task.question, "parent": task.parent}
+    lineage = _lineage(data, task.asked)
     return np.array(json.dumps({**entry, "lineage": lineage, "version": VERSION, "told": told}))
 
 
@@ -142,10 +143,10 @@ def unpack(text: str) -> dict[str, npt.NDArray[Any]]:
         return {name: stored[name] for name in stored.files}
 
 
-def _lineage(data: Dataset, params: Mapping[str, Any]) -> str:
+def _lineage(data: Dataset, params: PlannerParams) -> str:
     column = safety_of(data)
     names = [list(data.input_names), list(data.target_names), column.name]
-    return json_hash([names, column.limit, column.side, [params[name] for name in POSTERIOR]])
+    return json_hash([names, column.limit, column.side, [getattr(params, name) for name in POSTERIOR]])
 
 
 def _start(plans: Sequence[_Earlier], told: str) -> Start:
@@ -156,9 +157,7 @@ def _start(plans: Sequence[_Earlier], told: str) -> Start:
     return Start(base64.b64encode(buffer.getvalue()).decode(), plans[0].key, told)
 
 
-def _earlier_plans(
-    results_dir: Path, data: Dataset, params: Mapping[str, Any]
-) -> tuple[list[_Earlier], bool]:
+def _earlier_plans(results_dir: Path, data: Dataset, params: PlannerParams) -> tuple[list[_Earlier], bool]:
     """Return the plans of the same columns, limit and posterior settings, and whether others are of another version.
 
     Each record is returned once; damaged ones are left.

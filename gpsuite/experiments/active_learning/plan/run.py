@@ -20,23 +20,20 @@ from gpsuite.experiments.active_learning.plan.history import (
 from gpsuite.experiments.active_learning.plan.plan import candidate_inputs
 from gpsuite.experiments.active_learning.plan.summary import WARNINGS_APART
 from gpsuite.experiments.active_learning.plan.tables import ALL_OUTPUTS
+from gpsuite.experiments.active_learning.plan.tasks import PlanTask
 from gpsuite.experiments.base import Outcome, SharedWork, Task, finite_or_none
 from gpsuite.methods.active_learning.plan.answer import Plan
 
 
-def run(task: Task, shared: SharedWork) -> Outcome:
+def run(task: Task[PlanTask], shared: SharedWork) -> Outcome:
     """Learn what is new in the table and ask for the next measurements."""
-    if task.dataset is None:
-        raise ValueError("a task of active_learning/plan needs a dataset")
-    params, data = task.params, load(task.dataset)
-    planner = new_planner(data, params)
-    if params["state"] is not None:
-        planner.restore(unpack(params["state"]))
+    asked, data = task.params.asked, load(task.require_dataset())
+    planner = new_planner(data, asked)
+    if task.params.state is not None:
+        planner.restore(unpack(task.params.state))
     planner.tell(data.X, data.y, safety_of(data).z)
     budget = Budget(seconds=task.budget_seconds, observer=shared.observer)
-    found = planner.ask(
-        candidate_inputs(data), params["measurements"], params["when_nothing_is_safe"], budget
-    )
+    found = planner.ask(candidate_inputs(data), asked.measurements, asked.when_nothing_is_safe, budget)
     metrics: dict[str, float | int | str | bool | None] = {
         "values": planner.n_values,
         "candidates": len(candidate_inputs(data)),
@@ -57,7 +54,7 @@ def run(task: Task, shared: SharedWork) -> Outcome:
         arrays={
             **arrays,
             **_arrays(found),
-            ABOUT: about(data, params, task.label),
+            ABOUT: about(data, task.params, task.label),
         },
         headline=f"{len(found.proposals)} proposals, {found.n_safe} of {metrics['candidates']} candidates safe",
     )

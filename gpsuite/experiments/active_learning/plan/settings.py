@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from gpsuite.experiments.base import require
+from gpsuite.experiments.settings import Count, Rule, Share, at_least, one_of, within
 
 MOST_PER_PLAN = 100
 
@@ -12,12 +13,7 @@ MOST_PER_PLAN = 100
 LONGEST_STEP = 1e6
 
 
-CHOICES = {
-    "queries": ("partial", "full"),
-    "when_nothing_is_safe": ("stop", "safest"),
-    "mixing": ("free", "identity"),
-    "kernel": ("matern52", "squared_exponential"),
-}
+in_reach = Rule(lambda step: 0.0 <= step <= LONGEST_STEP, f"must lie between 0 and {LONGEST_STEP:g}")
 
 
 @dataclass
@@ -38,27 +34,13 @@ class PlanSettings:
         leapfrog: steps per trajectory.
     """
 
-    measurements: int = 3
-    delta: float = 0.05
-    step: float = 0.15
-    queries: str = "partial"
-    when_nothing_is_safe: str = "stop"
-    mixing: str = "free"
-    kernel: str = "matern52"
-    particles: int = 128
-    moves: int = 3
-    leapfrog: int = 10
-
-    def check(self) -> None:
-        """Refuse impossible values."""
-        fits = 1 <= self.measurements <= MOST_PER_PLAN
-        require(fits, "measurements", self.measurements, f"must be from 1 to {MOST_PER_PLAN}")
-        require(0.0 < self.delta < 1.0, "delta", self.delta, "must lie between 0 and 1")
-        require(
-            0.0 <= self.step <= LONGEST_STEP, "step", self.step, f"must lie between 0 and {LONGEST_STEP:g}"
-        )
-        for name, valid in CHOICES.items():
-            value = getattr(self, name)
-            require(value in valid, name, value, f"valid: {', '.join(valid)}")
-        for name, least in (("particles", 2), ("moves", 1), ("leapfrog", 1)):
-            require(getattr(self, name) >= least, name, getattr(self, name), f"must be {least} or more")
+    measurements: Annotated[int, within(1, MOST_PER_PLAN)]
+    delta: Share
+    step: Annotated[float, in_reach]
+    queries: Annotated[str, one_of(("partial", "full"))]
+    when_nothing_is_safe: Annotated[str, one_of(("stop", "safest"))]
+    mixing: Annotated[str, one_of(("free", "identity"))]
+    kernel: Annotated[str, one_of(("matern52", "squared_exponential"))]
+    particles: Annotated[int, at_least(2)]
+    moves: Count
+    leapfrog: Count

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-from pathlib import Path
-
 from gpsuite.data.loading import load
 from gpsuite.experiments.active_learning.plan.figures import draw_plan
-from gpsuite.experiments.active_learning.plan.plan import dataset_of
 from gpsuite.experiments.active_learning.plan.settings import PlanSettings
 from gpsuite.experiments.active_learning.plan.tables import UNITS, inference_table, proposal_table, safe_text
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Report
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
 
 WARNINGS_APART = " | "
 
@@ -24,22 +18,17 @@ PROMISE = (
 )
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
-    """Print and write the proposals in the user's units, and how the posteriors came about; draw the state."""
-    data, record = load(dataset_of(request)), records[0]
-    settings: PlanSettings = request.settings
+def summarise(report: Report[PlanSettings]) -> list[Statistic]:
+    """Tell and write the proposals in the user's units, and how the posteriors came about; draw the state."""
+    data, (record,) = load(report.request.require_dataset()), report.records()
     proposals = proposal_table(record, data)
-    safe = safe_text(record, data, settings)
-    caption = f"Next measurements: {safe}; {UNITS}{f' ({note})' if note else ''}"
-    write_table(proposals, folder / "tables", "plan", caption)
-    write_table(inference_table(record), folder / "tables", "plan_inference", f"Inference; {record.label}")
-    print(f"{record.label}; {safe}\n{proposals.to_string(index=False, float_format='{:.6g}'.format)}")
-    if record.metrics["note"]:
-        print(record.metrics["note"])
-    print(f"{UNITS}\n{PROMISE}")
-    for warning in str(record.metrics["warnings"]).split(WARNINGS_APART):
-        if warning:
-            print(f"warning: {warning}", file=sys.stderr)
-    draw_plan(record, data, settings.delta, folder / "figures", note)
+    safe = safe_text(record, data, report.settings)
+    report.table(proposals, "plan", f"Next measurements: {safe}; {UNITS}")
+    report.table(inference_table(record), "plan_inference", f"Inference; {record.label}")
+    shown = proposals.to_string(index=False, float_format="{:.6g}".format)
+    note = str(record.metrics["note"])
+    report.answer.extend(filter(None, (f"{record.label}; {safe}", shown, note, UNITS, PROMISE)))
+    report.warnings.extend(filter(None, str(record.metrics["warnings"]).split(WARNINGS_APART)))
+    draw_plan(report, record, data)
     n = int(record.number("candidates"))
     return [Statistic("safe_candidates", record.number("safe_candidates"), n=n)]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from gpsuite.experiments.active_learning.shared.curves import Curve, Curves
+from gpsuite.experiments.active_learning.shared.curves import VALUE, Curve, Curves
 from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray, IntArray
-from gpsuite.experiments.base import finite_or_none
-from gpsuite.experiments.statistics import LEVEL, mean_statistic, share
+from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.seeds import stream
+from gpsuite.statistics.estimates import Estimate, finite, mean
+from gpsuite.statistics.resampling import BOOTSTRAP_INTERVAL, percentile_interval, resampled_means
+from gpsuite.statistics.significance import LEVEL, least_wilcoxon_p, wilcoxon_p
 
 AL, RS, IND, NOSAFE = "al_mogp", "rs_mogp", "al_indgps", "al_mogp_nosafe"
 
@@ -28,9 +30,6 @@ DEMANDED = 0.95  # share of safe queries, and precision of the safety model
 BOOTSTRAP = 2000
 
 
-INTERVAL = "95 % bootstrap interval over the runs"
-
-
 NOT_REACHED = "not reached"
 
 
@@ -40,49 +39,26 @@ def first_below(n_sum: IntArray, mean: FloatArray, threshold: float) -> float:
     return float(n_sum[reached[0]]) if len(reached) else float("inf")
 
 
-def resampled_means(curve: Curve, name: str) -> FloatArray:
+def run_means(curve: Curve, name: str) -> FloatArray:
     """Return mean curves over runs drawn with replacement [BOOTSTRAP, T].
 
     Curves of the same number of runs take the same draws, so that paired methods stay paired.
     """
-    runs = len(curve.lines)
-    drawn = stream(0, "bootstrap", name).integers(runs, size=(BOOTSTRAP, runs))
-    counts = np.stack([(drawn == run).sum(axis=1) for run in range(runs)], axis=1)
-    means: FloatArray = counts @ curve.lines / runs
-    return means
+    return resampled_means(curve.lines, BOOTSTRAP, stream(0, "bootstrap", name))
 
 
-def wilcoxon_p(smaller: FloatArray, larger: FloatArray) -> float:
-    """Return the one-sided p value of Wilcoxon's signed-rank test for `smaller` < `larger`, paired; 1 without pairs."""
-    from scipy.stats import wilcoxon
-
-    both = np.isfinite(smaller) & np.isfinite(larger)
-    difference = (smaller - larger)[both]
-    if not np.any(difference):
-        return 1.0
-    return float(wilcoxon(difference, alternative="less").pvalue)
-
-
-def paired(
-    curves: Curves, first: str, second: str, values: Mapping[str, FloatArray]
-) -> tuple[FloatArray, FloatArray]:
-    """Return two methods' values [R] in the repetitions both have."""
-    left, right = curves.paired(first, second)
-    return values[first][left], values[second][right]
-
-
-def paired_share(
-    name: str, pairs: Sequence[tuple[FloatArray, FloatArray]], level: float, *others: bool
+def wilcoxon_claim(
+    name: str, pairs: Sequence[tuple[FloatArray, FloatArray]], level: float, *others: bool, note: str = ""
 ) -> Statistic:
     """Return the share of pairs whose first values are smaller (Wilcoxon), and of other cells, that hold.
 
-    NaN with a note if there are too few repetitions for any data to reach the level: n give p >= 2^-n.
+    NaN with a note if there are too few repetitions for any data to reach the level.
     """
     fewest = min(len(first) for first, _ in pairs)
-    if 0.5**fewest >= level:
-        note = f"{fewest} repetitions cannot give p < {level:g} in a paired Wilcoxon test"
-        return Statistic(name, float("nan"), n=0, note=note)
-    return share(name, [*(wilcoxon_p(first, second) < level for first, second in pairs), *others])
+    if least_wilcoxon_p(fewest) >= level:
+        few = f"{fewest} repetitions cannot give p < {level:g} in a paired Wilcoxon test"
+        return Statistic(name, float("nan"), n=0, note="; ".join(part for part in (few, note) if part))
+    return claim(name, [*(wilcoxon_p(first, second) < level for first, second in pairs), *others], note)
 
 
 def safety_statistics(curves: Curves) -> list[Statistic]:
@@ -90,21 +66,11 @@ def safety_statistics(curves: Curves) -> list[Statistic]:
     found = []
     for method in curves.methods:
         by_z = 100.0 * curves.per_run(method, "safe_noisy")
-        found.append(mean_statistic(statistic_name("safe_query_percent", method=method), by_z))
+        found.append(Statistic.of(statistic_name("safe_query_percent", method=method), mean(by_z)))
         if curves.has(method, "safe_true"):
             by_h = 100.0 * curves.per_run(method, "safe_true")
-            found.append(mean_statistic(statistic_name("truly_safe_query_percent", method=method), by_h))
+            found.append(Statistic.of(statistic_name("truly_safe_query_percent", method=method), mean(by_h)))
     return found
-
-
-def safe_query_limit(curves: Curves, method: str, end: str) -> list[Statistic]:
-    """Return the lower or upper 95 % limit of the mean share of safe queries, in percent."""
-    if method not in curves.methods:
-        return []
-    whole = mean_statistic("", 100.0 * curves.per_run(method, "safe_noisy"))
-    limit = whole.interval_low if end == "lower" else whole.interval_high
-    name = statistic_name(f"safe_query_percent_{end}_limit", method=method)
-    return [Statistic(name, float("nan") if limit is None else limit, n=whole.n)]
 
 
 def error_statistics(curves: Curves, points: Sequence[int]) -> list[Statistic]:
@@ -114,7 +80,7 @@ def error_statistics(curves: Curves, points: Sequence[int]) -> list[Statistic]:
         curve = curves.curve(method, "rmse")
         for n_sum in sorted({*points, curves.final(method)} & set(curve.n_sum.tolist())):
             name = statistic_name("rmse", method=method, n_sum=n_sum)
-            found.append(mean_statistic(name, _finite(curve.at(n_sum))))
+            found.append(Statistic.of(name, mean(finite(curve.at(n_sum)))))
         name = statistic_name("min_rmse", method=method)
         found.append(Statistic(name, float(np.nanmin(curve.mean)), n=len(curve.lines)))
     return found
@@ -130,22 +96,18 @@ def threshold_statistics(curves: Curves, threshold: float) -> list[Statistic]:
         low, high = threshold_interval(curve, threshold)
         note = "" if np.isfinite(reached) else f"{NOT_REACHED} up to {curve.n_sum[-1]} points"
         n, start, step = len(curve.lines), int(curve.n_sum[0]), _step(curve)
-        points = Statistic(
-            statistic_name("points_to_rmse", **axes), reached, n=n, interval_low=finite_or_none(low),
-            interval_high=finite_or_none(high), interval=INTERVAL, unit="points", note=note,
-        )  # fmt: skip
+        points = Estimate(reached, n=n, low=low, high=high, interval=BOOTSTRAP_INTERVAL)
+        found.append(Statistic.of(statistic_name("points_to_rmse", **axes), points, "points", note))
         iterations = (reached - start) / step + 1.0
         name = statistic_name("iteration_to_rmse", **axes)
-        found += [points, Statistic(name, iterations, n=n, unit="iteration (first = 1)", note=note)]
+        found.append(Statistic(name, iterations, n=n, unit="iteration (first = 1)", note=note))
     return found
 
 
 def threshold_interval(curve: Curve, threshold: float) -> tuple[float, float]:
     """Return the bootstrap interval of the points to a threshold; infinite where runs do not reach it."""
-    reached = [first_below(curve.n_sum, mean, threshold) for mean in resampled_means(curve, "points_to_rmse")]
-    ordered = np.sort(reached)
-    tail = int(np.floor(0.025 * BOOTSTRAP))
-    return float(ordered[tail]), float(ordered[-1 - tail])
+    means = run_means(curve, "points_to_rmse")
+    return percentile_interval([first_below(curve.n_sum, each, threshold) for each in means])
 
 
 def precision_statistics(curves: Curves, points: Sequence[int]) -> list[Statistic]:
@@ -155,16 +117,15 @@ def precision_statistics(curves: Curves, points: Sequence[int]) -> list[Statisti
         curve = curves.curve(method, "precision_noisy")
         for n_sum in (n for n in points if n in curve.n_sum):
             name = statistic_name("safety_precision", method=method, n_sum=n_sum)
-            found.append(mean_statistic(name, _finite(curve.at(n_sum))))
-            cells.append(found[-1])
+            cells.append(mean(finite(curve.at(n_sum))))
+            found.append(Statistic.of(name, cells[-1]))
     if not cells:
         return []
     means = [cell.value for cell in cells]
-    sure = [cell.interval_low is not None and cell.interval_low >= DEMANDED for cell in cells]
     return [
         *found,
-        share("share_safety_precision_above_0_95", [value >= DEMANDED for value in means]),
-        share("share_safety_precision_surely_above_0_95", sure),
+        claim("share_safety_precision_above_0_95", [value >= DEMANDED for value in means]),
+        claim("share_safety_precision_surely_above_0_95", [cell.low >= DEMANDED for cell in cells]),
         Statistic("min_safety_precision", float(np.nanmin(means)), n=len(means)),
     ]
 
@@ -177,16 +138,16 @@ def best_statistics(curves: Curves) -> list[Statistic]:
     rivals = [name for name in COMPETITORS if name in curves.methods and curves.final(name) == last]
     if len(rivals) < len(COMPETITORS):
         return []
-    errors = {name: curves.curve(name, "rmse").at(last) for name in (AL, *rivals)}
-    pairs = [paired(curves, AL, name, errors) for name in rivals]
+    compared = (AL, *rivals)
+    errors = curves.paired({name: curves.curve(name, "rmse").at(last) for name in compared})
+    pairs = [errors.pair(VALUE, AL, name) for name in rivals]
     safe = float(curves.per_run(AL, "safe_noisy").mean()) >= DEMANDED
-    density = {name: float(np.nanmean(curves.curve(name, "log_density").at(last))) for name in errors}
-    higher = share("share_highest_log_density", [density[AL] > density[name] for name in rivals])
+    density = {name: float(np.nanmean(curves.curve(name, "log_density").at(last))) for name in compared}
+    higher = [density[AL] > density[name] for name in rivals]
     shown = ", ".join(f"{name} {value:.3f}" for name, value in density.items())
-    note = f"{higher.note}; mean log density at {last}: {shown}"
     return [
-        paired_share("share_smallest_rmse_and_safe", pairs, LEVEL, safe),
-        Statistic(higher.name, higher.value, n=higher.n, note=note),
+        wilcoxon_claim("share_smallest_rmse_and_safe", pairs, LEVEL, safe),
+        claim("share_highest_log_density", higher, f"mean log density at {last}: {shown}"),
     ]
 
 
@@ -195,20 +156,15 @@ def area_statistics(curves: Curves, level: float) -> list[Statistic]:
     rivals = [name for name in COMPETITORS if name in curves.methods]
     if AL not in curves.methods or not rivals:
         return []
-    areas = {name: whole_area(curves, name) for name in (AL, *rivals)}
-    pairs = [paired(curves, AL, name, areas) for name in rivals]
-    return [paired_share("share_smallest_rmse_area", pairs, level)]
+    areas = curves.paired({name: whole_area(curves, name) for name in (AL, *rivals)})
+    pairs = [areas.pair(VALUE, AL, name) for name in rivals]
+    return [wilcoxon_claim("share_smallest_rmse_area", pairs, level)]
 
 
 def whole_area(curves: Curves, method: str) -> FloatArray:
     """Return each repetition's mean RMSE over the whole curve [R]."""
     curve = curves.curve(method, "rmse")
     return curve.area(int(curve.n_sum[0]), int(curve.n_sum[-1]))
-
-
-def _finite(values: FloatArray) -> FloatArray:
-    found: FloatArray = values[np.isfinite(values)]
-    return found
 
 
 def _step(curve: Curve) -> int:

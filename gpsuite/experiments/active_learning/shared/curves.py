@@ -9,8 +9,13 @@ import numpy as np
 
 from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray, IntArray
 from gpsuite.experiments.base import Record
+from gpsuite.statistics.estimates import finite, mean
+from gpsuite.statistics.paired import Paired
 
 TRUE_END = "_true"
+
+
+VALUE = "value"  # the metric of `Curves.paired`
 
 
 DIAGNOSTICS = ("outputs_", "safety_")  # prefixes of what the samplers report
@@ -51,11 +56,8 @@ class Curve:
 
     @property
     def standard_error(self) -> FloatArray:
-        """Standard error of the mean [T]; 0 with a single repetition."""
-        counts = np.isfinite(self.lines).sum(axis=0)
-        squares = np.where(np.isfinite(self.lines), (self.lines - self.mean) ** 2, 0.0).sum(axis=0)
-        error: FloatArray = np.sqrt(squares / np.maximum(counts - 1, 1) / np.maximum(counts, 1))
-        return error
+        """Standard error of the mean [T]; NaN where fewer than two repetitions have a value."""
+        return np.array([mean(finite(column)).error for column in self.lines.T])
 
     @property
     def heights(self) -> FloatArray:
@@ -140,14 +142,20 @@ class Curves:
         """Return the last N_sum that a repetition of the method reached."""
         return max(int(run.arrays["n_sum"][-1]) for run in self.runs[method].values())
 
-    def paired(self, first: str, second: str) -> tuple[IntArray, IntArray]:
-        """Return the positions of the repetitions that both methods have, in each method's curve."""
-        a, b = list(self.runs[first]), list(self.runs[second])
-        shared = [repetition for repetition in a if repetition in b]
-        return (
-            np.array([a.index(repetition) for repetition in shared], dtype=np.int64),
-            np.array([b.index(repetition) for repetition in shared], dtype=np.int64),
-        )
+    @property
+    def last(self) -> int:
+        """The last N_sum that a repetition of any method reached."""
+        return max(self.final(method) for method in self.methods)
+
+    def paired(self, values: Mapping[str, FloatArray]) -> Paired:
+        """Return numbers of some methods, one per repetition [R], over all repetitions; the metric is `VALUE`."""
+        rows = [
+            (method, repetition, float(value))
+            for method, found in values.items()
+            for repetition, value in zip(self.runs[method], found, strict=True)
+        ]
+        columns = zip(*rows, strict=True)
+        return Paired(dict(zip(("method", "repetition", VALUE), columns, strict=True)), ["repetition"])
 
     def records(self) -> Iterator[tuple[str, Record]]:
         """Return every record with its method."""

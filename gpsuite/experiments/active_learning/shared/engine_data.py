@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from gpsuite.data.dataset import Dataset
 from gpsuite.experiments.active_learning.shared.repetition_data import (
-    PAIRS,
-    Campaign,
     FloatArray,
     IntArray,
+    Repetition,
+    RepetitionData,
     Table,
     offered,
     positions,
-    spawned,
     started_outputs,
     without_started,
 )
@@ -31,36 +29,53 @@ TEMPERATURE, OTHER_TEMPERATURE = "T_EXM", "T_CAT1"
 LIMIT = 1.0
 
 
-PUBLISHED_SEED = 123  # of the starting rows
+PUBLISHED_STARTS = 123  # the seed of the starting rows
 
 
-def engine_campaign(data: Dataset, params: Mapping[str, Any], queries: str) -> Campaign:
+@dataclass(frozen=True, kw_only=True)
+class EngineData(RepetitionData):
+    """A repetition on the engine data; the seed is that of pool and test rows.
+
+    Attributes:
+        pool_rows: rows of the pool.
+        test_rows: rows predictions are evaluated on.
+        repetition: its number, which names its starting rows.
+        start_seed: of all starting rows.
+    """
+
+    pool_rows: int
+    test_rows: int
+    repetition: int
+    start_seed: int
+
+
+def engine_repetition(measured: Dataset, data: EngineData, queries: str) -> Repetition:
     """Return a repetition: a pool sampled from all training rows, safe starting rows, and a sample of test rows.
 
     The pool keeps its unsafe rows, as the whole training part has them; only the starting rows are chosen safe.
 
     Args:
-        data: the engine data, with its split of training and test files.
-        params: seed (of pool and test rows), repetition, start_seed, initial, pool_rows, test_rows, offers.
+        measured: the engine data, with its split of training and test files.
+        data: what the repetition depends on.
         queries: `partial` or `full`.
     """
-    train, test = training_and_test(data)
-    pool_rng, test_rng = spawned(params, 2)
-    pool_rows = _sample(pool_rng, train, int(params["pool_rows"]))
-    test_rows = _sample(test_rng, test, int(params["test_rows"]))
-    initial, offers = int(params["initial"]), PAIRS if queries == "full" else str(params["offers"])
+    train, test = training_and_test(measured)
+    pool_rng, test_rng = data.generators(2)
+    pool_rows = _sample(pool_rng, train, data.pool_rows)
+    test_rows = _sample(test_rng, test, data.test_rows)
+    initial, offers = data.initial, data.offers_to(queries)
     given = started_outputs(initial, len(OUTPUTS), queries)
-    safe = train[temperature(data)[train] <= LIMIT]
-    start_rows = starting_rows(safe, initial, int(params["start_seed"]), int(params["repetition"]))
+    safe = train[temperature(measured)[train] <= LIMIT]
+    start_rows = starting_rows(safe, initial, data.start_seed, data.repetition)
     start_rows = start_rows[: len(given)]
     available = offered(len(pool_rows), len(OUTPUTS), offers)
-    return Campaign(
-        pool=engine_table(data, pool_rows),
+    return Repetition(
+        pool=engine_table(measured, pool_rows),
         available=without_started(available, positions(start_rows, pool_rows), given, offers),
-        start=engine_table(data, start_rows),
+        start=engine_table(measured, start_rows),
         start_outputs=given,
-        test=engine_table(data, test_rows),
-        test_safe=temperature(data)[test_rows] <= LIMIT,
+        test=engine_table(measured, test_rows),
+        test_safe=temperature(measured)[test_rows] <= LIMIT,
         targets="noisy",
         limit=SafetyLimit(LIMIT, "below"),
     )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, cast
 
 import numpy as np
 
-from gpsuite.data.generators.gp_samples import GpSamples, Process, gp_samples
+from gpsuite.data.generators.gp_samples import GpSamples, Process, Sizes, gp_samples
 from gpsuite.data.generators.safe_sample import SafeSample
 from gpsuite.data.generators.sin_sigmoid import (
     THRESHOLD,
@@ -20,11 +18,11 @@ from gpsuite.data.generators.sin_sigmoid import (
     true_safety,
 )
 from gpsuite.experiments.active_learning.shared.repetition_data import (
-    PAIRS,
-    Campaign,
+    FloatArray,
+    Repetition,
+    RepetitionData,
     Table,
     offered,
-    spawned,
     started_outputs,
     without_started,
 )
@@ -42,27 +40,71 @@ EQUAL, UNEQUAL_NOISE, UNEQUAL_VARIANCE = "equal", "noise", "variance"
 GP_KERNELS = {"code": "squared_exponential", "paper": "squared_exponential_paper"}
 
 
-def toy_campaign(params: Mapping[str, Any], queries: str) -> Campaign:
+@dataclass(frozen=True, kw_only=True)
+class ToyData(RepetitionData):
+    """A repetition of sine and sigmoid.
+
+    Attributes:
+        form: of the sigmoid.
+        pool_rows: points of the grid.
+        unequal: whether the first output has 10 times the `variance` or `noise` variance, or is `equal`.
+    """
+
+    form: Form
+    pool_rows: int
+    unequal: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Samples:
+    """Draws from one random process.
+
+    Attributes:
+        seed: of the generator.
+        draws: number of draws; the threshold is theirs together.
+        n_train: pool rows of each draw.
+        n_test: test rows of each draw.
+        n_outputs: P.
+        form: of the squared exponential kernel: `code` exp(-r^2 / 2 l^2), or `paper` exp(-r^2 / l).
+        process: linear model of coregionalisation, or convolution process.
+    """
+
+    seed: int
+    draws: int
+    n_train: int
+    n_test: int
+    n_outputs: int
+    form: str
+    process: Process
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpData(RepetitionData):
+    """A repetition on one draw of the samples; the seed is that of the starting rows."""
+
+    draw: int
+    samples: Samples
+
+
+def toy_repetition(data: ToyData, queries: str) -> Repetition:
     """Return a repetition of sine and sigmoid: the grid is pool and test set, starting inputs lie in [-.6, .6].
 
     Args:
-        params: seed, form, initial, pool_rows, offers, and unequal: which output has 10 times the variance or noise.
+        data: what it depends on.
         queries: `partial` or `full`.
     """
-    inputs, start_noise, pool_noise, test_noise = spawned(params, 4)
-    form = cast(Form, params["form"])
-    given = started_outputs(int(params["initial"]), TOY_OUTPUTS, queries)
+    inputs, start_noise, pool_noise, test_noise = data.generators(4)
+    given = started_outputs(data.initial, TOY_OUTPUTS, queries)
     # as many starting inputs are drawn as partial queries need, so that full ones start from the first of them
-    start_X = initial_inputs(inputs, int(params["initial"]))
-    grid = exploration_grid(int(params["pool_rows"]))
+    start_X = initial_inputs(inputs, data.initial)
+    grid = exploration_grid(data.pool_rows)
 
-    def measured(rng: np.random.Generator, X: Any) -> Table:
-        return _unequal(_table(sin_sigmoid(rng, X, form=form)), str(params["unequal"]))
+    def measured(rng: np.random.Generator, X: FloatArray) -> Table:
+        return _unequal(_table(sin_sigmoid(rng, X, form=data.form)), data.unequal)
 
-    offers = _offers(params, queries)
-    return Campaign(
+    return Repetition(
         pool=measured(pool_noise, grid),
-        available=offered(len(grid), TOY_OUTPUTS, offers),
+        available=offered(len(grid), TOY_OUTPUTS, data.offers_to(queries)),
         start=measured(start_noise, start_X).rows(np.arange(len(given))),
         start_outputs=given,
         test=measured(test_noise, grid),
@@ -72,62 +114,46 @@ def toy_campaign(params: Mapping[str, Any], queries: str) -> Campaign:
     )
 
 
-def gp_campaign(params: Mapping[str, Any], queries: str) -> Campaign:
+def gp_repetition(data: GpData, queries: str) -> Repetition:
     """Return a draw of the multi-output process; starting inputs are random safe rows of the pool.
 
     Args:
-        params: seed (of the starting rows), draw, initial, offers, and `samples`: what `drawn_samples` needs.
+        data: what it depends on.
         queries: `partial` or `full`.
     """
-    samples = drawn_samples(**params["samples"])
-    data, e, n_train = samples.data, int(params["draw"]), samples.n_train
-    whole = Table(data.X, data.Y[e], data.z[e], data.F[e], data.h[e])
-    pool, test = whole.rows(np.arange(n_train)), whole.rows(np.arange(n_train, len(data.X)))
+    drawn = drawn_samples(data.samples)
+    sample, e, n_train = drawn.data, data.draw, drawn.n_train
+    whole = Table(sample.X, sample.Y[e], sample.z[e], sample.F[e], sample.h[e])
+    pool, test = whole.rows(np.arange(n_train)), whole.rows(np.arange(n_train, len(sample.X)))
     n_outputs = pool.Y.shape[1]
-    (rng,) = spawned(params, 1)
-    safe = np.flatnonzero(pool.z > data.threshold)
-    given = started_outputs(int(params["initial"]), n_outputs, queries)
-    chosen = rng.permutation(safe)[: int(params["initial"])][: len(given)]
+    (rng,) = data.generators(1)
+    safe = np.flatnonzero(pool.z > sample.threshold)
+    given = started_outputs(data.initial, n_outputs, queries)
+    chosen = rng.permutation(safe)[: data.initial][: len(given)]
     if len(chosen) < len(given):
         raise ValueError(f"draw {e} has {len(safe)} safe rows; {len(given)} are needed to start")
-    offers = _offers(params, queries)
-    return Campaign(
+    offers = data.offers_to(queries)
+    return Repetition(
         pool=pool,
         available=without_started(offered(n_train, n_outputs, offers), chosen, given, offers),
         start=pool.rows(chosen),
         start_outputs=given,
         test=test,
-        test_safe=test.z > data.threshold,
+        test_safe=test.z > sample.threshold,
         targets="noisy",
-        limit=SafetyLimit(data.threshold, "above"),
+        limit=SafetyLimit(sample.threshold, "above"),
     )
 
 
 @lru_cache(maxsize=1)
-def drawn_samples(
-    seed: int, draws: int, n_train: int, n_test: int, n_outputs: int, form: str, process: Process
-) -> GpSamples:
-    """Return all draws; the tasks of one worker share them.
-
-    Args:
-        seed: of the generator.
-        draws: number of draws; the threshold is theirs together.
-        n_train: pool rows of each draw.
-        n_test: test rows of each draw.
-        n_outputs: P.
-        form: of the squared exponential kernel: `code` exp(-r^2 / 2 l^2), or `paper` exp(-r^2 / l).
-        process: `lmc` or `convolution`.
-    """
-    return gp_samples(
-        np.random.default_rng(seed),
-        draws=draws,
-        n_train=n_train,
-        n_test=n_test,
-        n_outputs=n_outputs,
-        n_latent=max(1, n_outputs - 1),
-        kernel=GP_KERNELS[form],
-        process=process,
+def drawn_samples(samples: Samples) -> GpSamples:
+    """Return all draws; the tasks of one worker share them."""
+    n_latent = max(1, samples.n_outputs - 1)
+    sizes = Sizes(
+        samples.draws, samples.n_train, samples.n_test, n_outputs=samples.n_outputs, n_latent=n_latent
     )
+    rng = np.random.default_rng(samples.seed)
+    return gp_samples(rng, sizes, kernel=GP_KERNELS[samples.form], process=samples.process)
 
 
 def _table(sample: SafeSample) -> Table:
@@ -141,8 +167,3 @@ def _unequal(table: Table, which: str) -> Table:
     F, noise = table.F.copy(), table.Y - table.F
     (noise if which == UNEQUAL_NOISE else F)[:, 0] *= UNEQUAL**0.5
     return replace(table, Y=F + noise, F=F)
-
-
-def _offers(params: Mapping[str, Any], queries: str) -> str:
-    """Return what pool rows offer: full queries measure everything, and a row leaves."""
-    return PAIRS if queries == "full" else str(params["offers"])

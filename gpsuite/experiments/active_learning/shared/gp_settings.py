@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Annotated
 
-from gpsuite.errors import unknown_name
-from gpsuite.experiments.active_learning.shared.plan import Source
-from gpsuite.experiments.active_learning.shared.settings import FORMS, ActiveSettings
-from gpsuite.experiments.base import Request, require
+from gpsuite.data.generators.gp_samples import Process
+from gpsuite.experiments.active_learning.shared.generated_data import GpData, Samples
+from gpsuite.experiments.active_learning.shared.plan import Source, repetition_seed
+from gpsuite.experiments.active_learning.shared.settings import FORMS, ActiveSettings, RepetitionSettings
+from gpsuite.experiments.base import require
+from gpsuite.experiments.settings import at_least, one_of
 from gpsuite.seeds import derived_seed
 
 SECONDS = 0.4  # of one iteration at the published sizes
@@ -17,7 +20,7 @@ PUBLISHED_SEED = 123  # of the draws; another generator than the authors' makes 
 
 
 @dataclass
-class GpSamplesSettings(ActiveSettings):
+class GpRepetitions(RepetitionSettings):
     """Settings of repetitions on draws from one random process: repetition k works on draw k.
 
     Attributes:
@@ -29,40 +32,47 @@ class GpSamplesSettings(ActiveSettings):
         pool_members: hyperparameter vectors used for predictions; 0 uses all.
     """
 
-    iterations: int = 101
-    initial: int = 40
-    precision_step: int = 20
-    form: str = "code"
-    draws: int = 30
-    pool_rows: int = 2000
-    test_rows: int = 500
-    outputs: int = 4
-    pool_members: int = 64
-    thresholds: list[float] = field(default_factory=lambda: [0.6])
+    form: Annotated[str, one_of(FORMS)]
+    draws: int
+    pool_rows: Annotated[int, at_least(20)]
+    test_rows: Annotated[int, at_least(5)]
+    outputs: Annotated[int, at_least(2)]
+    pool_members: Annotated[int, at_least(0)]
 
     def check(self) -> None:
-        """Refuse impossible values."""
-        super().check()
-        if self.form not in FORMS:
-            raise unknown_name("form", self.form, FORMS)
-        for name, least in (("pool_rows", 20), ("test_rows", 5), ("outputs", 2), ("pool_members", 0)):
-            require(getattr(self, name) >= least, name, getattr(self, name), f"must be {least} or more")
-        enough = self.draws >= self.repetitions
-        require(
-            enough, "draws", self.draws, f"must be at least the number of repetitions, {self.repetitions}"
+        """Refuse fewer draws than repetitions."""
+        enough, least = self.draws >= self.repetitions, self.repetitions
+        require(enough, "draws", self.draws, f"must be at least the number of repetitions, {least}")
+
+    def samples(self, seed: int, process: Process = "lmc") -> Samples:
+        """Return the draws of a linear model of coregionalisation, or of a convolution; seed: the request's."""
+        return Samples(
+            seed=PUBLISHED_SEED if seed == 0 else derived_seed(seed, "gp_samples"),
+            draws=self.draws,
+            n_train=self.pool_rows,
+            n_test=self.test_rows,
+            n_outputs=self.outputs,
+            form=self.form,
+            process=process,
         )
 
-    def source(self, request: Request, process: str = "lmc") -> Source:
-        """Return the data of the repetitions: draws of a linear model of coregionalisation, or of a convolution."""
-        samples = {
-            "seed": PUBLISHED_SEED if request.seed == 0 else derived_seed(request.seed, "gp_samples"),
-            "draws": self.draws,
-            "n_train": self.pool_rows,
-            "n_test": self.test_rows,
-            "n_outputs": self.outputs,
-            "form": self.form,
-            "process": process,
-        }
+    def source(self, seed: int, process: Process = "lmc") -> Source:
+        """Return the data of the repetitions; seed: the request's."""
+        samples, name = self.samples(seed, process), "gp_samples"
+
+        def data(repetition: int) -> GpData:
+            return GpData(
+                seed=repetition_seed(seed, name, repetition),
+                initial=self.initial,
+                offers=self.offers,
+                draw=repetition,
+                samples=samples,
+            )
+
         seconds = SECONDS * self.pool_rows / 2000
-        members = self.pool_members or None
-        return Source("gp_samples", {"samples": samples}, self.outputs, seconds, pool_members=members)
+        return Source(name, data, self.outputs, seconds, pool_members=self.pool_members or None)
+
+
+@dataclass
+class GpSamplesSettings(GpRepetitions, ActiveSettings):
+    """Settings of learning curves on draws from one random process."""

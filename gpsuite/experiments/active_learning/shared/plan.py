@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
-from gpsuite.data.loading import PreparedDataset
 from gpsuite.errors import UserError, unknown_name
 from gpsuite.experiments.active_learning.methods import pipeline_params
-from gpsuite.experiments.active_learning.shared.settings import KERNELS, ActiveSettings
-from gpsuite.experiments.base import METHODS, MethodOptions, Request, Task
+from gpsuite.experiments.active_learning.shared.engine_data import EngineData
+from gpsuite.experiments.active_learning.shared.generated_data import GpData, ToyData
+from gpsuite.experiments.active_learning.shared.settings import (
+    INFERENCES,
+    KERNELS,
+    WHEN_NOTHING_IS_SAFE,
+    RepetitionSettings,
+)
+from gpsuite.experiments.active_learning.shared.tasks import InferenceParams, RepetitionTask
+from gpsuite.experiments.base import MethodOptions, Request, Task
+from gpsuite.experiments.params import choice
+from gpsuite.methods.active_learning.inference import Kind
+from gpsuite.methods.active_learning.pipelines import Kernel
 from gpsuite.models.config import ModelSpec
 from gpsuite.seeds import derived_seed
 
@@ -22,26 +31,29 @@ class Source:
     """Where the data of the repetitions come from.
 
     Attributes:
-        name: one of `SOURCES`.
-        params: what its campaigns need beside seed and repetition.
+        name: of the source.
+        data: number of a repetition -> its data.
         n_outputs: P.
         seconds: rough CPU seconds of one iteration.
-        dataset: of the engine; else None.
         pool_members: hyperparameter vectors used for predictions at the pool, or None for all.
         state_iteration: of which model predictions on the whole pool are kept, counted from 1; 0 keeps none.
     """
 
     name: str
-    params: Mapping[str, Any]
+    data: Callable[[int], ToyData | GpData | EngineData]
     n_outputs: int
     seconds: float
-    dataset: PreparedDataset | None = None
     pool_members: int | None = None
     state_iteration: int = 0
 
 
+def repetition_seed(seed: int, source: str, repetition: int) -> int:
+    """Return the seed of a repetition's data."""
+    return derived_seed(seed, source, "repetition", repetition)
+
+
 @dataclass(frozen=True)
-class Variation:
+class RepetitionSet:
     """What distinguishes one set of repetitions from the others of a plan.
 
     Attributes:
@@ -61,7 +73,7 @@ class Variation:
     label: str = ""
 
 
-def pipeline_kernel(model: ModelSpec) -> str:
+def pipeline_kernel(model: ModelSpec) -> Kernel:
     """Return the kernel of the latent processes and of the safety model.
 
     Raises:
@@ -73,96 +85,66 @@ def pipeline_kernel(model: ModelSpec) -> str:
         raise UserError(
             "model.ard=true: the multi-output models have one lengthscale for all inputs", key="model.ard"
         )
-    return model.kernel
+    return choice(model.kernel, KERNELS)
 
 
 def repetition_tasks(
-    request: Request, source: Source, variation: Variation | None = None, methods: tuple[str, ...] = ()
-) -> list[Task]:
+    request: Request[object],
+    settings: RepetitionSettings,
+    source: Source,
+    variation: RepetitionSet | None = None,
+    methods: tuple[str, ...] = (),
+) -> list[Task[RepetitionTask]]:
     """Return one task per repetition and method; all methods of a repetition work on the same data.
 
     Args:
-        request: the validated request; its settings are `ActiveSettings`.
+        request: the validated request.
+        settings: of the repetitions.
         source: of the data.
         variation: what is different in these repetitions.
         methods: names of some of the request's methods; default: all.
     """
-    settings: ActiveSettings = request.settings
     chosen = {name: request.methods[name] for name in methods or request.methods}
-    different = variation or Variation()
+    different = variation or RepetitionSet()
+    iterations = different.iterations or settings.iterations
+    kind = choice(different.inference or settings.inference, INFERENCES)
     return [
-        _task(request, source, different, name, options, repetition)
+        request.task(
+            RepetitionTask(
+                source=source.name,
+                data=source.data(repetition),
+                pipeline=pipeline_params(options),
+                kernel=pipeline_kernel(request.model),
+                prior_factor=different.prior_factor,
+                inference=_inference(kind, settings, source),
+                sampler_seed=derived_seed(request.seed, source.name, "sampler", repetition),
+                delta=settings.delta,
+                iterations=_iterations(iterations, options, source.n_outputs),
+                state_iteration=min(source.state_iteration, iterations),
+                when_nothing_is_safe=choice(settings.when_nothing_is_safe, WHEN_NOTHING_IS_SAFE),
+            ),
+            label="  ".join(filter(None, (options.title, different.label, f"repetition {repetition}"))),
+            axes={"method": name, **different.axes, "repetition": repetition},
+            version=options.method.version,
+            cost=source.seconds * iterations * COSTS[kind],
+        )
         for repetition in range(different.repetitions or settings.repetitions)
         for name, options in chosen.items()
     ]
 
 
-def _task(
-    request: Request, source: Source, variation: Variation, name: str, options: MethodOptions, repetition: int
-) -> Task:
-    settings: ActiveSettings = request.settings
-    iterations = variation.iterations or settings.iterations
-    kind = variation.inference or settings.inference
-    return Task(
-        experiment=request.experiment,
-        label="  ".join(
-            part for part in (options.title, variation.label, f"repetition {repetition}") if part
-        ),
-        axes={"method": name, **variation.axes, "repetition": repetition},
-        params={
-            "kind": "safe_active_learning",
-            "source": source.name,
-            "data": {
-                **source.params,
-                "seed": derived_seed(request.seed, source.name, "repetition", repetition),
-                "initial": settings.initial,
-                "offers": settings.offers,
-                **_numbered(source, request.seed, repetition),
-            },
-            "pipeline": pipeline_params(options),
-            "kernel": pipeline_kernel(request.model),
-            "prior_factor": variation.prior_factor,
-            "inference": _inference_params(kind, settings, source),
-            "sampler_seed": derived_seed(request.seed, source.name, "sampler", repetition),
-            "delta": settings.delta,
-            "iterations": _iterations(iterations, options, source.n_outputs),
-            "state_iteration": min(source.state_iteration, iterations),
-            "when_nothing_is_safe": settings.when_nothing_is_safe,
-        },
-        dataset=source.dataset,
-        version=METHODS.get(options.builder).version,
-        cost=source.seconds * iterations * COSTS[kind],
-        budget_seconds=request.budget_seconds,
-    )
-
-
 COSTS = {"smc": 1.0, "hmc": 60.0, "map": 2.0, "ml": 2.0}  # relative
 
 
-PUBLISHED_STARTS = 123
-
-
-def _numbered(source: Source, seed: int, repetition: int) -> dict[str, int]:
-    """Return what depends on the repetition's number: the draw, or the authors' starting set."""
-    if source.name == "gp_samples":
-        return {"draw": repetition}
-    if source.name == "engine":
-        start_seed = PUBLISHED_STARTS if seed == 0 else derived_seed(seed, "engine", "start")
-        return {"repetition": repetition, "start_seed": start_seed}
-    return {}
-
-
-def _inference_params(kind: str, settings: ActiveSettings, source: Source) -> dict[str, Any]:
-    """Return what decides the inference's numbers, and no setting of another kind of inference."""
-    params: dict[str, Any] = {"kind": kind}
-    if kind == "smc":
-        params["particles"] = settings.particles
-    if source.pool_members is not None and kind in ("smc", "hmc"):
-        params["pool_members"] = source.pool_members
-    return params
+def _inference(kind: Kind, settings: RepetitionSettings, source: Source) -> InferenceParams:
+    return InferenceParams(
+        kind,
+        particles=settings.particles if kind == "smc" else None,
+        pool_members=source.pool_members if kind in ("smc", "hmc") else None,
+    )
 
 
 def _iterations(iterations: int, options: MethodOptions, n_outputs: int) -> int:
     """Return the number of models: full queries add P values each, and end at the same number of values."""
-    partial = pipeline_params(options)["queries"] == "partial"
+    partial = pipeline_params(options).queries == "partial"
     return iterations if partial else (iterations - 1) // n_outputs + 1

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -52,7 +51,7 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Campaign:
+class Repetition:
     """One repetition, the same for every pipeline.
 
     Attributes:
@@ -128,6 +127,24 @@ def positions(wanted: IntArray, pool: IntArray) -> IntArray:
     return np.where(pool[candidate] == wanted, candidate, -1)
 
 
-def spawned(params: Mapping[str, Any], count: int) -> list[np.random.Generator]:
-    """Return independent Generators of a repetition's seed: one per part of its data."""
-    return np.random.default_rng(int(params["seed"])).spawn(count)
+@dataclass(frozen=True, kw_only=True)
+class RepetitionData:
+    """What the data of one repetition depend on, wherever they come from.
+
+    Attributes:
+        seed: of all that is drawn.
+        initial: values measured at the beginning, all outputs together.
+        offers: what a pool row can be asked for, of `OFFERS`.
+    """
+
+    seed: int
+    initial: int
+    offers: str
+
+    def generators(self, count: int) -> list[np.random.Generator]:
+        """Return independent Generators, one per part of the data."""
+        return np.random.default_rng(self.seed).spawn(count)
+
+    def offers_to(self, queries: str) -> str:
+        """Return what pool rows offer to a kind of queries: full ones measure everything, and a row leaves."""
+        return PAIRS if queries == "full" else self.offers

@@ -11,21 +11,24 @@ import numpy.typing as npt
 
 from gpsuite.budget import Budget
 from gpsuite.data.loading import load
-from gpsuite.experiments.active_learning.shared.engine_data import engine_campaign
-from gpsuite.experiments.active_learning.shared.generated_data import gp_campaign, toy_campaign
-from gpsuite.experiments.active_learning.shared.repetition_data import BoolArray, Campaign, FloatArray
+from gpsuite.experiments.active_learning.shared.engine_data import engine_repetition
+from gpsuite.experiments.active_learning.shared.generated_data import (
+    GpData,
+    ToyData,
+    gp_repetition,
+    toy_repetition,
+)
+from gpsuite.experiments.active_learning.shared.repetition_data import BoolArray, FloatArray, Repetition
+from gpsuite.experiments.active_learning.shared.tasks import RepetitionTask
 from gpsuite.experiments.base import BUDGET, DONE, INFEASIBLE, Outcome, SharedWork, Task, finite_or_none
 from gpsuite.methods.active_learning.acquisition import entropy
 from gpsuite.methods.active_learning.explore import explore
-from gpsuite.methods.active_learning.inference import InferenceSettings
 from gpsuite.methods.active_learning.metrics import rmse, safety_precision
 from gpsuite.methods.active_learning.pipelines import Pipeline
 from gpsuite.methods.active_learning.planner import Judgement, Step
 from gpsuite.methods.active_learning.problem import Monitor, Oracle, Pool, Problem
 from gpsuite.methods.active_learning.safety import safe_set
 from gpsuite.models.multi_output.observations import Observations
-from gpsuite.models.sampling.priors import HyperPriors
-from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 
 SAFE, UNSAFE = (
     "safe",
@@ -42,101 +45,78 @@ Rows = dict[str, list[float]]
 Arrays = dict[str, npt.NDArray[Any]]
 
 
-def run_repetition(task: Task, shared: SharedWork) -> Outcome:
+def run_repetition(task: Task[RepetitionTask], shared: SharedWork) -> Outcome:
     """Explore with one pipeline; return one value per model of every measure, and the last ones as metrics."""
     params = task.params
-    campaign = read_campaign(task)
-    pipeline = read_pipeline(params)
+    repetition, pipeline = read_repetition(task), params.read_pipeline()
     explorer = explore(
-        problem_of(campaign, float(params["delta"])),
+        problem_of(repetition, params.delta),
         pipeline,
-        oracle_of(campaign),
-        np.random.default_rng(int(params["sampler_seed"])),
-        int(params["iterations"]),
-        read_inference(params["inference"]),
-        params["when_nothing_is_safe"],
+        oracle_of(repetition),
+        np.random.default_rng(params.sampler_seed),
+        params.iterations,
+        params.inference.settings,
+        params.when_nothing_is_safe,
     )
-    budget = Budget(
-        seconds=task.budget_seconds, evaluations=int(params["iterations"]), observer=shared.observer
-    )
+    budget = Budget(seconds=task.budget_seconds, evaluations=params.iterations, observer=shared.observer)
     rows: Rows = defaultdict(list)
     arrays: Arrays = {}
     steps: list[Step] = []
     for step in explorer:
         steps.append(step)
-        for name, value in measure(step, campaign, float(params["delta"])).items():
+        for name, value in measure(step, repetition, params.delta).items():
             rows[name].append(value)
-        if step.index + 1 == int(params["state_iteration"]):
-            arrays |= state_of(step, steps, campaign, pipeline, float(params["delta"]))
+        if step.index + 1 == params.state_iteration:
+            arrays |= state_of(step, steps, repetition, pipeline, params.delta)
             arrays |= _safety_state(explorer.planner.safety_moments())
         budget.spend(evaluations=1)
         if task.budget_seconds is not None and budget.exhausted:
             break
     arrays |= {name: np.array(values) for name, values in rows.items()}
-    complete = len(steps) == int(params["iterations"])
+    complete = len(steps) == params.iterations
     status = DONE if complete else INFEASIBLE if explorer.status == INFEASIBLE else BUDGET
     reasons = {DONE: "", INFEASIBLE: explorer.reason, BUDGET: budget.reason}
     return _outcome(arrays, steps, status, reasons[status])
 
 
-def read_campaign(task: Task) -> Campaign:
+def read_repetition(task: Task[RepetitionTask]) -> Repetition:
     """Return the repetition's data; the same for every pipeline with the same kind of queries."""
-    data, queries = task.params["data"], str(task.params["pipeline"]["queries"])
-    if task.params["source"] == "toy":
-        return toy_campaign(data, queries)
-    if task.params["source"] == "gp_samples":
-        return gp_campaign(data, queries)
-    if task.dataset is None:
-        raise ValueError("the engine's repetitions need the engine's data")
-    return engine_campaign(load(task.dataset), data, queries)
+    data, queries = task.params.data, task.params.pipeline.queries
+    if isinstance(data, ToyData):
+        return toy_repetition(data, queries)
+    if isinstance(data, GpData):
+        return gp_repetition(data, queries)
+    return engine_repetition(load(task.require_dataset()), data, queries)
 
 
-def read_pipeline(params: Mapping[str, Any]) -> Pipeline:
-    """Return the pipeline a task's parameters describe."""
-    factor = float(params["prior_factor"])
-    scaled = dict.fromkeys(("variance", "lengthscale", "noise", "mixing"), factor)
-    return Pipeline(
-        "pipeline", **params["pipeline"], kernel=params["kernel"], priors=HyperPriors().scaled(**scaled)
-    )
-
-
-def read_inference(params: Mapping[str, Any]) -> InferenceSettings:
-    """Return how hyperparameters are inferred."""
-    members = params.get("pool_members")
-    if params["kind"] == "smc":
-        smc = SMCSettings(particles=int(params["particles"]))
-        return InferenceSettings("smc", smc=smc, pool_members=members)
-    return InferenceSettings(params["kind"], pool_members=members)
-
-
-def problem_of(campaign: Campaign, delta: float) -> Problem:
+def problem_of(repetition: Repetition, delta: float) -> Problem:
     """Return what the pipeline may see: pool, starting values, limit, and where it is judged."""
-    row, p = np.nonzero(campaign.start_outputs)
-    start = campaign.start
-    targets = published_targets(campaign)
+    row, p = np.nonzero(repetition.start_outputs)
+    start = repetition.start
+    targets = published_targets(repetition)
     monitors = {
-        name: Monitor(campaign.test.X[rows], targets[rows])
-        for name, rows in ((SAFE, campaign.test_safe), (UNSAFE, ~campaign.test_safe))
+        name: Monitor(repetition.test.X[rows], targets[rows])
+        for name, rows in ((SAFE, repetition.test_safe), (UNSAFE, ~repetition.test_safe))
         if rows.any()
     }
     return Problem(
-        pool=Pool(campaign.pool.X, campaign.available),
+        pool=Pool(repetition.pool.X, repetition.available),
         outputs=Observations(start.X[row], p.astype(np.int64), start.Y[row, p]),
         safety=Observations(start.X, np.zeros(len(start.X), dtype=np.int64), start.z),
-        limit=campaign.limit,
+        limit=repetition.limit,
         delta=delta,
         monitors=monitors,
     )
 
 
-def published_targets(campaign: Campaign) -> FloatArray:
+def published_targets(repetition: Repetition) -> FloatArray:
     """Return what the paper holds predictions at the test rows against."""
-    return cast("FloatArray", campaign.test.F) if campaign.targets == "true" else campaign.test.Y
+    return cast("FloatArray", repetition.test.F) if repetition.targets == "true" else repetition.test.Y
 
 
-def oracle_of(campaign: Campaign) -> Oracle:
+def oracle_of(repetition: Repetition) -> Oracle:
     """Return the measuring function: a row's values as they stand in the pool."""
-    pool = campaign.pool
+    pool = repetition.pool
 
     def measured(row: int, p: int | None) -> tuple[float | FloatArray, float]:
         y = pool.Y[row].copy() if p is None else float(pool.Y[row, p])
@@ -145,7 +125,7 @@ def oracle_of(campaign: Campaign) -> Oracle:
     return measured
 
 
-def measure(step: Step, campaign: Campaign, delta: float) -> dict[str, float]:
+def measure(step: Step, repetition: Repetition, delta: float) -> dict[str, float]:
     """Return the measures of one model and of its query."""
     found: dict[str, float] = {
         "n_sum": step.n_sum,
@@ -154,21 +134,21 @@ def measure(step: Step, campaign: Campaign, delta: float) -> dict[str, float]:
         "z": step.z,
         "entropy": step.entropy,
         "n_available": step.n_available,
-        "safe_noisy": float(campaign.limit.holds(campaign.pool.z[step.row])),
+        "safe_noisy": float(repetition.limit.holds(repetition.pool.z[step.row])),
     }
-    if campaign.pool.h is not None:
-        found["safe_true"] = float(campaign.limit.holds(campaign.pool.h[step.row]))
+    if repetition.pool.h is not None:
+        found["safe_true"] = float(repetition.limit.holds(repetition.pool.h[step.row]))
     if step.probabilities is not None:
         found["probability_safe"] = step.probability_safe
-        found |= _precisions(safe_set(step.probabilities, delta), campaign)
-    found |= _errors(step.monitors, campaign)
+        found |= _precisions(safe_set(step.probabilities, delta), repetition)
+    found |= _errors(step.monitors, repetition)
     for model, diagnostics in step.diagnostics.items():
         found |= {f"{MODELS[model]}_{name}": value for name, value in diagnostics.items()}
     return found
 
 
-def _precisions(marked: BoolArray, campaign: Campaign) -> dict[str, float]:
-    pool, limit = campaign.pool, campaign.limit
+def _precisions(marked: BoolArray, repetition: Repetition) -> dict[str, float]:
+    pool, limit = repetition.pool, repetition.limit
     found = {
         "marked_safe": float(marked.mean()),
         "precision_noisy": safety_precision(marked, limit.holds(pool.z)),
@@ -178,11 +158,11 @@ def _precisions(marked: BoolArray, campaign: Campaign) -> dict[str, float]:
     return found
 
 
-def _errors(monitors: Mapping[str, Judgement], campaign: Campaign) -> dict[str, float]:
+def _errors(monitors: Mapping[str, Judgement], repetition: Repetition) -> dict[str, float]:
     """Return errors on safe test rows, by published, true and noisy targets, per output, and on all rows."""
-    safe, test = campaign.test_safe, campaign.test
+    safe, test = repetition.test_safe, repetition.test
     mean = on_all_rows(monitors, safe, "mean")
-    targets = published_targets(campaign)
+    targets = published_targets(repetition)
     found = {
         "rmse": rmse(mean[safe], targets[safe]),
         "rmse_all": rmse(mean, targets),
@@ -194,7 +174,7 @@ def _errors(monitors: Mapping[str, Judgement], campaign: Campaign) -> dict[str, 
     found["log_density_all"] = float(np.sum(parts))
     if test.F is not None:
         found["rmse_true"] = rmse(mean[safe], test.F[safe])
-    for p in range(campaign.n_outputs):
+    for p in range(repetition.n_outputs):
         found[f"rmse_output_{p + 1}"] = rmse(mean[safe][:, [p]], targets[safe][:, [p]])
     return found
 
@@ -214,29 +194,31 @@ def _log_density(monitors: Mapping[str, Judgement], name: str) -> float:
     return float("nan") if values is None else float(values.mean())
 
 
-def state_of(step: Step, steps: list[Step], campaign: Campaign, pipeline: Pipeline, delta: float) -> Arrays:
+def state_of(
+    step: Step, steps: list[Step], repetition: Repetition, pipeline: Pipeline, delta: float
+) -> Arrays:
     """Return the models at the test grid, the data they know, and the query they ask for."""
-    variance = on_all_rows(step.monitors, campaign.test_safe, "variance")
-    row, p = np.nonzero(campaign.start_outputs)
+    variance = on_all_rows(step.monitors, repetition.test_safe, "variance")
+    row, p = np.nonzero(repetition.start_outputs)
     before = steps[:-1]
     single = [each for each in before if each.p is not None]
     state: Arrays = {
-        "x": campaign.test.X,
-        "mean": on_all_rows(step.monitors, campaign.test_safe, "mean"),
+        "x": repetition.test.X,
+        "mean": on_all_rows(step.monitors, repetition.test_safe, "mean"),
         "variance": variance,
         "entropy": entropy(variance),
-        "measured_x": np.vstack([campaign.start.X[row], *(each.x[None] for each in single)]),
+        "measured_x": np.vstack([repetition.start.X[row], *(each.x[None] for each in single)]),
         "measured_p": np.concatenate([p, [int(cast("int", each.p)) for each in single]]).astype(np.int64),
-        "measured_y": np.concatenate([campaign.start.Y[row, p], [float(each.y) for each in single]]),
-        "measured_safety_x": np.vstack([campaign.start.X, *(each.x[None] for each in before)]),
-        "measured_z": np.concatenate([campaign.start.z, [each.z for each in before]]),
+        "measured_y": np.concatenate([repetition.start.Y[row, p], [float(each.y) for each in single]]),
+        "measured_safety_x": np.vstack([repetition.start.X, *(each.x[None] for each in before)]),
+        "measured_z": np.concatenate([repetition.start.z, [each.z for each in before]]),
         "query_x": step.x,
         "query_p": np.array(-1 if step.p is None else step.p),
     }
     if step.probabilities is not None:
         state["probability_safe"] = step.probabilities
     if pipeline.acquisition == "entropy" and pipeline.queries == "partial":
-        allowed = _safe_pairs(step, steps, campaign, delta)
+        allowed = _safe_pairs(step, steps, repetition, delta)
         if allowed.any():  # else it is the safest one
             largest = state["entropy"][allowed].max()
             state["query_at_maximum"] = np.isclose(
@@ -249,9 +231,9 @@ def _safety_state(moments: tuple[FloatArray, FloatArray] | None) -> Arrays:
     return {} if moments is None else {"state_h_mean": moments[0], "state_h_variance": moments[1]}
 
 
-def _safe_pairs(step: Step, steps: list[Step], campaign: Campaign, delta: float) -> BoolArray:
+def _safe_pairs(step: Step, steps: list[Step], repetition: Repetition, delta: float) -> BoolArray:
     """Return which (row, output) pairs were left and safe when the query was chosen, [n, P]."""
-    left = campaign.available.copy()
+    left = repetition.available.copy()
     for each in steps[:-1]:
         left[each.row, each.p] = False
     if step.probabilities is not None:

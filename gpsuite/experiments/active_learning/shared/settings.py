@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Annotated, get_args
 
-from gpsuite.errors import unknown_name
 from gpsuite.experiments.active_learning.shared.repetition_data import OFFERS
-from gpsuite.experiments.base import require
+from gpsuite.experiments.settings import Count, Positive, Share, at_least, one_of
+from gpsuite.methods.active_learning.inference import Kind
+from gpsuite.methods.active_learning.pipelines import Kernel
+from gpsuite.methods.active_learning.planner import WhenNothingIsSafe
 
-INFERENCES = ("smc", "hmc", "map", "ml")
+INFERENCES: tuple[Kind, ...] = get_args(Kind)
 
 
-WHEN_NOTHING_IS_SAFE = ("stop", "safest")
+WHEN_NOTHING_IS_SAFE: tuple[WhenNothingIsSafe, ...] = get_args(WhenNothingIsSafe)
 
 
-KERNELS = ("matern52", "squared_exponential")
+KERNELS: tuple[Kernel, ...] = get_args(Kernel)
 
 
 FORMS = ("code", "paper")
 
 
-SOURCES = ("toy", "gp_samples", "engine")
-
-
 @dataclass
-class ActiveSettings:
-    """Settings of every experiment on learning curves.
+class RepetitionSettings:
+    """Settings of repetitions of safe active learning.
 
     Attributes:
         repetitions: independent repetitions, the same data for every pipeline.
@@ -37,36 +37,29 @@ class ActiveSettings:
         offers: what a pool row can be asked for: all its outputs, one after the other (`pairs`, the paper), or one
             output, after which it leaves the pool (`one_output`, the authors' code).
         when_nothing_is_safe: `stop` with status infeasible, or query the `safest` point.
+    """
+
+    repetitions: Count
+    iterations: Count
+    initial: Count
+    delta: Share
+    inference: Annotated[str, one_of(INFERENCES)]
+    particles: Annotated[int, at_least(2)]
+    offers: Annotated[str, one_of(OFFERS)]
+    when_nothing_is_safe: Annotated[str, one_of(WHEN_NOTHING_IS_SAFE)]
+
+
+@dataclass
+class ActiveSettings(RepetitionSettings):
+    """Settings of every experiment on learning curves.
+
+    Attributes:
         precision_step: precision of the safety model is tabulated at every so many values from the start.
         thresholds: errors whose first number of values is asked for.
     """
 
-    repetitions: int = 30
-    iterations: int = 31
-    initial: int = 12
-    delta: float = 0.05
-    inference: str = "smc"
-    particles: int = 128
-    offers: str = "pairs"
-    when_nothing_is_safe: str = "stop"
-    precision_step: int = 10
-    thresholds: list[float] = field(default_factory=lambda: [0.4])
-
-    def check(self) -> None:
-        """Refuse impossible values."""
-        for name in ("repetitions", "iterations", "initial", "precision_step"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "must be 1 or more")
-        require(0 < self.delta < 1, "delta", self.delta, "must lie between 0 and 1")
-        require(self.particles >= 2, "particles", self.particles, "must be 2 or more")
-        for value in self.thresholds:
-            require(0 < value < float("inf"), "thresholds", value, "must be a number above 0")
-        for name, valid in (
-            ("inference", INFERENCES),
-            ("offers", OFFERS),
-            ("when_nothing_is_safe", WHEN_NOTHING_IS_SAFE),
-        ):
-            if getattr(self, name) not in valid:
-                raise unknown_name(name, getattr(self, name), valid)
+    precision_step: Count
+    thresholds: list[Positive]
 
     def points(self, last: int) -> list[int]:
         """Return the N_sum of the precision tables, up to `last`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,85 +10,48 @@ import numpy as np
 from gpsuite.experiments.active_learning.shared.claims import first_below, threshold_interval
 from gpsuite.experiments.active_learning.shared.curves import DIAGNOSTICS, Curves
 from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray
-from gpsuite.experiments.statistics import mean_statistic
-from gpsuite.reporting.tables import mean_and_error, write_table
+from gpsuite.experiments.active_learning.shared.settings import ActiveSettings
+from gpsuite.experiments.base import Report
+from gpsuite.reporting.metrics import metric
+from gpsuite.reporting.tables import mean_and_error
+from gpsuite.statistics.estimates import finite, mean
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-PRECISIONS = {
-    "precision_noisy": "truly safe by measured z among those marked safe",
-    "precision_true": "truly safe by h among those marked safe",
-    "marked_safe": "share of the pool marked safe",
-}
+PRECISIONS = ("precision_noisy", "precision_true", "marked_safe")
+ERRORS = ("rmse", "rmse_all", "rmse_true", "rmse_noisy", "log_density", "log_density_mixture")
+SECONDS = ("seconds_outputs", "seconds_safety", "seconds_predict")
 
 
-ERRORS = {
-    "rmse": "RMSE",
-    "rmse_all": "RMSE, unsafe test rows too",
-    "rmse_true": "RMSE, noise-free targets",
-    "rmse_noisy": "RMSE, noisy targets",
-    "log_density": "log density (nats)",
-    "log_density_mixture": "log density, exact mixture (nats)",
-}
-
-
-SECONDS = {
-    "seconds_outputs": "output model (s)",
-    "seconds_safety": "safety model (s)",
-    "seconds_predict": "predictions (s)",
-}
-
-
-def write_curve_tables(
-    curves: Curves,
-    titles: Mapping[str, str],
-    folder: Path,
-    name: str,
-    what: str,
-    points: Sequence[int],
-    thresholds: Sequence[float],
-    note: str | None,
-) -> None:
+def report_curves(report: Report[ActiveSettings], curves: Curves, name: str, what: str) -> None:
     """Write errors at the end, points to thresholds, precision, safe queries, samplers and time.
 
     Args:
+        report: what is written on.
         curves: at least one method.
-        titles: method -> title.
-        folder: the run's tables folder.
         name: beginning of the files' names.
         what: the data, in words, for the captions.
-        points: N_sum of the precision table.
-        thresholds: errors whose first N_sum is asked for.
-        note: added to the captions.
     """
-    ending = f" ({note})" if note else ""
+    titles, thresholds = report.titles, report.settings.thresholds
     runs = "mean ± standard error over the repetitions"
-    write_table(error_table(curves, titles), folder, name, f"{what}: after the last query, {runs}{ending}")
-    reached = (
-        f"{what}: values measured until the mean RMSE is at most a threshold, 95 % bootstrap interval{ending}"
-    )
-    write_table(points_table(curves, titles, thresholds), folder, f"{name}_points", reached)
-    precision = precision_table(curves, titles, points)
+    report.table(error_table(curves, titles), name, f"{what}: after the last query, {runs}")
+    reached = f"{what}: values measured until the mean RMSE is at most a threshold, 95 % bootstrap interval"
+    report.table(points_table(curves, titles, thresholds), f"{name}_points", reached)
+    precision = precision_table(curves, titles, report.settings.points(curves.last))
     if len(precision):
-        write_table(
-            precision, folder, f"{name}_precision", f"{what}: the safety model on the pool, {runs}{ending}"
-        )
-    shares = (
-        f"{what}: queries that were safe, in percent; starting points do not count; 95 % t intervals{ending}"
-    )
-    write_table(safe_table(curves, titles), folder, f"{name}_safe_queries", shares)
-    samplers = f"{what}: how the hyperparameters were inferred, means over iterations and repetitions{ending}"
-    write_table(sampler_table(curves, titles), folder, f"{name}_inference", samplers)
-    write_table(
-        timing_table(curves, titles), folder, f"{name}_timing", f"{what}: seconds per repetition{ending}"
-    )
+        report.table(precision, f"{name}_precision", f"{what}: the safety model on the pool, {runs}")
+    shares = f"{what}: queries that were safe, in percent; starting points do not count; 95 % t intervals"
+    report.table(safe_table(curves, titles), f"{name}_safe_queries", shares)
+    samplers = f"{what}: how the hyperparameters were inferred, means over iterations and repetitions"
+    report.table(sampler_table(curves, titles), f"{name}_inference", samplers)
+    report.table(timing_table(curves, titles), f"{name}_timing", f"{what}: seconds per repetition")
 
 
 def _cell(values: FloatArray) -> str:
-    found = mean_statistic("", values[np.isfinite(values)])
-    return mean_and_error(found.value, found.standard_error)
+    found = mean(finite(values))
+    return mean_and_error(found.value, found.error)
 
 
 def error_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
@@ -100,9 +62,9 @@ def error_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
     for method in curves.methods:
         last = curves.final(method)
         row: dict[str, object] = {"method": titles[method], "N_sum": last}
-        for metric, label in ERRORS.items():
-            has = curves.has(method, metric)
-            row[label] = _cell(curves.curve(method, metric).at(last)) if has else None
+        for error in ERRORS:
+            has = curves.has(method, error)
+            row[metric(error).heading] = _cell(curves.curve(method, error).at(last)) if has else None
         row["queries by output (%)"] = queries_by_output(curves, method)
         rows.append({**row, "repetitions": len(curves.runs[method])})
     return pd.DataFrame(rows).dropna(axis=1, how="all")
@@ -146,16 +108,16 @@ def precision_table(curves: Curves, titles: Mapping[str, str], points: Sequence[
     import pandas as pd
 
     rows = []
-    for metric, label in PRECISIONS.items():
-        methods = [method for method in curves.methods if curves.has(method, metric)]
+    for share in PRECISIONS:
+        methods = [method for method in curves.methods if curves.has(method, share)]
         for n_sum in points:
             found = {
-                titles[method]: _cell(curves.curve(method, metric).at(n_sum))
+                titles[method]: _cell(curves.curve(method, share).at(n_sum))
                 for method in methods
-                if n_sum in curves.curve(method, metric).n_sum
+                if n_sum in curves.curve(method, share).n_sum
             }
             if found:
-                rows.append({"quantity": label, "N_sum": n_sum, **found})
+                rows.append({"quantity": metric(share).heading, "N_sum": n_sum, **found})
     return pd.DataFrame(rows)
 
 
@@ -164,17 +126,17 @@ def safe_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
     import pandas as pd
 
     rows = []
-    for metric, label in (("safe_noisy", "measured z"), ("safe_true", "true h")):
-        for method in (name for name in curves.methods if curves.has(name, metric)):
-            shares = 100.0 * curves.per_run(method, metric)
-            found = mean_statistic("", shares)
+    for counting, label in (("safe_noisy", "measured z"), ("safe_true", "true h")):
+        for method in (name for name in curves.methods if curves.has(name, counting)):
+            shares = 100.0 * curves.per_run(method, counting)
+            found = mean(shares)
             rows.append(
                 {
                     "safe by": label,
                     "method": titles[method],
-                    "safe queries (%)": mean_and_error(found.value, found.standard_error),
-                    "from": found.interval_low,
-                    "to": found.interval_high,
+                    "safe queries (%)": mean_and_error(found.value, found.error),
+                    "from": found.low,
+                    "to": found.high,
                     "worst repetition": float(shares.min()),
                     "repetitions": len(shares),
                 }
@@ -195,15 +157,9 @@ def sampler_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
                 row: dict[str, object] = {"model": label, "method": titles[method]}
                 for name in names:
                     gathered = np.concatenate([run.arrays[name] for run in runs if name in run.arrays])
-                    row[name.removeprefix(prefix)] = mean_of_finite(gathered)
+                    row[name.removeprefix(prefix)] = mean(finite(gathered)).value
                 rows.append(row)
     return pd.DataFrame(rows)
-
-
-def mean_of_finite(values: FloatArray) -> float:
-    """Return the mean of the finite values; NaN without any."""
-    finite = values[np.isfinite(values)]
-    return float(finite.mean()) if len(finite) else float("nan")
 
 
 def timing_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
@@ -218,8 +174,8 @@ def timing_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
             "CPU seconds": float(np.mean([run.timing.get("cpu_seconds", np.nan) for run in runs])),
             "models": float(np.mean([len(run.arrays["n_sum"]) for run in runs])),
         }
-        for name, label in SECONDS.items():
-            row[label] = float(np.mean([run.number(name) for run in runs]))
+        for name in SECONDS:
+            row[metric(name).heading] = float(np.mean([run.number(name) for run in runs]))
         row["peak memory (MB)"] = float(np.max([run.timing.get("peak_memory_mb", np.nan) for run in runs]))
         rows.append(row)
     return pd.DataFrame(rows).round(4)

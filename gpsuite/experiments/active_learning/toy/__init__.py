@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.active_learning.methods import BUILDER
-from gpsuite.experiments.active_learning.toy import plan, run, settings, summary
+from gpsuite.experiments.active_learning.methods import PIPELINE
+from gpsuite.experiments.active_learning.shared.run import run_repetition
+from gpsuite.experiments.active_learning.shared.tasks import RepetitionTask
+from gpsuite.experiments.active_learning.toy import checks, plan, settings, summary
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
 
 EXPERIMENTS.register("active_learning/toy")(
     Experiment(
         settings.ToySettings,
         plan.plan,
-        run.run,
+        {
+            RepetitionTask: run_repetition,
+            plan.IdentityTask: checks.run_identity,
+            plan.CostTask: checks.run_cost,
+        },
         summary.summarise,
-        builders=(BUILDER,),
+        method_traits=(PIPELINE,),
         parts=("repetitions", "hmc_repetitions"),
     )
 )

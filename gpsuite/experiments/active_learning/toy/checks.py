@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray
-from gpsuite.experiments.base import Outcome
+from gpsuite.experiments.active_learning.toy.plan import CostTask, IdentityTask
+from gpsuite.experiments.base import Outcome, Report, SharedWork, Task
+from gpsuite.methods.active_learning.pipelines import Mixing
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
 from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from gpsuite.models.sampling.priors import HyperPriors
-from gpsuite.reporting.figures import figure_style, save_figure
-
-IDENTITY, COST = "identity_lmc", "likelihood_cost"
-
 
 ROWS, GRID = 30, 50  # of the comparison of predictions
 
@@ -38,19 +33,21 @@ DENSITIES = {
 }
 
 
-def run_check(params: Mapping[str, Any]) -> Outcome:
-    """Run one of the checks."""
-    rng = np.random.default_rng(int(params["seed"]))
-    if params["kind"] == IDENTITY:
-        error = identity_error(rng, int(params["n_outputs"]))
-        return Outcome({"max_relative_error": error}, headline=f"relative error {error:.1e}")
-    sizes = [int(size) for size in params["sizes"]]
+def run_identity(task: Task[IdentityTask], shared: SharedWork) -> Outcome:
+    """Compare predictions of independent GPs with those of an LMC with W = I."""
+    error = identity_error(np.random.default_rng(task.params.seed), task.params.n_outputs)
+    return Outcome({"max_relative_error": error}, headline=f"relative error {error:.1e}")
+
+
+def run_cost(task: Task[CostTask], shared: SharedWork) -> Outcome:
+    """Time the likelihood of both models."""
+    rng, sizes, n_outputs = np.random.default_rng(task.params.seed), task.params.sizes, task.params.n_outputs
+    mixings: tuple[Mixing, ...] = ("free", "identity")
     seconds = {
-        mixing: np.array([likelihood_seconds(rng, size, int(params["n_outputs"]), mixing) for size in sizes])
-        for mixing in ("free", "identity")
+        f"seconds_{mixing}": np.array([likelihood_seconds(rng, size, n_outputs, mixing) for size in sizes])
+        for mixing in mixings
     }
-    arrays = {f"seconds_{mixing}": values for mixing, values in seconds.items()}
-    return Outcome({}, arrays={"sizes": np.array(sizes), **arrays}, headline=f"{len(sizes)} sizes")
+    return Outcome({}, arrays={"sizes": np.array(sizes), **seconds}, headline=f"{len(sizes)} sizes")
 
 
 def identity_error(rng: np.random.Generator, n_outputs: int) -> float:
@@ -106,24 +103,20 @@ def _predict(
     return predictions.mean[0], predictions.variance[0]
 
 
-def draw_priors(folder: Path, name: str, note: str | None) -> None:
+def draw_priors(report: Report[object]) -> None:
     """Draw the densities of the hyperparameters' priors (Li et al. 2022, Fig. 3)."""
-    import matplotlib.pyplot as plt
     import pandas as pd
 
     priors = HyperPriors()
-    rows = []
-    with figure_style():
-        fig, axes = plt.subplots(1, len(DENSITIES), figsize=(3.0 * len(DENSITIES), 2.9))
-        for ax, (kind, (label, end)) in zip(axes, DENSITIES.items(), strict=True):
+    frames = []
+    with report.figure("toy_priors", columns=len(DENSITIES), size=(3.0 * len(DENSITIES), 2.9)) as drawing:
+        for ax, (kind, (label, end)) in zip(drawing.axes, DENSITIES.items(), strict=True):
             prior = getattr(priors, kind)
             low = -end if kind == "mixing" else end / DENSITY_POINTS
             x = np.linspace(low, end, DENSITY_POINTS)
             density = np.exp(prior.log_density(x))
             ax.plot(x, density)
             ax.set_xlabel(label)
-            rows += [
-                {"hyperparameter": kind, "value": a, "density": b} for a, b in zip(x, density, strict=True)
-            ]
-        axes[0].set_ylabel("prior density")
-        save_figure(fig, pd.DataFrame(rows), folder, name, note)
+            frames.append(pd.DataFrame({"hyperparameter": kind, "value": x, "density": density}))
+        drawing.ax.set_ylabel("prior density")
+        drawing.data = pd.concat(frames, ignore_index=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -20,20 +19,20 @@ from gpsuite.experiments.active_learning.shared.claims import (
     best_statistics,
     error_statistics,
     first_below,
-    paired_share,
     precision_statistics,
-    safe_query_limit,
     safety_statistics,
     threshold_statistics,
+    wilcoxon_claim,
 )
-from gpsuite.experiments.active_learning.shared.curves import Curves, paired_curves
+from gpsuite.experiments.active_learning.shared.curves import VALUE, Curves, paired_curves
 from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray
-from gpsuite.experiments.active_learning.toy.checks import IDENTITY
+from gpsuite.experiments.active_learning.toy.parts import IDENTITY, Parts
 from gpsuite.experiments.active_learning.toy.samplers import sampler_statistics
 from gpsuite.experiments.active_learning.toy.settings import ToySettings
-from gpsuite.experiments.base import Record
-from gpsuite.experiments.statistics import LEVEL, mean_statistic, share
+from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic, statistic_name
+from gpsuite.statistics.estimates import mean
+from gpsuite.statistics.significance import LEVEL
 
 STRICT = 0.01  # level of the claim about areas
 
@@ -48,60 +47,6 @@ LITTLE_DATA = 22  # values; up to here full Bayes is held against point estimate
 
 
 POINT_ESTIMATES = ("map", "ml")
-
-
-@dataclass(frozen=True)
-class _PartNames:
-    main: str = "pipelines"
-    inference: str = "inference"
-    hmc: str = "hmc"
-    prior: str = "prior"
-
-
-PARTS = _PartNames()
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The records of the experiment by what they are for.
-
-    Attributes:
-        main: every pipeline with the run's inference and the published priors.
-        inferences: AL_MOGP by kind of inference, the run's first.
-        hmc: every pipeline with the paper's HMC.
-        priors: AL_MOGP by multiple of the hyperparameters in the prior; 1 is published.
-        checks: check -> its record.
-    """
-
-    main: Curves
-    inferences: Mapping[str, Curves]
-    hmc: Curves
-    priors: Mapping[float, Curves]
-    checks: Mapping[str, Record]
-
-    @classmethod
-    def from_records(cls, records: Sequence[Record], methods: Sequence[str], inference: str) -> Parts:
-        """Sort the records of the plan; `inference` is the run's kind."""
-
-        def curves(part: str, **axes: str | float) -> Curves:
-            chosen = [
-                record
-                for record in records
-                if record.axes["part"] == part
-                and all(record.axes[name] == value for name, value in axes.items())
-            ]
-            return Curves.from_records(chosen, methods)
-
-        main = curves(PARTS.main)
-        kinds = dict.fromkeys(str(r.axes["inference"]) for r in records if r.axes["part"] == PARTS.inference)
-        factors = dict.fromkeys(
-            float(r.axes["prior_factor"]) for r in records if r.axes["part"] == PARTS.prior
-        )
-        inferences = {inference: main} | {kind: curves(PARTS.inference, inference=kind) for kind in kinds}
-        priors = {1.0: main} | {factor: curves(PARTS.prior, prior_factor=factor) for factor in factors}
-        parts = (PARTS.main, PARTS.inference, PARTS.hmc, PARTS.prior)
-        checks = {str(r.axes["part"]): r for r in records if r.axes["part"] not in parts and r.usable}
-        return cls(main, inferences, curves(PARTS.hmc), priors, checks)
 
 
 def toy_statistics(parts: Parts, settings: ToySettings) -> list[Statistic]:
@@ -128,7 +73,6 @@ def toy_statistics(parts: Parts, settings: ToySettings) -> list[Statistic]:
         *area_statistics(curves, STRICT),
         *lead_statistics(curves),
         *gain_statistics(curves),
-        *safe_query_limit(curves, NOSAFE, "upper"),
         *state_statistics(curves, settings.initial + settings.state_iteration - 1),
         *prior_statistics(parts.priors),
         *sampler_statistics(parts.main, parts.hmc),
@@ -154,9 +98,9 @@ def gain_statistics(curves: Curves) -> list[Statistic]:
     """Return the share of safe queries with minus without the constraint, in percentage points."""
     if not {AL, NOSAFE} <= set(curves.methods):
         return []
-    left, right = curves.paired(AL, NOSAFE)
-    gain = curves.per_run(AL, "safe_noisy")[left] - curves.per_run(NOSAFE, "safe_noisy")[right]
-    return [mean_statistic("safe_query_percent_gain", 100.0 * gain)]
+    shares = curves.paired({method: curves.per_run(method, "safe_noisy") for method in (AL, NOSAFE)})
+    safe, unconstrained = shares.pair(VALUE, AL, NOSAFE)
+    return [Statistic.of("safe_query_percent_gain", mean(100.0 * (safe - unconstrained)))]
 
 
 def state_statistics(curves: Curves, n_sum: int) -> list[Statistic]:
@@ -168,7 +112,7 @@ def state_statistics(curves: Curves, n_sum: int) -> list[Statistic]:
         if method in (AL, IND) and "query_at_maximum" in record.metrics
     ]
     if active:
-        found.append(share("share_next_query_at_entropy_maximum", active))
+        found.append(claim("share_next_query_at_entropy_maximum", active))
     outside = []
     for method in (name for name in SAFE_METHODS if curves.has(name, "precision_true")):
         curve = curves.curve(method, "precision_true")
@@ -193,7 +137,7 @@ def acceptance_statistics(hmc: Curves) -> list[Statistic]:
     low, high = ACCEPTANCE
     within = [low <= float(values.mean()) <= high for values in rates.values()]
     every = np.concatenate(list(rates.values()))
-    return [mean_statistic("acceptance_rate", every), share("share_acceptance_in_range", within)]
+    return [Statistic.of("acceptance_rate", mean(every)), claim("share_acceptance_in_range", within)]
 
 
 def prior_statistics(priors: Mapping[float, Curves]) -> list[Statistic]:
@@ -232,9 +176,8 @@ def bayes_statistics(inferences: Mapping[str, Curves], points: Sequence[int]) ->
                 )
     if not pairs:
         return []
-    found = paired_share("share_bayes_better_than_point_estimates", pairs, LEVEL)
-    note = f"{found.note}; full Bayes by {kinds[0]}; " + "; ".join(shown)
-    return [Statistic(found.name, found.value, n=found.n, note=note)]
+    note = "; ".join((f"full Bayes by {kinds[0]}", *shown))
+    return [wilcoxon_claim("share_bayes_better_than_point_estimates", pairs, LEVEL, note=note)]
 
 
 def paired_values(first: Curves, second: Curves, metric: str, n_sum: int) -> tuple[FloatArray, FloatArray]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpsuite.experiments.active_learning.shared.curves import Curve, Curves, paired_curves
 from gpsuite.experiments.active_learning.shared.figures import N_LABEL
-from gpsuite.experiments.statistics import mean_statistic, share
+from gpsuite.experiments.base import Report
+from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.figures import figure_style, method_style, save_figure
-from gpsuite.reporting.tables import mean_and_error, summarise_groups, write_table
+from gpsuite.reporting.palette import LIMIT
+from gpsuite.reporting.panels import panel
+from gpsuite.reporting.tables import mean_and_error, summarise_groups
+from gpsuite.statistics.estimates import finite, mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,27 +29,24 @@ METRICS = {"rmse": "RMSE (output units)", "log_density": "log density (nats)"}
 NAME = "toy_samplers"
 
 
-def write_sampler_comparison(
-    ours: Curves, hmc: Curves, names: Mapping[str, str], folder: Path, note: str | None
-) -> None:
+def report_samplers(report: Report[object], ours: Curves, hmc: Curves) -> None:
     """Write table and figure of the paired differences HMC - SMC; nothing without shared repetitions."""
     frame = sampler_differences(ours, hmc)
     if frame.empty:
         return
-    ending = f" ({note})" if note else ""
     caption = (
         "The paper's HMC against sequential Monte Carlo in the same repetitions: heights of the learning curves, "
-        f"means over the models ± standard error, and their paired difference with 95 % t interval{ending}"
+        "means over the models ± standard error, and their paired difference with 95 % t interval"
     )
-    write_table(sampler_table(ours, hmc, names), folder / "tables", NAME, caption)
-    _draw_differences(frame, names, folder / "figures", note)
+    report.table(sampler_table(ours, hmc, report.titles), NAME, caption)
+    _draw_differences(report, frame)
 
 
 def sampler_statistics(ours: Curves, hmc: Curves) -> list[Statistic]:
     """Return the share of learning curves whose height differs by an interval containing 0, if any is known."""
     judged = [_contains_zero(second.heights - first.heights) for _, _, first, second in _pairs(ours, hmc)]
     within = [equal for equal in judged if equal is not None]
-    return [share("share_curves_equal_between_samplers", within)] if within else []
+    return [claim("share_curves_equal_between_samplers", within)] if within else []
 
 
 def sampler_table(ours: Curves, hmc: Curves, names: Mapping[str, str]) -> pd.DataFrame:
@@ -56,19 +55,18 @@ def sampler_table(ours: Curves, hmc: Curves, names: Mapping[str, str]) -> pd.Dat
 
     rows = []
     for method, metric, first, second in _pairs(ours, hmc):
-        smc, slow = (mean_statistic("", curve.heights) for curve in (first, second))
-        gap = mean_statistic("", second.heights - first.heights)
-        low, high = (np.nan if end is None else end for end in (gap.interval_low, gap.interval_high))
+        smc, slow = (mean(curve.heights) for curve in (first, second))
+        gap = mean(second.heights - first.heights)
         each = [_contains_zero(gaps) for gaps in (second.lines - first.lines).T]
         rows.append({
             "method": names.get(method, method),
             "metric": METRICS[metric],
             "N_sum": f"{first.n_sum[0]} to {first.n_sum[-1]}",
-            "HMC": mean_and_error(slow.value, slow.standard_error),
-            "SMC": mean_and_error(smc.value, smc.standard_error),
+            "HMC": mean_and_error(slow.value, slow.error),
+            "SMC": mean_and_error(smc.value, smc.error),
             "HMC - SMC": gap.value,
-            "from": low,
-            "to": high,
+            "from": gap.low,
+            "to": gap.high,
             "models whose own interval contains 0": f"{each.count(True)} of {len(each)}",
             "repetitions": gap.n,
         })  # fmt: skip
@@ -104,36 +102,30 @@ def _pairs(ours: Curves, hmc: Curves) -> list[tuple[str, str, Curve, Curve]]:
 
 def _contains_zero(gaps: FloatArray) -> bool | None:
     """Return whether the 95 % t interval of the mean of finite gaps contains 0; None if there is no interval."""
-    found = mean_statistic("", gaps[np.isfinite(gaps)])
-    low, high = found.interval_low, found.interval_high
-    return None if low is None or high is None else low <= 0.0 <= high
+    found = mean(finite(gaps))
+    return found.contains(0.0) if found.interval else None
 
 
-def _draw_differences(frame: pd.DataFrame, names: Mapping[str, str], folder: Path, note: str | None) -> None:
+def _draw_differences(report: Report[object], frame: pd.DataFrame) -> None:
     """Draw HMC - SMC against N_sum, a row per metric and a column per pipeline, with 95 % t intervals."""
-    import matplotlib.pyplot as plt
-
     methods = list(dict.fromkeys(frame["method"]))
-    with figure_style():
-        size = (2.2 + 2.7 * len(methods), 5.4)
-        fig, axes = plt.subplots(
-            len(METRICS), len(methods), figsize=size, squeeze=False, sharex=True, sharey="row"
-        )
-        for row, (metric, label) in zip(axes, METRICS.items(), strict=True):
+    size = (2.2 + 2.7 * len(methods), 5.4)
+    with report.figure(
+        NAME, rows=len(METRICS), columns=len(methods), size=size, sharex=True, sharey="row"
+    ) as drawing:
+        for row, (metric, label) in zip(drawing.grid, METRICS.items(), strict=True):
             for ax, method in zip(row, methods, strict=True):
                 found = frame[(frame["method"] == method) & (frame["metric"] == metric)]
-                title = names.get(method, method)
-                color = method_style(title)["color"]
-                ax.axhline(0.0, color="0.4", lw=0.9, ls=":")
-                ax.plot(found["n_sum"], found["mean"], color=color)
-                ax.fill_between(
-                    found["n_sum"], found["interval_low"], found["interval_high"], color=color, alpha=0.18, lw=0
-                )  # fmt: skip
+                title = report.titles.get(method, method)
+                ax.axhline(0.0, color=LIMIT, lw=0.9, ls=":")
+                panel(ax, found, "n_sum", {method: title}, kind="band", error="interval")
                 ax.set_title(title)
             row[0].set_ylabel(f"HMC - SMC, {label}")
-        for ax in axes[-1]:
+        for ax in drawing.grid[-1]:
             ax.set_xlabel(N_LABEL)
             ax.locator_params(axis="x", integer=True)
         runs = int(frame["n"].max())
-        fig.suptitle(f"sine and sigmoid: HMC and SMC in the\nsame {runs} repetitions, mean and 95 % interval")
-        save_figure(fig, frame, folder, NAME, note)
+        drawing.fig.suptitle(
+            f"sine and sigmoid: HMC and SMC in the\nsame {runs} repetitions, mean and 95 % interval"
+        )
+        drawing.data = frame

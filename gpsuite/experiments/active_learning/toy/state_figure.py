@@ -3,69 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpsuite.data.generators.sin_sigmoid import THRESHOLD, Form, true_outputs, true_safety
-from gpsuite.experiments.base import Record
-from gpsuite.reporting.figures import figure_style, save_figure
+from gpsuite.data.generators.sin_sigmoid import STEEPNESS, THRESHOLD, Form, true_outputs, true_safety
+from gpsuite.experiments.active_learning.toy.settings import ToySettings
+from gpsuite.experiments.base import Record, Report
+from gpsuite.experiments.params import choice
+from gpsuite.reporting.palette import BLUE, GREEN, LIMIT, PURPLE, VERMILION
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
 
-COLOURS = ("#0072B2", "#D55E00")  # of the two outputs
-
-
-SAFE_COLOUR = "#009E73"
+COLOURS = (BLUE, VERMILION)  # of the two outputs
 
 
 BAND = 2.0  # standard deviations of a shaded band
 
 
-def draw_state(
-    records: Mapping[str, Record], titles: Mapping[str, str], form: Form, delta: float, folder: Path,
-    name: str, note: str | None,
-) -> None:  # fmt: skip
+def draw_state(report: Report[ToySettings], records: Mapping[str, Record]) -> None:
     """Draw one column per method: predictions over data and truth, entropy per output, safety model.
 
     Args:
+        report: what is drawn on.
         records: method -> record with the arrays `state_...` of one repetition.
-        titles: method -> title.
-        form: of the true outputs.
-        delta: queries are safe with probability above 1 - delta.
-        folder: the run's figures folder.
-        name: file name.
-        note: drawn below.
     """
-    import matplotlib.pyplot as plt
-
-    columns = len(records)
+    form, delta = choice(report.settings.form, STEEPNESS), report.settings.delta
     n_sum = len(next(iter(records.values())).arrays["state_measured_y"])
-    with figure_style():
-        fig, axes = plt.subplots(
-            3, columns, figsize=(3.7 * columns + 0.6, 8.2), sharex=True, sharey="row", squeeze=False
-        )
-        for column, (method, record) in enumerate(records.items()):
+    size = (3.7 * len(records) + 0.6, 8.2)
+    with report.figure(
+        "toy_state", rows=3, columns=len(records), size=size, sharex=True, sharey="row"
+    ) as drawing:
+        for (outputs, entropy, safety), (method, record) in zip(drawing.grid.T, records.items(), strict=True):
             state = state_arrays(record)
-            _draw_outputs(axes[0, column], state, form)
-            _draw_entropy(axes[1, column], state)
-            _draw_safety(axes[2, column], state, delta)
-            axes[0, column].set_title(titles[method])
-            axes[2, column].set_xlabel("input x")
+            _draw_outputs(outputs, state, form)
+            _draw_entropy(entropy, state)
+            _draw_safety(safety, state, delta)
+            outputs.set_title(report.titles[method])
+            safety.set_xlabel("input x")
         for ax, label in zip(
-            axes[:, 0], ("outputs", "entropy (nats)", "safety value, probability"), strict=True
+            drawing.grid[:, 0], ("outputs", "entropy (nats)", "safety value, probability"), strict=True
         ):
             ax.set_ylabel(label)
-        shown: dict[str, Any] = {}
-        for ax in axes.flat:
-            shown |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
-        fig.legend(list(shown.values()), list(shown), loc="outside lower center", ncols=4)
-        fig.suptitle(f"models from {n_sum} values, and the next query; bands: {BAND:g} standard deviations")
-        save_figure(fig, state_frame(records), folder, name, note)
+        drawing.legend("below", columns=4)
+        drawing.fig.suptitle(
+            f"models from {n_sum} values, and the next query; bands: {BAND:g} standard deviations"
+        )
+        drawing.data = state_frame(records)
 
 
 def state_arrays(record: Record) -> dict[str, Any]:
@@ -100,17 +87,17 @@ def _draw_safety(ax: Axes, state: Mapping[str, Any], delta: float) -> None:
     """Draw the true safety value, its prediction and the probability of being safe, where there is a model."""
     x = state["x"][:, 0]
     ax.plot(x, true_safety(x), "k:", lw=1.2, label="true safety value")
-    ax.axhline(THRESHOLD, color="0.4", lw=0.9, ls="--", label="limit")
+    ax.axhline(THRESHOLD, color=LIMIT, lw=0.9, ls="--", label="limit")
     ax.plot(state["measured_safety_x"][:, 0], state["measured_z"], "k.", ms=4, label="measured safety value")
     if "h_mean" in state:
         mean, deviation = state["h_mean"], np.sqrt(state["h_variance"])
-        ax.plot(x, mean, color=SAFE_COLOUR, label="predicted safety value")
+        ax.plot(x, mean, color=GREEN, label="predicted safety value")
         ends = mean - BAND * deviation, mean + BAND * deviation
-        ax.fill_between(x, *ends, color=SAFE_COLOUR, alpha=0.15, lw=0)
+        ax.fill_between(x, *ends, color=GREEN, alpha=0.15, lw=0)
         probability = state["probability_safe"]
-        ax.plot(x, probability, color="#CC79A7", lw=1.2, label="probability of being safe")
+        ax.plot(x, probability, color=PURPLE, lw=1.2, label="probability of being safe")
         safe = probability > 1.0 - delta
-        ax.plot(x[safe], np.full(safe.sum(), -0.08), "|", color=SAFE_COLOUR, ms=5, label="marked safe")
+        ax.plot(x[safe], np.full(safe.sum(), -0.08), "|", color=GREEN, ms=5, label="marked safe")
     ax.set_ylim(-0.2, 1.4)
     _mark_query(ax, state)
 

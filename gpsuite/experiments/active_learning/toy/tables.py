@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,46 +10,42 @@ import numpy as np
 from gpsuite.experiments.active_learning.shared.claims import AL
 from gpsuite.experiments.active_learning.shared.curves import Curves
 from gpsuite.experiments.active_learning.shared.figures import draw_curves
-from gpsuite.experiments.active_learning.toy.checks import COST
-from gpsuite.experiments.active_learning.toy.claims import Parts
-from gpsuite.experiments.active_learning.toy.samplers import write_sampler_comparison
-from gpsuite.reporting.tables import mean_and_error, summarise_groups, write_table
+from gpsuite.experiments.active_learning.toy.parts import COST, Parts
+from gpsuite.experiments.active_learning.toy.samplers import report_samplers
+from gpsuite.experiments.active_learning.toy.settings import ToySettings
+from gpsuite.experiments.base import Report
+from gpsuite.reporting.metrics import metric
+from gpsuite.reporting.tables import mean_and_error, summarise_groups
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-METRICS = {
-    "rmse": "RMSE",
-    "log_density": "log density (nats)",
-    "precision_noisy": "precision by measured z",
-    "precision_true": "precision by true h",
-}
+METRICS = ("rmse", "log_density", "precision_noisy", "precision_true")
 
 
 KINDS = {"smc": "full Bayes, SMC", "hmc": "full Bayes, HMC", "map": "MAP", "ml": "ML"}
 
 
-def write_part_tables(parts: Parts, names: Mapping[str, str], folder: Path, note: str | None) -> None:
+def report_parts(report: Report[ToySettings], parts: Parts) -> None:
     """Write what each comparison found, and the figure of AL_MOGP by kind of inference."""
-    ending, tables = f" ({note})" if note else "", folder / "tables"
     kinds = {kind: curves for kind, curves in parts.inferences.items() if AL in curves.methods}
     if AL in parts.hmc.methods:
         kinds["hmc"] = parts.hmc
-    title = names.get(AL, AL)
+    title = report.titles.get(AL, AL)
     if len(kinds) > 1:
         frame = compared_table({KINDS[kind]: curves for kind, curves in kinds.items()}, "inference")
-        caption = f"{title} by kind of inference; mean ± standard error{ending}"
-        write_table(frame, tables, "toy_kinds_of_inference", caption)
-        _draw_kinds(kinds, title, folder / "figures", note)
-    write_sampler_comparison(parts.main, parts.hmc, names, folder, note)
+        caption = f"{title} by kind of inference; mean ± standard error"
+        report.table(frame, "toy_kinds_of_inference", caption)
+        _draw_kinds(report, kinds, title)
+    report_samplers(report, parts.main, parts.hmc)
     priors = {f"{factor:g}": curves for factor, curves in parts.priors.items() if AL in curves.methods}
     if len(priors) > 1:
-        caption = f"{title} with priors of the hyperparameters times a factor; mean ± standard error{ending}"
-        write_table(compared_table(priors, "prior factor"), tables, "toy_prior_sensitivity", caption)
+        caption = f"{title} with priors of the hyperparameters times a factor; mean ± standard error"
+        report.table(compared_table(priors, "prior factor"), "toy_prior_sensitivity", caption)
     if COST in parts.checks:
-        caption = f"Milliseconds of one log likelihood with gradient, and log-log slopes{ending}"
-        write_table(cost_table(parts), tables, "toy_likelihood_timing", caption)
+        caption = "Milliseconds of one log likelihood with gradient, and log-log slopes"
+        report.table(cost_table(parts), "toy_likelihood_timing", caption)
 
 
 def compared_table(sets: Mapping[str, Curves], heading: str) -> pd.DataFrame:
@@ -65,15 +60,15 @@ def compared_table(sets: Mapping[str, Curves], heading: str) -> pd.DataFrame:
             if n_sum not in known:
                 continue
             row: dict[str, object] = {"N_sum": n_sum, heading: label}
-            for metric, text in METRICS.items():
-                found = pd.DataFrame({"set": label, metric: curves.curve(AL, metric).at(n_sum)})
-                line = summarise_groups(found, ["set"], [metric]).iloc[0]
-                row[text] = mean_and_error(line["mean"], line["standard_error"])
+            for name in METRICS:
+                found = pd.DataFrame({"set": label, name: curves.curve(AL, name).at(n_sum)})
+                line = summarise_groups(found, ["set"], [name]).iloc[0]
+                row[metric(name).short_heading] = mean_and_error(line["mean"], line["standard_error"])
             rows.append({**row, "repetitions": len(curves.runs[AL])})
     return pd.DataFrame(rows)
 
 
-def _draw_kinds(kinds: Mapping[str, Curves], title: str, folder: Path, note: str | None) -> None:
+def _draw_kinds(report: Report[ToySettings], kinds: Mapping[str, Curves], title: str) -> None:
     """Draw AL_MOGP's RMSE and precision, one curve per kind of inference."""
     joined = Curves({kind: curves.runs[AL] for kind, curves in kinds.items()})
     heading = f"sine and sigmoid: {title} by kind of inference"
@@ -81,7 +76,7 @@ def _draw_kinds(kinds: Mapping[str, Curves], title: str, folder: Path, note: str
         "rmse": "RMSE (output units)",
         "precision_noisy": "precision of the safety model\n(by measured z)",
     }
-    draw_curves(joined, KINDS, folder, "toy_kinds_of_inference", heading, "", (), note, metrics)
+    draw_curves(report, joined, "toy_kinds_of_inference", heading, metrics, titles=KINDS)
 
 
 def cost_table(parts: Parts) -> pd.DataFrame:

@@ -7,14 +7,14 @@ learned hyperparameters and a query that depends on all before, a given function
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpsuite.experiments.active_learning.shared.curves import Curves
-from gpsuite.experiments.statistics import clopper_pearson, mean_statistic
-from gpsuite.reporting.tables import write_table
+from gpsuite.experiments.active_learning.toy.settings import ToySettings
+from gpsuite.experiments.base import Report
+from gpsuite.statistics.estimates import mean, proportion
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,52 +26,36 @@ MEASURE = "safe_true"
 LABELS = {
     "counted": "first queries",
     "delta": "δ",
-    "share_percent": "unsafe (%)",
     "low_percent": "from",
     "high_percent": "to",
-    "queries": "queries",
-    "unsafe": "unsafe queries",
-    "any_percent": "repetitions with an unsafe query (%)",
     "any_low_percent": "at least",
     "any_high_percent": "at most",
-    "surely_above": "repetitions surely above δ",
 }
 
 
-def write_unsafe_tables(
-    sets: Mapping[str, Curves],
-    titles: Mapping[str, str],
-    delta: float,
-    folder: Path,
-    name: str,
-    note: str | None,
-) -> None:
+def report_unsafe(report: Report[ToySettings], sets: Mapping[str, Curves], name: str) -> None:
     """Write `name`, one row per inference and pipeline, and `name`_by_seed, one row per repetition; none without h.
 
     Args:
+        report: what is written on.
         sets: label of the inference -> its repetitions.
-        titles: method -> title.
-        delta: a query must be safe with a probability above 1 - delta.
-        folder: the run's tables folder.
         name: of the file.
-        note: added to the captions.
     """
     by_seed = unsafe_by_seed(sets)
     if by_seed.empty:
         return
-    by_seed["method"] = [titles[method] for method in by_seed["method"]]
-    ending = f" ({note})" if note else ""
+    by_seed["method"] = [report.titles[method] for method in by_seed["method"]]
     each = (
         "Truly unsafe queries of each repetition, in percent; exact binomial 95 % intervals, as if a repetition's "
-        f"queries were independent{ending}"
+        "queries were independent"
     )
-    write_table(by_seed, folder, f"{name}_by_seed", each, LABELS)
+    report.table(by_seed, f"{name}_by_seed", each, LABELS)
     overall = (
         "Truly unsafe queries, in percent: mean over the repetitions with its 95 % t interval; repetitions with at "
         "least one, and the exact binomial 95 % interval of their share; those whose own binomial interval lies "
-        f"above δ{ending}"
+        "above δ"
     )
-    write_table(unsafe_table(by_seed, delta), folder, name, overall, LABELS)
+    report.table(unsafe_table(by_seed, report.settings.delta), name, overall, LABELS)
 
 
 def unsafe_by_seed(sets: Mapping[str, Curves]) -> pd.DataFrame:
@@ -108,7 +92,7 @@ def _repetitions(
     for repetition, run in curves.runs[method].items():
         safe = run.arrays[MEASURE][:counted]
         unsafe = int(np.count_nonzero(safe == 0.0))
-        low, high = clopper_pearson(unsafe, len(safe))
+        share = proportion(unsafe, len(safe))
         yield {
             "counted": counted,
             "inference": inference,
@@ -117,8 +101,8 @@ def _repetitions(
             "queries": len(safe),
             "unsafe": unsafe,
             "share_percent": 100.0 * unsafe / len(safe),
-            "low_percent": 100.0 * low,
-            "high_percent": 100.0 * high,
+            "low_percent": 100.0 * share.low,
+            "high_percent": 100.0 * share.high,
         }
 
 
@@ -134,21 +118,21 @@ def unsafe_table(by_seed: pd.DataFrame, delta: float) -> pd.DataFrame:
     rows = []
     keys = ["counted", "inference", "method"]
     for key, group in by_seed.groupby(keys, sort=False):
-        mean = mean_statistic("", group["share_percent"].to_numpy(dtype=np.float64))
+        whole = mean(group["share_percent"])
         some = int((group["unsafe"] > 0).sum())
-        low, high = clopper_pearson(some, len(group))
+        concerned = proportion(some, len(group))
         rows.append(
             {
                 **dict(zip(keys, key, strict=True)),
                 "delta": delta,
-                "share_percent": mean.value,
-                "low_percent": mean.interval_low,
-                "high_percent": mean.interval_high,
+                "share_percent": whole.value,
+                "low_percent": whole.low,
+                "high_percent": whole.high,
                 "queries": int(group["queries"].sum()),
                 "unsafe": int(group["unsafe"].sum()),
                 "any_percent": 100.0 * some / len(group),
-                "any_low_percent": 100.0 * low,
-                "any_high_percent": 100.0 * high,
+                "any_low_percent": 100.0 * concerned.low,
+                "any_high_percent": 100.0 * concerned.high,
                 "surely_above": int((group["low_percent"] > 100.0 * delta).sum()),
                 "repetitions": len(group),
             }

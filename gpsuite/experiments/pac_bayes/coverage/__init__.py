@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
-from gpsuite.experiments.pac_bayes.coverage import plan, run, settings, summary
+from gpsuite.experiments.pac_bayes.coverage import plan, power, run, settings, summary
+from gpsuite.experiments.pac_bayes.shared.method import BOUND, FULL, RISK_BOUND
 
 EXPERIMENTS.register("pac_bayes/coverage")(
-    Experiment(settings.CoverageSettings, plan.plan, run.run, summary.summarise, builders=("pac_gp",))
+    Experiment(
+        settings.CoverageSettings,
+        plan.plan,
+        {plan.CoverageTask: run.run, power.PowerTask: power.run_power},
+        summary.summarise,
+        method_traits=(RISK_BOUND, FULL, BOUND),
+    )
 )

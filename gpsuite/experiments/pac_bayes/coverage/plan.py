@@ -3,39 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Any
+from dataclasses import dataclass
 
-from gpsuite.experiments.base import METHODS, MethodOptions, Request, Task
-from gpsuite.experiments.pac_bayes.coverage.power import power_tasks
+from gpsuite.experiments.base import MethodOptions, Request, Task
+from gpsuite.experiments.pac_bayes.coverage.power import PowerTask, power_tasks
 from gpsuite.experiments.pac_bayes.coverage.settings import CoverageSettings
 from gpsuite.seeds import derived_seed
 
 
-def plan(request: Request) -> list[Task]:
+@dataclass(frozen=True, kw_only=True)
+class CoverageTask:
+    """A block of simulated data sets.
+
+    Attributes:
+        method: options of the method.
+        seed: of the data.
+        count: how many data sets.
+        rows: training rows of each.
+        epsilon: half-width of the 0-1 band, in units of y.
+        noise_scale: standard deviation of the noise.
+        deltas: allowed probabilities of failure; the first is the one trained with.
+        max_evaluations: limit on objective evaluations per training.
+    """
+
+    method: MethodOptions
+    seed: int
+    count: int
+    rows: int
+    epsilon: float
+    noise_scale: float
+    deltas: tuple[float, ...]
+    max_evaluations: int
+    kind: str = "coverage"
+
+
+def plan(request: Request[CoverageSettings]) -> list[Task[CoverageTask | PowerTask]]:
     """Return one task per method and batch of simulated data sets, the same for all methods, and those with power."""
-    settings: CoverageSettings = request.settings
-    version = max(METHODS.get(options.builder).version for options in request.methods.values())
-    return [*_tasks(request, settings), *power_tasks(request, settings.power_simulations, version)]
+    version = max(options.method.version for options in request.methods.values())
+    return [*_tasks(request), *power_tasks(request, version)]
 
 
-def _tasks(request: Request, settings: CoverageSettings) -> Iterator[Task]:
+def _tasks(request: Request[CoverageSettings]) -> Iterator[Task[CoverageTask]]:
+    settings = request.settings
     for start in range(0, settings.simulations, settings.batch):
         for name, options in request.methods.items():
             count = min(settings.batch, settings.simulations - start)
-            yield Task(
-                experiment=request.experiment,
+            yield request.task(
+                CoverageTask(
+                    method=options,
+                    seed=derived_seed(request.seed, "coverage", start),
+                    count=count,
+                    rows=settings.rows,
+                    epsilon=settings.epsilon,
+                    noise_scale=settings.noise_scale,
+                    deltas=tuple(settings.deltas),
+                    max_evaluations=settings.max_evaluations,
+                ),
                 label=f"{options.title}  data sets {start} to {start + count - 1}",
                 axes={"method": name, "start": start},
-                params=_params(settings, options, derived_seed(request.seed, "coverage", start), count),
-                version=METHODS.get(options.builder).version,
+                version=options.method.version,
                 cost=0.05 * count,
-                budget_seconds=request.budget_seconds,
             )
-
-
-def _params(settings: CoverageSettings, options: MethodOptions, seed: int, count: int) -> dict[str, Any]:
-    shared = ("rows", "epsilon", "noise_scale", "deltas", "max_evaluations")
-    method = {key: value for key, value in asdict(options).items() if key not in ("title", "reference")}
-    values = {name: getattr(settings, name) for name in shared}
-    return {"kind": "coverage", "method": method, "seed": seed, "count": count, **values}

@@ -8,24 +8,26 @@ is the KL alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import bdtr, gammaln, roots_legendre, xlog1py, xlogy
+from scipy.special import gammaln, roots_legendre, xlog1py, xlogy
 
-from gpsuite.experiments.base import Outcome, Record, Request, Task
-from gpsuite.experiments.statistics import clopper_pearson
+from gpsuite.experiments.base import Outcome, Record, Report, Request, SharedWork, Task
+from gpsuite.experiments.pac_bayes.coverage.settings import CoverageSettings
 from gpsuite.methods.pac_bayes.bounds import certificates
+from gpsuite.methods.pac_bayes.bounds.certificates import Terms
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import binary_kl
 from gpsuite.methods.pac_bayes.losses import BandLoss
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL
 from gpsuite.models.config import Hyperparameters
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
 from gpsuite.seeds import derived_seed
+from gpsuite.statistics.estimates import clopper_pearson
+from gpsuite.statistics.significance import binomial_p
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,37 +66,54 @@ _ROUNDING = 1e-12
 VIOLATIONS = "violations_where_coverage_has_power"
 
 
-def power_tasks(request: Request, simulations: int, version: int) -> list[Task]:
+@dataclass(frozen=True, kw_only=True)
+class PowerTask:
+    """Both settings at one number of rows.
+
+    Attributes:
+        rows: n.
+        simulations: data sets of noise.
+        deltas: allowed probabilities of failure.
+        seed: of the noise.
+    """
+
+    rows: int
+    simulations: int
+    deltas: tuple[float, ...]
+    seed: int
+    kind: str = "coverage_power"
+
+
+def power_tasks(request: Request[CoverageSettings], version: int) -> list[Task[PowerTask]]:
     """Return one task per number of rows."""
+    simulations = request.settings.power_simulations
     return [
-        Task(
-            experiment=request.experiment,
+        request.task(
+            PowerTask(
+                rows=rows,
+                simulations=simulations,
+                deltas=DELTAS,
+                seed=derived_seed(request.seed, "coverage power", rows),
+            ),
             label=f"settings with power  {rows} rows",
             axes={"part": "power", "rows": rows},
-            params={
-                "kind": "coverage_power",
-                "rows": rows,
-                "simulations": simulations,
-                "deltas": list(DELTAS),
-                "seed": derived_seed(request.seed, "coverage power", rows),
-            },
             version=version,
             cost=0.002 * simulations,
-            budget_seconds=request.budget_seconds,
         )
         for rows in ROWS
     ]
 
 
-def run_power(params: Mapping[str, Any]) -> Outcome:
+def run_power(task: Task[PowerTask], shared: SharedWork) -> Outcome:
     """Return the exact probabilities of failure, and how often the bound of a GP that fits noise held."""
-    n, metrics = params["rows"], {}
-    for delta in params["deltas"]:
+    params = task.params
+    n, metrics = params.rows, {}
+    for delta in params.deltas:
         metrics[f"failure_{delta:g}"] = largest_failure(n, delta)
         metrics[f"share_{delta:g}"] = least_share(n, delta)
-    found = np.array(fitted_noise(n, params["simulations"], np.random.default_rng(params["seed"])))
+    found = np.array(fitted_noise(n, params.simulations, np.random.default_rng(params.seed)))
     bound, without, risk, true, kl = found.T
-    excess = n * binary_kl(risk, true) - certificates.penalty(0.0, n, 0, NOISE_DELTA).total
+    excess = n * binary_kl(risk, true) - certificates.penalty(0.0, Terms(n, 0, NOISE_DELTA)).total
     needed = np.where(true > risk, excess / kl, 0.0)
     counts = {
         "count": len(found),
@@ -111,7 +130,8 @@ def largest_failure(n: int, delta: float) -> float:
     The number of errors k is Binomial(n, risk); as a function of the risk the probability is largest just beyond one of
     the n + 1 bounds.
     """
-    found = [certificates.certify(k / n, 0.0, n, 0, delta) for k in range(n + 1)]
+    terms = Terms(n, 0, delta)
+    found = [certificates.certify(RiskAndKL(k / n, 0.0), terms) for k in range(n + 1)]
     upper = np.array([each.bound_kl for each in found])
     lower = np.array([each.lower_kl for each in found])
     ends = np.concatenate([upper, lower])
@@ -132,7 +152,7 @@ def least_share(n: int, delta: float) -> float:
     A bound holds for k of n errors if and only if it is at least the exact binomial one, u_k, so kl(k/n || u_k) / c is
     the share that k needs.
     """
-    c = certificates.penalty(0.0, n, 0, delta).per_point
+    c = certificates.penalty(0.0, Terms(n, 0, delta)).per_point
     exact = [clopper_pearson(k, n, 2.0 * delta)[1] for k in range(n)]
     return float(np.max(binary_kl(np.arange(n) / n, exact)) / c)
 
@@ -150,7 +170,8 @@ def fitted_noise(
         mean, variance = posterior.predict(grid)
         true = float(0.5 * weights @ loss.expected(np.zeros(NODES), mean, variance + 1.0))
         risk = posterior.gibbs_risk(loss)
-        bounds = [certificates.certify(risk, kl, n, 0, NOISE_DELTA).bound_kl for kl in (posterior.kl, 0.0)]
+        terms, kls = Terms(n, 0, NOISE_DELTA), (posterior.kl, 0.0)
+        bounds = [certificates.certify(RiskAndKL(risk, kl), terms).bound_kl for kl in kls]
         rows.append((bounds[0], bounds[1], risk, true, posterior.kl))
     return rows
 
@@ -177,7 +198,7 @@ def power_table(records: Sequence[Record]) -> pd.DataFrame:
                 }
             )
         held, count = int(record.number("held")), int(record.number("count"))
-        chance = float(bdtr(held, count, 1.0 - NOISE_DELTA))
+        chance = binomial_p(held, count, 1.0 - NOISE_DELTA, "less")
         lines.append(
             {
                 **{
@@ -194,7 +215,7 @@ def power_table(records: Sequence[Record]) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def write_power(table: pd.DataFrame, folder: Path, note: str | None) -> None:
+def write_power(report: Report[CoverageSettings], table: pd.DataFrame) -> None:
     """Write the table, with what each of its rows can detect."""
     columns = {
         "delta": "δ",
@@ -210,7 +231,7 @@ def write_power(table: pd.DataFrame, folder: Path, note: str | None) -> None:
         f"penalty is the KL; contradicted: a right bound holds so rarely with probability below {LEVEL:g}. "
         "What makes a bound larger than it need be shows in neither"
     )
-    write_table(table, folder, "coverage_power", f"{caption}{f' ({note})' if note else ''}", columns)
+    report.table(table, "coverage_power", caption, columns)
 
 
 def power_statistic(table: pd.DataFrame) -> Statistic:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 from scipy.special import roots_legendre
 
-from gpsuite.budget import Budget
 from gpsuite.data.generators import FUNCTIONS, kernel_regression
 from gpsuite.experiments.base import Outcome, SharedWork, Task
-from gpsuite.experiments.pac_bayes.coverage.power import run_power
+from gpsuite.experiments.pac_bayes.coverage.plan import CoverageTask
 from gpsuite.experiments.pac_bayes.coverage.settings import DOMAIN, TRUTH
-from gpsuite.methods.pac_bayes.bounds.certificates import certify
+from gpsuite.experiments.pac_bayes.shared.method import risk_method
+from gpsuite.experiments.pac_bayes.shared.training import Training
+from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
+from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
 from gpsuite.methods.pac_bayes.losses import BandLoss
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
-from gpsuite.methods.pac_bayes.training import train_full_gp
+from gpsuite.methods.pac_bayes.posteriors import Posterior, RiskAndKL, gibbs_risk
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -25,52 +23,43 @@ FloatArray = npt.NDArray[np.float64]
 NODES = 200  # Gauss-Legendre nodes over the domain; the integrand is smooth
 
 
-def run(task: Task, shared: SharedWork) -> Outcome:
+def run(task: Task[CoverageTask], shared: SharedWork) -> Outcome:
     """Train on every data set of the batch; compare its bounds with its true risk."""
     params = task.params
-    if params["kind"] == "coverage_power":
-        return run_power(params)
     sample = kernel_regression(
-        np.random.default_rng(params["seed"]),
-        (params["count"], params["rows"]),
+        np.random.default_rng(params.seed),
+        (params.count, params.rows),
         function=TRUTH,
         noise="gaussian",
-        noise_scale=params["noise_scale"],
+        noise_scale=params.noise_scale,
         domain=DOMAIN,
     )
     pairs = [_bounds_and_risk(X, y, params) for X, y in zip(sample.X, sample.y, strict=True)]
     bounds, risks = np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
     held = (risks[:, None] <= bounds).sum(axis=0)
-    metrics = {f"held_{delta:g}": int(count) for delta, count in zip(params["deltas"], held, strict=True)}
+    metrics = {f"held_{delta:g}": int(count) for delta, count in zip(params.deltas, held, strict=True)}
     means = {"mean_bound": float(bounds[:, 0].mean()), "mean_risk": float(risks.mean())}
     return Outcome(
-        {"count": params["count"], **metrics, **means},
+        {"count": params.count, **metrics, **means},
         arrays={"bounds": bounds, "risks": risks},
-        headline=f"{held[0]} of {params['count']} held",
+        headline=f"{held[0]} of {params.count} held",
     )
 
 
-def _bounds_and_risk(X: FloatArray, y: FloatArray, params: Mapping[str, Any]) -> tuple[list[float], float]:
+def _bounds_and_risk(X: FloatArray, y: FloatArray, params: CoverageTask) -> tuple[list[float], float]:
     """Return the bound at every delta, and the true Gibbs risk of the trained posterior."""
-    loss, deltas, method = BandLoss(params["epsilon"]), params["deltas"], params["method"]
-    fit = train_full_gp(
-        X,
-        y,
-        loss,
-        objective=method["objective"],
-        delta=deltas[0],
-        ard=False,
-        start=None,
-        budget=Budget(evaluations=params["max_evaluations"]),
-        parametrisation=method["parametrisation"],
-    )
-    posterior = FullGPPosterior.fit(fit.rounded, X, y)
-    risk, kl, counted = posterior.gibbs_risk(loss), posterior.kl, fit.rounded.n_kernel
-    bounds = [certify(risk, kl, len(y), counted, delta).bound_kl for delta in deltas]
-    return bounds, true_gibbs_risk(posterior, params["epsilon"], params["noise_scale"])
+    loss, deltas, options = BandLoss(params.epsilon), params.deltas, params.method
+    method = risk_method(options)
+    work = Training(X, y, options, False, deltas[0], params.max_evaluations, params.seed)
+    fit = method.train(work, loss)
+    rounded = PAPER_GRID.rounded(fit.hyperparameters)
+    posterior = method.certify(options, rounded, X, y, fit)
+    found, counted = RiskAndKL(gibbs_risk(posterior, loss), posterior.kl), rounded.n_kernel
+    bounds = [certify(found, Terms(len(y), counted, delta)).bound_kl for delta in deltas]
+    return bounds, true_gibbs_risk(posterior, params.epsilon, params.noise_scale)
 
 
-def true_gibbs_risk(posterior: FullGPPosterior, epsilon: float, noise_scale: float) -> float:
+def true_gibbs_risk(posterior: Posterior, epsilon: float, noise_scale: float) -> float:
     """Return P(|y - f(x)| > epsilon) over new x, y and f drawn from the posterior, exact up to quadrature.
 
     For Gaussian noise y - f is N(truth - mean, variance + noise_scale^2) at every x; x is integrated by

@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.pac_bayes.coverage.figures import draw
 from gpsuite.experiments.pac_bayes.coverage.power import power_statistic, power_table, write_power
 from gpsuite.experiments.pac_bayes.coverage.settings import CoverageSettings
-from gpsuite.experiments.statistics import clopper_pearson
 from gpsuite.reporting.comparison import Statistic, statistic_name
-from gpsuite.reporting.tables import write_table
+from gpsuite.statistics.estimates import CLOPPER_PEARSON, proportion
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-INTERVAL = "95 % Clopper-Pearson interval"
-
-
 POWER = "what a wrong bound would do is in the table coverage_power"
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report[CoverageSettings]) -> list[Statistic]:
     """Write the table of shares with their intervals and the figure of bounds against true risks."""
     import pandas as pd
 
-    settings: CoverageSettings = request.settings
-    power = power_table([record for record in records if "part" in record.axes])
-    records = [record for record in records if "part" not in record.axes]
-    table = pd.DataFrame([row for name in request.methods for row in _shares(name, records, settings.deltas)])
-    titles = {name: options.title for name, options in request.methods.items()}
+    settings, titles = report.settings, report.titles
+    power = power_table(report.records(part="power"))
+    records = [record for record in report.records() if "part" not in record.axes]
+    table = pd.DataFrame([row for name in titles for row in _shares(name, records, settings.deltas)])
     labels = {
         "delta": "δ",
         "share": "share of data sets in which the bound holds",
@@ -41,10 +35,11 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
     }
     data = f"y = sin(2x) + N(0, {settings.noise_scale:g}²), {settings.rows} rows"
     caption = (
-        f"{data}, ε = {settings.epsilon:g}; {INTERVAL}. Bounds this loose hold even without their KL: {POWER}"
+        f"{data}, ε = {settings.epsilon:g}; {CLOPPER_PEARSON}. Bounds this loose hold even without their KL: "
+        f"{POWER}"
     )
     shown = table.assign(method=table["method"].map(titles))
-    write_table(shown, folder / "tables", "coverage", f"{caption}{f' ({note})' if note else ''}", labels)
+    report.table(shown, "coverage", caption, labels)
     points = pd.DataFrame(
         [
             {"method": record.axes["method"], "risk": risk, "bound": bounds[0]}
@@ -52,8 +47,8 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
             for risk, bounds in zip(record.arrays["risks"], record.arrays["bounds"], strict=True)
         ]
     )
-    draw(points, titles, settings, folder / "figures", note)
-    write_power(power, folder / "tables", note)
+    draw(report, points)
+    write_power(report, power)
     return [*_statistics(table), power_statistic(power)]
 
 
@@ -62,26 +57,19 @@ def _shares(name: str, records: Sequence[Record], deltas: Sequence[float]) -> It
     count = sum(int(record.number("count")) for record in mine)
     for delta in deltas if count else ():
         held = sum(int(record.number(f"held_{delta:g}")) for record in mine)
-        low, high = clopper_pearson(held, count)
-        share = held / count
+        share = proportion(held, count)
         yield {
-            **{"method": name, "delta": delta, "promised": 1 - delta, "share": share},
-            **{"interval_low": low, "interval_high": high, "held": held, "count": count},
+            **{"method": name, "delta": delta, "promised": 1 - delta, "share": share.value},
+            **{"interval_low": share.low, "interval_high": share.high, "held": held, "count": count},
         }
 
 
 def _statistics(table: pd.DataFrame) -> list[Statistic]:
-    found = []
-    for row in table.to_dict("records"):
-        name = statistic_name("coverage", method=row["method"], delta=row["delta"])
-        limits = {
-            "interval_low": row["interval_low"],
-            "interval_high": row["interval_high"],
-            "interval": INTERVAL,
-        }
-        found.append(Statistic(name, row["share"], n=row["count"], **limits))
-    first = table[(table["method"] == "kl_pac_gp") & (table["delta"] == 0.01)]
-    for row in first.to_dict("records"):
-        note = f"{row['held']} of {row['count']} held"
-        found.append(Statistic("coverage_lower_limit", row["interval_low"], n=row["count"], note=note))
-    return found
+    return [
+        Statistic.of(
+            statistic_name("coverage", method=row["method"], delta=row["delta"]),
+            proportion(row["held"], row["count"]),
+            note=f"{row['held']} of {row['count']} held",
+        )
+        for row in table.to_dict("records")
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
 from gpsuite.experiments.pac_bayes.epsilon_boston import plan, settings, summary
+from gpsuite.experiments.pac_bayes.shared.method import FULL, RISK_BOUND
 from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT
 from gpsuite.experiments.pac_bayes.shared.run import run_fit
 
@@ -13,7 +14,7 @@ EXPERIMENTS.register("pac_bayes/epsilon_boston")(
         plan.plan,
         run_fit,
         summary.summarise,
-        builders=("pac_gp", "full_gp"),
+        method_traits=(RISK_BOUND, FULL),
         parts=("repetitions",),
         published=only_arrays(
             "lengthscales"

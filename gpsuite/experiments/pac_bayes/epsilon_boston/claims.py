@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpsuite.experiments.pac_bayes.shared.paired import Cell, paired_p, positive_p
-from gpsuite.experiments.statistics import LEVEL, holm, share
-from gpsuite.methods.pac_bayes.bounds.certificates import certify
+from gpsuite.experiments.pac_bayes.shared.splits import paired_p, positive_p
+from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
+from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
+from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.statistics.estimates import share, slopes
+from gpsuite.statistics.paired import Paired
+from gpsuite.statistics.significance import LEVEL, holm
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,89 +37,82 @@ def boston_claims(frame: pd.DataFrame, delta: float) -> list[Statistic]:
         delta: confidence of the runs.
     """
     present = set(frame["method"])
-    cells = {goal: Cell(part) for goal, part in frame.groupby("epsilon", sort=True)}
+    goals = [Paired(part, ["split"]) for _, part in frame.groupby("epsilon", sort=True)]
     found: list[Statistic] = []
     if {KL, FULL} <= present:
-        found += _against_full_gp(list(cells.values()))
+        found += _against_full_gp(goals)
     if {KL, SQRT} <= present:
-        preferable = [_kl_preferable(cell) for cell in cells.values()]
-        found.append(share("share_kl_preferable_to_sqrt", preferable))
+        found.append(claim("share_kl_preferable_to_sqrt", [_kl_preferable(goal) for goal in goals]))
     found += _trend_in_epsilon(frame, sorted(present & {KL, SQRT}))
     for method, name in ((KL, "kl"), (SQRT, "sqrt")):
         if method in present:
             kl = frame.loc[frame["method"] == method, "kl_over_n"]
             note = f"{(kl < COLLAPSED).sum()} of {len(kl)} runs with KL/n below {COLLAPSED}"
-            part = float((kl < COLLAPSED).mean())
-            found.append(Statistic(f"collapsed_share_{name}", part, n=len(kl), note=note))
+            found.append(Statistic.of(f"collapsed_share_{name}", share(kl < COLLAPSED), note=note))
     if KL in present:
         found.append(_weak_dependence_on_delta(frame[frame["method"] == KL], delta))
     return found
 
 
-def _against_full_gp(cells: list[Cell]) -> list[Statistic]:
-    bounds = [cell.pair("bound_kl", KL, FULL) for cell in cells]
+def _against_full_gp(goals: list[Paired]) -> list[Statistic]:
+    bounds = [goal.pair("bound_kl", KL, FULL) for goal in goals]
     lower = holm([paired_p(kl, full) for kl, full in bounds])
     ratios = [float(full.mean() / kl.mean()) for kl, full in bounds]
     steps = np.diff(ratios)
     slight = []
-    for cell in cells:
-        kl, full = cell.pair("gibbs_risk_test", KL, FULL)
+    for goal in goals:
+        kl, full = goal.pair("gibbs_risk_test", KL, FULL)
         slight.append(0 < float((kl - full).mean()) < SLIGHTLY)
     return [
-        share("share_bound_below_full_gp", lower),
-        Statistic(
+        claim("share_bound_below_full_gp", lower),
+        Statistic.of(
             "bound_ratio_increases_with_epsilon",
-            float((steps > 0).mean()) if len(steps) else float("nan"),
-            n=len(steps),
+            share(steps > 0),
             note=f"ratios {', '.join(f'{ratio:.2f}' for ratio in ratios)}",
         ),
-        share("bound_factor_above_two_share", [ratio > 2 for ratio in ratios]),
-        share("share_test_risk_slightly_above_full_gp", slight),
-        share("share_overfits_less_than_full_gp", [_overfits_less(cell) for cell in cells]),
-        share("share_underfits_in_all_five", [_underfits(cell) for cell in cells]),
+        claim("bound_factor_above_two_share", [ratio > 2 for ratio in ratios]),
+        claim("share_test_risk_slightly_above_full_gp", slight),
+        claim("share_overfits_less_than_full_gp", [_overfits_less(goal) for goal in goals]),
+        claim("share_underfits_in_all_five", [_underfits(goal) for goal in goals]),
     ]
 
 
-def _overfits_less(cell: Cell) -> bool:
+def _overfits_less(goal: Paired) -> bool:
     """Whether the gap between test and training risk is larger for the full GP, which trains below its test risk."""
-    gap_full = cell("gibbs_risk_test", FULL) - cell("gibbs_risk_train", FULL)
-    gap_kl = cell("gibbs_risk_test", KL) - cell("gibbs_risk_train", KL)
+    gap_full = goal("gibbs_risk_test", FULL) - goal("gibbs_risk_train", FULL)
+    gap_kl = goal("gibbs_risk_test", KL) - goal("gibbs_risk_train", KL)
     both = np.isfinite(gap_full) & np.isfinite(gap_kl)
     return bool(paired_p(gap_kl[both], gap_full[both]) < LEVEL and gap_full[both].mean() > 0)
 
 
-def _underfits(cell: Cell) -> bool:
+def _underfits(goal: Paired) -> bool:
     """Whether kl-PAC-GP has higher risks, MSE and noise, and a lower KL, than the full GP on average."""
     higher = ("gibbs_risk_train", "gibbs_risk_test", "mse_test", "noise_variance")
-    means = {name: [one.mean() for one in cell.pair(name, KL, FULL)] for name in (*higher, "kl_over_n")}
+    means = {name: [one.mean() for one in goal.pair(name, KL, FULL)] for name in (*higher, "kl_over_n")}
     return (
         all(means[name][0] > means[name][1] for name in higher)
         and means["kl_over_n"][0] < means["kl_over_n"][1]
     )
 
 
-def _kl_preferable(cell: Cell) -> bool:
+def _kl_preferable(goal: Paired) -> bool:
     """Whether the kl objective learns a larger KL with better test risk and bound than sqrt, each significantly."""
-    complexity = cell.pair("kl_over_n", SQRT, KL)
-    risk = cell.pair("gibbs_risk_test", KL, SQRT)
-    bound = cell.pair("bound_kl", KL, SQRT)
+    complexity = goal.pair("kl_over_n", SQRT, KL)
+    risk = goal.pair("gibbs_risk_test", KL, SQRT)
+    bound = goal.pair("bound_kl", KL, SQRT)
     return all(paired_p(*pair) < LEVEL for pair in (complexity, risk, bound))
 
 
 def _trend_in_epsilon(frame: pd.DataFrame, methods: list[str]) -> Iterator[Statistic]:
     significant = []
     for method in methods:
-        wide = (
-            frame[frame["method"] == method]
-            .pivot(index="split", columns="epsilon", values="mse_test")
-            .dropna()
-        )
-        if wide.shape[0] < 2 or wide.shape[1] < 3:
+        by_goal = Paired(frame[frame["method"] == method], ["split"], ["epsilon"])
+        mse = by_goal.complete("mse_test")
+        if mse.shape[0] < 2 or mse.shape[1] < 3:
             return  # a trend needs two splits and three goals
-        goals = wide.columns.to_numpy(dtype=np.float64)
-        significant.append(positive_p(wide.to_numpy() @ (goals - goals.mean())) < LEVEL)
+        significant.append(positive_p(slopes(mse, by_goal.levels("epsilon"))) < LEVEL)
     if significant:
-        yield share("mse_increases_with_epsilon", significant)
+        yield claim("mse_increases_with_epsilon", significant)
 
 
 def _weak_dependence_on_delta(part: pd.DataFrame, delta: float) -> Statistic:
@@ -130,7 +127,8 @@ def _weak_dependence_on_delta(part: pd.DataFrame, delta: float) -> Statistic:
         for other in (10 * delta, delta / 10):
             if other < 1:
                 moved = [
-                    certify(r, kl, int(n), int(t), other).bound_kl - bound for r, kl, n, t, bound in rows
+                    certify(RiskAndKL(r, kl), Terms(int(n), int(t), other)).bound_kl - bound
+                    for r, kl, n, t, bound in rows
                 ]
                 changes.append(abs(float(np.mean(moved))))
     return Statistic(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Report
 from gpsuite.experiments.pac_bayes.epsilon_boston.claims import boston_claims
 from gpsuite.experiments.pac_bayes.epsilon_boston.figures import draw
+from gpsuite.experiments.pac_bayes.epsilon_boston.settings import EpsilonSettings
 from gpsuite.experiments.pac_bayes.shared.tables import (
     METRICS,
     dataset_statistics,
@@ -15,25 +13,21 @@ from gpsuite.experiments.pac_bayes.shared.tables import (
     summarise_fits,
     wide_table,
 )
-from gpsuite.experiments.statistics import metric_statistics
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
+from gpsuite.reporting.tables import metric_statistics
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report[EpsilonSettings]) -> list[Statistic]:
     """Write the table and the five-panel figure; return means and the paper's claims as statistics."""
-    frame = records_frame(records)
+    frame = records_frame(report.records())
     tidy = summarise_fits(frame, ["method", "epsilon"], METRICS)
-    titles = {name: options.title for name, options in request.methods.items()}
     count = frame.groupby(["method", "epsilon"]).size().min()
     caption = (
         f"Boston housing, mean ± standard error over {count} random splits; "
-        f"bounds hold with probability {1 - request.settings.delta:g}"
+        f"bounds hold with probability {1 - report.settings.delta:g}"
     )
-    if note:
-        caption += f" ({note})"
-    write_table(wide_table(tidy, ["epsilon", "method"], titles), folder / "tables", "epsilon_boston", caption)
-    write_table(tidy, folder / "tables", "epsilon_boston_tidy", caption)
-    draw(tidy, titles, f"bars: mean over {count} splits; ticks: standard error", folder / "figures", note)
+    report.table(wide_table(tidy, ["epsilon", "method"], report.titles), "epsilon_boston", caption)
+    report.table(tidy, "epsilon_boston_tidy", caption)
+    draw(report, tidy, f"bars: mean over {count} splits; ticks: standard error")
     means = metric_statistics(tidy, ["method", "epsilon"])
-    return [*dataset_statistics(request), *means, *boston_claims(frame, request.settings.delta)]
+    return [*dataset_statistics(report.request), *means, *boston_claims(frame, report.settings.delta)]

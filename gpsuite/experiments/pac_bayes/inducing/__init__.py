@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
 from gpsuite.experiments.pac_bayes.inducing import plan, settings, summary
+from gpsuite.experiments.pac_bayes.shared.method import RISK_BOUND, SPARSE
 from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT
 from gpsuite.experiments.pac_bayes.shared.run import run_fit
 
@@ -14,7 +15,7 @@ for _name in ("inducing_pol", "inducing_kin40k", "inducing_sarcos"):
             plan.plan,
             run_fit,
             summary.summarise,
-            builders=("pac_sgp", "sparse_gp"),
+            method_traits=(RISK_BOUND, SPARSE),
             dataset_tasks=("regression",),
             parts=("repetitions", "inducing", "methods", "other_kernel_inducing"),
             published=only_arrays(

@@ -2,51 +2,32 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpsuite.experiments.base import Report
+from gpsuite.experiments.pac_bayes.inducing.settings import InducingSettings
 from gpsuite.experiments.pac_bayes.shared.tables import PANELS
-from gpsuite.reporting.figures import figure_style, method_style, save_figure
+from gpsuite.reporting.metrics import metric
+from gpsuite.reporting.panels import panel
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
 
 KERNEL_TITLES = {"se": "one lengthscale", "se_ard": "ARD"}
 
 
-def draw(
-    tidy: pd.DataFrame, titles: dict[str, str], heading: str, folder: Path, name: str, note: str | None
-) -> None:
+STYLES = {"vfe_fitc_posterior": {"linestyle": "--"}}  # the training of another line
+
+
+def draw(report: Report[InducingSettings], tidy: pd.DataFrame, name: str, heading: str) -> None:
     """Draw the paper's five panels against the number of inducing inputs: means and their standard errors."""
-    import matplotlib.pyplot as plt
-
-    with figure_style():
-        fig, axes = plt.subplots(1, len(PANELS), figsize=(16, 3.8))
-        for ax, (metric, label) in zip(axes, PANELS.items(), strict=True):
-            _draw_panel(ax, tidy[tidy["metric"] == metric], titles, label)
-        handles, labels = axes[0].get_legend_handles_labels()
-        fig.legend(handles, labels, loc="outside upper center", ncols=len(labels), title=heading)
-        save_figure(fig, tidy[tidy["metric"].isin(list(PANELS))], folder, name, note)
-
-
-def _draw_panel(ax: Axes, part: pd.DataFrame, titles: dict[str, str], label: str) -> None:
-    numbers = sorted(part["inducing"].unique())
-    for method, title in titles.items():
-        style = method_style(method)
-        rows = part[part["method"] == method].set_index("inducing").reindex(numbers)
-        ax.errorbar(
-            numbers,
-            rows["mean"],
-            yerr=rows["standard_error"].fillna(0.0),
-            label=title,
-            linestyle="--" if method == "vfe_fitc_posterior" else "-",
-            capsize=3,
-            color=style["color"],
-            marker=style["marker"],
-        )
-    ax.set_xticks(numbers)
-    ax.set_xlabel("inducing inputs M")
-    ax.set_ylim(bottom=0.0)
-    ax.set_title(label)
+    with report.figure(name, columns=len(PANELS), size=(16, 3.8)) as drawing:
+        for ax, shown in zip(drawing.axes, PANELS, strict=True):
+            panel(ax, tidy[tidy["metric"] == shown], "inducing", report.titles, styles=STYLES)
+            ax.set_xticks(sorted(tidy["inducing"].unique()))
+            ax.set_xlabel("inducing inputs M")
+            ax.set_ylim(bottom=0.0)
+            ax.set_title(metric(shown).axis)
+        drawing.legend("above", columns=len(report.titles), title=heading)
+        drawing.data = tidy[tidy["metric"].isin(PANELS)]

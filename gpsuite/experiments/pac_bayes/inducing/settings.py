@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Annotated
 
-from gpsuite.experiments.base import require
-from gpsuite.experiments.pac_bayes.shared.settings import SplitSettings, check_epsilon
+from gpsuite.experiments.pac_bayes.shared.settings import SplitSettings
+from gpsuite.experiments.settings import Count, Positive, filled, unique
 
 
 @dataclass
@@ -19,17 +20,7 @@ class InducingSettings(SplitSettings):
         other_kernel_inducing: the numbers M at which they are.
     """
 
-    epsilon: float = 0.6
-    inducing: list[int] = field(default_factory=lambda: [100, 200, 300, 400, 500])
-    other_kernel: list[str] = field(default_factory=list)
-    other_kernel_inducing: list[int] = field(default_factory=lambda: [100, 200, 300, 400, 500])
-
-    def check(self) -> None:
-        """Refuse impossible values."""
-        super().check()
-        check_epsilon("epsilon", self.epsilon)
-        require(bool(self.inducing), "inducing", self.inducing, "needs at least one number")
-        require(min(self.inducing) >= 1, "inducing", self.inducing, "must be 1 or more")
-        require(
-            len(set(self.inducing)) == len(self.inducing), "inducing", self.inducing, "has a number twice"
-        )
+    epsilon: Positive
+    inducing: Annotated[list[Count], filled, unique]
+    other_kernel: list[str]
+    other_kernel_inducing: list[int]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Report
 from gpsuite.experiments.pac_bayes.inducing.claims import inducing_claims
 from gpsuite.experiments.pac_bayes.inducing.figures import KERNEL_TITLES, draw
 from gpsuite.experiments.pac_bayes.inducing.settings import InducingSettings
-from gpsuite.experiments.pac_bayes.shared.plan import KERNELS, request_dataset
+from gpsuite.experiments.pac_bayes.shared.plan import KERNELS
 from gpsuite.experiments.pac_bayes.shared.tables import (
     CERTIFICATES,
     METRICS,
@@ -20,10 +18,10 @@ from gpsuite.experiments.pac_bayes.shared.tables import (
     timing_table,
     wide_table,
 )
-from gpsuite.experiments.statistics import metric_statistics
-from gpsuite.methods.pac_bayes.bounds.certificates import certify
+from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
+from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
+from gpsuite.reporting.tables import metric_statistics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,32 +36,30 @@ CHOICE = "M chosen per split by the smallest bound; ln(number of M tried) is pai
 SELECTED = ("bound_of_choice", "bound_kl", "chosen_m", "gibbs_risk_test", "mse_test")
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report[InducingSettings]) -> list[Statistic]:
     """Write the tables and the five panels against M; return means and the paper's claims as statistics."""
+    request, settings, titles, records = report.request, report.settings, report.titles, report.records()
     frame, name = records_frame(records), request.experiment.split("/")[1]
     metrics = [*METRICS, *CERTIFICATES]
     tidy = summarise_splits(frame, ["inducing", "kernel", "method"], metrics)
-    titles = {method: options.title for method, options in request.methods.items()}
     counted = frame.groupby(["inducing", "kernel", "method"]).size()
     splits = f"{counted.min()}" if counted.min() == counted.max() else f"{counted.min()} to {counted.max()}"
-    settings: InducingSettings = request.settings
     caption = (
-        f"{request_dataset(request).name}, ε = {settings.epsilon:g}: mean ± standard error over {splits} random "
-        f"splits; bounds hold with probability {1 - settings.delta:g}{f' ({note})' if note else ''}"
+        f"{request.require_dataset().name}, ε = {settings.epsilon:g}: mean ± standard error over {splits} random "
+        f"splits; bounds hold with probability {1 - settings.delta:g}"
     )
-    tables = folder / "tables"
-    by, further = ["inducing", "kernel", "method"], tidy["metric"].isin(list(CERTIFICATES))
-    write_table(wide_table(tidy[~further], by, titles), tables, name, caption)
-    write_table(wide_table(tidy[further], by, titles), tables, f"{name}_certificates", caption)
-    write_table(tidy, tables, f"{name}_tidy", caption)
-    write_table(timing_table(records, by, titles), tables, f"{name}_timing", COST)
+    by, further = ["inducing", "kernel", "method"], tidy["metric"].isin(CERTIFICATES)
+    report.table(wide_table(tidy[~further], by, titles), name, caption)
+    report.table(wide_table(tidy[further], by, titles), f"{name}_certificates", caption)
+    report.table(tidy, f"{name}_tidy", caption)
+    report.table(timing_table(records, by, titles), f"{name}_timing", COST)
     kernel = KERNELS[request.model.ard]
     chosen = summarise_splits(
         selected(frame[frame["kernel"] == kernel], settings.delta), ["method"], list(SELECTED)
     )
-    write_table(wide_table(chosen, ["method"], titles), tables, f"{name}_selected", f"{caption}; {CHOICE}")
-    heading = f"{request_dataset(request).name}, {KERNEL_TITLES[kernel]}: mean ± s.e. over {splits} splits"
-    draw(tidy[tidy["kernel"] == kernel], titles, heading, folder / "figures", name, note)
+    report.table(wide_table(chosen, ["method"], titles), f"{name}_selected", f"{caption}; {CHOICE}")
+    heading = f"{request.require_dataset().name}, {KERNEL_TITLES[kernel]}: mean ± s.e. over {splits} splits"
+    draw(report, tidy[tidy["kernel"] == kernel], name, heading)
     means = metric_statistics(tidy, ["method", "kernel", "inducing"])
     return [*dataset_statistics(request), *means, *inducing_claims(frame, kernel)]
 
@@ -78,7 +74,7 @@ def selected(frame: pd.DataFrame, delta: float) -> pd.DataFrame:
     best = frame.loc[frame.groupby(["method", "split"])["bound_kl"].idxmin()].copy()
     columns = ["gibbs_risk_train", "kl", "n_train", "n_hyperparameters"]
     best["bound_of_choice"] = [
-        certify(risk, kl, int(n), int(t), delta, grid_size=tried).bound_kl
+        certify(RiskAndKL(risk, kl), Terms(int(n), int(t), delta, grid_size=tried)).bound_kl
         for risk, kl, n, t in best[columns].astype(float).to_numpy()
     ]
     return best.assign(chosen_m=best["inducing"].astype(float))

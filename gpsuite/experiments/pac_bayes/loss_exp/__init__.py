@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
 from gpsuite.experiments.pac_bayes.loss_exp import plan, settings, summary
+from gpsuite.experiments.pac_bayes.shared.method import RISK_BOUND, SPARSE
 from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT
 from gpsuite.experiments.pac_bayes.shared.run import run_fit
 
@@ -13,7 +14,7 @@ EXPERIMENTS.register("pac_bayes/loss_exp")(
         plan.plan,
         run_fit,
         summary.summarise,
-        builders=("pac_sgp", "sparse_gp"),
+        method_traits=(RISK_BOUND, SPARSE),
         dataset_tasks=("regression",),
         several_datasets=True,
         parts=("repetitions", "inducing"),

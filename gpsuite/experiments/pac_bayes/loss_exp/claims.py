@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpsuite.experiments.pac_bayes.shared.paired import Cell, paired_p, split_statistic
-from gpsuite.experiments.statistics import LEVEL, share
+from gpsuite.experiments.pac_bayes.shared.splits import paired_p, split_mean
+from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic, statistic_name
+from gpsuite.statistics.paired import Paired
+from gpsuite.statistics.significance import LEVEL
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,10 +46,10 @@ def mse_changes(frame: pd.DataFrame) -> dict[tuple[str, int], Statistic]:
     for dataset, inducing in sorted(set(zip(of_kl["dataset"], of_kl["inducing"], strict=True))):
         part = of_kl[(of_kl["dataset"] == dataset) & (of_kl["inducing"] == inducing)]
         if {BAND, EXP} <= set(part["trained_on"]):
-            band, exp = Cell(part.assign(method=part["trained_on"])).pair("mse_test", BAND, EXP)
+            band, exp = Paired(part, ["split"], ["trained_on"]).pair("mse_test", BAND, EXP)
             name = statistic_name("mse_change_percent", dataset=dataset, inducing=inducing)
-            change = split_statistic(name, 100.0 * (exp - band) / band)
-            found[dataset, int(inducing)] = replace(change, unit="percent")
+            change = split_mean(100.0 * (exp - band) / band)
+            found[dataset, int(inducing)] = Statistic.of(name, change, unit="percent")
     return found
 
 
@@ -71,7 +73,7 @@ def _changes(last: pd.DataFrame, largest: int) -> Iterator[Statistic]:
         yield replace(change, name=statistic_name("mse_change_percent", dataset=dataset), note=f"M={largest}")
     holds = {name: bool(CLAIMED[name](change.value)) for name, change in found.items() if name in CLAIMED}
     if holds:
-        yield share(_over("share_mse_changes_as_claimed", list(holds)), list(holds.values()))
+        yield claim(_over("share_mse_changes_as_claimed", list(holds)), holds.values())
 
 
 def _guarantees(last: pd.DataFrame) -> Iterator[Statistic]:
@@ -81,14 +83,15 @@ def _guarantees(last: pd.DataFrame) -> Iterator[Statistic]:
         if not {KL, *BASELINES} <= set(part["method"]):
             continue
         names.append(str(dataset))
+        paired = Paired(part, ["split"])
         for baseline in BASELINES:
-            ours, theirs = Cell(part).pair("bound_kl_exp", KL, baseline)
+            ours, theirs = paired.pair("bound_kl_exp", KL, baseline)
             cells.append(paired_p(ours, theirs) < LEVEL)
             if len(ours):
                 factors.append(f"{dataset} {baseline} {theirs.mean() / ours.mean():.2f}")
     if cells:
-        found = share(_over("share_bound_lowest", names), cells)
-        yield replace(found, note=f"{found.note}; bound of the baseline over ours: {', '.join(factors)}")
+        note = f"bound of the baseline over ours: {', '.join(factors)}"
+        yield claim(_over("share_bound_lowest", names), cells, note)
 
 
 def _over(name: str, datasets: list[str]) -> str:

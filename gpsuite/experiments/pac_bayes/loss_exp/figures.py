@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpsuite.experiments.base import Report
 from gpsuite.experiments.pac_bayes.loss_exp.claims import BAND, EXP, KL, LIKELIHOOD
+from gpsuite.experiments.pac_bayes.loss_exp.settings import ExponentialSettings
 from gpsuite.methods.pac_bayes.losses import LOSSES
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.figures import figure_style, math_label, method_style, save_figure
+from gpsuite.reporting.figures import math_label
+from gpsuite.reporting.palette import LIMIT, method_style
+from gpsuite.reporting.panels import panel
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
 
 TRAINED_ON = {BAND: "0-1 band loss", EXP: "exponential loss", LIKELIHOOD: "its own likelihood"}
@@ -34,36 +36,56 @@ SHAPES = {
 
 
 def draw(
-    tidy: pd.DataFrame,
-    changes: Mapping[tuple[str, int], Statistic],
-    titles: Mapping[str, str],
-    heading: str,
-    folder: Path,
-    note: str | None,
+    report: Report[ExponentialSettings], tidy: pd.DataFrame, changes: Mapping[tuple[str, int], Statistic]
 ) -> None:
     """Draw the change of the MSE, and every bound under the exponential loss, by dataset and M."""
-    import matplotlib.pyplot as plt
+    import pandas as pd
 
     groups = sorted(set(zip(tidy["dataset"], tidy["inducing"], strict=True)))
-    ticks = [f"{dataset}\nM={inducing}" for dataset, inducing in groups]
-    with figure_style():
-        fig, axes = plt.subplots(1, 2, figsize=(max(9.0, 1.6 * len(groups) + 5.0), 4.6))
-        _draw_changes(axes[0], groups, changes)
-        _draw_bounds(axes[1], groups, tidy[tidy["metric"] == "bound_kl_exp"], titles)
-        for ax in axes:
-            ax.set_xticks(range(len(groups)), ticks)
-            ax.set_xlim(-0.5, len(groups) - 0.5)
-        fig.legend(
-            *axes[1].get_legend_handles_labels(),
-            loc="outside upper center",
-            ncols=2,
-            title=f"{heading}; right: mean ± standard error over splits",
+    ticks = {f"{dataset} {inducing}": f"{dataset}\nM={inducing}" for dataset, inducing in groups}
+    bounds = tidy[tidy["metric"] == "bound_kl_exp"]
+    changed = _change_rows(changes, tidy)
+    lines = {
+        f"{name} {loss}": (name, loss)
+        for name in report.titles
+        for loss in TRAINED_ON
+        if ((bounds["method"] == name) & (bounds["trained_on"] == loss)).any()
+    }
+    titles = {
+        line: f"{report.titles[name]}, trained on {TRAINED_ON[loss]}" for line, (name, loss) in lines.items()
+    }
+    styles = {line: {**method_style(name), "fillstyle": FILLED[loss]} for line, (name, loss) in lines.items()}
+    with report.figure("loss_exp", columns=2, size=(max(9.0, 1.6 * len(groups) + 5.0), 4.6)) as drawing:
+        left, right = drawing.axes
+        left.axhline(0.0, color=LIMIT, linewidth=1.0)
+        panel(left, _cells(changed), "cell", {KL: "_"}, kind="points", error="interval", ticks=ticks)
+        left.set_ylabel("change of the test MSE (%)")
+        left.set_title(
+            "kl-PAC-SGP: exponential against 0-1 band loss\n(mean and 95 % t interval of paired splits)"
         )
-        save_figure(fig, _drawn(tidy, changes), folder, "loss_exp", note)
+        panel(
+            right, _cells(bounds), "cell", titles, by="line", kind="points", ticks=ticks,
+            apart=0.6 / max(len(lines), 1), styles=styles,
+        )  # fmt: skip
+        right.set_ylim(0.0, 1.02)
+        right.set_ylabel(math_label("upper bound $B_{kl}$ (probability)"))
+        right.set_title("bound under the exponential loss")
+        heading = f"ε = {report.settings.epsilon:g}; right: mean ± standard error over splits"
+        drawing.legend("above", columns=2, title=heading)
+        drawing.data = pd.concat([changed, bounds]) if len(changed) else bounds
 
 
-def _drawn(tidy: pd.DataFrame, changes: Mapping[tuple[str, int], Statistic]) -> pd.DataFrame:
-    """Return the numbers of both panels, the changes as further rows of the tidy frame."""
+def _cells(tidy: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with the tick (dataset and M) and the line (method and training) that each belongs to."""
+    cells = [
+        f"{dataset} {inducing}" for dataset, inducing in zip(tidy["dataset"], tidy["inducing"], strict=True)
+    ]
+    lines = [f"{name} {loss}" for name, loss in zip(tidy["method"], tidy["trained_on"], strict=True)]
+    return tidy.assign(cell=cells, line=lines)
+
+
+def _change_rows(changes: Mapping[tuple[str, int], Statistic], tidy: pd.DataFrame) -> pd.DataFrame:
+    """Return the changes as rows of a frame like the tidy one."""
     import pandas as pd
 
     rows = [
@@ -82,67 +104,20 @@ def _drawn(tidy: pd.DataFrame, changes: Mapping[tuple[str, int], Statistic]) -> 
         }
         for (dataset, inducing), change in changes.items()
     ]
-    bounds = tidy[tidy["metric"] == "bound_kl_exp"]
-    return pd.concat([pd.DataFrame(rows, columns=tidy.columns), bounds]) if rows else bounds
+    return pd.DataFrame(rows, columns=tidy.columns)
 
 
-def _draw_changes(
-    ax: Axes, groups: Sequence[tuple[str, int]], changes: Mapping[tuple[str, int], Statistic]
-) -> None:
-    ax.axhline(0.0, color="0.5", linewidth=1.0)
-    for place, group in enumerate(groups):
-        change = changes.get(group)
-        if change is None:
-            continue
-        low, high = (
-            end if end is not None else change.value for end in (change.interval_low, change.interval_high)
-        )
-        reach = [[change.value - low], [high - change.value]]
-        ax.errorbar([place], [change.value], yerr=reach, capsize=4, fmt="o", color=method_style(KL)["color"])
-    ax.set_ylabel("change of the test MSE (%)")
-    ax.set_title("kl-PAC-SGP: exponential against 0-1 band loss\n(mean and 95 % t interval of paired splits)")
-
-
-def _draw_bounds(
-    ax: Axes, groups: Sequence[tuple[str, int]], bounds: pd.DataFrame, titles: Mapping[str, str]
-) -> None:
-    lines = [(name, loss) for name in titles for loss in TRAINED_ON if _has(bounds, name, loss)]
-    for number, (name, loss) in enumerate(lines):
-        part = bounds[(bounds["method"] == name) & (bounds["trained_on"] == loss)]
-        rows = part.set_index(["dataset", "inducing"]).reindex(list(groups))
-        shift = (number - (len(lines) - 1) / 2) * 0.6 / len(lines)
-        ax.errorbar(
-            np.arange(len(groups)) + shift,
-            rows["mean"],
-            yerr=rows["standard_error"].fillna(0.0),
-            capsize=3,
-            fmt=method_style(name)["marker"],
-            color=method_style(name)["color"],
-            fillstyle=FILLED[loss],
-            label=f"{titles[name]}, trained on {TRAINED_ON[loss]}",
-        )
-    ax.set_ylim(0.0, 1.02)
-    ax.set_ylabel(math_label("upper bound $B_{kl}$ (probability)"))
-    ax.set_title("bound under the exponential loss")
-
-
-def _has(bounds: pd.DataFrame, name: str, loss: str) -> bool:
-    return bool(((bounds["method"] == name) & (bounds["trained_on"] == loss)).any())
-
-
-def draw_shapes(epsilon: float, folder: Path) -> None:
+def draw_shapes(report: Report[ExponentialSettings]) -> None:
     """Draw the losses against the residual (Fig. 5): near 0 the exponential one follows the square."""
-    import matplotlib.pyplot as plt
     import pandas as pd
 
+    epsilon = report.settings.epsilon
     residuals = np.linspace(-3.0 * epsilon, 3.0 * epsilon, 601)
     columns = {name: LOSSES.get(name)(epsilon).pointwise(np.zeros(601), residuals) for name in SHAPES}
-    with figure_style():
-        fig, ax = plt.subplots(figsize=(6.4, 4.4))
+    with report.figure("loss_shapes", size=(6.4, 4.4)) as drawing:
         for name, (title, line) in SHAPES.items():
-            ax.plot(residuals / epsilon, columns[name], line, label=title)
-        ax.set_ylim(-0.03, 1.05)
-        ax.set_xlabel("residual r = prediction − target, in ε")
-        ax.set_ylabel("loss")
-        fig.legend(loc="outside upper center", ncols=2, title=f"losses of width ε = {epsilon:g}")
-        save_figure(fig, pd.DataFrame({"residual": residuals, **columns}), folder, "loss_shapes")
+            drawing.ax.plot(residuals / epsilon, columns[name], line, label=title)
+        drawing.ax.set_ylim(-0.03, 1.05)
+        drawing.name_axes("residual r = prediction − target, in ε", "loss")
+        drawing.legend("above", columns=2, title=f"losses of width ε = {epsilon:g}")
+        drawing.data = pd.DataFrame({"residual": residuals, **columns})

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Annotated
 
 from gpsuite.data.catalogue import dataset_names, shipped_conf_dir
-from gpsuite.errors import unknown_name
-from gpsuite.experiments.base import require
-from gpsuite.experiments.pac_bayes.shared.settings import SplitSettings, check_epsilon
+from gpsuite.experiments.pac_bayes.shared.settings import SplitSettings
+from gpsuite.experiments.settings import Count, Positive, filled, one_of, unique
+
+
+def shipped_datasets() -> list[str]:
+    """Return the names of all shipped datasets."""
+    return list(dataset_names(shipped_conf_dir()))
 
 
 @dataclass
@@ -20,18 +25,6 @@ class ExponentialSettings(SplitSettings):
         single_lengthscale: datasets whose inputs share a lengthscale although `model` has one per input.
     """
 
-    epsilon: float = 0.6
-    inducing: list[int] = field(default_factory=lambda: [500])
-    single_lengthscale: list[str] = field(default_factory=list)
-
-    def check(self) -> None:
-        """Refuse impossible values."""
-        super().check()
-        check_epsilon("epsilon", self.epsilon)
-        inducing, known = self.inducing, dataset_names(shipped_conf_dir())
-        require(bool(inducing), "inducing", inducing, "needs at least one number")
-        require(min(inducing) >= 1, "inducing", inducing, "must be 1 or more")
-        require(len(set(inducing)) == len(inducing), "inducing", inducing, "has a number twice")
-        for name in self.single_lengthscale:
-            if name not in known:
-                raise unknown_name("single_lengthscale", name, known)
+    epsilon: Positive
+    inducing: Annotated[list[Count], filled, unique]
+    single_lengthscale: list[Annotated[str, one_of(shipped_datasets)]]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Report
 from gpsuite.experiments.pac_bayes.inducing.summary import COST
 from gpsuite.experiments.pac_bayes.loss_exp.claims import BAND, EXP, KL, exponential_claims, mse_changes
 from gpsuite.experiments.pac_bayes.loss_exp.figures import TRAINED_ON, draw, draw_shapes
@@ -17,9 +16,8 @@ from gpsuite.experiments.pac_bayes.shared.tables import (
     timing_table,
     wide_table,
 )
-from gpsuite.experiments.statistics import metric_statistics
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import mean_and_error, write_table
+from gpsuite.reporting.tables import mean_and_error, metric_statistics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,29 +35,27 @@ METRICS = (
 CHANGE = "test MSE of kl-PAC-SGP, exponential against 0-1 band loss: mean over n splits of the change on each"
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report[ExponentialSettings]) -> list[Statistic]:
     """Write the tables, draw changes, bounds and the losses; return means, changes and the paper's claims."""
-    frame, tables = records_frame(records), folder / "tables"
+    records, titles, settings = report.records(), report.titles, report.settings
+    frame = records_frame(records)
     tidy, changes = summarise_splits(frame, BY, METRICS), mse_changes(frame)
-    titles = {name: options.title for name, options in request.methods.items()}
-    settings: ExponentialSettings = request.settings
-    shown = f" ({note})" if note else ""
     caption = (
         f"ε = {settings.epsilon:g}, mean ± standard error over at least {frame.groupby(BY).size().min()} random "
         "splits; bound and Gibbs risks under the loss trained on (the 0-1 band for VFE and FITC), then under the "
-        f"exponential loss; each bound holds with probability {1 - settings.delta:g}{shown}"
+        f"exponential loss; each bound holds with probability {1 - settings.delta:g}"
     )
     wide, timing = wide_table(tidy, BY, titles), timing_table(records, BY, titles)
     for table in (wide, timing):
         table["trained_on"] = table["trained_on"].map(TRAINED_ON)
     heads = {"trained_on": "trained on", "inducing": "M"}
-    write_table(wide, tables, "loss_exp", caption, heads)
-    write_table(tidy, tables, "loss_exp_tidy", caption)
-    write_table(timing, tables, "loss_exp_timing", COST, heads)
+    report.table(wide, "loss_exp", caption, heads)
+    report.table(tidy, "loss_exp_tidy", caption)
+    report.table(timing, "loss_exp_timing", COST, heads)
     if changes:
-        write_table(_change_table(tidy, changes), tables, "loss_exp_mse", f"{CHANGE}{shown}")
-    draw(tidy, changes, titles, f"ε = {settings.epsilon:g}", folder / "figures", note)
-    draw_shapes(settings.epsilon, folder / "figures")
+        report.table(_change_table(tidy, changes), "loss_exp_mse", CHANGE)
+    draw(report, tidy, changes)
+    draw_shapes(report)
     return [*metric_statistics(tidy, BY), *changes.values(), *exponential_claims(frame)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
 from gpsuite.experiments.pac_bayes.overfit_fitc import plan, run, settings, summary
+from gpsuite.experiments.pac_bayes.shared.method import RISK_BOUND, SPARSE
 from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT
 
 EXPERIMENTS.register("pac_bayes/overfit_fitc")(
@@ -12,7 +13,7 @@ EXPERIMENTS.register("pac_bayes/overfit_fitc")(
         plan.plan,
         run.run,
         summary.summarise,
-        builders=("pac_sgp", "sparse_gp"),
+        method_traits=(RISK_BOUND, SPARSE),
         agreement=AGREEMENT,
         dataset_tasks=("regression",),
     )

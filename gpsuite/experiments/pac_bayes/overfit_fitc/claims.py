@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from gpsuite.experiments.pac_bayes.overfit_fitc.settings import OVERFITTER, PAC
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.statistics.estimates import proportion
+from gpsuite.statistics.paired import Paired
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,19 +24,20 @@ def claims(frame: pd.DataFrame) -> list[Statistic]:
     if not {PAC, OVERFITTER} <= set(frame["method"]):
         return []
     metrics = ["noise_std", "gap", "gibbs_risk_test"]
-    wide = frame.pivot(index="repetition", columns="method", values=metrics)
-    pair = wide[[(metric, name) for metric in metrics for name in (PAC, OVERFITTER)]].dropna()
-    if not len(pair):
+    paired = Paired(frame, ["repetition"])
+    differences = np.array([paired(metric, OVERFITTER) - paired(metric, PAC) for metric in metrics])
+    noise, gap, risk = differences[:, np.isfinite(differences).all(axis=0)]
+    if not len(noise):
         return []
-    less_noise = pair["noise_std", OVERFITTER] < pair["noise_std", PAC]
-    larger_gap = pair["gap", OVERFITTER] > pair["gap", PAC]
     shares = {
-        "share_only_fitc_overfits": less_noise & larger_gap,
-        "share_fitc_learns_less_noise": less_noise,
-        "share_fitc_has_larger_gap": larger_gap,
-        "share_fitc_has_larger_test_risk": pair["gibbs_risk_test", OVERFITTER] > pair["gibbs_risk_test", PAC],
+        "share_only_fitc_overfits": (noise < 0) & (gap > 0),
+        "share_fitc_learns_less_noise": noise < 0,
+        "share_fitc_has_larger_gap": gap > 0,
+        "share_fitc_has_larger_test_risk": risk > 0,
     }
     return [
-        Statistic(name, float(held.mean()), n=len(pair), note=f"{int(held.sum())} of {len(pair)} data sets")
+        Statistic.of(
+            name, proportion(int(held.sum()), len(held)), note=f"{held.sum()} of {len(held)} data sets"
+        )
         for name, held in shares.items()
     ]

@@ -3,64 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Record, Report
+from gpsuite.experiments.pac_bayes.overfit_fitc.settings import OverfitSettings
 from gpsuite.experiments.pac_bayes.shared.run import Split
-from gpsuite.reporting.figures import figure_style, method_style, save_figure
+from gpsuite.reporting.metrics import metric
+from gpsuite.reporting.palette import method_style
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
 
-_BELOW = {
-    "noise_std": "learned noise σ (units of y)",
-    "gap": "gap: Gibbs test − training risk",
-    "gibbs_risk_test": "Gibbs test risk",
-}
+_BELOW = ("noise_std", "gap", "gibbs_risk_test")  # the learned noise, and what overfitting shows in
 
 
-def draw(
-    request: Request,
-    frame: pd.DataFrame,
-    example: Mapping[str, Record],
-    split: Split,
-    folder: Path,
-    note: str | None,
-) -> None:
+def draw(report: Report[OverfitSettings], frame: pd.DataFrame, split: Split) -> None:
     """Draw the first data set's fits, where there is one input, and each metric over all data sets.
 
     Args:
-        request: gives titles and the true noise.
+        report: the sheet.
         frame: one row per method and repetition.
-        example: method -> record of the first data set.
         split: the first data set.
-        folder: the run's figures folder.
-        note: drawn below.
     """
-    import matplotlib.pyplot as plt
-
-    fits = {name: record for name, record in example.items() if "x" in record.arrays}
+    first = report.records(repetition=0)
+    fits = {str(record.axes["method"]): record for record in first if "x" in record.arrays}
     columns, rows = max(len(fits), len(_BELOW)), 1 + bool(fits)
-    with figure_style():
-        fig, grid = plt.subplots(rows, columns, figsize=(4.4 * columns, 3.5 * rows), squeeze=False)
-        for number, (ax, name) in enumerate(zip(grid[0], fits, strict=False)):
-            _draw_fit(ax, request.methods[name].title, name, fits[name], split)
+    size = (4.4 * columns, 3.5 * rows)
+    with report.figure("overfit_fitc", rows=rows, columns=columns, size=size) as drawing:
+        for number, (ax, name) in enumerate(zip(drawing.grid[0], fits, strict=False)):
+            _draw_fit(ax, report.titles[name], name, fits[name], split)
             ax.set_ylabel("" if number else "output y (standardised)")
-        for ax, (metric, label) in zip(grid[-1], _BELOW.items(), strict=False):
-            _draw_metric(ax, request, frame, metric)
-            ax.set_ylabel(label)
-        if request.dataset is None:
-            grid[-1][0].axhline(request.settings.noise_std, color="k", linestyle="--", label="true noise")
-            grid[-1][0].legend(loc="lower left")
-        for ax in grid.flat:
-            if not ax.has_data():
-                ax.set_axis_off()
-        save_figure(fig, frame, folder, "overfit_fitc", note)
+        below = drawing.grid[-1]
+        for ax, shown in zip(below, _BELOW, strict=False):
+            _draw_metric(ax, report.titles, frame, shown)
+            ax.set_ylabel(metric(shown, "pac_bayes").axis)
+        if report.request.dataset is None:
+            below[0].axhline(report.settings.noise_std, color="k", linestyle="--", label="true noise")
+            below[0].legend(loc="lower left")
+        drawing.data = frame
 
 
 def _draw_fit(ax: Axes, title: str, name: str, record: Record, split: Split) -> None:
@@ -88,10 +72,10 @@ def _draw_fit(ax: Axes, title: str, name: str, record: Record, split: Split) -> 
     ax.set_title(f"{title}, data set 0: noise σ = {record.number('noise_std'):.3f}")
 
 
-def _draw_metric(ax: Axes, request: Request, frame: pd.DataFrame, metric: str) -> None:
+def _draw_metric(ax: Axes, titles: Mapping[str, str], frame: pd.DataFrame, shown: str) -> None:
     """Draw every data set's value as a line across the methods, and the methods' medians."""
-    names = [name for name in request.methods if name in set(frame["method"])]
-    wide = frame.pivot(index="repetition", columns="method", values=metric)[names]
+    names = [name for name in titles if name in set(frame["method"])]
+    wide = frame.pivot(index="repetition", columns="method", values=shown)[names]
     places = list(range(len(names)))
     for _, row in wide.iterrows():
         ax.plot(places, row, color="0.75", linewidth=0.7, zorder=1)
@@ -106,6 +90,6 @@ def _draw_metric(ax: Axes, request: Request, frame: pd.DataFrame, metric: str) -
             alpha=0.7,
         )
         ax.plot([place - 0.2, place + 0.2], [wide[name].median()] * 2, color="k", linewidth=2.5)
-    ax.set_xticks(places, [request.methods[name].title for name in names])
+    ax.set_xticks(places, [titles[name] for name in names])
     ax.set_xlim(-0.5, len(names) - 0.5)
     ax.set_title(f"{len(wide)} data sets, bar: median")

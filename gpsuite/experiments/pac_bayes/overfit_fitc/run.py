@@ -2,56 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
+import numpy.typing as npt
 
 from gpsuite.data.generators import sample_gaussian, squared_exponential
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.splits import Standardiser
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task, finite_or_none
-from gpsuite.experiments.pac_bayes.shared.run import Split
-from gpsuite.experiments.pac_bayes.shared.trainers import (
-    FITC,
-    VFE,
-    Trained,
-    Training,
-    maximise_sparse_likelihood,
-    minimise_sparse_bound,
-)
+from gpsuite.experiments.pac_bayes.overfit_fitc.plan import OverfitTask
+from gpsuite.experiments.pac_bayes.shared.method import risk_method
+from gpsuite.experiments.pac_bayes.shared.run import Split, training_of
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
 from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import BandLoss
-from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
+from gpsuite.methods.pac_bayes.posteriors import Posterior
 from gpsuite.seeds import stream
+
+FloatArray = npt.NDArray[np.float64]
+
 
 CURVE_POINTS = 301
 
 
-METRICS = {
-    "noise_std": "learned noise σ (units of y)",
-    "gibbs_risk_train": "Gibbs training risk",
-    "gibbs_risk_test": "Gibbs test risk",
-    "gap": "gap: test − training risk",
-    "mse_train": "training MSE (variances of y)",
-    "mse_test": "test MSE (variances of y)",
-    "nll_test": "test neg. log density (nats)",
-    "bound_kl": "upper bound B_kl",
-    "kl_over_n": "KL/n (nats)",
-}
+# of a record, in the order of the table
+METRICS = (
+    "noise_std", "gibbs_risk_train", "gibbs_risk_test", "gap", "mse_train", "mse_test", "nll_test", "bound_kl",
+    "kl_over_n",
+)  # fmt: skip
 
 
-def draw_split(params: Mapping[str, Any], dataset: PreparedDataset | None) -> Split:
+def draw_split(params: OverfitTask, dataset: PreparedDataset | None) -> Split:
     """Return training and test rows, standardised by the training rows.
 
     Without a dataset f is drawn from a GP with squared exponential kernel, y = f(x) + noise_std N(0, 1).
     """
-    rng, rows = stream(params["split_seed"], "data"), params["rows"]
+    rng, rows = stream(params.split_seed, "data"), params.rows
     if dataset is None:
-        X = rng.uniform(0.0, params["input_range"], (rows + params["test_rows"], 1))
-        covariance = squared_exponential(X, X, params["signal_std"] ** 2, params["lengthscale"])
-        y = sample_gaussian(rng, covariance, 1)[0] + params["noise_std"] * rng.standard_normal(len(X))
+        X = rng.uniform(0.0, params.input_range, (rows + params.test_rows, 1))
+        covariance = squared_exponential(X, X, params.signal_std**2, params.lengthscale)
+        y = sample_gaussian(rng, covariance, 1)[0] + params.noise_std * rng.standard_normal(len(X))
     else:
         data = load(dataset)
         order = rng.permutation(len(data.X))
@@ -61,7 +50,7 @@ def draw_split(params: Mapping[str, Any], dataset: PreparedDataset | None) -> Sp
     return Split(X[:rows], y[:rows], X[rows:], y[rows:], float(target.scale[0]))
 
 
-def run(task: Task, shared: SharedWork) -> Outcome:
+def run(task: Task[OverfitTask], shared: SharedWork) -> Outcome:
     """Train one method on one data set, certify it and measure it on the test rows.
 
     The noise is returned in units of y, all else in units of the standardised target; the arrays hold the curve of
@@ -69,14 +58,14 @@ def run(task: Task, shared: SharedWork) -> Outcome:
     """
     params = task.params
     split = draw_split(params, task.dataset)
-    loss = BandLoss(params["epsilon"])
-    trained = _train(split, params, loss, task.budget_seconds)
+    loss = BandLoss(params.epsilon)
+    method = risk_method(params.method)
+    trained = method.train(training_of(params, split, task.budget_seconds, shared), loss)
     if trained.status == DIVERGED or trained.Z is None:
         return Outcome({}, DIVERGED, trained.reason)
-    alpha = VFE if params["method"].get("posterior") == "vfe" else FITC
     rounded = PAPER_GRID.rounded(trained.hyperparameters)
-    posterior = SparseGPPosterior.fit(rounded, split.X, split.y, trained.Z, alpha)
-    found = evaluate(posterior, split.X_test, split.y_test, loss, params["delta"])
+    posterior = method.certify(params.method, rounded, split.X, split.y, trained)
+    found = evaluate(posterior, split.X_test, split.y_test, loss, params.delta)
     numbers = {
         "noise_std": rounded.noise_variance**0.5 * split.scale,
         "gap": found.gibbs_risk_test - found.gibbs_risk_train,
@@ -86,22 +75,16 @@ def run(task: Task, shared: SharedWork) -> Outcome:
         {name: finite_or_none(value) for name, value in numbers.items()},
         BUDGET if trained.status == BUDGET else DONE,
         trained.reason if trained.status == BUDGET else found.certificate.reason,
-        arrays=_curve(posterior, split),
+        arrays=_curve(posterior, trained.Z, split),
         headline=f"noise {numbers['noise_std']:.3f}, gap {numbers['gap']:+.3f}",
     )
 
 
-def _train(split: Split, params: Mapping[str, Any], loss: BandLoss, seconds: float | None) -> Trained:
-    if params["method"]["builder"] == "sparse_gp":
-        return maximise_sparse_likelihood(Training(split.X, split.y, params, seconds))
-    return minimise_sparse_bound(Training(split.X, split.y, params, seconds), loss)
-
-
-def _curve(posterior: SparseGPPosterior, split: Split) -> dict[str, np.ndarray[Any, Any]]:
+def _curve(posterior: Posterior, Z: FloatArray, split: Split) -> dict[str, FloatArray]:
     """Return mean and predictive standard deviation along the input, empty for more than one."""
     if split.X.shape[1] != 1:
         return {}
     x = np.linspace(split.X.min(), split.X.max(), CURVE_POINTS)
     mean, variance = posterior.predict(x[:, None])
     deviation = np.sqrt(variance + posterior.hyperparameters.noise_variance)
-    return {"x": x, "mean": mean, "std": deviation, "Z": posterior.Z[:, 0]}
+    return {"x": x, "mean": mean, "std": deviation, "Z": Z[:, 0]}

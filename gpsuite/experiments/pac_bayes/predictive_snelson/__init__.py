@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
 from gpsuite.experiments.pac_bayes.predictive_snelson import plan, run, settings, summary
+from gpsuite.experiments.pac_bayes.shared.method import RISK_BOUND
 from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT
 
 EXPERIMENTS.register("pac_bayes/predictive_snelson")(
@@ -12,7 +13,7 @@ EXPERIMENTS.register("pac_bayes/predictive_snelson")(
         plan.plan,
         run.run,
         summary.summarise,
-        builders=("pac_sgp", "full_gp", "sparse_gp"),
+        method_traits=(RISK_BOUND,),
         agreement=AGREEMENT,
     )
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.pac_bayes.predictive_snelson.settings import GOALS
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.statistics.estimates import share
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +35,7 @@ def claims(pac: Mapping[str, Record], elsewhere: str = "") -> list[Statistic]:
     )
     steps = [kl["middle"] > kl["small"], kl["small"] > kl["large"]]
     return [
-        Statistic("share_kl_order_of_epsilons", sum(steps) / 2, n=2, note=f"{listed(kl)}; {CHOSEN}"),
+        Statistic.of("share_kl_order_of_epsilons", share(steps), note=f"{listed(kl)}; {CHOSEN}"),
         Statistic("smoothest_at_largest_epsilon", _smallest_at_large(rough), n=3, note=listed(rough)),
         Statistic(
             "inducing_inputs_move_least_at_largest_epsilon",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import load
-from gpsuite.experiments.base import Record, Request
-from gpsuite.reporting.figures import figure_style, method_style, save_figure
+from gpsuite.experiments.base import Record, Report
+from gpsuite.experiments.pac_bayes.predictive_snelson.settings import PredictiveSettings
+from gpsuite.reporting.palette import SKY, method_style
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,94 +34,66 @@ LABELS = {
 }
 
 
-_COLOURS = {PAC: "#0072B2", FULL: "#D55E00", "vfe": "#7A5195", "fitc": "#CC79A7"}
-
-
-_BAND = "#009E73"
-
-
-def draw(request: Request, plots: Mapping[tuple[str, str], Record], folder: Path, note: str | None) -> None:
+def draw(report: Report[PredictiveSettings], plots: Mapping[tuple[str, str], Record]) -> None:
     """Draw one panel per goal of kl-PAC-SGP, and one per other method.
 
     Args:
-        request: gives the dataset and the methods' titles.
+        report: the sheet.
         plots: records by (method, goal).
-        folder: the run's figures folder.
-        note: drawn below.
     """
-    import matplotlib.pyplot as plt
-
+    data = load(report.request.require_dataset())
     goals = [goal for name, goal in plots if name == PAC]
     others = list(dict.fromkeys(name for name, _ in plots if name != PAC))
     first = {name: next(record for (other, _), record in plots.items() if other == name) for name in others}
     panels = max(len(goals), len(others), 1)
     rows = bool(goals) + bool(others)
-    with figure_style():
-        fig, grid = plt.subplots(
-            rows, panels, figsize=(4.6 * panels, 3.3 * rows + 0.8), sharex=True, sharey=True, squeeze=False
-        )
-        axes = list(grid.flat)
-        for ax, goal in zip(axes, goals, strict=False):
-            _draw_goal(ax, request, plots[PAC, goal], goal, first.get(FULL))
-        for ax, name in zip(axes[panels * bool(goals) :], others, strict=False):
-            _draw_method(ax, request, name, first[name])
-        for ax in axes:
-            if not ax.has_data():
-                ax.set_axis_off()
-        _label(fig.legend, axes, grid)
-        save_figure(fig, _curves(plots), folder, "predictive_snelson", note)
+    size = (4.6 * panels, 3.3 * rows + 0.8)
+    with report.figure(
+        "predictive_snelson", rows=rows, columns=panels, size=size, sharex=True, sharey=True
+    ) as drawing:
+        for ax, goal in zip(drawing.axes, goals, strict=False):
+            _draw_goal(ax, data, plots[PAC, goal], goal, first.get(FULL))
+        for ax, name in zip(drawing.axes[panels * bool(goals) :], others, strict=False):
+            _draw_method(ax, data, name, report.titles[name], first[name])
+        drawing.name_axes("input x", "output y")
+        drawing.legend("above", columns=3)
+        drawing.data = _curves(plots)
 
 
-def _label(legend: object, axes: list[Axes], grid: npt.NDArray[np.object_]) -> None:
-    for ax in grid[-1]:
-        ax.set_xlabel("input x")
-    for ax in grid[:, 0]:
-        ax.set_ylabel("output y")
-    shown: dict[str, object] = {}
-    for ax in axes:
-        handles, labels = ax.get_legend_handles_labels()
-        shown |= dict(zip(labels, handles, strict=True))
-    legend(list(shown.values()), list(shown), loc="outside upper center", ncols=3)  # type: ignore[operator]
-
-
-def _draw_goal(ax: Axes, request: Request, record: Record, goal: str, full: Record | None) -> None:
+def _draw_goal(ax: Axes, data: Dataset, record: Record, goal: str, full: Record | None) -> None:
     """Draw kl-PAC-SGP at one goal over the full GP, with the band inside which data cost nothing."""
     epsilon = float(record.axes["epsilon"])
     x, mean = record.arrays["x"], record.arrays["mean"]
     if full is not None:
         _shade(ax, full, FULL, noise=True)
-    band: dict[str, Any] = {"color": _BAND, "linewidth": 1.0, "linestyle": (0, (4, 2))}
-    ax.fill_between(x, mean - epsilon, mean + epsilon, color=_BAND, alpha=0.15, linewidth=0,
+    band: dict[str, Any] = {"color": SKY, "linewidth": 1.0, "linestyle": (0, (4, 2))}
+    ax.fill_between(x, mean - epsilon, mean + epsilon, color=SKY, alpha=0.15, linewidth=0,
                     label="± ε around the mean: no loss")  # fmt: skip
     for side in (-epsilon, epsilon):
         ax.plot(x, mean + side, **band)
     _shade(ax, record, PAC, noise=False)
-    _data_and_inducing(ax, request, record)
+    _data_and_inducing(ax, data, record)
     ax.set_title(f"{goal} ε = {epsilon:g}: KL/n = {record.number('kl_over_n'):.3f}")
 
 
-def _draw_method(ax: Axes, request: Request, name: str, record: Record) -> None:
+def _draw_method(ax: Axes, data: Dataset, name: str, title: str, record: Record) -> None:
     _shade(ax, record, name, noise=True)
-    _data_and_inducing(ax, request, record)
-    options = request.methods[name]
-    ax.set_title(f"{options.title}: noise σ = {record.number('noise_std'):.3f}")
+    _data_and_inducing(ax, data, record)
+    ax.set_title(f"{title}: noise σ = {record.number('noise_std'):.3f}")
 
 
 def _shade(ax: Axes, record: Record, name: str, noise: bool) -> None:
     x, mean, deviation = (record.arrays[key] for key in ("x", "mean", "std"))
     if noise:
         deviation = np.hypot(deviation, record.number("noise_std"))
-    colour = _COLOURS.get(name, method_style(name)["color"])
+    colour = method_style(name)["color"]
     label = LABELS.get(name, f"{name}: mean ± std., {'with' if noise else 'without'} noise")
     ax.plot(x, mean, color=colour)
     ax.fill_between(x, mean - deviation, mean + deviation, color=colour, alpha=0.3, linewidth=0, label=label)
 
 
-def _data_and_inducing(ax: Axes, request: Request, record: Record) -> None:
+def _data_and_inducing(ax: Axes, data: Dataset, record: Record) -> None:
     """Draw the data, and crosses above and below for the inducing inputs before and after training."""
-    if request.dataset is None:
-        return
-    data = load(request.dataset)
     y = data.y[:, 0]
     ax.plot(data.X[:, 0], y, "k.", markersize=2.5, rasterized=True, label="data")
     low, high = float(y.min()), float(y.max())

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from gpsuite.budget import Budget
 from gpsuite.data.loading import load
-from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task, finite_or_none
-from gpsuite.experiments.pac_bayes.shared.trainers import FITC, VFE, Training, maximise_full_likelihood
-from gpsuite.methods.pac_bayes.bounds.certificates import certify
+from gpsuite.experiments.base import (
+    BUDGET,
+    DIVERGED,
+    DONE,
+    MethodOptions,
+    Outcome,
+    SharedWork,
+    Task,
+    finite_or_none,
+)
+from gpsuite.experiments.pac_bayes.predictive_snelson.plan import PredictiveTask
+from gpsuite.experiments.pac_bayes.shared.method import risk_method, sparse_options
+from gpsuite.experiments.pac_bayes.shared.training import Trained, Training, seconds_left
+from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
 from gpsuite.methods.pac_bayes.losses import BandLoss
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior, gibbs_risk
-from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
-from gpsuite.methods.pac_bayes.sparse.training import (
-    TrainedSparseGP,
-    train_sparse_gp,
-    train_sparse_likelihood,
-)
-from gpsuite.models.config import Hyperparameters
+from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, gibbs_risk
 from gpsuite.models.regression.inducing import kmeans_inducing
 from gpsuite.seeds import stream
 
@@ -43,32 +46,33 @@ AS_GOOD = 1e-4  # a start counts as good as the best when its objective is this 
 class _Fitted:
     """A trained model before rounding; the inducing inputs at the start and at the end [M, 1], none of a full GP."""
 
-    hyperparameters: Hyperparameters
-    objective: float
-    status: str
-    reason: str
+    trained: Trained
     start: FloatArray
     end: FloatArray
     share_as_good: float = 1.0
 
 
-def run(task: Task, shared: SharedWork) -> Outcome:
+def run(task: Task[PredictiveTask], shared: SharedWork) -> Outcome:
     """Train on all rows in their own units, round to the grid, certify, and predict along the input.
 
     Returns metrics, among them how far the inducing inputs moved and how rough the mean is, and arrays with the
     curve (x, mean, standard deviation of the latent function) and the inducing inputs before and after.
     """
-    if task.dataset is None:
-        raise ValueError(f"{task.label}: a fit needs a dataset")
-    data, params = load(task.dataset), task.params
+    data, params = load(task.require_dataset()), task.params
     X, y = data.X, data.y[:, 0]
-    fitted = shared.once("fitted", lambda: _fit(X, y, params, task.budget_seconds))
-    if fitted.status == DIVERGED:
-        return Outcome({}, DIVERGED, fitted.reason)
-    posterior = _posterior(X, y, params["method"], fitted)
+    options, loss = params.method, BandLoss(params.epsilon)
+    work = Training(
+        X, y, options, params.ard, params.delta, params.max_evaluations, params.seed, task.budget_seconds
+    )
+    fitted = shared.once("fitted", lambda: _fit(work, loss, params.starts))
+    trained = fitted.trained
+    if trained.status == DIVERGED:
+        return Outcome({}, DIVERGED, trained.reason)
+    rounded = PAPER_GRID.rounded(trained.hyperparameters)
+    posterior = risk_method(options).certify(options, rounded, X, y, trained)
     found = posterior.hyperparameters
-    risk = gibbs_risk(posterior, BandLoss(params["epsilon"]))
-    certificate = certify(risk, posterior.kl, len(y), found.n_kernel, params["delta"])
+    risk = gibbs_risk(posterior, loss)
+    certificate = certify(RiskAndKL(risk, posterior.kl), Terms(len(y), found.n_kernel, params.delta))
     x = _curve_inputs(X)
     mean, variance = posterior.predict(x[:, None])
     numbers = {
@@ -80,14 +84,14 @@ def run(task: Task, shared: SharedWork) -> Outcome:
         "lengthscale": found.lengthscales[0],
         "displacement": _displacement(fitted),
         "roughness": roughness(posterior.predict, float(X.min()), float(X.max())),
-        "objective": fitted.objective,
+        "objective": trained.objective,
         "share_as_good": fitted.share_as_good,
     }
     arrays = {"x": x, "mean": mean, "std": np.sqrt(variance), "start": fitted.start, "end": fitted.end}
     return Outcome(
         {name: finite_or_none(value) for name, value in numbers.items()},
-        BUDGET if fitted.status == BUDGET else DONE,
-        fitted.reason if fitted.status == BUDGET else certificate.reason,
+        BUDGET if trained.status == BUDGET else DONE,
+        trained.reason if trained.status == BUDGET else certificate.reason,
         arrays=arrays,
         headline=f"KL/n {numbers['kl_over_n']:.4f}",
     )
@@ -123,59 +127,26 @@ def _displacement(fitted: _Fitted) -> float:
     return float(np.mean(np.linalg.norm(fitted.end - fitted.start, axis=1)))
 
 
-def _fit(X: FloatArray, y: FloatArray, params: Mapping[str, Any], seconds: float | None) -> _Fitted:
-    if params["method"]["builder"] == "full_gp":
-        trained = maximise_full_likelihood(Training(X, y, params, seconds))
-        none = np.empty((0, X.shape[1]))
-        return _Fitted(trained.hyperparameters, trained.objective, trained.status, trained.reason, none, none)
-    return _best_start(X, y, params, Budget(seconds=seconds))
-
-
-def _best_start(X: FloatArray, y: FloatArray, params: Mapping[str, Any], clock: Budget) -> _Fitted:
-    """Train from several k-means clusterings; return the first that ends as low as the best, up to `AS_GOOD`."""
-    inducing = min(params["method"]["inducing"], len(np.unique(X, axis=0)))
-    runs: list[tuple[FloatArray, TrainedSparseGP]] = []
-    for number in range(params["starts"]):
+def _fit(work: Training[MethodOptions], loss: BandLoss, starts: int) -> _Fitted:
+    """Train a full GP; a sparse one from several k-means clusterings: the first that ends as low as the best."""
+    method, sparse = risk_method(work.options), sparse_options(work.options)
+    if method.train_from is None or sparse is None:
+        none = np.empty((0, work.X.shape[1]))
+        return _Fitted(method.train(work, loss), none, none)
+    clock, runs = Budget(seconds=work.seconds), list[tuple[FloatArray, Trained]]()
+    inducing = min(sparse.inducing, len(np.unique(work.X, axis=0)))
+    for number in range(starts):
         if runs and clock.exhausted:
             break
-        start = kmeans_inducing(X, inducing, stream(params["seed"], "inducing", number))
-        runs.append((start, _train(X, y, start, params, clock)))
-    lowest = min(run.gp.objective_value for _, run in runs)
-    as_low = [run.gp.objective_value <= lowest + AS_GOOD for _, run in runs]
+        start = kmeans_inducing(work.X, inducing, stream(work.seed, "inducing", number))
+        left = seconds_left(clock)
+        own = replace(work, seconds=None if left is None else max(left, 0.0))
+        runs.append((start, method.train_from(own, loss, start)))
+    lowest = min(run.objective for _, run in runs)
+    as_low = [run.objective <= lowest + AS_GOOD for _, run in runs]
     # not the very lowest: spare inducing inputs can wander far for a millionth of the bound
     start, best = runs[as_low.index(True)]
-    cut = len(runs) < params["starts"]
-    return _Fitted(
-        best.gp.hyperparameters,
-        best.gp.objective_value,
-        BUDGET if cut else best.gp.status,
-        clock.reason if cut else best.gp.reason,
-        start,
-        best.Z,
-        float(np.mean(as_low)),
-    )
-
-
-def _train(
-    X: FloatArray, y: FloatArray, start: FloatArray, params: Mapping[str, Any], clock: Budget
-) -> TrainedSparseGP:
-    method = params["method"]
-    left = None if clock.seconds is None else max(clock.seconds - clock.elapsed, 0.0)
-    budget = Budget(seconds=left, evaluations=params["max_evaluations"])
-    if method["builder"] == "sparse_gp":
-        return train_sparse_likelihood(
-            X, y, start, form=method["likelihood"], ard=params["ard"], start=None, budget=budget,
-            parametrisation=method["parametrisation"],
-        )  # fmt: skip
-    return train_sparse_gp(
-        X, y, start, BandLoss(params["epsilon"]), objective=method["objective"], delta=params["delta"],
-        ard=params["ard"], alpha=FITC, start=None, budget=budget, parametrisation=method["parametrisation"],
-    )  # fmt: skip
-
-
-def _posterior(X: FloatArray, y: FloatArray, method: Mapping[str, Any], fitted: _Fitted) -> Posterior:
-    rounded = PAPER_GRID.rounded(fitted.hyperparameters)
-    if method["builder"] == "full_gp":
-        return FullGPPosterior.fit(rounded, X, y)
-    alpha = VFE if method.get("posterior") == "vfe" else FITC
-    return SparseGPPosterior.fit(rounded, X, y, fitted.end, alpha)
+    end = start if best.Z is None else best.Z
+    if len(runs) < starts:
+        best = replace(best, status=BUDGET, reason=clock.reason)
+    return _Fitted(best, start, end, float(np.mean(as_low)))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gpsuite.experiments.base import require
-from gpsuite.experiments.pac_bayes.shared.settings import check_epsilon
+from gpsuite.experiments.settings import Count, Positive, Share
 
 GOALS = ("small", "middle", "large")
 
@@ -17,9 +17,9 @@ PAC = "kl_pac_sgp"
 class Goals:
     """One number for each of the three plots of Fig. 1, from left to right."""
 
-    small: float
-    middle: float
-    large: float
+    small: Positive
+    middle: Positive
+    large: Positive
 
 
 @dataclass
@@ -37,27 +37,17 @@ class PredictiveSettings:
         max_evaluations: limit on objective evaluations per start.
     """
 
-    epsilons: Goals = field(default_factory=lambda: Goals(0.141, 0.282, 1.41))
-    inducing: int = 8
-    starts: int = 10
-    published_kl_over_n: Goals = field(default_factory=lambda: Goals(0.097, 0.109, 0.031))
-    scan_epsilons: list[float] = field(default_factory=lambda: [0.141, 0.282, 1.41])
-    scan_inducing: list[int] = field(default_factory=lambda: [8])
-    delta: float = 0.01
-    max_evaluations: int = 1000
+    epsilons: Goals
+    inducing: Count
+    starts: Count
+    published_kl_over_n: Goals
+    scan_epsilons: list[Positive]
+    scan_inducing: list[Count]
+    delta: Share
+    max_evaluations: Count
 
     def check(self) -> None:
-        """Refuse impossible values."""
+        """Refuse goals that do not rise."""
         goals = self.epsilons
-        for name in GOALS:
-            check_epsilon(f"epsilons.{name}", getattr(goals, name))
-            check_epsilon(f"published_kl_over_n.{name}", getattr(self.published_kl_over_n, name))
         rising = goals.small < goals.middle < goals.large
         require(rising, "epsilons.middle", goals.middle, "must lie between epsilons.small and epsilons.large")
-        for value in self.scan_epsilons:
-            check_epsilon("scan_epsilons", value)
-        for count in (self.inducing, *self.scan_inducing):
-            require(count >= 1, "inducing and scan_inducing", count, "must be 1 or more")
-        require(0 < self.delta < 1, "delta", self.delta, "must lie between 0 and 1")
-        for name in ("starts", "max_evaluations"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "must be 1 or more")

@@ -5,24 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.pac_bayes.predictive_snelson.claims import CHOSEN, claims, where_inputs_move_least
 from gpsuite.experiments.pac_bayes.predictive_snelson.figures import LABELS, draw
 from gpsuite.experiments.pac_bayes.predictive_snelson.settings import PAC, PredictiveSettings
 from gpsuite.experiments.pac_bayes.predictive_snelson.tables import TABLE_LABELS, plots_table, scan_table
 from gpsuite.experiments.pac_bayes.shared.tables import dataset_statistics
 from gpsuite.reporting.comparison import Statistic, statistic_name
-from gpsuite.reporting.tables import write_table
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report[PredictiveSettings]) -> list[Statistic]:
     """Write the table of the plots, the scan's table and the figure; return what the paper prints and says."""
-    settings: PredictiveSettings = request.settings
+    records, settings, titles = report.records(), report.settings, report.titles
     plots = plotted_records(records, settings)
-    suffix = f" ({note})" if note else ""
-    titles = {name: options.title for name, options in request.methods.items()}
     why = (
         "ε and M of the printed figure are lost in the text: these were chosen by a scan, as those whose KL/n come "
         "closest to the three printed values. ε is in units of y; nothing is standardised, all rows train. Bounds "
@@ -30,15 +26,15 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
     )
     table = plots_table(plots, settings)
     shown = table.assign(method=table["method"].map(titles))
-    write_table(shown, folder / "tables", "predictive_snelson", f"{why}{suffix}", TABLE_LABELS)
+    report.table(shown, "predictive_snelson", why, TABLE_LABELS)
     scan = scan_table(records, settings)
     if len(scan):
         printed = ", ".join(f"{value:g}" for value in asdict(settings.published_kl_over_n).values())
         heading = (
             f"kl-PAC-SGP: KL/n (nats) at every ε and M of the scan, and the rising ε closest to {printed}"
         )
-        write_table(scan, folder / "tables", "predictive_snelson_scan", f"{heading}{suffix}")
-    draw(request, plots, folder / "figures", note)
+        report.table(scan, "predictive_snelson_scan", heading)
+    draw(report, plots)
     numbers = [
         Statistic(
             statistic_name(metric, method=name, epsilon=goal),
@@ -51,9 +47,9 @@ def summarise(request: Request, records: Sequence[Record], folder: Path, note: s
         if math.isfinite(record.number(metric))
     ]
     pac = {goal: record for (name, goal), record in plots.items() if name == PAC}
-    labels = "; ".join(LABELS[name] for name in request.methods if name in LABELS)
+    labels = "; ".join(LABELS[name] for name in titles if name in LABELS)
     return [
-        *dataset_statistics(request),
+        *dataset_statistics(report.request),
         *numbers,
         *claims(pac, where_inputs_move_least(scan)),
         Statistic("figure_labels", float("nan"), note=labels),

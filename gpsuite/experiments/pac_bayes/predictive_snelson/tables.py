@@ -20,21 +20,7 @@ SHOWN = ("kl_over_n", "bound_kl", "gibbs_risk_train", "noise_std", "lengthscale"
          "roughness", "share_as_good")  # fmt: skip
 
 
-TABLE_LABELS = {
-    "goal": "goal",
-    "epsilon": "ε (units of y)",
-    "inducing": "M",
-    "kl_over_n": "KL/n (nats)",
-    "published_kl_over_n": "KL/n in the paper",
-    "bound_kl": "upper bound B_kl",
-    "gibbs_risk_train": "Gibbs training risk",
-    "noise_std": "noise σ (units of y)",
-    "lengthscale": "lengthscale (units of x)",
-    "variance": "signal variance",
-    "displacement": "mean way of Z from its start (units of x)",
-    "roughness": "∫ (mean'')² dx",
-    "share_as_good": "share of starts that end as low",
-}
+TABLE_LABELS = {"epsilon": "ε (units of y)", "inducing": "M"}
 
 
 def plots_table(plots: Mapping[tuple[str, str], Record], settings: PredictiveSettings) -> pd.DataFrame:

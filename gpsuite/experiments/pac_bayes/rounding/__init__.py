@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
 from gpsuite.experiments.pac_bayes.rounding import plan, run, settings, summary
+from gpsuite.experiments.pac_bayes.shared.method import BOUND, FULL, RISK_BOUND
 from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT
 
 EXPERIMENTS.register("pac_bayes/rounding")(
@@ -12,7 +13,7 @@ EXPERIMENTS.register("pac_bayes/rounding")(
         plan.plan,
         run.run,
         summary.summarise,
-        builders=("pac_gp",),
+        method_traits=(RISK_BOUND, FULL, BOUND),
         dataset_tasks=("regression",),
         agreement=AGREEMENT,
     )

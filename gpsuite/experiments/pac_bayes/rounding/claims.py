@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpsuite.experiments.pac_bayes.rounding.run import AGAINST_PAPER
 from gpsuite.experiments.pac_bayes.rounding.settings import PAPER_DECIMALS
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.statistics.estimates import share
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,9 +30,7 @@ def claims(frame: pd.DataFrame) -> list[Statistic]:
     note = f"largest change of the predictive mean {fine['mean_change'].max():.2g} standard deviations of the target"
     return [
         Statistic("max_bound_change", float(change.max()), n=len(fine), note=note),
-        Statistic(
-            "share_bound_change_below_1e_4", float((change < NEGLIGIBLE).mean()), n=len(fine), note=note
-        ),
+        Statistic.of("share_bound_change_below_1e_4", share(change < NEGLIGIBLE), note=note),
         *_coarser(frame),
     ]
 

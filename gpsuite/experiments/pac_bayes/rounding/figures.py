@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpsuite.experiments.base import Report
 from gpsuite.experiments.pac_bayes.rounding.run import AGAINST_PAPER
+from gpsuite.experiments.pac_bayes.rounding.settings import RoundingSettings
 from gpsuite.experiments.pac_bayes.shared.tables import summarise_splits
-from gpsuite.reporting.figures import figure_style, save_figure
+from gpsuite.reporting.palette import LIMIT, numbered_style
+from gpsuite.reporting.panels import panel
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
-
-
-MILLIONTHS = 1e6
 
 
 # the figure's panels: metric -> label of the vertical axis and title
@@ -26,38 +23,25 @@ PANELS = {
 }
 
 
-def draw(frame: pd.DataFrame, titles: Mapping[str, str], folder: Path, note: str | None) -> None:
+def draw(report: Report[RoundingSettings], frame: pd.DataFrame) -> None:
     """Draw bound, its difference to two decimals and the effect of rounding alone, with 95 % t intervals."""
-    import matplotlib.pyplot as plt
-
     sizes = frame.assign(bound_change=frame["bound_change"].abs())
     tidy = summarise_splits(sizes, ["method", "epsilon", "decimals"], list(PANELS))
-    with figure_style():
-        fig, axes = plt.subplots(1, len(PANELS), figsize=(13, 4.2))
-        for ax, (metric, (label, title)) in zip(axes, PANELS.items(), strict=True):
-            _draw_panel(ax, tidy[tidy["metric"] == metric], titles)
+    lines = tidy.assign(
+        line=[f"{name} {goal}" for name, goal in zip(tidy["method"], tidy["epsilon"], strict=True)]
+    )
+    named = lines[["line", "method", "epsilon"]].drop_duplicates().itertuples(index=False, name=None)
+    titles = {line: f"{report.titles[method]}, ε = {goal:g}" for line, method, goal in named}
+    styles = {line: numbered_style(number) for number, line in enumerate(titles)}
+    with report.figure("rounding", columns=len(PANELS), size=(13, 4.2)) as drawing:
+        for ax, (name, (label, title)) in zip(drawing.axes, PANELS.items(), strict=True):
+            part = lines[lines["metric"] == name]
+            panel(ax, part, "decimals", titles, by="line", error="interval", apart=0.06, styles=styles)
+            ax.set_xticks(sorted(part["decimals"].unique()))
+            ax.set_xlabel("decimals of ln(variance), ln(lengthscale)")
             ax.set_ylabel(label)
             ax.set_title(title)
-        axes[1].axhline(0.0, color="0.4", linewidth=0.8)
-        axes[2].set_yscale("log")
-        handles, labels = axes[0].get_legend_handles_labels()
-        fig.legend(
-            handles, labels, loc="outside upper center", ncols=4, title="mean and 95 % t interval over splits"
-        )
-        save_figure(fig, tidy, folder, "rounding", note)
-
-
-def _draw_panel(ax: Axes, part: pd.DataFrame, titles: Mapping[str, str]) -> None:
-    lines = list(part[["method", "epsilon"]].drop_duplicates().itertuples(index=False, name=None))
-    for number, (method, epsilon) in enumerate(lines):
-        rows = part[(part["method"] == method) & (part["epsilon"] == epsilon)]
-        ax.errorbar(
-            rows["decimals"] + 0.06 * (number - (len(lines) - 1) / 2),
-            rows["mean"],
-            yerr=(rows["interval_high"] - rows["mean"]).fillna(0.0),
-            marker="osD^v"[number % 5],
-            color=f"C{number}",
-            label=f"{titles[method]}, ε = {epsilon:g}",
-        )
-    ax.set_xticks(sorted(part["decimals"].unique()))
-    ax.set_xlabel("decimals of ln(variance), ln(lengthscale)")
+        drawing.axes[1].axhline(0.0, color=LIMIT, linewidth=0.8)
+        drawing.axes[2].set_yscale("log")
+        drawing.legend("above", columns=4, title="mean and 95 % t interval over splits")
+        drawing.data = tidy

@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field
 
 from gpsuite.experiments.base import Request, Task
 from gpsuite.experiments.pac_bayes.rounding.settings import RoundingSettings
-from gpsuite.experiments.pac_bayes.shared.plan import Fit, request_dataset, split_tasks
+from gpsuite.experiments.pac_bayes.shared.plan import Fit, split_tasks
+from gpsuite.experiments.pac_bayes.shared.tasks import FitTask, Goal
+from gpsuite.experiments.params import INLINE
 
 
-def plan(request: Request) -> list[Task]:
+@dataclass(frozen=True, kw_only=True)
+class RoundingTask:
+    """A fit whose hyperparameters are rounded to a grid.
+
+    Attributes:
+        fit: the training, on one split.
+        decimals: of the grid.
+    """
+
+    fit: FitTask = field(metadata=INLINE)
+    decimals: int
+    kind: str = "rounding"  # in place of the fit's
+
+
+def plan(request: Request[RoundingSettings]) -> list[Task[RoundingTask]]:
     """Return one task per split, method, epsilon and grid; the grids of a training share it."""
-    settings: RoundingSettings = request.settings
-    dataset, ard = request_dataset(request), request.model.ard
+    settings = request.settings
+    dataset, ard = request.require_dataset(), request.model.ard
     fits = [
-        Fit(name, options, dataset, ard, {"epsilon": epsilon}, {"epsilon": epsilon, "decimals": decimals})
+        Fit(name, options, dataset, ard, Goal(epsilon=epsilon), {"epsilon": epsilon, "decimals": decimals})
         for name, options in request.methods.items()
         for epsilon in settings.epsilons
         for decimals in settings.decimals
     ]
-    return [_of_its_own_kind(task) for task in split_tasks(request, settings, fits)]
-
-
-def _of_its_own_kind(task: Task) -> Task:
-    axes = task.axes
-    return replace(
-        task,
-        params={**task.params, "kind": "rounding", "decimals": axes["decimals"]},
-        group=f"{axes['method']}/{axes['epsilon']}/{axes['split']}",
-    )
+    return [
+        request.task(
+            RoundingTask(fit=task.params, decimals=int(task.axes["decimals"])),
+            label=task.label,
+            axes=task.axes,
+            version=task.version,
+            group=f"{task.axes['method']}/{task.axes['epsilon']}/{task.axes['split']}",
+            cost=task.cost,
+        )
+        for task in split_tasks(request, fits)
+    ]

@@ -5,42 +5,34 @@ from __future__ import annotations
 import numpy as np
 
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task, finite_or_none
-from gpsuite.experiments.pac_bayes.shared.run import Split, read_split
-from gpsuite.experiments.pac_bayes.shared.trainers import Trained, Training, minimise_bound
-from gpsuite.methods.pac_bayes.bounds.certificates import certify
+from gpsuite.experiments.pac_bayes.rounding.plan import RoundingTask
+from gpsuite.experiments.pac_bayes.shared.method import risk_method
+from gpsuite.experiments.pac_bayes.shared.run import Split, read_split, training_of
+from gpsuite.experiments.pac_bayes.shared.tasks import loss_of
+from gpsuite.experiments.pac_bayes.shared.training import Trained
+from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import HyperparameterGrid
 from gpsuite.methods.pac_bayes.evaluation import evaluate
-from gpsuite.methods.pac_bayes.losses import LOSSES, Loss
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, gibbs_risk
+from gpsuite.methods.pac_bayes.losses import Loss
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL, gibbs_risk
 
-# of a record -> how tables call them
-RECORDED = {
-    "bound_kl": "upper bound B_kl",
-    "log_theta_over_n": "penalty ln|Θ|/n (nats)",
-    "bound_change": "change of the bound by rounding alone, same penalty (10⁻⁶)",
-    "mean_change": "largest change of the predictive mean (std. of target)",
-    "gibbs_risk_test": "Gibbs test risk",
-    "mse_test": "test MSE (variances of target)",
-}
+# of a record, in the order of the table
+RECORDED = ("bound_kl", "log_theta_over_n", "bound_change", "mean_change", "gibbs_risk_test", "mse_test")
 
 
 AGAINST_PAPER = "bound_against_two_decimals"
 
 
-def run(task: Task, shared: SharedWork) -> Outcome:
+def run(task: Task[RoundingTask], shared: SharedWork) -> Outcome:
     """Train on the bound, round to the task's grid, certify with that grid's penalty, compare with no rounding."""
-    params = task.params
-    split = shared.once("split", lambda: read_split(task))
-    loss = LOSSES.get(params["loss"]["name"])(params["loss"]["epsilon"])
-    trained = shared.once(
-        "trained",
-        lambda: minimise_bound(
-            Training(split.X, split.y, params, task.budget_seconds, shared.observer), loss
-        ),
-    )
+    fit = task.params.fit
+    split = shared.once("split", lambda: read_split(task.require_dataset(), fit))
+    loss = loss_of(fit.loss.name, fit.loss.given)
+    work = training_of(fit, split, task.budget_seconds, shared)
+    trained = shared.once("trained", lambda: risk_method(fit.method).train(work, loss))
     if trained.status == DIVERGED:
         return Outcome({}, DIVERGED, trained.reason)
-    numbers = compare_rounding(split, trained, loss, params["delta"], HyperparameterGrid(params["decimals"]))
+    numbers = compare_rounding(split, trained, loss, fit.delta, HyperparameterGrid(task.params.decimals))
     return Outcome(
         {name: finite_or_none(value) for name, value in numbers.items()},
         BUDGET if trained.status == BUDGET else DONE,
@@ -61,7 +53,7 @@ def compare_rounding(
     rounded = FullGPPosterior.fit(grid.rounded(trained.hyperparameters), split.X, split.y)
     found = evaluate(rounded, split.X_test, split.y_test, loss, delta, grid)
     n, counted = len(split.y), trained.hyperparameters.n_kernel
-    formula = certify(gibbs_risk(kept, loss), kept.kl, n, counted, delta, grid=grid)
+    formula = certify(RiskAndKL(gibbs_risk(kept, loss), kept.kl), Terms(n, counted, delta, grid))
     return {
         "bound_kl": found.bound_kl,
         "bound_unrounded": formula.bound_kl,

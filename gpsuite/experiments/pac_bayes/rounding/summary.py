@@ -3,44 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.pac_bayes.rounding.claims import claims
-from gpsuite.experiments.pac_bayes.rounding.figures import MILLIONTHS, draw
+from gpsuite.experiments.pac_bayes.rounding.figures import draw
 from gpsuite.experiments.pac_bayes.rounding.run import AGAINST_PAPER, RECORDED
-from gpsuite.experiments.pac_bayes.rounding.settings import PAC, PAPER_DECIMALS
-from gpsuite.experiments.pac_bayes.shared.plan import request_dataset
+from gpsuite.experiments.pac_bayes.rounding.settings import PAC, PAPER_DECIMALS, RoundingSettings
 from gpsuite.experiments.pac_bayes.shared.tables import dataset_statistics, summarise_splits
-from gpsuite.experiments.statistics import metric_statistics
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import mean_and_error, write_table
+from gpsuite.reporting.metrics import headings
+from gpsuite.reporting.tables import mean_and_error, metric_statistics
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-METRICS = {**RECORDED, AGAINST_PAPER: "bound − bound at 2 decimals"}
+METRICS = (*RECORDED, AGAINST_PAPER)
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+MILLIONTHS = 1e6
+
+
+HEADINGS = headings(METRICS) | {"bound_kl": "upper bound B_kl"}
+
+
+def summarise(report: Report[RoundingSettings]) -> list[Statistic]:
     """Write the tables and the figure of the bound against the decimals; return what decides App. F's claims."""
-    frame = records_frame(records)
+    frame = records_frame(report.records())
     by = ["method", "epsilon", "decimals"]
     tidy = summarise_splits(frame, by, list(METRICS))
-    titles = {name: options.title for name, options in request.methods.items()}
     splits = frame.groupby(by).size().min()
     caption = (
-        f"{request_dataset(request).name}: ln of variance and lengthscales rounded to d decimals in [-6, 6] after "
-        f"training, mean ± standard error over {splits} random splits; bounds hold with probability "
-        f"{1 - request.settings.delta:g}{f' ({note})' if note else ''}"
+        f"{report.request.require_dataset().name}: ln of variance and lengthscales rounded to d decimals in [-6, 6] "
+        f"after training, mean ± standard error over {splits} random splits; bounds hold with probability "
+        f"{1 - report.settings.delta:g}"
     )
-    write_table(_wide(tidy, titles), folder / "tables", "rounding", caption)
-    write_table(tidy, folder / "tables", "rounding_tidy", caption)
-    draw(frame, titles, folder / "figures", note)
+    report.table(_wide(tidy, report.titles), "rounding", caption)
+    report.table(tidy, "rounding_tidy", caption)
+    draw(report, frame)
     means = metric_statistics(tidy[tidy["mean"].notna() & (tidy["metric"] != "log_theta_over_n")], by)
-    return [*dataset_statistics(request), *means, *claims(frame[frame["method"] == PAC])]
+    return [*dataset_statistics(report.request), *means, *claims(frame[frame["method"] == PAC])]
 
 
 def records_frame(records: Sequence[Record]) -> pd.DataFrame:
@@ -65,5 +68,5 @@ def _wide(tidy: pd.DataFrame, titles: Mapping[str, str]) -> pd.DataFrame:
         start = {"method": titles[place[0]], "ε": place[1], "decimals d": place[2]}
         unit = MILLIONTHS if line["metric"] == "bound_change" else 1.0
         cell = mean_and_error(unit * line["mean"], unit * line["standard_error"])
-        rows.setdefault(place, start)[METRICS[line["metric"]]] = cell
+        rows.setdefault(place, start)[HEADINGS[line["metric"]]] = cell
     return pd.DataFrame(list(rows.values()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.experiments.base import Record
+from gpsuite.experiments.pac_bayes.shared.tasks import FitTask
 from gpsuite.methods.pac_bayes.evaluation import Evaluation
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
 from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior
@@ -36,7 +37,7 @@ DESCRIPTION = "certificate"  # the array that holds the description as text
 
 
 def stored_certificate(
-    data: PreparedDataset | None, params: Mapping[str, Any], posterior: Fitted, found: Evaluation
+    data: PreparedDataset, params: FitTask, posterior: Fitted, found: Evaluation
 ) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays of a fit's record: the posterior's, and the certificate's description as text.
 
@@ -46,24 +47,22 @@ def stored_certificate(
         posterior: what was certified.
         found: the certificate and its metrics.
     """
-    loss, certificate = params["loss"], found.certificate
-    unit = "standard deviations" if "epsilon" in loss else "own"
-    goal = Goal(loss["name"], float(loss.get("epsilon", loss.get("accuracy"))), unit)
+    loss, certificate = params.loss, found.certificate
+    unit = "own" if loss.epsilon is None else "standard deviations"
+    goal = Goal(loss.name, float(loss.given), unit)
     # risk and KL as the bound takes them: with what rounding can have hidden
     risk = min(found.gibbs_risk_train + certificate.risk_rounding, 1.0)
     kl = certificate.penalty.kl + certificate.penalty.rounding
-    claim = RiskClaim(params["delta"], risk, kl, found.bound_kl, certificate.lower_kl)
+    claim = RiskClaim(params.delta, risk, kl, found.bound_kl, certificate.lower_kl)
     description, arrays = pack(RiskCertificate(_rows(data, params), _predictor(posterior), goal, claim))
     return {**arrays, DESCRIPTION: np.array(json.dumps(description))}
 
 
-def _rows(data: PreparedDataset | None, params: Mapping[str, Any]) -> Rows:
-    if data is None:
-        raise ValueError("a certificate needs a dataset")
+def _rows(data: PreparedDataset, params: FitTask) -> Rows:
     target = data.spec.get("target") or "the target"
     named = ", ".join(target) if isinstance(target, list) else str(target)
     return Rows(
-        data.name, data.content_hash, data.rows, params["test_share"], params["split_seed"], params["scaling"], named
+        data.name, data.content_hash, data.rows, params.test_share, params.split_seed, params.scaling, named
     )  # fmt: skip
 
 

@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import METHODS, MethodOptions, Request, Task, require
-from gpsuite.experiments.pac_bayes.methods import (
-    FreeFormOptions,
-    PacGPOptions,
-    PacSGPOptions,
-    SparseGPOptions,
-)
+from gpsuite.experiments.base import MethodOptions, Request, Task, require
+from gpsuite.experiments.pac_bayes.shared.method import LIKELIHOOD, risk_method, sparse_options
 from gpsuite.experiments.pac_bayes.shared.settings import LEAST_TRAINING_ROWS, SplitSettings
+from gpsuite.experiments.pac_bayes.shared.tasks import FitTask, Goal
 from gpsuite.seeds import derived_seed
 
 AGREEMENT = (
     1e-2  # long searches over objectives with flat directions: hyperparameters differ more than bounds
 )
-
-
-SPARSE = PacSGPOptions | SparseGPOptions | FreeFormOptions  # those with inducing inputs
 
 
 KERNELS = {False: "se", True: "se_ard"}  # by whether every input has its own lengthscale
@@ -51,9 +43,8 @@ class Fit:
         options: its options.
         dataset: what it is fitted to.
         ard: one lengthscale per input, or a single one.
-        goal: accuracy goal as `{"epsilon": value}` (standardised units) or `{"accuracy": value}` (target's own).
+        goal: the loss that is bounded, and its width; PAC-GPs are trained on its bound.
         axes: columns of records.csv, the method and the split excepted.
-        loss: the loss that is bounded, a name in `LOSSES`; PAC-GPs are trained on its bound.
         also: further losses, of the same goal, under which the trained posterior is certified too.
     """
 
@@ -61,33 +52,28 @@ class Fit:
     options: MethodOptions
     dataset: PreparedDataset
     ard: bool
-    goal: dict[str, float]
+    goal: Goal
     axes: dict[str, str | int | float] = field(default_factory=dict)
-    loss: str = "band01"
     also: tuple[str, ...] = ()
 
 
-def fit_tasks(
-    request: Request, settings: SplitSettings, goals: list[dict[str, float]], axis: str
-) -> list[Task]:
+def fit_tasks(request: Request[SplitSettings], goals: Sequence[Goal]) -> list[Task[FitTask]]:
     """Return one task per split, method and accuracy goal.
 
     Args:
         request: the validated request.
-        settings: its split settings.
-        goals: accuracy goals as `{"epsilon": value}` (standardised units) or `{"accuracy": value}` (target's own).
-        axis: name of the goal's axis.
+        goals: losses and widths.
     """
-    dataset, ard = request_dataset(request), request.model.ard
+    dataset, ard = request.require_dataset(), request.model.ard
     fits = [
-        Fit(name, options, dataset, ard, goal, {axis: goal[axis]})
+        Fit(name, options, dataset, ard, goal, goal.axes)
         for name, options in request.methods.items()
         for goal in goals
     ]
-    return split_tasks(request, settings, fits)
+    return split_tasks(request, fits)
 
 
-def split_tasks(request: Request, settings: SplitSettings, fits: Sequence[Fit]) -> list[Task]:
+def split_tasks(request: Request[SplitSettings], fits: Sequence[Fit]) -> list[Task[FitTask]]:
     """Return one task per split and fit, all fits of a split together.
 
     Raises:
@@ -96,8 +82,8 @@ def split_tasks(request: Request, settings: SplitSettings, fits: Sequence[Fit]) 
     """
     _require_squared_exponential(request)
     for fit in fits:
-        _check_sizes(fit, settings)
-    return [_task(request, settings, fit, split) for split in range(settings.repetitions) for fit in fits]
+        _check_sizes(fit, request.settings)
+    return [_task(request, fit, split) for split in range(request.settings.repetitions) for fit in fits]
 
 
 def sparse_fit(
@@ -116,89 +102,72 @@ def sparse_fit(
     Raises:
         UserError: if the method has no inducing inputs.
     """
-    if not isinstance(options, SPARSE):
+    sparse = sparse_options(options)
+    if sparse is None:
         raise UserError(f"methods: {options.title} has no inducing inputs", key="methods")
     axes: dict[str, str | int | float] = {"kernel": KERNELS[ard], "inducing": inducing}
-    changed = replace(options, inducing=inducing)
-    return Fit(name, changed, dataset, ard, {"epsilon": epsilon}, axes, loss, ("exp",))
+    changed = replace(sparse, inducing=inducing)
+    return Fit(name, changed, dataset, ard, Goal(loss, epsilon), axes, ("exp",))
 
 
-def request_dataset(request: Request) -> PreparedDataset:
-    """Return the request's dataset.
-
-    Raises:
-        UserError: if there is none.
-    """
-    if request.dataset is None:
-        raise UserError(f"dataset: {request.experiment} needs one", key="dataset")
-    return request.dataset
-
-
-def _task(request: Request, settings: SplitSettings, fit: Fit, split: int) -> Task:
+def _task(request: Request[SplitSettings], fit: Fit, split: int) -> Task[FitTask]:
     shown = "  ".join(f"{axis} {value:g}" if isinstance(value, float) else f"{axis} {value}"
                       for axis, value in fit.axes.items())  # fmt: skip
-    return Task(
-        experiment=request.experiment,
+    return request.task(
+        _params(request, fit, split),
         label=f"{fit.options.title}  {shown}  split {split}",
         axes={"method": fit.method, **fit.axes, "split": split},
-        params=_params(request, settings, fit, split),
         dataset=fit.dataset,
-        version=METHODS.get(fit.options.builder).version,
+        version=fit.options.method.version,
         group=_group(fit, split),
-        cost=_cost(fit, settings),
-        budget_seconds=request.budget_seconds,
+        cost=_cost(fit, request.settings),
     )
 
 
 def _group(fit: Fit, split: int) -> str:
     """Return which tasks share one training: a marginal likelihood knows neither goal nor posterior."""
-    options = fit.options
-    if options.builder == "full_gp":
-        return f"{fit.dataset.name}/full_gp/{fit.ard}/{split}"
-    if isinstance(options, SparseGPOptions):
-        return f"{fit.dataset.name}/{options.likelihood}/{options.inducing}/{fit.ard}/{split}"
-    return ""
+    training = risk_method(fit.options).shares_training(fit.options)
+    return f"{fit.dataset.name}/{training}/{fit.ard}/{split}" if training else ""
 
 
-def _params(request: Request, settings: SplitSettings, fit: Fit, split: int) -> dict[str, Any]:
-    method = {key: value for key, value in asdict(fit.options).items() if key not in ("title", "reference")}
-    return {
-        "kind": "certified_fit",
-        "method": method,
-        "ard": fit.ard,
-        "loss": {"name": fit.loss, **fit.goal},
-        "also": list(fit.also),
-        "delta": settings.delta,
-        "split_seed": split_seed(request.seed, split),
-        "test_share": settings.test_share,
-        "scaling": settings.scaling,
-        "max_evaluations": settings.max_evaluations,
-    }
+def _params(request: Request[SplitSettings], fit: Fit, split: int) -> FitTask:
+    settings = request.settings
+    return FitTask(
+        method=fit.options,
+        ard=fit.ard,
+        loss=fit.goal,
+        also=fit.also,
+        delta=settings.delta,
+        split_seed=split_seed(request.seed, split),
+        test_share=settings.test_share,
+        scaling=settings.scaling,
+        max_evaluations=settings.max_evaluations,
+    )
 
 
 def _cost(fit: Fit, settings: SplitSettings) -> float:
     """Return a rough guess of CPU seconds: evaluations times their arithmetic, and compilation for GPflow."""
-    rows, options = fit.dataset.rows * (1 - settings.test_share), fit.options
-    starts = options.starts if isinstance(options, PacGPOptions) else 1
-    if isinstance(options, SPARSE):
-        passes = 3 if isinstance(options, SparseGPOptions) else 6
-        evaluation = passes * rows * options.inducing * (options.inducing + 100) / 4e10
+    rows, sparse = fit.dataset.rows * (1 - settings.test_share), sparse_options(fit.options)
+    method = risk_method(fit.options)
+    starts, likelihood = method.starts(fit.options), LIKELIHOOD in method.traits
+    if sparse is not None:
+        evaluation = (3 if likelihood else 6) * rows * sparse.inducing * (sparse.inducing + 100) / 4e10
         return starts * min(settings.max_evaluations, 1000) * evaluation + 0.1
     work = 25 * 1.5 * (rows / 1000) ** 3 / 20
-    return starts * work + (0.5 if options.builder == "full_gp" else 0.05)
+    return starts * work + (0.5 if likelihood else 0.05)
 
 
 def _check_sizes(fit: Fit, settings: SplitSettings) -> None:
     """Refuse a split without enough rows on both sides, more rows than a full GP can take, and M above the rows."""
-    rows, options = fit.dataset.rows, fit.options
+    rows, sparse = fit.dataset.rows, sparse_options(fit.options)
     training = rows - math.ceil(rows * settings.test_share)
     enough = training >= LEAST_TRAINING_ROWS
     fault = f"leaves {training} training rows of {rows}; the bounds need {LEAST_TRAINING_ROWS} or more"
     require(enough, "test_share", settings.test_share, fault)
-    if isinstance(options, SPARSE):
-        fits = options.inducing <= training
+    if sparse is not None:
+        fits = sparse.inducing <= training
         advice = f"must be at most the {training} training rows of {fit.dataset.name}"
-        require(fits, "inducing" if "inducing" in fit.axes else "method.inducing", options.inducing, advice)
+        require(fits, "inducing" if "inducing" in fit.axes else "method.inducing", sparse.inducing, advice)
     elif rows > FULL_GP_ROWS:
         raise UserError(
             f"method={fit.method}: the dataset has {rows} rows, a full GP takes at most {FULL_GP_ROWS}\n"
@@ -207,7 +176,7 @@ def _check_sizes(fit: Fit, settings: SplitSettings) -> None:
         )
 
 
-def _require_squared_exponential(request: Request) -> None:
+def _require_squared_exponential(request: Request[object]) -> None:
     if request.model.kernel != "squared_exponential":
         raise UserError(
             f"model.kernel={request.model.kernel}: PAC-Bayes training has the squared exponential only\n"

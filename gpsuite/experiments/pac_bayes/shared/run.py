@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,22 +16,22 @@ from gpsuite.experiments.base import (
     DONE,
     INFEASIBLE,
     SKIPPED,
+    MethodOptions,
     Outcome,
     SharedWork,
     Task,
     finite_or_none,
 )
-from gpsuite.experiments.pac_bayes.shared import trainers
-from gpsuite.experiments.pac_bayes.shared.certificates import Fitted, stored_certificate
-from gpsuite.experiments.pac_bayes.shared.trainers import Trained, Training
+from gpsuite.experiments.pac_bayes.shared.certificates import stored_certificate
+from gpsuite.experiments.pac_bayes.shared.method import FitSize, risk_method, sparse_options
+from gpsuite.experiments.pac_bayes.shared.tasks import FitTask, TrainingTask, loss_of
+from gpsuite.experiments.pac_bayes.shared.training import Trained, Training
 from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound, mean_loss_upper_bound
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
-from gpsuite.methods.pac_bayes.cost import Cost, full_gp_cost, sparse_gp_cost
+from gpsuite.methods.pac_bayes.cost import Cost
 from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate
-from gpsuite.methods.pac_bayes.losses import LOSSES, Loss
+from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
-from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior
-from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -58,71 +56,57 @@ class Split:
     scale: float
 
 
-def run_fit(task: Task, shared: SharedWork) -> Outcome:
+def run_fit(task: Task[FitTask], shared: SharedWork) -> Outcome:
     """Train, round the prior's hyperparameters to the grid, certify, and measure on the test rows.
 
     Returns bound, risks, KL and errors in the units of the standardised target, and arrays with all that a check of
     the bound needs but the dataset.
     """
     params = task.params
-    split = shared.once("split", lambda: read_split(task))
-    if "epsilon" in params["loss"] and params["scaling"] == "train" and np.ptp(split.y) == 0.0:
+    split = shared.once("split", lambda: read_split(task.require_dataset(), params))
+    if params.loss.epsilon is not None and params.scaling == "train" and np.ptp(split.y) == 0.0:
         return Outcome({}, INFEASIBLE, NO_DEVIATION)
-    epsilon = _epsilon(params["loss"], split.scale)
+    epsilon = params.loss.width(split.scale)
     seconds = task.budget_seconds
     cost = None if seconds is None else _cost(split, params)
     if seconds is not None and cost is not None and cost.least > max(OVERRUN * seconds, seconds + 1.0):
         return Outcome({}, SKIPPED, _too_short(split, params, seconds, cost))
-    trained = _train(
-        params, epsilon, Training(split.X, split.y, params, seconds, shared.observer, cost), shared
-    )
+    work = training_of(params, split, seconds, shared, cost)
+    trained = train(work, loss_of(params.loss.name, epsilon), shared)
     if trained.status == DIVERGED:
         return Outcome({}, DIVERGED, trained.reason)
-    return _evaluate(task.dataset, split, params, epsilon, trained)
+    return _evaluate(task.require_dataset(), split, params, epsilon, trained)
 
 
-def read_split(task: Task) -> Split:
-    """Load the task's dataset, split it and standardise it as its parameters say.
+def read_split(dataset: PreparedDataset, params: FitTask) -> Split:
+    """Load a dataset, split it and standardise it as the parameters say.
 
     Raises:
         DataError: if the data changed since the run was planned.
     """
-    if task.dataset is None:
-        raise ValueError(f"{task.label}: a fit needs a dataset")
-    data, params = load(task.dataset), task.params
-    train, test = train_test_indices(len(data.X), params["test_share"], params["split_seed"])
-    inputs = fit_standardiser(data.X, train, params["scaling"])
-    target = fit_standardiser(data.y[:, :1], train, params["scaling"])
+    data = load(dataset)
+    train, test = train_test_indices(len(data.X), params.test_share, params.split_seed)
+    inputs = fit_standardiser(data.X, train, params.scaling)
+    target = fit_standardiser(data.y[:, :1], train, params.scaling)
     X, y = inputs.transform(data.X), target.transform(data.y[:, :1])[:, 0]
     return Split(X[train], y[train], X[test], y[test], float(target.scale[0]))
 
 
-def _epsilon(loss: Mapping[str, Any], scale: float) -> float:
-    """Return the accuracy goal in standardised units; `accuracy` is given in the target's own."""
-    return float(loss["epsilon"]) if "epsilon" in loss else float(loss["accuracy"]) / scale
-
-
-def _loss(name: str, epsilon: float) -> Loss:
-    return LOSSES.get(name)(epsilon)
-
-
-def _cost(split: Split, params: Mapping[str, Any]) -> Cost:
+def _cost(split: Split, params: FitTask) -> Cost:
     """Return what an evaluation and the certificate take."""
-    method, losses = params["method"], 1 + len(params["also"])
-    n, n_test = len(split.y), len(split.y_test)
-    if "inducing" not in method:
-        return full_gp_cost(n, n_test, losses, gpflow=method["builder"] == "full_gp")
-    kind = method.get("likelihood", "bound")
-    return sparse_gp_cost(n, n_test, method["inducing"], split.X.shape[1], kind, losses)
+    size = FitSize(len(split.y), len(split.y_test), split.X.shape[1], 1 + len(params.also))
+    return risk_method(params.method).cost(params.method, size)
 
 
-def _too_short(split: Split, params: Mapping[str, Any], seconds: float, cost: Cost) -> str:
+def _too_short(split: Split, params: FitTask, seconds: float, cost: Cost) -> str:
     """Return why not even one evaluation fits, and what to do."""
-    sparse = "inducing" in params["method"]
-    model = f"sparse GP with M = {params['method']['inducing']}" if sparse else "full GP"
-    advice = (
-        "take fewer inducing inputs (method.inducing)" if sparse else "take a sparse one (method=kl_pac_sgp)"
-    )
+    sparse = sparse_options(params.method)
+    model, advice = "full GP", "take a sparse one (method=kl_pac_sgp)"
+    if sparse is not None:
+        model, advice = (
+            f"sparse GP with M = {sparse.inducing}",
+            "take fewer inducing inputs (method.inducing)",
+        )
     return (
         f"budget.seconds={seconds:g} is too short: one evaluation and the certificate of a {model} with "
         f"{len(split.y)} rows take about {math.ceil(cost.least)} seconds; {advice} "
@@ -130,38 +114,50 @@ def _too_short(split: Split, params: Mapping[str, Any], seconds: float, cost: Co
     )
 
 
-def _train(params: Mapping[str, Any], epsilon: float, work: Training, shared: SharedWork) -> Trained:
-    """Train as the method says; a likelihood knows neither goal nor posterior, so that a group trains once."""
-    builder = params["method"]["builder"]
-    if builder == "full_gp":
-        return shared.once("trained", lambda: trainers.maximise_full_likelihood(work))
-    if builder == "sparse_gp":
-        return shared.once("trained", lambda: trainers.maximise_sparse_likelihood(work))
-    trainer = {
-        "pac_gp": trainers.minimise_bound,
-        "pac_sgp": trainers.minimise_sparse_bound,
-        "free_form": trainers.minimise_free_form,
-    }[builder]
-    return trainer(work, _loss(params["loss"]["name"], epsilon))
+def training_of(
+    params: TrainingTask, split: Split, seconds: float | None, shared: SharedWork, cost: Cost | None = None
+) -> Training[MethodOptions]:
+    """Return a task's training on the training rows of a split.
+
+    Args:
+        params: of the task.
+        split: its rows.
+        seconds: its limit.
+        shared: tells who watches.
+        cost: of an evaluation, where seconds count.
+    """
+    return Training(
+        split.X, split.y, params.method, params.ard, params.delta, params.max_evaluations, params.split_seed,
+        seconds, shared.observer, cost,
+    )  # fmt: skip
+
+
+def train(work: Training[MethodOptions], loss: Loss, shared: SharedWork) -> Trained:
+    """Train as the method says, once for a group whose tasks share the training."""
+    method = risk_method(work.options)
+    if method.shares_training(work.options):
+        return shared.once("trained", lambda: method.train(work, loss))
+    return method.train(work, loss)
 
 
 def _evaluate(
-    data: PreparedDataset | None, split: Split, params: Mapping[str, Any], epsilon: float, trained: Trained
+    data: PreparedDataset, split: Split, params: FitTask, epsilon: float, trained: Trained
 ) -> Outcome:
-    posterior = _posterior(split, params["method"], trained)
-    loss, delta = _loss(params["loss"]["name"], epsilon), params["delta"]
+    rounded = PAPER_GRID.rounded(trained.hyperparameters)
+    posterior = risk_method(params.method).certify(params.method, rounded, split.X, split.y, trained)
+    loss, delta = loss_of(params.loss.name, epsilon), params.delta
     found = evaluate(posterior, split.X_test, split.y_test, loss, delta)
     numbers = {
         **_metrics(found),
-        **_held_out(found, params["loss"]["name"], delta),
+        **_held_out(found, params.loss.name, delta),
         "rmse_test_own_units": found.mse_test**0.5 * split.scale,
         "epsilon_standardised": epsilon,
         "objective": trained.objective,
         "jitter": 0.0 if isinstance(posterior, FullGPPosterior) else posterior.inducing.jitter,
         **_spread(trained),
     }
-    for name in params["also"]:
-        other = evaluate(posterior, split.X_test, split.y_test, _loss(name, epsilon), delta)
+    for name in params.also:
+        other = evaluate(posterior, split.X_test, split.y_test, loss_of(name, epsilon), delta)
         chosen = ("bound_kl", "gibbs_risk_train", "gibbs_risk_test")
         numbers |= {f"{metric}_{name}": getattr(other, metric) for metric in chosen}
     limited = trained.status == BUDGET
@@ -173,16 +169,6 @@ def _evaluate(
         arrays=stored_certificate(data, params, posterior, found),
         headline=f"bound {found.bound_kl:.4f}{' (vacuous)' if vacuous else ''}",
     )
-
-
-def _posterior(split: Split, method: Mapping[str, Any], trained: Trained) -> Fitted:
-    rounded = PAPER_GRID.rounded(trained.hyperparameters)
-    if trained.Z is None:
-        return FullGPPosterior.fit(rounded, split.X, split.y)
-    if trained.gaussian is not None:
-        return FreeFormPosterior.carry(rounded, split.X, split.y, trained.Z, trained.gaussian, trained.jitter)
-    alpha = trainers.VFE if method.get("posterior") == "vfe" else trainers.FITC
-    return SparseGPPosterior.fit(rounded, split.X, split.y, trained.Z, alpha)
 
 
 def _held_out(found: Evaluation, loss: str, delta: float) -> dict[str, float]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from gpsuite.experiments.base import require
+from gpsuite.experiments.settings import Count, Share, one_of
 
 SCALINGS = ("all", "train")
 
@@ -24,21 +25,8 @@ class SplitSettings:
         max_evaluations: limit on objective evaluations per training.
     """
 
-    repetitions: int = 10
-    delta: float = 0.01
-    test_share: float = 0.2
-    scaling: str = "all"
-    max_evaluations: int = 1000
-
-    def check(self) -> None:
-        """Refuse values of the right type that are impossible."""
-        require(self.repetitions >= 1, "repetitions", self.repetitions, "must be 1 or more")
-        require(0 < self.delta < 1, "delta", self.delta, "must lie between 0 and 1")
-        require(0 < self.test_share < 1, "test_share", self.test_share, "must lie between 0 and 1")
-        require(self.scaling in SCALINGS, "scaling", self.scaling, f"valid: {', '.join(SCALINGS)}")
-        require(self.max_evaluations >= 1, "max_evaluations", self.max_evaluations, "must be 1 or more")
-
-
-def check_epsilon(key: str, value: float) -> None:
-    """Refuse an accuracy goal that is not a positive number."""
-    require(0 < value < float("inf"), key, value, "must be a number above 0")
+    repetitions: Count
+    delta: Share
+    test_share: Share
+    scaling: Annotated[str, one_of(SCALINGS)]
+    max_evaluations: Count

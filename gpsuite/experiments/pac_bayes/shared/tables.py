@@ -7,73 +7,41 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gpsuite.experiments.base import Record, Request
-from gpsuite.experiments.pac_bayes.shared.paired import TEST_OVER_TRAINING
-from gpsuite.experiments.statistics import correct_intervals
+from gpsuite.experiments.pac_bayes.shared.splits import TEST_OVER_TRAINING
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.metrics import metric
 from gpsuite.reporting.tables import mean_and_error, summarise_groups
+from gpsuite.statistics.estimates import Estimate, corrected_mean
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-# metric -> label with unit; a higher value is worse in all of them
-LABELS = {
-    "bound_kl": "upper bound B_kl on the Gibbs risk",
-    "bound_sqrt": "looser bound B_sqrt",
-    "gibbs_risk_train": "Gibbs training risk",
-    "gibbs_risk_test": "Gibbs test risk",
-    "bayes_risk_test": "Bayes test risk",
-    "mse_test": "test MSE (variances of target)",
-    "nll_test": "test neg. log density (nats)",
-    "kl_over_n": "KL/n (nats)",
-    "noise_variance": "noise variance σ² (variances of target)",
-}
+METRICS = (
+    "bound_kl", "bound_sqrt", "gibbs_risk_train", "gibbs_risk_test", "bayes_risk_test", "mse_test", "nll_test",
+    "kl_over_n", "noise_variance",
+)  # fmt: skip
 
 
-METRICS = tuple(LABELS)
-
-
-OWN_UNITS = {"rmse_test_own_units": "test RMSE (units of target)"}
+OWN_UNITS = ("rmse_test_own_units",)
 
 
 # further certificates of the same posterior
-CERTIFICATES = {
-    "lower_kl": "lower bound on the Gibbs risk",
-    "bound_bayes": "bound 2 B_kl on the Bayes risk",
-    "test_bound_gibbs": "bound from the test rows on the Gibbs risk",
-    "test_bound_bayes": "bound from the test rows on the Bayes risk",
-    "bound_kl_exp": "B_kl under the exponential loss",
-    "gibbs_risk_test_exp": "Gibbs test risk under the exponential loss",
-}
-
-
-# of the number of inducing inputs that the bound itself chose
-CHOICE = {"bound_of_choice": "B_kl, choice of M paid for", "chosen_m": "M chosen (mean)"}
+CERTIFICATES = (
+    "lower_kl", "bound_bayes", "test_bound_gibbs", "test_bound_bayes", "bound_kl_exp", "gibbs_risk_test_exp"
+)  # fmt: skip
 
 
 # what c, the argument of the bound, is made of
-PENALTY = {
-    "kl_over_n": "KL/n (nats)",
-    "log_theta_per_point": "ln|Θ|/n (hyperparameter grid)",
-    "confidence_per_point": "ln(2√n/δ)/n (confidence)",
-}
+PENALTY = ("kl_over_n", "log_theta_per_point", "confidence_per_point")
 
 
 # for methods that train from several starts
-STARTS = {"start_spread": "worst minus best start's objective"}
-
-
-_ALL_LABELS = {**LABELS, **OWN_UNITS, **CERTIFICATES, **CHOICE, **PENALTY, **STARTS}
+STARTS = ("start_spread",)
 
 
 # the five panels of Fig. 2, in the paper's order
-PANELS = {
-    "bound_kl": "upper bound (probability)",
-    "gibbs_risk_train": "Gibbs training risk",
-    "gibbs_risk_test": "Gibbs test risk",
-    "mse_test": "test MSE (std. units)",
-    "kl_over_n": "KL / n (nats)",
-}
+PANELS = ("bound_kl", "gibbs_risk_train", "gibbs_risk_test", "mse_test", "kl_over_n")
 
 
 def records_frame(records: Sequence[Record]) -> pd.DataFrame:
@@ -82,17 +50,24 @@ def records_frame(records: Sequence[Record]) -> pd.DataFrame:
 
     frame = pd.DataFrame([{**record.axes, **record.metrics} for record in records])
     numbers = [*METRICS, *OWN_UNITS, *CERTIFICATES, *STARTS, "log_theta", "confidence", "n_train"]
-    for metric in frame.columns.intersection(numbers):
-        frame[metric] = frame[metric].astype(float)  # a missing number (None) becomes NaN
+    for name in frame.columns.intersection(numbers):
+        frame[name] = frame[name].astype(float)  # a missing number (None) becomes NaN
     for part in ("log_theta", "confidence"):
         frame[f"{part}_per_point"] = frame[part] / frame["n_train"]
     return frame
 
 
 def summarise_splits(frame: pd.DataFrame, by: Sequence[str], metrics: Sequence[str]) -> pd.DataFrame:
-    """Return `summarise_groups`, its intervals corrected: random splits of the same rows are alike."""
+    """Return `summarise_groups`, its intervals corrected: random splits of the same rows are alike.
+
+    The standard errors are the papers', s/sqrt(n).
+    """
     ratio = float((frame["n_test"] / frame["n_train"]).mean()) if "n_test" in frame else TEST_OVER_TRAINING
-    return correct_intervals(summarise_groups(frame, by, metrics), ratio)
+
+    def over_splits(values: Sequence[float]) -> Estimate:
+        return corrected_mean(values, ratio, correct_error=False)
+
+    return summarise_groups(frame, by, metrics, over_splits)
 
 
 def summarise_fits(frame: pd.DataFrame, by: Sequence[str], metrics: Sequence[str]) -> pd.DataFrame:
@@ -100,7 +75,7 @@ def summarise_fits(frame: pd.DataFrame, by: Sequence[str], metrics: Sequence[str
     import pandas as pd
 
     tidy = summarise_splits(frame, by, metrics)
-    present = [metric for metric in STARTS if metric in frame]
+    present = [name for name in STARTS if name in frame]
     several = frame.dropna(subset=present, how="any") if present else frame.iloc[:0]
     return (
         tidy
@@ -117,8 +92,7 @@ def wide_table(tidy: pd.DataFrame, by: Sequence[str], titles: Mapping[str, str])
     for key, group in tidy.groupby(list(by), sort=False):
         row = dict(zip(by, key, strict=True))
         for _, line in group.iterrows():
-            label = _ALL_LABELS.get(line["metric"], line["metric"])
-            row[label] = mean_and_error(line["mean"], line["standard_error"])
+            row[metric(line["metric"]).heading] = mean_and_error(line["mean"], line["standard_error"])
         row["splits"] = int(group["n"].max())
         rows.append(row)
     table = pd.DataFrame(rows)
@@ -151,7 +125,7 @@ def timing_table(records: Sequence[Record], by: Sequence[str], titles: Mapping[s
     return table.round(4)
 
 
-def dataset_statistics(request: Request) -> list[Statistic]:
+def dataset_statistics(request: Request[object]) -> list[Statistic]:
     """Return the size of the dataset that was used."""
     data = request.dataset
     if data is None:

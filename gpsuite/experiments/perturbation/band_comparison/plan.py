@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from gpsuite.experiments.base import Request, Task
 from gpsuite.experiments.perturbation.band_comparison.peers import PEERS
 from gpsuite.experiments.perturbation.band_comparison.settings import BandSettings
@@ -10,26 +12,60 @@ from gpsuite.seeds import derived_seed
 VERSION = 1
 
 
-def plan(request: Request) -> list[Task]:
+@dataclass(frozen=True)
+class BandTask:
+    """One band on every simulated data set under one noise.
+
+    Attributes:
+        band: key of `PEERS`.
+        noise: key of `NOISES`.
+        available: whether its package is installed, so that installing one adds its bands.
+        seed: of data and bands.
+        noise_scale: as every other field, of `BandSettings`.
+    """
+
+    band: str
+    noise: str
+    available: bool
+    seed: int
+    noise_scale: float
+    data_sets: int
+    rows: int
+    q: int
+    m: int
+    points: int
+    draws: int
+    evaluations: int
+    kind: str = "perturbation_band"
+
+
+def plan(request: Request[BandSettings]) -> list[Task[BandTask]]:
     """Return one task per noise and band."""
-    settings: BandSettings = request.settings
-    names = ("noise_scale", "data_sets", "rows", "q", "m", "points", "draws", "evaluations")
     return [
-        Task(
-            experiment=request.experiment,
-            label=f"{PEERS[band].title}  {noise}",
-            axes={"noise": noise, "band": band},
-            params={
-                "kind": "perturbation_band",
-                "band": band,
-                "noise": noise,
-                "seed": derived_seed(request.seed, "bands", noise),
-                "available": not PEERS[band].missing,  # so that installing a package adds its bands
-                **{name: getattr(settings, name) for name in names},
-            },
-            version=VERSION,
-            cost=(0.2 if band.startswith("gp_") else 0.05) * settings.data_sets,
-        )
-        for noise in settings.noises
-        for band in settings.bands
+        _task(request, noise, band) for noise in request.settings.noises for band in request.settings.bands
     ]
+
+
+def _task(request: Request[BandSettings], noise: str, band: str) -> Task[BandTask]:
+    settings = request.settings
+    params = BandTask(
+        band=band,
+        noise=noise,
+        available=not PEERS[band].missing,
+        seed=derived_seed(request.seed, "bands", noise),
+        noise_scale=settings.noise_scale,
+        data_sets=settings.data_sets,
+        rows=settings.rows,
+        q=settings.q,
+        m=settings.m,
+        points=settings.points,
+        draws=settings.draws,
+        evaluations=settings.evaluations,
+    )
+    return request.task(
+        params,
+        label=f"{PEERS[band].title}  {noise}",
+        axes={"noise": noise, "band": band},
+        version=VERSION,
+        cost=(0.2 if band.startswith("gp_") else 0.05) * settings.data_sets,
+    )

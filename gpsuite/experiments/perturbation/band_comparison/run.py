@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from gpsuite.data.generators.noises import draw_noise
@@ -14,23 +11,24 @@ from gpsuite.experiments.perturbation.band_comparison.peers import (
     DOMAIN,
     PEERS,
     RESPONSE,
+    FloatArray,
     Sample,
     features,
 )
-from gpsuite.experiments.perturbation.band_comparison.summary import FloatArray
+from gpsuite.experiments.perturbation.band_comparison.plan import BandTask
 from gpsuite.seeds import stream
 
 
-def run(task: Task, shared: SharedWork) -> Outcome:
+def run(task: Task[BandTask], shared: SharedWork) -> Outcome:
     """Compute a band on every data set; record its mean width and where it holds its target."""
     params = task.params
-    peer = PEERS[params["band"]]
+    peer = PEERS[params.band]
     if peer.missing:
         return Outcome({}, SKIPPED, f"{peer.package} is not installed: pip install {peer.package}")
     widths, held = [], []
-    for number in range(params["data_sets"]):
+    for number in range(params.data_sets):
         sample, target = _simulated(params, number, peer.target)
-        lower, upper = peer.compute(sample, stream(int(params["seed"]), "band", number, peer.title))
+        lower, upper = peer.compute(sample, stream(params.seed, "band", number, peer.title))
         widths.append(float(np.mean(upper - lower)))
         held.append((lower <= target) & (target <= upper))
     inside = np.array(held)
@@ -39,16 +37,15 @@ def run(task: Task, shared: SharedWork) -> Outcome:
     return Outcome({"data_sets": len(inside)}, arrays=arrays, headline=headline)
 
 
-def _simulated(params: Mapping[str, Any], number: int, target: str) -> tuple[Sample, FloatArray]:
+def _simulated(params: BandTask, number: int, target: str) -> tuple[Sample, FloatArray]:
     """Return a data set, and on the grid the true function or new responses."""
-    rng = stream(int(params["seed"]), "data", number)
-    X = rng.uniform(-DOMAIN, DOMAIN, (params["rows"], 1))
-    grid = np.linspace(-DOMAIN, DOMAIN, params["points"])[:, None]
+    rng = stream(params.seed, "data", number)
+    X = rng.uniform(-DOMAIN, DOMAIN, (params.rows, 1))
+    grid = np.linspace(-DOMAIN, DOMAIN, params.points)[:, None]
     truth = rng.standard_normal(len(CENTRES))
     noise, new = (
-        draw_noise(rng, params["noise"], len(x), inputs=x[:, 0], scale=params["noise_scale"])
-        for x in (X, grid)
+        draw_noise(rng, params.noise, len(x), inputs=x[:, 0], scale=params.noise_scale) for x in (X, grid)
     )
     y, f = features(X) @ truth + noise, features(grid) @ truth
-    sizes = {name: int(params[name]) for name in ("q", "m", "draws", "evaluations")}
-    return Sample(X, y, grid, **sizes), f + new if target == RESPONSE else f
+    sample = Sample(X, y, grid, params.q, params.m, params.draws, params.evaluations)
+    return sample, f + new if target == RESPONSE else f

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated
 
 from gpsuite.data.generators.noises import NOISES
-from gpsuite.errors import unknown_name
-from gpsuite.experiments.base import require
 from gpsuite.experiments.perturbation.band_comparison.peers import CENTRES, PEERS
+from gpsuite.experiments.perturbation.shared.linear import check_levels
+from gpsuite.experiments.settings import Count, Positive, at_least, filled, one_of, unique
 
 
 @dataclass
@@ -29,33 +28,17 @@ class BandSettings:
         evaluations: of the likelihood in training a Gaussian process.
     """
 
-    bands: list[str] = field(default_factory=lambda: list(PEERS))
-    noises: list[str] = field(default_factory=lambda: ["laplace", "heteroscedastic"])
-    noise_scale: float = 0.3
-    data_sets: int = 200
-    rows: int = 100
-    q: int = 10
-    m: int = 100
-    points: int = 101
-    draws: int = 2000
-    evaluations: int = 200
+    bands: Annotated[list[Annotated[str, one_of(PEERS)]], filled, unique]
+    noises: Annotated[list[Annotated[str, one_of(NOISES)]], filled, unique]
+    noise_scale: Positive
+    data_sets: Count
+    rows: Annotated[int, at_least(2 * len(CENTRES))]
+    q: int
+    m: int
+    points: Annotated[int, at_least(2)]
+    draws: Annotated[int, at_least(10)]
+    evaluations: Count
 
     def check(self) -> None:
-        """Refuse impossible values."""
-        known: tuple[tuple[str, Mapping[str, Any]], ...] = (("bands", PEERS), ("noises", NOISES))
-        for key, names in known:
-            values: list[str] = getattr(self, key)
-            require(bool(values), key, values, "needs at least one name")
-            require(len(set(values)) == len(values), key, values, "has a name twice")
-            for value in values:
-                if value not in names:
-                    raise unknown_name(key, value, names)
-        require(
-            0 < self.q < self.m, "q", self.q, f"must lie in 0 < q < m={self.m}; the confidence is 1 - q/m"
-        )
-        require(
-            0 < self.noise_scale < float("inf"), "noise_scale", self.noise_scale, "must be a number above 0"
-        )
-        least = {"data_sets": 1, "rows": 2 * len(CENTRES), "points": 2, "draws": 10, "evaluations": 1}
-        for name, smallest in least.items():
-            require(getattr(self, name) >= smallest, name, getattr(self, name), f"must be {smallest} or more")
+        """Refuse a q that is not below m."""
+        check_levels(self.m, [self.q], "q")

@@ -9,7 +9,7 @@ EXPERIMENTS.register("perturbation/coverage")(
     Experiment(
         settings.CoverageSettings,
         plan.plan,
-        run.run,
+        {plan.CoverageTask: run.run_coverage, plan.RefusalsTask: run.run_refusals},
         summary.summarise,
         parts=("repetitions", "models", "noises", "groups", "breaks"),
     )

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import chdtrc
-from scipy.stats import binomtest
 
-from gpsuite.experiments.statistics import LEVEL, holm, share
+from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.statistics.significance import binomial_p, bonferroni_p, chi_square_p, holm
 
 IntArray = npt.NDArray[np.int64]
 
@@ -20,7 +19,7 @@ STRICT = 0.001  # level of the tests of coverage: the published one of 99.9 %
 
 
 @dataclass(frozen=True, eq=False)
-class Cell:
+class RankCounts:
     """Counts of ranks of one cell and m.
 
     Attributes:
@@ -55,7 +54,7 @@ class Cell:
 
     def p_value(self, q: int) -> float:
         """Return the p value of the exact two-sided binomial test of coverage 1 - q/m."""
-        return float(binomtest(self.inside(q), self.total, (self.m - q) / self.m).pvalue)
+        return binomial_p(self.inside(q), self.total, (self.m - q) / self.m)
 
     def bins(self) -> tuple[IntArray, npt.NDArray[np.float64]]:
         """Return counts between the levels and their expected values."""
@@ -64,44 +63,34 @@ class Cell:
         return np.add.reduceat(self.counts, edges[:-1]), self.total * widths / self.m
 
 
-def pooled_p_value(cells: Sequence[Cell]) -> tuple[float, int]:
+def pooled_p_value(cells: Sequence[RankCounts]) -> tuple[float, int]:
     """Return the p value and degrees of freedom of one chi^2 test of all counts between levels; cells independent."""
-    return _chi_square([cell.bins() for cell in cells])
+    return chi_square_p(cell.bins() for cell in cells)
 
 
-def uniformity_p_value(cells: Sequence[Cell]) -> tuple[float, int]:
+def uniformity_p_value(cells: Sequence[RankCounts]) -> tuple[float, int]:
     """Return the p value and degrees of freedom of one chi^2 test of all ranks being uniform on 1..m."""
-    return _chi_square([(cell.counts, np.full(cell.m, cell.total / cell.m)) for cell in cells])
-
-
-def _chi_square(
-    pairs: Sequence[tuple[IntArray, npt.NDArray[np.float64]]],
-) -> tuple[float, int]:
-    total = float(sum(np.sum((counts - expected) ** 2 / expected) for counts, expected in pairs))
-    freedom = sum(len(counts) - 1 for counts, _ in pairs)
-    return float(chdtrc(freedom, total)), freedom
+    return chi_square_p((cell.counts, np.full(cell.m, cell.total / cell.m)) for cell in cells)
 
 
 def not_rejected(p_values: Sequence[float], level: float) -> list[bool]:
     """Return which hypotheses Holm's procedure keeps at a family-wise level."""
-    rejected = holm([min(1.0, p * LEVEL / level) for p in p_values])
-    return [not value for value in rejected]
+    return [not rejected for rejected in holm(p_values, level)]
 
 
-def departs(cells: Sequence[Cell]) -> bool:
+def departs(cells: Sequence[RankCounts]) -> bool:
     """Return whether any level's coverage has a p value below 0.1 % over the number of levels."""
-    p_values = [cell.p_value(q) for cell in cells for q in cell.excluded]
-    return min(p_values) < STRICT / len(p_values)
+    return _together(cells) < STRICT
 
 
 def statistics(
-    cells: Sequence[Cell], needed: Mapping[str, str], accepted: int, tried: int
+    cells: Sequence[RankCounts], needed: Mapping[str, str], accepted: int, tried: int
 ) -> list[Statistic]:
     """Return the statistics that conf/paper names.
 
     Args:
         cells: of all models, exact and broken.
-        needed: names in `Cell.broken` that the statement about the assumptions is about -> the assumption.
+        needed: names in `RankCounts.broken` that the statement about the assumptions is about -> the assumption.
         accepted: inadmissible q that were not refused.
         tried: how many were tried.
     """
@@ -111,33 +100,32 @@ def statistics(
         found += _exactness(exact)
     broken = _grouped([cell for cell in cells if cell.broken in needed])
     if broken:
-        found.append(share("share_departures_when_broken", [departs(group) for group in broken]))
+        found.append(claim("share_departures_when_broken", [departs(group) for group in broken]))
     return found
 
 
-def _exactness(cells: Sequence[Cell]) -> list[Statistic]:
+def _exactness(cells: Sequence[RankCounts]) -> list[Statistic]:
     stated = not_rejected([cell.p_value(q) for cell in cells for q in cell.excluded], STRICT)
     noises = _grouped(cells, ("noise", "model"))
-    smallest = [_smallest(group) for group in noises]
+    smallest = [_together(group) for group in noises]
     pooled, freedom = pooled_p_value(cells)
     uniform, more = uniformity_p_value(cells)
     repetitions = sum(cell.total for cell in cells)
     return [
-        share("share_coverage_as_stated", stated),
+        claim("share_coverage_as_stated", stated),
         Statistic("coverage_pooled_p_value", pooled, n=repetitions, note=f"{freedom} degrees of freedom"),
-        share("share_noises_with_exact_coverage", not_rejected(smallest, STRICT)),
+        claim("share_noises_with_exact_coverage", not_rejected(smallest, STRICT)),
         Statistic("rank_uniformity_p_value", uniform, n=repetitions, note=f"{more} degrees of freedom"),
     ]
 
 
-def _smallest(cells: Sequence[Cell]) -> float:
-    """Return the smallest p value over the levels, times their number (Bonferroni)."""
-    p_values = [cell.p_value(q) for cell in cells for q in cell.excluded]
-    return min(1.0, len(p_values) * min(p_values))
+def _together(cells: Sequence[RankCounts]) -> float:
+    """Return the p value of all levels together."""
+    return bonferroni_p([cell.p_value(q) for cell in cells for q in cell.excluded])
 
 
-def _grouped(cells: Sequence[Cell], by: Sequence[str] = ("broken", "model")) -> list[list[Cell]]:
-    groups: dict[tuple[str, ...], list[Cell]] = {}
+def _grouped(cells: Sequence[RankCounts], by: Sequence[str] = ("broken", "model")) -> list[list[RankCounts]]:
+    groups: dict[tuple[str, ...], list[RankCounts]] = {}
     for cell in cells:
         groups.setdefault(tuple(getattr(cell, name) for name in by), []).append(cell)
     return list(groups.values())

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpsuite.experiments.statistics import clopper_pearson
-from gpsuite.reporting.figures import figure_style, save_figure
+from gpsuite.experiments.base import Report
+from gpsuite.experiments.perturbation.coverage.settings import CoverageSettings
+from gpsuite.reporting.palette import COLOURS
+from gpsuite.statistics.estimates import proportion
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-
-
-ERROR = 0.05  # of the intervals shown
 
 
 TITLES = {
@@ -25,31 +23,29 @@ TITLES = {
 }
 
 
-def draw(exact: pd.DataFrame, broken: pd.DataFrame, folder: Path, note: str | None) -> None:
+def draw(report: Report[CoverageSettings], exact: pd.DataFrame, broken: pd.DataFrame) -> None:
     """Draw coverage minus 1 - q/m: exact cells by group on the left, broken ones by cause on the right."""
-    import matplotlib.pyplot as plt
     import pandas as pd
 
-    with figure_style():
-        fig, (left, right) = plt.subplots(1, 2, figsize=(11.5, 5.4))
+    with report.figure("coverage", columns=2, size=(11.5, 5.4)) as drawing:
+        left, right = drawing.axes
         if len(exact):
             _pooled(left, exact.assign(kind=exact["group"].map(TITLES)))
         left.set_title("assumptions hold: cells, groups with 95 % intervals")
-        left.set_xlabel("nominal coverage 1 - q/m (probability)")
         _points(right, broken.assign(kind=broken["broken"]), "where something is missing")
-        left.set_ylabel("measured coverage - (1 - q/m)")
+        drawing.name_axes("nominal coverage 1 - q/m (probability)", "measured coverage - (1 - q/m)")
         for ax, count in ((left, 3), (right, 2)):
             if ax.get_legend_handles_labels()[0]:
                 ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=count)
         data = pd.concat([exact, broken], ignore_index=True)
-        save_figure(fig, data.drop(columns="assumption", errors="ignore"), folder, "coverage", note)
+        drawing.data = data.drop(columns="assumption", errors="ignore")
 
 
 def _pooled(ax: Axes, frame: pd.DataFrame) -> None:
     """Draw cells as small dots, and each group's cells of a level together with their interval."""
     places = [-0.012, 0.0, 0.012]  # one a group
     for number, (kind, part) in enumerate(frame.groupby("kind", sort=False)):
-        colour = f"C{number}"
+        colour = COLOURS[number]
         ax.plot(
             part["nominal"] + places[number],
             part["coverage"] - part["nominal"],
@@ -61,13 +57,12 @@ def _pooled(ax: Axes, frame: pd.DataFrame) -> None:
         for nominal, level in part.groupby("nominal"):
             total = int(level["n"].sum())
             inside = int((level["coverage"] * level["n"]).round().sum())
-            low, high = clopper_pearson(inside, total, ERROR)
-            share, place = inside / total, float(str(nominal)) + places[number]
+            found, place = proportion(inside, total), float(str(nominal)) + places[number]
             label = str(kind) if nominal == part["nominal"].min() else "_"
-            ends = [[share - low], [high - share]]
+            ends = [[found.value - found.low], [found.high - found.value]]
             ax.errorbar(
                 [place],
-                [share - float(str(nominal))],
+                [found.value - float(str(nominal))],
                 ends,
                 fmt="D",
                 ms=4,
@@ -102,5 +97,4 @@ def _points(ax: Axes, frame: pd.DataFrame, heading: str) -> None:
             label=kind,
         )
     ax.axhline(0.0, color="0.3", lw=1.0)
-    ax.set_xlabel("nominal coverage 1 - q/m (probability)")
     ax.set_title(f"{heading}; 95 % intervals")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from gpsuite.experiments.base import Request, Task
+from gpsuite.experiments.params import OPTIONAL, named
 from gpsuite.experiments.perturbation.coverage.settings import CoverageSettings, suits
 from gpsuite.experiments.perturbation.shared.coverage_models import BREAKS, MODEL_TITLES
 from gpsuite.seeds import derived_seed
@@ -14,53 +15,118 @@ VERSION = 1
 
 
 EXACT, BROKEN, REFUSALS = "exact", "broken", "refusals"
+FIXED_DESIGNS = ("fixed", "repeated")  # noise and perturbations alone are drawn anew
 
 
-def plan(request: Request) -> list[Task]:
+@dataclass(frozen=True)
+class CoverageTask:
+    """Ranks of true coefficients over simulated data sets.
+
+    Attributes:
+        model: key of `MODELS`.
+        noise: key of `NOISES`.
+        group: key of `GROUPS`.
+        rows: data in each data set.
+        noise_scale: factor of the noise.
+        designs: sets of inputs and true coefficients.
+        repetitions: simulated data sets.
+        compared: every m.
+        seed: of all that is drawn.
+        broken: key of `BREAKS`, or None where coverage must be exact.
+        design: how the inputs arise, see `Break`.
+        break_ties: whether the tie-breaking permutation is used.
+        kind: of task.
+    """
+
+    model: str
+    noise: str
+    group: str
+    rows: int
+    noise_scale: float
+    designs: int
+    repetitions: int
+    compared: Sequence[int]
+    seed: int
+    broken: str | None = field(default=None, metadata={**OPTIONAL, **named("break")})
+    design: str = "fixed"
+    break_ties: bool = True
+    kind: str = "perturbation_coverage"
+
+    @property
+    def cost(self) -> float:
+        """Estimated CPU seconds."""
+        if self.design in FIXED_DESIGNS:
+            return 1.5e-7 * self.repetitions * self.rows * sum(self.compared)
+        return 2e-3 * self.repetitions
+
+
+@dataclass(frozen=True)
+class RefusalsTask:
+    """Regions of every m are asked for at inadmissible q."""
+
+    compared: Sequence[int]
+    kind: str = "perturbation_refusals"
+
+
+def plan(request: Request[CoverageSettings]) -> list[Task[object]]:
     """Return one task per cell, exact or broken, and one that asks for inadmissible q."""
-    return list(_tasks(request, request.settings))
+    settings = request.settings
+    refusals = request.task(
+        RefusalsTask(list(settings.compared)),
+        label="inadmissible q",
+        axes={"part": REFUSALS, "model": "", "noise": "", "group": "", "break": ""},
+        version=VERSION,
+        cost=0.1,
+    )
+    return [*(_task(request, cell) for cell in _cells(request)), refusals]
 
 
-def _tasks(request: Request, settings: CoverageSettings) -> Iterator[Task]:
+def _cells(request: Request[CoverageSettings]) -> Iterator[CoverageTask]:
+    settings = request.settings
     for model in settings.models:
         for group in settings.groups:
             for noise in settings.noises:
                 if suits(noise, group):
-                    yield _task(request, EXACT, model, noise, group, {})
+                    yield _cell(request, model, noise, group)
     for name in settings.breaks:
         broken = BREAKS[name]
-        own = {"break": name, "design": broken.design, "break_ties": broken.break_ties}
         for model in broken.models:
             if model in settings.models:
-                yield _task(request, BROKEN, model, broken.noise, broken.group, own)
-    yield Task(
-        experiment=request.experiment,
-        label="inadmissible q",
-        axes={"part": REFUSALS, "model": "", "noise": "", "group": "", "break": ""},
-        params={"kind": "perturbation_refusals", "compared": list(settings.compared)},
-        version=VERSION,
-        cost=0.1,
+                yield _cell(request, model, broken.noise, broken.group, name)
+
+
+def _cell(
+    request: Request[CoverageSettings], model: str, noise: str, group: str, broken: str | None = None
+) -> CoverageTask:
+    settings = request.settings
+    return CoverageTask(
+        model=model,
+        noise=noise,
+        group=group,
+        rows=settings.rows,
+        noise_scale=settings.noise_scale,
+        designs=settings.designs,
+        repetitions=settings.repetitions,
+        compared=list(settings.compared),
+        seed=derived_seed(request.seed, "coverage", broken or "", model, noise, group),
+        broken=broken,
+        design=BREAKS[broken].design if broken else "fixed",
+        break_ties=BREAKS[broken].break_ties if broken else True,
     )
 
 
-def _task(request: Request, part: str, model: str, noise: str, group: str, own: dict[str, Any]) -> Task:
-    settings: CoverageSettings = request.settings
-    name = str(own.get("break", ""))
-    size = settings.repetitions * settings.rows * sum(settings.compared)
-    return Task(
-        experiment=request.experiment,
-        label=f"{MODEL_TITLES[model]}  {noise}, {group}{f' ({name})' if name else ''}",
-        axes={"part": part, "model": model, "noise": noise, "group": group, "break": name},
-        params={
-            "kind": "perturbation_coverage",
-            "seed": derived_seed(request.seed, "coverage", name, model, noise, group),
-            **{"model": model, "noise": noise, "group": group, "design": "fixed", "break_ties": True},
-            **own,
-            "compared": list(settings.compared),
-            **{key: getattr(settings, key) for key in ("rows", "noise_scale", "designs", "repetitions")},
+def _task(request: Request[CoverageSettings], cell: CoverageTask) -> Task[CoverageTask]:
+    broken = f" ({cell.broken})" if cell.broken else ""
+    return request.task(
+        cell,
+        label=f"{MODEL_TITLES[cell.model]}  {cell.noise}, {cell.group}{broken}",
+        axes={
+            "part": BROKEN if cell.broken else EXACT,
+            "model": cell.model,
+            "noise": cell.noise,
+            "group": cell.group,
+            "break": cell.broken or "",
         },
         version=VERSION,
-        cost=1.5e-7 * size
-        if own.get("design", "fixed") in ("fixed", "repeated")
-        else 2e-3 * settings.repetitions,
+        cost=cell.cost,
     )

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.generators.classes import lssvm_classes
 from gpsuite.data.generators.noises import draw_noise
 from gpsuite.experiments.base import Outcome, SharedWork, Task
+from gpsuite.experiments.perturbation.coverage.plan import FIXED_DESIGNS, CoverageTask, RefusalsTask
 from gpsuite.experiments.perturbation.shared.coverage_models import GROUPS, MODELS, draw_inputs, draw_truth
 from gpsuite.methods.perturbation.objectives.quadratic import LinearLSSVM
-from gpsuite.methods.perturbation.ranks.groups import IntArray
 from gpsuite.methods.perturbation.ranks.ranks import ranks_of_noise, simulated_ranks
 from gpsuite.methods.perturbation.region import Region
 from gpsuite.seeds import stream
-
-FloatArray = npt.NDArray[np.float64]
-
 
 CLASS_CENTRE = np.array([1.0, 0.5])  # of label 1 in `lssvm_classes`
 
@@ -30,46 +26,44 @@ ENDOGENOUS = 0.5  # share of the noise that enters the input
 AUTOREGRESSION = 0.9  # y_t = 0.9 y_{t-1} + e_t
 
 
-def run(task: Task, shared: SharedWork) -> Outcome:
+def run_refusals(task: Task[RefusalsTask], shared: SharedWork) -> Outcome:
+    """Count the inadmissible q that are not refused."""
+    return Outcome({"accepted": accepted_levels(task.params.compared)}, headline="q outside 0 < q < m")
+
+
+def run_coverage(task: Task[CoverageTask], shared: SharedWork) -> Outcome:
     """Count the ranks 1..m of the true coefficients for every m of the cell."""
-    params = task.params
-    if params["kind"] == "perturbation_refusals":
-        return Outcome({"accepted": accepted_levels(params["compared"])}, headline="q outside 0 < q < m")
-    varying = params["design"] not in ("fixed", "repeated")
+    cell = task.params
+    ranks_of = _fixed_ranks if cell.design in FIXED_DESIGNS else _varying_ranks
     counts = {}
-    for m in params["compared"]:
-        rng = stream(int(params["seed"]), "m", m)
-        ranks = _varying_ranks(params, m, rng) if varying else _fixed_ranks(params, m, rng)
+    for m in cell.compared:
+        ranks = ranks_of(cell, m, stream(cell.seed, "m", m))
         counts[f"ranks_{m}"] = np.bincount(ranks, minlength=m + 1)[1:]
     first = next(iter(counts.values()))
     mean = float(first @ np.arange(1, len(first) + 1)) / float(first.sum())
     expected = (len(first) + 1) / 2
     return Outcome(
-        {"repetitions": params["repetitions"]}, arrays=counts, headline=f"mean rank {mean:.2f} ({expected:g})"
+        {"repetitions": cell.repetitions}, arrays=counts, headline=f"mean rank {mean:.2f} ({expected:g})"
     )
 
 
-def _fixed_ranks(params: Mapping[str, Any], m: int, rng: np.random.Generator) -> IntArray:
+def _fixed_ranks(cell: CoverageTask, m: int, rng: np.random.Generator) -> IntArray:
     """Return the ranks over designs that are fixed while noise and perturbations are drawn anew."""
     found = []
-    shares = np.array_split(np.arange(params["repetitions"]), params["designs"])
-    for share in shares:
-        X = draw_inputs(rng, params["rows"], params["design"] == "repeated")
-        objective = MODELS[params["model"]](X)
-        truth = draw_truth(rng, params["model"], objective)
-        size = (len(share), params["rows"])
-        noise = draw_noise(rng, params["noise"], size, inputs=X[:, 0], scale=params["noise_scale"])
-        group = GROUPS[params["group"]]
-        found.append(simulated_ranks(objective, truth, noise, group, m, rng, params["break_ties"]))
+    for share in np.array_split(np.arange(cell.repetitions), cell.designs):
+        X = draw_inputs(rng, cell.rows, cell.design == "repeated")
+        objective = MODELS[cell.model](X)
+        truth = draw_truth(rng, cell.model, objective)
+        size = (len(share), cell.rows)
+        noise = draw_noise(rng, cell.noise, size, inputs=X[:, 0], scale=cell.noise_scale)
+        found.append(simulated_ranks(objective, truth, noise, GROUPS[cell.group], m, rng, cell.break_ties))
     return np.concatenate(found)
 
 
-def _varying_ranks(params: Mapping[str, Any], m: int, rng: np.random.Generator) -> IntArray:
+def _varying_ranks(cell: CoverageTask, m: int, rng: np.random.Generator) -> IntArray:
     """Return the ranks where the inputs are drawn with the noise: linear models, one data set after the other."""
-    X, noise, truth = DESIGNS[params["design"]](
-        rng, params["repetitions"], params["rows"], params["noise_scale"]
-    )
-    drawn = GROUPS[params["group"]]
+    X, noise, truth = DESIGNS[cell.design](rng, cell.repetitions, cell.rows, cell.noise_scale)
+    drawn = GROUPS[cell.group]
     found = [
         ranks_of_noise(LinearLSSVM(x, 1.0, bias=False), truth, e[None], drawn.draw(len(e), m, rng))
         for x, e in zip(X, noise, strict=True)
@@ -116,7 +110,7 @@ def autoregressive(
 DESIGNS = {"labels": labelled, "endogenous": endogenous, "autoregression": autoregressive}
 
 
-def accepted_levels(compared: list[int]) -> int:
+def accepted_levels(compared: Sequence[int]) -> int:
     """Return how many of q = -1, 0, m and m + 1 a region of each m accepts; none should be."""
     accepted = 0
     for m in compared:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpsuite.experiments.base import Record, Request
-from gpsuite.experiments.perturbation.coverage.claims import Cell, statistics
-from gpsuite.experiments.perturbation.coverage.figures import ERROR, draw
-from gpsuite.experiments.perturbation.coverage.plan import REFUSALS
+from gpsuite.experiments.base import Record, Report
+from gpsuite.experiments.perturbation.coverage.claims import RankCounts, statistics
+from gpsuite.experiments.perturbation.coverage.figures import draw
+from gpsuite.experiments.perturbation.coverage.plan import BROKEN, EXACT, REFUSALS
 from gpsuite.experiments.perturbation.coverage.settings import CoverageSettings
 from gpsuite.experiments.perturbation.shared.coverage_models import BREAKS, MODEL_TITLES
-from gpsuite.experiments.statistics import clopper_pearson
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
+from gpsuite.statistics.estimates import proportion
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
 
 LABELS = {
     "broken": "what is broken",
-    "assumption": "assumption",
-    "nominal": "1 - q/m",
     "low": "95 % interval from",
     "high": "to",
     "n": "repetitions",
@@ -31,42 +27,36 @@ LABELS = {
 }
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report[CoverageSettings]) -> list[Statistic]:
     """Write coverage of every exact and every broken cell, with intervals; draw both against 1 - q/m."""
-    settings: CoverageSettings = request.settings
-    usable = [record for record in records if record.usable]
-    refusals = [record for record in usable if record.axes["part"] == REFUSALS]
-    cells = [
-        cell
-        for record in usable
-        if record.axes["part"] != REFUSALS
-        for cell in _cells(record, settings.compared)
-    ]
+    compared = report.settings.compared
+    refusals = report.records(part=REFUSALS)
+    tested = [*report.records(part=EXACT), *report.records(part=BROKEN)]
+    cells = [cell for record in tested for cell in _cells(record, compared)]
     accepted = int(sum(record.number("accepted") for record in refusals))
     needed = {name: case.assumption for name, case in BREAKS.items() if case.needed}
-    found = statistics(cells, needed, accepted, 4 * len(settings.compared) * len(refusals))
+    found = statistics(cells, needed, accepted, 4 * len(compared) * len(refusals))
     if cells:
-        _write(coverage_table(cells), settings, folder, note)
+        _write(report, coverage_table(cells))
     return found
 
 
-def _cells(record: Record, compared: dict[int, list[int]]) -> list[Cell]:
+def _cells(record: Record, compared: dict[int, list[int]]) -> list[RankCounts]:
     model, noise, group, broken = (str(record.axes[axis]) for axis in ("model", "noise", "group", "break"))
     return [
-        Cell(model, noise, group, broken, record.arrays[f"ranks_{m}"], excluded)
+        RankCounts(model, noise, group, broken, record.arrays[f"ranks_{m}"], excluded)
         for m, excluded in compared.items()
     ]
 
 
-def coverage_table(cells: Sequence[Cell]) -> pd.DataFrame:
+def coverage_table(cells: Sequence[RankCounts]) -> pd.DataFrame:
     """Return one row per cell and level: nominal and measured coverage with its exact 95 % interval."""
     import pandas as pd
 
     rows = []
     for cell in cells:
         for q in cell.excluded:
-            inside = cell.inside(q)
-            low, high = clopper_pearson(inside, cell.total, ERROR)
+            found = proportion(cell.inside(q), cell.total)
             rows.append(
                 {
                     "broken": cell.broken,
@@ -76,9 +66,9 @@ def coverage_table(cells: Sequence[Cell]) -> pd.DataFrame:
                     "q": q,
                     "m": cell.m,
                     "nominal": 1.0 - q / cell.m,
-                    "coverage": inside / cell.total,
-                    "low": low,
-                    "high": high,
+                    "coverage": found.value,
+                    "low": found.low,
+                    "high": found.high,
                     "n": cell.total,
                     "p_value": cell.p_value(q),
                 }
@@ -86,18 +76,16 @@ def coverage_table(cells: Sequence[Cell]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _write(frame: pd.DataFrame, settings: CoverageSettings, folder: Path, note: str | None) -> None:
-    tables, ending = folder / "tables", f" ({note})" if note else ""
+def _write(report: Report[CoverageSettings], frame: pd.DataFrame) -> None:
     exact, broken = frame[frame["broken"] == ""], frame[frame["broken"] != ""]
-    data = f"{settings.rows} data, {settings.repetitions} repetitions a cell"
+    data = f"{report.settings.rows} data, {report.settings.repetitions} repetitions a cell"
     interval = "exact binomial 95 % intervals"
     if len(exact):
-        caption = f"Coverage of the true coefficients where the assumptions hold; {data}; {interval}{ending}"
-        write_table(exact.drop(columns="broken"), tables, "coverage", caption, LABELS)
+        caption = f"Coverage of the true coefficients where the assumptions hold; {data}; {interval}"
+        report.table(exact.drop(columns="broken"), "coverage", caption, LABELS)
     if len(broken):
         broken = broken.copy()
-        assumption = [BREAKS[name].assumption for name in broken["broken"]]
-        broken.insert(1, "assumption", assumption)
-        caption = f"Coverage where something exactness rests on is missing; {data}; {interval}{ending}"
-        write_table(broken, tables, "coverage_broken", caption, LABELS)
-    draw(exact, broken, folder / "figures", note)
+        broken.insert(1, "assumption", [BREAKS[name].assumption for name in broken["broken"]])
+        caption = f"Coverage where something exactness rests on is missing; {data}; {interval}"
+        report.table(broken, "coverage_broken", caption, LABELS)
+    draw(report, exact, broken)

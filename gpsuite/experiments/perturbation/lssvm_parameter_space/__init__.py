@@ -9,7 +9,7 @@ EXPERIMENTS.register("perturbation/lssvm_parameter_space")(
     Experiment(
         settings.ParameterSpaceSettings,
         plan.plan,
-        run.run,
+        {plan.RegionTask: run.run_region, plan.RidgeTask: run.run_ridge},
         summary.summarise,
         parts=("draws", "segments", "q_values"),
     )

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-import numpy as np
-
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.statistics import mean_statistic, share
+from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.statistics.estimates import finite, mean, share
 
 
 def total(records: Sequence[Record], name: str) -> int:
@@ -26,17 +25,16 @@ def statements(records: Sequence[Record]) -> list[Statistic]:
     printed = [
         sum(bool(r.metrics[f"printed_{name}"]) for r in ours) for name in ("holds_estimate", "excludes_far")
     ]
-    corrected = share("share_corrected_rule_sensible", order)
     text = f"printed rule: holds the estimate in {printed[0]}, excludes the far point in {printed[1]} of {len(ours)}"
-    ratios = np.array([r.number("ellipsoid_area") / r.number("region_area") for r in ours])
+    ratios = finite([r.number("ellipsoid_area") / r.number("region_area") for r in ours])
     return [
-        Statistic(corrected.name, corrected.value, n=corrected.n, note=text),
+        Statistic.of("share_corrected_rule_sensible", share(order), note=text),
         Statistic(
             "violations_of_star_convexity", total(records, "star_violations"), n=total(records, "segments")
         ),
         Statistic("members_outside_ellipsoid", total(ours, "outside_ellipsoid"), n=total(ours, "segments")),
-        share("share_radius_nested", nested(ours)),
-        mean_statistic("ellipsoid_area_over_region_area", ratios[np.isfinite(ratios)]),
+        claim("share_radius_nested", nested(ours)),
+        Statistic.of("ellipsoid_area_over_region_area", mean(ratios)),
     ]
 
 

@@ -3,57 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from gpsuite.experiments.base import Record
+from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.perturbation.shared.linear import LABELS_NOTE, LinearSettings, confidence_text
-from gpsuite.reporting.figures import figure_style, save_figure
+from gpsuite.reporting.palette import BLACK, BLUE, VERMILION
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 CURVES = {
-    "region": ("exact region", "-", "C0"),
-    "ellipsoid": ("ellipsoidal outer approximation", "--", "C1"),
-    "asymptotic": ("asymptotic χ² ellipse", ":", "C6"),
+    "region": ("exact region", "-", BLUE),
+    "ellipsoid": ("ellipsoidal outer approximation", "--", VERMILION),
+    "asymptotic": ("asymptotic χ² ellipse", ":", BLACK),
 }
 
 
-def draw(records: Sequence[Record], settings: LinearSettings, folder: Path, note: str | None) -> None:
+def draw(report: Report[LinearSettings], records: Sequence[Record]) -> None:
     """Draw one panel a q on common axes, smallest confidence first."""
-    import matplotlib.pyplot as plt
-
-    if not records:
-        return
-    with figure_style():
-        columns = min(len(records), 2)
-        rows = -(-len(records) // columns)
-        fig, grid = plt.subplots(
-            rows,
-            columns,
-            figsize=(3.0 * columns + 0.6, 3.2 * rows + 1.0),
-            sharex=True,
-            sharey=True,
-            squeeze=False,
-        )
-        for ax, record in zip(grid.flat, records, strict=False):
-            _panel(ax, record, settings.m)
-        for ax in list(grid.flat)[len(records) :]:
-            ax.set_axis_off()
-        for ax in grid[-1]:
-            ax.set_xlabel("w1 (weight of x1)")
-        for ax in grid[:, 0]:
-            ax.set_ylabel("w2 (weight of x2)")
-        handles, labels = grid.flat[0].get_legend_handles_labels()
-        fig.legend(handles, labels, loc="outside upper center", ncols=2)
-        unbounded = max(record.number("unbounded_share") for record in records)
-        text = f"{LABELS_NOTE}; {settings.rays} rays, exact ends, {unbounded:.0%} unbounded"
-        save_figure(fig, _frame(records), folder, "parameter_space", "; ".join(filter(None, (text, note))))
+    columns = min(len(records), 2)
+    rows = -(-len(records) // columns)
+    size = (3.0 * columns + 0.6, 3.2 * rows + 1.0)
+    unbounded = max(record.number("unbounded_share") for record in records)
+    text = f"{LABELS_NOTE}; {report.settings.rays} rays, exact ends, {unbounded:.0%} unbounded"
+    with report.figure(
+        "parameter_space", remark=text, rows=rows, columns=columns, size=size, sharex=True, sharey=True
+    ) as drawing:
+        for ax, record in zip(drawing.axes, records, strict=False):
+            _panel(ax, record, report.settings.m)
+        drawing.name_axes("w1 (weight of x1)", "w2 (weight of x2)")
+        drawing.legend(columns=2)
+        drawing.data = _frame(records)
 
 
 def _panel(ax: Axes, record: Record, m: int) -> None:

@@ -3,32 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from gpsuite.experiments.base import Request, Task
+from gpsuite.experiments.params import INLINE
 from gpsuite.experiments.perturbation.lssvm_parameter_space.settings import ParameterSpaceSettings
-from gpsuite.experiments.perturbation.shared.linear import linear_tasks
+from gpsuite.experiments.perturbation.shared.linear import LinearProblem, linear_tasks
 from gpsuite.seeds import derived_seed
 
-RIDGE_ROWS, RIDGE_LENGTHSCALE, RIDGE_PENALTY = 20, 0.3, 0.05
+
+@dataclass(frozen=True)
+class RegionTask:
+    """One region of the linear model with its ellipsoids; `segments` are tested for star-convexity."""
+
+    problem: LinearProblem = field(metadata=INLINE)
+    segments: int
+    kind: str = "lssvm_parameter_space"
 
 
-def plan(request: Request) -> list[Task]:
+@dataclass(frozen=True)
+class RidgeTask:
+    """The star-convexity of kernel ridge on generated data: `segments` of its region at q of m."""
+
+    m: int
+    q: int
+    segments: int
+    seed: int
+    kind: str = "ridge_star"
+
+
+def plan(request: Request[ParameterSpaceSettings]) -> list[Task[object]]:
     """Return one task per draw of perturbations and q, and as many on the star-convexity of kernel ridge."""
-    return list(_tasks(request))
-
-
-def _tasks(request: Request) -> Iterator[Task]:
-    settings: ParameterSpaceSettings = request.settings
+    settings = request.settings
     pairs = settings.draws * len(settings.q_values)
     segments = -(-settings.segments // (2 * pairs))
-    yield from linear_tasks(request, "lssvm_parameter_space", settings.draws, {"segments": segments})
-    for index in range(settings.draws):
-        for q in settings.q_values:
-            params = {"kind": "ridge_star", "m": settings.m, "q": q, "segments": segments}
-            yield Task(
-                experiment=request.experiment,
-                label=f"kernel ridge, star-convexity  draw {index}  q {q} of {settings.m}",
-                axes={"model": "krr", "draw": index, "q": q},
-                params={**params, "seed": derived_seed(request.seed, "ridge", index)},
+    return [
+        *linear_tasks(request, partial(RegionTask, segments=segments)),
+        *_ridge_tasks(replace(request, dataset=None), segments),
+    ]
+
+
+def _ridge_tasks(request: Request[ParameterSpaceSettings], segments: int) -> Iterator[Task[RidgeTask]]:
+    m = request.settings.m
+    for draw in range(request.settings.draws):
+        seed = derived_seed(request.seed, "ridge", draw)
+        for q in request.settings.q_values:
+            yield request.task(
+                RidgeTask(m, q, segments, seed),
+                label=f"kernel ridge, star-convexity  draw {draw}  q {q} of {m}",
+                axes={"model": "krr", "draw": draw, "q": q},
                 cost=0.3,
             )

@@ -7,12 +7,8 @@ from scipy.special import chdtri
 
 from gpsuite.data.generators import FUNCTIONS, kernel_regression
 from gpsuite.experiments.base import Outcome, SharedWork, Task, finite_or_none
-from gpsuite.experiments.perturbation.lssvm_parameter_space.plan import (
-    RIDGE_LENGTHSCALE,
-    RIDGE_PENALTY,
-    RIDGE_ROWS,
-)
-from gpsuite.experiments.perturbation.shared.linear import Array, compass, linear_region
+from gpsuite.experiments.perturbation.lssvm_parameter_space.plan import RegionTask, RidgeTask
+from gpsuite.experiments.perturbation.shared.linear import Array, compass
 from gpsuite.methods.perturbation.geometry.norm_ball import NormBall
 from gpsuite.methods.perturbation.geometry.sampling import kernel_directions
 from gpsuite.methods.perturbation.objectives.quadratic import KernelRidge
@@ -21,6 +17,7 @@ from gpsuite.methods.perturbation.region import Region
 from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.seeds import stream
 
+RIDGE_ROWS, RIDGE_LENGTHSCALE, RIDGE_PENALTY = 20, 0.3, 0.05
 RIDGE_REACH = 10.0  # the ball that ends the rays of kernel ridge, in RKHS norms of its estimate
 
 
@@ -30,17 +27,16 @@ INSIDE = 1.0 - 1e-6  # of the way to the boundary: decided by the rank test, not
 FAR = 1e3  # a far point, in largest distances to the boundary
 
 
-def run(task: Task, shared: SharedWork) -> Outcome:
-    """Measure one region, its ellipsoid and the asymptotic ellipse; or the star-convexity of kernel ridge."""
-    if task.axes["model"] == "krr":
-        return _run_ridge(task)
-    region, rays = linear_region(task), compass(int(task.params["rays"]))
+def run_region(task: Task[RegionTask], shared: SharedWork) -> Outcome:
+    """Measure one region, its ellipsoid and the asymptotic ellipse."""
+    problem = task.params.problem
+    region, rays = problem.region(task.require_dataset()), compass(problem.rays)
     boundary, ellipsoid = region.boundary(rays), region.ellipsoid()
     steps, shape = boundary.outside, ellipsoid.triangle.T @ ellipsoid.triangle
     area = polygon_area(boundary.centre + steps[:, None] * rays)
     asymptotic = asymptotic_radius(region)
-    rng = stream(int(task.params["seed"]), "segments", int(task.params["q"]))
-    violations, members = star_violations(region, rays, steps, int(task.params["segments"]), rng)
+    rng = stream(problem.seed, "segments", problem.q)
+    violations, members = star_violations(region, rays, steps, task.params.segments, rng)
     metrics = {
         "region_area": finite_or_none(area),
         "ellipsoid_area": finite_or_none(ellipse_area(shape, ellipsoid.radius)),
@@ -62,17 +58,16 @@ def run(task: Task, shared: SharedWork) -> Outcome:
     return Outcome(metrics, arrays=arrays, headline=f"area {area:.4f}")
 
 
-def _run_ridge(task: Task) -> Outcome:
+def run_ridge(task: Task[RidgeTask], shared: SharedWork) -> Outcome:
     """Test segments of kernel ridge with a coefficient for each datum; a norm ball ends its rays."""
-    seed, q = int(task.params["seed"]), int(task.params["q"])
+    seed, q, segments = task.params.seed, task.params.q, task.params.segments
     rng = np.random.default_rng(seed)
     sample = kernel_regression(rng, RIDGE_ROWS, function=FUNCTIONS["sin_2x"])
     X = sample.X / RIDGE_LENGTHSCALE
     K = kappa("squared_exponential", squared_distances(X, X))
-    drawn = SignChanges().draw(RIDGE_ROWS, int(task.params["m"]), rng)
+    drawn = SignChanges().draw(RIDGE_ROWS, task.params.m, rng)
     region = Region(KernelRidge(K, RIDGE_PENALTY), sample.y, drawn, q)
     norm = float(NormBall(K, 1.0).norms(region.estimate[None])[0])
-    segments = int(task.params["segments"])
     rays = kernel_directions(min(segments, 1000), K, "values", stream(seed, "rays", q))
     boundary = region.boundary(rays, NormBall(K, RIDGE_REACH * norm))
     violations, members = star_violations(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpsuite.experiments.base import require
 from gpsuite.experiments.perturbation.shared.linear import LinearSettings
+from gpsuite.experiments.settings import Count
 
 
 @dataclass
@@ -17,9 +17,4 @@ class ParameterSpaceSettings(LinearSettings):
             half of kernel ridge; shared out over draws and q.
     """
 
-    segments: int = 100_000
-
-    def check(self) -> None:
-        """Refuse impossible values."""
-        super().check()
-        require(self.segments >= 1, "segments", self.segments, "must be 1 or more")
+    segments: Count

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Report
 from gpsuite.experiments.perturbation.lssvm_parameter_space.claims import statements
 from gpsuite.experiments.perturbation.lssvm_parameter_space.figures import draw
 from gpsuite.experiments.perturbation.lssvm_parameter_space.settings import ParameterSpaceSettings
 from gpsuite.experiments.perturbation.lssvm_parameter_space.tables import area_table, check_table
 from gpsuite.experiments.perturbation.shared.linear import LABELS_NOTE
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
+
+LABELS = {"draws": "sets of perturbations"}
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report[ParameterSpaceSettings]) -> list[Statistic]:
     """Write the tables of areas, of rays and star-convexity, the figure, and the statements on the claims."""
-    settings: ParameterSpaceSettings = request.settings
-    ours = [record for record in records if record.axes["model"] == "lssvm"]
-    where = f"linear LS-SVM, sign changes, m = {settings.m}; {LABELS_NOTE}{f' ({note})' if note else ''}"
-    tables = folder / "tables"
-    labels = {"region_area": "region's area", "ellipsoid_over_region": "outer ellipsoid / region"}
-    labels |= {"asymptotic_over_region": "asymptotic χ² ellipse / region", "draws": "sets of perturbations"}
+    settings, records = report.settings, report.records()
+    where = f"linear LS-SVM, sign changes, m = {settings.m}; {LABELS_NOTE}"
     means = "Mean areas in the (w1, w2) plane, smallest and largest ratio over the sets of perturbations"
-    write_table(area_table(ours, settings.m), tables, "areas", f"{means}; {where}", labels)
+    report.table(area_table(report.records(model="lssvm"), settings.m), "areas", f"{means}; {where}", LABELS)
     rays = f"{settings.rays} rays equally spaced in angle (lssvm), isotropic in the values at the data (krr)"
     checks = f"Rays, star-convexity, members outside the ellipsoid; sampler: {rays}, uniform share of each"
-    write_table(check_table(records, settings.m), tables, "checks", f"{checks}; {where}")
-    shown = [record for record in ours if record.axes["draw"] == 0]
-    draw(shown, settings, folder / "figures", note)
+    report.table(check_table(records, settings.m), "checks", f"{checks}; {where}")
+    shown = report.records(model="lssvm", draw=0)
+    if shown:
+        draw(report, shown)
     return statements(records)

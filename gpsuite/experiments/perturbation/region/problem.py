@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +14,11 @@ from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.errors import UserError, unknown_name
 from gpsuite.experiments.base import require
+from gpsuite.experiments.perturbation.region.tasks import RegionTask
 from gpsuite.experiments.perturbation.shared.coverage_models import GROUPS
 from gpsuite.methods.perturbation.checks import distinct_rows
 from gpsuite.methods.perturbation.objectives.quadratic import LinearLSSVM, SparseKernelRidge
-from gpsuite.methods.perturbation.region import Region, confidence_region
+from gpsuite.methods.perturbation.region import ModelClass, Region, confidence_region
 from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.seeds import stream
 
@@ -50,8 +49,8 @@ class Problem:
     unit: float
 
 
-def read_problem(prepared: PreparedDataset, model: str, params: Mapping[str, Any]) -> Problem:
-    """Return the region of a dataset under a model.
+def read_problem(prepared: PreparedDataset, params: RegionTask) -> Problem:
+    """Return the region of a dataset under a task's model, at the first of its levels.
 
     Raises:
         UserError: with too few or equal rows, more than one target, or a design without full column rank.
@@ -61,16 +60,15 @@ def read_problem(prepared: PreparedDataset, model: str, params: Mapping[str, Any
     require(
         many == 1, "dataset.target", list(data.target_names), "name one target: a region is of one output"
     )
-    rng = stream(int(params["seed"]), "rows")
-    rows = rng.permutation(len(data.X))[: params["rows"] or None]
-    count = round(params["preparation"] * len(rows))
+    rows = stream(params.seed, "rows").permutation(len(data.X))[: params.rows or None]
+    count = round(params.preparation * len(rows))
     kept = len(rows) - count
-    least = max(LEAST_ROWS, params["centres"] if model == "krr_sparse" else 0)
+    least = max(LEAST_ROWS, params.centres if params.model == "krr_sparse" else 0)
     if count < least or kept < LEAST_ROWS:
         fault = f"{len(rows)} rows leave {count} for preparation (at least {least}) and {kept} for the region"
         raise UserError(f"dataset={data.name}: {fault} (at least {LEAST_ROWS})", key="dataset")
     try:
-        return _problem(data, rows[:count], rows[count:], model, params)
+        return _problem(data, rows[:count], rows[count:], params)
     except ValueError as error:
         raise UserError(f"dataset={data.name}: {error}", key="dataset") from error
 
@@ -79,31 +77,30 @@ def _problem(
     data: Dataset,
     chosen_by: npt.NDArray[np.int64],
     rows: npt.NDArray[np.int64],
-    model: str,
-    params: Mapping[str, Any],
+    params: RegionTask,
 ) -> Problem:
     first = data.X[chosen_by]
     mean, spread = first.mean(axis=0), first.std(axis=0)
     spread = np.where(spread > 0.0, spread, 1.0)
     offset, unit = float(data.y[chosen_by, 0].mean()), float(data.y[chosen_by, 0].std())
     X, Z = (data.X[rows] - mean) / spread, (first - mean) / spread
-    rng = stream(int(params["seed"]), "perturbations", model)
-    shared: dict[str, Any] = {
-        "q": params["excluded"][0],
-        "m": params["m"],
-        "group": GROUPS[params["group"]],
-        "rng": rng,
-    }
-    y = (data.y[rows, 0] - offset) / (unit or 1.0)
-    if model == "lssvm_linear":
-        region = confidence_region(X, y, objective=partial(LinearLSSVM, C=params["C"]), **shared)
+    if params.model == "lssvm_linear":
+        model = ModelClass(partial(LinearLSSVM, C=params.C))
     else:
         distinct_rows(data.X, "data rows")  # all of them, so that the message counts as the file does
-        lengthscale = params["lengthscale"] or float(np.median(pdist(Z)))
-        centres, _ = kmeans2(Z, params["centres"], minit="++", seed=stream(int(params["seed"]), "centres"))
-        objective = partial(SparseKernelRidge, penalty=params["penalty"])
-        kernel = partial(gaussian, lengthscale=lengthscale)
-        region = confidence_region(X, y, objective=objective, kernel=kernel, centres=centres, **shared)
+        lengthscale = params.lengthscale or float(np.median(pdist(Z)))
+        centres, _ = kmeans2(Z, params.centres, minit="++", seed=stream(params.seed, "centres"))
+        objective = partial(SparseKernelRidge, penalty=params.penalty)
+        model = ModelClass(objective, partial(gaussian, lengthscale=lengthscale), centres)
+    region = confidence_region(
+        X,
+        (data.y[rows, 0] - offset) / (unit or 1.0),
+        model,
+        q=params.excluded[0],
+        m=params.m,
+        group=GROUPS[params.group],
+        rng=stream(params.seed, "perturbations", params.model),
+    )
     return Problem(region, X, mean, spread, offset, unit or 1.0)
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from gpsuite.experiments.base import Outcome, SharedWork, Task, finite_or_none
 from gpsuite.experiments.perturbation.region.problem import FloatArray, Problem, read_problem
+from gpsuite.experiments.perturbation.region.tasks import RegionTask
 from gpsuite.methods.perturbation.geometry.bands import ellipsoid_band, pointwise_band
 from gpsuite.methods.perturbation.geometry.sampling import isotropic_directions, sample_members
 from gpsuite.methods.perturbation.region import Region
@@ -18,13 +19,11 @@ from gpsuite.seeds import stream
 CANDIDATES = {"estimate": 1.0, "half of it": 0.5, "zero function": 0.0, "twice the estimate": 2.0}
 
 
-def run(task: Task, shared: SharedWork) -> Outcome:
+def run(task: Task[RegionTask], shared: SharedWork) -> Outcome:
     """Compute bands on a curve and at the data, members along rays, and ranks of some candidates, at every level."""
-    if task.dataset is None:
-        raise ValueError("a task of perturbation/region needs a dataset")
     params = task.params
-    problem = read_problem(task.dataset, str(params["model"]), params)
-    values, curve = _curve(problem, int(params["along"]), int(params["points"]))
+    problem = read_problem(task.require_dataset(), params)
+    values, curve = _curve(problem, params.along, params.points)
     metrics: dict[str, float | int | str | bool | None] = {
         "n": len(problem.X),
         "coefficients": len(problem.region.estimate),
@@ -33,11 +32,9 @@ def run(task: Task, shared: SharedWork) -> Outcome:
         "x": values,
         "estimate": problem.offset + problem.unit * (curve @ problem.region.estimate),
     }
-    for q in params["excluded"]:
+    for q in params.excluded:
         region = replace(problem.region, q=q)
-        found, bands = _level(
-            region, problem, curve, int(params["rays"]), stream(int(params["seed"]), "rays")
-        )
+        found, bands = _level(region, problem, curve, params.rays, stream(params.seed, "rays"))
         metrics |= {f"{name}_{q}": value for name, value in found.items()}
         arrays |= {f"{name}_{q}": value for name, value in bands.items()}
     candidates = np.outer(list(CANDIDATES.values()), problem.region.estimate)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Annotated
 
-from gpsuite.errors import unknown_name
-from gpsuite.experiments.base import require
 from gpsuite.experiments.perturbation.shared.coverage_models import GROUPS
+from gpsuite.experiments.perturbation.shared.linear import check_levels
+from gpsuite.experiments.settings import Count, Positive, Rule, Share, at_least, filled, one_of, unique
 
 MODELS = {"krr_sparse": "kernel ridge, few centres", "lssvm_linear": "LS-SVM, linear"}
 
@@ -31,41 +32,20 @@ class RegionSettings:
         rays: directions from the estimate along which members are looked for.
     """
 
-    models: list[str] = field(default_factory=lambda: list(MODELS))
-    group: str = "signs"
-    m: int = 100
-    excluded: list[int] = field(default_factory=lambda: [50, 10, 5])
-    centres: int = 8
-    lengthscale: float | None = None
-    penalty: float = 1e-3
-    C: float = 1.0
-    preparation: float = 0.2
-    rows: int = 0
-    along: str = ""
-    points: int = 101
-    rays: int = 2000
+    models: Annotated[list[Annotated[str, one_of(MODELS)]], filled, unique]
+    group: Annotated[str, one_of(GROUPS)]
+    m: Annotated[int, at_least(2)]
+    excluded: Annotated[list[int], filled, unique]
+    centres: Count
+    lengthscale: Positive | None
+    penalty: Positive
+    C: Positive
+    preparation: Share
+    rows: Annotated[int, Rule(lambda rows: rows >= 0, "must be 0 (all) or more")]
+    along: str
+    points: Annotated[int, at_least(2)]
+    rays: Count
 
     def check(self) -> None:
-        """Refuse impossible values."""
-        require(bool(self.models), "models", self.models, "needs at least one name")
-        for model in self.models:
-            if model not in MODELS:
-                raise unknown_name("models", model, MODELS)
-        if self.group not in GROUPS:
-            raise unknown_name("group", self.group, GROUPS)
-        require(self.m >= 2, "m", self.m, "must be 2 or more")
-        require(bool(self.excluded), "excluded", self.excluded, "needs at least one q")
-        for q in self.excluded:
-            require(
-                0 < q < self.m, "excluded", q, f"must lie in 0 < q < m={self.m}; the confidence is 1 - q/m"
-            )
-        for name in ("models", "excluded"):
-            values = getattr(self, name)
-            require(len(set(values)) == len(values), name, values, "has a value twice")
-        for name in ("penalty", "C", "lengthscale"):
-            value = getattr(self, name)
-            require(value is None or 0 < value < float("inf"), name, value, "must be a number above 0")
-        require(0 < self.preparation < 1, "preparation", self.preparation, "must lie between 0 and 1")
-        require(self.rows >= 0, "rows", self.rows, "must be 0 (all) or more")
-        for name, least in (("centres", 1), ("points", 2), ("rays", 1)):
-            require(getattr(self, name) >= least, name, getattr(self, name), f"must be {least} or more")
+        """Refuse a q that is not below m."""
+        check_levels(self.m, self.excluded, "excluded")

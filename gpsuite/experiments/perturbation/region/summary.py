@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpsuite.data.loading import load
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Record, Report, Request
 from gpsuite.experiments.perturbation.region.figures import draw
-from gpsuite.experiments.perturbation.region.plan import dataset_of
 from gpsuite.experiments.perturbation.region.run import CANDIDATES
 from gpsuite.experiments.perturbation.region.settings import MODELS, RegionSettings
 from gpsuite.reporting.comparison import Statistic, statistic_name
-from gpsuite.reporting.tables import write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,28 +22,20 @@ if TYPE_CHECKING:
 LABELS = {
     "confidence": "1 - q/m",
     "radius": "ellipsoid radius",
-    "pointwise_width": "mean width, pointwise band",
-    "ellipsoid_width": "mean width, ellipsoid band",
-    "unbounded_share": "share of unbounded rays",
     "members": "members sampled",
-    "members_outside_ellipsoid": "of them outside the ellipsoid",
     "n": "data",
     "coefficients": "p",
 }
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report[RegionSettings]) -> list[Statistic]:
     """Write sizes of regions and bands and the ranks of candidates; draw the bands along one input."""
-    usable = [record for record in records if record.usable]
-    if not usable:
-        return []
-    settings: RegionSettings = request.settings
-    caption = _caption(request, note)
-    sizes = size_table(usable, settings)
-    write_table(sizes, folder / "tables", "region", caption, LABELS)
-    candidates = candidate_table(usable, settings)
-    write_table(candidates, folder / "tables", "region_candidates", f"{caption}; which functions are members")
-    draw(usable, request, folder / "figures", note)
+    records, caption = report.records(), _caption(report.request)
+    sizes = size_table(records, report.settings)
+    report.table(sizes, "region", caption, LABELS)
+    candidates = candidate_table(records, report.settings)
+    report.table(candidates, "region_candidates", f"{caption}; which functions are members")
+    draw(report)
     outside = int(sizes["members_outside_ellipsoid"].sum())
     found = [Statistic("members_outside_ellipsoid", outside, n=int(sizes["members"].sum()))]
     for _, row in sizes.iterrows():
@@ -91,11 +81,11 @@ def candidate_table(records: Sequence[Record], settings: RegionSettings) -> pd.D
     return pd.DataFrame(rows)
 
 
-def _caption(request: Request, note: str | None) -> str:
-    data, settings = dataset_of(request), request.settings
+def _caption(request: Request[RegionSettings]) -> str:
+    data = request.require_dataset()
     name = Path(data.spec["path"]).name if "path" in data.spec else data.name
     target = load(data).target_names[0]
     return (
-        f"{name}: regions for the noise's {settings.group}, widths in units of {target}; exact if the function "
-        f"is in the model's span{f' ({note})' if note else ''}"
+        f"{name}: regions for the noise's {request.settings.group}, widths in units of {target}; exact if the function "
+        "is in the model's span"
     )

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import bdtr, bdtrc
 
 from gpsuite.data.generators import FUNCTIONS, draw_noise
 from gpsuite.data.loading import PreparedDataset, load
-from gpsuite.experiments.base import Outcome, Record, Request, Task, require
+from gpsuite.experiments.base import Outcome, Record, Report, Request, SharedWork, Task
+from gpsuite.experiments.params import INLINE, OPTIONAL
 from gpsuite.experiments.perturbation.shared.linear import (
-    check_drawn_together,
     check_levels,
-    check_positive,
     confidence_text,
+    drawn_together,
 )
+from gpsuite.experiments.settings import Positive, at_least, filled, one_of, unique
+from gpsuite.methods.perturbation.geometry.sampling import KernelMetric
 from gpsuite.methods.perturbation.objectives.quadratic import (
     EpsilonSVR,
     KernelLasso,
@@ -29,9 +29,10 @@ from gpsuite.methods.perturbation.objectives.quadratic import (
 )
 from gpsuite.methods.perturbation.ranks.groups import SignChanges
 from gpsuite.methods.perturbation.ranks.ranks import simulated_ranks
-from gpsuite.methods.perturbation.region import Region, confidence_region
+from gpsuite.methods.perturbation.region import ModelClass, Region, confidence_region
 from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.seeds import derived_seed, stream
+from gpsuite.statistics.significance import binomial_p, bonferroni_p
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +52,7 @@ FAMILIES: dict[str, Callable[..., Objective]] = {
 TITLES = {"lssvm": "LS-SVM", "krr": "kernel ridge", "svr": "SVR", "klasso": "kernelised LASSO"}
 
 
-METRICS = ("coefficients", "rkhs", "values")
+METRICS: tuple[KernelMetric, ...] = get_args(KernelMetric)
 
 
 TRUTH, NOISE, NOISE_SCALE = "sin_2x", "laplace", 0.3  # of the dataset kernel_regression
@@ -75,96 +76,135 @@ class KernelSettings:
         repetitions: of the noise, for the coverage.
     """
 
-    lengthscale: float = 0.4
-    m: int = 100
-    q_values: list[int] = field(default_factory=lambda: [50, 10])
-    rays: int = 2000
-    metrics: list[str] = field(default_factory=lambda: list(METRICS))
-    norm_bound: float = 5.0
-    grid_points: int = 201
-    repetitions: int = 20_000
+    lengthscale: Positive
+    m: Annotated[int, at_least(2)]
+    q_values: Annotated[list[int], filled, unique]
+    rays: Annotated[int, at_least(2)]
+    metrics: Annotated[list[Annotated[str, one_of(METRICS)]], filled, unique]
+    norm_bound: Positive
+    grid_points: Annotated[int, at_least(2)]
+    repetitions: Annotated[int, at_least(10), drawn_together]
 
     def check(self) -> None:
-        """Refuse impossible values."""
+        """Refuse a q that is not below m."""
         check_levels(self.m, self.q_values)
-        check_positive("lengthscale", self.lengthscale)
-        check_positive("norm_bound", self.norm_bound)
-        for name, least in (("rays", 2), ("grid_points", 2), ("repetitions", 10)):
-            require(getattr(self, name) >= least, name, getattr(self, name), f"must be {least} or more")
-        check_drawn_together(self.repetitions)
-        require(bool(self.metrics), "metrics", self.metrics, "needs at least one value")
-        require(len(set(self.metrics)) == len(self.metrics), "metrics", self.metrics, "has a value twice")
-        for metric in self.metrics:
-            require(metric in METRICS, "metrics", metric, f"valid: {', '.join(METRICS)}")
+
+    @property
+    def kernel_metrics(self) -> list[KernelMetric]:
+        """The metrics, known to be such."""
+        return [known for metric in self.metrics for known in METRICS if known == metric]
 
 
-def shared_params(request: Request, kind: str, model: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what every task of a kernel model depends on; model: the family and its objective's numbers."""
-    settings: KernelSettings = request.settings
-    return {
-        "kind": kind,
-        "model": dict(model),
-        "kernel": request.model.kernel,
-        "lengthscale": settings.lengthscale,
-        "m": settings.m,
-        "seed": derived_seed(request.seed, "kernel models"),
-    }
+@dataclass(frozen=True)
+class KernelModel:
+    """A kernel model and its objective's numbers.
+
+    Attributes:
+        family: key of `FAMILIES`.
+        C: weight of the residuals.
+        epsilon: half width of the tube.
+        penalty: lambda.
+    """
+
+    family: str
+    C: float | None = field(default=None, metadata=OPTIONAL)
+    epsilon: float | None = field(default=None, metadata=OPTIONAL)
+    penalty: float | None = field(default=None, metadata=OPTIONAL)
+
+    @property
+    def title(self) -> str:
+        """The family's name in tables and figures."""
+        return TITLES[self.family]
+
+    def objective(self, gram: Array) -> Objective:
+        """Return the objective on a Gram matrix [n, n]."""
+        numbers = {"C": self.C, "epsilon": self.epsilon, "penalty": self.penalty}
+        return FAMILIES[self.family](
+            gram, **{name: value for name, value in numbers.items() if value is not None}
+        )
 
 
-def coverage_tasks(request: Request, models: Sequence[Mapping[str, Any]]) -> Iterator[Task]:
+@dataclass(frozen=True)
+class KernelProblem:
+    """A kernel model on data with one input, and its perturbations.
+
+    Attributes:
+        model: the model.
+        kernel: name of the kernel, of unit variance.
+        lengthscale: of the kernel, in the unit of the input.
+        m: number of compared values.
+        seed: of perturbations, rays and noise.
+    """
+
+    model: KernelModel
+    kernel: str
+    lengthscale: float
+    m: int
+    seed: int
+
+    def covariance(self, A: Array, B: Array) -> Array:
+        """Return the kernel of unit variance between inputs A [I, 1] and B [K, 1]."""
+        return kappa(self.kernel, squared_distances(A / self.lengthscale, B / self.lengthscale))
+
+    def region(self, X: Array, y: Array, q: int) -> Region:
+        """Return the region of data X [n, 1], y [n] at q; the same perturbations for all q."""
+        return confidence_region(
+            X,
+            y,
+            ModelClass(self.model.objective, self.covariance),
+            q=q,
+            m=self.m,
+            rng=stream(self.seed, "perturbations"),
+            group=SignChanges(),
+        )
+
+
+@dataclass(frozen=True)
+class CoverageTask:
+    """How often the regions of a kernel model hold the ideal coefficients, at every q."""
+
+    problem: KernelProblem = field(metadata=INLINE)
+    q_values: Sequence[int]
+    repetitions: int
+    kind: str = "kernel_coverage"
+
+
+def kernel_problem(request: Request[KernelSettings], model: KernelModel) -> KernelProblem:
+    """Return what every task of a kernel model depends on."""
+    settings = request.settings
+    return KernelProblem(
+        model=model,
+        kernel=request.model.kernel,
+        lengthscale=settings.lengthscale,
+        m=settings.m,
+        seed=derived_seed(request.seed, "kernel models"),
+    )
+
+
+def coverage_tasks(
+    request: Request[KernelSettings], models: Sequence[KernelModel]
+) -> Iterator[Task[CoverageTask]]:
     """Yield one task per model: how often its regions hold the ideal coefficients."""
-    settings: KernelSettings = request.settings
+    settings = request.settings
     for model in models:
-        family = str(model["family"])
-        yield Task(
-            experiment=request.experiment,
-            label=f"{TITLES[family]}  coverage over {settings.repetitions} repetitions",
-            axes={"part": "coverage", "model": family},
-            params={
-                **shared_params(request, "kernel_coverage", model),
-                "q_values": settings.q_values,
-                "repetitions": settings.repetitions,
-            },
-            dataset=request.dataset,
+        yield request.task(
+            CoverageTask(kernel_problem(request, model), settings.q_values, settings.repetitions),
+            label=f"{model.title}  coverage over {settings.repetitions} repetitions",
+            axes={"part": "coverage", "model": model.family},
             cost=1e-4 * settings.repetitions,
         )
 
 
-def regression_data(dataset: PreparedDataset | None) -> tuple[Array, Array]:
+def regression_data(dataset: PreparedDataset) -> tuple[Array, Array]:
     """Return inputs [n, 1] and outputs [n].
 
     Raises:
-        ValueError: without a dataset, or on more than one input.
+        ValueError: on more than one input.
     """
-    if dataset is None:
-        raise ValueError("a dataset is needed")
     data = load(dataset)
     if data.X.shape[1] != 1:
         raise ValueError(f"one input is needed, got {data.X.shape[1]}")
     return data.X, data.y[:, 0]
-
-
-def covariance(params: Mapping[str, Any], A: Array, B: Array) -> Array:
-    """Return the kernel of unit variance between inputs A [I, 1] and B [K, 1]."""
-    length = float(params["lengthscale"])
-    return kappa(str(params["kernel"]), squared_distances(A / length, B / length))
-
-
-def kernel_region(task: Task, q: int) -> Region:
-    """Return the task's region at q; the same perturbations for all q."""
-    params = task.params
-    numbers = {name: value for name, value in params["model"].items() if name != "family"}
-    X, y = regression_data(task.dataset)
-    return confidence_region(
-        X,
-        y,
-        objective=partial(FAMILIES[params["model"]["family"]], **numbers),
-        kernel=partial(covariance, params),
-        q=q,
-        m=int(params["m"]),
-        rng=stream(int(params["seed"]), "perturbations"),
-        group=SignChanges(),
-    )
 
 
 def ideal_coefficients(gram: Array, values: Array, free: int = 0) -> Array:
@@ -172,35 +212,28 @@ def ideal_coefficients(gram: Array, values: Array, free: int = 0) -> Array:
     return np.concatenate([np.zeros(free), np.linalg.solve(gram, values)])
 
 
-def run_coverage(task: Task) -> Outcome:
+def run_coverage(task: Task[CoverageTask], shared: SharedWork) -> Outcome:
     """Count, over fresh noise and perturbations, how often the ideal coefficients are members at each q."""
-    params = task.params
-    region = kernel_region(task, 1)
-    X, y = regression_data(task.dataset)
-    gram, m = covariance(params, X, X), int(params["m"])
+    problem, repetitions = task.params.problem, task.params.repetitions
+    X, y = regression_data(task.require_dataset())
+    region = problem.region(X, y, 1)
     free = region.objective.design.shape[1] - len(y)
-    ideal = ideal_coefficients(gram, FUNCTIONS[TRUTH](X[:, 0]), free)
-    repetitions = int(params["repetitions"])
-    rng = stream(int(params["seed"]), "coverage", params["model"]["family"])
+    ideal = ideal_coefficients(problem.covariance(X, X), FUNCTIONS[TRUTH](X[:, 0]), free)
+    rng = stream(problem.seed, "coverage", problem.model.family)
     noise = draw_noise(rng, NOISE, (repetitions, len(y)), scale=NOISE_SCALE)
-    ranks = simulated_ranks(region.objective, ideal, noise, SignChanges(), m, rng)
-    held = {f"held_{q}": int(np.count_nonzero(ranks <= m - q)) for q in params["q_values"]}
-    q = params["q_values"][-1]
-    text = f"{held[f'held_{q}'] / repetitions:.4f} at p = {1 - q / m:g}"
+    ranks = simulated_ranks(region.objective, ideal, noise, SignChanges(), problem.m, rng)
+    q_values = task.params.q_values
+    held = {f"held_{q}": int(np.count_nonzero(ranks <= problem.m - q)) for q in q_values}
+    last = q_values[-1]
+    text = f"{held[f'held_{last}'] / repetitions:.4f} at p = {1 - last / problem.m:g}"
     return Outcome({"repetitions": repetitions, **held}, headline=text)
-
-
-def binomial_p_value(held: int, count: int, p: float) -> float:
-    """Return the two-sided p value of `held` of `count` at probability p: twice the smaller tail, at most 1."""
-    above = 1.0 if held == 0 else float(bdtrc(held - 1, count, p))
-    return min(1.0, 2.0 * min(float(bdtr(held, count, p)), above))
 
 
 def coverage_not_rejected(record: Record, q_values: Sequence[int], m: int) -> bool:
     """Return whether no q of a model is rejected at 99.9 %, shared out over the q (Bonferroni)."""
     count = int(record.number("repetitions"))
-    values = [binomial_p_value(int(record.number(f"held_{q}")), count, 1.0 - q / m) for q in q_values]
-    return min(values) >= REJECTED / len(values)
+    values = [binomial_p(int(record.number(f"held_{q}")), count, 1.0 - q / m) for q in q_values]
+    return bonferroni_p(values) >= REJECTED
 
 
 def coverage_table(records: Sequence[Record], q_values: Sequence[int], m: int) -> pd.DataFrame:
@@ -218,7 +251,14 @@ def coverage_table(records: Sequence[Record], q_values: Sequence[int], m: int) -
                     "p": confidence_text(q, m),
                     "coverage": held / count,
                     "repetitions": count,
-                    "binomial p value": binomial_p_value(held, count, 1.0 - q / m),
+                    "binomial p value": binomial_p(held, count, 1.0 - q / m),
                 }
             )
     return pd.DataFrame(rows)
+
+
+def report_coverage(report: Report[KernelSettings], about: str) -> None:
+    """Write the table of the models' coverage; `about` says of which data and regions it is."""
+    settings = report.settings
+    table = coverage_table(report.records(part="coverage"), settings.q_values, settings.m)
+    report.table(table, "coverage", f"Coverage of the ideal coefficients: {about}")

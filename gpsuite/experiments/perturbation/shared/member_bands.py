@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpsuite.data.generators import FUNCTIONS
-from gpsuite.experiments.base import INFEASIBLE, Outcome, Record, Request, Task
+from gpsuite.experiments.base import INFEASIBLE, Outcome, Record, Report, Request, SharedWork, Task
+from gpsuite.experiments.params import INLINE
 from gpsuite.experiments.perturbation.shared.kernel_models import (
-    TITLES,
     TRUTH,
+    KernelModel,
+    KernelProblem,
     KernelSettings,
-    covariance,
-    kernel_region,
+    kernel_problem,
     regression_data,
-    shared_params,
 )
 from gpsuite.experiments.perturbation.shared.linear import confidence_text
 from gpsuite.methods.perturbation.geometry.norm_ball import NormBall
-from gpsuite.methods.perturbation.geometry.sampling import kernel_directions, sample_members
-from gpsuite.reporting.figures import figure_style, save_figure
+from gpsuite.methods.perturbation.geometry.sampling import KernelMetric, kernel_directions, sample_members
+from gpsuite.reporting import metrics
+from gpsuite.reporting.palette import BLUE, GREEN, PURPLE, VERMILION
 from gpsuite.seeds import stream
 
 if TYPE_CHECKING:
@@ -43,47 +44,67 @@ UNBOUNDED = (
 """What the tables of sampled members say of their unbounded rays."""
 
 
-def band_tasks(request: Request, model: Mapping[str, Any]) -> Iterator[Task]:
+@dataclass(frozen=True)
+class BandTask:
+    """The range of a region's members sampled along rays.
+
+    Attributes:
+        problem: model, data and perturbations.
+        q: the region's.
+        metric: in which the rays are isotropic, of `METRICS`.
+        norm_bound: B of the norm ball |f|_H <= B; 0: none.
+        rays: directions from the estimate.
+        grid_points: inputs at which the band is computed.
+        kind: of task.
+    """
+
+    problem: KernelProblem = field(metadata=INLINE)
+    q: int
+    metric: KernelMetric
+    norm_bound: float
+    rays: int
+    grid_points: int
+    kind: str = "member_band"
+
+
+def band_tasks(request: Request[KernelSettings], model: KernelModel) -> Iterator[Task[BandTask]]:
     """Yield one task per q, metric of the directions, and with or without the norm ball."""
-    settings: KernelSettings = request.settings
-    family = str(model["family"])
+    settings = request.settings
+    problem = kernel_problem(request, model)
     for q in settings.q_values:
-        for metric in settings.metrics:
+        for metric in settings.kernel_metrics:
             for bound in (0.0, settings.norm_bound):
                 ball = f"norm at most {bound:g}" if bound else "no norm bound"
-                yield Task(
-                    experiment=request.experiment,
-                    label=f"{TITLES[family]}  q {q} of {settings.m}  {metric}  {ball}",
-                    axes={"part": "band", "model": family, "q": q, "metric": metric, "norm_bound": bound},
-                    params={
-                        **shared_params(request, "member_band", model),
+                yield request.task(
+                    BandTask(problem, q, metric, bound, settings.rays, settings.grid_points),
+                    label=f"{model.title}  q {q} of {settings.m}  {metric}  {ball}",
+                    axes={
+                        "part": "band",
+                        "model": model.family,
                         "q": q,
                         "metric": metric,
                         "norm_bound": bound,
-                        "rays": settings.rays,
-                        "grid_points": settings.grid_points,
                     },
-                    dataset=request.dataset,
                     cost=2e-3 * settings.rays,
                 )
 
 
-def run_band(task: Task) -> Outcome:
+def run_band(task: Task[BandTask], shared: SharedWork) -> Outcome:
     """Sample members along rays; return the range of their functions on a grid and at the data."""
-    params = task.params
-    region = kernel_region(task, int(params["q"]))
-    X, y = regression_data(task.dataset)
-    gram, free = covariance(params, X, X), len(region.estimate) - len(y)
-    ball = NormBall(gram, float(params["norm_bound"]), free) if params["norm_bound"] else None
+    params, problem = task.params, task.params.problem
+    X, y = regression_data(task.require_dataset())
+    region = problem.region(X, y, params.q)
+    gram, free = problem.covariance(X, X), len(region.estimate) - len(y)
+    ball = NormBall(gram, params.norm_bound, free) if params.norm_bound else None
     if ball is not None and not ball.contains(region.estimate[None])[0]:
         norm = float(ball.norms(region.estimate[None])[0])
         return Outcome({}, INFEASIBLE, f"the estimate's norm {norm:g} exceeds the bound {ball.bound:g}")
-    rng = stream(int(params["seed"]), "rays", params["metric"])
-    rays = kernel_directions(int(params["rays"]), gram, params["metric"], rng, free)
+    rng = stream(problem.seed, "rays", params.metric)
+    rays = kernel_directions(params.rays, gram, params.metric, rng, free)
     boundary = region.boundary(rays, ball)
-    members = sample_members(boundary, region.contains, params["metric"], rng)
+    members = sample_members(boundary, region.contains, params.metric, rng)
     reach = MARGIN * np.ptp(X)
-    x = np.linspace(X.min() - reach, X.max() + reach, int(params["grid_points"]))
+    x = np.linspace(X.min() - reach, X.max() + reach, params.grid_points)
     grid, data = region.band(x, members), region.band(X, members)
     truth = FUNCTIONS[TRUTH](X[:, 0])
     at_ball = np.zeros(len(rays)) if ball is None else boundary.outside >= ball.steps(region.estimate, rays)
@@ -103,25 +124,31 @@ def run_band(task: Task) -> Outcome:
     return Outcome(metrics, arrays=arrays, headline=text)
 
 
+def report_bands(report: Report[KernelSettings], name: str, about: str, remark: str = "") -> None:
+    """Write the table of the bands and draw them as figure `name`; `about` says of which model they are."""
+    bands, settings = report.records(part="band"), report.settings
+    caption = (
+        f"Bands of sampled members (inner bands, {settings.rays} rays, unbounded rays left out): {about}"
+    )
+    report.table(band_table(bands, settings.m), "bands", f"{caption}. {UNBOUNDED}")
+    if bands:
+        _draw(report, bands, name, remark)
+
+
 def band_table(records: Sequence[Record], m: int) -> pd.DataFrame:
     """Return widths, members and shares of rays by q, sampler and norm bound."""
     import pandas as pd
 
-    names = {
-        "members": "members",
-        "unbounded_share": "share of unbounded rays",
-        "returning_share": "share of returning rays",
-        "at_ball_share": "share of rays ended by the norm ball",
-        "refused": "end points not confirmed",
-        "mean_width": "mean width at the data",
-        "truth_inside_share": "share of data with f* inside",
-    }
+    names = (
+        "members", "unbounded_share", "returning_share", "at_ball_share", "refused", "mean_width",
+        "truth_inside_share",
+    )  # fmt: skip
     rows = [
         {
             "p": confidence_text(int(record.axes["q"]), m),
             "sampler": str(record.metrics["sampler"]),
             "norm bound": ball_text(record),
-            **{title: record.number(name) for name, title in names.items()},
+            **{metrics.metric(name).heading: record.number(name) for name in names},
         }
         for record in records
     ]
@@ -134,39 +161,32 @@ def ball_text(record: Record) -> str:
     return f"|f| ≤ {bound:g}" if bound else "none"
 
 
-def draw_bands(
-    records: Sequence[Record], m: int, rays: int, folder: Path, name: str, note: str | None
-) -> None:
+def _draw(report: Report[KernelSettings], records: Sequence[Record], name: str, remark: str) -> None:
     """Draw one row a q, without and with the norm ball, a band for each metric of the directions."""
-    import matplotlib.pyplot as plt
     import pandas as pd
 
-    if not records:
-        return
     levels = list(dict.fromkeys(int(record.axes["q"]) for record in records))
     bounds = sorted({float(record.axes["norm_bound"]) for record in records})
-    with figure_style():
-        size = (4.0 * len(bounds) + 0.6, 2.8 * len(levels) + 1.4)
-        fig, grid = plt.subplots(len(levels), len(bounds), figsize=size, sharex=True, squeeze=False)
+    free = [r.number("unbounded_share") for r in records if not r.axes["norm_bound"]]
+    below = [f"range of members along {report.settings.rays} rays a band"]
+    below += [f"unbounded rays left out: {min(free):.0%} to {max(free):.0%}"] if free else []
+    below += [remark] if remark else []
+    size = (4.0 * len(bounds) + 0.6, 2.8 * len(levels) + 1.4)
+    with report.figure(
+        name, remark="; ".join(below), rows=len(levels), columns=len(bounds), size=size, sharex=True
+    ) as drawing:
         for (row, q), (column, bound) in ((a, b) for a in enumerate(levels) for b in enumerate(bounds)):
             own = [r for r in records if (r.axes["q"], r.axes["norm_bound"]) == (q, bound)]
             if own:
-                _panel(grid[row, column], own, m)
-        for ax in grid[-1]:
-            ax.set_xlabel("x")
-        for ax in grid[:, 0]:
-            ax.set_ylabel("y, f(x)")
-        fig.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
-        free = [r.number("unbounded_share") for r in records if not r.axes["norm_bound"]]
-        text = f"range of members along {rays} rays a band"
-        if free:
-            text += f"; unbounded rays left out: {min(free):.0%} to {max(free):.0%}"
-        save_figure(fig, pd.concat(map(_frame, records)), folder, name, "; ".join(filter(None, (text, note))))
+                _panel(drawing.grid[row, column], own, report.settings.m)
+        drawing.name_axes("x", "y, f(x)")
+        drawing.legend()
+        drawing.data = pd.concat(map(_frame, records))
 
 
 def _panel(ax: Axes, records: Sequence[Record], m: int) -> None:
     """Draw the bands, the data, the truth and the estimate; the view is that of the data."""
-    styles = {"coefficients": ("-", "C1"), "rkhs": ("--", "C2"), "values": ("-.", "C3")}
+    styles = {"coefficients": ("-", VERMILION), "rkhs": ("--", GREEN), "values": ("-.", PURPLE)}
     for record in records:
         arrays, metric = record.arrays, str(record.axes["metric"])
         style, colour = styles[metric]
@@ -176,7 +196,7 @@ def _panel(ax: Axes, records: Sequence[Record], m: int) -> None:
             ax.plot(arrays["x"], arrays[end], style, color=colour, linewidth=1.1, label=label)
     arrays = records[0].arrays
     ax.plot(arrays["x"], FUNCTIONS[TRUTH](arrays["x"]), color="black", linewidth=1.1, label="true f*")
-    ax.plot(arrays["x"], arrays["centre"], color="C0", label="estimate")
+    ax.plot(arrays["x"], arrays["centre"], color=BLUE, label="estimate")
     ax.plot(arrays["X"], arrays["y"], "o", color="black", markersize=3.5, label="data")
     shares = "/".join(f"{record.number('unbounded_share'):.0%}" for record in records)
     ball = ball_text(records[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
 from gpsuite.experiments.robustness.bounds_1d import plan, run, settings, summary
+from gpsuite.experiments.robustness.methods import CLASSIFIER
 
 EXPERIMENTS.register("robustness/bounds_1d")(
     Experiment(
@@ -11,7 +12,7 @@ EXPERIMENTS.register("robustness/bounds_1d")(
         plan.plan,
         run.run,
         summary.summarise,
-        builders=("gpc",),
+        method_traits=(CLASSIFIER,),
         parts=("bounds", "levels"),
     )
 )

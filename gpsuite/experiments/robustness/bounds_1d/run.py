@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import DIVERGED, Outcome, SharedWork, Task
+from gpsuite.experiments.robustness.bounds_1d.plan import BoundsTask
 from gpsuite.experiments.robustness.bounds_1d.settings import DOMAIN, FREQUENCY, NOISE
 from gpsuite.experiments.robustness.bounds_1d.summary import ROUNDING
 from gpsuite.methods.robustness.bounding_curves import bounding_curves
 from gpsuite.methods.robustness.box_bounds import BoundingFunction
 from gpsuite.methods.robustness.search.regions import interval_box
 from gpsuite.methods.robustness.verdict import build_bound
-from gpsuite.models.classification.approximation import NotConvergedError
+from gpsuite.models.classification.approximation import BinaryProblem, NotConvergedError
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import train_gpc
@@ -25,9 +24,6 @@ from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.seeds import stream
 
 Array = npt.NDArray[np.float64]
-
-
-SEARCH = 2  # added to the method's version; raised when the bounds' numbers change
 
 
 def made_up_rows(seed: int, rows: int) -> tuple[Array, Array]:
@@ -40,7 +36,7 @@ def made_up_rows(seed: int, rows: int) -> tuple[Array, Array]:
             return X, y
 
 
-def run(task: Task, shared: SharedWork) -> Outcome:
+def run(task: Task[BoundsTask], shared: SharedWork) -> Outcome:
     """Bound the class probability over the region and over halves of it; check the curves on a grid.
 
     The gap is that of the minimum: attained at a box's middle, minus proved. Arrays: the grid, the probability, the
@@ -51,13 +47,13 @@ def run(task: Task, shared: SharedWork) -> Outcome:
         posterior = _posterior(params, task.budget_seconds)
     except NotConvergedError as error:
         return Outcome({}, DIVERGED, str(error))
-    low, high = float(params["low"]), float(params["high"])
+    low, high = params.low, params.high
     middle = np.array([0.5 * (low + high)])
-    bounding = build_bound(params["bound"], posterior, interval_box(middle, [low], [high]))
-    x = np.linspace(low, high, int(params["grid_points"]))
+    bounding = build_bound(params.bound, posterior, interval_box(middle, [low], [high]))
+    x = np.linspace(low, high, params.grid_points)
     truth = posterior.probability(x[:, None])
     curves = [_curves(bounding, posterior, x, np.linspace(low, high, boxes + 1)) for boxes in (1, 2)]
-    levels = _levels(bounding, low, high, int(params["levels"]))
+    levels = _levels(bounding, low, high, params.levels)
     gaps = levels[:, 1] - levels[:, 2]
     above = max(float((lower - truth).max()) for lower, _ in curves)
     below = max(float((truth - upper).max()) for _, upper in curves)
@@ -76,11 +72,11 @@ def run(task: Task, shared: SharedWork) -> Outcome:
     return Outcome(metrics, arrays=arrays, headline=f"gap {gaps[0]:.3f}, after one split {gaps[1]:.3f}")
 
 
-def _posterior(params: Mapping[str, Any], seconds: float | None) -> GPCPosterior:
-    X, y = made_up_rows(params["seed"], params["rows"])
-    budget = Budget(seconds=seconds, evaluations=params["evaluations"])
-    spec, link = ModelSpec(kernel=params["kernel"]), LINKS.get(params["method"]["link"])
-    trained = train_gpc(X, y, spec, link, params["method"]["inference"], Hyperparameters(), budget)
+def _posterior(params: BoundsTask, seconds: float | None) -> GPCPosterior:
+    X, y = made_up_rows(params.seed, params.rows)
+    budget = Budget(seconds=seconds, evaluations=params.evaluations)
+    spec, link = ModelSpec(kernel=params.kernel), LINKS.get(params.method.link)
+    trained = train_gpc(BinaryProblem(X, y, spec, link), params.method.inference, Hyperparameters(), budget)
     return trained.fit.posterior
 
 

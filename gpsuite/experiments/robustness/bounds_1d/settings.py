@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Annotated
 
 from gpsuite.experiments.base import require
-from gpsuite.experiments.robustness.shared.settings import check_distinct
+from gpsuite.experiments.settings import Count, at_least, filled, one_of, unique, within
 
 BOUNDS = {"rkhs_taylor": "RKHS–Taylor bound", "paper": "paper's bound"}
 
@@ -30,23 +31,16 @@ class Bounds1DSettings:
         levels: how often all boxes are halved after the whole region.
     """
 
-    rows: int = 30
-    evaluations: int = 20
-    low: float = 0.0
-    high: float = 1.0
-    bounds: list[str] = field(default_factory=lambda: list(BOUNDS))
-    grid_points: int = 401
-    levels: int = 6
+    rows: Annotated[int, at_least(4)]
+    evaluations: Count
+    low: float
+    high: float
+    bounds: Annotated[list[Annotated[str, one_of(BOUNDS)]], filled, unique]
+    grid_points: Annotated[int, at_least(3)]
+    levels: Annotated[int, within(1, 12)]
 
     def check(self) -> None:
-        """Refuse impossible values."""
-        require(self.rows >= 4, "rows", self.rows, "must be 4 or more")
-        require(self.evaluations >= 1, "evaluations", self.evaluations, "must be 1 or more")
+        """Refuse a region that is empty or leaves the domain."""
         require(self.low < self.high, "high", self.high, f"must be above low={self.low:g}")
         inside = DOMAIN[0] <= self.low and self.high <= DOMAIN[1]
         require(inside, "low", self.low, f"the region [low, high] must lie in the domain {list(DOMAIN)}")
-        check_distinct("bounds", self.bounds)
-        for name in self.bounds:
-            require(name in BOUNDS, "bounds", name, f"valid: {', '.join(BOUNDS)}")
-        require(self.grid_points >= 3, "grid_points", self.grid_points, "must be 3 or more")
-        require(1 <= self.levels <= 12, "levels", self.levels, "must be 1 to 12")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.robustness.bounds_1d.figures import draw
 from gpsuite.experiments.robustness.bounds_1d.settings import BOUNDS, Bounds1DSettings
-from gpsuite.experiments.statistics import share
+from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,16 +18,15 @@ if TYPE_CHECKING:
 ROUNDING = 1e-12  # of the class probability where the bound is tight
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report[Bounds1DSettings]) -> list[Statistic]:
     """Write the gaps by number of boxes and the picture; return whether the two statements of Fig. 1 hold."""
-    titles = {name: options.title for name, options in request.methods.items()}
-    settings: Bounds1DSettings = request.settings
+    records, settings = report.records(), report.settings
     caption = (
         f"Minimum of the class probability over [{settings.low:g}, {settings.high:g}], all boxes halved at each "
-        f"level; made-up data of {settings.rows} rows{f' ({note})' if note else ''}"
+        f"level; made-up data of {settings.rows} rows"
     )
-    write_table(gap_table(records, titles), folder / "tables", "bounds_1d", caption)
-    draw(records, titles, BOUNDS, folder / "figures", note)
+    report.table(gap_table(records, report.titles), "bounds_1d", caption)
+    draw(report, records)
     return [statements(records)]
 
 
@@ -55,7 +52,7 @@ def gap_table(records: Sequence[Record], titles: Mapping[str, str]) -> pd.DataFr
 def statements(records: Sequence[Record]) -> Statistic:
     """Return which of the two hold in every record: the lower function is below the output; a split shrinks the gap."""
     if not records:
-        return share("share_bounds_hold_and_shrink", [])
+        return claim("share_bounds_hold_and_shrink", [])
     below = all(bool(record.metrics["lower_function_holds"]) for record in records)
     shrinks = all(record.number("gap_after") < record.number("gap_before") for record in records)
-    return share("share_bounds_hold_and_shrink", [below, shrinks])
+    return claim("share_bounds_hold_and_shrink", [below, shrinks])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
 from gpsuite.experiments.robustness.distribution import plan, settings, summary
+from gpsuite.experiments.robustness.methods import CLASSIFIER
 from gpsuite.experiments.robustness.shared.probability_change import run_delta
 from gpsuite.experiments.robustness.shared.settings import AGREEMENT
 
@@ -14,7 +15,7 @@ for _name in ("distribution_synthetic2d", "distribution_spam", "distribution_mni
             plan.plan,
             run_delta,
             summary.summarise,
-            builders=("gpc",),
+            method_traits=(CLASSIFIER,),
             dataset_tasks=("classification",),
             parts=("points", "draws", "radii", "trainings"),
             agreement=AGREEMENT,

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Annotated
 
-from gpsuite.experiments.robustness.shared.probability_change import DeltaSettings, check_radii
+from gpsuite.experiments.robustness.shared.probability_change import SearchSettings
+from gpsuite.experiments.robustness.shared.settings import Radius
+from gpsuite.experiments.settings import filled, unique
 
 
 @dataclass
-class DistributionSettings(DeltaSettings):
+class DistributionSettings(SearchSettings):
     """Settings of the distribution of delta.
 
     Attributes:
         radii: of the boxes (L-infinity), in units of the scaled inputs; the first is held against the paper.
     """
 
-    radii: list[float] = field(default_factory=lambda: [0.5])
-
-    def check(self) -> None:
-        """Refuse impossible values."""
-        super().check()
-        check_radii(self.radii)
+    radii: Annotated[list[Radius], filled, unique]

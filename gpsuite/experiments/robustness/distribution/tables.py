@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpsuite.experiments.robustness.shared.probability_change_claims import Deltas, ratio_statistic
+from gpsuite.experiments.robustness.shared.probability_change_claims import (
+    EP,
+    LAPLACE,
+    by_classifier,
+    ratio_of_medians,
+)
 from gpsuite.reporting.tables import mean_and_error
+from gpsuite.statistics.estimates import mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +41,7 @@ def delta_table(frame: pd.DataFrame, titles: dict[str, str]) -> pd.DataFrame:
     for (radius, evaluations, method), part in frame.groupby(["radius", "evaluations", "method"], sort=True):
         known = part[part["delta"].notna()]
         low, middle, high = known["delta"].quantile([0.25, 0.5, 0.75])
-        error = known["delta"].std(ddof=1) / max(len(known), 1) ** 0.5
+        centre = mean(known["delta"])
         rows.append(
             {
                 "γ": radius,
@@ -43,7 +49,7 @@ def delta_table(frame: pd.DataFrame, titles: dict[str, str]) -> pd.DataFrame:
                 "method": titles[str(method)],
                 "median δ": middle,
                 "quartiles": f"{low:.3g} to {high:.3g}",
-                "mean δ": mean_and_error(float(known["delta"].mean()), float(error)),
+                "mean δ": mean_and_error(centre.value, centre.error),
                 "median by Definition 1": known["deviation"].median(),
                 "largest gap": (known["delta_proved"] - known["delta"]).max(),
                 "boxes": known["boxes"].mean(),
@@ -60,18 +66,18 @@ def ratio_table(frame: pd.DataFrame, test_over_training: float) -> pd.DataFrame:
 
     rows = []
     for radius, part in frame.groupby("radius", sort=True):
-        deltas = Deltas(part)
-        for evaluations in deltas.evaluations:
-            ratio = ratio_statistic("", deltas, evaluations, test_over_training)
+        deltas = by_classifier(part)
+        for evaluations in deltas.levels("evaluations"):
+            ratio = ratio_of_medians(deltas, evaluations, test_over_training)
             rows.append(
                 {
                     "γ": radius,
                     "evaluations": evaluations,
                     "ratio": ratio.value,
-                    "95 % from": ratio.interval_low,
-                    "to": ratio.interval_high,
+                    "95 % from": ratio.low,
+                    "to": ratio.high,
                     "draws": ratio.n,
-                    "pairs": len(deltas.pair(evaluations)[0]),
+                    "pairs": len(deltas.pair("delta", (LAPLACE, evaluations), (EP, evaluations))[0]),
                 }
             )
     return pd.DataFrame(rows)

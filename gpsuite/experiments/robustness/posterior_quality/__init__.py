@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
+from gpsuite.experiments.robustness.methods import CLASSIFIER
 from gpsuite.experiments.robustness.posterior_quality import plan, run, settings, summary
+from gpsuite.experiments.robustness.shared.probability_change import DeltaTask, run_delta
 from gpsuite.experiments.robustness.shared.settings import AGREEMENT
 
 EXPERIMENTS.register("robustness/posterior_quality")(
     Experiment(
         settings.PosteriorQualitySettings,
         plan.plan,
-        run.run,
+        {DeltaTask: run_delta, plan.HMCTask: run.run_hmc_distance},
         summary.summarise,
-        builders=("gpc",),
+        method_traits=(CLASSIFIER,),
         dataset_tasks=("classification",),
         several_datasets=True,
         parts=("points", "draws", "gammas", "hmc_trained_by"),

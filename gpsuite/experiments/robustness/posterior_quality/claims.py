@@ -7,12 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.robustness.shared.probability_change_claims import EP, LAPLACE, Deltas
-from gpsuite.experiments.statistics import LEVEL, overlapping_p, overlapping_statistic, share
+from gpsuite.experiments.robustness.shared.probability_change_claims import (
+    EP,
+    LAPLACE,
+    by_classifier,
+    log_ratios,
+)
+from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic, statistic_name
+from gpsuite.statistics.estimates import Array, corrected_mean
+from gpsuite.statistics.paired import Paired
+from gpsuite.statistics.significance import LEVEL, corrected_t_p
+from gpsuite.statistics.significance import rank_correlation as spearman
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,9 +33,6 @@ def converged(records: Sequence[Record], trained_by: str) -> list[Quality]:
         for record in records
         if record.axes["method"] == trained_by and record.metrics.get("hmc_converged")
     ]
-
-
-Array = npt.NDArray[np.float64]
 
 
 SPAM, MNIST = "spam", "mnist38"
@@ -65,7 +70,7 @@ def quality_claims(
         at: evaluations in training of the classifiers that HMC was run for.
         test_over_training: test points over training rows of a draw.
     """
-    main = {title: Deltas(frame[frame["rank"] == 0]) for title, frame in deltas.items()}
+    main = {title: by_classifier(frame[frame["rank"] == 0]) for title, frame in deltas.items()}
     return [
         *distance_statistics(found, test_over_training),
         ep_closer(found, test_over_training),
@@ -86,7 +91,9 @@ def distance_statistics(found: Sequence[Quality], test_over_training: float) -> 
                 if len(values):
                     named = statistic_name(name, dataset=dataset, method=method)
                     note = "means over the test points of a draw"
-                    statistics.append(overlapping_statistic(named, values, test_over_training, note))
+                    statistics.append(
+                        Statistic.of(named, corrected_mean(values, test_over_training), note=note)
+                    )
     return statistics
 
 
@@ -100,8 +107,8 @@ def ep_closer(found: Sequence[Quality], test_over_training: float) -> Statistic:
         for distance in PAIRED:
             laplace, ep = (_draw_means(found, dataset, f"{distance}_{method}") for method in (LAPLACE, EP))
             if len(ep) >= 2 and len(laplace) == len(ep):
-                cells.append(overlapping_p(laplace - ep, test_over_training) < LEVEL / 2.0)
-    return share("share_ep_closer_to_hmc", cells)
+                cells.append(corrected_t_p(laplace - ep, test_over_training) < LEVEL / 2.0)
+    return claim("share_ep_closer_to_hmc", cells)
 
 
 def _draw_means(found: Sequence[Quality], dataset: str, name: str) -> Array:
@@ -109,7 +116,7 @@ def _draw_means(found: Sequence[Quality], dataset: str, name: str) -> Array:
     return np.array([values.mean() for values in own])
 
 
-def smallest_ratio(deltas: Mapping[str, Deltas], dataset: str, test_over_training: float) -> Statistic:
+def smallest_ratio(deltas: Mapping[str, Paired], dataset: str, test_over_training: float) -> Statistic:
     """Return with which confidence a dataset has the smallest ratio Laplace / EP of median delta.
 
     At the largest number of evaluations: 1 less the largest p-value of the one-sided tests of its mean logarithm over
@@ -118,17 +125,13 @@ def smallest_ratio(deltas: Mapping[str, Deltas], dataset: str, test_over_trainin
     name = statistic_name("smallest_ratio_confidence", dataset=dataset)
     if dataset not in deltas or len(deltas) < 2:
         return Statistic(name, float("nan"), n=0)
-    logs = {}
-    for title, each in deltas.items():
-        with np.errstate(divide="ignore", invalid="ignore"):
-            values = np.log(np.divide(*each.medians(each.evaluations[-1])))
-        logs[title] = values[np.isfinite(values)]
+    logs = {title: log_ratios(each, each.levels("evaluations")[-1]) for title, each in deltas.items()}
     draws = min(len(values) for values in logs.values())
     if draws < 2:
         return Statistic(name, float("nan"), n=draws, note="two training draws or more are needed")
     # draws are numbered alike, so that the first ones of two datasets can be subtracted
     own = logs.pop(dataset)[:draws]
-    p_values = [overlapping_p(values[:draws] - own, test_over_training) for values in logs.values()]
+    p_values = [corrected_t_p(values[:draws] - own, test_over_training) for values in logs.values()]
     return Statistic(name, 1.0 - max(p_values), n=draws, note="training draws")
 
 
@@ -137,24 +140,28 @@ def smallest_delta(deltas: Mapping[str, pd.DataFrame], dataset: str, ranks: int 
     cells = []
     if dataset in deltas and len(deltas) > 1:
         for rank in range(ranks):
-            tables = {title: Deltas(frame[frame["rank"] == rank]) for title, frame in deltas.items()}
+            tables = {title: by_classifier(frame[frame["rank"] == rank]) for title, frame in deltas.items()}
             for method in (LAPLACE, EP):
-                for evaluations in tables[dataset].evaluations:
-                    medians = {title: _median(each(method, evaluations)) for title, each in tables.items()}
+                for evaluations in tables[dataset].levels("evaluations"):
+                    medians = {
+                        title: _median(each("delta", method, evaluations)) for title, each in tables.items()
+                    }
                     if np.isfinite(list(medians.values())).all():
                         own = medians.pop(dataset)
                         cells.append(own < min(medians.values()))
-    return share("share_delta_smallest_on_mnist38", cells)
+    return claim("share_delta_smallest_on_mnist38", cells)
 
 
-def same_order(found: Sequence[Quality], deltas: Mapping[str, Deltas], at: int) -> Statistic:
+def same_order(found: Sequence[Quality], deltas: Mapping[str, Paired], at: int) -> Statistic:
     """Return 1 if (Laplace / EP distance to HMC) and (Laplace / EP delta) order the datasets the same way."""
     name = "same_order_of_quality_and_robustness"
     pairs = []
     for title, each in deltas.items():
         laplace, ep = (_draw_means(found, title, f"wasserstein_{method}") for method in (LAPLACE, EP))
         if len(laplace) and len(ep):
-            pairs.append((float(laplace.mean() / ep.mean()), _ratio(each(LAPLACE, at), each(EP, at))))
+            pairs.append(
+                (float(laplace.mean() / ep.mean()), _ratio(each("delta", LAPLACE, at), each("delta", EP, at)))
+            )
     if len(pairs) < 2 or not np.isfinite(pairs).all():
         return Statistic(name, float("nan"), n=0)
     quality, robustness = np.array(pairs).T
@@ -163,31 +170,29 @@ def same_order(found: Sequence[Quality], deltas: Mapping[str, Deltas], at: int) 
 
 
 def quality_pairs(
-    found: Sequence[Quality], deltas: Mapping[str, Deltas], at: int
+    found: Sequence[Quality], deltas: Mapping[str, Paired], at: int
 ) -> list[tuple[str, float, float]]:
     """Return, per dataset and draw, its title and the ratios Laplace / EP of distance to HMC and of median delta."""
     pairs = []
     for each in found:
         table = deltas.get(each.dataset)
         both = [each.at_points.get(f"wasserstein_{name}") for name in (LAPLACE, EP)]
-        if table is None or each.draw not in table.draws or both[0] is None or both[1] is None:
+        if table is None or each.draw not in table.levels("draw") or both[0] is None or both[1] is None:
             continue
-        row, distance = table.draws.index(each.draw), float(both[0].mean() / both[1].mean())
-        pairs.append((each.dataset, distance, _ratio(table(LAPLACE, at)[row], table(EP, at)[row])))
+        row, distance = table.levels("draw").index(each.draw), float(both[0].mean() / both[1].mean())
+        deltas_of = (table("delta", method, at)[row] for method in (LAPLACE, EP))
+        pairs.append((each.dataset, distance, _ratio(*deltas_of)))
     return [pair for pair in pairs if np.isfinite(pair[1:]).all()]
 
 
-def rank_correlation(found: Sequence[Quality], deltas: Mapping[str, Deltas], at: int) -> Statistic:
+def rank_correlation(found: Sequence[Quality], deltas: Mapping[str, Paired], at: int) -> Statistic:
     """Return Spearman's correlation of the two ratios over datasets and draws; NaN with fewer than three pairs."""
-    from scipy.stats import spearmanr
-
     pairs = quality_pairs(found, deltas, at)
     name = "quality_robustness_spearman"
     quality, robustness = [pair[1] for pair in pairs], [pair[2] for pair in pairs]
-    if len(pairs) < 3 or len(set(quality)) < 2 or len(set(robustness)) < 2:
-        return Statistic(name, float("nan"), n=len(pairs))
+    correlation = spearman(quality, robustness)
     return Statistic(
-        name, float(spearmanr(quality, robustness).statistic), n=len(pairs), note="dataset and draw"
+        name, correlation, n=len(pairs), note="" if np.isnan(correlation) else "dataset and draw"
     )
 
 

@@ -3,62 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from gpsuite.experiments.base import Report
 from gpsuite.experiments.robustness.posterior_quality.claims import Quality, quality_pairs
-from gpsuite.experiments.robustness.shared.probability_change_claims import Deltas
+from gpsuite.experiments.robustness.posterior_quality.settings import PosteriorQualitySettings
+from gpsuite.experiments.robustness.shared.probability_change_claims import by_classifier
 from gpsuite.reporting.comparison import Statistic, statistic_name
-from gpsuite.reporting.figures import figure_style, method_style, save_figure
+from gpsuite.reporting.metrics import metric
+from gpsuite.reporting.palette import LIMIT, dataset_style
+from gpsuite.reporting.panels import panel
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
 
-class Shown(Protocol):
-    """The settings a heading needs."""
-
-    hmc_evaluations: int
-    hmc_trained_by: list[str]
-
-
 def draw(
+    report: Report[PosteriorQualitySettings],
     statistics: Sequence[Statistic],
     found: Sequence[Quality],
     deltas: Mapping[str, pd.DataFrame],
-    titles: Mapping[str, str],
-    settings: Shown,
-    folder: Path,
-    note: str | None,
 ) -> None:
     """Draw the mean distance per dataset and method, and per draw the ratio of distances against that of delta.
 
     Args:
+        report: gives titles and settings.
         statistics: holding the mean distances.
         found: distances of converged chains.
         deltas: dataset's title -> records of delta.
-        titles: method -> title.
-        settings: of the experiment.
-        folder: the run's figures folder.
-        note: drawn small at the bottom.
     """
-    import matplotlib.pyplot as plt
     import pandas as pd
 
+    settings, titles = report.settings, report.titles
     means = [row for title in deltas for row in _means(statistics, title, titles)]
-    main = {title: Deltas(frame[frame["rank"] == 0]) for title, frame in deltas.items()}
+    main = {title: by_classifier(frame[frame["rank"] == 0]) for title, frame in deltas.items()}
     ratios = [
         {"panel": "ratios", "dataset": title, "distance_ratio": quality, "delta_ratio": robustness}
         for title, quality, robustness in quality_pairs(found, main, settings.hmc_evaluations)
     ]
     by = titles.get(settings.hmc_trained_by[0], settings.hmc_trained_by[0])
-    with figure_style():
-        fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6))
-        _draw_means(left, means, titles, list(deltas))
+    with report.figure("posterior_quality", columns=2, size=(11, 4.6)) as drawing:
+        left, right = drawing.axes
+        if means:
+            _draw_means(left, pd.DataFrame(means), titles, list(deltas))
         _draw_ratios(right, ratios, list(deltas))
-        fig.suptitle(f"Hyperparameters of {by} after {settings.hmc_evaluations} evaluations")
-        save_figure(fig, pd.DataFrame([*means, *ratios]), folder, "posterior_quality", note)
+        drawing.fig.suptitle(f"Hyperparameters of {by} after {settings.hmc_evaluations} evaluations")
+        drawing.data = pd.DataFrame([*means, *ratios])
 
 
 def _means(
@@ -76,42 +67,19 @@ def _means(
     return rows
 
 
-def _draw_means(
-    ax: Axes, rows: Sequence[Mapping[str, object]], titles: Mapping[str, str], datasets: Sequence[str]
-) -> None:
-    for place, (method, title) in enumerate(titles.items()):
-        own = [row for row in rows if row["method"] == method]
-        style, offset = method_style(method), 0.16 * (place - (len(titles) - 1) / 2)
-        mean = [float(str(row["mean"])) for row in own]
-        ends = [[_end(row[end], at) for row, at in zip(own, mean, strict=True)] for end in ("low", "high")]
-        ax.errorbar(
-            [datasets.index(str(row["dataset"])) + offset for row in own],
-            mean,
-            yerr=[
-                [at - low for at, low in zip(mean, ends[0], strict=True)],
-                [high - at for at, high in zip(mean, ends[1], strict=True)],
-            ],
-            fmt=style["marker"],
-            color=style["color"],
-            capsize=4,
-            label=title,
-        )
-    if rows:
-        ax.set_yscale("log")
-        ax.legend(title="mean, 95 % t interval")
-    ax.set_xticks(range(len(datasets)), list(datasets))
-    ax.set_xlim(-0.5, len(datasets) - 0.5)
-    ax.set_ylabel("2-Wasserstein distance to HMC (latent units)")
-
-
-def _end(value: object, mean: float) -> float:
-    return mean if value is None else float(str(value))
+def _draw_means(ax: Axes, rows: pd.DataFrame, titles: Mapping[str, str], datasets: Sequence[str]) -> None:
+    tidy = rows.rename(columns={"low": "interval_low", "high": "interval_high"})
+    ticks = {dataset: dataset for dataset in datasets}
+    panel(ax, tidy, "dataset", titles, kind="points", error="interval", ticks=ticks, apart=0.16)
+    ax.set_yscale("log")
+    ax.legend(title="mean, 95 % t interval")
+    ax.set_ylabel(metric("hmc_distance").axis)
 
 
 def _draw_ratios(ax: Axes, rows: Sequence[Mapping[str, object]], datasets: Sequence[str]) -> None:
     for dataset in datasets:
         own = [row for row in rows if row["dataset"] == dataset]
-        style = method_style(f"dataset {dataset}")
+        style = dataset_style(dataset)
         ax.plot(
             [float(str(row["distance_ratio"])) for row in own],
             [float(str(row["delta_ratio"])) for row in own],
@@ -124,7 +92,7 @@ def _draw_ratios(ax: Axes, rows: Sequence[Mapping[str, object]], datasets: Seque
         ax.set_xscale("log")
         ax.set_yscale("log")
         ax.legend(title="one mark per draw")
-    ax.axhline(1.0, color="0.5", linewidth=1)
-    ax.axvline(1.0, color="0.5", linewidth=1)
+    ax.axhline(1.0, color=LIMIT, linewidth=1)
+    ax.axvline(1.0, color=LIMIT, linewidth=1)
     ax.set_xlabel("distance to HMC, Laplace / EP")
     ax.set_ylabel("median δ, Laplace / EP")

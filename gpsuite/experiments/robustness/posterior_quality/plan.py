@@ -2,74 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from gpsuite.data.loading import PreparedDataset
-from gpsuite.experiments.base import METHODS, Request, Task, require
-from gpsuite.experiments.robustness.methods import GPCOptions
+from gpsuite.experiments.base import Request, Task, require
 from gpsuite.experiments.robustness.posterior_quality.settings import ADVICE, PosteriorQualitySettings
 from gpsuite.experiments.robustness.shared.classifiers import read_problem
 from gpsuite.experiments.robustness.shared.paper_protocol import Study, study_of
-from gpsuite.experiments.robustness.shared.probability_change import delta_tasks
-from gpsuite.experiments.robustness.shared.settings import model_group, model_params
+from gpsuite.experiments.robustness.shared.probability_change import Axes, delta_tasks
+from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, GPCParams, classifier_params
 
 DELTA, HMC = "delta", "hmc"
 
 
-def plan(request: Request) -> list[Task]:
+@dataclass(frozen=True)
+class HMCTask:
+    """HMC at a trained classifier's hyperparameters, and the approximations' distances to it.
+
+    Attributes:
+        model: the classifier.
+        inferences: name of a method -> its inference.
+        chains: as every other field, of `PosteriorQualitySettings`.
+        kind: of task.
+    """
+
+    model: ClassifierParams
+    inferences: Mapping[str, str]
+    chains: int
+    burn_in: int
+    samples: int
+    kind: str = "hmc_distance"
+
+
+def plan(request: Request[PosteriorQualitySettings]) -> list[Task[object]]:
     """Return per dataset the deltas, the same tasks as in distribution_*, and one HMC task per draw and training."""
-    settings: PosteriorQualitySettings = request.settings
+    settings = request.settings
     for name in settings.hmc_trained_by:
         require(name in request.methods, "hmc_trained_by", name, f"{ADVICE}: {', '.join(request.methods)}")
-    tasks: list[Task] = []
+    tasks: list[Task[object]] = []
     for name, dataset in request.datasets.items():
         study = study_of(name)
-        own = replace(settings, scaling=study.scaling, features=study.features, tolerance=study.tolerance)
+        own = settings.on(study)
         options = next(iter(request.methods.values()))
-        axes: dict[str, str | int | float] = {"part": DELTA, "dataset": study.title}
-        tasks += delta_tasks(request, own, dataset, study.radii[: own.gammas], axes)  # there may be too many
-        tasks += _hmc_tasks(request, own, dataset, study)
+        axes: Axes = {"part": DELTA, "dataset": study.title}
+        # first: there may be too many
+        tasks += delta_tasks(request, own, dataset, study.radii[: settings.gammas], axes)
+        tasks += _hmc_tasks(request, dataset, study)
         for number in range(own.draws):
-            read_problem(dataset, model_params(request, own, options, number, 1))
+            read_problem(dataset, classifier_params(request, own, options, number, 1))
     return tasks
 
 
 def _hmc_tasks(
-    request: Request, settings: PosteriorQualitySettings, dataset: PreparedDataset, study: Study
-) -> Iterator[Task]:
-    inferences = {
-        name: options.inference
-        for name, options in request.methods.items()
-        if isinstance(options, GPCOptions)
-    }
+    request: Request[PosteriorQualitySettings], dataset: PreparedDataset, study: Study
+) -> Iterator[Task[HMCTask]]:
+    settings, searched = request.settings, request.settings.on(study)
+    inferences = {name: GPCParams.of(options).inference for name, options in request.methods.items()}
     rows = min(settings.train_rows, dataset.rows) / 1000
     transitions = settings.burn_in + settings.samples
+    evaluations = settings.hmc_evaluations
     for number in range(settings.draws):
         for name in settings.hmc_trained_by:
             options = request.methods[name]
-            model = model_params(request, settings, options, number, settings.hmc_evaluations)
-            yield Task(
-                experiment=request.experiment,
+            model = classifier_params(request, searched, options, number, evaluations)
+            axes: Axes = {"part": HMC, "dataset": study.title, "method": name, "evaluations": evaluations}
+            yield request.task(
+                HMCTask(model, inferences, settings.chains, settings.burn_in, settings.samples),
                 label=f"{dataset.name}  HMC at {options.title}'s hyperparameters  draw {number}",
-                axes={
-                    "part": HMC,
-                    "dataset": study.title,
-                    "method": name,
-                    "evaluations": settings.hmc_evaluations,
-                    "draw": number,
-                },
-                params={
-                    "kind": "hmc_distance",
-                    "model": model,
-                    "inferences": inferences,
-                    "chains": settings.chains,
-                    "burn_in": settings.burn_in,
-                    "samples": settings.samples,
-                },
-                dataset=dataset,
-                version=METHODS.get(options.builder).version,
-                group=model_group(dataset, model),
+                axes={**axes, "draw": number},
+                version=options.method.version,
                 cost=8.0 + 0.002 * settings.chains * transitions * rows**2,
-                budget_seconds=request.budget_seconds,
+                group=model.group(dataset),
+                dataset=dataset,
             )

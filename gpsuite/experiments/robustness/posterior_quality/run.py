@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from gpsuite.experiments.base import DIVERGED, Outcome, SharedWork, Task, finite_or_none
-from gpsuite.experiments.robustness.posterior_quality.plan import DELTA
+from gpsuite.experiments.robustness.posterior_quality.plan import HMCTask
 from gpsuite.experiments.robustness.shared.classifiers import Problem, model_metrics, task_classifier
-from gpsuite.experiments.robustness.shared.probability_change import run_delta
-from gpsuite.models.classification.approximation import NotConvergedError
+from gpsuite.models.classification.approximation import BinaryProblem, NotConvergedError
 from gpsuite.models.classification.distance import (
     gaussian_kl,
     gaussian_wasserstein,
@@ -21,16 +20,10 @@ from gpsuite.models.classification.distance import (
 )
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import INFERENCES, TrainedGPC
-from gpsuite.models.config import ModelSpec
 from gpsuite.seeds import stream
 
 if TYPE_CHECKING:
     from gpsuite.models.classification.hmc import HMCLatents
-
-
-def run(task: Task, shared: SharedWork) -> Outcome:
-    """Run a task of either part."""
-    return run_delta(task, shared) if task.params["kind"] == DELTA else run_hmc_distance(task, shared)
 
 
 Array = npt.NDArray[np.float64]
@@ -59,7 +52,7 @@ class Gold:
     probability: Array
 
 
-def run_hmc_distance(task: Task, shared: SharedWork) -> Outcome:
+def run_hmc_distance(task: Task[HMCTask], shared: SharedWork) -> Outcome:
     """Sample the exact posterior at trained hyperparameters and measure the approximations' distances at test points.
 
     A chain that has not converged is a record too, with `hmc_converged` false: the summary keeps it out of the means.
@@ -71,7 +64,7 @@ def run_hmc_distance(task: Task, shared: SharedWork) -> Outcome:
     except NotConvergedError as error:
         return Outcome({}, DIVERGED, str(error))
     latents = _sample(problem, posteriors, params)
-    gold = gold_standard(latents, trained, stream(params["model"]["draw_seed"], "noise"))
+    gold = gold_standard(latents, trained, stream(params.model.draw_seed, "noise"))
     metrics: dict[str, float | int | str | bool | None] = {
         **model_metrics(problem, trained),
         "r_hat": finite_or_none(latents.r_hat),
@@ -91,37 +84,33 @@ def run_hmc_distance(task: Task, shared: SharedWork) -> Outcome:
     return Outcome(metrics, reason=state, arrays=arrays, headline=f"distance {shown}")
 
 
-def approximations(
-    problem: Problem, trained: TrainedGPC, params: Mapping[str, Any]
-) -> dict[str, GPCPosterior]:
+def approximations(problem: Problem, trained: TrainedGPC, params: HMCTask) -> dict[str, GPCPosterior]:
     """Return every method's approximation at the trained hyperparameters.
 
     Raises:
         NotConvergedError: if one does not converge there.
     """
-    model = params["model"]
-    spec = ModelSpec(kernel=model["kernel"], ard=bool(model["ard"]))
-    link, own = trained.fit.posterior.link, model["method"]["inference"]
+    model = params.model
+    link, own = trained.fit.posterior.link, model.method.inference
     found = {}
-    for name, inference in params["inferences"].items():
+    for name, inference in params.inferences.items():
         if inference == own:
             found[name] = trained.fit.require_converged()
             continue
-        fit = INFERENCES.get(inference)(problem.X, problem.y, spec, trained.hyperparameters, link, None)
+        same = BinaryProblem(problem.X, problem.y, model.spec, link)
+        fit = INFERENCES.get(inference)(same, trained.hyperparameters, None)
         found[name] = fit.require_converged()
     return found
 
 
-def _sample(
-    problem: Problem, posteriors: Mapping[str, GPCPosterior], params: Mapping[str, Any]
-) -> HMCLatents:
+def _sample(problem: Problem, posteriors: Mapping[str, GPCPosterior], params: HMCTask) -> HMCLatents:
     """Run the chains in EP's coordinates where EP is among the approximations."""
     from gpsuite.models.classification.hmc import HMCSettings, sample_latents
 
-    by_ep = [posteriors[name] for name, inference in params["inferences"].items() if inference == "ep"]
+    by_ep = [posteriors[name] for name, inference in params.inferences.items() if inference == "ep"]
     coordinates = [*by_ep, *posteriors.values()][0]
-    settings = HMCSettings(chains=params["chains"], burn_in=params["burn_in"], draws=params["samples"])
-    generator = stream(params["model"]["draw_seed"], "hmc", params["model"]["method"]["inference"])
+    settings = HMCSettings(chains=params.chains, burn_in=params.burn_in, draws=params.samples)
+    generator = stream(params.model.draw_seed, "hmc", params.model.method.inference)
     return sample_latents(coordinates, problem.y, problem.X_test, generator, settings)
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
+from typing import Annotated
 
 from gpsuite.experiments.base import require
-from gpsuite.experiments.robustness.shared.probability_change import DeltaSettings
-from gpsuite.experiments.robustness.shared.settings import check_distinct
+from gpsuite.experiments.robustness.shared.paper_protocol import Study
+from gpsuite.experiments.robustness.shared.probability_change import DeltaSettings, SearchSettings
+from gpsuite.experiments.settings import at_least, filled, unique, within
 
 ADVICE = "a method of this run whose trained hyperparameters HMC is run for"
 
 
 @dataclass
 class PosteriorQualitySettings(DeltaSettings):
-    """Settings of the study over datasets; scaling, features, radii and tolerance are each dataset's (`studies`).
+    """Settings of the study over datasets; scaling, features, radii and tolerance are each dataset's (`Study`).
 
     Attributes:
         gammas: how many of each dataset's radii are run for the comparison of delta between datasets.
@@ -24,21 +26,25 @@ class PosteriorQualitySettings(DeltaSettings):
         samples: draws kept per chain.
     """
 
-    gammas: int = 2
-    hmc_evaluations: int = 10
-    hmc_trained_by: list[str] = field(default_factory=lambda: ["laplace", "ep"])
-    chains: int = 4
-    burn_in: int = 1000
-    samples: int = 5000
+    gammas: Annotated[int, within(1, 3)]
+    hmc_evaluations: int
+    hmc_trained_by: Annotated[list[str], filled, unique]
+    chains: Annotated[int, at_least(2)]
+    burn_in: Annotated[int, at_least(10)]
+    samples: Annotated[int, at_least(10)]
 
     def check(self) -> None:
-        """Refuse impossible values."""
+        """Refuse HMC for classifiers that are not trained."""
         super().check()
-        known = self.hmc_evaluations in self.evaluations
-        require(
-            known, "hmc_evaluations", self.hmc_evaluations, f"must be one of evaluations={self.evaluations}"
+        known, allowed = (
+            self.hmc_evaluations in self.evaluations,
+            f"must be one of evaluations={self.evaluations}",
         )
-        require(1 <= self.gammas <= 3, "gammas", self.gammas, "must be 1, 2 or 3")
-        check_distinct("hmc_trained_by", self.hmc_trained_by)
-        for name, least in (("chains", 2), ("burn_in", 10), ("samples", 10)):
-            require(getattr(self, name) >= least, name, getattr(self, name), f"must be {least} or more")
+        require(known, "hmc_evaluations", self.hmc_evaluations, allowed)
+
+    def on(self, study: Study) -> SearchSettings:
+        """Return how delta is searched on one dataset."""
+        shared = {each.name: getattr(self, each.name) for each in fields(DeltaSettings)}
+        return SearchSettings(
+            scaling=study.scaling, features=study.features, tolerance=study.tolerance, **shared
+        )

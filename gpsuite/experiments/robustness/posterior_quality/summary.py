@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Report
 from gpsuite.experiments.robustness.posterior_quality.claims import converged, quality_claims
 from gpsuite.experiments.robustness.posterior_quality.figures import draw
 from gpsuite.experiments.robustness.posterior_quality.plan import DELTA, HMC
@@ -15,50 +13,38 @@ from gpsuite.experiments.robustness.posterior_quality.tables import chain_table,
 from gpsuite.experiments.robustness.shared.paper_protocol import study_of
 from gpsuite.experiments.robustness.shared.records import records_frame, timing_table
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report[PosteriorQualitySettings]) -> list[Statistic]:
     """Write distances and chains, and the ratios; draw both; return means and the paper's claims over datasets."""
-    settings: PosteriorQualitySettings = request.settings
-    titles = {method: options.title for method, options in request.methods.items()}
-    deltas = delta_frames(request, records)
-    sampled = [record for record in records if record.axes["part"] == HMC]
+    settings, titles = report.settings, report.titles
+    deltas, sampled = delta_frames(report), report.records(part=HMC)
     found = converged(sampled, settings.hmc_trained_by[0])
-    tables, noted = folder / "tables", f" ({note})" if note else ""
     caption = (
         f"Distance to HMC over the test points, mean ± standard error, at the hyperparameters that the named method "
-        f"learned in {settings.hmc_evaluations} evaluations; draws whose chains did not converge are left out{noted}"
+        f"learned in {settings.hmc_evaluations} evaluations; draws whose chains did not converge are left out"
     )
     if sampled:
-        write_table(distance_table(sampled, titles), tables, "posterior_quality", caption)
-        write_table(chain_table(sampled, titles), tables, "posterior_quality_chains", f"HMC chains{noted}")
-    timing = timing_table(records, ["part", "dataset", "method", "evaluations"], titles)
-    write_table(
-        timing, tables, "posterior_quality_timing", "CPU seconds per task; the first of a model trains it"
-    )
+        report.table(distance_table(sampled, titles), "posterior_quality", caption)
+        report.table(chain_table(sampled, titles), "posterior_quality_chains", "HMC chains")
+    timing = timing_table(report.records(), ["part", "dataset", "method", "evaluations"], titles)
+    report.table(timing, "posterior_quality_timing", "CPU seconds per task; the first of a model trains it")
     statistics = quality_claims(
         found, deltas, settings.hmc_evaluations, settings.points / settings.train_rows
     )
-    draw(statistics, found, deltas, titles, settings, folder / "figures", note)
+    draw(report, statistics, found, deltas)
     return statistics
 
 
-def delta_frames(request: Request, records: Sequence[Record]) -> dict[str, pd.DataFrame]:
+def delta_frames(report: Report[PosteriorQualitySettings]) -> dict[str, pd.DataFrame]:
     """Return the records of delta per dataset's title; the column rank is a radius's place in its study."""
     frames = {}
-    for name in request.datasets:
+    for name in report.request.datasets:
         study = study_of(name)
-        own = [
-            record
-            for record in records
-            if record.axes["part"] == DELTA
-            and record.axes["dataset"] == study.title
-            and record.axes["training"] == request.settings.trainings[0]
-        ]
+        own = report.records(part=DELTA, dataset=study.title, training=report.settings.trainings[0])
         if own:
             frame = records_frame(own)
             frames[study.title] = frame.assign(rank=[study.radii.index(radius) for radius in frame["radius"]])

@@ -9,18 +9,12 @@ import numpy as np
 
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.posterior_quality.run import DISTANCES
+from gpsuite.reporting.metrics import metric
 from gpsuite.reporting.tables import mean_and_error
+from gpsuite.statistics.estimates import mean
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-LABELS = {
-    "wasserstein": "2-Wasserstein (latent units)",
-    "wasserstein_draws": "2-Wasserstein to the draws",
-    "kl": "KL(HMC | approximation) (nats)",
-    "probability_error": "|class probability − HMC's|",
-}
 
 
 def distance_table(records: Sequence[Record], titles: dict[str, str]) -> pd.DataFrame:
@@ -39,17 +33,15 @@ def distance_table(records: Sequence[Record], titles: dict[str, str]) -> pd.Data
                     "method": title,
                 }
                 for distance in DISTANCES:
-                    row[LABELS[distance]] = _mean_cell([r.arrays[f"{distance}_{method}"] for r in kept])
+                    heading = metric(distance, "robustness").heading
+                    row[heading] = _mean_cell([r.arrays[f"{distance}_{method}"] for r in kept])
                 rows.append({**row, "draws": f"{len(kept)} of {len(own)}"})
     return pd.DataFrame(rows)
 
 
 def _mean_cell(parts: Sequence[np.ndarray[Any, Any]]) -> str:
-    values = np.concatenate(parts) if parts else np.empty(0)
-    if not len(values):
-        return mean_and_error(float("nan"), None)
-    error = float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else None
-    return mean_and_error(float(values.mean()), error)
+    found = mean(np.concatenate(parts) if parts else [])
+    return mean_and_error(found.value, found.error)
 
 
 def chain_table(records: Sequence[Record], titles: dict[str, str]) -> pd.DataFrame:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpsuite.experiments.robustness.safety_curves.claims import share
+from gpsuite.experiments.robustness.safety_curves.claims import of_points
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.statistics.estimates import share
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +63,7 @@ def _by_dimension(frame: pd.DataFrame, bound: str) -> list[Statistic]:
     found.append(Statistic(f"max_mean_seconds[{axes}]", float(seconds.max()), n=len(seconds), note=note))
     low = [bool(seconds[d] < UNDER_5) for d in seconds.index if d <= LOW_DIMENSIONS]
     suffix = "" if bound == "paper" else f"[bound={bound}]"
-    found.append(share(f"share_dimensions_under_5_seconds{suffix}", low, note))
+    found.append(Statistic.of(f"share_dimensions_under_5_seconds{suffix}", share(low), note=note))
     found.append(_explosion(wide, bound, note))
     slopes = np.array([_slope(own) for _, own in wide.groupby("point") if len(own) > 1])
     if len(slopes) > 1:
@@ -103,7 +104,7 @@ def _thresholds(mine: pd.DataFrame, epsilon: float) -> list[Statistic]:
     d = int(mine["d"].max())
     top = mine[(mine["gamma"] == smallest) & (mine["d"] == d) & (mine["eps"] == epsilon)]
     under = [bool(value) for value in top["closed"] & (top["search_seconds"] < UNDER_10)]
-    found.append(share(f"share_points_under_10_seconds[gamma={smallest},d={d}]", under))
+    found.append(of_points(f"share_points_under_10_seconds[gamma={smallest},d={d}]", under))
     cells = mine[mine["gamma"] == largest].groupby(["d", "eps"])
     for (dimension, eps), cell in cells:
         if eps < epsilon:
@@ -123,4 +124,4 @@ def _tolerances(mine: pd.DataFrame) -> list[Statistic]:
     for _, boxes in counted.groupby(level=["d", "gamma"]):
         values = boxes.sort_index(level="eps", ascending=False).to_numpy()
         steps += [bool(after >= before) for before, after in pairwise(values)]
-    return [share("share_boxes_rise_as_eps_falls", steps)]
+    return [Statistic.of("share_boxes_rise_as_eps_falls", share(steps))]

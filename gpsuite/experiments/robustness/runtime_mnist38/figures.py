@@ -2,54 +2,44 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpsuite.experiments.base import Report
+from gpsuite.experiments.robustness.runtime_mnist38.settings import RuntimeSettings
 from gpsuite.experiments.robustness.runtime_mnist38.tables import seconds_table
-from gpsuite.reporting.figures import figure_style, save_figure
+from gpsuite.reporting.palette import COLOURS
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
 
-COLOURS = {0: "#0072B2", 1: "#D55E00", 2: "#009E73"}
-
-
 STYLES = ({"ls": "-", "marker": "o"}, {"ls": "--", "marker": "^"})  # ours, the reference
 
 
-def draw_runtime(frame: pd.DataFrame, epsilon: float, d: int, folder: Path, note: str | None) -> None:
+def draw_runtime(report: Report[RuntimeSettings], frame: pd.DataFrame) -> None:
     """Draw mean seconds against the dimension at one tolerance, and against the tolerance at one dimension.
 
     Args:
+        report: gives both.
         frame: one row per search.
-        epsilon: tolerance of the left panel.
-        d: dimension of the right panel.
-        folder: the run's figures folder.
-        note: drawn at the bottom.
     """
-    import matplotlib.pyplot as plt
-
+    epsilon, d = report.settings.tolerances[-1], report.settings.tolerance_dimension
     means = seconds_table(frame)
-    with figure_style():
-        fig, axes = plt.subplots(1, 2, figsize=(9.6, 4.6), sharey=True)
-        _panel(axes[0], frame[frame["eps"] == epsilon], means[means["eps"] == epsilon], "d")
-        _panel(axes[1], frame[frame["d"] == d], means[means["d"] == d], "eps")
-        axes[0].set_xticks(sorted(set(means["d"])))
-        axes[0].set_xlabel("d (free pixels)")
-        axes[0].set_title(f"ε = {epsilon:g}")
-        axes[1].set_xticks(sorted(set(means.loc[means["d"] == d, "eps"])))
-        axes[1].set_xlabel("ε (tolerance)")
-        axes[1].set_title(f"d = {d}")
-        axes[0].set_ylabel("seconds for π max")
-        fig.legend(
-            *axes[0].get_legend_handles_labels(),
-            loc="outside upper center",
-            ncols=2,
-            title="mean; dots: single points; arrow: some searches ended unclosed, the mean is a lower bound",
-        )
-        save_figure(fig, means, folder, "runtime_mnist38_timing", note)
+    with report.figure("runtime_mnist38_timing", columns=2, size=(9.6, 4.6), sharey=True) as drawing:
+        left, right = drawing.axes
+        _panel(left, frame[frame["eps"] == epsilon], means[means["eps"] == epsilon], "d")
+        _panel(right, frame[frame["d"] == d], means[means["d"] == d], "eps")
+        left.set_xticks(sorted(set(means["d"])))
+        left.set_xlabel("d (free pixels)")
+        left.set_title(f"ε = {epsilon:g}")
+        right.set_xticks(sorted(set(means.loc[means["d"] == d, "eps"])))
+        right.set_xlabel("ε (tolerance)")
+        right.set_title(f"d = {d}")
+        left.set_ylabel("seconds for π max")
+        how = "mean; dots: single points; arrow: some searches ended unclosed, the mean is a lower bound"
+        drawing.legend(columns=2, title=how)
+        drawing.data = means
 
 
 def _panel(ax: Axes, frame: pd.DataFrame, means: pd.DataFrame, axis: str) -> None:

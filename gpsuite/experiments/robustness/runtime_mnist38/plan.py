@@ -2,22 +2,52 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from gpsuite.experiments.base import Request, Task
 from gpsuite.experiments.robustness.runtime_mnist38.settings import OURS, RuntimeSettings
 from gpsuite.experiments.robustness.shared.free_inputs import available, check_words
-from gpsuite.experiments.robustness.shared.settings import model_group, model_params, request_dataset
+from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, classifier_params
+
+Axes = dict[str, str | int | float]
 
 VERSION = 3  # raised when the numbers of a point change
 
 
-def plan(request: Request) -> list[Task]:
+@dataclass(frozen=True)
+class RuntimeTask:
+    """One timed search for the largest class probability.
+
+    Attributes:
+        model: the classifier.
+        point: number of the test row.
+        gamma: radius of the box (L-infinity).
+        features: which pixels may move.
+        tolerance: at which the search ends.
+        bound: its name.
+        boxes: limit.
+        seconds: limit, or None.
+        kind: of task.
+    """
+
+    model: ClassifierParams
+    point: int
+    gamma: float
+    features: str
+    tolerance: float
+    bound: str
+    boxes: int
+    seconds: float | None
+    kind: str = "runtime"
+
+
+def plan(request: Request[RuntimeSettings]) -> list[Task[object]]:
     """Return one task per bound, cell and point.
 
     Raises:
         UserError: if there are more free pixels than inputs.
     """
-    settings: RuntimeSettings = request.settings
-    dataset = request_dataset(request)
+    settings, dataset = request.settings, request.require_dataset()
     inputs = int(dataset.spec["n_inputs"])
     check_words([f"{settings.features}{count}" for count in settings.dimensions], inputs)
     rule = available(f"{settings.features}1")[:-1]
@@ -25,32 +55,21 @@ def plan(request: Request) -> list[Task]:
         OURS: (settings.points, settings.boxes, None),
         settings.reference: (settings.reference_points, settings.reference_boxes, settings.reference_seconds),
     }
-    tasks = []
+    tasks: list[Task[object]] = []
     for method, options in request.methods.items():
-        model = model_params(request, settings, options, 0, settings.evaluations)
+        model = classifier_params(request, settings, options, 0, settings.evaluations)
         for bound, (points, boxes, seconds) in bounds.items():
             for gamma, d, epsilon in settings.cells():
-                search = {"gamma": gamma, "features": f"{rule}{d}", "tolerance": epsilon, "bound": bound}
-                limits = {"boxes": boxes, "seconds": seconds}
+                axes: Axes = {"method": method, "bound": bound, "gamma": gamma, "d": d, "eps": epsilon}
                 label = f"{options.title}  {bound}  gamma {gamma:g}  d {d}  eps {epsilon:g}"
                 tasks += [
-                    Task(
-                        experiment=request.experiment,
+                    request.task(
+                        RuntimeTask(model, point, gamma, f"{rule}{d}", epsilon, bound, boxes, seconds),
                         label=f"{label}  point {point}",
-                        axes={
-                            "method": method,
-                            "bound": bound,
-                            "gamma": gamma,
-                            "d": d,
-                            "eps": epsilon,
-                            "point": point,
-                        },
-                        params={"kind": "runtime", "model": model, "point": point, **search, **limits},
-                        dataset=dataset,
+                        axes={**axes, "point": point},
                         version=VERSION,
-                        group=model_group(dataset, model),
                         cost=(seconds or 1.0) if bound != OURS else 0.02 * d,
-                        budget_seconds=request.budget_seconds,
+                        group=model.group(dataset),
                     )
                     for point in range(points)
                 ]

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task
+from gpsuite.experiments.robustness.runtime_mnist38.plan import RuntimeTask
 from gpsuite.experiments.robustness.shared.classifiers import task_classifier
 from gpsuite.experiments.robustness.shared.free_inputs import choose
 from gpsuite.methods.robustness.level_bound.posterior_products import posterior_products
@@ -20,21 +21,21 @@ MEASURED = (
 )
 
 
-def run_runtime(task: Task, shared: SharedWork) -> Outcome:
+def run_runtime(task: Task[RuntimeTask], shared: SharedWork) -> Outcome:
     """Bound the largest class probability of one point and measure it."""
     try:
         problem, trained = task_classifier(task, shared)
     except NotConvergedError as error:
         return Outcome({}, DIVERGED, str(error))
     params, posterior = task.params, trained.fit.require_converged()
-    x = problem.X_test[int(params["point"])]
-    chosen = choose(params["features"], problem, trained, x)
-    region = linf_ball(x, float(params["gamma"]), chosen.inputs.tolist(), problem.domain)
-    limits = [limit for limit in (params["seconds"], task.budget_seconds) if limit is not None]
+    x = problem.X_test[params.point]
+    chosen = choose(params.features, problem, trained, x)
+    region = linf_ball(x, params.gamma, chosen.inputs.tolist(), problem.domain)
+    limits = [limit for limit in (params.seconds, task.budget_seconds) if limit is not None]
     posterior_products(posterior)  # computed once per classifier, like its training
     wall, cpu = time.perf_counter(), time.process_time()
-    budget = Budget(min(limits, default=None), boxes=int(params["boxes"]), observer=shared.observer)
-    found = probability_extremum(posterior, region, 1, float(params["tolerance"]), budget, params["bound"])
+    budget = Budget(min(limits, default=None), boxes=params.boxes, observer=shared.observer)
+    found = probability_extremum(posterior, region, 1, params.tolerance, budget, params.bound)
     metrics: dict[str, float | int | str | bool | None] = {
         "chosen_by": chosen.by,
         "box_share": float(np.mean(region.upper - region.lower)),

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Annotated
 
 from gpsuite.experiments.base import require
 from gpsuite.experiments.robustness.shared.free_inputs import check_words
 from gpsuite.experiments.robustness.shared.settings import (
     ClassifierSettings,
-    check_distinct,
-    check_positive,
-    check_radius,
+    Radius,
 )
+from gpsuite.experiments.settings import Count, Positive, at_least, filled, increasing, one_of, unique
 from gpsuite.methods.robustness.verdict import bound_names
 
 OURS = "rkhs_taylor"
@@ -37,44 +37,28 @@ class RuntimeSettings(ClassifierSettings):
         reference_boxes: limit per search with it.
     """
 
-    features: str = "sift"
-    evaluations: int = 10
-    dimensions: list[int] = field(default_factory=lambda: list(range(1, 11)))
-    gammas: list[float] = field(default_factory=lambda: [0.125, 0.25])
-    tolerances: list[float] = field(default_factory=lambda: [0.005, 0.01, 0.015, 0.02, 0.025])
-    tolerance_dimension: int = 5
-    points: int = 50
-    boxes: int = 100000
-    reference: str = "paper"
-    reference_points: int = 5
-    reference_seconds: float | None = 10.0
-    reference_boxes: int = 100000
+    features: str
+    evaluations: Count
+    dimensions: Annotated[list[int], filled, unique, increasing]
+    gammas: Annotated[list[Radius], filled, unique, increasing]
+    tolerances: Annotated[list[Positive], filled, unique, increasing]
+    tolerance_dimension: int
+    points: Count
+    boxes: Annotated[int, at_least(0)]
+    reference: Annotated[str, one_of(bound_names)]
+    reference_points: Count
+    reference_seconds: Positive | None
+    reference_boxes: Annotated[int, at_least(0)]
 
     def check(self) -> None:
-        """Refuse values of the right type that are impossible."""
+        """Refuse unknown pixels, a dimension that is not run, and more points than test rows."""
         super().check()
-        for name in ("dimensions", "gammas", "tolerances"):
-            values = getattr(self, name)
-            check_distinct(name, values)
-            require(sorted(values) == values, name, values, "must increase")
         check_words([f"{self.features}{count}" for count in self.dimensions], max(self.dimensions))
         known = self.tolerance_dimension in self.dimensions
         require(known, "tolerance_dimension", self.tolerance_dimension, f"must be one of {self.dimensions}")
-        for gamma in self.gammas:
-            check_radius("gammas", gamma)
-        for tolerance in self.tolerances:
-            check_positive("tolerances", tolerance)
-        require(self.evaluations >= 1, "evaluations", self.evaluations, "must be 1 or more")
-        require(
-            self.reference in bound_names(), "reference", self.reference, f"valid: {', '.join(bound_names())}"
-        )
         for name in ("points", "reference_points"):
             value = getattr(self, name)
-            require(1 <= value <= self.test_rows, name, value, f"must be 1 to {self.test_rows}")
-        for name in ("boxes", "reference_boxes"):
-            require(getattr(self, name) >= 0, name, getattr(self, name), "must be 0 or more")
-        seconds = self.reference_seconds
-        require(seconds is None or seconds > 0, "reference_seconds", seconds, "must be above 0")
+            require(value <= self.test_rows, name, value, f"must be 1 to {self.test_rows}")
 
     def cells(self) -> Iterator[tuple[float, int, float]]:
         """Yield gamma, dimension and tolerance of every cell."""

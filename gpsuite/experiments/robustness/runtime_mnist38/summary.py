@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 from gpsuite.data.loading import load
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Report
 from gpsuite.experiments.robustness.runtime_mnist38.claims import runtime_statistics
 from gpsuite.experiments.robustness.runtime_mnist38.figures import draw_runtime
 from gpsuite.experiments.robustness.runtime_mnist38.run import MEASURED
@@ -18,28 +15,27 @@ from gpsuite.experiments.robustness.runtime_mnist38.tables import (
     seconds_table,
 )
 from gpsuite.experiments.robustness.safety_curves.claims import dataset_statistics
-from gpsuite.experiments.robustness.shared.settings import request_dataset
+from gpsuite.experiments.robustness.shared.free_inputs import told_fallbacks
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report[RuntimeSettings]) -> list[Statistic]:
     """Write seconds, boxes and ratios per cell, draw Fig. 7, and return the statistics."""
-    settings: RuntimeSettings = request.settings
-    dataset, tables = request_dataset(request), folder / "tables"
-    frame = runtime_frame(records)
+    settings, dataset = report.settings, report.request.require_dataset()
+    report.warnings.extend(told_fallbacks(f"{settings.features}{count}" for count in settings.dimensions))
+    frame = runtime_frame(report.records())
     rules = ", ".join(sorted(set(frame["chosen_by"])))
     caption = (
         f"{dataset.name}: π max over L-infinity balls of radius γ, d free pixels "
-        f"(chosen by {rules}); {MEASURED}{f' ({note})' if note else ''}"
+        f"(chosen by {rules}); {MEASURED}"
     )
-    write_table(boxes_table(frame[frame["bound"] == OURS]), tables, "runtime_mnist38", caption)
-    write_table(seconds_table(frame), tables, "runtime_mnist38_timing", caption)
+    report.table(boxes_table(frame[frame["bound"] == OURS]), "runtime_mnist38", caption)
+    report.table(seconds_table(frame), "runtime_mnist38_timing", caption)
     ratios = (
         f"{caption}; seconds of bound {settings.reference} over ours, paired points; ≥: a lower bound, since "
         "not all of its searches closed"
     )
-    write_table(ratio_table(frame, OURS, settings.reference), tables, "runtime_mnist38_ratio_timing", ratios)
-    draw_runtime(frame, settings.tolerances[-1], settings.tolerance_dimension, folder / "figures", note)
+    report.table(ratio_table(frame, OURS, settings.reference), "runtime_mnist38_ratio_timing", ratios)
+    draw_runtime(report, frame)
     statistics = dataset_statistics(load(dataset))
     return statistics + runtime_statistics(frame, settings.tolerances[-1], OURS, settings.reference)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
+from gpsuite.experiments.robustness.methods import CLASSIFIER
 from gpsuite.experiments.robustness.safety import plan, run, settings, summary
 from gpsuite.experiments.robustness.shared.settings import AGREEMENT
 
@@ -10,9 +11,9 @@ EXPERIMENTS.register("robustness/safety")(
     Experiment(
         settings.SafetySettings,
         plan.plan,
-        run.run_safety,
+        {plan.PointTask: run.run_point, plan.CheckTask: run.run_check},
         summary.summarise,
-        builders=("gpc",),
+        method_traits=(CLASSIFIER,),
         dataset_tasks=("classification",),
         parts=("count", "check_points"),
         published=only_arrays("change", "free", "*_trace"),

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from scipy.special import logit, ndtri
 
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import Outcome
+from gpsuite.experiments.robustness.safety.plan import CheckTask
 from gpsuite.experiments.robustness.shared.classifiers import Array, Problem
+from gpsuite.experiments.robustness.shared.tasks import ClassifierParams
 from gpsuite.methods.robustness.class_probability import probability_bounds
 from gpsuite.methods.robustness.paper_bound.bound import paper_bound
 from gpsuite.methods.robustness.paper_bound.cells import cell_mass_bounds, cell_probability_bounds
@@ -19,11 +19,11 @@ from gpsuite.methods.robustness.search.attacks import strong_attack
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.methods.robustness.verdict import PointSearch, ProbabilityRange, build_bound, probability_range
-from gpsuite.models.classification.approximation import GPCFit
+from gpsuite.models.classification.approximation import BinaryProblem, GPCFit
 from gpsuite.models.classification.links import Link
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import INFERENCES, TrainedGPC
-from gpsuite.models.config import Hyperparameters, ModelSpec
+from gpsuite.models.config import Hyperparameters
 from gpsuite.seeds import stream
 
 ROUNDING = 1e-9  # of a class probability
@@ -47,7 +47,7 @@ CANDIDATE_EPS, CANDIDATE_BOXES = 0.1, 500  # tolerance and limit of these search
 INVERSES = {"probit": ndtri, "logistic": logit}
 
 
-def run_checks(problem: Problem, trained: TrainedGPC, params: Mapping[str, Any], region: Region) -> Outcome:
+def run_checks(problem: Problem, trained: TrainedGPC, params: CheckTask, region: Region) -> Outcome:
     """Check the statements at one point.
 
     Args:
@@ -56,22 +56,22 @@ def run_checks(problem: Problem, trained: TrainedGPC, params: Mapping[str, Any],
         params: of the task.
         region: the point's region.
     """
-    posterior, point = trained.fit.posterior, int(params["point"])
-    rng = stream(0, "safety checks", point)
-    points = sampled(region, int(params["samples"]), rng)
+    posterior = trained.fit.posterior
+    rng = stream(0, "safety checks", params.point)
+    points = sampled(region, params.samples, rng)
     metrics: dict[str, float | int | str | bool | None] = {}
-    outside, search = 0, PointSearch(posterior, region.centre, region.free, params["bound"])
-    for tolerance in params["tolerances"]:
-        found = search.range(region, tolerance, Budget(boxes=int(params["boxes"])))
-        outside += points_outside(posterior, region, found, points, int(params["starts"]), rng)
+    outside, search = 0, PointSearch(posterior, region.centre, region.free, params.bound)
+    for tolerance in params.tolerances:
+        found = search.range(region, tolerance, Budget(boxes=params.boxes))
+        outside += points_outside(posterior, region, found, points, params.starts, rng)
         unbudgeted = found.status != "budget"
         metrics[f"unbudgeted[eps={tolerance}]"] = unbudgeted
         metrics[f"gap[eps={tolerance}]"] = found.gap
         metrics[f"prop1_gap[eps={tolerance}]"] = prop1_gap(posterior, region, math.ceil(2 / tolerance))
     metrics["points_outside_bounds"] = outside
-    metrics |= _cells(posterior, region, params["bound"], rng)
+    metrics |= _cells(posterior, region, params.bound, rng)
     metrics["points_outside_mixture_bounds"] = _mixture(problem, trained, params, region, points)
-    metrics |= candidate_boxes(problem, trained, params["model"], region)
+    metrics |= candidate_boxes(problem, trained, params.model, region)
     return Outcome(metrics, headline=f"{outside} points outside")
 
 
@@ -150,27 +150,25 @@ def compare_closed_form(
     }
 
 
-def _mixture(
-    problem: Problem, trained: TrainedGPC, params: Mapping[str, Any], region: Region, points: Array
-) -> int:
+def _mixture(problem: Problem, trained: TrainedGPC, params: CheckTask, region: Region, points: Array) -> int:
     """Return how many points a mixture's bounds leave out: the mean of its components' bounds.
 
     The components are posteriors at hyperparameters around the trained ones, equally weighted: what sampling of
     hyperparameters gives.
     """
-    tolerance = max(params["tolerances"])
+    tolerance = max(params.tolerances)
     low, high, probability = 0.0, 0.0, np.zeros(len(points))
-    components = mixture(problem, trained, params["model"])
+    components = mixture(problem, trained, params.model)
     for component in components:
-        budget = Budget(boxes=int(params["boxes"]))
-        found = probability_range(component, region, tolerance, budget, params["bound"])
+        budget = Budget(boxes=params.boxes)
+        found = probability_range(component, region, tolerance, budget, params.bound)
         low += found.minimum.outer / len(components)
         high += found.maximum.outer / len(components)
         probability += component.probability(points) / len(components)
     return int(np.sum((probability < low - ROUNDING) | (probability > high + ROUNDING)))
 
 
-def mixture(problem: Problem, trained: TrainedGPC, model: Mapping[str, Any]) -> list[GPCPosterior]:
+def mixture(problem: Problem, trained: TrainedGPC, model: ClassifierParams) -> list[GPCPosterior]:
     """Return posteriors at hyperparameters around the trained ones; those that do not converge are left out."""
     found = []
     for by_variance, by_length in PERTURBATIONS:
@@ -184,16 +182,16 @@ def mixture(problem: Problem, trained: TrainedGPC, model: Mapping[str, Any]) -> 
 
 
 def _refit(
-    problem: Problem, trained: TrainedGPC, model: Mapping[str, Any], at: Hyperparameters, rows: int
+    problem: Problem, trained: TrainedGPC, model: ClassifierParams, at: Hyperparameters, rows: int
 ) -> GPCFit:
     """Approximate the posterior of the first rows at given hyperparameters."""
-    infer = INFERENCES.get(model["method"]["inference"])
-    spec = ModelSpec(kernel=model["kernel"], ard=bool(model["ard"]))
-    return infer(problem.X[:rows], problem.y[:rows], spec, at, trained.fit.posterior.link, None)
+    infer = INFERENCES.get(model.method.inference)
+    first = BinaryProblem(problem.X[:rows], problem.y[:rows], model.spec, trained.fit.posterior.link)
+    return infer(first, at, None)
 
 
 def candidate_boxes(
-    problem: Problem, trained: TrainedGPC, model: Mapping[str, Any], region: Region
+    problem: Problem, trained: TrainedGPC, model: ClassifierParams, region: Region
 ) -> dict[str, int | None]:
     """Return the boxes that the paper's bound needs until eps with and without the candidates of its App. D.
 

@@ -10,11 +10,12 @@ import numpy as np
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.safety.checks import CANDIDATE_EPS, CANDIDATE_ROWS, CELLS
 from gpsuite.experiments.robustness.safety.tables import VERDICTS
-from gpsuite.experiments.robustness.safety_curves.claims import share
-from gpsuite.experiments.robustness.shared.probability_change_claims import wilcoxon_p
+from gpsuite.experiments.robustness.safety_curves.claims import of_points
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.statistics.estimates import AS_IF_INDEPENDENT, proportion, share
+from gpsuite.statistics.significance import LEVEL, wilcoxon_p
 
-LEVEL = 0.05
+UNBUDGETED = "runs that ended with their budget are not counted"
 
 
 GAP = re.compile(r"gap\[eps=(.+)\]")
@@ -43,13 +44,13 @@ def check_statistics(checks: Sequence[Record], tolerances: Sequence[float]) -> l
     return [
         *found,
         Statistic("points_outside_bounds", _total(checks, "points_outside_bounds"), n=n),
-        share("share_runs_with_gap_closed", closed, "runs that ended with their budget are not counted"),
-        share("share_prop1_cells_suffice", cells),
+        Statistic.of("share_runs_with_gap_closed", share(closed), note=UNBUDGETED),
+        Statistic.of("share_prop1_cells_suffice", share(cells)),
         Statistic("violations_closed_form_tighter", _total(checks, "closed_form_violations"), n=boxes),
-        share(
+        Statistic.of(
             "share_prop1_approaches_closed_form",
-            [True] * approached + [False] * (boxes - approached),
-            f"N = {', '.join(map(str, CELLS))}",
+            proportion(approached, boxes, AS_IF_INDEPENDENT),
+            note=f"N = {', '.join(map(str, CELLS))}",
         ),
         Statistic(
             "points_outside_mixture_bounds",
@@ -92,8 +93,8 @@ def point_statistics(records: Sequence[Record], titles: Mapping[str, str]) -> li
         own = [record for record in records if record.axes["method"] == method]
         for verdict in VERDICTS:
             hits = [record.metrics["verdict"] == verdict for record in own]
-            found.append(share(f"share_{verdict}[method={method}]", hits))
+            found.append(of_points(f"share_{verdict}[method={method}]", hits))
         right = [bool(r.metrics["correct"]) for r in own]
         safe = [hit and r.metrics["verdict"] == "safe" for hit, r in zip(right, own, strict=True)]
-        found.append(share(f"certified_accuracy[method={method}]", safe))
+        found.append(of_points(f"certified_accuracy[method={method}]", safe))
     return found

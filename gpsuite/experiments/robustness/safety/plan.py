@@ -2,30 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import Request, Task, require
 from gpsuite.experiments.robustness.safety.settings import (
-    CHECK,
     DEFAULT_CLASSES,
     NORMS,
-    POINT,
     SafetySettings,
 )
 from gpsuite.experiments.robustness.shared.classifiers import Array, Problem, read_problem
 from gpsuite.experiments.robustness.shared.free_inputs import available, check_images, check_words
-from gpsuite.experiments.robustness.shared.settings import model_group, model_params, request_dataset
+from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, classifier_params
 from gpsuite.methods.robustness.search.regions import Region
 
-VERSIONS = {POINT: 4, CHECK: 4}  # raised when the numbers of a kind of task change
+POINT_VERSION, CHECK_VERSION = 4, 4  # raised when the numbers of a kind of task change
 
 
-def plan(request: Request) -> list[Task]:
+@dataclass(frozen=True, kw_only=True)
+class RegionTask:
+    """The region around a test point.
+
+    Attributes:
+        model: the classifier.
+        point: number of the test row.
+        features: which inputs may move.
+        norm: as every other field, of `SafetySettings`.
+    """
+
+    model: ClassifierParams
+    point: int
+    features: str
+    norm: str
+    radius: float
+    domain: Sequence[float]
+    boxes: int
+    bound: str
+    starts: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointTask(RegionTask):
+    """A certified range, a verdict, an attack; no certificate at 0 of its boxes."""
+
+    tolerance: float
+    certificate_boxes: int
+    kind: str = "safety_any"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckTask(RegionTask):
+    """The paper's statements, checked at a point."""
+
+    tolerances: Sequence[float]
+    samples: int
+    kind: str = "safety_check"
+
+
+def plan(request: Request[SafetySettings]) -> list[Task[object]]:
     """Return one task per method and point, and the checks of the paper's statements at the first points.
 
     The data are read here, so that wrong labels, points and domains are refused before any work.
@@ -33,42 +70,38 @@ def plan(request: Request) -> list[Task]:
     Raises:
         UserError: if the data have not two classes or too few rows, or a point lies outside the domain.
     """
-    settings: SafetySettings = request.settings
-    dataset = request_dataset(request)
+    settings, dataset = request.settings, request.require_dataset()
     word = available(settings.features)
     chosen = replace(settings, classes=classes_of(dataset.name, settings))
-    tasks = []
+    tasks: list[Task[object]] = []
     for number, (method, options) in enumerate(request.methods.items()):
-        model = model_params(request, chosen, options, 0, settings.evaluations)
+        model = classifier_params(request, chosen, options, 0, settings.evaluations)
         if number == 0:
             problem = read_problem(dataset, model)
             check_words([word], problem.X.shape[1])
             check_images([word], settings.scaling, problem.input_names)
             _check_domain(problem, dataset, settings)
-        group = model_group(dataset, model)
-        region = {
-            "features": word,
-            "norm": settings.norm,
-            "radius": settings.radius,
-            "domain": settings.domain,
-        }
-        search = {name: getattr(settings, name) for name in ("boxes", "bound", "starts")}
         for rank, point in enumerate(settings.chosen_points):
-            shared = {"model": model, "point": point, **region, **search}
-            own = {
-                **shared,
-                "kind": POINT,
-                "tolerance": settings.tolerance,
-                "certificate_boxes": settings.certificate_boxes if settings.certificates else 0,
-            }
-            tasks.append(
-                _task(request, f"{options.title}  point {point}", method, "point", point, own, group)
+            region = RegionTask(
+                model=model,
+                point=point,
+                features=word,
+                norm=settings.norm,
+                radius=settings.radius,
+                domain=settings.domain,
+                boxes=settings.boxes,
+                bound=settings.bound,
+                starts=settings.starts,
             )
+            boxes = settings.certificate_boxes if settings.certificates else 0
+            own = PointTask(**vars(region), tolerance=settings.tolerance, certificate_boxes=boxes)
+            title = f"{options.title}  point {point}"
+            tasks.append(_task(request, own, title, method, "point", POINT_VERSION))
             if rank < settings.check_points:
-                checks = {"tolerances": settings.check_tolerances, "samples": settings.samples}
-                own = {**shared, "kind": CHECK, **checks}
+                tolerances, samples = settings.check_tolerances, settings.samples
+                check = CheckTask(**vars(region), tolerances=tolerances, samples=samples)
                 title = f"{options.title}  checks at point {point}"
-                tasks.append(_task(request, title, method, "check", point, own, group))
+                tasks.append(_task(request, check, title, method, "check", CHECK_VERSION))
     return tasks
 
 
@@ -77,7 +110,7 @@ def classes_of(dataset: str, settings: SafetySettings) -> list[str]:
     return settings.classes or DEFAULT_CLASSES.get(dataset, [])
 
 
-def point_region(problem: Problem, data_rows: Array, params: Mapping[str, Any], free: list[int]) -> Region:
+def point_region(problem: Problem, data_rows: Array, params: RegionTask, free: list[int]) -> Region:
     """Return a point's region, clipped to the domain.
 
     Args:
@@ -89,14 +122,13 @@ def point_region(problem: Problem, data_rows: Array, params: Mapping[str, Any], 
     Raises:
         UserError: if the point lies outside the domain.
     """
-    point = int(params["point"])
-    x, own = problem.X_test[point], data_rows[problem.test_rows[point]]
-    low, high = own_domain(data_rows, params["domain"])
+    x, own = problem.X_test[params.point], data_rows[problem.test_rows[params.point]]
+    low, high = own_domain(data_rows, params.domain)
     domain = (x + (low - own) / problem.scale, x + (high - own) / problem.scale)
-    return NORMS[params["norm"]](x, float(params["radius"]), free, domain)
+    return NORMS[params.norm](x, params.radius, free, domain)
 
 
-def own_domain(data_rows: Array, domain: list[float]) -> tuple[Array, Array]:
+def own_domain(data_rows: Array, domain: Sequence[float]) -> tuple[Array, Array]:
     """Return lowest and highest values [D] of the inputs, in the dataset's own units."""
     if not domain:
         return data_rows.min(axis=0), data_rows.max(axis=0)
@@ -117,17 +149,19 @@ def _check_domain(problem: Problem, dataset: PreparedDataset, settings: SafetySe
 
 
 def _task(
-    request: Request, label: str, method: str, part: str, point: int, params: dict[str, Any], group: str
-) -> Task:
-    dataset = request_dataset(request)
-    return Task(
-        experiment=request.experiment,
+    request: Request[SafetySettings],
+    params: RegionTask,
+    label: str,
+    method: str,
+    part: str,
+    version: int,
+) -> Task[RegionTask]:
+    dataset = request.require_dataset()
+    return request.task(
+        params,
         label=label,
-        axes={"method": method, "part": part, "point": point},
-        params=params,
-        dataset=dataset,
-        version=VERSIONS[params["kind"]],
-        group=group,
+        axes={"method": method, "part": part, "point": params.point},
+        version=version,
         cost=2.0 * (min(dataset.rows, request.settings.train_rows) / 300) ** 2,
-        budget_seconds=request.budget_seconds,
+        group=params.model.group(dataset),
     )

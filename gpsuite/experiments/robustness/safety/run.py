@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,7 @@ from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, Record, SharedWork, Task
 from gpsuite.experiments.robustness.safety.checks import run_checks
-from gpsuite.experiments.robustness.safety.plan import point_region
-from gpsuite.experiments.robustness.safety.settings import CHECK
+from gpsuite.experiments.robustness.safety.plan import CheckTask, PointTask, point_region
 from gpsuite.experiments.robustness.safety_curves.plan import label_name
 from gpsuite.experiments.robustness.shared.classifiers import Array, Problem, task_classifier
 from gpsuite.experiments.robustness.shared.free_inputs import choose
@@ -37,27 +36,36 @@ UNTIMED = [0, 2, 3]  # columns of a trace: boxes, inner and outer
 PREFIX, DESCRIPTION = "certificate_", "certificate_description"
 
 
-def run_safety(task: Task, shared: SharedWork) -> Outcome:
-    """Certify one point, or check the paper's statements there."""
+def run_check(task: Task[CheckTask], shared: SharedWork) -> Outcome:
+    """Check the paper's statements at one point."""
+    try:
+        problem, trained = task_classifier(task, shared)
+    except NotConvergedError as error:
+        return Outcome({}, DIVERGED, str(error))
+    chosen = choose(task.params.features, problem, trained, problem.X_test[task.params.point])
+    rows = load(task.require_dataset()).X
+    region = point_region(problem, rows, task.params, chosen.inputs.tolist())
+    return run_checks(problem, trained, task.params, region)
+
+
+def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
+    """Certify one point."""
     clock = Budget(seconds=task.budget_seconds)
     try:
         problem, trained = task_classifier(task, shared)
     except NotConvergedError as error:
         return Outcome({}, DIVERGED, str(error))
-    assert task.dataset is not None  # task_classifier refused it
     params, posterior = task.params, trained.fit.require_converged()
-    rows = load(task.dataset).X
-    point = int(params["point"])
-    chosen = choose(params["features"], problem, trained, problem.X_test[point])
+    dataset, point = task.require_dataset(), params.point
+    rows = load(dataset).X
+    chosen = choose(params.features, problem, trained, problem.X_test[point])
     region = point_region(problem, rows, params, chosen.inputs.tolist())
-    if params["kind"] == CHECK:
-        return run_checks(problem, trained, params, region)
     seconds = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
-    budget = Budget(seconds=seconds, boxes=int(params["boxes"]), observer=shared.observer)
-    search = PointSearch(posterior, region.centre, region.free, params["bound"])
-    found = search.range(region, float(params["tolerance"]), budget)
+    budget = Budget(seconds=seconds, boxes=params.boxes, observer=shared.observer)
+    search = PointSearch(posterior, region.centre, region.free, params.bound)
+    found = search.range(region, params.tolerance, budget)
     found = decided(search, region, found, budget)
-    found, attack = attacked(search, region, found, params)
+    found, attack = attacked(search, region, found, point, params.starts)
     metrics = {
         **_identity(problem, point, found),
         "chosen_by": chosen.by,
@@ -68,9 +76,9 @@ def run_safety(task: Task, shared: SharedWork) -> Outcome:
     arrays = _arrays(problem, rows, region, found, point)
     limited = found.status == "budget"
     reason = _limit(found, task.budget_seconds) if limited else ""
-    if params["certificate_boxes"]:
+    if params.certificate_boxes:
         seconds = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
-        origin = _origin(task.dataset, problem, trained, params, region)
+        origin = _origin(dataset, problem, trained, params, region)
         certificate = _certify(search, region, found, params, Budget(seconds=seconds), origin)
         metrics |= _claims(certificate, found)
         arrays |= _packed(certificate)
@@ -144,7 +152,7 @@ def _reasons(found: ProbabilityRange) -> list[str]:
 
 
 def attacked(
-    search: PointSearch, region: Region, found: ProbabilityRange, params: Mapping[str, Any]
+    search: PointSearch, region: Region, found: ProbabilityRange, number: int, starts: int
 ) -> tuple[ProbabilityRange, dict[str, Any]]:
     """Set the multi-start attack against the range; its success decides where the search left the class open.
 
@@ -152,14 +160,15 @@ def attacked(
         search: of the point.
         region: where.
         found: the range.
-        params: of the task.
+        number: of the test row, which seeds the attack.
+        starts: of the attack.
 
     Returns:
         the range with its verdict, and what the attack reached.
     """
     contest = found.centre.contest
-    rng = stream(0, "attack", int(params["point"]))
-    point, _ = strong_attack(search.posterior, region, contest.sign, int(params["starts"]), rng)
+    rng = stream(0, "attack", number)
+    point, _ = strong_attack(search.posterior, region, contest.sign, starts, rng)
     reached = float(search.attained(point[None, region.free], contest.sign)[0])
     succeeds = not found.centre.tied and bool(contest.crossed(reached))
     if succeeds and found.verdict.status == "unknown":
@@ -188,15 +197,15 @@ def _origin(
     dataset: PreparedDataset,
     problem: Problem,
     trained: TrainedGPC,
-    params: Mapping[str, Any],
+    params: PointTask,
     region: Region,
 ) -> Origin:
     """Return where the point's model and region come from, as the certificate states it."""
-    inference = str(params["model"]["method"]["inference"])
+    inference = params.model.method.inference
     return Origin(
         dataset=dataset.name,
         content=dataset.content_hash,
-        row=int(problem.test_rows[int(params["point"])]),
+        row=int(problem.test_rows[params.point]),
         classes=problem.label_names,
         inputs=tuple(problem.input_names[place] for place in region.free),
         inference=inference,
@@ -213,7 +222,7 @@ def _certify(
     search: PointSearch,
     region: Region,
     found: ProbabilityRange,
-    params: Mapping[str, Any],
+    params: PointTask,
     budget: Budget,
     origin: Origin,
 ) -> Certificate:
@@ -224,7 +233,7 @@ def _certify(
         (found.minimum, found.maximum),
         bound_name=bounding.name,
         bound_version=bounding.version,
-        most_boxes=int(params["certificate_boxes"]),
+        most_boxes=params.certificate_boxes,
         budget=budget,
         origin=origin,
     )

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Annotated
 
-from gpsuite.errors import unknown_name
 from gpsuite.experiments.base import require
-from gpsuite.experiments.robustness.safety_curves.settings import check_search
 from gpsuite.experiments.robustness.shared.free_inputs import check_images
 from gpsuite.experiments.robustness.shared.settings import (
     ClassifierSettings,
-    check_distinct,
-    check_point,
-    check_positive,
-    check_radius,
+    Radius,
 )
+from gpsuite.experiments.settings import Count, Positive, Rule, at_least, one_of, unique
 from gpsuite.methods.robustness.search.regions import l1_ball, l2_ball, linf_ball
-
-POINT, CHECK = "safety_any", "safety_check"
-
+from gpsuite.methods.robustness.verdict import bound_names
 
 DEFAULT_CLASSES = {name: ["3", "8"] for name in ("digits", "mnist")}  # where `classes` names none
 
 
 NORMS = {"linf": linf_ball, "l2": l2_ball, "l1": l1_ball}
+
+
+increasing_pair = Rule(
+    lambda ends: not ends or (len(ends) == 2 and ends[0] < ends[1]),
+    "two increasing numbers, or [] for every input's own range",
+)
 
 
 @dataclass
@@ -49,44 +50,31 @@ class SafetySettings(ClassifierSettings):
         samples: points sampled in each region by the checks.
     """
 
-    features: str = "shortest5"
-    evaluations: int = 20
-    norm: str = "linf"
-    radius: float = 0.5
-    domain: list[float] = field(default_factory=list)
-    points: list[int] = field(default_factory=list)
-    count: int = 20
-    tolerance: float = 0.02
-    boxes: int = 20000
-    bound: str = "rkhs_taylor"
-    starts: int = 8
-    certificates: bool = True
-    certificate_boxes: int = 2000
-    check_points: int = 5
-    check_tolerances: list[float] = field(default_factory=lambda: [0.1, 0.02, 0.005])
-    samples: int = 2000
+    features: str
+    evaluations: Count
+    norm: Annotated[str, one_of(NORMS)]
+    radius: Radius
+    domain: Annotated[list[float], increasing_pair]
+    points: Annotated[list[int], unique]
+    count: Count
+    tolerance: Positive
+    boxes: Annotated[int, at_least(0)]
+    bound: Annotated[str, one_of(bound_names)]
+    starts: Count
+    certificates: bool
+    certificate_boxes: Count
+    check_points: Annotated[int, at_least(0)]
+    check_tolerances: list[Positive]
+    samples: Count
 
     def check(self) -> None:
-        """Refuse values of the right type that are impossible."""
+        """Refuse features that the inputs do not have, and test rows that there are not."""
         super().check()
-        require(self.evaluations >= 1, "evaluations", self.evaluations, "must be 1 or more")
-        if self.norm not in NORMS:
-            raise unknown_name("norm", self.norm, NORMS)
         check_images([self.features], self.scaling)
-        check_radius("radius", self.radius)
-        ordered = not self.domain or (len(self.domain) == 2 and self.domain[0] < self.domain[1])
-        require(ordered, "domain", self.domain, "two increasing numbers, or [] for every input's own range")
+        last = self.test_rows - 1
         for point in self.points:
-            check_point("points", point, self.test_rows)
-        if self.points:
-            check_distinct("points", self.points)
-        require(1 <= self.count <= self.test_rows, "count", self.count, f"must be 1 to {self.test_rows}")
-        check_search(self.tolerance, self.boxes, self.bound)
-        for name in ("starts", "samples", "certificate_boxes"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "must be 1 or more")
-        require(self.check_points >= 0, "check_points", self.check_points, "must be 0 or more")
-        for tolerance in self.check_tolerances:
-            check_positive("check_tolerances", tolerance)
+            require(0 <= point <= last, "points", point, f"the test rows are numbered 0 to {last}")
+        require(self.count <= self.test_rows, "count", self.count, f"must be 1 to {self.test_rows}")
 
     @property
     def chosen_points(self) -> list[int]:

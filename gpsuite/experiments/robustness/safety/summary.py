@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpsuite.data.loading import load
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Report, Request
 from gpsuite.experiments.robustness.safety.claims import check_statistics, point_statistics
 from gpsuite.experiments.robustness.safety.figures import draw_ranges, draw_traces
 from gpsuite.experiments.robustness.safety.plan import classes_of
@@ -14,47 +14,44 @@ from gpsuite.experiments.robustness.safety.run import write_certificates
 from gpsuite.experiments.robustness.safety.settings import SafetySettings
 from gpsuite.experiments.robustness.safety.tables import (
     change_table,
-    of_part,
     point_table,
     summary_table,
     timing_table,
 )
-from gpsuite.experiments.robustness.shared.free_inputs import describe
-from gpsuite.experiments.robustness.shared.settings import request_dataset
+from gpsuite.experiments.robustness.shared.free_inputs import describe, told_fallbacks
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
 
 NORMS = {"linf": "L-infinity", "l2": "L2", "l1": "L1"}
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report[SafetySettings]) -> list[Statistic]:
     """Write the certificates, one row per point, verdicts and changes; draw ranges and traces."""
-    settings: SafetySettings = request.settings
-    points, checks = of_part(records, "point"), of_part(records, "check")
-    write_certificates(points, folder / "certificates")
+    request, settings = report.request, report.settings
+    report.warnings.extend(told_fallbacks([settings.features]))
+    points, checks = report.records(part="point"), report.records(part="check")
+    write_certificates(points, report.folder / "certificates")
     statistics = check_statistics(checks, settings.check_tolerances)
     if not points:
         return statistics
-    titles = {method: options.title for method, options in request.methods.items()}
-    tables, figures = folder / "tables", folder / "figures"
-    caption = _caption(request, str(points[0].metrics["chosen_by"]), note)
+    titles = report.titles
+    caption = _caption(request, str(points[0].metrics["chosen_by"]))
     rows = point_table(points, titles)
-    write_table(summary_table(points, titles), tables, "safety", caption)
-    write_table(rows, tables, "safety_points", f"{caption}; certificates: certificates/METHOD_point_I.npz")
-    names = load(request_dataset(request)).input_names
+    report.table(summary_table(points, titles), "safety", caption)
+    report.table(rows, "safety_points", f"{caption}; certificates: certificates/METHOD_point_I.npz")
+    names = load(request.require_dataset()).input_names
     changes = f"{caption}; what turns the point into its counterexample, in units of the dataset"
-    write_table(change_table(points, titles, names), tables, "safety_changes", changes)
-    write_table(timing_table(points, titles), tables, "safety_timing", caption)
+    report.table(change_table(points, titles, names), "safety_changes", changes)
+    report.table(timing_table(points, titles), "safety_timing", caption)
     labels = sorted({str(record.metrics["label"]) for record in points})
     positive = _positive(request, labels)
-    draw_ranges(rows, titles, ("", positive), figures, note)
-    draw_traces(points, titles, settings.tolerance, figures, note)
+    draw_ranges(report, rows, positive)
+    draw_traces(report, points)
     return statistics + point_statistics(points, titles)
 
 
-def _positive(request: Request, labels: Sequence[str]) -> str:
+def _positive(request: Request[SafetySettings], labels: Sequence[str]) -> str:
     """Return the name of the positive class."""
-    data = request_dataset(request)
+    data = request.require_dataset()
     named = classes_of(data.name, request.settings)
     if named:
         return named[1]
@@ -62,9 +59,9 @@ def _positive(request: Request, labels: Sequence[str]) -> str:
     return names[-1] if names and len(names) == 2 else labels[-1]
 
 
-def _caption(request: Request, chosen_by: str, note: str | None) -> str:
-    settings: SafetySettings = request.settings
-    data = request_dataset(request)
+def _caption(request: Request[SafetySettings], chosen_by: str) -> str:
+    settings = request.settings
+    data = request.require_dataset()
     name = Path(data.spec["path"]).name if "path" in data.spec else data.name
     scaled = {"none": "", "pixels": " (pixels from 0 to 1)"}.get(settings.scaling, " standard deviations")
     moving = describe(settings.features)
@@ -72,5 +69,4 @@ def _caption(request: Request, chosen_by: str, note: str | None) -> str:
     return (
         f"{name}: class probability over the {NORMS[settings.norm]} ball of radius {settings.radius:g}{scaled} around "
         f"test points; free: {moving}{fallback}; tolerance {settings.tolerance:g}, bound {settings.bound}"
-        f"{f' ({note})' if note else ''}"
     )

@@ -41,11 +41,6 @@ COLUMNS = (
 VERDICTS = ("safe", "unsafe", "unknown", "timeout")
 
 
-def of_part(records: Sequence[Record], part: str) -> list[Record]:
-    """Return the records of points, or of checks."""
-    return [record for record in records if record.axes["part"] == part]
-
-
 def point_table(records: Sequence[Record], titles: Mapping[str, str]) -> pd.DataFrame:
     """Return one row per method and point; columns that no record has are left out."""
     import pandas as pd

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
+from gpsuite.experiments.robustness.methods import CLASSIFIER
 from gpsuite.experiments.robustness.safety_curves import plan, run, settings, summary
 from gpsuite.experiments.robustness.shared.settings import AGREEMENT
 
 EXPERIMENT = Experiment(
     settings.LocalSafetySettings,
     plan.plan,
-    run.run_local_safety,
+    {plan.CurveTask: run.run_curve, plan.MapTask: run.run_map, plan.AccuracyTask: run.run_accuracy},
     summary.summarise,
-    builders=("gpc",),
+    method_traits=(CLASSIFIER,),
     parts=("points",),
     published=only_arrays("[!xw]*"),  # neither x, a row of the dataset, nor the witnesses near it
     agreement=AGREEMENT,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,18 +10,18 @@ import numpy as np
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.generators.classes import SYNTHETIC2D_SHIFT
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.robustness.safety_curves.display import Shown
-from gpsuite.experiments.statistics import overlapping_statistic
+from gpsuite.experiments.robustness.safety_curves.display import DisplayedPoint
 from gpsuite.methods.robustness.decision import HALF, binary_contest
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.statistics.estimates import OF_POINTS, corrected_mean, share
+from gpsuite.statistics.paired import Paired
 
 PRINTED = {"not spam": "benign"}  # label -> the paper's word
 
 
-def share(name: str, hits: Sequence[bool], note: str = "") -> Statistic:
-    """Return a share of points; NaN without points. No interval: they share one classifier, one training draw."""
-    n = len(hits)
-    return Statistic(name, sum(hits) / n if n else float("nan"), n=n, note=note)
+def of_points(name: str, hits: Iterable[object], note: str = "") -> Statistic:
+    """Return the share of points, which share one classifier and one training draw; NaN without points."""
+    return Statistic.of(name, share(hits, OF_POINTS), note=note)
 
 
 def crosses(record: Record, name: str) -> bool:
@@ -29,7 +29,7 @@ def crosses(record: Record, name: str) -> bool:
     return record.metrics[f"{name}_gamma"] is not None
 
 
-def point_statistics(shown: Sequence[Shown], records: Sequence[Record]) -> list[Statistic]:
+def point_statistics(shown: Sequence[DisplayedPoint], records: Sequence[Record]) -> list[Statistic]:
     """Return what all three experiments say about their displayed points and about all points.
 
     Args:
@@ -49,18 +49,18 @@ def point_statistics(shown: Sequence[Shown], records: Sequence[Record]) -> list[
         Statistic("decision_threshold", HALF),
         Statistic("points_both_bounds_cross", float(sum(both)), n=len(both), note=rules),
         Statistic("points_attack_crosses", float(sum(attacked)), n=len(attacked), note=rules),
-        share("share_points_with_checked_witness", checked, rules),
-        share("share_monotone_curves", [bool(record.metrics["monotone"]) for record in records]),
-        share("share_attack_fails_although_adversarial", fails, "all test points of the panels"),
-        share("share_adversarial", [crosses(record, "cross") for record in records], "largest radius"),
+        Statistic.of("share_points_with_checked_witness", share(checked), note=rules),
+        of_points("share_monotone_curves", [bool(record.metrics["monotone"]) for record in records]),
+        of_points("share_attack_fails_although_adversarial", fails, "all test points of the panels"),
+        of_points("share_adversarial", [crosses(record, "cross") for record in records], "largest radius"),
         *(
-            share(f"share_attacked[attack={name}]", [crosses(record, name) for record in records])
+            of_points(f"share_attacked[attack={name}]", [crosses(record, name) for record in records])
             for name in ("gpfgs", "gpjm", "strong")
         ),
     ]
 
 
-def gpfgs_statistics(shown: Sequence[Shown]) -> list[Statistic]:
+def gpfgs_statistics(shown: Sequence[DisplayedPoint]) -> list[Statistic]:
     """Return how GPFGS fares at the displayed points."""
     if not shown:
         return []
@@ -72,10 +72,12 @@ def gpfgs_statistics(shown: Sequence[Shown]) -> list[Statistic]:
     linear = ", ".join(f"{record.number('linear_r2'):.3f}" for record in points)
     return [
         Statistic("max_attack_probability", largest, n=len(points)),
-        share("attack_fails_although_adversarial", failing),
-        share("share_attack_crosses_with_bounds", with_bounds, f"R² of the linear fit: {linear}"),
+        Statistic.of("attack_fails_although_adversarial", share(failing)),
+        Statistic.of(
+            "share_attack_crosses_with_bounds", share(with_bounds), note=f"R² of the linear fit: {linear}"
+        ),
         Statistic("largest_gamma_attack_fails", min(map(_last_failure, points)), n=len(points)),
-        share("share_attack_fails_at_whole_range", whole),
+        Statistic.of("share_attack_fails_at_whole_range", share(whole)),
     ]
 
 
@@ -123,7 +125,7 @@ def dataset_statistics(data: Dataset) -> list[Statistic]:
 def accuracy_gain(
     records: Sequence[Record], ours: str, other: str, test_over_training: float
 ) -> list[Statistic]:
-    """Return the paired difference of test accuracy over splits, which share rows, with its interval's upper end.
+    """Return the paired difference of test accuracy over splits, which share rows; nothing with fewer than two.
 
     Args:
         records: of the accuracy tasks.
@@ -131,16 +133,13 @@ def accuracy_gain(
         other: that with all.
         test_over_training: test rows over training rows of a split.
     """
-    found: dict[str, dict[int, float]] = {ours: {}, other: {}}
-    for record in records:
-        if record.axes.get("part") == "accuracy":
-            inputs = str(record.axes["features"])
-            found[inputs][int(record.axes["point"])] = record.number("test_accuracy")
-    splits = sorted(set(found[ours]) & set(found[other]))
-    gains = np.array([found[ours][split] - found[other][split] for split in splits])
-    if len(gains) < 2:
+    own = [record for record in records if record.axes.get("part") == "accuracy"]
+    rows = {
+        "features": [str(record.axes["features"]) for record in own],
+        "split": [int(record.axes["point"]) for record in own],
+        "accuracy": [record.number("test_accuracy") for record in own],
+    }
+    chosen, every = Paired(rows, ["split"], ["features"]).pair("accuracy", ours, other)
+    if len(chosen) < 2:
         return []
-    gain = overlapping_statistic("accuracy_gain", gains, test_over_training)
-    upper = float("nan") if gain.interval_high is None else gain.interval_high
-    note = f"mean gain {gain.value:.4f}"
-    return [gain, Statistic("accuracy_gain_upper_limit", upper, n=len(gains), note=note)]
+    return [Statistic.of("accuracy_gain", corrected_mean(chosen - every, test_over_training))]

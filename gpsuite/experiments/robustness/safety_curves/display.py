@@ -23,7 +23,7 @@ LAST = "none had an adversarial example: the first correctly classified one"
 
 
 @dataclass(frozen=True)
-class Shown:
+class DisplayedPoint:
     """A displayed point.
 
     Attributes:
@@ -54,7 +54,7 @@ def maps(records: Sequence[Record], method: str) -> Record | None:
     return found[0] if found else None
 
 
-def choose_shown(records: Sequence[Record], rule: str, label: str) -> Shown | None:
+def choose_shown(records: Sequence[Record], rule: str, label: str) -> DisplayedPoint | None:
     """Return the displayed point among the curves of one panel and method; None if there are none.
 
     Args:
@@ -66,15 +66,17 @@ def choose_shown(records: Sequence[Record], rule: str, label: str) -> Shown | No
     right = [record for record in own if record.metrics["correct"]]
     unsafe = [record for record in right if record.metrics["cross_gamma"] is not None]
     if not right:
-        return Shown(records[0], LAST, False) if records else None
+        return DisplayedPoint(records[0], LAST, False) if records else None
     if not unsafe:
-        return Shown(right[0], LAST, False)
+        return DisplayedPoint(right[0], LAST, False)
     if rule == "locally_linear":
-        return Shown(max(unsafe, key=_linearity), RULES[rule], True)
+        return DisplayedPoint(max(unsafe, key=_linearity), RULES[rule], True)
     failing = [record for record in unsafe if record.metrics["gpfgs_gamma"] is None]
     if failing:
-        return Shown(min(failing, key=lambda record: record.number("cross_gamma")), RULES[rule], True)
-    return Shown(max(unsafe, key=lambda record: record.number("attack_fails_radii")), SECOND, False)
+        return DisplayedPoint(
+            min(failing, key=lambda record: record.number("cross_gamma")), RULES[rule], True
+        )
+    return DisplayedPoint(max(unsafe, key=lambda record: record.number("attack_fails_radii")), SECOND, False)
 
 
 def _linearity(record: Record) -> float:

@@ -2,64 +2,92 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gpsuite.data.catalogue import read_spec, shipped_conf_dir
 from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.experiments.base import Request, Task
-from gpsuite.experiments.robustness.safety_curves.settings import (
-    ACCURACY,
-    MAP,
-    POINT,
-    Axes,
-    LocalSafetySettings,
-)
+from gpsuite.experiments.robustness.safety_curves.settings import LocalSafetySettings
 from gpsuite.experiments.robustness.shared.classifiers import Problem
 from gpsuite.experiments.robustness.shared.free_inputs import available, check_words, split_word
-from gpsuite.experiments.robustness.shared.settings import (
-    check_distinct,
-    model_group,
-    model_params,
-    request_dataset,
-)
+from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, classifier_params
+from gpsuite.experiments.settings import unique
 
 WHOLE_FILE = {"spambase11": "spambase"}  # dataset -> the one with all inputs of its file
 
 
-def plan(request: Request) -> list[Task]:
+VERSION = 3  # raised when the numbers of a point change
+
+
+@dataclass(frozen=True)
+class CurveTask:
+    """Certified range and attacks of one test point for growing radii.
+
+    Attributes:
+        model: the classifier.
+        point: number of the test row.
+        features: which inputs may move.
+        gammas: as every other field, of `LocalSafetySettings`.
+        kind: of task.
+    """
+
+    model: ClassifierParams
+    point: int
+    features: str
+    gammas: Sequence[float]
+    tolerance: float
+    boxes: int
+    starts: int
+    bound: str
+    kind: str = "safety_point"
+
+
+@dataclass(frozen=True)
+class MapTask:
+    """The class probability on a grid of so many points per axis over two inputs."""
+
+    model: ClassifierParams
+    map_points: int
+    kind: str = "safety_map"
+
+
+@dataclass(frozen=True)
+class AccuracyTask:
+    """A classifier's accuracy on its test rows."""
+
+    model: ClassifierParams
+    kind: str = "accuracy"
+
+
+def plan(request: Request[LocalSafetySettings]) -> list[Task[object]]:
     """Return one task per panel, method and test point, the contour plots, and the accuracies to compare."""
-    return point_tasks(request) + _accuracy_tasks(request)
+    return [*_point_tasks(request), *_accuracy_tasks(request)]
 
 
-def _accuracy_tasks(request: Request) -> list[Task]:
-    """Return one task per split with the chosen inputs and one with all of the file."""
-    settings: LocalSafetySettings = request.settings
-    ours = request_dataset(request)
+def _accuracy_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task[object]]:
+    """Yield one task per split with the chosen inputs and one with all of the file."""
+    settings, ours = request.settings, request.require_dataset()
     if not settings.accuracy_splits or ours.name not in WHOLE_FILE:
-        return []
-    tasks = []
-    first = next(iter(request.methods.items()))
+        return
+    method, options = next(iter(request.methods.items()))
+    evaluations = settings.evaluations_of(0)
     for dataset in (ours, whole_file(request, ours)):
         for split in range(settings.accuracy_splits):
-            model = model_params(request, settings, first[1], split, settings.evaluations_of(0))
-            tasks.append(
-                Task(
-                    experiment=request.experiment,
-                    label=f"accuracy  {dataset.name}  split {split}",
-                    axes={"features": dataset.name, "method": first[0], "part": "accuracy", "point": split},
-                    params={"kind": ACCURACY, "model": model},
-                    dataset=dataset,
-                    version=VERSION,
-                    group=model_group(dataset, model),
-                    cost=0.3 * settings.evaluations_of(0) * (settings.train_rows / 1000) ** 3,
-                    budget_seconds=request.budget_seconds,
-                )
+            model = classifier_params(request, settings, options, split, evaluations)
+            yield request.task(
+                AccuracyTask(model),
+                label=f"accuracy  {dataset.name}  split {split}",
+                axes={"features": dataset.name, "method": method, "part": "accuracy", "point": split},
+                version=VERSION,
+                cost=0.3 * evaluations * (settings.train_rows / 1000) ** 3,
+                group=model.group(dataset),
+                dataset=dataset,
             )
-    return tasks
 
 
-def whole_file(request: Request, ours: PreparedDataset) -> PreparedDataset:
+def whole_file(request: Request[object], ours: PreparedDataset) -> PreparedDataset:
     """Return the dataset with all inputs of the file that ours is a part of."""
     spec = read_spec(shipped_conf_dir(), WHOLE_FILE[ours.name])
     return prepare(
@@ -67,70 +95,51 @@ def whole_file(request: Request, ours: PreparedDataset) -> PreparedDataset:
     )
 
 
-VERSION = 3  # raised when the numbers of a point change
-
-
-def search_params(settings: LocalSafetySettings) -> dict[str, Any]:
-    """Return the part of a point's parameters that says how it is searched."""
-    names = ("gammas", "tolerance", "boxes", "starts", "bound")
-    return {name: getattr(settings, name) for name in names}
-
-
 def panels(settings: LocalSafetySettings) -> list[tuple[int, str]]:
     """Return number and features of every panel, with the fallback where OpenCV is missing."""
     words = [available(word) for word in settings.features]
-    check_distinct("features", words)
+    unique.check("features", words)
     return list(enumerate(words))
 
 
-def point_tasks(request: Request) -> list[Task]:
-    """Return one task per panel, method and test point, and one for every contour plot.
+def _point_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task[object]]:
+    """Yield one task per panel, method and test point, and one for every contour plot.
 
     Raises:
         UserError: if the features do not fit the dataset.
     """
-    settings: LocalSafetySettings = request.settings
-    dataset = request_dataset(request)
+    settings, dataset = request.settings, request.require_dataset()
     check_words(settings.features, int(dataset.spec["n_inputs"]))
-    tasks = []
     for number, word in panels(settings):
         for method, options in request.methods.items():
-            model = model_params(request, settings, options, 0, settings.evaluations_of(number))
-            group = model_group(dataset, model)
-            title = f"{options.title}  {word}"
-            params = {"kind": POINT, "model": model, "features": word, **search_params(settings)}
+            model = classifier_params(request, settings, options, 0, settings.evaluations_of(number))
+            group, axes = model.group(dataset), {"features": word, "method": method}
             for point in range(settings.points):
-                axes: Axes = {"features": word, "method": method, "part": "point", "point": point}
-                own = {**params, "point": point}
-                tasks.append(
-                    _task(request, f"{title}  point {point}", axes, own, group, _cost(settings, word))
+                yield request.task(
+                    CurveTask(
+                        model=model,
+                        point=point,
+                        features=word,
+                        gammas=settings.gammas,
+                        tolerance=settings.tolerance,
+                        boxes=settings.boxes,
+                        starts=settings.starts,
+                        bound=settings.bound,
+                    ),
+                    label=f"{options.title}  {word}  point {point}",
+                    axes={**axes, "part": "point", "point": point},
+                    version=VERSION,
+                    cost=_cost(settings, word),
+                    group=group,
                 )
             if settings.map_points:
-                axes = {"features": word, "method": method, "part": "map", "point": -1}
-                own = {"kind": MAP, "model": model, "map_points": settings.map_points}
-                tasks.append(_task(request, f"{title}  contour plot", axes, own, group, 1.0))
-    return tasks
-
-
-def _task(
-    request: Request,
-    label: str,
-    axes: Axes,
-    params: dict[str, Any],
-    group: str,
-    cost: float,
-) -> Task:
-    return Task(
-        experiment=request.experiment,
-        label=label,
-        axes=axes,
-        params=params,
-        dataset=request_dataset(request),
-        version=VERSION,
-        group=group,
-        cost=cost,
-        budget_seconds=request.budget_seconds,
-    )
+                yield request.task(
+                    MapTask(model, settings.map_points),
+                    label=f"{options.title}  {word}  contour plot",
+                    axes={**axes, "part": "map", "point": -1},
+                    version=VERSION,
+                    group=group,
+                )
 
 
 def _cost(settings: LocalSafetySettings, word: str) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task, finite_or_none
-from gpsuite.experiments.robustness.safety_curves.plan import label_name
-from gpsuite.experiments.robustness.safety_curves.settings import ACCURACY, MAP
+from gpsuite.experiments.robustness.safety_curves.plan import AccuracyTask, CurveTask, MapTask, label_name
 from gpsuite.experiments.robustness.shared.classifiers import Problem, model_metrics, task_classifier
 from gpsuite.experiments.robustness.shared.free_inputs import choose
 from gpsuite.methods.robustness.decision import binary_contest, judge
@@ -22,7 +21,6 @@ from gpsuite.methods.robustness.search.regions import Region, linf_ball
 from gpsuite.methods.robustness.verdict import PointSearch
 from gpsuite.models.classification.approximation import NotConvergedError
 from gpsuite.models.classification.posterior import GPCPosterior
-from gpsuite.models.classification.training import TrainedGPC
 from gpsuite.seeds import stream
 
 Array = npt.NDArray[np.float64]
@@ -57,40 +55,40 @@ class Step:
     checked: bool
 
 
-def run_local_safety(task: Task, shared: SharedWork) -> Outcome:
-    """Run one task of a safety experiment: a point, a contour plot, or a classifier's accuracy."""
-    clock = Budget(seconds=task.budget_seconds)
+def run_accuracy(task: Task[AccuracyTask], shared: SharedWork) -> Outcome:
+    """Return a classifier's accuracy."""
+    try:
+        metrics = model_metrics(*task_classifier(task, shared))
+    except NotConvergedError as error:
+        return Outcome({}, DIVERGED, str(error))
+    return Outcome(metrics, headline=f"accuracy {metrics['test_accuracy']:.4f}")
+
+
+def run_map(task: Task[MapTask], shared: SharedWork) -> Outcome:
+    """Return the contour plot of a classifier."""
     try:
         problem, trained = task_classifier(task, shared)
     except NotConvergedError as error:
         return Outcome({}, DIVERGED, str(error))
-    posterior = trained.fit.require_converged()
-    kind = task.params["kind"]
-    if kind == ACCURACY:
-        metrics = model_metrics(problem, trained)
-        return Outcome(metrics, headline=f"accuracy {metrics['test_accuracy']:.4f}")
-    if kind == MAP:
-        return contour_map(problem, posterior, int(task.params["map_points"]))
-    return safety_curve(problem, trained, task.params, clock)
+    return contour_map(problem, trained.fit.require_converged(), task.params.map_points)
 
 
-def safety_curve(problem: Problem, trained: TrainedGPC, params: Mapping[str, Any], clock: Budget) -> Outcome:
+def run_curve(task: Task[CurveTask], shared: SharedWork) -> Outcome:
     """Return bounds, attacks and verdicts of one test point at every radius.
 
-    Args:
-        problem: gives the point.
-        trained: the classifier.
-        params: of the task.
-        clock: the task's seconds; when they end, the remaining radii get the trivial bound.
+    When the task's seconds end, the remaining radii get the trivial bound.
     """
-    point = int(params["point"])
-    x, posterior = problem.X_test[point], trained.fit.posterior
-    chosen = choose(params["features"], problem, trained, x)
-    gammas = [float(gamma) for gamma in params["gammas"]]
+    clock, params, point = Budget(seconds=task.budget_seconds), task.params, task.params.point
+    try:
+        problem, trained = task_classifier(task, shared)
+    except NotConvergedError as error:
+        return Outcome({}, DIVERGED, str(error))
+    x, posterior, gammas = problem.X_test[point], trained.fit.require_converged(), params.gammas
+    chosen = choose(params.features, problem, trained, x)
     regions = [linf_ball(x, gamma, chosen.inputs.tolist(), problem.domain) for gamma in gammas]
-    search = PointSearch(posterior, x, regions[0].free, params["bound"])
+    search = PointSearch(posterior, x, regions[0].free, params.bound)
     centre = search.centre
-    steps = [_step(search, region, params, clock, point) for region in regions]
+    steps = [_step(search, region, params, clock) for region in regions]
     positive, sign = bool(problem.y_test[point] > 0), centre.sign
     metrics: dict[str, float | int | str | bool | None] = {
         "row": int(problem.test_rows[point]),
@@ -100,7 +98,7 @@ def safety_curve(problem: Problem, trained: TrainedGPC, params: Mapping[str, Any
         "sign": sign,
         "chosen_by": chosen.by,
         "free_inputs": len(chosen.inputs),
-        **curve_metrics(gammas, sign, steps, float(params["tolerance"])),
+        **curve_metrics(gammas, sign, steps, params.tolerance),
         "linear_r2": finite_or_none(linear_fit(posterior, regions[-1], point)),
     }
     ended = [step.extremum for step in steps if step.extremum.status == "budget"]
@@ -152,17 +150,18 @@ def first_radius(gammas: Sequence[float], hit: npt.NDArray[np.bool_]) -> float |
     return float(gammas[int(np.argmax(hit))]) if hit.any() else None
 
 
-def _step(search: PointSearch, region: Region, params: Mapping[str, Any], clock: Budget, point: int) -> Step:
+def _step(search: PointSearch, region: Region, params: CurveTask, clock: Budget) -> Step:
     posterior, contest = search.posterior, search.centre.contest
     seconds = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
-    budget = Budget(seconds=seconds, boxes=int(params["boxes"]), observer=clock.observer)
+    budget = Budget(seconds=seconds, boxes=params.boxes, observer=clock.observer)
     sign = contest.sign
-    extremum = search.extremum(region, sign, float(params["tolerance"]), budget)
+    extremum = search.extremum(region, sign, params.tolerance, budget)
     verdict = judge(search.centre, (extremum,), region)
     name = verdict.status
     if name == "unknown" and extremum.status == "budget" and "seconds" in extremum.reason:
         name = "timeout"
-    strong = strong_attack(posterior, region, sign, int(params["starts"]), stream(0, "attack", point))[0]
+    rng = stream(0, "attack", params.point)
+    strong = strong_attack(posterior, region, sign, params.starts, rng)[0]
     path = np.vstack([strong[None], gpfgs(posterior, region)[None], gpjm(posterior, region)])
     reached = search.attained(path[:, region.free], sign)
     attacks = (float(reached[1]), float(sign * np.max(sign * reached[2:])), float(reached[0]))

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Annotated
 
-from gpsuite.errors import unknown_name
 from gpsuite.experiments.base import require
 from gpsuite.experiments.robustness.shared.free_inputs import check_images
 from gpsuite.experiments.robustness.shared.settings import (
     ClassifierSettings,
-    check_distinct,
-    check_positive,
-    check_radius,
+    Radius,
 )
+from gpsuite.experiments.settings import Count, Positive, at_least, filled, increasing, one_of, unique
 from gpsuite.methods.robustness.verdict import bound_names
 
-Axes = dict[str, str | int | float]
-
-
 SHOWN = ("attack_fails", "locally_linear")
-
-
-POINT, MAP, ACCURACY = "safety_point", "safety_map", "accuracy"
 
 
 @dataclass
@@ -44,40 +37,31 @@ class LocalSafetySettings(ClassifierSettings):
         accuracy_splits: splits on which the accuracy is compared with that of all inputs of the file (SPAM only).
     """
 
-    features: list[str] = field(default_factory=lambda: ["all"])
-    evaluations: list[int] = field(default_factory=lambda: [20])
-    gammas: list[float] = field(default_factory=lambda: [0.0, 0.5, 1.0])
-    tolerance: float = 0.02
-    points: int = 200
-    boxes: int = 20000
-    starts: int = 8
-    bound: str = "rkhs_taylor"
-    shown: str = "attack_fails"
-    shown_labels: list[str] = field(default_factory=list)
-    map_points: int = 0
-    accuracy_splits: int = 0
+    features: Annotated[list[str], filled, unique]
+    evaluations: list[Count]
+    gammas: Annotated[list[Radius], filled, unique, increasing]
+    tolerance: Positive
+    points: Count
+    boxes: Annotated[int, at_least(0)]
+    starts: Count
+    bound: Annotated[str, one_of(bound_names)]
+    shown: Annotated[str, one_of(SHOWN)]
+    shown_labels: list[str]
+    map_points: Annotated[int, at_least(0)]
+    accuracy_splits: Annotated[int, at_least(0)]
 
     def check(self) -> None:
-        """Refuse values of the right type that are impossible."""
+        """Refuse unknown features, lists of another length than theirs, and more points than test rows."""
         super().check()
-        check_distinct("features", self.features)
         check_images(self.features, self.scaling)
-        for name, values in (("evaluations", self.evaluations), ("shown_labels", self.shown_labels)):
-            fits = len(values) in (
-                (1, len(self.features)) if name == "evaluations" else (0, len(self.features))
-            )
+        count = len(self.features)
+        for name, values, lengths in (
+            ("evaluations", self.evaluations, (1, count)),
+            ("shown_labels", self.shown_labels, (0, count)),
+        ):
+            fits = len(values) in lengths
             require(fits, name, values, f"one per entry of features={self.features} is needed")
-        require(min(self.evaluations) >= 1, "evaluations", self.evaluations, "must be 1 or more")
-        check_distinct("gammas", self.gammas)
-        for gamma in self.gammas:
-            check_radius("gammas", gamma)
-        require(sorted(self.gammas) == self.gammas, "gammas", self.gammas, "must increase")
-        check_search(self.tolerance, self.boxes, self.bound)
-        require(1 <= self.points <= self.test_rows, "points", self.points, f"must be 1 to {self.test_rows}")
-        require(self.starts >= 1, "starts", self.starts, "must be 1 or more")
-        require(self.shown in SHOWN, "shown", self.shown, f"valid: {', '.join(SHOWN)}")
-        require(self.map_points >= 0, "map_points", self.map_points, "must be 0 or more")
-        require(self.accuracy_splits >= 0, "accuracy_splits", self.accuracy_splits, "must be 0 or more")
+        require(self.points <= self.test_rows, "points", self.points, f"must be 1 to {self.test_rows}")
 
     def evaluations_of(self, number: int) -> int:
         """Return the evaluations of panel `number`."""
@@ -86,11 +70,3 @@ class LocalSafetySettings(ClassifierSettings):
     def label_of(self, number: int) -> str:
         """Return the label of panel `number`'s displayed point, or an empty string."""
         return self.shown_labels[number] if self.shown_labels else ""
-
-
-def check_search(tolerance: float, boxes: int, bound: str) -> None:
-    """Refuse a tolerance or number of boxes out of range, and an unknown bound."""
-    check_positive("tolerance", tolerance)
-    require(boxes >= 0, "boxes", boxes, "must be 0 or more")
-    if bound not in bound_names():
-        raise unknown_name("bound", bound, bound_names())

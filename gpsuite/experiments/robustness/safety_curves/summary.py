@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from gpsuite.data.loading import PreparedDataset, load
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Record, Report, Request
 from gpsuite.experiments.robustness.safety_curves.claims import (
     accuracy_gain,
     dataset_statistics,
     gpfgs_statistics,
     point_statistics,
 )
-from gpsuite.experiments.robustness.safety_curves.display import Shown, choose_shown, curves, maps
+from gpsuite.experiments.robustness.safety_curves.display import DisplayedPoint, choose_shown, curves, maps
 from gpsuite.experiments.robustness.safety_curves.figures import draw_accuracy, draw_safety
 from gpsuite.experiments.robustness.safety_curves.plan import WHOLE_FILE, whole_file
 from gpsuite.experiments.robustness.safety_curves.settings import LocalSafetySettings
@@ -23,39 +22,38 @@ from gpsuite.experiments.robustness.safety_curves.tables import (
     point_table,
     timing_table,
 )
-from gpsuite.experiments.robustness.shared.free_inputs import describe
-from gpsuite.experiments.robustness.shared.settings import request_dataset
+from gpsuite.experiments.robustness.shared.free_inputs import describe, told_fallbacks
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.tables import write_table
 
 SECONDS = "seconds and boxes of one search, means over the test points"
 
 
-def summarise(request: Request, records: Sequence[Record], folder: Path, note: str | None) -> list[Statistic]:
+def summarise(report: Report[LocalSafetySettings]) -> list[Statistic]:
     """Write curves, accuracies, points and timings; draw the displayed points; return the statistics."""
-    settings: LocalSafetySettings = request.settings
-    dataset, name = request_dataset(request), request.experiment.split("/")[1]
-    titles = {method: options.title for method, options in request.methods.items()}
+    request, records = report.request, report.records()
+    settings = report.settings
+    report.warnings.extend(told_fallbacks(settings.features))
+    dataset, name = request.require_dataset(), request.experiment.split("/")[1]
+    titles = report.titles
     points = curves(records)
-    tables, statistics = folder / "tables", dataset_statistics(load(dataset))
+    statistics = dataset_statistics(load(dataset))
     statistics += _file_statistics(request, dataset, records)
     if not points:
         return statistics
-    caption = _caption(settings, dataset.name, _words(points), note)
-    write_table(point_table(points, titles), tables, f"{name}_points", caption)
+    caption = _caption(settings, dataset.name, _words(points))
+    report.table(point_table(points, titles), f"{name}_points", caption)
     accuracy = accuracy_table(points, titles)
-    write_table(accuracy, tables, f"{name}_accuracy", caption)
-    write_table(timing_table(points, titles), tables, f"{name}_timing", SECONDS)
-    draw_accuracy(accuracy, folder / "figures", f"{name}_accuracy", note)
+    report.table(accuracy, f"{name}_accuracy", caption)
+    report.table(timing_table(points, titles), f"{name}_timing", SECONDS)
+    draw_accuracy(report, accuracy, f"{name}_accuracy")
     method = next(iter(request.methods))
     shown = _shown(settings, points, method)
     if shown:
         curve = curve_table(shown, titles)
         rules = "; ".join(f"point {each.record.axes['point']}: {each.rule}" for each in shown)
-        write_table(curve, tables, name, f"{caption}; displayed: {rules}")
+        report.table(curve, name, f"{caption}; displayed: {rules}")
         contour = maps(records, method)
-        credit = "; ".join(part for part in (_credit(dataset, contour), note) if part)
-        draw_safety(shown, contour, load(dataset), curve, folder / "figures", name, credit or None)
+        draw_safety(report, shown, contour, load(dataset), curve, name, _credit(dataset, contour))
     first = shown[:1] if contour_run(records) else shown
     own = [each.record.axes["features"] for each in first]
     statistics += point_statistics(first, [point for point in points if point.axes["features"] in own])
@@ -67,7 +65,7 @@ def contour_run(records: Sequence[Record]) -> bool:
     return any(record.axes.get("part") == "map" for record in records)
 
 
-def _shown(settings: LocalSafetySettings, points: Sequence[Record], method: str) -> list[Shown]:
+def _shown(settings: LocalSafetySettings, points: Sequence[Record], method: str) -> list[DisplayedPoint]:
     found = []
     for number, word in enumerate(_words(points)):
         own = curves(points, word, method)
@@ -83,7 +81,7 @@ def _words(points: Sequence[Record]) -> list[str]:
 
 
 def _file_statistics(
-    request: Request, dataset: PreparedDataset, records: Sequence[Record]
+    request: Request[LocalSafetySettings], dataset: PreparedDataset, records: Sequence[Record]
 ) -> list[Statistic]:
     if dataset.name not in WHOLE_FILE:
         return []
@@ -95,11 +93,11 @@ def _file_statistics(
     ]
 
 
-def _caption(settings: LocalSafetySettings, dataset: str, words: Sequence[str], note: str | None) -> str:
+def _caption(settings: LocalSafetySettings, dataset: str, words: Sequence[str]) -> str:
     moving = "; ".join(f"{word}: {describe(word)}" for word in words)
     return (
         f"{dataset}: class probability over L-infinity balls of radius γ (scaled inputs), tolerance "
-        f"{settings.tolerance:g}, bound {settings.bound}; free inputs: {moving}{f' ({note})' if note else ''}"
+        f"{settings.tolerance:g}, bound {settings.bound}; free inputs: {moving}"
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.robustness.safety_curves.display import Shown
+from gpsuite.experiments.robustness.safety_curves.display import DisplayedPoint
 from gpsuite.experiments.robustness.safety_curves.run import ATTACKS, VERDICTS
 from gpsuite.methods.robustness.decision import binary_contest
 
@@ -36,7 +36,7 @@ POINT_COLUMNS = (
 )
 
 
-def curve_table(shown: Sequence[Shown], titles: Mapping[str, str]) -> pd.DataFrame:
+def curve_table(shown: Sequence[DisplayedPoint], titles: Mapping[str, str]) -> pd.DataFrame:
     """Return the displayed points' curves, one row per radius."""
     import pandas as pd
 

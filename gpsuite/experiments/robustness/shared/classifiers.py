@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +13,11 @@ from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork, Task
-from gpsuite.models.classification.approximation import NotConvergedError
+from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, ClassifierTask
+from gpsuite.models.classification.approximation import BinaryProblem, NotConvergedError
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import TrainedGPC, train_gpc
-from gpsuite.models.config import Hyperparameters, ModelSpec
+from gpsuite.models.config import Hyperparameters
 from gpsuite.seeds import stream
 
 Array = npt.NDArray[np.float64]
@@ -68,7 +67,7 @@ class Problem:
         return self.lower, self.upper
 
 
-def read_problem(dataset: PreparedDataset, model: Mapping[str, Any]) -> Problem:
+def read_problem(dataset: PreparedDataset, model: ClassifierParams) -> Problem:
     """Return the rows that a model's parameters choose, scaled.
 
     A permutation of the rows of the two classes, drawn from the model's seed; the first are the test rows, the next
@@ -76,15 +75,15 @@ def read_problem(dataset: PreparedDataset, model: Mapping[str, Any]) -> Problem:
 
     Args:
         dataset: a classification dataset.
-        model: parameters as `settings.model_params` returns them.
+        model: what decides the classifier.
 
     Raises:
         UserError: if the dataset has not the two classes, too few rows, or the training rows hold one class only.
     """
     data = load(dataset)
-    rows, y, names = _two_classes(data, list(model["classes"]))
-    order = stream(model["draw_seed"], "rows").permutation(len(rows))
-    n_test, n_train = int(model["test_rows"]), int(model["train_rows"])
+    rows, y, names = _two_classes(data, model.classes)
+    order = stream(model.draw_seed, "rows").permutation(len(rows))
+    n_test, n_train = model.test_rows, model.train_rows
     if len(rows) < n_test + 2:
         fault = f"{data.name} has {len(rows)} rows of these classes; two or more must be left for training"
         raise UserError(f"test_rows={n_test}: {fault}", key="test_rows")
@@ -95,9 +94,9 @@ def read_problem(dataset: PreparedDataset, model: Mapping[str, Any]) -> Problem:
         )
         raise UserError(f"train_rows={n_train}: {fault}; take more", key="train_rows")
     X = data.X[rows]
-    centre, scale = _affine_map(X, train, model["scaling"])
+    centre, scale = _affine_map(X, train, model.scaling)
     X = (X - centre) / scale
-    inside = model["scaling"] == "pixels"
+    inside = model.scaling == "pixels"
     return Problem(
         X=X[train],
         y=y[train],
@@ -114,7 +113,7 @@ def read_problem(dataset: PreparedDataset, model: Mapping[str, Any]) -> Problem:
     )
 
 
-def _two_classes(data: Dataset, classes: list[str]) -> tuple[IntArray, Array, tuple[str, str]]:
+def _two_classes(data: Dataset, classes: Sequence[str]) -> tuple[IntArray, Array, tuple[str, str]]:
     """Return the rows of the two classes [R], their labels -1 or +1 [R], and the classes' names."""
     if data.task != "classification":
         raise UserError(f"dataset={data.name}: a classification dataset is needed", key="dataset")
@@ -149,11 +148,11 @@ def _affine_map(X: Array, train: IntArray, scaling: str) -> tuple[Array, Array]:
     return rows.mean(axis=0), np.where(constant, 1.0, rows.std(axis=0, ddof=1))
 
 
-def start_of(problem: Problem, model: Mapping[str, Any]) -> Hyperparameters:
+def start_of(problem: Problem, model: ClassifierParams) -> Hyperparameters:
     """Return where training starts: the stated variance, and a lengthscale in median distances of the inputs."""
     return Hyperparameters(
-        variance=float(model["start_variance"]),
-        lengthscales=(float(model["start_lengthscale"]) * median_distance(problem.X),),
+        variance=model.start_variance,
+        lengthscales=(model.start_lengthscale * median_distance(problem.X),),
     )
 
 
@@ -165,32 +164,29 @@ def median_distance(X: Array) -> float:
     return distance if distance > 0.0 else 1.0
 
 
-def train(problem: Problem, model: Mapping[str, Any], budget: Budget) -> TrainedGPC:
+def train(problem: Problem, model: ClassifierParams, budget: Budget) -> TrainedGPC:
     """Train a classifier on the problem's training rows within a budget.
 
     Raises:
         NotConvergedError: if there is no converged approximation at the start.
     """
     return train_gpc(
-        problem.X,
-        problem.y,
-        ModelSpec(kernel=model["kernel"], ard=bool(model["ard"])),
-        LINKS.get(model["method"]["link"]),
-        model["method"]["inference"],
+        BinaryProblem(problem.X, problem.y, model.spec, LINKS.get(model.method.link)),
+        model.method.inference,
         start_of(problem, model),
         budget,
-        float(model["largest_variance"]),
+        model.largest_variance,
     )
 
 
 def trained_classifier(
-    dataset: PreparedDataset, model: Mapping[str, Any], shared: SharedWork, seconds: float | None = None
+    dataset: PreparedDataset, model: ClassifierParams, shared: SharedWork, seconds: float | None = None
 ) -> tuple[Problem, TrainedGPC]:
     """Return problem and classifier; the tasks of one group that name the same model train it once.
 
     Args:
         dataset: a classification dataset.
-        model: parameters as `settings.model_params` returns them.
+        model: what decides the classifier.
         shared: of the group.
         seconds: wall-clock limit of the training.
 
@@ -200,28 +196,25 @@ def trained_classifier(
 
     def attempt() -> tuple[Problem, TrainedGPC | NotConvergedError]:
         problem = read_problem(dataset, model)
-        budget = Budget(seconds=seconds, evaluations=int(model["evaluations"]), observer=shared.observer)
+        budget = Budget(seconds=seconds, evaluations=model.evaluations, observer=shared.observer)
         try:
             return problem, train(problem, model, budget)
         except NotConvergedError as error:
             return problem, error
 
-    problem, found = shared.once(f"classifier {json.dumps(model, sort_keys=True)}", attempt)
+    problem, found = shared.once(f"classifier {model.name}", attempt)
     if isinstance(found, NotConvergedError):
         raise found
     return problem, found
 
 
-def task_classifier(task: Task, shared: SharedWork) -> tuple[Problem, TrainedGPC]:
-    """Return problem and classifier of a task whose parameters hold `model`.
+def task_classifier(task: Task[ClassifierTask], shared: SharedWork) -> tuple[Problem, TrainedGPC]:
+    """Return problem and classifier of a task.
 
     Raises:
-        UserError: if the task has no dataset.
         NotConvergedError: if there is no converged approximation at the start.
     """
-    if task.dataset is None:
-        raise UserError(f"dataset: {task.experiment} needs one", key="dataset")
-    return trained_classifier(task.dataset, task.params["model"], shared, task.budget_seconds)
+    return trained_classifier(task.require_dataset(), task.params.model, shared, task.budget_seconds)
 
 
 def model_metrics(problem: Problem, trained: TrainedGPC) -> dict[str, float | int | bool]:
@@ -237,6 +230,6 @@ def model_metrics(problem: Problem, trained: TrainedGPC) -> dict[str, float | in
     }
 
 
-def cut_short(trained: TrainedGPC, model: Mapping[str, Any]) -> bool:
+def cut_short(trained: TrainedGPC, model: ClassifierParams) -> bool:
     """Tell whether seconds, not the asked number of evaluations, ended the training."""
-    return trained.status == "budget" and trained.evaluations < int(model["evaluations"])
+    return trained.status == "budget" and trained.evaluations < model.evaluations

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import require
 from gpsuite.experiments.robustness.shared.classifiers import Problem
+from gpsuite.experiments.settings import Rule
 from gpsuite.methods.robustness.input_choice import (
     gradient_patch,
     opencv_found,
@@ -43,6 +43,9 @@ MEANING = {
 VALID = "valid: all, first<N>, shortest<N>, and for images sift<N>, gradient<N>, N from 1"
 
 
+choice_of_inputs = Rule(lambda word: WORD.fullmatch(word) is not None, f"unknown choice of inputs\n{VALID}")
+
+
 PIXEL = re.compile(r"pixel_(\d+)_(\d+)")
 
 
@@ -65,9 +68,9 @@ def split_word(word: str) -> tuple[str, int]:
     Raises:
         UserError: if it is not such a word.
     """
+    choice_of_inputs.check("features", word)
     found = WORD.fullmatch(word)
-    if found is None:
-        raise UserError(f"features={word}: unknown choice of inputs\n{VALID}", key="features")
+    assert found is not None
     return (found[1], 0) if found[1] else (found[2], int(found[3]))
 
 
@@ -78,16 +81,19 @@ def describe(word: str) -> str:
 
 
 def available(word: str) -> str:
-    """Return the word, or the stated fallback `gradient<N>` for `sift<N>` where OpenCV is missing, saying so."""
+    """Return the word, or the fallback `gradient<N>` for `sift<N>` where OpenCV is missing, see `told_fallbacks`."""
     rule, count = split_word(word)
-    if rule != "sift" or opencv_found():
-        return word
-    print(
+    return word if rule != "sift" or opencv_found() else f"gradient{count}"
+
+
+def told_fallbacks(words: Iterable[str]) -> list[str]:
+    """Return what the user is told of the words that are not available here, and what was used for them."""
+    return [
         f"features={word}: SIFT needs OpenCV (pip install 'gpsuite[sift]'), which is not installed; "
-        f"using gradient{count}: {MEANING['gradient'].format(count)}",
-        file=sys.stderr,
-    )
-    return f"gradient{count}"
+        f"used {available(word)}: {describe(available(word))}"
+        for word in words
+        if available(word) != word
+    ]
 
 
 def check_words(words: Sequence[str], inputs: int) -> None:

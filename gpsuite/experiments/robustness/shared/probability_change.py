@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset, load
@@ -12,7 +12,6 @@ from gpsuite.experiments.base import (
     BUDGET,
     DIVERGED,
     DONE,
-    Json,
     Outcome,
     Request,
     SharedWork,
@@ -25,22 +24,21 @@ from gpsuite.experiments.robustness.shared.free_inputs import (
     available,
     check_images,
     check_words,
+    choice_of_inputs,
     choose,
-    split_word,
 )
 from gpsuite.experiments.robustness.shared.settings import (
     ClassifierSettings,
-    check_distinct,
-    check_positive,
-    check_radius,
-    model_group,
-    model_params,
+    TrainingSettings,
 )
+from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, classifier_params
+from gpsuite.experiments.settings import Count, Positive, filled, one_of, unique
 from gpsuite.methods.robustness.search.regions import linf_ball
 from gpsuite.methods.robustness.verdict import ProbabilityRange, probability_range
 from gpsuite.models.classification.approximation import NotConvergedError
 
 STATED = "stated"
+Axes = dict[str, str | int | float]
 
 
 TRAININGS: dict[str, dict[str, float]] = {
@@ -65,63 +63,79 @@ TRAINING_SECONDS = {"laplace": 0.18, "ep": 0.8}
 
 
 @dataclass
-class DeltaSettings(ClassifierSettings):
-    """Settings of the distribution of delta over test points.
+class DeltaSettings(TrainingSettings):
+    """Settings of the distribution of delta over test points, but for what belongs to a dataset.
 
     Attributes:
         points: number of test points, the first test rows.
         draws: random choices of training and test rows.
         evaluations: numbers of evaluations of the marginal likelihood in training (the paper's epochs).
-        features: which inputs may move; see `free_inputs`.
-        tolerance: largest gap between the attained and the proved probability at each end of the range.
         boxes: limit on boxes per point.
         trainings: names in `TRAININGS`; the first is the one that is held against the paper, the others are run on
             the first draw and radius.
     """
 
-    points: int = 50
-    draws: int = 1
-    evaluations: list[int] = field(default_factory=lambda: [10, 40, 100])
-    features: str = "all"
-    tolerance: float = 0.01
-    boxes: int = 20000
-    trainings: list[str] = field(default_factory=lambda: [STATED])
+    points: Count
+    draws: Count
+    evaluations: Annotated[list[Count], filled, unique]
+    boxes: Count
+    trainings: Annotated[list[Annotated[str, one_of(TRAININGS)]], filled, unique]
 
     def check(self) -> None:
-        """Refuse impossible values."""
+        """Refuse more points than test rows."""
         super().check()
-        for name in ("points", "draws", "boxes"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "must be 1 or more")
-        check_distinct("evaluations", self.evaluations)
-        require(min(self.evaluations) >= 1, "evaluations", self.evaluations, "must be 1 or more")
-        check_positive("tolerance", self.tolerance)
-        split_word(self.features)
-        check_distinct("trainings", self.trainings)
-        for name in self.trainings:
-            require(name in TRAININGS, "trainings", name, f"valid: {', '.join(TRAININGS)}")
         enough = self.points <= self.test_rows
         require(enough, "points", self.points, f"must be at most test_rows={self.test_rows}")
 
-    def trained(self, name: str) -> DeltaSettings:
+
+@dataclass
+class SearchSettings(DeltaSettings, ClassifierSettings):
+    """How delta is searched on one dataset.
+
+    Attributes:
+        features: which inputs may move; see `free_inputs`.
+        tolerance: largest gap between the attained and the proved probability at each end of the range.
+    """
+
+    features: Annotated[str, choice_of_inputs]
+    tolerance: Positive
+
+    def trained(self, name: str) -> SearchSettings:
         """Return the settings with the named change of training."""
         changes: dict[str, Any] = TRAININGS[name]
         return replace(self, **changes)
 
 
-def check_radii(radii: Sequence[float]) -> None:
-    """Refuse an empty list of radii, one named twice, and a negative one."""
-    check_distinct("radii", radii)
-    for radius in radii:
-        check_radius("radii", radius)
+@dataclass(frozen=True)
+class DeltaTask:
+    """The class probability over the box around one test point.
+
+    Attributes:
+        model: the classifier.
+        radius: of the box (L-infinity).
+        point: number of the test row.
+        features: which inputs may move.
+        tolerance: largest gap at each end of the range.
+        boxes: limit on boxes.
+        kind: of task.
+    """
+
+    model: ClassifierParams
+    radius: float
+    point: int
+    features: str
+    tolerance: float
+    boxes: int
+    kind: str = "delta"
 
 
 def delta_tasks(
-    request: Request,
-    settings: DeltaSettings,
+    request: Request[object],
+    settings: SearchSettings,
     dataset: PreparedDataset,
     radii: Sequence[float],
-    axes: dict[str, str | int | float],
-) -> Iterator[Task]:
+    axes: Axes,
+) -> Iterator[Task[DeltaTask]]:
     """Yield one task per training, draw, number of evaluations, method, radius and test point.
 
     Args:
@@ -141,64 +155,58 @@ def delta_tasks(
         for draw in range(settings.draws if main else 1):
             for evaluations in settings.evaluations:
                 for method, options in request.methods.items():
-                    model = model_params(request, changed, options, draw, evaluations)
-                    axes_of_model = {**axes, "method": method, "evaluations": evaluations, "draw": draw}
+                    model = classifier_params(request, changed, options, draw, evaluations)
+                    own = {
+                        **axes,
+                        "method": method,
+                        "evaluations": evaluations,
+                        "draw": draw,
+                        "training": name,
+                    }
                     for radius in radii if main else radii[:1]:
-                        yield from _point_tasks(
-                            request, searched, dataset, model, radius, {**axes_of_model, "training": name}
-                        )
+                        yield from _point_tasks(request, searched, dataset, model, radius, own)
 
 
 def _point_tasks(
-    request: Request,
-    settings: DeltaSettings,
+    request: Request[object],
+    settings: SearchSettings,
     dataset: PreparedDataset,
-    model: dict[str, Json],
+    model: ClassifierParams,
     radius: float,
-    axes: dict[str, str | int | float],
-) -> Iterator[Task]:
-    options = request.methods[str(axes["method"])]
+    axes: Axes,
+) -> Iterator[Task[DeltaTask]]:
+    title, draw = request.methods[str(axes["method"])].title, axes["draw"]
     rows = min(settings.train_rows, dataset.rows) / 1000
-    per_evaluation = TRAINING_SECONDS.get(model["method"]["inference"], 1.0) * rows**3
-    cost = per_evaluation * int(axes["evaluations"]) / settings.points + 0.1 * rows**2 + 0.01
+    per_evaluation = TRAINING_SECONDS.get(model.method.inference, 1.0) * rows**3
+    cost = per_evaluation * model.evaluations / settings.points + 0.1 * rows**2 + 0.01
+    about = f"{dataset.name}  {title}  {model.evaluations} evaluations  draw {draw}  radius {radius:g}"
     for point in range(settings.points):
-        yield Task(
-            experiment=request.experiment,
-            label=f"{dataset.name}  {options.title}  {axes['evaluations']} evaluations  draw {axes['draw']}  "
-            f"radius {radius:g}  point {point}",
+        yield request.task(
+            DeltaTask(model, radius, point, settings.features, settings.tolerance, settings.boxes),
+            label=f"{about}  point {point}",
             axes={**axes, "radius": radius, "point": point},
-            params={
-                "kind": "delta",
-                "model": model,
-                "radius": radius,
-                "point": point,
-                "features": settings.features,
-                "tolerance": settings.tolerance,
-                "boxes": settings.boxes,
-            },
-            dataset=dataset,
             version=VERSION,
-            group=model_group(dataset, model),
             cost=cost,
-            budget_seconds=request.budget_seconds,
+            group=model.group(dataset),
+            dataset=dataset,
         )
 
 
-def run_delta(task: Task, shared: SharedWork) -> Outcome:
+def run_delta(task: Task[DeltaTask], shared: SharedWork) -> Outcome:
     """Bound the class probability over the box around one test point of a trained classifier."""
     params = task.params
     try:
         problem, trained = task_classifier(task, shared)
     except NotConvergedError as error:
         return Outcome({}, DIVERGED, str(error))
-    x = problem.X_test[int(params["point"])]
-    free = choose(params["features"], problem, trained, x)
-    region = linf_ball(x, float(params["radius"]), free.inputs.tolist(), problem.domain)
-    budget = Budget(task.budget_seconds, boxes=int(params["boxes"]), observer=shared.observer)
-    found = probability_range(trained.fit.posterior, region, float(params["tolerance"]), budget)
+    x = problem.X_test[params.point]
+    free = choose(params.features, problem, trained, x)
+    region = linf_ball(x, params.radius, free.inputs.tolist(), problem.domain)
+    budget = Budget(task.budget_seconds, boxes=params.boxes, observer=shared.observer)
+    found = probability_range(trained.fit.posterior, region, params.tolerance, budget)
     metrics = shared.once("model metrics", lambda: model_metrics(problem, trained))
-    at_end = trained.hyperparameters.variance >= (1.0 - ROUNDING) * float(params["model"]["largest_variance"])
-    limited = found.status == "budget" or cut_short(trained, params["model"])
+    at_end = trained.hyperparameters.variance >= (1.0 - ROUNDING) * params.model.largest_variance
+    limited = found.status == "budget" or cut_short(trained, params.model)
     reason = "" if found.status == "closed" else f"{found.minimum.reason}; {found.maximum.reason}"
     return Outcome(
         {**range_metrics(found), **metrics, "variance_at_end": at_end, "chosen_by": free.by},

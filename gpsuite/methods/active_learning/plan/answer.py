@@ -1,12 +1,14 @@
-"""What a planner of measurements answers."""
+"""What a planner of measurements answers.
+
+Equation: none, a data structure
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpsuite.methods.active_learning.problem import BoolArray
-from gpsuite.models.config import FloatArray
+from gpsuite.arrays import BoolArray, FloatArray
 
 
 class NothingToMeasureError(ValueError):

@@ -1,4 +1,4 @@
-"""Ask and tell: which safe measurements come next, when a person or a machine measures (Li et al. 2022, Eqs. 7-9).
+"""Ask and tell: which safe measurements come next, when a person or a machine measures.
 
     planner = MeasurementPlanner(SafetyLimit(1.0, "below"), np.random.default_rng(0))
     planner.tell(X, Y, z)  # measured so far; NaN where an output was not measured
@@ -6,6 +6,8 @@
 
 Everything is in the user's units; the models see standardised values (`plan_units`). Between two calls of `ask`, new
 measurements reach the posterior of the hyperparameters by sequential Monte Carlo.
+
+Equation: Li et al. 2022, Eq. (7), Eq. (8), Eq. (9)
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.active_learning.acquisition import entropy
 from gpsuite.methods.active_learning.pipelines import PIPELINES, Pipeline
@@ -26,13 +29,12 @@ from gpsuite.methods.active_learning.plan.clock import Clock
 from gpsuite.methods.active_learning.plan.effort import members, particles
 from gpsuite.methods.active_learning.plan.models import Belief, KnownValues
 from gpsuite.methods.active_learning.plan.predictions import Choice, Chooser, OutputPredictions
-from gpsuite.methods.active_learning.plan.safety import SafetyJudgement, judge_safety, warnings_of
+from gpsuite.methods.active_learning.plan.safety import SafetyJudgement, SafetyModel
 from gpsuite.methods.active_learning.plan.safety_guard import SafetyGuard
 from gpsuite.methods.active_learning.plan.units import Units
 from gpsuite.methods.active_learning.planner import WhenNothingIsSafe
-from gpsuite.methods.active_learning.problem import BoolArray, Pool
+from gpsuite.methods.active_learning.problem import Pool
 from gpsuite.methods.active_learning.safety import SafetyLimit
-from gpsuite.models.config import FloatArray
 from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 from gpsuite.models.sampling.posterior import HyperPosterior
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings, SMCState
@@ -286,18 +288,15 @@ class MeasurementPlanner:
             return np.asarray(free.all(axis=1, keepdims=True))
         return free
 
+    def _safety_model(self, posterior: HyperPosterior) -> SafetyModel:
+        """Return what is believed of the safety value, in the models' units."""
+        known, limit = self._beliefs["safety"].observations, self._scales.limit(self._limit)
+        return SafetyModel(self._pipeline.safety_model(), posterior, known, limit)
+
     def _judge_safety(self, X: FloatArray, guard: SafetyGuard | None, clock: Clock) -> SafetyJudgement:
         """Judge candidates in the models' units."""
-        return judge_safety(
-            self._pipeline.safety_model(),
-            self._predicting("safety", len(X)),
-            self._beliefs["safety"].observations,
-            X,
-            self._scales.limit(self._limit),
-            self._delta,
-            guard,
-            clock.ended,
-        )
+        believed = self._safety_model(self._predicting("safety", len(X)))
+        return believed.judge(X, self._delta, guard, clock.ended)
 
     def _choose(
         self, candidates: FloatArray, X: FloatArray, allowed: BoolArray, n: int, clock: Clock
@@ -345,10 +344,9 @@ class MeasurementPlanner:
         """Return what should be known; nothing with the paper's rule."""
         if self._guard is None:
             return []
-        belief, model = self._beliefs["safety"], self._pipeline.safety_model()
-        limit, known = self._scales.limit(self._limit), belief.observations
-        names = self._input_names or [f"input {d + 1}" for d in range(known.X.shape[1])]
-        warnings = warnings_of(model, belief.cloud.posterior, known, X, limit, self._guard, names)
+        believed = self._safety_model(self._beliefs["safety"].cloud.posterior)
+        names = self._input_names or [f"input {d + 1}" for d in range(believed.known.X.shape[1])]
+        warnings = believed.warnings(X, self._guard, names)
         if safety.beyond_step.any():
             warnings.append(
                 f"the safety value has hardly varied yet: {safety.beyond_step.sum()} more candidates, farther out "

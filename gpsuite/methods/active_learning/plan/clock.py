@@ -1,4 +1,7 @@
-"""How the parts of a plan share its time."""
+"""How the parts of a plan share its time.
+
+Equation: none, a clock
+"""
 
 from __future__ import annotations
 

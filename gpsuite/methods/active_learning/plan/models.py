@@ -1,4 +1,7 @@
-"""What a plan knows: the values told so far, and a model with the posterior of its hyperparameters."""
+"""What a plan knows: the values told so far, and a model with the posterior of its hyperparameters.
+
+Equation: derived, sequential Monte Carlo over hyperparameters
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.models.config import FloatArray
-from gpsuite.models.multi_output.observations import IntArray, MultiOutputModel, Observations
+from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 from gpsuite.models.sampling.posterior import HyperPosterior
-from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings, SMCState, start, update
+from gpsuite.models.sampling.sequential_monte_carlo import (
+    NewObservations,
+    SMCSettings,
+    SMCState,
+    start,
+    update,
+)
 
 
 class KnownValues:
@@ -103,7 +112,7 @@ class Belief:
         before, after = self.model.likelihood(self.observations), self.model.likelihood(observations)
         with np.errstate(invalid="ignore"):  # a particle without weight may have -inf before and after
             gain = after.value(self.cloud.u) - self.cloud.lml
-        self.cloud = update(self.cloud, self.model, before, after, gain, rng, smc, stop)
+        self.cloud = update(self.cloud, self.model, NewObservations(before, after, gain), rng, smc, stop)
         self.observations = observations
 
     def predicting(self, most: int) -> HyperPosterior:

@@ -1,4 +1,7 @@
-"""Outputs at the candidates of a plan, and which measurements come one after another."""
+"""Outputs at the candidates of a plan, and which measurements come one after another.
+
+Equation: Li et al. 2022, Eq. (5), Eq. (6), Eq. (7)
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.methods.active_learning.acquisition import choose, draw, entropy, joint_entropy
 from gpsuite.methods.active_learning.plan.effort import ROOM
 from gpsuite.methods.active_learning.plan.models import Belief
-from gpsuite.methods.active_learning.problem import BoolArray
-from gpsuite.models.config import FloatArray
-from gpsuite.models.multi_output.observations import IntArray
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from gpsuite.models.sampling.mixtures import mixture_covariance, mixture_moments
 from gpsuite.models.sampling.posterior import HyperPosterior

@@ -1,4 +1,8 @@
-"""Which candidates of a plan are probably safe, and what should be known before that is believed."""
+"""Which candidates of a plan are probably safe, and what should be known before that is believed.
+
+Equation: Li et al. 2022, Eq. (8), Eq. (9)
+Equation: derived, guard of the safety model
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.methods.active_learning.plan.predictions import in_parts
 from gpsuite.methods.active_learning.plan.safety_guard import SafetyGuard, SafetyPrediction
-from gpsuite.methods.active_learning.problem import BoolArray
 from gpsuite.methods.active_learning.safety import SafetyLimit, safe_set
-from gpsuite.models.config import FloatArray
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.sampling.posterior import HyperPosterior
@@ -41,86 +44,81 @@ class SafetyJudgement:
     judged: int
 
 
-def judge_safety(
-    model: LinearCoregionalization,
-    posterior: HyperPosterior,
-    known: Observations,
-    X: FloatArray,
-    limit: SafetyLimit,
-    delta: float,
-    guard: SafetyGuard | None,
-    out_of_time: Callable[[], bool],
-) -> SafetyJudgement:
-    """Judge candidates X [n, D]; all in the model's units.
+@dataclass(frozen=True, eq=False)
+class SafetyModel:
+    """What is believed of the safety value; everything in the model's units.
 
-    Args:
-        model: of the safety value.
+    Attributes:
+        model: prior of the safety value.
         posterior: hyperparameter vectors that predict.
         known: safety values.
-        X: candidates.
         limit: when a safety value is safe.
-        delta: a safe candidate's probability of being safe is above 1 - delta.
-        guard: of predictions and step; None: neither.
-        out_of_time: asked now and then; true ends the work.
     """
-    parameters = model.constrain(posterior.u)
-    prediction = SafetyPrediction(model.kernel, parameters, posterior.weights, known, limit, guard)
-    probability = np.full(len(X), np.nan)
-    judged = 0
-    for part in in_parts(np.arange(len(X)), TOGETHER, out_of_time):
-        probability[part] = limit.probability(*prediction.moments(X[part]))
-        judged += len(part)
-    probable = safe_set(probability, delta)
-    near = np.ones(len(X), dtype=np.bool_)
-    if guard is not None and guard.hardly_varied(*prediction.moments(known.X), limit):
-        near = guard.outside(known.X, X) <= guard.step
-    return SafetyJudgement(probability, probable & near, probable & ~near, judged)
 
+    model: LinearCoregionalization
+    posterior: HyperPosterior
+    known: Observations
+    limit: SafetyLimit
 
-def warnings_of(
-    model: LinearCoregionalization,
-    posterior: HyperPosterior,
-    known: Observations,
-    X: FloatArray,
-    limit: SafetyLimit,
-    guard: SafetyGuard,
-    names: Sequence[str],
-) -> list[str]:
-    """Return what makes the safety model doubtful, by its posterior and what was measured, in the model's units.
+    def judge(
+        self, X: FloatArray, delta: float, guard: SafetyGuard | None, out_of_time: Callable[[], bool]
+    ) -> SafetyJudgement:
+        """Judge candidates X [n, D].
 
-    Args:
-        model: of the safety value.
-        posterior: of its hyperparameters.
-        known: safety values.
-        X: candidates [n, D].
-        limit: when one is safe.
-        guard: what counts as a range.
-        names: of the D inputs.
-    """
-    parameters, warnings = model.constrain(posterior.u), []
-    if len(known) < FEW:
-        warnings.append(f"only {len(known)} safety values: their probabilities are mostly the prior's")
-    constant = [name for name, range_ in zip(names, np.ptp(known.X, axis=0), strict=True) if range_ == 0.0]
-    if constant:
-        warnings.append(
-            f"{', '.join(constant)} never varied where safety was measured: nothing is known along it"
-        )
-    distance = np.sqrt(np.mean((known.y - limit.value) ** 2))
-    noise = np.sqrt(posterior.weights @ parameters.noise[:, 0])
-    if noise > SCATTER * distance:
-        share = noise / distance
-        warnings.append(
-            f"safety values are mostly scatter (sd {share:.2g} of their distance to the limit): it may be their own "
-            "structure; measure one point again"
-        )
-    between = np.mean(guard.outside(known.X, X) == 0.0)
-    spacing = _spacing(known.X / guard.ranges(known.X))
-    if between > 0.5 and spacing > SPACING:
-        warnings.append(
-            f"measured points lie {spacing:.2g} of the measured range apart: what is narrower is not seen, and a "
-            "proposal between them may meet it"
-        )
-    return warnings
+        Args:
+            X: candidates.
+            delta: a safe candidate's probability of being safe is above 1 - delta.
+            guard: of predictions and step; None: neither.
+            out_of_time: asked now and then; true ends the work.
+        """
+        parameters, known, limit = self.model.constrain(self.posterior.u), self.known, self.limit
+        weights = self.posterior.weights
+        prediction = SafetyPrediction(self.model.kernel, parameters, weights, known, limit, guard)
+        probability = np.full(len(X), np.nan)
+        judged = 0
+        for part in in_parts(np.arange(len(X)), TOGETHER, out_of_time):
+            probability[part] = limit.probability(*prediction.moments(X[part]))
+            judged += len(part)
+        probable = safe_set(probability, delta)
+        near = np.ones(len(X), dtype=np.bool_)
+        if guard is not None and guard.hardly_varied(*prediction.moments(known.X), limit):
+            near = guard.outside(known.X, X) <= guard.step
+        return SafetyJudgement(probability, probable & near, probable & ~near, judged)
+
+    def warnings(self, X: FloatArray, guard: SafetyGuard, names: Sequence[str]) -> list[str]:
+        """Return what makes the model doubtful, by its posterior and what was measured.
+
+        Args:
+            X: candidates [n, D].
+            guard: what counts as a range.
+            names: of the D inputs.
+        """
+        known, warnings = self.known, []
+        if len(known) < FEW:
+            warnings.append(f"only {len(known)} safety values: their probabilities are mostly the prior's")
+        constant = [
+            name for name, range_ in zip(names, np.ptp(known.X, axis=0), strict=True) if range_ == 0.0
+        ]
+        if constant:
+            warnings.append(
+                f"{', '.join(constant)} never varied where safety was measured: nothing is known along it"
+            )
+        distance = np.sqrt(np.mean((known.y - self.limit.value) ** 2))
+        noise = np.sqrt(self.posterior.weights @ self.model.constrain(self.posterior.u).noise[:, 0])
+        if noise > SCATTER * distance:
+            share = noise / distance
+            warnings.append(
+                f"safety values are mostly scatter (sd {share:.2g} of their distance to the limit): it may be their "
+                "own structure; measure one point again"
+            )
+        between = np.mean(guard.outside(known.X, X) == 0.0)
+        spacing = _spacing(known.X / guard.ranges(known.X))
+        if between > 0.5 and spacing > SPACING:
+            warnings.append(
+                f"measured points lie {spacing:.2g} of the measured range apart: what is narrower is not seen, and a "
+                "proposal between them may meet it"
+            )
+        return warnings
 
 
 def _spacing(X: FloatArray) -> float:

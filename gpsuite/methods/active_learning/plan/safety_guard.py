@@ -4,6 +4,8 @@ Measured in a small region, a safety value that hardly varies there looks like a
 posterior of its hyperparameters then follows the prior, and its level is carried far out. The guard leaves inference
 alone and changes what predicts: no hyperparameter vector is surer than the distance to the limit and the extent of
 the measured inputs allow. Its constants were chosen by experiment, on made-up functions; they prove nothing.
+
+Equation: derived, guard of the safety model
 """
 
 from __future__ import annotations
@@ -12,16 +14,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.active_learning.safety import SafetyLimit
-from gpsuite.models.config import FloatArray
 from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
 from gpsuite.models.multi_output.latent_kernels import LatentKernel, squared_distances
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.sampling.mixtures import mixture_moments
-
-BoolArray = npt.NDArray[np.bool_]
 
 TOGETHER = 120_000
 """Covariances between measured inputs and candidates computed together: they stay in a core's cache."""

@@ -1,4 +1,7 @@
-"""Units in which a plan's models see the user's measurements, and the way back."""
+"""Units in which a plan's models see the user's measurements, and the way back.
+
+Equation: none, changes of units
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.active_learning.safety import SafetyLimit
-from gpsuite.models.config import FloatArray
 
 MOST_DRIFT = 2.0
 """Units are kept while those of all measurements together differ by at most this factor."""

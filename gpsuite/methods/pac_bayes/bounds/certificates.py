@@ -1,4 +1,7 @@
-"""PAC-Bayesian bounds on the true risk of a Gibbs predictor (Eq. 4, 5 of Reeb et al. 2018)."""
+"""PAC-Bayesian bounds on the true risk of a Gibbs predictor.
+
+Equation: Reeb et al. 2018, Eq. (4), Eq. (5)
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,38 @@ from gpsuite.methods.pac_bayes.bounds.objectives import (
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
 
 EXACT = RiskAndKL(0.0, 0.0)  # of numbers that rounding did not move by more than an ulp or so
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What decides a bound's penalty beside the KL.
+
+    Attributes:
+        n: number of training points.
+        n_hyperparameters: T, the rounded hyperparameters that ln|Theta| counts; 0 if all were fixed before seeing the
+            data.
+        delta: allowed probability of failure, in (0, 1).
+        grid: the hyperparameter grid, fixed before the data were seen.
+        grid_size: number of settings (widths epsilon, numbers M of inducing points) among which the data chose; 1 if
+            the setting was fixed before.
+
+    Raises:
+        ValueError: if n < 1, T < 0, grid_size < 1 or delta is outside (0, 1).
+    """
+
+    n: int
+    n_hyperparameters: int
+    delta: float
+    grid: HyperparameterGrid = PAPER_GRID
+    grid_size: int = 1
+
+    def __post_init__(self) -> None:
+        n, T, delta, size = self.n, self.n_hyperparameters, self.delta, self.grid_size
+        if n < 1 or T < 0 or size < 1 or not 0.0 < delta < 1.0:
+            raise ValueError(
+                "need n >= 1, n_hyperparameters >= 0, grid_size >= 1 and 0 < delta < 1, "
+                f"got {n}, {T}, {size}, {delta}"
+            )
 
 
 @dataclass(frozen=True)
@@ -92,36 +127,27 @@ class BoundObjective:
 
     Attributes:
         objective: a name in `OBJECTIVES`.
-        n: number of training points.
-        n_hyperparameters: T, the hyperparameters that ln|Theta| counts.
-        delta: allowed probability of failure, in (0, 1).
-        grid: the hyperparameter grid.
-        grid_size: number of settings among which the data choose; 1 if the setting is fixed before.
+        terms: what the penalty counts.
         catoni_constant: C of the objective `catoni`, fixed before the data are seen; the others ignore it.
 
     Raises:
         UserError: if the objective is unknown.
-        ValueError: if n < 1, T < 0, grid_size < 1, delta is outside (0, 1) or C is not positive and finite.
+        ValueError: if C is not positive and finite.
     """
 
     objective: str
-    n: int
-    n_hyperparameters: int
-    delta: float
-    grid: HyperparameterGrid = PAPER_GRID
-    grid_size: int = 1
+    terms: Terms
     catoni_constant: float = CATONI_CONSTANT
 
     def __post_init__(self) -> None:
         OBJECTIVES.get(self.objective)
         check_catoni_constant(self.catoni_constant)
-        self.penalty(0.0)
 
     def penalty(self, kl: float) -> Penalty:
         """Return the parts of the penalty at this KL; Catoni's bound pays ln(1/delta) for confidence."""
-        parts = penalty(kl, self.n, self.n_hyperparameters, self.delta, self.grid, self.grid_size)
+        parts = penalty(kl, self.terms)
         if self.objective == "catoni":
-            return replace(parts, confidence=-math.log(self.delta))
+            return replace(parts, confidence=-math.log(self.terms.delta))
         return parts
 
     def value_and_gradient(self, risk: float, kl: float) -> tuple[float, float, float]:
@@ -132,68 +158,42 @@ class BoundObjective:
             bound, d_risk, d_c = catoni_bound(risk, c, self.catoni_constant)
         else:
             bound, d_risk, d_c = OBJECTIVES.get(self.objective)(risk, c)
-        return bound, d_risk, d_c / self.n
+        return bound, d_risk, d_c / self.terms.n
 
 
-def penalty(
-    kl: float,
-    n: int,
-    n_hyperparameters: int,
-    delta: float,
-    grid: HyperparameterGrid = PAPER_GRID,
-    grid_size: int = 1,
-) -> Penalty:
+def penalty(kl: float, terms: Terms) -> Penalty:
     """Return KL, T ln 1201, ln(2 sqrt(n)/delta) (Eq. 4) and ln(grid_size), in nats.
 
-    Raises:
-        ValueError: if n < 1, T < 0, grid_size < 1 or delta is outside (0, 1).
+    Equation: Reeb et al. 2018, Eq. (5), App. B
     """
-    if n < 1 or n_hyperparameters < 0 or grid_size < 1 or not 0.0 < delta < 1.0:
-        raise ValueError(
-            "need n >= 1, n_hyperparameters >= 0, grid_size >= 1 and 0 < delta < 1, "
-            f"got {n}, {n_hyperparameters}, {grid_size}, {delta}"
-        )
-    confidence = math.log(2.0 * math.sqrt(n) / delta)
-    return Penalty(kl, grid.log_size(n_hyperparameters), confidence, n, math.log(grid_size))
+    confidence = math.log(2.0 * math.sqrt(terms.n) / terms.delta)
+    log_theta = terms.grid.log_size(terms.n_hyperparameters)
+    return Penalty(kl, log_theta, confidence, terms.n, math.log(terms.grid_size))
 
 
-def certify(
-    gibbs_risk: float,
-    kl: float,
-    n: int,
-    n_hyperparameters: int,
-    delta: float,
-    grid_size: int = 1,
-    grid: HyperparameterGrid = PAPER_GRID,
-    rounding: RiskAndKL = EXACT,
-) -> Certificate:
+def certify(found: RiskAndKL, terms: Terms, rounding: RiskAndKL = EXACT) -> Certificate:
     """Return the bounds; the trivial bound 1, with its reason, when the risk or the KL is not usable.
 
     Args:
-        gibbs_risk: training risk in [0, 1].
-        kl: KL(Q||P) in nats.
-        n: number of training points.
-        n_hyperparameters: T, the rounded hyperparameters; 0 if all were fixed before seeing the data.
-        delta: allowed probability of failure, in (0, 1).
-        grid_size: number of settings among which the data chose this one; 1 if it was fixed before.
-        grid: the hyperparameter grid, fixed before the data were seen; decides ln|Theta|.
+        found: training risk in [0, 1], and KL(Q||P) in nats.
+        terms: what the penalty counts.
         rounding: by how much rounding can have moved the risk and the KL; the bounds are for the worst of it.
 
-    Raises:
-        ValueError: if n < 1, T < 0, grid_size < 1 or delta is outside (0, 1).
+    Equation: Reeb et al. 2018, Eq. (4), Eq. (5)
     """
-    risk_fault = "" if 0.0 <= gibbs_risk <= 1.0 else f"the Gibbs risk is {gibbs_risk}, not in [0, 1]"
+    risk, kl = found.risk, found.kl
+    risk_fault = "" if 0.0 <= risk <= 1.0 else f"the Gibbs risk is {risk}, not in [0, 1]"
     kl_fault = "" if math.isfinite(kl) and kl >= 0.0 else f"the KL is {kl}, not finite and >= 0"
-    parts = penalty(math.inf if kl_fault else kl, n, n_hyperparameters, delta, grid, grid_size)
-    risk = 1.0 if risk_fault else gibbs_risk
+    parts = penalty(math.inf if kl_fault else kl, terms)
+    risk = 1.0 if risk_fault else risk
     known = 0.0 <= rounding.risk < math.inf and 0.0 <= rounding.kl < math.inf
     rounding_fault = "" if known else "what rounding can have moved is not known"
     if risk_fault or kl_fault or rounding_fault:
-        faults = [fault for fault in (risk_fault, kl_fault, rounding_fault) if fault]
-        return Certificate(n, delta, risk, parts, 1.0, 1.0, "trivial bound 1: " + " and ".join(faults))
+        faults = " and ".join(fault for fault in (risk_fault, kl_fault, rounding_fault) if fault)
+        return Certificate(terms.n, terms.delta, risk, parts, 1.0, 1.0, f"trivial bound 1: {faults}")
     parts = replace(parts, rounding=rounding.kl)
     c, highest, lowest = parts.per_point, min(risk + rounding.risk, 1.0), max(risk - rounding.risk, 0.0)
-    lower = float(kl_inverse_lower(lowest, c).p)
     return Certificate(
-        n, delta, risk, parts, kl_bound(highest, c)[0], sqrt_bound(highest, c)[0], lower_kl=lower
-    )
+        terms.n, terms.delta, risk, parts, kl_bound(highest, c)[0], sqrt_bound(highest, c)[0],
+        lower_kl=float(kl_inverse_lower(lowest, c).p), risk_rounding=rounding.risk,
+    )  # fmt: skip

@@ -1,4 +1,8 @@
-"""Upper bounds on a risk from data that training did not see, to set beside the PAC-Bayesian bounds."""
+"""Upper bounds on a risk from data that training did not see, to set beside the PAC-Bayesian bounds.
+
+Equation: Hoeffding 1963, Theorem 1
+Equation: Clopper & Pearson 1934
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The grid of kernel hyperparameters that the union bound pays for."""
+"""The grid of kernel hyperparameters that the union bound pays for.
+
+Equation: Reeb et al. 2018, Sec. 3.1
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.models.config import Hyperparameters
-
-FloatArray = npt.NDArray[np.float64]
 
 # How far a logarithm may lie from its grid point and still count as rounded (exp and log cost a few ulps).
 _ON_GRID = 1e-9

@@ -1,4 +1,8 @@
-"""The binary relative entropy and its two inverses, with derivatives (Eq. 4 of Reeb et al. 2018)."""
+"""The binary relative entropy and its two inverses, with derivatives.
+
+Equation: Reeb et al. 2018, Eq. (3), App. A
+Equation: derived, inverse kl and its derivatives
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import rel_entr
 
-FloatArray = npt.NDArray[np.float64]
+from gpsuite.arrays import FloatArray
 
 # Below this logit distance kl(d) is summed as a series: the closed form loses about 2 eps / d of its digits.
 _SERIES_BELOW = 1e-2

@@ -2,6 +2,10 @@
 
 All of them follow from kl(risk || true risk) <= c (Eq. 4 of Reeb et al. 2018), so at equal c none is below the kl
 bound; all but the kl bound may exceed 1.
+
+Equation: Reeb et al. 2018, Eq. (4)
+Equation: Thiemann et al. 2017, Theorem 3
+Equation: Catoni 2007, Theorem 1.2.6
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 Whitened means V = L^-1 K_ZX with L L' = K_ZZ. A block is an (M, rows) array in C order, so that BLAS sees its transpose
 as a (rows, M) Fortran array: the triangular solves run about a third faster that way round.
+
+Equation: Reeb et al. 2018, Eq. (10), Eq. (11)
+Equation: derived, whitened sparse posterior
 """
 
 from __future__ import annotations
@@ -12,14 +15,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg.blas import dgemm, dsyrk, dtrsm
 from scipy.linalg.lapack import dpotrf, dtrtri
 
-from gpsuite.methods.pac_bayes.posteriors import NotPositiveDefiniteError
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.se_kernel import log_kernel_factors
-
-FloatArray = npt.NDArray[np.float64]
+from gpsuite.models.linalg import NotPositiveDefiniteError
 
 # Data points handled at once.
 BLOCK = 512

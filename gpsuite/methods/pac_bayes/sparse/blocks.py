@@ -1,4 +1,7 @@
-"""Memory of the sweeps over the data in blocks, and the sums over blocks that the sparse objectives share."""
+"""Memory of the sweeps over the data in blocks, and the sums over blocks that the sparse objectives share.
+
+Equation: derived, sweeps over the data
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.sparse.algebra import BLOCK, block_of, blocks, symmetric
-
-FloatArray = npt.NDArray[np.float64]
 
 # Bytes of n x M arrays up to which an objective keeps its blocks instead of computing them again.
 STORED_BYTES = 512 * 2**20
@@ -103,7 +104,7 @@ def sum_risk(
     """Evaluate the losses block by block; not yet weighted by the bound's derivative, which needs their mean.
 
     Args:
-        loss: the loss.
+        loss: whose expectation under the posterior is summed.
         y: targets [N].
         n_inducing: M.
         block_at: gives the block of V [M, rows].

@@ -1,13 +1,14 @@
-"""From adjoints of K_ZX and K_ZZ to the gradient in the squared-exponential kernel's parameters and Z."""
+"""From adjoints of K_ZX and K_ZZ to the gradient in the squared-exponential kernel's parameters and Z.
+
+Equation: derived, kernel contraction
+"""
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.sparse.algebra import InducingKernel
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class KernelContraction:

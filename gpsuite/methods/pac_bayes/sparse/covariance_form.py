@@ -2,6 +2,8 @@
 
 With constant noise no point needs its own |V_i|^2, so V = L^-1 K_ZX is never formed: what is small (M x M) moves to
 the other side. The error grows with the condition number of K_ZZ, hence `is_accurate`.
+
+Equation: derived, sweeps over the data
 """
 
 from __future__ import annotations
@@ -9,13 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg.blas import dgemm, dtrmm, dtrsm
 from scipy.linalg.lapack import dpocon, dpotrf
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.sparse.algebra import InducingKernel, WhitenedPosterior, WhitenedSums
-
-FloatArray = npt.NDArray[np.float64]
 
 # Condition number of K_ZZ times max(1, sigma_f^2 / s) up to which bounds agree with the whitened form to about 1e-13.
 _MAX_CONDITION = 1e5

@@ -2,6 +2,9 @@
 
 The posterior N(a, B) of Eq. 9 of Reeb et al. 2018 holds for any mean a and covariance B of the inducing variables. Both
 are kept whitened: a = L m and B = L T T' L' with L L' = K_ZZ, so that the prior is N(0, I).
+
+Equation: Reeb et al. 2018, Eq. (9), Eq. (10)
+Equation: derived, free-form posterior
 """
 
 from __future__ import annotations
@@ -12,17 +15,12 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg.blas import dtrmm, dtrsm
 
-from gpsuite.methods.pac_bayes.bounds.certificates import BoundObjective
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.losses import Loss
-from gpsuite.methods.pac_bayes.posteriors import (
-    NotPositiveDefiniteError,
-    RiskAndKL,
-    checked_data,
-    gibbs_risk,
-)
+from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, checked_data, gibbs_risk
+from gpsuite.methods.pac_bayes.problem import Problem
 from gpsuite.methods.pac_bayes.se_kernel import check_logarithms
 from gpsuite.methods.pac_bayes.sparse.algebra import (
     BLOCK,
@@ -39,8 +37,7 @@ from gpsuite.methods.pac_bayes.sparse.blocks import BlockArray, RiskSums, stores
 from gpsuite.methods.pac_bayes.sparse.contraction import KernelContraction
 from gpsuite.methods.pac_bayes.sparse.rounding import LARGEST_SLACK, Slopes, free_form_slack
 from gpsuite.models.config import Hyperparameters
-
-FloatArray = npt.NDArray[np.float64]
+from gpsuite.models.linalg import NotPositiveDefiniteError
 
 
 @dataclass(frozen=True)
@@ -129,30 +126,20 @@ class FreeFormObjective:
     `SparseGPObjective`, with one n x M array.
 
     Args:
-        X: inputs [N, D], finite.
-        y: targets [N], finite.
-        loss: the loss whose Gibbs risk is bounded.
-        delta: allowed probability of failure, in (0, 1).
-        objective: a name in `bounds.OBJECTIVES`.
-        ard: one lengthscale per input, or a single one.
+        problem: data, loss and confidence of the bound.
         n_inducing: M.
         store: whether to keep the n x M array; by default while it is below `sparse_blocks.STORED_BYTES`.
 
     Raises:
-        ValueError: if shapes disagree, values are not finite, M < 1 or delta is outside (0, 1).
-        UserError: if the objective is unknown.
+        ValueError: if M < 1.
     """
 
-    def __init__(
-        self, X: FloatArray, y: FloatArray, loss: Loss, delta: float, objective: str, ard: bool, n_inducing: int,
-        store: bool | None = None,
-    ) -> None:  # fmt: skip
-        self._X, self._y = checked_data(X, y)
+    def __init__(self, problem: Problem, n_inducing: int, store: bool | None = None) -> None:
         if n_inducing < 1:
             raise ValueError(f"n_inducing must be at least 1, got {n_inducing}")
-        n, dimension = self._X.shape
-        self._loss, self.n_inducing, self.n_lengthscales = loss, n_inducing, dimension if ard else 1
-        self._bound = BoundObjective(objective, n, 1 + self.n_lengthscales, delta)
+        self._X, self._y, n = problem.X, problem.y, len(problem.y)
+        self._loss, self._bound, self.n_lengthscales = problem.loss, problem.bound, problem.n_lengthscales
+        self.n_inducing = n_inducing
         self.jitter = 0.0
         self._V = BlockArray(n, n_inducing, stores(n, n_inducing, 1) if store is None else store)
         self._work, self._adjoint = np.zeros((2, n_inducing * min(n, BLOCK)))

@@ -1,4 +1,8 @@
-"""Training a free-form sparse posterior on a PAC-Bayesian bound, from the FITC or VFE posterior of a given start."""
+"""Training a free-form sparse posterior on a PAC-Bayesian bound, from the FITC or VFE posterior of a given start.
+
+Equation: Reeb et al. 2018, Sec. 3.2
+Equation: derived, free-form posterior
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from gpsuite.budget import Budget
-from gpsuite.methods.pac_bayes.losses import Loss
-from gpsuite.methods.pac_bayes.minimise import minimise
-from gpsuite.methods.pac_bayes.parametrisation import PARAMETRISATIONS, Parametrisation
+from gpsuite.arrays import FloatArray
+from gpsuite.methods.pac_bayes.problem import Problem, Search, TrainedGP
 from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormGradient, FreeFormObjective, WhitenedGaussian
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
-from gpsuite.methods.pac_bayes.training import TrainedGP, first_point, hyperparameter_bounds, trained_gp
-from gpsuite.models.config import Hyperparameters
-
-FloatArray = npt.NDArray[np.float64]
 
 # Largest |ln T_jj|: keeps T regular and finite.
 _LARGEST_LOG = 50.0
@@ -31,7 +28,7 @@ class TrainedFreeForm:
         gp: the hyperparameters, and how the search went; the noise variance is that of the start.
         Z: inducing inputs [M, D]; they carry no penalty and are not rounded.
         gaussian: posterior of the whitened inducing variables.
-        jitter: largest multiple of sigma_f^2 that K_ZZ needed during the search; 0 if none.
+        jitter: multiple of sigma_f^2 on the diagonal of K_ZZ where the bound was found; 0 if none.
     """
 
     gp: TrainedGP
@@ -40,69 +37,52 @@ class TrainedFreeForm:
     jitter: float
 
 
-def train_free_form(
-    X: FloatArray,
-    y: FloatArray,
-    Z: FloatArray,
-    loss: Loss,
-    objective: str,
-    delta: float,
-    ard: bool,
-    start: Hyperparameters | None,
-    budget: Budget,
-    alpha: float = 1.0,
-    parametrisation: str = "softplus",
-) -> TrainedFreeForm:
+def train_free_form(problem: Problem, Z: FloatArray, alpha: float, search: Search) -> TrainedFreeForm:
     """Minimise the bound of a free-form posterior over kernel hyperparameters, inducing inputs and the posterior.
 
-    L-BFGS-B from the posterior of `SparseGPPosterior` at `start`, whose bound is that of `SparseGPObjective`: the
+    L-BFGS-B from the posterior of `SparseGPPosterior` at the start, whose bound is that of `SparseGPObjective`: the
     result is never above it. Variance and lengthscales stay in the box [e^-6, e^6] of the grid; afterwards they are
     rounded (`gp.rounded`) and the whitened posterior stays as it is.
 
     Args:
-        X: inputs [N, D], standardised as the caller sees fit.
-        y: targets [N].
+        problem: data, loss and confidence of the bound.
         Z: inducing inputs to start from [M, D].
-        loss: the loss whose Gibbs risk is bounded.
-        objective: a name in `bounds.OBJECTIVES`.
-        delta: allowed probability of failure, in (0, 1).
-        ard: one lengthscale per input, or a single one.
-        start: first hyperparameters, such as the result of `train_sparse_gp`; None means all ones. Their noise
-            variance only shapes the first posterior.
-        budget: limits on seconds and evaluations.
         alpha: of the first posterior: 1 is FITC, 0 is VFE.
-        parametrisation: of the hyperparameters, `softplus` or `log` (`parametrisation.PARAMETRISATIONS`).
+        search: limits, and the start, such as the result of `train_sparse_gp`; its noise variance only shapes the
+            first posterior.
 
     Raises:
-        ValueError: if shapes disagree, values are not finite, alpha or delta is out of range, or `start` has the
-            wrong number of lengthscales.
-        UserError: if the objective or the parametrisation is unknown.
+        ValueError: if shapes disagree, Z is not finite, alpha is out of range, or `search.start` has the wrong number
+            of lengthscales.
+        UserError: if the parametrisation is unknown.
         NotPositiveDefiniteError: if K_ZZ cannot be factorised at the start even with jitter.
     """
-    bound = FreeFormObjective(X, y, loss, delta, objective, ard, len(Z))
-    first = first_point(start, bound.n_lengthscales)
-    posterior = SparseGPPosterior.fit(first, X, y, Z, alpha)
+    bound = FreeFormObjective(problem, len(Z))
+    first = search.first(problem.n_lengthscales)
+    posterior = SparseGPPosterior.fit(first, problem.X, problem.y, Z, alpha)
     bound.jitter = posterior.inducing.jitter
-    search = PARAMETRISATIONS.get(parametrisation)
     point = _Point(search, first.n_kernel, posterior.Z.shape)
+    jitters: dict[float, float] = {}  # by value: a later, worse trial may need a larger one
 
     def value_and_gradient(u: FloatArray) -> tuple[float, FloatArray]:
         theta, slope, inputs, gaussian = point.unpack(u)
         value, gradient, _ = bound.value_and_gradient(theta, inputs, gaussian)
+        jitters.setdefault(value, bound.jitter)
         return value, point.packed_gradient(gradient, slope, gaussian)
 
     begin = point.pack(first.to_log()[:-1], posterior.Z, WhitenedGaussian.of(posterior.whitened))
-    minimum = minimise(value_and_gradient, begin, point.bounds(), budget)
-    theta, _, inputs, gaussian = point.unpack(minimum.x)
-    gp = trained_gp(minimum, np.append(theta, math.log(first.noise_variance)))
-    return TrainedFreeForm(gp, inputs, gaussian, bound.jitter)
+    found = search.run(value_and_gradient, begin, point.limits())
+    theta, _, inputs, gaussian = point.unpack(found.point)
+    gp = TrainedGP.at(np.append(theta, math.log(first.noise_variance)), found)
+    return TrainedFreeForm(gp, inputs, gaussian, jitters.get(found.loss, bound.jitter))
 
 
 class _Point:
     """The search variables: u of the hyperparameters, Z, m and the lower triangle of T, its diagonal as ln T_jj."""
 
-    def __init__(self, search: Parametrisation, n_kernel: int, shape: tuple[int, ...]) -> None:
+    def __init__(self, search: Search, n_kernel: int, shape: tuple[int, ...]) -> None:
         self._search, self._n_kernel, self._shape = search, n_kernel, shape
+        self._variables = search.variables
         self._rows, self._columns = np.tril_indices(shape[0])
         self._diagonal = np.flatnonzero(self._rows == self._columns)
         self._ends = np.cumsum([n_kernel, math.prod(shape), shape[0]])
@@ -111,11 +91,11 @@ class _Point:
         """Return the variables at log hyperparameters theta [T], Z and a posterior with a positive diagonal of T."""
         triangle = gaussian.factor[self._rows, self._columns]
         triangle[self._diagonal] = np.log(triangle[self._diagonal])
-        return np.concatenate([self._search.from_log(theta), Z.ravel(), gaussian.mean, triangle])
+        return np.concatenate([self._variables.from_log(theta), Z.ravel(), gaussian.mean, triangle])
 
-    def bounds(self) -> list[tuple[float, float]]:
+    def limits(self) -> list[tuple[float, float]]:
         """Return the limits of the variables."""
-        kernel = hyperparameter_bounds(self._search, self._n_kernel)[:-1]
+        kernel = self._search.limits(self._n_kernel)[:-1]
         triangle = np.full(len(self._rows), math.inf)
         triangle[self._diagonal] = _LARGEST_LOG
         free = [(-math.inf, math.inf)] * (math.prod(self._shape) + self._shape[0])
@@ -124,7 +104,7 @@ class _Point:
     def unpack(self, u: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, WhitenedGaussian]:
         """Return theta [T], its derivative in u [T], Z and the whitened posterior."""
         kernel, inputs, mean, triangle = np.split(u, self._ends)
-        theta, slope = self._search.to_log(kernel)
+        theta, slope = self._variables.to_log(kernel)
         factor = np.zeros((len(mean), len(mean)))
         factor[self._rows, self._columns] = triangle
         factor[np.diag_indices_from(factor)] = np.exp(triangle[self._diagonal])

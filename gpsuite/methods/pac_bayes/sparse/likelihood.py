@@ -8,6 +8,9 @@ S^-1 = I + V Lambda^-1 V' and m = V'b both are
 where Lambda = s I for VFE and s I + diag(K_XX - V'V) for FITC. Two sweeps over the data in blocks: (1) the sums that
 determine S and b, (2) the adjoint of the kernel. They depend on V only through V'V, so the adjoint of K_ZZ is
 -L^-T (V_adj V') L^-1 / 2 with a closed form in the middle, and no Cholesky factorisation is differentiated.
+
+Equation: Titsias 2009, Eq. (9)
+Equation: Snelson & Ghahramani 2006, Eq. (9)
 """
 
 from __future__ import annotations
@@ -17,9 +20,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg.blas import dger, dtrsm
 
+from gpsuite.arrays import FloatArray
 from gpsuite.errors import unknown_name
 from gpsuite.methods.pac_bayes.posteriors import checked_data
 from gpsuite.methods.pac_bayes.se_kernel import check_logarithms
@@ -39,7 +42,6 @@ from gpsuite.methods.pac_bayes.sparse.algebra import (
 from gpsuite.methods.pac_bayes.sparse.contraction import KernelContraction
 from gpsuite.methods.pac_bayes.sparse.covariance_form import is_accurate, whitened_matrix, whitened_vector
 
-FloatArray = npt.NDArray[np.float64]
 Form = Literal["vfe", "fitc"]
 
 FORMS: tuple[Form, ...] = ("vfe", "fitc")

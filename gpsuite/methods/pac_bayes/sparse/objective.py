@@ -1,8 +1,11 @@
-"""The bound of a sparse GP with its analytic gradient, also in the inducing inputs (Eq. 9 to 11 of Reeb et al. 2018).
+"""The bound of a sparse GP with its analytic gradient, also in the inducing inputs.
 
 Three sweeps over the data in blocks: (1) V = L^-1 K_ZX and the sums that determine the posterior, (2) means, variances,
 losses and C = V diag(gv) V', (3) the adjoint of V and of the kernel. The objective depends on V only through V'V, so
 the adjoint of K_ZZ has a closed form and no Cholesky factorisation is differentiated.
+
+Equation: Reeb et al. 2018, Eq. (9), Eq. (10), Eq. (11)
+Equation: derived, gradient of the sparse bound
 """
 
 from __future__ import annotations
@@ -12,12 +15,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg.blas import dtrmm, dtrsm
 
-from gpsuite.methods.pac_bayes.bounds.certificates import BoundObjective
-from gpsuite.methods.pac_bayes.losses import Loss
-from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, checked_data
+from gpsuite.arrays import FloatArray
+from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
+from gpsuite.methods.pac_bayes.problem import Problem
 from gpsuite.methods.pac_bayes.se_kernel import check_logarithms
 from gpsuite.methods.pac_bayes.sparse.algebra import (
     BLOCK,
@@ -40,8 +42,6 @@ from gpsuite.methods.pac_bayes.sparse.covariance_form import (
     whitened_matrix,
     whitened_vector,
 )
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -77,34 +77,22 @@ class SparseGPObjective:
     K_ZZ is once too ill-conditioned for it, and the whitened form from then on; where they change over they agree.
 
     Args:
-        X: inputs [N, D], finite.
-        y: targets [N], finite.
-        loss: the loss whose Gibbs risk is bounded.
-        delta: allowed probability of failure, in (0, 1).
-        objective: a name in `bounds.OBJECTIVES`.
-        ard: one lengthscale per input, or a single one.
+        problem: data, loss and confidence of the bound.
         alpha: 1 is FITC, 0 is VFE (DTC).
         n_inducing: M.
         store: whether to keep the n x M arrays; by default while they are below `sparse_blocks.STORED_BYTES`.
 
     Raises:
-        ValueError: if shapes disagree, values are not finite, alpha is outside [0, 1], M < 1 or delta is outside
-            (0, 1).
-        UserError: if the objective is unknown.
+        ValueError: if alpha is outside [0, 1] or M < 1.
     """
 
-    def __init__(
-        self, X: FloatArray, y: FloatArray, loss: Loss, delta: float, objective: str, ard: bool, alpha: float,
-        n_inducing: int, store: bool | None = None,
-    ) -> None:  # fmt: skip
-        self._X, self._y = checked_data(X, y)
+    def __init__(self, problem: Problem, alpha: float, n_inducing: int, store: bool | None = None) -> None:
         check_alpha(alpha)
         if n_inducing < 1:
             raise ValueError(f"n_inducing must be at least 1, got {n_inducing}")
-        n, dimension = self._X.shape
-        self._loss, self._alpha, self.n_inducing = loss, alpha, n_inducing
-        self.n_lengthscales = dimension if ard else 1
-        self._bound = BoundObjective(objective, n, 1 + self.n_lengthscales, delta)
+        self._X, self._y, n = problem.X, problem.y, len(problem.y)
+        self._loss, self._bound, self.n_lengthscales = problem.loss, problem.bound, problem.n_lengthscales
+        self._alpha, self.n_inducing = alpha, n_inducing
         self.jitter = 0.0
         self.use_covariance_form = alpha == 0.0
         stored = stores(n, n_inducing, 2) if store is None else store

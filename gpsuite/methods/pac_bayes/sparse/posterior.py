@@ -1,4 +1,7 @@
-"""The sparse GP posterior of inducing inputs, between FITC and VFE (Eq. 9 to 11 of Reeb et al. 2018)."""
+"""The sparse GP posterior of inducing inputs, between FITC and VFE.
+
+Equation: Reeb et al. 2018, Eq. (9), Eq. (10), Eq. (11)
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, checked_data, checked_inputs, gibbs_risk
 from gpsuite.methods.pac_bayes.sparse.algebra import (
@@ -22,8 +25,6 @@ from gpsuite.methods.pac_bayes.sparse.algebra import (
 )
 from gpsuite.methods.pac_bayes.sparse.rounding import LARGEST_SLACK, Slopes, sparse_slack
 from gpsuite.models.config import Hyperparameters
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class SparseGPPosterior:
         inducing: K_ZZ and its factor; its `jitter` is 0 unless K_ZZ is numerically singular.
         whitened: the posterior of the whitened inducing variables.
         kl_slack: by how much rounding of K_ZZ can have moved the KL.
+
+    Equation: Reeb et al. 2018, Eq. (9), Eq. (11)
     """
 
     hyperparameters: Hyperparameters

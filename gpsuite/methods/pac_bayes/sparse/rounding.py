@@ -4,6 +4,8 @@ What float64 factorises is K_ZZ + E with |E_ij| of a few ulps of sigma_f^2. A nu
 then differs from the exact one by at most sum |G_ij| |E_ij| to first order, G being its derivative in K_ZZ. Where K_ZZ
 is nearly singular G is large along directions that the data fix, and only along these: the condition number of K_ZZ,
 which knows nothing of the data, would say far too much.
+
+Equation: derived, rounding of the sparse posterior
 """
 
 from __future__ import annotations
@@ -12,13 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.sparse.algebra import InducingKernel, WhitenedPosterior, blocks, squared_norms
 from gpsuite.methods.pac_bayes.sparse.blocks import WeightedGram
-
-FloatArray = npt.NDArray[np.float64]
 
 # A slack above this multiple of 1 + KL is no longer a first-order effect: a jitter then costs less.
 LARGEST_SLACK = 1e-3

@@ -1,6 +1,6 @@
-"""Training a sparse GP, inducing inputs included, on a PAC-Bayesian bound (Sec. 3 of Reeb et al. 2018) or a baseline's.
+"""Training a sparse GP by minimising a PAC-Bayesian bound, and its baselines by their own objectives.
 
-The baselines are VFE (Titsias 2009) and FITC (Snelson & Ghahramani 2006). All start and search alike.
+Equation: Reeb et al. 2018, Sec. 3
 """
 
 from __future__ import annotations
@@ -10,19 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from gpsuite.budget import Budget
-from gpsuite.methods.pac_bayes.losses import Loss
-from gpsuite.methods.pac_bayes.minimise import minimise
-from gpsuite.methods.pac_bayes.parametrisation import PARAMETRISATIONS
+from gpsuite.arrays import FloatArray
+from gpsuite.methods.pac_bayes.problem import Problem, Search, TrainedGP
 from gpsuite.methods.pac_bayes.sparse.algebra import checked_inducing
 from gpsuite.methods.pac_bayes.sparse.likelihood import Form, SparseLikelihoodObjective
 from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
-from gpsuite.methods.pac_bayes.training import TrainedGP, first_point, hyperparameter_bounds, trained_gp
 from gpsuite.models.config import Hyperparameters
 
-FloatArray = npt.NDArray[np.float64]
 # theta [T + 1] and Z [M, D] -> value and gradients in both
 Objective = Callable[[FloatArray, FloatArray], tuple[float, FloatArray, FloatArray]]
 
@@ -44,61 +39,35 @@ class TrainedSparseGP:
     jitter: float
 
 
-def train_sparse_gp(
-    X: FloatArray,
-    y: FloatArray,
-    Z: FloatArray,
-    loss: Loss,
-    objective: str,
-    delta: float,
-    ard: bool,
-    alpha: float,
-    start: Hyperparameters | None,
-    budget: Budget,
-    parametrisation: str = "softplus",
-) -> TrainedSparseGP:
+def train_sparse_gp(problem: Problem, Z: FloatArray, alpha: float, search: Search) -> TrainedSparseGP:
     """Minimise the bound of a sparse GP over hyperparameters and inducing inputs, then round those of the kernel.
 
     L-BFGS-B with variance and lengthscales in the box [e^-6, e^6] of the grid; Z is free.
 
     Args:
-        X: inputs [N, D], standardised as the caller sees fit.
-        y: targets [N].
+        problem: data, loss and confidence of the bound.
         Z: inducing inputs to start from [M, D]; the paper takes k-means centres of X.
-        loss: the loss whose Gibbs risk is bounded.
-        objective: a name in `bounds.OBJECTIVES`.
-        delta: allowed probability of failure, in (0, 1).
-        ard: one lengthscale per input, or a single one.
         alpha: 1 is FITC (the paper's), 0 is VFE (DTC).
-        start: first hyperparameters; None means variance = lengthscales = noise variance = 1 (the paper's).
-        budget: limits on seconds and evaluations; the paper allows 1000 evaluations.
-        parametrisation: of the hyperparameters, `softplus` or `log` (`parametrisation.PARAMETRISATIONS`).
+        search: start and limits.
 
     Raises:
-        ValueError: if shapes disagree, values are not finite, alpha or delta is out of range, or `start` has the
-            wrong number of lengthscales.
-        UserError: if the objective or the parametrisation is unknown.
+        ValueError: if shapes disagree, Z is not finite, alpha is out of range, or `search.start` has the wrong number
+            of lengthscales.
+        UserError: if the parametrisation is unknown.
     """
-    bound = SparseGPObjective(X, y, loss, delta, objective, ard, alpha, len(Z))
+    bound = SparseGPObjective(problem, alpha, len(Z))
 
     def evaluate(theta: FloatArray, Z: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         value, d_theta, d_Z, _ = bound.value_and_gradient(theta, Z)
         return value, d_theta, d_Z
 
-    first = first_point(start, bound.n_lengthscales)
-    gp, found = _search(evaluate, first, checked_inducing(Z, np.shape(X)[1]), budget, parametrisation)
+    inputs = checked_inducing(Z, problem.X.shape[1])
+    gp, found = _search(evaluate, search.first(problem.n_lengthscales), inputs, search)
     return TrainedSparseGP(gp, found, alpha, bound.jitter)
 
 
 def train_sparse_likelihood(
-    X: FloatArray,
-    y: FloatArray,
-    Z: FloatArray,
-    form: Form,
-    ard: bool,
-    start: Hyperparameters | None,
-    budget: Budget,
-    parametrisation: str = "softplus",
+    X: FloatArray, y: FloatArray, Z: FloatArray, form: Form, ard: bool, search: Search
 ) -> TrainedSparseGP:
     """Minimise a baseline's objective over hyperparameters and inducing inputs, searching as `train_sparse_gp` does.
 
@@ -111,33 +80,31 @@ def train_sparse_likelihood(
         Z: inducing inputs to start from [M, D].
         form: `vfe` (the result has alpha = 0) or `fitc` (alpha = 1).
         ard: one lengthscale per input, or a single one.
-        start: first hyperparameters; None means variance = lengthscales = noise variance = 1.
-        budget: limits on seconds and evaluations.
-        parametrisation: of the hyperparameters, `softplus` or `log` (`parametrisation.PARAMETRISATIONS`).
+        search: start and limits.
 
     Raises:
-        ValueError: if shapes disagree, values are not finite, or `start` has the wrong number of lengthscales.
+        ValueError: if shapes disagree, values are not finite, or `search.start` has the wrong number of lengthscales.
         UserError: if the form or the parametrisation is unknown.
     """
     likelihood = SparseLikelihoodObjective(X, y, ard, form, len(Z))
-    first, inputs = first_point(start, likelihood.n_lengthscales), checked_inducing(Z, np.shape(X)[1])
-    gp, found = _search(likelihood.value_and_gradient, first, inputs, budget, parametrisation)
+    first, inputs = search.first(likelihood.n_lengthscales), checked_inducing(Z, np.shape(X)[1])
+    gp, found = _search(likelihood.value_and_gradient, first, inputs, search)
     return TrainedSparseGP(gp, found, 1.0 if form == "fitc" else 0.0, likelihood.jitter)
 
 
 def _search(
-    evaluate: Objective, first: Hyperparameters, inputs: FloatArray, budget: Budget, parametrisation: str
+    evaluate: Objective, first: Hyperparameters, inputs: FloatArray, search: Search
 ) -> tuple[TrainedGP, FloatArray]:
     """Minimise from `first` and `inputs` [M, D]; return the outcome and the inducing inputs [M, D]."""
-    search, n_theta = PARAMETRISATIONS.get(parametrisation), first.n_kernel + 1
+    variables, n_theta = search.variables, first.n_kernel + 1
 
     def value_and_gradient(u: FloatArray) -> tuple[float, FloatArray]:
-        theta, slope = search.to_log(u[:n_theta])
+        theta, slope = variables.to_log(u[:n_theta])
         value, d_theta, d_Z = evaluate(theta, u[n_theta:].reshape(inputs.shape))
         return value, np.concatenate([d_theta * slope, d_Z.ravel()])
 
-    bounds = hyperparameter_bounds(search, first.n_kernel) + [(-math.inf, math.inf)] * inputs.size
-    begin = np.concatenate([search.from_log(first.to_log()), inputs.ravel()])
-    minimum = minimise(value_and_gradient, begin, bounds, budget)
-    gp = trained_gp(minimum, search.to_log(minimum.x[:n_theta])[0])
-    return gp, minimum.x[n_theta:].reshape(inputs.shape)
+    limits = search.limits(first.n_kernel) + [(-math.inf, math.inf)] * inputs.size
+    begin = np.concatenate([variables.from_log(first.to_log()), inputs.ravel()])
+    found = search.run(value_and_gradient, begin, limits)
+    gp = TrainedGP.at(variables.to_log(found.point[:n_theta])[0], found)
+    return gp, found.point[n_theta:].reshape(inputs.shape)

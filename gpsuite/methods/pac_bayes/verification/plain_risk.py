@@ -2,6 +2,8 @@
 
 Nothing here is shared with the code that trains and certifies: kernels from differences, a Cholesky factorisation and a
 triangular solve written out, predictive moments instead of the short cuts at the training inputs, erfc, bisection.
+
+Equation: Reeb et al. 2018, Eq. (4), Eq. (6), Eq. (8), Eq. (9), Eq. (10), Eq. (11)
 """
 
 from __future__ import annotations
@@ -9,12 +11,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray, LongArray
 from gpsuite.methods.pac_bayes.verification.risk_certificate import FREE_FORM, FULL, Goal, Predictor
 
-FloatArray = npt.NDArray[np.float64]
-LongArray = npt.NDArray[np.longdouble]
 Long = np.longdouble
 
 # Multiplications that extended precision may take, about two minutes; beyond, float64 with its own tolerance.
@@ -60,7 +60,7 @@ def risk_and_kl(
         predictor: as stored.
         X: standardised inputs [n, D].
         y: standardised targets [n].
-        goal: the loss.
+        goal: the loss that is bounded, and its width.
         epsilon: its width in standardised units.
 
     Raises:
@@ -91,27 +91,25 @@ def penalty(kl: float, n: int, hyperparameters: int, delta: float) -> float:
 
 
 def largest_risk(risk: float, c: float) -> float:
-    """Return an upper end of the p >= risk with kl(risk || p) <= c, by bisection: never below the exact one."""
-    low, high = risk, 1.0
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        if _binary_kl(risk, middle) <= c:
-            low = middle
-        else:
-            high = middle
-    return high
+    """Return an upper end of the p >= risk with kl(risk || p) <= c: never below the exact one."""
+    return _end(risk, 1.0, c)
 
 
 def smallest_risk(risk: float, c: float) -> float:
-    """Return a lower end of the p <= risk with kl(risk || p) <= c, by bisection."""
-    low, high = 0.0, risk
+    """Return a lower end of the p <= risk with kl(risk || p) <= c: never above the exact one."""
+    return _end(risk, 0.0, c)
+
+
+def _end(risk: float, outside: float, c: float) -> float:
+    """Return, by bisection between the risk and `outside`, a point just outside of kl(risk || p) <= c."""
+    inside = risk
     for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
+        middle = 0.5 * (inside + outside)
         if _binary_kl(risk, middle) <= c:
-            high = middle
+            inside = middle
         else:
-            low = middle
-    return low
+            outside = middle
+    return outside
 
 
 def _binary_kl(q: float, p: float) -> float:

@@ -2,22 +2,21 @@
 
 The predictor is not a claim about how it was trained: any posterior may be certified, as long as its prior is on the
 grid of hyperparameters that the bound pays for. The rows stay where they are; the certificate says which they are.
+
+Equation: none, a file format
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from gpsuite.atomic import write_atomically
+from gpsuite.arrays import FloatArray
+from gpsuite.atomic import write_described
 from gpsuite.untrusted import UnusableFileError, file_pair, parse_fields, read_arrays, real, words
-
-FloatArray = npt.NDArray[np.float64]
 
 FORMAT, KIND, VERSION = "gpsuite-certificate", "pac_bayes", 1
 FULL, SPARSE, FREE_FORM = "full GP", "sparse GP", "free-form sparse GP"
@@ -141,10 +140,8 @@ def write(description: dict[str, Any], arrays: dict[str, FloatArray], path: Path
     Raises:
         OSError: if a file cannot be written.
     """
-    text = json.dumps(description, indent=2, allow_nan=False) + "\n"
     npz, other = file_pair(path)
-    write_atomically(npz, lambda stream: np.savez(stream, **arrays))
-    write_atomically(other, lambda stream: stream.write(text.encode()))
+    write_described(npz, other, description, arrays)
 
 
 def read(path: Path, description: dict[str, Any]) -> RiskCertificate:

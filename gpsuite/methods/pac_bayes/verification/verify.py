@@ -1,4 +1,8 @@
-"""What `gpsuite verify` does with a risk certificate: compute it again from the dataset, and say what follows."""
+"""What `gpsuite verify` does with a risk certificate: compute it again from the dataset, and say what follows.
+
+Equation: Reeb et al. 2018, Eq. (4)
+Equation: Maurer 2004
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.splits import train_test_indices
 from gpsuite.errors import UserError
@@ -34,8 +38,6 @@ from gpsuite.methods.pac_bayes.verification.risk_certificate import (
     read,
 )
 from gpsuite.untrusted import UnusableFileError
-
-FloatArray = npt.NDArray[np.float64]
 
 LEAST_ROWS = 8  # Maurer's theorem, behind ln(2 sqrt(n) / delta)
 MOST_INDUCING = 4000
@@ -95,7 +97,7 @@ def verify_certificate(
     return 0, [
         f"{path}\tconfirmed\trisk, KL and bound computed again "
         f"{'in extended precision' if exact else 'in float64, not in extended precision'}",
-        *_words(certificate, len(y), X.shape[1], scale, risk, kl, proved, lower - near),
+        *_words(certificate, X.shape, scale, RiskClaim(claim.delta, risk, kl, proved, lower - near)),
     ]
 
 
@@ -150,7 +152,7 @@ def _training_rows(
     return X[train], y[train, 0], float(scale[0])
 
 
-def _standardised(values: FloatArray, rows: npt.NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+def _standardised(values: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
     """Return columns less their mean over `rows`, divided by their deviation there; a constant column only shifted."""
     part = values[rows]
     mean = part.sum(axis=0) / len(part)
@@ -170,12 +172,18 @@ def _check_size(path: Path, predictor: Predictor, X: FloatArray) -> None:
         raise UnusableFileError(f"{path}: too large to check here ({predictor.posterior}, {n} training rows)")
 
 
-def _words(
-    certificate: RiskCertificate, n: int, dimension: int, scale: float, risk: float, kl: float, bound: float,
-    lower: float,
-) -> list[str]:  # fmt: skip
-    """Return in plain words what was proved, about what, and what it rests on."""
+def _words(certificate: RiskCertificate, shape: tuple[int, ...], scale: float, found: RiskClaim) -> list[str]:
+    """Return in plain words what was proved, about what, and what it rests on.
+
+    Args:
+        certificate: what was checked.
+        shape: n and D of the training inputs.
+        scale: standard deviation of the target.
+        found: the check's own numbers, the bounds with its tolerance.
+    """
     rows, predictor, goal = certificate.rows, certificate.predictor, certificate.goal
+    n, dimension = shape
+    bound = found.bound
     own = goal.epsilon * scale if goal.unit == "standard deviations" else goal.epsilon
     width = f"{own:.6g} (units of {rows.target}; {own / scale:.6g} standard deviations)"
     errs = f"errs by more than {width} on at most a share {bound:.6f} of new rows"
@@ -196,10 +204,10 @@ def _words(
         f"model\t{names[predictor.posterior]}{inducing}, squared exponential kernel, "
         f"variance {predictor.variance:.6g}, noise variance {predictor.noise_variance:.6g}, "
         f"jitter {predictor.jitter:g}",
-        f"proved\twith probability at least {1.0 - certificate.claim.delta:g} over the draw of the rows, a prediction "
-        f"drawn from the model {errs} (at least {max(lower, 0.0):.6f})",
+        f"proved\twith probability at least {1.0 - found.delta:g} over the draw of the rows, a prediction "
+        f"drawn from the model {errs} (at least {max(found.lower, 0.0):.6f})",
         f"\tits mean prediction, as one predictor: at most {min(1.0, 2.0 * bound):.6f}",
-        f"because\trisk {risk:.6f} on the {n} rows, KL(Q||P) {kl:.6g} nats, "
+        f"because\trisk {found.gibbs_risk:.6f} on the {n} rows, KL(Q||P) {found.kl:.6g} nats, "
         f"{len(predictor.arrays['lengthscales']) + 1} hyperparameters of 1201 values each",
         TRUST,
     ]

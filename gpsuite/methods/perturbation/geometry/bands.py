@@ -5,6 +5,9 @@ representation at all x at once with at least the region's probability. The elli
 radius. The pointwise band takes the extremes at each x of its own: a member satisfies at least q of the inequalities
 Z_0 <= Z_i, each an ellipsoid, so phi(x)'alpha is at most the q-th largest of their maxima; it is never wider.
 A band of sampled members is an inner one. With |f_*|_H <= B bands reach beyond the data and are always finite.
+
+Equation: derived, outer ellipsoid
+Equation: derived, ideal representation and norm ball
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import Literal
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from gpsuite.methods.perturbation.checks import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.perturbation.geometry.ellipsoid import (
     SLACK,
     Ellipsoid,
@@ -55,7 +58,10 @@ class Band:
 
 
 def ellipsoid_band(ellipsoid: Ellipsoid, features: FloatArray) -> Band:
-    """Return f_hat(x) +- sqrt(r phi(x)'H^-1 phi(x)) for rows phi(x) [J, p]: simultaneous, from one radius."""
+    """Return f_hat(x) +- sqrt(r phi(x)'H^-1 phi(x)) for rows phi(x) [J, p]: simultaneous, from one radius.
+
+    Equation: derived, outer ellipsoid
+    """
     centre = features @ ellipsoid.centre
     half = ellipsoid.half_widths(features)
     return Band(centre, centre - half, centre + half, "ellipsoid", "ideal representation")
@@ -116,6 +122,8 @@ def norm_ball_band(
 
     Raises:
         ValueError: unless 0 < q < m.
+
+    Equation: derived, ideal representation and norm ball
     """
     inner = quadratic.in_basis(ball.basis)
     turned, powers = features @ ball.basis, ball.powers(features, variances)

@@ -6,6 +6,8 @@ it is, by the S-lemma, the optimum of a semidefinite program in two unknowns, an
     gamma_i = min over 0 < mu < Lambda_min of  [-c + sum_k bh_k^2 / (Lambda_k - mu)] / mu,
 
 finite only if A is positive definite. Weak duality makes every mu an upper bound, so stopping early is outward.
+
+Equation: derived, outer ellipsoid
 """
 
 from __future__ import annotations
@@ -14,10 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import solve_triangular
 
-from gpsuite.methods.perturbation.checks import FloatArray
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic, largest
 from gpsuite.methods.perturbation.ranks.ranks import TIE
 
@@ -64,7 +65,7 @@ class Ellipsoid:
     gammas: FloatArray
     q: int
 
-    def contains(self, alphas: FloatArray) -> npt.NDArray[np.bool_]:
+    def contains(self, alphas: FloatArray) -> BoolArray:
         """Return whether each row of `alphas` [J, p] lies in the ellipsoid, shape [J]."""
         u = (alphas - self.centre) @ self.triangle.T
         return np.asarray(np.einsum("jp,jp->j", u, u) <= self.radius)

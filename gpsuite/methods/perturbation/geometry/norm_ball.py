@@ -2,6 +2,8 @@
 
 A region speaks of the ideal representation f_0, equal to the true f_* at the data only. If |f_*|_H <= B, then
 alpha_*'K alpha_* <= B^2 and |f_* - f_0|(x) <= sqrt(k(x,x) - k_x'K^-1 k_x) sqrt(B^2 - alpha_*'K alpha_*).
+
+Equation: derived, ideal representation and norm ball
 """
 
 from __future__ import annotations
@@ -10,9 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from gpsuite.methods.perturbation.checks import FloatArray, finite, positive
+from gpsuite.arrays import BoolArray, FloatArray
+from gpsuite.methods.perturbation.checks import finite, positive
 from gpsuite.methods.perturbation.objectives.base import spectrum
 
 
@@ -45,7 +47,7 @@ class NormBall:
         squares = np.einsum("jk,jk->j", kernel @ self.gram, kernel)
         return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
 
-    def contains(self, alphas: FloatArray) -> npt.NDArray[np.bool_]:
+    def contains(self, alphas: FloatArray) -> BoolArray:
         """Return whether each row of `alphas` [J, p] lies in the ball, shape [J]."""
         return np.asarray(self.norms(alphas) <= self.bound)
 

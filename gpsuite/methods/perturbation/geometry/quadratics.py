@@ -10,6 +10,8 @@ r_i = B (I - G_i) e_hat,
     Z_0 = |F d|^2,   Z_i = |(F - D_i) d + r_i|^2,   d = alpha - alpha_hat,
 
 so that Z_0 <= Z_i is one quadratic inequality in d, whose coefficients are formed from D_i without cancellation.
+
+Equation: derived, objectives and gradients
 """
 
 from __future__ import annotations
@@ -19,14 +21,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import qr
 
-from gpsuite.methods.perturbation.checks import FloatArray, valid_level
+from gpsuite.arrays import BoolArray, FloatArray
+from gpsuite.methods.perturbation.checks import valid_level
 from gpsuite.methods.perturbation.objectives.base import QuadraticObjective
 from gpsuite.methods.perturbation.ranks.groups import Perturbations
-
-BoolArray = npt.NDArray[np.bool_]
 
 # Perturbations handled at once: their matrices B G_i [chunk, R, N] stay below this many numbers (32 MB).
 _CHUNK_NUMBERS = 4_000_000

@@ -3,6 +3,9 @@
 Along d, Z_0 <= Z_i reads a t^2 + 2 b t + c <= 0 with c <= 0, so each perturbation allows steps up to a first root,
 and, only under a weighting other than the inverse Hessian, again beyond a second one. The region is where at least q
 perturbations allow the step. Steps are reported as enclosures, infinite where unbounded.
+
+Equation: derived, boundary along rays
+Equation: derived, unbounded regions
 """
 
 from __future__ import annotations
@@ -14,8 +17,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.methods.perturbation.checks import FloatArray, finite
-from gpsuite.methods.perturbation.geometry.quadratics import BoolArray, PerturbedQuadratic, largest
+from gpsuite.arrays import BoolArray, FloatArray
+from gpsuite.methods.perturbation.checks import finite
+from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic, largest
 from gpsuite.methods.perturbation.ranks.ranks import TIE
 
 # Relative half-width of an exact step's enclosure: roots of quadratics formed in float64.

@@ -5,6 +5,8 @@ quadratic and other objectives alike, shows unboundedness instead of wandering o
 where the extremes of a band lie. What rays cover: the part of the region visible from the estimate; all of it when
 it is star-shaped, as it is for quadratic objectives under inverse-Hessian weighting. Directions isotropic in a
 named metric reach the extremes of many coefficients slowly, so that a band of sampled members is an inner one.
+
+Equation: derived, boundary along rays
 """
 
 from __future__ import annotations
@@ -16,8 +18,7 @@ from typing import Literal
 import numpy as np
 from scipy.linalg import block_diag, solve_triangular
 
-from gpsuite.methods.perturbation.checks import FloatArray
-from gpsuite.methods.perturbation.geometry.quadratics import BoolArray
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.methods.perturbation.geometry.rays import RayBoundary
 from gpsuite.methods.perturbation.objectives.base import spectrum
 

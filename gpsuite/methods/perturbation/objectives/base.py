@@ -1,8 +1,11 @@
-"""What all objectives share: residual gradients and their weighted norms (Csáji and Kis 2019).
+"""What all objectives share: residual gradients and their weighted norms.
 
 With the residuals e = y - Phi alpha, each gradient is g(alpha, e) = U lift(alpha) - V score(e). A weighting M = F'F
 turns it into the statistic Z = |slope lift(alpha) - pull score(e)|^2 + |rest lift(alpha)|^2: only the rows of F on
 which the data acts are kept, and no Gram matrix is inverted.
+
+Equation: Csáji & Kis 2019, Perturbed Gradients
+Equation: derived, objectives and gradients
 """
 
 from __future__ import annotations
@@ -16,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.perturbation import checks
-from gpsuite.methods.perturbation.checks import FloatArray
 
 Weighting = Literal["hessian", "rkhs", "identity"]
 """M: the inverse Hessian; the norm of the gradient in the RKHS (K inverse); the identity."""

@@ -1,4 +1,7 @@
-"""Objectives that are not smooth: epsilon-insensitive support vector regression and the kernelised LASSO."""
+"""Objectives that are not smooth: epsilon-insensitive support vector regression and the kernelised LASSO.
+
+Equation: derived, objectives and gradients
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.perturbation import checks
-from gpsuite.methods.perturbation.checks import FloatArray
 from gpsuite.methods.perturbation.objectives.base import Fit, Form, Objective, Weighting, spectrum
 from gpsuite.methods.perturbation.objectives.sparse_solvers import lasso, polished, support_vectors
 

@@ -1,15 +1,19 @@
-"""The models as convex objectives with residual gradients (Csáji and Kis 2019): the quadratic ones, and all names."""
+"""The models as convex objectives with residual gradients: the quadratic ones, and all names.
+
+Equation: derived, objectives and gradients
+"""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.perturbation import checks
-from gpsuite.methods.perturbation.checks import FloatArray
 from gpsuite.methods.perturbation.objectives.base import (
     Fit,
     Form,
@@ -36,8 +40,29 @@ __all__ = [
 ]
 
 
+class _Ridge(QuadraticObjective):
+    """mean e^2 + penalty alpha'M alpha, M the Gram matrix of the kernel's centres."""
+
+    penalty: float
+
+    @property
+    @abstractmethod
+    def metric(self) -> FloatArray:
+        """M [p, p]."""
+
+    @property
+    def P(self) -> FloatArray:
+        """2 lambda M."""
+        return 2.0 * self.penalty * self.metric
+
+    def value(self, y: FloatArray, alpha: FloatArray) -> float:
+        """Return mean e^2 + lambda alpha'M alpha."""
+        e = self.residuals(y, alpha)
+        return float(np.mean(e**2) + self.penalty * alpha @ self.metric @ alpha)
+
+
 @dataclass(frozen=True, eq=False)
-class KernelRidge(QuadraticObjective):
+class KernelRidge(_Ridge):
     """Kernel ridge regression: mean e^2 + penalty alpha'K alpha, f = sum_j alpha_j k(., x_j).
 
     Attributes:
@@ -65,19 +90,14 @@ class KernelRidge(QuadraticObjective):
         return self.gram
 
     @property
-    def P(self) -> FloatArray:
-        """2 lambda K."""
-        return 2.0 * self.penalty * self.gram
+    def metric(self) -> FloatArray:
+        """M = K."""
+        return self.gram
 
     @property
     def T(self) -> FloatArray:
         """(2/n) K."""
         return 2.0 / len(self.gram) * self.gram
-
-    def value(self, y: FloatArray, alpha: FloatArray) -> float:
-        """Return mean e^2 + lambda alpha'K alpha."""
-        e = self.residuals(y, alpha)
-        return float(np.mean(e**2) + self.penalty * alpha @ self.gram @ alpha)
 
     @cached_property
     def form(self) -> Form:
@@ -99,7 +119,7 @@ class KernelRidge(QuadraticObjective):
 
 
 @dataclass(frozen=True, eq=False)
-class SparseKernelRidge(QuadraticObjective):
+class SparseKernelRidge(_Ridge):
     """Kernel ridge regression with few centres: mean e^2 + penalty alpha'K_zz alpha, f = sum_j alpha_j k(., c_j).
 
     Not in the paper; unlike with one coefficient per datum its regions can be bounded.
@@ -137,19 +157,14 @@ class SparseKernelRidge(QuadraticObjective):
         return self.cross
 
     @property
-    def P(self) -> FloatArray:
-        """2 lambda K_zz."""
-        return 2.0 * self.penalty * self.centres_gram
+    def metric(self) -> FloatArray:
+        """M = K_zz."""
+        return self.centres_gram
 
     @property
     def T(self) -> FloatArray:
         """(2/n) K_xz'."""
         return 2.0 / len(self.cross) * self.cross.T
-
-    def value(self, y: FloatArray, alpha: FloatArray) -> float:
-        """Return mean e^2 + lambda alpha'K_zz alpha."""
-        e = self.residuals(y, alpha)
-        return float(np.mean(e**2) + self.penalty * alpha @ self.centres_gram @ alpha)
 
     @cached_property
     def form(self) -> Form:

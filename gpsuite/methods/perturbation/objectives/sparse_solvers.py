@@ -1,15 +1,16 @@
-"""Minimisers of a'Qa/2 - r'a + l1 |a|_1 in a box |a| <= bound: scikit-learn's solvers and an exact last step."""
+"""Minimisers of a'Qa/2 - r'a + l1 |a|_1 in a box |a| <= bound: scikit-learn's solvers and an exact last step.
+
+Equation: Chang & Lin 2011, Sec. 2.4
+Equation: Friedman et al. 2010
+"""
 
 from __future__ import annotations
 
 import warnings
 
 import numpy as np
-import numpy.typing as npt
 
-from gpsuite.methods.perturbation.checks import FloatArray
-
-BoolArray = npt.NDArray[np.bool_]
+from gpsuite.arrays import BoolArray, FloatArray
 
 _TOLERANCE = 1e-10
 _ITERATIONS = 5_000

@@ -1,20 +1,19 @@
 """Groups of transformations under which the noise keeps its distribution (assumptions A2 and A3).
 
 Drawn once per data set, with the order that breaks ties: never anew for each coefficient vector.
+
+Equation: Csáji & Kis 2019, Assumption A3
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.methods.perturbation import checks
-from gpsuite.methods.perturbation.checks import FloatArray
-
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +73,7 @@ class Perturbations:
         return signs, same if self.order is None else self.order
 
     @property
-    def identities(self) -> npt.NDArray[np.bool_]:
+    def identities(self) -> BoolArray:
         """Which transformations change nothing, [..., m-1]."""
         same = np.ones(self.shape[:-1], dtype=np.bool_)
         if self.signs is not None:
@@ -103,7 +102,7 @@ class Perturbations:
             return signed
         return np.take_along_axis(signed, np.argsort(self.order[rows], axis=-1)[:, None, :], axis=-1)
 
-    def before_reference(self) -> npt.NDArray[np.bool_]:
+    def before_reference(self) -> BoolArray:
         """Return which Z_i come before Z_0 when they tie, [..., m-1]."""
         if self.priority is None:
             return np.zeros(self.shape[:-1], dtype=np.bool_)
@@ -119,62 +118,49 @@ class Group(Protocol):
         """Return m - 1 uniform transformations of n residuals and a tie-breaking permutation."""
 
 
+class _Drawn:
+    """What the groups have in common: signs, orders, or both, uniform and independent."""
+
+    name: ClassVar[str]
+    has_signs: ClassVar[bool]
+    has_orders: ClassVar[bool]
+
+    def draw(
+        self, n: int, m: int, rng: np.random.Generator, repetitions: tuple[int, ...] = ()
+    ) -> Perturbations:
+        """Return m - 1 uniform transformations of n residuals and a tie-breaking permutation.
+
+        Raises:
+            ValueError: if n < 2 or m < 2.
+        """
+        checks.enough_rows(n)
+        if m < 2:
+            raise ValueError(f"m must be at least 2, got {m}")
+        shape = (*repetitions, m - 1, n)
+        signs = _signs(rng, shape) if self.has_signs else None
+        order = _orders(rng, shape) if self.has_orders else None
+        return Perturbations(self.name, signs, order, _orders(rng, (*repetitions, m)))
+
+
 @dataclass(frozen=True)
-class SignChanges:
+class SignChanges(_Drawn):
     """Independent sign changes: exact for independent noise, each symmetric about zero, also heteroscedastic."""
 
-    def draw(
-        self, n: int, m: int, rng: np.random.Generator, repetitions: tuple[int, ...] = ()
-    ) -> Perturbations:
-        """Return m - 1 uniform sign vectors.
-
-        Raises:
-            ValueError: if n < 2 or m < 2.
-        """
-        _check_sizes(n, m)
-        signs = _signs(rng, (*repetitions, m - 1, n))
-        return Perturbations("signs", signs, None, _orders(rng, (*repetitions, m)))
+    name, has_signs, has_orders = "signs", True, False
 
 
 @dataclass(frozen=True)
-class Permutations:
+class Permutations(_Drawn):
     """Permutations: exact for exchangeable noise, also asymmetric; a common shift is not identified."""
 
-    def draw(
-        self, n: int, m: int, rng: np.random.Generator, repetitions: tuple[int, ...] = ()
-    ) -> Perturbations:
-        """Return m - 1 uniform permutations.
-
-        Raises:
-            ValueError: if n < 2 or m < 2.
-        """
-        _check_sizes(n, m)
-        order = _orders(rng, (*repetitions, m - 1, n))
-        return Perturbations("permutations", None, order, _orders(rng, (*repetitions, m)))
+    name, has_signs, has_orders = "permutations", False, True
 
 
 @dataclass(frozen=True)
-class SignedPermutations:
+class SignedPermutations(_Drawn):
     """The product of both groups: exact for exchangeable noise symmetric about zero, as independent Gaussian."""
 
-    def draw(
-        self, n: int, m: int, rng: np.random.Generator, repetitions: tuple[int, ...] = ()
-    ) -> Perturbations:
-        """Return m - 1 uniform signed permutations.
-
-        Raises:
-            ValueError: if n < 2 or m < 2.
-        """
-        _check_sizes(n, m)
-        shape = (*repetitions, m - 1, n)
-        signs, order = _signs(rng, shape), _orders(rng, shape)
-        return Perturbations("signed permutations", signs, order, _orders(rng, (*repetitions, m)))
-
-
-def _check_sizes(n: int, m: int) -> None:
-    checks.enough_rows(n)
-    if m < 2:
-        raise ValueError(f"m must be at least 2, got {m}")
+    name, has_signs, has_orders = "signed permutations", True, True
 
 
 def _signs(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:

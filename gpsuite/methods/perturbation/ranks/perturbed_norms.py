@@ -1,4 +1,7 @@
-"""Weighted norms of the perturbed gradients, many coefficient vectors and perturbations in one matrix product."""
+"""Weighted norms of the perturbed gradients, many coefficient vectors and perturbations in one matrix product.
+
+Equation: Csáji & Kis 2019, Perturbed Gradients
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpsuite.methods.perturbation.checks import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.perturbation.objectives.base import Form
 from gpsuite.methods.perturbation.ranks.groups import Perturbations
 

@@ -2,6 +2,9 @@
 
 The rank of alpha is 1 + #{i : Z_i before Z_0}; ties are resolved by the tie-breaking permutation. (The poster prints
 the comparison the other way round; then the estimate itself would lie outside the region.)
+
+Equation: Csáji & Kis 2019, Confidence Regions
+Equation: derived, rank test
 """
 
 from __future__ import annotations
@@ -10,12 +13,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import cholesky, solve_triangular
 
-from gpsuite.methods.perturbation.checks import FloatArray
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.methods.perturbation.objectives.base import Form, Objective
-from gpsuite.methods.perturbation.ranks.groups import Group, IntArray, Perturbations
+from gpsuite.methods.perturbation.ranks.groups import Group, Perturbations
 from gpsuite.methods.perturbation.ranks.perturbed_norms import PerturbedNorms, squares
 
 TIE = 1e-12
@@ -30,7 +32,7 @@ _QUADRATIC_CHUNK = 512
 _FEW_COEFFICIENTS = 32
 
 
-def rank(Z: FloatArray, before: npt.NDArray[np.bool_]) -> IntArray:
+def rank(Z: FloatArray, before: BoolArray) -> IntArray:
     """Return 1 + #{i : Z_i < Z_0, or tied and before it}, in 1..m.
 
     Args:
@@ -107,7 +109,7 @@ class RankTest:
 
     def _leading_ranks(
         self, leading: tuple[PerturbedNorms, Form], lifted: FloatArray, scores: FloatArray
-    ) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+    ) -> tuple[IntArray, BoolArray]:
         """Return ranks [J] by the leading rows, and where the others, all below a bound t^2, could change them."""
         head, tail = leading
         Z = head.values(lifted, scores)
@@ -174,7 +176,7 @@ class QuadraticForms:
         coefficients = np.concatenate([part[1:] - part[:1] for part in parts], axis=1)
         return QuadraticForms(test.alpha_hat, root, coefficients, scale, before)
 
-    def ranks(self, alphas: FloatArray) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+    def ranks(self, alphas: FloatArray) -> tuple[IntArray, BoolArray]:
         """Return ranks [J] and which of them rounding leaves undecided."""
         ranks = np.empty(len(alphas), dtype=np.int64)
         undecided = np.empty(len(alphas), dtype=np.bool_)

@@ -2,12 +2,13 @@
 
 Two files: `NAME.npz` with plain arrays (model, region, origin, one tree of cuts per claim) and `NAME.json` with the
 claims, names and the model's hash. Nothing is pickled. Boxes are not stored: they follow from the cuts.
+
+Equation: none, a file format
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.atomic import write_atomically
-from gpsuite.methods.robustness.certificates.plain_cubic import FloatArray
+from gpsuite.arrays import FloatArray
+from gpsuite.atomic import write_described
 from gpsuite.methods.robustness.certificates.plain_model import PlainModel
 from gpsuite.untrusted import (
     UnusableFileError,
@@ -129,7 +130,7 @@ class Certificate:
 
     Attributes:
         model: the stored posterior.
-        region: where.
+        region: inputs over which the claim holds, `robustness.linf_ball` and the like.
         claims: the smaller sign first.
         model_hash: SHA-256 of the model, as stated.
         search: which bound the search used, and whether seconds ended the certificate; for the reader only.
@@ -205,10 +206,8 @@ def write_packed(
     Raises:
         OSError: if a file cannot be written.
     """
-    text = json.dumps(description, indent=2, allow_nan=False) + "\n"
     npz, other = file_pair(path)
-    write_atomically(npz, lambda stream: np.savez(stream, **arrays))
-    write_atomically(other, lambda stream: stream.write(text.encode()))
+    write_described(npz, other, description, arrays)
     return npz, other
 
 

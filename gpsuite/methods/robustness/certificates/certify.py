@@ -4,6 +4,8 @@ The plain bound is a little looser than the search's: what the search cut is cut
 is not good enough are cut further, where it is loose; where it is good enough before the search stopped cutting, the
 rest of the search's tree is left out. Worst boxes come first and in batches, so that the claim holds whenever it ends.
 Every bound is taken at the level that the claim is to have.
+
+Equation: Blaas et al. 2020, Definition 2, Algorithm 1
 """
 
 from __future__ import annotations
@@ -62,8 +64,8 @@ def certify(
     """Build a certificate of the outer bounds and witnesses of up to two searches over the same region.
 
     Args:
-        posterior: the classifier.
-        region: where.
+        posterior: latent posterior of the trained classifier.
+        region: inputs over which the claim holds, `robustness.linf_ball` and the like.
         extrema: a minimum, a maximum, or both.
         slack: how much looser than the search's outer probability the certified one may be, > 0.
         bound_name: the search's bound, for the reader.

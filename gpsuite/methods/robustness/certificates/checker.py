@@ -2,6 +2,8 @@
 
 Nothing of the search, its bounds or its rounding is used. Boxes are rebuilt from the cuts, so that they cover the
 region by construction; every leaf's bound is recomputed at the node named; the witness is evaluated.
+
+Equation: derived, stationary kernels to degree 1
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Whether a certificate is one at all: arrays that fit together, a region with its centre, trees that are trees.
 
 Nothing here costs more than reading the arrays once, so that a malformed certificate is refused before any work.
+
+Equation: none, a file format
 """
 
 from __future__ import annotations

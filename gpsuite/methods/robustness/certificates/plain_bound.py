@@ -3,6 +3,8 @@
 The score of a box is bounded through a level T: where mean - k(Sigma) <= 0, k(v) the mean that has the level T at
 variance v, the score is at most T; k is replaced by a line, so that one cubic made of those of mean and variance
 (`plain_moments`) is to be maximised (`plain_cubic`).
+
+Equation: derived, level function, quadratic form over a box
 """
 
 from __future__ import annotations

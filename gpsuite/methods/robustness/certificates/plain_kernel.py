@@ -2,6 +2,8 @@
 
 A kernel is f(q), q = |D - x|^2 with D the offset of a datum from the centre, in lengthscales. Along any line its second
 to fourth derivatives are, with c the cosine between line and offset, those in `derivative_bound`.
+
+Equation: derived, stationary kernels to degree 1
 """
 
 from __future__ import annotations

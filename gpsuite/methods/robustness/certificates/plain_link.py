@@ -3,6 +3,8 @@
 The logistic function is the distribution function of a density sigma' around 0, so with f ~ N(m, v)
 E sigma(f) = int sigma'(l) Phi((m - l) / sqrt(v)) dl. The trapezoidal rule converges for it like exp(-2 pi^2 / h) at
 any v that is not small; for small v it is applied to the Gaussian density instead.
+
+Equation: derived, class probability from mean and variance
 """
 
 from __future__ import annotations

@@ -12,6 +12,9 @@ determined by equations that can be checked without solving them again (Rasmusse
   marginal: m = sum_i g_i p_i and (C C')^-1 = I + sum_i h_i p_i p_i'. Natural gradients are zero exactly there.
 
 The code shares nothing with `gpsuite.models`.
+
+Equation: Rasmussen & Williams 2006, Eq. (3.17), Eq. (3.27), Eq. (3.53)
+Equation: Hensman et al. 2015, Eq. (18)
 """
 
 from __future__ import annotations
@@ -51,7 +54,7 @@ class Residuals:
         mean: of alpha's equation, in the RKHS norm, in prior standard deviations.
         covariance: of R, in units of the prior covariance.
         moments: largest disagreement of a tilted and a posterior marginal; 0 but for EP.
-        rounding: of these.
+        rounding: how far rounding may have moved these numbers.
     """
 
     mean: float

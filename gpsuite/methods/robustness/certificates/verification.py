@@ -1,4 +1,7 @@
-"""What `gpsuite verify` does with a robustness certificate: check it at three levels, and say in words what follows."""
+"""What `gpsuite verify` does with a robustness certificate: check it at three levels, and say in words what follows.
+
+Equation: Blaas et al. 2020, Definition 2
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ Inputs in which the polynomial is monotone are fixed at their better end. Then, 
 goes to the diagonal, C[xxx] <= sum_j nu_j z_j^2 with nu_j = r_j sum_kl |C_jkl| r_k r_l, and
 z'Hz <= z'(H - A)z + tr A for a diagonal A >= 0 with A >= H; the right side is concave, so its value and gradient at
 any point bound its maximum.
+
+Equation: derived, upper bound of a cubic
 """
 
 from __future__ import annotations

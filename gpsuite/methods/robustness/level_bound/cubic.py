@@ -1,4 +1,7 @@
-"""Cubic polynomials in the offset from a box's centre, for many boxes at once."""
+"""Cubic polynomials in the offset from a box's centre, for many boxes at once.
+
+Equation: derived, upper bound of a cubic
+"""
 
 from __future__ import annotations
 

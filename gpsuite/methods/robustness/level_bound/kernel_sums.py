@@ -3,6 +3,8 @@
 sum_i w_i f(q_i), q_i = |D_i|^2 - 2 D_i x + |x|^2. The orders are f; -2 f' Dx; 2 f'' (Dx)^2 + f' |x|^2;
 -(4/3) f''' (Dx)^3 - 2 f'' Dx |x|^2; (2/3) f'''' (Dx)^4 + 2 f''' (Dx)^2 |x|^2 + f''/2 |x|^4. Every datum stops where
 its remainder is least: after order 2, 3 or 4; the sums of order 4 are bounded by eigenvalues.
+
+Equation: derived, Matérn expansion in data space
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ def kernel_orders(
     """Choose the order at which each datum's expansion stops.
 
     Args:
-        kernel: which.
+        kernel: Matérn 5/2 or 3/2, with the bounds of its derivatives.
         offset: D, [B, d, n].
         distance: of the data from the centres over all inputs, [B, n].
         f: derivatives at the centres.

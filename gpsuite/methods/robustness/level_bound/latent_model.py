@@ -1,4 +1,7 @@
-"""Local models of the latent mean and variance over boxes: cubics with one-sided rests, and ranges."""
+"""Local models of the latent mean and variance over boxes: cubics with one-sided rests, and ranges.
+
+Equation: derived, level function
+"""
 
 from __future__ import annotations
 

@@ -8,6 +8,8 @@ programming, with the level given by the incumbent).
 
 Where k is concave, a chord over a part of [Sigma_L, Sigma_U] lies above k outside that part: the bound of each part
 by its own chord loses little, though G is a maximum over the whole box.
+
+Equation: derived, level function
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The bound of a posterior's class probability over boxes of its free inputs."""
+"""The bound of a posterior's class probability over boxes of its free inputs.
+
+Equation: derived, level function
+"""
 
 from __future__ import annotations
 

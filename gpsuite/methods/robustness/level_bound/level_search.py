@@ -2,6 +2,9 @@
 
 Every bound is sharp at the score that would still matter, that of the attained probability plus the tolerance. The
 attained value only rises, and a bound for one threshold stays valid for all.
+
+Equation: Blaas et al. 2020, Algorithm 1
+Equation: derived, search with the level bound
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ def level_search(
 
     Args:
         bound: of the posterior around the region's centre.
-        region: where.
+        region: inputs over which the claim holds, `robustness.linf_ball` and the like.
         tolerance: largest gap between attained and proved probability, >= 0.
         budget: seconds and boxes; when it ends the best valid bounds are returned.
         sign: 1 for the maximum, -1 for the minimum.

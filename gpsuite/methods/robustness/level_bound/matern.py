@@ -5,6 +5,8 @@ variance see them through finitely many data, most of them far away. With y_1 = 
 B = I - G, Sigma/s = 1 - <phi, B phi> = 1 - <y_1, B y_1> - 2 <y_1, B (phi - y_1)> - <phi - y_1, B (phi - y_1)>; the
 last term is one-sided. With u = R V_0 and U_1 = R V_1 the rest is 1 + V_0 u - x V_1 U_1 x - 2 sum_i u_i k_i(x)
 - 2 sum_i (U_1i x) (order 2 and more of k_i).
+
+Equation: derived, Matérn expansion in data space
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Along a line at distance r from a datum, with z = sqrt(nu) r (nu = 5 or 3) and c
 direction to the datum, the k-th derivative of the kernel is exp(-z) N_k(c, z) / z^s with a polynomial N_k. Tables
 bound sup |exp(-z') N_k(c, z')| over z' >= z and |c| <= 1. The derivative of order 5 (5/2) or 3 (3/2) jumps at
 the datum but is bounded, so the expansion one order lower needs no case for data inside the box.
+
+Equation: derived, Matérn expansion in data space
 """
 
 from __future__ import annotations

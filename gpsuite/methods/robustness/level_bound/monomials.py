@@ -1,4 +1,7 @@
-"""Homogeneous polynomials of few inputs by their monomials: exact sizes of orders 4 and 5 over a box."""
+"""Homogeneous polynomials of few inputs by their monomials: exact sizes of orders 4 and 5 over a box.
+
+Equation: derived, squared exponential variance of degree 3
+"""
 
 from __future__ import annotations
 

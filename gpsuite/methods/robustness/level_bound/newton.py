@@ -1,4 +1,7 @@
-"""Newton steps on a local quadratic model of the score: the attack that goes with the expansions."""
+"""Newton steps on a local quadratic model of the score: the attack that goes with the expansions.
+
+Equation: derived, search with the level bound
+"""
 
 from __future__ import annotations
 

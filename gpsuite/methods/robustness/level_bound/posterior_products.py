@@ -1,4 +1,7 @@
-"""What the bounds need of a posterior whatever the point and the free inputs: computed once and kept with it."""
+"""What the bounds need of a posterior whatever the point and the free inputs: computed once and kept with it.
+
+Equation: derived, operator form of a posterior
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 mu(x) = s sum_i alpha_i kappa_i(x) and Sigma(x) = s (1 - kappa_x' R kappa_x). For the squared exponential kernel the
 fixed inputs fold into weights w_i = exp(-(fixed distance)^2 / 2), and kappa is that of the free inputs alone; other
 kernels keep the fixed distances. Offsets are (X - x) / l of the raw inputs, so that their errors are relative.
+
+Equation: derived, operator form of a posterior
+Equation: derived, rounding of the level bound
 """
 
 from __future__ import annotations

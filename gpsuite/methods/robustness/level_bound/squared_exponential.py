@@ -4,6 +4,9 @@ With D_i = U_i - c, e_i = exp(-|D_i|^2/2) and E = exp(-|x|^2/2), exp(-|x - D_i|^
 kept to degree 3. In the variance <phi, G phi> the part y_1 of degree <= 1 is paired with everything up to degree 3,
 which needs the product of the reduction with 1 + d columns only; the square of the rest is one-sided. Above
 `MANY_INPUTS` free inputs everything stops at degree 2.
+
+Equation: derived, squared exponential mean of degree 3
+Equation: derived, squared exponential variance of degree 3
 """
 
 from __future__ import annotations

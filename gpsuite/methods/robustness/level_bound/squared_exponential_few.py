@@ -3,6 +3,9 @@
 They are explicit, but not in the cubic models: their ranges over the box take the place of the tails' worst cases.
 With E = 1 - D + D^2/2 - w, 0 <= w <= D^3/6, orders 4 and 5 of E A are A_4 - D A_2 + D^2 a_0/2 and
 A_5 - D A_3 + D^2 a_1/2, D = |x|^2/2; those of E^2 P likewise with D = |x|^2.
+
+Equation: derived, squared exponential mean of degree 3
+Equation: derived, squared exponential variance of degree 3
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """What the squared exponential expansion leaves out over a box: one-sided rests and ranges of mean and variance.
 
 tau_p = P(Poisson(rho^2) > p) is the squared norm of the part of phi above degree p at distance rho.
+
+Equation: derived, squared exponential expansion and tail
+Equation: derived, squared exponential variance of degree 3
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Sums over the data of products of offsets: the degree-3 coefficients without a packed copy of all pairs."""
+"""Sums over the data of products of offsets: the degree-3 coefficients without a packed copy of all pairs.
+
+Equation: derived, squared exponential mean of degree 3
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""The bound of Blaas et al. 2020 (App. C, D), the baseline."""
+"""The bound of Blaas et al. 2020, the baseline.
+
+Equation: Blaas et al. 2020, App. C, App. D
+"""

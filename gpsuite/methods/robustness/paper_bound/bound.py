@@ -1,7 +1,9 @@
-"""The bound of Blaas et al. 2020 (App. C, D), the baseline: envelopes of kernel terms, pairs or linear programs.
+"""The bound of Blaas et al. 2020, the baseline: envelopes of kernel terms, pairs or linear programs.
 
 Mean: every kernel term by its tangent or chord. Variance, `quick`: the same for the terms of all pairs of data, which
 the squared exponential kernel allows; `slow`: a convex quadratic program and 2 n + 1 linear programs.
+
+Equation: Blaas et al. 2020, App. C, App. D
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Class probability by cells of the latent line (Blaas et al. 2020, Prop. 1 and 2), for any monotone link.
+"""Class probability by cells of the latent line, for any monotone link.
 
 A checked baseline: with more cells it approaches the exact closed forms of `class_probability`. The printed Prop. 2
 leaves the cells that reach to infinity open: there the best mean is the one farthest into the cell (for a maximum) or
 out of it (for a minimum), and the best variance outside the cell is the largest.
+
+Equation: Blaas et al. 2020, Prop. 1, Prop. 2
 """
 
 from __future__ import annotations

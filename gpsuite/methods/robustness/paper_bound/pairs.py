@@ -1,4 +1,7 @@
-"""Variance bound of the baseline, quick variant: tangents and chords of the kernel products of all pairs of data."""
+"""Variance bound of the baseline, quick variant: tangents and chords of the kernel products of all pairs of data.
+
+Equation: Blaas et al. 2020, App. D
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 The kernel vector k and the inputs x are the variables; two lines per datum tie k_i to x. Every program's value is
 taken from its dual, which is a valid bound whatever the solver's tolerance.
+
+Equation: Blaas et al. 2020, Eq. (20), App. D
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 GPFGS and GPJM follow Grosse et al. (2018) as used in Sec. 6 of Blaas et al. (2020); `strong_attack` is a multi-start
 quasi-Newton search with exact gradients.
+
+Equation: Grosse et al. 2018
+Equation: Blaas et al. 2020, Sec. 6
 """
 
 from __future__ import annotations
@@ -43,8 +46,8 @@ def gpjm(posterior: GPCPosterior, region: Region, inputs: int | None = None) -> 
     box that lowers the predicted class. The path stays in the region: each point is projected.
 
     Args:
-        posterior: the classifier.
-        region: where.
+        posterior: latent posterior of the trained classifier.
+        region: inputs over which the claim holds, `robustness.linf_ball` and the like.
         inputs: how many inputs may be changed; default all free ones. It ends early where all gradients vanish.
     """
     step = -_away(posterior, region)

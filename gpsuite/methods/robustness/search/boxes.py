@@ -1,4 +1,7 @@
-"""Boxes of the free inputs by centre and half-widths."""
+"""Boxes of the free inputs by centre and half-widths.
+
+Equation: none, a data structure
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Algorithm 1 of Blaas et al. (2020), with batches, an outer bound over open and fathomed boxes alike, and inherited
 bounds. It knows nothing of Gaussian processes: any function with bounds over boxes will do.
+
+Equation: Blaas et al. 2020, Algorithm 1
 """
 
 from __future__ import annotations
@@ -110,7 +112,7 @@ def branch_and_bound(
 
     Args:
         bounding: bounds over boxes of the free inputs [B, d].
-        region: where.
+        region: inputs over which the claim holds, `robustness.linf_ball` and the like.
         tolerance: largest gap between attained and proved probability, >= 0.
         budget: seconds and boxes; when it ends the best valid bounds are returned.
         sign: 1 for the maximum, -1 for the minimum.

@@ -3,6 +3,8 @@
 A region is `{x : lower <= x_F <= upper, |x_F - centre_F|_q <= radius, x_j = centre_j for j not in F}`, F the free
 inputs; a plain box has no ball. The floats stored are the region: `lower` and `upper` are `centre -+ radius` rounded
 to the nearest float and clipped to the domain.
+
+Equation: derived, L1 and L2 balls
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The boxes of a branch and bound as arrays: a tree of cuts, and the pool of boxes still open."""
+"""The boxes of a branch and bound as arrays: a tree of cuts, and the pool of boxes still open.
+
+Equation: Blaas et al. 2020, Algorithm 1
+"""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from gpsuite.methods.robustness.level_bound.cubic import Cubic
 from gpsuite.methods.robustness.level_bound.latent_model import LatentModel, MomentModel
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
 from gpsuite.methods.robustness.paper_bound.bound import paper_bound
+from gpsuite.models.classification.approximation import BinaryProblem
 from gpsuite.models.classification.laplace import laplace
 from gpsuite.models.classification.links import PROBIT
 from gpsuite.models.classification.posterior import GPCPosterior
@@ -91,7 +92,7 @@ def synthetic_2d(lengthscale: float = 1.2) -> GPCPosterior:
     X[80:, 1] += 3.0
     y = np.repeat([-1.0, 1.0], 80)
     hyperparameters = Hyperparameters(50.0, (lengthscale, lengthscale))
-    return laplace(X, y, ModelSpec(ard=True), hyperparameters, PROBIT).require_converged()
+    return laplace(BinaryProblem(X, y, ModelSpec(ard=True), PROBIT), hyperparameters).require_converged()
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +180,9 @@ def test_mistakes_are_refused(clouds: GPCPosterior) -> None:
     free = np.arange(2)
     with pytest.raises(ValueError, match="x0"):
         level_bound(clouds, np.zeros(3), free)
+    for bad in (np.nan, np.inf):
+        with pytest.raises(ValueError, match="finite numbers"):
+            level_bound(clouds, np.array([0.0, bad]), free)
     for dims in (np.array([0, 0]), np.array([2]), np.array([-1]), np.array([], dtype=int)):
         with pytest.raises(ValueError, match="distinct indices"):
             level_bound(clouds, clouds.X[0], dims)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gpsuite.methods.robustness.level_bound.cubic import Cubic
+from gpsuite.methods.robustness.level_bound.latent_model import MomentModel
 from gpsuite.methods.robustness.level_bound.squared_exponential import expand_squared_exponential
 from gpsuite.methods.robustness.level_bound.squared_exponential_rests import (
     cross_terms,
@@ -17,6 +18,7 @@ from gpsuite.methods.robustness.level_bound.squared_exponential_rests import (
     mean_remainder,
     tail,
     variance_model,
+    without_allowance,
 )
 from tests.methods.robustness.level_bound.level_models import one_datum, value
 
@@ -136,3 +138,43 @@ def test_distance_forms_are_attained(rho: float) -> None:
     low, high = apart.mean_range(start, drop)
     assert high[0] == pytest.approx(1.0 - kappa, rel=1e-6)
     assert low[0] == pytest.approx(-3.0 * float(drop[0]), rel=1e-6)
+
+
+@pytest.mark.parametrize("nu", [0.0, 0.3])
+def test_taking_the_allowance_off_encloses_the_clipped_variance_and_no_more(nu: float) -> None:
+    """F + nu is within its model's rests, the variance s max(0, F): lifted by nu at most, where F may be < 0."""
+    flat = np.zeros((2, 1))
+    model = Cubic(np.array([1.0, 0.5]), flat, flat[:, :, None], None)
+    below, above = np.array([0.2, 0.45]), np.array([0.4, 0.1])
+    found = without_allowance(
+        MomentModel(model, below, above, model.constant - below, model.constant + above), nu, 2.0
+    )
+    for b in range(2):
+        plus = np.linspace(model.constant[b] - below[b], model.constant[b] + above[b], 50)
+        variance = 2.0 * np.maximum(0.0, plus - nu)
+        assert np.all(variance >= found.model.constant[b] - found.below[b])
+        assert np.all(variance <= found.model.constant[b] + found.above[b])
+        assert np.all((found.low[b] <= variance) & (variance <= found.high[b]))
+        assert found.low[b] == pytest.approx(variance.min(), abs=1e-11)
+        assert found.high[b] == pytest.approx(variance.max(), abs=1e-11)
+    np.testing.assert_allclose(found.model.constant, 2.0 * (model.constant - nu))
+    np.testing.assert_allclose(found.below, 2.0 * below, atol=1e-11)
+    lifted = np.array([0.0, nu])  # only the second may be below nu
+    np.testing.assert_allclose(found.above, 2.0 * (above + lifted), atol=1e-11)
+    slack = found.below - 2.0 * below
+    assert np.all((slack >= 1.9e-13 * (1 + nu)) & (slack <= 4e-13 * (1 + nu)))
+
+
+def test_a_distance_form_pays_for_the_rounding_of_its_centre() -> None:
+    """At the centre itself the form is known to its Gram error, beyond it to the root's reach, up to its bound."""
+    form = replace(one_datum("squared_exponential", np.array([0.4, 0.3])), gram_error=0.01)
+    most = form.bound
+    centre = most * np.array([0.5, 0.005, 0.999])
+    for drop in (0.0, 0.02):
+        reach = np.sqrt(2 * most * drop)
+        near, far = distance_form(form, centre, np.full(3, drop))
+        least = np.maximum(0.0, np.sqrt(np.maximum(0.0, centre - 0.01)) - reach) ** 2
+        largest = np.minimum((np.sqrt(centre + 0.01) + reach) ** 2, most)
+        assert np.all(near <= least) and np.all(far >= largest * (1 - 1e-15))
+        np.testing.assert_allclose(near, least, rtol=1e-7)
+        np.testing.assert_allclose(far, largest, rtol=1e-7)

@@ -1,0 +1,81 @@
+"""The sheet on which an experiment shows what its records say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from gpsuite.experiments.records import Record
+from gpsuite.experiments.request import Request
+from gpsuite.reporting.figures import Drawing, figure
+from gpsuite.reporting.metrics import headings
+from gpsuite.reporting.tables import write_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+S_co = TypeVar("S_co", covariant=True)
+
+
+@dataclass(frozen=True)
+class Report(Generic[S_co]):
+    """The sheet an experiment writes its tables and figures on, from the records that may enter them.
+
+    Attributes:
+        request: what was asked for.
+        planned: the plan's records, in its order.
+        folder: the run's.
+        note: what a reader must know of every table and figure (stand-in data, smoke scale), or None.
+        answer: what the user is told when the run ends, where that is more than where its results are.
+        warnings: told beside it.
+    """
+
+    request: Request[S_co]
+    planned: Sequence[Record]
+    folder: Path
+    note: str | None = None
+    answer: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def settings(self) -> S_co:
+        """The experiment's own settings."""
+        return self.request.settings
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """Method name -> its title in tables and figures, in the order asked for."""
+        return {name: options.title for name, options in self.request.methods.items()}
+
+    def records(self, **axes: str | int | float) -> list[Record]:
+        """Return the usable records, in the plan's order: those whose axes have these values."""
+        return [record for record in self.planned if record.usable and record.matches(**axes)]
+
+    def table(
+        self, frame: pd.DataFrame, name: str, caption: str, labels: Mapping[str, str] | None = None
+    ) -> None:
+        """Write a table, the note behind its caption; columns that are metrics get their headings from the registry.
+
+        Args:
+            frame: see `write_table`.
+            name: file name without ending.
+            caption: one sentence, without the note.
+            labels: headings of other columns, or of metrics called otherwise here.
+        """
+        text = f"{caption} ({self.note})" if self.note else caption
+        known = headings(map(str, frame.columns), self.request.family)
+        write_table(frame, self.folder / "tables", name, text, {**known, **(labels or {})})
+
+    def figure(self, name: str, *, remark: str = "", **options: Any) -> AbstractContextManager[Drawing]:
+        """Return a figure to draw on, saved as its block ends; see `reporting.figures.figure` for the options.
+
+        Args:
+            name: file name without ending.
+            remark: of its own, written below the figure before the note.
+            **options: rows, columns, size and what `matplotlib.pyplot.subplots` takes.
+        """
+        below = "; ".join(text for text in (remark, self.note) if text)
+        return figure(self.folder / "figures", name, below or None, **options)

@@ -1,0 +1,25 @@
+"""wasserstein/digits, mnist and fashion_mnist: classification of images and uncertainty about unseen ones."""
+
+from __future__ import annotations
+
+from gpsuite.experiments.base import EXPERIMENTS, Experiment
+from gpsuite.experiments.wasserstein.images import plan, run, settings, summary
+from gpsuite.experiments.wasserstein.methods import LABELS
+
+# training by minibatches magnifies rounding: another processor's last bits move scores in their third digit
+AGREEMENT = 0.05
+
+for name in ("digits", "mnist", "fashion_mnist"):
+    EXPERIMENTS.register(f"wasserstein/{name}")(
+        Experiment(
+            settings.ImageSettings,
+            plan.plan,
+            run.run,
+            summary.summarise,
+            method_traits=(LABELS,),
+            dataset_tasks=("classification",),
+            several_datasets=True,
+            parts=("methods", "repetitions"),
+            agreement=AGREEMENT,
+        )
+    )

@@ -1,0 +1,69 @@
+"""Tables, figures and statistics of the image experiments."""
+
+from __future__ import annotations
+
+from gpsuite.experiments.base import Report
+from gpsuite.experiments.wasserstein.images import figures
+from gpsuite.experiments.wasserstein.images.claims import claims
+from gpsuite.experiments.wasserstein.images.settings import ImageSettings
+from gpsuite.experiments.wasserstein.images.tables import (
+    COMPARED,
+    DETECTION,
+    SCORES,
+    UNCERTAINTY,
+    detection_rows,
+    differences,
+    frame_of,
+    shift_rows,
+    wide,
+)
+from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.tables import metric_statistics, summarise_groups
+
+CHOICES = "epoch, temperature and precision chosen on validation rows alone"
+
+
+def summarise(report: Report[ImageSettings]) -> list[Statistic]:
+    """Write scores, detection, shifts and label noise by method; draw them; return statistics and claims."""
+    clean = report.records(label_noise=0.0)
+    if not clean:
+        return []
+    every, frame = frame_of(report.records()), frame_of(clean)
+    name = next(iter(report.request.datasets))
+    bins = report.settings.bins
+    tidy = summarise_groups(frame, ["method"], [*SCORES, *UNCERTAINTY])
+    caption = (
+        f"{name}: mean ± standard error over {frame.groupby('method').size().min()} repetitions; "
+        f"ECE with {bins} equal-width bins; {CHOICES}"
+    )
+    report.table(wide(tidy, report.titles, [*SCORES, *UNCERTAINTY]), "scores", caption)
+    report.table(tidy, "scores_tidy", caption)
+    report.table(
+        differences(frame, report.titles),
+        "differences",
+        f"{name}: GWI minus each method over the same repetitions, 95 % t intervals",
+    )
+    detection = summarise_groups(detection_rows(frame), ["method", "outside"], DETECTION)
+    report.table(
+        detection,
+        "out_of_distribution",
+        f"{name}: other images told from test images by entropy (AUROC, AUPR, FPR95) and by mutual information",
+    )
+    shifts = summarise_groups(shift_rows(frame), ["method", "shift"], COMPARED)
+    report.table(shifts, "shifts", f"{name}: test images with normal noise added")
+    figures.draw_reliability(report, clean)
+    figures.draw_entropies(report, clean)
+    figures.draw_risk_coverage(report, clean)
+    figures.draw_images(report, clean)
+    noise_label = "deviation of the added noise, largest grey level 1"
+    figures.draw_curves(report, shifts, "shift", noise_label, "shifts")
+    if every["label_noise"].max() > 0.0:
+        chosen = every[every["method"].isin(report.settings.noise_methods)]
+        noisy = summarise_groups(chosen, ["method", "label_noise"], COMPARED)
+        report.table(noisy, "label_noise", f"{name}: training labels replaced by another class")
+        figures.draw_curves(report, noisy, "label_noise", "share of wrong training labels", "label_noise")
+    return [
+        *metric_statistics(tidy, ["method"]),
+        *metric_statistics(detection, ["method", "outside"]),
+        *claims(frame, every),
+    ]

@@ -1,0 +1,164 @@
+"""wasserstein/regression: GWI regression against the exact and the sparse GP on folds of any regression dataset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
+
+import numpy as np
+
+from gpsuite.arrays import IntArray
+from gpsuite.budget import Budget
+from gpsuite.data.loading import load
+from gpsuite.experiments.base import (
+    DONE,
+    EXPERIMENTS,
+    Experiment,
+    MethodOptions,
+    Outcome,
+    Report,
+    Request,
+    SharedWork,
+    Task,
+    require,
+)
+from gpsuite.experiments.settings import within
+from gpsuite.experiments.wasserstein.fitting import LEVEL, fit_regression, regression_scores
+from gpsuite.experiments.wasserstein.images.tables import frame_of, wide
+from gpsuite.experiments.wasserstein.methods import NUMBERS
+from gpsuite.experiments.wasserstein.training_settings import TrainingParams, TrainingSettings
+from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.metrics import metric
+from gpsuite.reporting.panels import panel
+from gpsuite.reporting.tables import metric_statistics, summarise_groups
+from gpsuite.seeds import derived_seed, stream
+from gpsuite.statistics.estimates import corrected_mean
+
+SHOWN = ("rmse_test_own_units", "nll_own", "crps", "interval_coverage", "interval_width", "tempering")
+UNTEMPERED = tuple(f"{name} untempered" for name in SHOWN[1:-1])
+AGREEMENT = 0.05  # training by minibatches magnifies rounding
+
+
+@dataclass
+class RegressionSettings(TrainingSettings):
+    """Settings of regression.
+
+    Attributes:
+        folds: of the rows; each is the test part once.
+        used_folds: how many of them are run.
+    """
+
+    folds: Annotated[int, within(2, 50)]
+    used_folds: Annotated[int, within(1, 50)]
+
+    def check(self) -> None:
+        """Refuse more folds than there are."""
+        require(self.used_folds <= self.folds, "used_folds", self.used_folds, f"at most folds={self.folds}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoldTask:
+    """A regression trained without one fold and tested on it.
+
+    Attributes:
+        method: which regression.
+        training: how.
+        seed: of the folds, the same for all of them.
+        fold: its number.
+        folds: how many there are.
+    """
+
+    method: MethodOptions
+    training: TrainingParams
+    seed: int
+    fold: int
+    folds: int
+    kind: str = "wasserstein_fold"
+
+
+def plan(request: Request[RegressionSettings]) -> list[Task[FoldTask]]:
+    """Return one task per fold and method."""
+    settings, rows = request.settings, request.require_dataset().rows
+    require(settings.folds <= rows // 4, "folds", settings.folds, f"at most {rows // 4} with {rows} rows")
+    return [
+        request.task(
+            FoldTask(
+                method=options,
+                training=settings.work,
+                seed=derived_seed(request.seed, "regression"),
+                fold=fold,
+                folds=settings.folds,
+            ),
+            label=f"{options.title}  fold {fold}",
+            axes={"method": name, "fold": fold},
+            version=options.method.version,
+            cost=3.0 + 1e-5 * rows * settings.epochs,
+        )
+        for fold in range(settings.used_folds)
+        for name, options in request.methods.items()
+    ]
+
+
+def fold_rows(rows: int, folds: int, fold: int, seed: int) -> tuple[IntArray, IntArray]:
+    """Return the row numbers (train, test) of one fold of a random order."""
+    parts = np.array_split(stream(seed, "folds").permutation(rows), folds)
+    return np.concatenate([part for number, part in enumerate(parts) if number != fold]), parts[fold]
+
+
+def run(task: Task[FoldTask], shared: SharedWork) -> Outcome:
+    """Train on the other folds, score on this one."""
+    params, data = task.params, load(task.require_dataset())
+    train, test = fold_rows(len(data.X), params.folds, params.fold, params.seed)
+    y = data.y[:, 0]
+    budget = Budget(task.budget_seconds, observer=shared.observer)
+    seed = derived_seed(params.seed, "fold", params.fold)
+    model = fit_regression(params.method, params.training, data.X[train], y[train], seed, budget)
+    metrics = regression_scores(model, data.X[test], y[test])
+    headline = f"RMSE {metrics['rmse_test_own_units']:.4g}, NLL {metrics['nll_own']:.3f}"
+    reason = "" if model.status == DONE else model.found.reason
+    return Outcome(metrics, model.status, reason, headline=headline)
+
+
+def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
+    """Write and draw the scores by method, corrected for folds that share training rows."""
+    records = report.records()
+    if not records:
+        return []
+    frame, folds = frame_of(records), report.settings.folds
+    estimate = partial(corrected_mean, test_over_training=1.0 / (folds - 1))
+    tidy = summarise_groups(frame, ["method"], [*SHOWN, *UNTEMPERED], estimate)
+    name = report.request.require_dataset().name
+    caption = (
+        f"{name}: mean ± standard error over {report.settings.used_folds} of {folds} folds, corrected for shared "
+        f"training rows; intervals of {100 * LEVEL:g} %; variances tempered on validation rows"
+    )
+    report.table(wide(tidy, report.titles, SHOWN), "regression", caption)
+    labels = {f"{name} untempered": f"{metric(name, 'wasserstein').heading}, untempered" for name in SHOWN}
+    report.table(wide(tidy, report.titles, UNTEMPERED), "regression_untempered", caption, labels)
+    report.table(tidy, "regression_tidy", caption)
+    with report.figure("regression", columns=4, size=(15.0, 4.6)) as drawing:
+        shown = tidy[tidy["metric"].isin(SHOWN[:4])]
+        for ax, one in zip(drawing.axes, SHOWN, strict=False):
+            rows = shown[shown["metric"] == one]
+            panel(ax, rows, "metric", report.titles, kind="bars", error="interval", ticks={one: ""})
+            ax.set_ylabel(metric(one, "wasserstein").axis)
+            if one == "interval_coverage":
+                ax.axhline(LEVEL, color="0.4", linestyle="--")
+        drawing.legend("below", columns=5, title="mean and 95 % interval over folds")
+        drawing.data = shown
+    return metric_statistics(tidy, ["method"])
+
+
+EXPERIMENTS.register("wasserstein/regression")(
+    Experiment(
+        RegressionSettings,
+        plan,
+        run,
+        summarise,
+        method_traits=(NUMBERS,),
+        dataset_tasks=("regression",),
+        parts=("methods", "used_folds"),
+        agreement=AGREEMENT,
+    )
+)

@@ -1,0 +1,171 @@
+"""What a bound is minimised for, and how the search for its minimum runs; the same for every model.
+
+Equation: Reeb et al. 2018, Sec. 3
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.optimize import Bounds
+
+from gpsuite.arrays import FloatArray
+from gpsuite.budget import Budget
+from gpsuite.methods.pac_bayes.bounds.certificates import BoundObjective, Terms
+from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
+from gpsuite.methods.pac_bayes.losses import Loss
+from gpsuite.methods.pac_bayes.parametrisation import PARAMETRISATIONS, Parametrisation
+from gpsuite.methods.pac_bayes.posteriors import checked_data
+from gpsuite.models.config import Hyperparameters
+from gpsuite.models.search import Minimum, Objective, Status, StepRules, minimise
+
+# Tolerances of the authors' code. A matrix that cannot be factorised is a wall: the line search turns back from it.
+_RULES = StepRules(decrease=1e-8, slope=1e-8, undefined="wall")
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A bound to be minimised: on which data, for which loss, with which confidence.
+
+    Attributes:
+        X: inputs [N, D], finite, standardised as the caller sees fit.
+        y: targets [N], finite.
+        loss: the loss whose Gibbs risk is bounded.
+        delta: allowed probability of failure, in (0, 1).
+        objective: a name in `bounds.OBJECTIVES`.
+        ard: one lengthscale per input, or a single one.
+        bound: the bound as a function of Gibbs risk and KL, ln|Theta| for T kernel hyperparameters included.
+
+    Raises:
+        ValueError: if shapes disagree, values are not finite or delta is outside (0, 1).
+        UserError: if the objective is unknown.
+    """
+
+    X: FloatArray
+    y: FloatArray
+    loss: Loss
+    delta: float
+    objective: str = "kl"
+    ard: bool = True
+    bound: BoundObjective = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        X, y = checked_data(self.X, self.y)
+        object.__setattr__(self, "X", X)
+        object.__setattr__(self, "y", y)
+        terms = Terms(len(y), 1 + self.n_lengthscales, self.delta)
+        object.__setattr__(self, "bound", BoundObjective(self.objective, terms))
+
+    @property
+    def n_lengthscales(self) -> int:
+        """D with ARD, else 1."""
+        return self.X.shape[1] if self.ard else 1
+
+
+@dataclass(frozen=True)
+class Search:
+    """Where a search over hyperparameters starts, in which variables, and within which limits.
+
+    Attributes:
+        budget: limits on seconds and evaluations; the paper allows 1000 evaluations.
+        start: first hyperparameters; None means variance = lengthscales = noise variance = 1 (the paper's).
+        parametrisation: of the hyperparameters, `softplus` or `log` (`parametrisation.PARAMETRISATIONS`). It decides
+            which local optimum is found. From the paper's start, `softplus` (the authors') repeats the single-start
+            runs of their code on Boston, the two that collapse to KL near 0 (sqrt, epsilon = 0.2) included; `log`
+            collapses in neither, agrees elsewhere, and takes a third of the evaluations with ARD.
+    """
+
+    budget: Budget
+    start: Hyperparameters | None = None
+    parametrisation: str = "softplus"
+
+    @property
+    def variables(self) -> Parametrisation:
+        """The map from the search variables to logarithms of hyperparameters.
+
+        Raises:
+            UserError: if the parametrisation is unknown.
+        """
+        return PARAMETRISATIONS.get(self.parametrisation)
+
+    def first(self, n_lengthscales: int) -> Hyperparameters:
+        """Return the first hyperparameters.
+
+        Raises:
+            ValueError: if `start` has the wrong number of lengthscales.
+        """
+        first = self.start or Hyperparameters(1.0, (1.0,) * n_lengthscales, 1.0)
+        if len(first.lengthscales) != n_lengthscales:
+            raise ValueError(f"start has {len(first.lengthscales)} lengthscales, expected {n_lengthscales}")
+        return first
+
+    def limits(self, n_kernel: int) -> list[tuple[float, float]]:
+        """Return the limits of the variables: the grid's box for the kernel, positive for the noise variance."""
+        edge = float(PAPER_GRID.half_width)
+        low, high = (float(v) for v in self.variables.from_log(np.array([-edge, edge])))
+        return [(low, high)] * n_kernel + [(self.variables.lowest(), math.inf)]
+
+    def run(self, objective: Objective, begin: FloatArray, limits: Sequence[tuple[float, float]]) -> Minimum:
+        """Minimise with L-BFGS-B until its tolerance 1e-8 or the budget is reached.
+
+        A search whose line search stalls is done: a bound holds wherever it stops. Without a finite value at the
+        start it is diverged, its loss infinite.
+
+        Args:
+            objective: returns value and gradient; may raise `NotPositiveDefiniteError`.
+            begin: first point [K]; clipped to the limits.
+            limits: lower and upper limit of every variable, may be infinite.
+        """
+        lower, upper = (np.array(side, dtype=np.float64) for side in zip(*limits, strict=True))
+        found = minimise(objective, np.clip(begin, lower, upper), self.budget, Bounds(lower, upper), _RULES)
+        notes = []
+        if found.failures:
+            notes.append(f"{len(found.failures)} evaluations failed: {found.failures[0]}")
+        if math.isinf(found.loss):
+            return replace(found, reason=notes[0])
+        if found.status == "budget":
+            notes.append(found.reason)
+        if found.stalled:
+            notes.append(f"the line search ended early ({found.message.strip(': ')})")
+        status: Status = "budget" if found.status == "budget" else "done"
+        return replace(found, status=status, reason="; ".join(notes))
+
+
+@dataclass(frozen=True)
+class TrainedGP:
+    """Hyperparameters found by minimising a bound, and how the search went.
+
+    Attributes:
+        hyperparameters: as found.
+        rounded: with variance and lengthscales on the grid; only for these does a certificate hold.
+        objective_value: the bound at `hyperparameters`; infinite if diverged.
+        evaluations: objective and gradient evaluations.
+        iterations: iterations of L-BFGS-B.
+        status: `done`, `budget` or `diverged`.
+        reason: what was unusual, or an empty string.
+    """
+
+    hyperparameters: Hyperparameters
+    rounded: Hyperparameters
+    objective_value: float
+    evaluations: int
+    iterations: int
+    status: Status
+    reason: str
+
+    @classmethod
+    def at(cls, theta: FloatArray, found: Minimum) -> TrainedGP:
+        """Return the outcome of a search that ended at the logarithms theta."""
+        h = Hyperparameters.from_log(theta)
+        return cls(
+            h,
+            PAPER_GRID.rounded(h),
+            found.loss,
+            found.evaluations,
+            found.iterations,
+            found.status,
+            found.reason,
+        )

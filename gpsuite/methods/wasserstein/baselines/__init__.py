@@ -1,0 +1,1 @@
+"""Classifiers that Gaussian Wasserstein inference is compared with, trained by the same loop."""

@@ -1,0 +1,308 @@
+"""Every classifier of the family behind one function: rows and options in, predictions out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from gpsuite.arrays import FloatArray
+from gpsuite.budget import Budget
+from gpsuite.methods.wasserstein.baselines.last_layer import last_layer_laplace
+from gpsuite.methods.wasserstein.baselines.networks import (
+    SoftmaxNetwork,
+    build_mean_field,
+    build_network,
+    from_members,
+)
+from gpsuite.methods.wasserstein.baselines.sparse_gp import build_sparse_gp
+from gpsuite.methods.wasserstein.gwi import GWIOptions, build_gwi_classifier, inducing_count
+from gpsuite.methods.wasserstein.tempering import temperature, tempered
+from gpsuite.methods.wasserstein.training import (
+    Trainable,
+    TrainingOptions,
+    TrainingReport,
+    TrainingRows,
+    TrainingState,
+    train,
+)
+from gpsuite.models.classification import robust_max
+from gpsuite.models.classification.links import PROBIT
+from gpsuite.models.classification.robust_max import checked_labels
+from gpsuite.models.networks.spec import NetworkSpec
+from gpsuite.models.random_elements.likelihoods import (
+    Bernoulli,
+    ClassLikelihood,
+    ClassPrediction,
+    RobustMax,
+    Softmax,
+)
+from gpsuite.registry import Registry
+from gpsuite.seeds import derived_seed, stream
+
+
+class StateKeeper(Protocol):
+    """Where the states of a fit's trainings are kept between interruptions; `part` names the training."""
+
+    def load(self, part: str) -> TrainingState | None:
+        """Return the last state, if there is one."""
+        ...
+
+    def save(self, part: str, state: TrainingState) -> None:
+        """Keep a state."""
+        ...
+
+
+class NoKeeper:
+    """Keeps nothing."""
+
+    def load(self, part: str) -> TrainingState | None:
+        """Return None."""
+        return None
+
+    def save(self, part: str, state: TrainingState) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True)
+class ClassifierOptions:
+    """Settings that the classifiers share; each uses those that concern it.
+
+    Attributes:
+        training: epochs, batch, rate, patience.
+        network: of the mean function and of the network baselines.
+        prior: kernel of the GPs' prior, a name in `random_elements.prior.PRIORS`.
+        prior_mean: of the latent functions.
+        prior_evaluations: of the marginal likelihood that chooses the prior's parameters.
+        inducing: M as a multiple of sqrt(N).
+        chosen: rows on which the Wasserstein distance's covariance terms are computed.
+        epsilon: of robust max.
+        dropout: probability of leaving a unit out, where dropout is used.
+        members: networks of the ensemble.
+        draws: of weights or of dropout in a prediction.
+    """
+
+    training: TrainingOptions = field(default_factory=TrainingOptions)
+    network: NetworkSpec = field(default_factory=NetworkSpec)
+    prior: str = "se_ard"
+    prior_mean: float = 0.1
+    prior_evaluations: int = 100
+    inducing: float = 1.0
+    chosen: int = 100
+    epsilon: float = robust_max.EPSILON
+    dropout: float = 0.2
+    members: int = 5
+    draws: int = 50
+
+
+@dataclass(frozen=True, eq=False)
+class FittedClassifier:
+    """A trained classifier.
+
+    Attributes:
+        predict: class probabilities and data uncertainty of inputs [N, D].
+        report: how the training ended; an ensemble's worst member.
+        model: what was trained.
+        chosen: what validation rows chose: temperature, precision.
+    """
+
+    predict: Callable[[FloatArray], ClassPrediction]
+    report: TrainingReport
+    model: Any
+    chosen: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """One fit: data, options, seed, budget and where states are kept.
+
+    Attributes:
+        rows: training and validation rows, labels 0, ..., C - 1.
+        n_classes: C; a class without a training row is refused.
+        options: settings.
+        seed: of everything random.
+        budget: steps and seconds.
+        keeper: of training states.
+
+    Raises:
+        ValueError: if a label is not a class, or a class has no training row.
+    """
+
+    rows: TrainingRows
+    n_classes: int
+    options: ClassifierOptions
+    seed: int
+    budget: Budget
+    keeper: StateKeeper = field(default_factory=NoKeeper)
+
+    def __post_init__(self) -> None:
+        for y in (self.rows.y, self.rows.y_validation):
+            checked_labels(y, len(y), self.n_classes)
+        missing = np.setdiff1d(np.arange(self.n_classes), self.rows.y)
+        if missing.size:
+            raise ValueError(f"no training row of class {', '.join(map(str, missing))}")
+
+    def rng(self, *axes: str | int) -> np.random.Generator:
+        """Return a generator of its own for the named purpose."""
+        return stream(self.seed, *axes)
+
+    def trained(self, model: Trainable, part: str = "model") -> TrainingReport:
+        """Train a model, going on from a kept state if there is one."""
+        return train(
+            model,
+            self.rows,
+            self.options.training,
+            derived_seed(self.seed, part),
+            self.budget,
+            self.keeper.load(part),
+            lambda state: self.keeper.save(part, state),
+        )
+
+
+CLASSIFIERS: Registry[Callable[[Fit], FittedClassifier]] = Registry("classifier")
+
+
+@CLASSIFIERS.register("gwi")
+def _gwi(fit: Fit) -> FittedClassifier:
+    """GWI with a network's mean and the robust-max likelihood (Wild et al. 2022)."""
+    return _gwi_with(fit, RobustMax(fit.n_classes, fit.options.epsilon))
+
+
+@CLASSIFIERS.register("gwi_kernel")
+def _gwi_kernel(fit: Fit) -> FittedClassifier:
+    """GWI with a mean in the prior kernel's basis."""
+    return _gwi_with(fit, RobustMax(fit.n_classes, fit.options.epsilon), mean="kernel")
+
+
+@CLASSIFIERS.register("gwi_softmax")
+def _gwi_softmax(fit: Fit) -> FittedClassifier:
+    """GWI with a network's mean and the softmax likelihood."""
+    return _gwi_with(fit, Softmax(fit.n_classes))
+
+
+@CLASSIFIERS.register("gwi_nngp")
+def _gwi_nngp(fit: Fit) -> FittedClassifier:
+    """GWI around the prior of an infinitely wide ReLU network."""
+    return _gwi_with(fit, RobustMax(fit.n_classes, fit.options.epsilon), prior="nngp_relu")
+
+
+@CLASSIFIERS.register("gwi_bernoulli")
+def _gwi_bernoulli(fit: Fit) -> FittedClassifier:
+    """GWI for two classes: one latent function, a kernel basis mean, probit link; its posterior can be certified."""
+    return _gwi_with(fit, _two_classes(fit), mean="kernel")
+
+
+@CLASSIFIERS.register("svgp")
+def _svgp(fit: Fit) -> FittedClassifier:
+    """Sparse variational GP with robust max."""
+    return _sparse_gp(fit, RobustMax(fit.n_classes, fit.options.epsilon))
+
+
+@CLASSIFIERS.register("svgp_softmax")
+def _svgp_softmax(fit: Fit) -> FittedClassifier:
+    """Sparse variational GP with softmax."""
+    return _sparse_gp(fit, Softmax(fit.n_classes))
+
+
+@CLASSIFIERS.register("map")
+def _map(fit: Fit) -> FittedClassifier:
+    """Softmax network, maximum a posteriori."""
+    model, report = _network(fit)
+    return FittedClassifier(model.predict, report, model)
+
+
+@CLASSIFIERS.register("temperature")
+def _temperature(fit: Fit) -> FittedClassifier:
+    """The same network, its logits divided by a temperature chosen on validation rows (Guo et al. 2017)."""
+    model, report = _network(fit)
+    T = temperature(model.logits(fit.rows.X_validation), fit.rows.y_validation)
+    return FittedClassifier(
+        lambda X: from_members([tempered(model.logits(X), T)]), report, model, {"temperature": T}
+    )
+
+
+@CLASSIFIERS.register("mc_dropout")
+def _mc_dropout(fit: Fit) -> FittedClassifier:
+    """Network trained and used with dropout (Gal & Ghahramani 2016)."""
+    model, report = _network(fit, dropout=fit.options.dropout)
+    seed = derived_seed(fit.seed, "dropout")
+    return FittedClassifier(lambda X: model.predict_with_dropout(X, fit.options.draws, seed), report, model)
+
+
+@CLASSIFIERS.register("ensemble")
+def _ensemble(fit: Fit) -> FittedClassifier:
+    """Networks that differ by their seeds (Lakshminarayanan et al. 2017)."""
+    fits = [_network(fit, f"member-{member}") for member in range(fit.options.members)]
+    models, reports = [model for model, _ in fits], [report for _, report in fits]
+    worst = min(reports, key=lambda report: ("diverged", "budget", "done").index(report.status))
+    return FittedClassifier(
+        lambda X: from_members(model.predict(X).probabilities for model in models), worst, models
+    )
+
+
+@CLASSIFIERS.register("mean_field")
+def _mean_field(fit: Fit) -> FittedClassifier:
+    """Network with independent normal weights (Blundell et al. 2015)."""
+    rows = fit.rows
+    model = build_mean_field(
+        fit.options.network, rows.X.shape[1], fit.n_classes, len(rows.X), fit.rng("start")
+    )
+    report = fit.trained(model)
+    seed = derived_seed(fit.seed, "weights")
+    return FittedClassifier(lambda X: model.predict(X, fit.options.draws, seed), report, model)
+
+
+@CLASSIFIERS.register("laplace")
+def _laplace(fit: Fit) -> FittedClassifier:
+    """Laplace approximation over the last layer of the network."""
+    model, report = _network(fit)
+    rows = fit.rows
+    laplace = last_layer_laplace(model, rows.X, rows.X_validation, rows.y_validation)
+    return FittedClassifier(laplace.predict, report, laplace, {"precision": laplace.precision})
+
+
+def _gwi_with(fit: Fit, likelihood: ClassLikelihood, **changes: Any) -> FittedClassifier:
+    o = fit.options
+    shared = GWIOptions(
+        prior=o.prior,
+        prior_mean=o.prior_mean,
+        prior_evaluations=o.prior_evaluations,
+        inducing=o.inducing,
+        network=o.network,
+        chosen=o.chosen,
+    )
+    model = build_gwi_classifier(
+        fit.rows.X, fit.rows.y, likelihood, replace(shared, **changes), fit.rng("start")
+    )
+    return FittedClassifier(model.predict, fit.trained(model), model)
+
+
+def _sparse_gp(fit: Fit, likelihood: ClassLikelihood) -> FittedClassifier:
+    o, X = fit.options, fit.rows.X
+    model = build_sparse_gp(
+        X,
+        np.eye(fit.n_classes)[fit.rows.y],
+        likelihood,
+        o.prior,
+        o.prior_mean,
+        o.prior_evaluations,
+        inducing_count(len(X), o.inducing),
+        fit.rng("start"),
+    )
+    return FittedClassifier(model.predict, fit.trained(model), model)
+
+
+def _network(fit: Fit, part: str = "model", dropout: float = 0.0) -> tuple[SoftmaxNetwork, TrainingReport]:
+    rows = fit.rows
+    model = build_network(
+        fit.options.network, rows.X.shape[1], fit.n_classes, len(rows.X), fit.rng("start", part), dropout
+    )
+    return model, fit.trained(model, part)
+
+
+def _two_classes(fit: Fit) -> Bernoulli:
+    if fit.n_classes != 2:
+        raise ValueError(f"{fit.n_classes} classes: the Bernoulli likelihood is for two")
+    return Bernoulli(PROBIT)

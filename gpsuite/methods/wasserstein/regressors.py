@@ -1,0 +1,137 @@
+"""Every regression of the family behind one function; predictions are Gaussian, with the noise, tempered or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from gpsuite.arrays import FloatArray
+from gpsuite.budget import Budget
+from gpsuite.methods.wasserstein.baselines.sparse_gp import build_sparse_gp
+from gpsuite.methods.wasserstein.classifiers import NoKeeper, StateKeeper
+from gpsuite.methods.wasserstein.gwi import GWIOptions, build_gwi_regressor, inducing_count
+from gpsuite.methods.wasserstein.tempering import variance_factor
+from gpsuite.methods.wasserstein.training import Trainable, TrainingOptions, TrainingRows, train
+from gpsuite.models.config import Hyperparameters, ModelSpec
+from gpsuite.models.regression.exact import build_gpr
+from gpsuite.models.regression.parameters import hyperparameters_of
+from gpsuite.models.regression.prediction import predict
+from gpsuite.models.regression.training import maximise_likelihood
+from gpsuite.registry import Registry
+from gpsuite.seeds import derived_seed, stream
+
+
+@dataclass(frozen=True, eq=False)
+class FittedRegressor:
+    """A trained regression.
+
+    Attributes:
+        predict: mean [N] and variance [N] of targets, noise included, of inputs [N, D].
+        status: done, budget or diverged.
+        reason: why the training ended.
+        model: what was trained.
+        tempering: factor alpha of the variance with the best validation likelihood; `predict` is without it.
+    """
+
+    predict: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+    status: str
+    reason: str
+    model: Any
+    tempering: float
+
+    def predict_tempered(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and alpha times the variance."""
+        mean, variance = self.predict(X)
+        return mean, self.tempering * variance
+
+
+@dataclass(frozen=True, eq=False)
+class RegressionFit:
+    """One fit; attributes as `classifiers.Fit`, targets numbers of about mean 0 and variance 1."""
+
+    rows: TrainingRows
+    options: GWIOptions
+    training: TrainingOptions
+    seed: int
+    budget: Budget
+    keeper: StateKeeper = field(default_factory=NoKeeper)
+
+    def trained(
+        self, model: Trainable, predictions: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+    ) -> FittedRegressor:
+        """Train a model by minibatches, going on from a kept state if there is one."""
+        report = train(
+            model,
+            self.rows,
+            self.training,
+            derived_seed(self.seed, "model"),
+            self.budget,
+            self.keeper.load("model"),
+            lambda state: self.keeper.save("model", state),
+        )
+        return self.fitted(model, predictions, report.status, report.reason)
+
+    def fitted(
+        self,
+        model: Any,
+        predictions: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+        status: str,
+        reason: str,
+    ) -> FittedRegressor:
+        """Temper a trained model on the validation rows."""
+        alpha = variance_factor(self.rows.y_validation, *predictions(self.rows.X_validation))
+        return FittedRegressor(predictions, status, reason, model, alpha)
+
+
+REGRESSORS: Registry[Callable[[RegressionFit], FittedRegressor]] = Registry("regressor")
+
+
+@REGRESSORS.register("gwi")
+def _gwi(fit: RegressionFit) -> FittedRegressor:
+    """GWI with a network's mean (Wild et al. 2022)."""
+    return _gwi_with(fit, replace(fit.options, mean="network"))
+
+
+@REGRESSORS.register("gwi_kernel")
+def _gwi_kernel(fit: RegressionFit) -> FittedRegressor:
+    """GWI with a mean in the prior kernel's basis."""
+    return _gwi_with(fit, replace(fit.options, mean="kernel"))
+
+
+@REGRESSORS.register("gwi_nngp")
+def _gwi_nngp(fit: RegressionFit) -> FittedRegressor:
+    """GWI around the prior of an infinitely wide ReLU network."""
+    return _gwi_with(fit, replace(fit.options, mean="network", prior="nngp_relu"))
+
+
+@REGRESSORS.register("svgp")
+def _svgp(fit: RegressionFit) -> FittedRegressor:
+    """GPflow's sparse variational GP."""
+    o, X = fit.options, fit.rows.X
+    M = inducing_count(len(X), o.inducing)
+    rng = stream(fit.seed, "start")
+    model = build_sparse_gp(X, fit.rows.y[:, None], None, o.prior, o.prior_mean, o.prior_evaluations, M, rng)
+    return fit.trained(model, model.predict_gaussian)
+
+
+@REGRESSORS.register("exact_gp")
+def _exact_gp(fit: RegressionFit) -> FittedRegressor:
+    """Exact GP with a squared exponential ARD kernel, by marginal likelihood on the same training rows."""
+    X, y = fit.rows.X, fit.rows.y
+    start = Hyperparameters(1.0, (float(np.sqrt(X.shape[1])),), 0.1)
+    model = build_gpr(X, y, ModelSpec(ard=True), start)
+    report = maximise_likelihood(model, fit.budget)
+
+    def predictions(X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        mean, variance = predict(model, X)
+        return mean[:, 0], variance[:, 0] + hyperparameters_of(model).noise_variance
+
+    return fit.fitted(model, predictions, report.status, report.reason)
+
+
+def _gwi_with(fit: RegressionFit, options: GWIOptions) -> FittedRegressor:
+    model = build_gwi_regressor(fit.rows.X, fit.rows.y, options, stream(fit.seed, "start"))
+    return fit.trained(model, model.predict)

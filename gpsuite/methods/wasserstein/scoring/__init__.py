@@ -1,0 +1,1 @@
+"""Scores of probabilistic predictions: classification, out-of-distribution detection, regression."""

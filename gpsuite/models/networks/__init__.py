@@ -1,0 +1,1 @@
+"""Feed-forward and convolutional networks as functions of explicit parameters."""

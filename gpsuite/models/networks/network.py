@@ -1,0 +1,82 @@
+"""Networks in TensorFlow: pure functions of their parameters, so that these may be sampled or linearised around."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from gpsuite.arrays import FloatArray as FloatArray
+from gpsuite.models.networks.spec import POOL, NetworkSpec
+
+_ACTIVATIONS = {"relu": tf.nn.relu, "tanh": tf.tanh}
+
+
+class Network:
+    """The function from inputs and parameters to outputs.
+
+    Convolutions compute in float32, where they are several times faster and images hold no more digits; dense
+    networks in float64. Outputs are float64.
+
+    Args:
+        spec: the hidden layers.
+        inputs: D.
+        outputs: P.
+
+    Raises:
+        ValueError: if the inputs do not fit the spec's image.
+    """
+
+    def __init__(self, spec: NetworkSpec, inputs: int, outputs: int) -> None:
+        self.spec, self.inputs, self.outputs = spec, inputs, outputs
+        self.shapes = spec.shapes(inputs, outputs)
+        self.dtype = tf.float64 if spec.image is None else tf.float32
+
+    def initial(self, rng: np.random.Generator) -> list[FloatArray]:
+        """Return parameters to start from: normal weights of variance 2 / fan-in (He et al. 2015), biases 0.
+
+        For tanh the variance is 1 / fan-in; the output layer's always is.
+        """
+        gain, last = (2.0 if self.spec.activation == "relu" else 1.0), len(self.shapes) - 2
+        values = []
+        for index, shape in enumerate(self.shapes):
+            if len(shape) == 1:
+                values.append(np.zeros(shape))
+            else:
+                variance = (1.0 if index == last else gain) / np.prod(shape[:-1])
+                values.append(np.sqrt(variance) * rng.standard_normal(shape))
+        return values
+
+    def variables(self, rng: np.random.Generator) -> list[Any]:
+        """Return new variables at `initial` values."""
+        return [tf.Variable(value, dtype=self.dtype) for value in self.initial(rng)]
+
+    def features(self, parameters: Sequence[Any], X: Any, dropout: float = 0.0, seed: Any = None) -> Any:
+        """Return the last hidden layer, shape [N, F].
+
+        Args:
+            parameters: tensors of `shapes`.
+            X: inputs, shape [N, D].
+            dropout: probability with which each hidden unit is left out, the others scaled up.
+            seed: two integers, where there is dropout.
+        """
+        hidden, activation = tf.cast(X, self.dtype), _ACTIVATIONS[self.spec.activation]
+        if self.spec.image is not None:
+            hidden = tf.reshape(hidden, [-1, *self.spec.image])
+        for layer in range(len(self.spec.widths)):
+            weights, biases = parameters[2 * layer], parameters[2 * layer + 1]
+            if self.spec.image is None:
+                hidden = activation(tf.matmul(hidden, weights) + biases)
+            else:
+                hidden = activation(tf.nn.conv2d(hidden, weights, strides=1, padding="SAME") + biases)
+                hidden = tf.nn.max_pool2d(hidden, POOL, POOL, padding="VALID")
+            if dropout > 0.0:
+                hidden = tf.nn.experimental.stateless_dropout(hidden, dropout, seed=seed + layer)
+        return hidden if self.spec.image is None else tf.reshape(hidden, [-1, self.shapes[-2][0]])
+
+    def __call__(self, parameters: Sequence[Any], X: Any, dropout: float = 0.0, seed: Any = None) -> Any:
+        """Return the outputs, shape [N, P], float64; arguments as `features`."""
+        features = self.features(parameters, X, dropout, seed)
+        return tf.cast(tf.matmul(features, parameters[-2]) + parameters[-1], tf.float64)

@@ -1,0 +1,213 @@
+"""Likelihoods on independent Gaussian latent values: expectation of log p for training, and predictions.
+
+Robust max and Gaussian are closed forms (but for robust max's quadrature), Bernoulli is one-dimensional quadrature,
+softmax sampling.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+from scipy.special import entr, ndtri, roots_hermite, softmax
+from scipy.stats import qmc
+
+from gpsuite.arrays import FloatArray as FloatArray
+from gpsuite.models.classification import robust_max
+from gpsuite.models.classification.links import Link
+from gpsuite.models.classification.tensorflow_links import log_sigma
+
+TRAINING_DRAWS = 20
+PREDICTION_DRAWS = 1024
+_HERMITE = 40
+_BLOCK_ROWS = 500
+
+
+@dataclass(frozen=True, eq=False)
+class ClassPrediction:
+    """Predicted class probabilities with the part of their uncertainty that is the data's.
+
+    Attributes:
+        probabilities: [N, C], rows sum to 1.
+        data_uncertainty: expected entropy of y given the latent function, in nats [N].
+    """
+
+    probabilities: FloatArray
+    data_uncertainty: FloatArray
+
+    @property
+    def total_uncertainty(self) -> FloatArray:
+        """Entropy of the probabilities, in nats [N]."""
+        return np.asarray(entr(self.probabilities).sum(axis=1))
+
+    @property
+    def knowledge_uncertainty(self) -> FloatArray:
+        """Mutual information of the label and the latent function, in nats [N]."""
+        return self.total_uncertainty - self.data_uncertainty
+
+
+class ClassLikelihood(Protocol):
+    """What training and prediction ask of a likelihood of class labels."""
+
+    @property
+    def n_latent(self) -> int:
+        """Number of latent functions."""
+        ...
+
+    def expected_log(self, mean: Any, variance: Any, y: Any, seed: Any) -> Any:
+        """Return E_Q log p(y | F) [N], a tensor, for labels [N]; seed: two integers, for sampling."""
+        ...
+
+    def predict(self, mean: FloatArray, variance: FloatArray) -> ClassPrediction:
+        """Return the prediction for latent moments [N, L]."""
+        ...
+
+
+@dataclass(frozen=True)
+class RobustMax:
+    """p(y | f) = 1 - epsilon where y = argmax f, else epsilon / (C - 1); see `classification.robust_max`."""
+
+    n_classes: int
+    epsilon: float = robust_max.EPSILON
+
+    @property
+    def n_latent(self) -> int:
+        """Number of latent functions: C."""
+        return self.n_classes
+
+    def expected_log(self, mean: Any, variance: Any, y: Any, seed: Any) -> Any:
+        """Return E_Q log p(y | F) [N]; no sampling."""
+        right, wrong = robust_max.log_levels(self.n_classes, self.epsilon)
+        S = label_probability(mean, variance, y)
+        return right * S + wrong * (1.0 - S)
+
+    def predict(self, mean: FloatArray, variance: FloatArray) -> ClassPrediction:
+        """Return (1 - epsilon) S + epsilon / (C - 1) (1 - S).
+
+        Raises:
+            ArithmeticError: if the probabilities of the largest latent value do not sum to 1 within 1e-8.
+        """
+        S = robust_max.largest_probabilities(mean, variance)
+        if not robust_max.sum_error(S) < 1e-8:
+            raise ArithmeticError(f"sum of S is off by {robust_max.sum_error(S):.1e}: the quadrature failed")
+        data = robust_max.data_uncertainty(self.n_classes, self.epsilon)
+        probabilities = robust_max.predictive_probabilities(S, self.epsilon)
+        return ClassPrediction(probabilities, np.full(len(mean), data))
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """p(y | f) = exp f_y / sum_j exp f_j, by sampling: afresh in training, at fixed points in prediction."""
+
+    n_classes: int
+
+    @property
+    def n_latent(self) -> int:
+        """Number of latent functions: C."""
+        return self.n_classes
+
+    def expected_log(self, mean: Any, variance: Any, y: Any, seed: Any) -> Any:
+        """Return E_Q log p(y | F) [N], its first term exact and the normaliser by `TRAINING_DRAWS` draws."""
+        shape = tf.concat([[TRAINING_DRAWS], tf.shape(mean)], axis=0)
+        draws = mean + tf.sqrt(variance) * tf.random.stateless_normal(shape, seed, dtype=tf.float64)
+        normaliser = tf.reduce_mean(tf.reduce_logsumexp(draws, axis=2), axis=0)
+        return tf.gather(mean, y, axis=1, batch_dims=1) - normaliser
+
+    def predict(self, mean: FloatArray, variance: FloatArray) -> ClassPrediction:
+        """Return the mean softmax over `PREDICTION_DRAWS` scrambled Sobol points."""
+        normals = normal_points(mean.shape[1])
+        probabilities, data = np.empty_like(mean), np.empty(len(mean))
+        for at in range(0, len(mean), _BLOCK_ROWS):
+            rows = slice(at, at + _BLOCK_ROWS)
+            p = softmax(mean[rows] + np.sqrt(variance[rows]) * normals[:, None, :], axis=2)
+            probabilities[rows], data[rows] = p.mean(axis=0), entr(p).sum(axis=2).mean(axis=0)
+        return ClassPrediction(probabilities, data)
+
+
+@dataclass(frozen=True)
+class Bernoulli:
+    """p(y = 1 | f) = sigma(f) of one latent function, labels 0 and 1; probit or logistic."""
+
+    link: Link
+
+    @property
+    def n_latent(self) -> int:
+        """Number of latent functions: 1."""
+        return 1
+
+    def expected_log(self, mean: Any, variance: Any, y: Any, seed: Any) -> Any:
+        """Return E_Q log p(y | F) [N] by Gauss-Hermite quadrature; no sampling."""
+        nodes, weights = roots_hermite(_HERMITE)
+        f = mean + tf.sqrt(2.0 * variance) * nodes
+        signs = 2.0 * tf.cast(y, tf.float64)[:, None] - 1.0
+        return tf.linalg.matvec(log_sigma(self.link)(signs * f), weights / np.sqrt(np.pi))
+
+    def predict(self, mean: FloatArray, variance: FloatArray) -> ClassPrediction:
+        """Return E sigma(F), in the order of the labels 0, 1."""
+        one = self.link.probability(mean[:, 0], variance[:, 0])
+        nodes, weights = roots_hermite(_HERMITE)
+        p = self.link.sigma(mean + np.sqrt(2.0 * variance) * nodes)
+        data = (entr(p) + entr(1.0 - p)) @ weights / np.sqrt(np.pi)
+        return ClassPrediction(np.stack([1.0 - one, one], axis=1), data)
+
+
+class GaussianNoise:
+    """y = F(x) + noise, its variance trained.
+
+    Args:
+        variance: to start from, in squared units of y.
+
+    Raises:
+        ValueError: if it is not positive.
+    """
+
+    n_latent = 1
+
+    def __init__(self, variance: float) -> None:
+        if not variance > 0.0:
+            raise ValueError(f"noise variance {variance}: must be positive")
+        self._log_variance = tf.Variable(np.log(variance), dtype=tf.float64)
+        self.variables = [self._log_variance]
+
+    @property
+    def variance(self) -> float:
+        """The noise variance, in squared units of y."""
+        return float(np.exp(self._log_variance.numpy()))
+
+    def expected_log(self, mean: Any, variance: Any, y: Any, seed: Any) -> Any:
+        """Return E_Q log p(y | F) = -log(2 pi s) / 2 - ((y - m_Q)^2 + r) / (2 s) [N], targets [N]."""
+        s = tf.exp(self._log_variance)
+        square = (y - mean[:, 0]) ** 2 + variance[:, 0]
+        return -0.5 * (np.log(2.0 * np.pi) + self._log_variance) - 0.5 * square / s
+
+
+@tf.custom_gradient  # type: ignore[untyped-decorator]
+def label_probability(mean: Any, variance: Any, y: Any) -> tuple[Any, Any]:
+    """Return S_y [N] of `classification.robust_max` as a tensor with its slopes."""
+    count, classes = mean.shape
+    S, by_mean, by_variance = tf.numpy_function(_label_probability, (mean, variance, y), (tf.float64,) * 3)
+    S.set_shape([count])
+    for slopes in (by_mean, by_variance):
+        slopes.set_shape([count, classes])
+
+    def slopes_of(upstream: Any) -> tuple[Any, Any, None]:
+        return upstream[:, None] * by_mean, upstream[:, None] * by_variance, None
+
+    return S, slopes_of
+
+
+def _label_probability(
+    mean: FloatArray, variance: FloatArray, y: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    if not (np.isfinite(mean).all() and np.isfinite(variance).all()):
+        return np.full(len(mean), np.nan), np.full_like(mean, np.nan), np.full_like(mean, np.nan)
+    found = robust_max.label_probability(mean, variance, y)
+    return found.value, found.by_mean, found.by_variance
+
+
+def normal_points(dimension: int) -> FloatArray:
+    """Return `PREDICTION_DRAWS` points spread like the standard normal distribution, always the same, [S, L]."""
+    points = qmc.Sobol(dimension, scramble=True, seed=0).random(PREDICTION_DRAWS)
+    return np.asarray(ndtri(np.clip(points, 1e-12, 1.0 - 1e-12)))

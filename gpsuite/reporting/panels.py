@@ -1,0 +1,96 @@
+"""One panel for every figure of means with their errors: a line, points, bars or a band per series, against x."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.reporting.palette import method_style
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+Kind = Literal["line", "points", "bars", "band"]
+Error = Literal["standard_error", "interval"]
+
+_ROOM = 0.8  # of the distance between two ticks, which bars beside one another fill
+_MARKS = 8  # about so many markers along a line with a band
+
+
+def panel(
+    ax: Axes,
+    frame: pd.DataFrame,
+    x: str,
+    titles: Mapping[str, str],
+    *,
+    by: str = "method",
+    kind: Kind = "line",
+    error: Error = "standard_error",
+    ticks: Mapping[Any, str] | None = None,
+    apart: float = 0.0,
+    styles: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
+    """Draw mean and error of each series against x; missing errors (one repetition) are not drawn.
+
+    Args:
+        ax: what is drawn on.
+        frame: one row per series and x, with the columns x, `by`, mean and standard_error, or interval_low and
+            interval_high, as `summarise_groups` returns them for one metric.
+        x: the column along the horizontal axis.
+        titles: name of a series in the column `by` -> its label, in the order drawn; others are left out.
+        by: the column that names a series.
+        kind: lines through markers, markers alone, bars, or lines with a shaded band.
+        error: what bars and bands reach to: one standard error to either side, or the ends of the interval.
+        ticks: value of x -> its label, evenly spaced in this order; None for a numeric axis.
+        apart: distance between neighbouring series at one x, so that their errors do not overlap.
+        styles: name of a series -> properties that replace those of its method.
+    """
+    present = [name for name in titles if (frame[by] == name).any()]
+    step = _ROOM / max(len(present), 1) if kind == "bars" else apart
+    for number, name in enumerate(present):
+        rows = frame[frame[by] == name].sort_values(x)
+        if ticks is not None:
+            rows = rows.set_index(x).reindex(list(ticks)).assign(**{x: range(len(ticks))})
+        mean = rows["mean"].to_numpy(dtype=np.float64)
+        ends = _ends(rows, mean, error)
+        place = rows[x].to_numpy(dtype=np.float64) + step * (number - (len(present) - 1) / 2)
+        style = {**method_style(name), **(styles or {}).get(name, {})}
+        _draw(ax, kind, place, mean, ends, step, titles[name], style)
+    if ticks is not None:
+        ax.set_xticks(range(len(ticks)), list(ticks.values()))
+        ax.set_xlim(-0.5, len(ticks) - 0.5)
+
+
+def _ends(rows: pd.DataFrame, mean: npt.NDArray[np.float64], error: Error) -> npt.NDArray[np.float64]:
+    """Return how far the error reaches below and above the mean, [2, k]; 0 where it is missing."""
+    if error == "standard_error":
+        low = high = rows["standard_error"].to_numpy(dtype=np.float64)
+    else:
+        low = mean - rows["interval_low"].to_numpy(dtype=np.float64)
+        high = rows["interval_high"].to_numpy(dtype=np.float64) - mean
+    return np.nan_to_num(np.vstack([low, high]), nan=0.0)
+
+
+def _draw(
+    ax: Axes,
+    kind: Kind,
+    place: npt.NDArray[np.float64],
+    mean: npt.NDArray[np.float64],
+    ends: npt.NDArray[np.float64],
+    width: float,
+    label: str,
+    style: Mapping[str, Any],
+) -> None:
+    if kind == "bars":
+        whiskers = {"ecolor": "0.35", "elinewidth": 1.5, "capsize": 2}
+        ax.bar(place, mean, width, yerr=ends, label=label, color=style["color"], error_kw=whiskers)
+    elif kind == "band":
+        ax.plot(place, mean, label=label, markevery=max(1, len(mean) // _MARKS), **style)
+        ax.fill_between(place, mean - ends[0], mean + ends[1], color=style["color"], alpha=0.18, lw=0)
+    else:
+        line = {"linestyle": ""} if kind == "points" else {}
+        ax.errorbar(place, mean, yerr=ends, label=label, capsize=3, **{**line, **style})

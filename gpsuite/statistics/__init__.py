@@ -1,0 +1,1 @@
+"""Where numbers are judged: estimates with named intervals, tests, paired views; numpy and scipy only."""

@@ -1,0 +1,34 @@
+"""The bootstrap over repetitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.statistics.estimates import Array
+
+BOOTSTRAP_INTERVAL = "95 % bootstrap interval over the runs"
+
+
+def resampled_means(lines: Array, samples: int, rng: np.random.Generator) -> Array:
+    """Return means over repetitions drawn with replacement.
+
+    Args:
+        lines: one row per repetition, [R, T].
+        samples: how many sets of R repetitions are drawn.
+        rng: of equal state for equal R, paired lines stay paired.
+
+    Returns:
+        [samples, T].
+    """
+    runs = len(lines)
+    drawn = rng.integers(runs, size=(samples, runs))
+    counts = np.stack([(drawn == run).sum(axis=1) for run in range(runs)], axis=1)
+    return np.asarray(counts @ lines / runs)
+
+
+def percentile_interval(values: npt.ArrayLike) -> tuple[float, float]:
+    """Return the ends that leave 2.5 % of the bootstrap's values outside on each side; they may be infinite."""
+    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    tail = int(np.floor(0.025 * len(ordered)))
+    return float(ordered[tail]), float(ordered[-1 - tail])

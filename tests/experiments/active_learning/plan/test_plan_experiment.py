@@ -1,0 +1,322 @@
+"""A plan for a user's table: what is written, where a longer table goes on, and that nothing depends on the way."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpsuite.config.request import read_request
+from gpsuite.engine.runner import run_experiment
+from gpsuite.experiments.active_learning.plan import summary
+from gpsuite.experiments.active_learning.plan.history import find_start
+from gpsuite.experiments.base import EXPERIMENTS, Task
+from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner
+from gpsuite.methods.active_learning.safety import SafetyLimit
+from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
+from gpsuite.seeds import derived_seed, stream
+
+NAME = ("experiment=active_learning/plan", "scale=smoke")
+
+
+@pytest.fixture
+def figures() -> None:
+    """Asked for by the tests that look at figures; the others save the time of drawing."""
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if "figures" not in request.fixturenames:
+        monkeypatch.setattr(summary, "draw_plan", lambda *_: None)
+
+
+def values(n: int, inputs: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    """The first n of 20 rows: two outputs in turn, z safe up to 1 within the unit ball."""
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-0.6, 0.6, (20, inputs))
+    Y = np.column_stack([100.0 * X[:, 0], X[:, -1] ** 2]) + 0.01 * rng.standard_normal((20, 2))
+    Y[np.arange(20)[:, None] % 2 != np.arange(2)] = np.nan
+    z = (X**2).sum(axis=1) + 0.01 * rng.standard_normal(20)
+    return X[:n], Y[:n], z[:n]
+
+
+def grid(inputs: int = 2) -> np.ndarray:  # type: ignore[type-arg]
+    return np.random.default_rng(6).uniform(-1.5, 1.5, (60, inputs))
+
+
+def write_rows(n: int, inputs: int = 2, path: str = "m.csv", change: int | None = None) -> None:
+    X, Y, z = values(n, inputs)
+    if change is not None:
+        z = np.where(np.arange(n) == change, z + 0.1, z)
+    names = [f"x{d}" for d in range(inputs)]
+    with open(path, "w", newline="") as stream:
+        out = csv.writer(stream)
+        out.writerow([*names, "first", "second", "z"])
+        for row in np.column_stack([X, Y, z]):
+            out.writerow(["" if np.isnan(value) else repr(float(value)) for value in row])
+    lines = [",".join(repr(float(value)) for value in row) for row in grid(inputs)]
+    Path("c.csv").write_text("\n".join([",".join(names), *lines]) + "\n")
+
+
+def words(*more: str, path: str = "m.csv") -> list[str]:
+    own = ["dataset.target=[first, second]", "dataset.safety=z", "dataset.limit=<=1"]
+    return [*NAME, "dataset=csv", f"dataset.path={path}", "dataset.candidates=c.csv", *own, *more]
+
+
+def run(*more: str, path: str = "m.csv") -> Path:
+    request, options = read_request(words(*more, path=path))
+    report = run_experiment(request, options)
+    assert report.exit_code == 0, report.failures
+    print("\n".join(report.answer))
+    print("\n".join(report.warnings), file=sys.stderr)
+    return report.folder
+
+
+def task(*more: str, path: str = "m.csv") -> Task:
+    request, _ = read_request(words(*more, path=path))
+    [found] = EXPERIMENTS.get(request.experiment).plan(request)
+    return found
+
+
+def table(folder: Path, name: str = "plan") -> list[dict[str, str]]:
+    return list(csv.DictReader((folder / "tables" / f"{name}.csv").read_text().splitlines()))
+
+
+def results(folder: Path) -> dict[str, bytes]:
+    kept = [path for part in ("tables", "figures") for path in sorted((folder / part).iterdir())]
+    return {path.name: path.read_bytes() for path in kept}
+
+
+def test_the_table_is_what_the_planner_answers() -> None:
+    write_rows(12)
+    rows = table(run("measurements=4"))
+    seed = derived_seed(0, "plan")
+    planner = MeasurementPlanner(
+        SafetyLimit(1.0, "below"), stream(seed, "plan"), smc=SMCSettings(particles=16, moves=1, leapfrog=5)
+    )
+    planner.tell(*values(12))
+    plan = planner.ask(grid(), 4)
+    assert len(rows) == 4
+    for order, (row, each) in enumerate(zip(rows, plan.proposals, strict=True), 1):
+        assert (int(row["order"]), int(row["candidate"])) == (order, each.row + 1)
+        assert [float(row["x0"]), float(row["x1"])] == each.x.tolist()
+        assert each.p is not None
+        assert row["measure"] == ("first", "second")[each.p]
+        assert float(row["entropy"]) == each.entropy
+        assert float(row["probability_safe"]) == each.probability_safe
+        assert float(row["expected value"]) == each.mean[each.p]
+        assert float(row["expected sd"]) == each.sd[each.p]
+
+
+@pytest.mark.parametrize(("inputs", "queries"), [(1, "partial"), (2, "full")])
+def test_figures_and_tables_for_one_input_and_for_several(inputs: int, queries: str, figures: None) -> None:
+    write_rows(12, inputs)
+    folder = run(f"queries={queries}")
+    shown = list(csv.DictReader((folder / "figures" / "plan.csv").read_text().splitlines()))
+    assert len(shown) == 60
+    assert (folder / "figures" / "plan.png").stat().st_size > 10_000
+    measured = {row["measure"] for row in table(folder)}
+    assert measured == {"all outputs"} if queries == "full" else measured <= {"first", "second"}
+    assert [row["model"] for row in table(folder, "plan_inference")] == ["outputs", "safety"]
+
+
+def test_the_embedded_example_needs_no_data() -> None:
+    request, options = read_request(list(NAME))
+    folder = run_experiment(request, options).folder
+    assert len(table(folder)) == 3
+    assert {row["measure"] for row in table(folder)} <= {"y1", "y2"}
+
+
+def test_a_longer_table_continues(capsys: pytest.CaptureFixture[str]) -> None:
+    write_rows(12)
+    run()
+    assert "24 values, first plan" in capsys.readouterr().out
+    write_rows(14)
+    folder = run()
+    assert "28 values, continues an earlier plan, 4 of them new" in capsys.readouterr().out
+    started = {row["started"] for row in table(folder, "plan_inference")}
+    assert started == {"warm: 24 values known, 4 new"}
+
+
+def test_continuing_by_files_is_continuing_in_memory() -> None:
+    write_rows(12)
+    run()
+    write_rows(14)
+    rows = table(run())
+    seed = derived_seed(0, "plan")
+    planner = MeasurementPlanner(
+        SafetyLimit(1.0, "below"), stream(seed, "plan"), smc=SMCSettings(particles=16, moves=1, leapfrog=5)
+    )
+    for n in (12, 14):
+        planner.tell(*values(n))
+        plan = planner.ask(grid(), 3)
+    assert [int(row["candidate"]) - 1 for row in rows] == [each.row for each in plan.proposals]
+    assert [float(row["entropy"]) for row in rows] == [each.entropy for each in plan.proposals]
+
+
+def test_the_same_command_again_finds_its_record_and_computing_anew_changes_nothing(
+    figures: None,
+) -> None:
+    write_rows(12)
+    run()
+    write_rows(14)
+    first = run()
+    before, wall = results(first), json.loads((first / "run.json").read_text())["finished"]
+    assert run() == first
+    assert json.loads((first / "run.json").read_text())["finished"] == wall, "nothing was computed"
+    run("force=true")
+    assert results(first) == before
+
+
+def test_changed_rows_start_cold_and_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+    write_rows(12)
+    run()
+    write_rows(14, change=3)
+    folder = run()
+    told = "starts cold: 1 of the 24 values of an earlier plan are not in the table"
+    assert told in capsys.readouterr().out
+    assert {row["started"] for row in table(folder, "plan_inference")} == {"cold: first measurements"}
+
+
+def test_another_number_of_measurements_continues_but_another_posterior_does_not() -> None:
+    write_rows(12)
+    run()
+    assert task("measurements=5").params.state is not None
+    assert task("delta=0.1").params.state is not None
+    for other in ("seed=1", "mixing=identity", "particles=17", "kernel=squared_exponential"):
+        assert task(other).params.state is None
+    write_rows(11)
+    assert task().params.state is None, "an earlier plan knows values that the table has not"
+
+
+def test_the_richest_earlier_plan_is_continued_and_damaged_ones_are_left() -> None:
+    for n in (10, 12):
+        write_rows(n)
+        run()
+    write_rows(14)
+    found = task()
+    assert "4 of them new" in found.label
+    [best] = Path("results").glob(f"active_learning/plan/*/artifacts/{found.params.parent}.npz")
+    best.write_bytes(b"not an archive")
+    assert "8 of them new" in task().label
+    for path in Path("results").glob("active_learning/plan/*/artifacts/*.npz"):
+        path.unlink()
+    assert task().label == "28 values, first plan"
+
+
+def test_other_candidates_are_another_question_of_the_same_posterior() -> None:
+    write_rows(12)
+    folder = run()
+    with open("c.csv", "a") as stream:
+        stream.write("0.01,0.02\n")
+    assert "0 of them new" in task().label
+    assert run() != folder
+    assert task("dataset.inputs=[x1, x0]").params.state is None
+
+
+def test_plans_of_another_version_of_the_method_are_not_continued() -> None:
+    write_rows(12)
+    run()
+    [path] = Path("results").glob("active_learning/plan/*/artifacts/*.npz")
+    with np.load(path) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    entry = json.loads(str(arrays["about"]))
+    assert entry.pop("version") == 2
+    path.unlink()
+    np.savez(path, **{**arrays, "about": np.array(json.dumps(entry))})
+    write_rows(14)
+    assert task().params.state is None
+    assert (
+        task().label == "28 values, starts anew: the earlier plans were made by another version of the method"
+    )
+
+
+def test_warnings_and_what_a_probability_is_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    write_rows(12)
+    text = Path("m.csv").read_text().splitlines()
+    rows = [line.split(",") for line in text[1:]]
+    Path("m.csv").write_text(
+        "\n".join([text[0], *(",".join([a, "0.5", *rest]) for a, _, *rest in rows)]) + "\n"
+    )
+    with open("c.csv", "a") as stream:
+        stream.write("0.1,0.5\n")
+    folder = run()
+    captured = capsys.readouterr()
+    assert "x1 never varied where safety was measured" in captured.err
+    assert "no guarantee" in captured.out
+    [record] = list(csv.DictReader((folder / "records.csv").read_text().splitlines()))
+    assert "x1 never varied" in record["warnings"]
+
+
+def test_the_step_is_the_users(capsys: pytest.CaptureFixture[str]) -> None:
+    write_rows(12)
+    lines = Path("m.csv").read_text().splitlines()
+    flat = [line.rsplit(",", 1)[0] + f",{0.001 * (i % 5)}" for i, line in enumerate(lines[1:])]
+    Path("m.csv").write_text("\n".join([lines[0], *flat]) + "\n")
+    safe = {}
+    for step in ("0", "0.15", "2"):
+        folder = run(f"step={step}")
+        [record] = list(csv.DictReader((folder / "records.csv").read_text().splitlines()))
+        safe[step] = int(record["safe_candidates"]), int(record["beyond_step"])
+    assert safe["0"][0] < safe["0.15"][0] < safe["2"][0]
+    assert sum(safe["0"]) == sum(safe["0.15"]) == sum(safe["2"])
+    assert "more candidates, farther out than 0.15 of the measured ranges" in capsys.readouterr().err
+
+
+def test_the_cost_grows_with_tables_and_candidates() -> None:
+    write_rows(12)
+    few = task().cost
+    assert 0.01 < few < 2.0
+    with open("c.csv", "a") as stream:
+        stream.writelines(f"{0.001 * i},0.1\n" for i in range(20_000))
+    assert task().cost > 3.0 * few
+    assert task("particles=256").cost > 2.0 * task("particles=64").cost
+
+
+def test_a_budget_ends_with_a_plan_and_is_recorded() -> None:
+    write_rows(20)
+    with open("c.csv", "a") as stream:
+        stream.writelines(f"{0.0001 * i},0.1\n" for i in range(3000))
+    folder = run("budget.seconds=0.01", "particles=64")
+    [record] = list(csv.DictReader((folder / "records.csv").read_text().splitlines()))
+    assert record["status"] == "budget"
+    assert "budget used up" in record["reason"]
+    assert int(record["proposals"]) == len(table(folder))
+    assert task("budget.seconds=0.01", "particles=64").budget_seconds == 0.01
+
+
+def test_nothing_safe_is_infeasible_with_the_best_candidate_named() -> None:
+    write_rows(12)
+    Path("c.csv").write_text("x0,x1\n50,60\n1.2,1.1\n")
+    folder = run()
+    [record] = list(csv.DictReader((folder / "records.csv").read_text().splitlines()))
+    assert record["status"] == "infeasible"
+    assert "none of 2 candidates is safe with probability above 0.95" in record["reason"]
+    assert "number " in record["reason"]
+    assert record["proposals"] == "0"
+    assert not (folder / "tables" / "plan.csv").exists()
+    folder = run("when_nothing_is_safe=safest")
+    assert len(table(folder)) == 1
+
+
+def test_inputs_may_be_named_like_our_columns() -> None:
+    write_rows(12)
+    for name in ("m.csv", "c.csv"):
+        text = Path(name).read_text().replace("x0,x1", "entropy,probability_safe", 1)
+        Path(name).write_text(text)
+    rows = table(run())
+    assert {"input entropy", "input probability_safe", "entropy"} <= rows[0].keys()
+
+
+def test_a_start_needs_no_results_folder(tmp_path: Path) -> None:
+    write_rows(12)
+    found = task()
+    start = find_start(tmp_path / "nowhere", found.require_dataset(), found.params.asked)
+    assert (start.state, start.parent, start.told) == (None, "", "24 values, first plan")

@@ -1,0 +1,138 @@
+"""Claims about Fig. 3 on made-up records in which the answer is known."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gpsuite.config.files import conf_dir
+from gpsuite.experiments.pac_bayes.inducing.claims import inducing_claims
+from gpsuite.reporting.comparison import Statistic, read_published
+
+NUMBERS = (100, 300, 500)
+METHODS = ("kl_pac_sgp", "sqrt_pac_sgp", "vfe", "fitc")
+RANK = {name: rank for rank, name in enumerate(METHODS)}
+
+
+def truth(method: str, kernel: str, m: int) -> dict[str, float]:
+    """Return numbers for which every claim of the paper holds, those of kin40k and of pol."""
+    rank, baseline, iso = RANK[method], RANK[method] >= 2, 0.05 * (kernel == "se")
+    test = {"kl_pac_sgp": 0.1, "sqrt_pac_sgp": 0.11, "vfe": 0.05, "fitc": 0.06}[method]
+    bound = 0.16 + 0.01 * rank - 5e-5 * m
+    return {
+        "bound_kl": (0.33 + 0.02 * rank + 5e-5 * m if baseline else bound) + iso,
+        "gibbs_risk_train": test - 0.005,
+        "gibbs_risk_test": test,
+        "bayes_risk_test": 0.03,
+        "mse_test": 0.2 * (1 if baseline else 1.2) + 0.001 * rank - 1e-4 * m + iso,
+        "kl_over_n": {"vfe": 0.3, "fitc": 0.2}.get(method, 0.05) + 1e-4 * m,
+        "noise_variance": 0.1 if baseline else 1.0,
+        "log_theta_per_point": 0.016,
+    }
+
+
+def frame(change: Callable[[str, str, int, dict[str, float]], None] | None = None) -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    rows = []
+    for method, m, split in itertools.product(METHODS, NUMBERS, range(4)):
+        for kernel in ("se_ard", "se") if method == "kl_pac_sgp" else ("se_ard",):
+            values = truth(method, kernel, m)
+            if change:
+                change(method, kernel, m, values)
+            noisy = {name: value * (1 + 1e-4 * rng.standard_normal()) for name, value in values.items()}
+            noisy["log_theta_per_point"] = values["log_theta_per_point"]
+            rows.append({"method": method, "kernel": kernel, "inducing": m, "split": split, **noisy})
+    return pd.DataFrame(rows)
+
+
+def found(table: pd.DataFrame) -> dict[str, Statistic]:
+    return {statistic.name: statistic for statistic in inducing_claims(table, "se_ard")}
+
+
+def test_all_claims_hold_where_they_were_put_in() -> None:
+    shares = {name: one.value for name, one in found(frame()).items() if name.startswith("share_")}
+    assert shares == dict.fromkeys(shares, 1.0)
+    assert len(shares) == 13
+
+
+def test_every_statistic_that_the_paper_file_asks_for_is_there() -> None:
+    asked = {
+        entry.statistic
+        for entry in read_published(conf_dir())
+        if entry.experiment.startswith("pac_bayes/inducing_") and not entry.statistic.startswith("dataset_")
+    }
+    assert asked <= set(found(frame()))
+
+
+def test_factors_are_those_of_the_means() -> None:
+    one = found(frame())
+    factors = [(0.33 + 0.04 + 5e-5 * m) / (0.16 - 5e-5 * m) for m in NUMBERS]
+    assert one["mean_bound_factor"].value == pytest.approx(np.mean(factors), rel=1e-3)
+    mean = one["mean_bound_factor"]
+    assert mean.n == 4  # splits
+    assert (mean.interval_low or 9) < mean.value < (mean.interval_high or 0) < mean.value + 0.01
+    assert one["min_bound_factor"].value == pytest.approx(min(factors), rel=1e-3)
+    assert one["max_bound_factor"].value == pytest.approx(max(factors), rel=1e-3)
+    least = one["min_bound_factor"]
+    assert least.n == 4
+    assert least.value - 0.01 < (least.interval_low or 9) < least.value
+    assert one["noise_variance_ratio_to_vfe"].value == pytest.approx(10.0, rel=1e-3)
+    assert one["max_bound_kl[method=kl_pac_sgp]"].value == pytest.approx(0.155, rel=1e-3)
+    assert one["ln_theta_over_n"].value == 0.016
+
+
+def test_slopes_and_drops_have_their_interval_ends() -> None:
+    one = found(frame())
+    slope = one["bound_slope_per_100[method=kl_pac_sgp]"].judged("high")
+    drop = one["bound_drop[method=kl_pac_sgp]"].judged("low")
+    assert -0.005 < slope < -0.0048
+    assert 0.0198 < drop < 0.02
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "expected"),
+    [
+        ("share_bound_lowest", lambda m, k, n, v: v.update(bound_kl=0.1) if (m, n) == ("vfe", 300) else None, 5 / 6),
+        ("share_mse_falls_with_m", lambda m, k, n, v: v.update(mse_test=0.3) if m == "fitc" else None, 2 / 3),
+        ("share_vfe_better_than_fitc", lambda m, k, n, v: v.update(kl_over_n=0.1) if m == "vfe" else None, 0.0),
+        ("share_ard_better", lambda m, k, n, v: v.update(mse_test=0.1) if k == "se" else None, 0.5),
+        ("share_kl_better_than_sqrt", lambda m, k, n, v: v.update(bound_kl=0.1) if m[0] == "s" else None, 2 / 3),
+        ("share_bound_falls_with_m", lambda m, k, n, v: v.update(bound_kl=0.2) if n == 300 else None, 0.5),
+        ("share_complexity_and_bound_grow", lambda m, k, n, v: v.update(kl_over_n=0.1) if m == "fitc" else None, 0.75),
+        ("share_bayes_certified", lambda m, k, n, v: v.update(bound_kl=0.6) if n == 500 else None, 2 / 3),
+        ("share_noise_variance_above_vfe", lambda m, k, n, v: v.update(noise_variance=2.0) if m == "vfe" else None, 0),
+    ],
+)  # fmt: skip
+def test_a_claim_that_fails_in_a_cell_loses_that_cell(
+    name: str, change: Callable[[str, str, int, dict[str, float]], None], expected: float
+) -> None:
+    assert found(frame(change))[name].value == pytest.approx(expected)
+
+
+def test_a_missing_record_leaves_the_others_decided() -> None:
+    table = frame()
+    gap = (table["method"] == "vfe") & (table["inducing"] == 300) & (table["split"] == 1)
+    shares = {name: one.value for name, one in found(table[~gap]).items() if name.startswith("share_")}
+    assert shares == dict.fromkeys(shares, 1.0)
+
+
+def test_an_m_at_which_one_method_was_not_trained_is_no_cell_of_their_comparison() -> None:
+    table = frame()
+    gap = (table["method"] == "sqrt_pac_sgp") & (table["inducing"] == 500)
+    assert found(table[~gap])["share_kl_better_than_sqrt"].value == 1.0
+    assert "6 of 6" in found(table[~gap])["share_kl_better_than_sqrt"].note
+
+
+def test_one_number_of_inducing_inputs_and_one_split_decide_no_trend() -> None:
+    table = frame()
+    small = table[(table["inducing"] == 100) & (table["split"] == 0)]
+    one = found(small)
+    assert "share_mse_falls_with_m" not in one
+    assert math.isnan(one["share_bound_slopes_as_claimed"].value)
+    assert math.isnan(one["min_bound_factor"].judged("low"))
+    assert one["share_bound_lowest"].value == 0.0  # a single split proves nothing

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpsuite.config.request import read_request
+from gpsuite.engine.keys import task_key
+from gpsuite.errors import UserError
+from gpsuite.experiments.base import EXPERIMENTS, Outcome, Record, Report, SharedWork, Task
+from gpsuite.experiments.perturbation.band_comparison import peers as peer_bands
+from gpsuite.experiments.perturbation.band_comparison import summary
+from gpsuite.experiments.perturbation.band_comparison.peers import PEERS, Sample, features
+from gpsuite.experiments.perturbation.band_comparison.run import run as run_task
+
+NAME = "experiment=perturbation/band_comparison"
+REGION = "bands=[region_ellipsoid,region_pointwise,region_members]"
+NUMPY = "bands=[region_ellipsoid,region_pointwise,region_members,bootstrap,bootstrap_sup,mapie_split]"
+
+
+def plan(*words: str) -> list[Task]:
+    request, _ = read_request([NAME, "scale=smoke", *words])
+    return EXPERIMENTS.get(request.experiment).plan(request)
+
+
+def run(task: Task) -> Outcome:
+    return run_task(task, SharedWork())
+
+
+def record(task: Task) -> Record:
+    outcome = run(task)
+    parts = {"arrays": outcome.arrays, "timing": {}, "reason": outcome.reason, "status": outcome.status}
+    return Record(task_key(task), task.experiment, task.label, task.axes, metrics=outcome.metrics, **parts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        (["q=20", "m=20"], "0 < q < m"),
+        (["q=0"], "0 < q < m"),
+        (["q=-1"], "0 < q < m"),
+        (["rows=1"], "16 or more"),
+        (["bands=[bootstrp]"], "bootstrap"),
+        (["noises=[laplace,laplace]"], "twice"),
+        (["noise_scale=inf"], "above 0"),
+    ],
+)
+def test_impossible_settings_are_refused(words: list[str], fault: str) -> None:
+    with pytest.raises(UserError, match=fault):
+        plan(*words)
+
+
+def test_every_band_sees_the_same_data() -> None:
+    tasks = plan("noises=[laplace,cauchy]")
+    assert len({task_key(task) for task in tasks}) == len(tasks) == 2 * len(PEERS)
+    seeds = {(task.axes["noise"], task.params.seed) for task in tasks}
+    assert len(seeds) == 2
+
+
+def test_bands_of_one_region_nest() -> None:
+    """The ellipsoid's band holds the extremes', which holds the members': data set by data set."""
+    rng = np.random.default_rng(0)
+    X, grid = rng.uniform(-2.0, 2.0, (80, 1)), np.linspace(-2.0, 2.0, 15)[:, None]
+    y = features(X) @ rng.standard_normal(8) + 0.3 * rng.laplace(size=80)
+    sample = Sample(X, y, grid, 5, 50, 200, 5)
+    names = ("region_members", "region_pointwise", "region_ellipsoid")
+    inner, middle, outer = (PEERS[name].compute(sample, np.random.default_rng(1)) for name in names)
+    assert np.all((outer[0] <= middle[0]) & (middle[0] <= inner[0]))
+    assert np.all((outer[1] >= middle[1]) & (middle[1] >= inner[1]))
+    assert np.all(np.isfinite(outer))
+
+
+def test_the_sup_band_is_the_wider_bootstrap() -> None:
+    single, everywhere = (
+        run(task).arrays["width"] for task in plan("bands=[bootstrap,bootstrap_sup]", "draws=400")
+    )
+    assert np.all(everywhere > single)
+
+
+def test_gaussian_process_intervals_grow_by_the_noise() -> None:
+    rng = np.random.default_rng(0)
+    X = np.linspace(-2.0, 2.0, 40)[:, None]
+    sample = Sample(X, np.sin(X[:, 0]) + 0.3 * rng.standard_normal(40), X[::4], 10, 100, 10, 30)
+    f, y = (peer_bands.gaussian_process(sample, rng, response) for response in (False, True))
+    assert np.all(y[1] - y[0] > f[1] - f[0])
+    assert np.all((f[0] < np.sin(X[::4, 0]) + 0.5) & (f[1] > np.sin(X[::4, 0]) - 0.5))
+
+
+def test_an_absent_package_is_a_clear_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = dataclasses.replace(PEERS["mapie_split"], package="a_package_nobody_has")
+    monkeypatch.setitem(PEERS, "mapie_split", absent)
+    (task,) = plan("bands=[mapie_split]")
+    outcome = run(task)
+    assert outcome.status == "skipped"
+    assert outcome.reason == "a_package_nobody_has is not installed: pip install a_package_nobody_has"
+
+
+@pytest.mark.parametrize("band", ["mapie_split", "mapie_cv_plus"])
+def test_conformal_intervals_cover_responses(band: str) -> None:
+    pytest.importorskip("mapie", reason="the optional package mapie is not installed")
+    (task,) = plan(f"bands=[{band}]", "data_sets=30", "rows=100", "points=41")
+    assert run(task).arrays["share"].mean() == pytest.approx(0.9, abs=0.04)
+
+
+def test_a_small_run_is_summarised(tmp_path: Path) -> None:
+    request, _ = read_request([NAME, "scale=smoke", NUMPY])
+    records = [record(task) for task in plan(NUMPY)]
+    found = {s.name for s in summary.summarise(Report(request, records, tmp_path, "note"))}
+    assert "band_width[noise=laplace,band=bootstrap]" in found
+    table = summary.band_table([r for r in records if r.axes["band"] == "region_ellipsoid"])
+    assert table["n"].tolist() == [2]
+    assert table["low"].iloc[0] <= table["simultaneous"].iloc[0] <= table["high"].iloc[0]
+    assert (tmp_path / "tables/function_coverage.csv").is_file()
+    assert (tmp_path / "figures/band_comparison.png").is_file()
+
+
+def test_regions_hold_the_function() -> None:
+    """At least the stated 0.9, were it exact: 40 data sets leave it above 0.75 but once in a thousand."""
+    for task in plan(REGION, "data_sets=40", "rows=60")[:2]:
+        assert run(task).arrays["everywhere"].mean() > 0.75

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpsuite.config.request import read_request
+from gpsuite.data.loading import load
+from gpsuite.engine.keys import task_key
+from gpsuite.errors import UserError
+from gpsuite.experiments.base import EXPERIMENTS, Record, Report, SharedWork, Task
+from gpsuite.experiments.perturbation.region import run, summary
+from gpsuite.experiments.perturbation.region.problem import input_number, read_problem
+
+NAME = "experiment=perturbation/region"
+
+
+def plan(*words: str) -> list[Task]:
+    request, _ = read_request([NAME, "scale=smoke", *words])
+    return EXPERIMENTS.get(request.experiment).plan(request)
+
+
+def write_csv(folder: Path, rows: int = 60, copies: int = 0, bad: str = "") -> list[str]:
+    """A table of a line with Laplace noise, some rows repeated, and the words that name it."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-2.0, 2.0, (rows, 2))
+    y = 3.0 + X @ [1.0, -0.5] + 0.3 * rng.laplace(size=rows)
+    table = [f"{a},{b},{c}" for (a, b), c in zip(X, y, strict=True)]
+    lines = ["a,b,out", *table, *table[:copies], *([bad] if bad else [])]
+    path = folder / "table.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return ["dataset=csv", f"dataset.path={path}", "dataset.target=out"]
+
+
+def test_one_task_per_model() -> None:
+    tasks = plan()
+    assert [task.axes["model"] for task in tasks] == ["krr_sparse", "lssvm_linear"]
+    assert len({task_key(task) for task in tasks}) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        (["excluded=[20]", "m=20"], "0 < q < m"),
+        (["excluded=[0]"], "0 < q < m"),
+        (["excluded=[-2]"], "0 < q < m"),
+        (["group=rotations"], "permutations"),
+        (["models=[krr]"], "krr_sparse"),
+        (["preparation=1.0"], "between 0 and 1"),
+        (["along=nothing"], "along"),
+        (["rows=1"], "1 rows leave"),
+        (["centres=100"], "at least 100"),
+        (["penalty=0.0"], "above 0"),
+    ],
+)
+def test_impossible_settings_are_refused(words: list[str], fault: str) -> None:
+    with pytest.raises(UserError, match=fault):
+        plan(*words)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fault"),
+    [
+        ({"copies": 60}, "data rows 0 and 60 .* equal"),
+        ({"rows": 1}, "row"),
+        ({"bad": "1.0,nan,2.0"}, "nan|NaN"),
+        ({"bad": "1,inf,2"}, "inf"),
+    ],
+    ids=["duplicates", "one row", "nan", "infinity"],
+)
+def test_bad_tables_are_refused(wrong: dict[str, int], fault: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=fault):
+        plan(*write_csv(tmp_path, **wrong))  # type: ignore[arg-type]
+
+
+def test_a_dependent_column_is_refused(tmp_path: Path) -> None:
+    words = write_csv(tmp_path)
+    path = tmp_path / "table.csv"
+    head, *rows = path.read_text().split()
+    path.write_text("\n".join([head.replace("a,", "a,twice,"), *(_doubled(row) for row in rows)]))
+    with pytest.raises(UserError, match="rank"):
+        plan("models=[lssvm_linear]", *words)
+
+
+def _doubled(row: str) -> str:
+    first, rest = row.split(",", 1)
+    return f"{first},{2 * float(first)},{rest}"
+
+
+def test_rows_of_the_region_choose_nothing(tmp_path: Path) -> None:
+    """The offset, scales and centres come from rows that are not in the region."""
+    task = plan(*write_csv(tmp_path))[0]
+    prepared = task.require_dataset()
+    problem, data = read_problem(prepared, task.params), load(prepared)
+    raw = problem.X * problem.spread + problem.mean
+    used = np.array([np.flatnonzero(np.all(np.isclose(data.X, row), axis=1))[0] for row in raw])
+    rest = np.setdiff1d(np.arange(len(data.X)), used)
+    assert (len(used), len(rest)) == (48, 12)
+    assert problem.offset == pytest.approx(data.y[rest, 0].mean())
+    np.testing.assert_allclose(problem.region.y * problem.unit + problem.offset, data.y[used, 0])
+
+
+def test_bands_nest_and_hold_the_line(tmp_path: Path) -> None:
+    task = plan("models=[lssvm_linear]", "m=100", "excluded=[50,5]", "along=a", *write_csv(tmp_path))[0]
+    outcome = run.run(task, SharedWork())
+    arrays, metrics = outcome.arrays, outcome.metrics
+    for end, sign in (("lower", -1.0), ("upper", 1.0)):
+        tight, wide, outer = (arrays[f"{name}_{end}_{q}"] for name, q in _bands())
+        assert np.all(sign * wide >= sign * tight)
+        assert np.all(sign * outer >= sign * wide)
+    assert metrics["members_outside_ellipsoid_5"] == metrics["unbounded_share_5"] == 0
+    slope = np.polyfit(arrays["x"], arrays["estimate"], 1)[0]
+    assert slope == pytest.approx(1.0, abs=0.2)
+    assert arrays["ranks"][0] == 1
+    assert arrays["ranks"][2] == 100  # the line is not the zero function
+
+
+def _bands() -> list[tuple[str, int]]:
+    return [("pointwise", 50), ("pointwise", 5), ("ellipsoid", 5)]
+
+
+def test_the_input_that_follows_the_target_is_drawn() -> None:
+    task = plan()[0]
+    assert task.dataset is not None
+    data = load(task.dataset)
+    assert data.input_names[input_number(data, "")] in ("bmi", "s5")
+    assert input_number(data, data.input_names[3]) == 3
+
+
+def test_a_small_run_is_summarised(tmp_path: Path) -> None:
+    request, _ = read_request([NAME, "scale=smoke"])
+    records = []
+    for task in plan():
+        outcome = run.run(task, SharedWork())
+        parts = {"arrays": outcome.arrays, "timing": {}, "reason": "", "status": outcome.status}
+        records.append(
+            Record(task_key(task), task.experiment, task.label, task.axes, metrics=outcome.metrics, **parts)
+        )  # type: ignore[arg-type]
+    found = summary.summarise(Report(request, records, tmp_path, "note"))
+    assert found[0].value == 0
+    for name in ("tables/region.csv", "tables/region_candidates.csv", "figures/region.png"):
+        assert (tmp_path / name).is_file()

@@ -1,0 +1,332 @@
+"""robustness/safety: any dataset, certificates, and the checks of the paper's statements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gpsuite.budget import Budget
+from gpsuite.experiments.base import Record
+from gpsuite.experiments.robustness.safety import checks as any_checks
+from gpsuite.experiments.robustness.safety import run as any_points
+from gpsuite.experiments.robustness.safety.checks import (
+    candidate_boxes,
+    compare_closed_form,
+    points_outside,
+    prop1_gap,
+    sampled,
+)
+from gpsuite.experiments.robustness.safety.claims import candidates_lower_boxes, check_statistics
+from gpsuite.experiments.robustness.safety.run import attacked, decided, write_certificates
+from gpsuite.methods.robustness.certificates.certificate import Certificate
+from gpsuite.methods.robustness.certificates.certify import certify
+from gpsuite.methods.robustness.search.regions import l2_ball, linf_ball
+from gpsuite.methods.robustness.verdict import PointSearch, probability_range
+from gpsuite.models.classification.links import LINKS
+from gpsuite.models.config import Hyperparameters, ModelSpec
+from gpsuite.reporting.comparison import read_statistics
+from tests.experiments.robustness.safety_runs import gpsuite, run
+from tests.models.gpc_problems import fitted_posterior, two_classes
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def write_table(path: Path, rows: int = 70, classes: int = 2) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((rows, 3))
+    label = np.digitize(
+        X[:, 0] + 0.5 * X[:, 1], np.linspace(-0.5, 0.5, classes - 1) if classes > 2 else [0.0]
+    )
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(label=[f"class {k}" for k in label])
+    frame.to_csv(path, index=False)
+
+
+def test_every_point_gets_a_certificate_that_verify_confirms(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = run("safety", "count=2")
+    certificates = sorted((folder / "certificates").glob("*.npz"))
+    assert [path.name for path in certificates] == [
+        *("ep_point_0.npz", "ep_point_1.npz", "laplace_point_0.npz", "laplace_point_1.npz")
+    ]
+    table = pd.read_csv(folder / "tables" / "safety_points.csv").set_index(["method", "point"])
+    capsys.readouterr()
+    for path, given in ((certificates[0], ()), (certificates[1], ()), (certificates[0], ("dataset=digits",))):
+        assert gpsuite("verify", str(path), *given) == 0
+        said = capsys.readouterr().out
+        levels = [line.split("\t")[1].split(":")[0] for line in said.splitlines()[1:4]]
+        assert levels == ["confirmed", "confirmed", "confirmed" if given else "not checked"]
+        row = table.loc[("EP", int(path.stem[-1]))]
+        assert f"row {row['row']} of the dataset" in said
+        assert f"below {row['certified_min']:.10g}" in said
+        assert f"above {row['certified_max']:.10g}" in said
+    assert (table["min_proved"] <= table["min_attained"]).all()
+    assert (table["certified_max"] >= table["max_attained"] - 1e-9).all()
+    [statistic] = [
+        each for each in read_statistics(folder / "tables") if each.name == "candidates_lower_boxes"
+    ]
+    assert statistic.n == 4
+    assert statistic.note.startswith("mean ratio")
+    for name in ("safety", "safety_trace"):
+        assert (folder / "figures" / f"{name}.png").stat().st_size > 5000
+
+
+def test_certificates_of_an_earlier_run_are_removed_and_files_of_others_are_not() -> None:
+    words = ("method=laplace", "check_points=0", "points=[2]")
+    certificates = run("safety", *words) / "certificates"
+    mine = [certificates / name for name in ("laplace_point_7.npz", "my_point_of_view.txt", "EP_point_1.npz")]
+    for path in mine:
+        path.write_bytes(b"mine")
+    linked = certificates / "laplace_point_8.npz"
+    linked.symlink_to(mine[1].name)
+    run("safety", *words)
+    kept = {path.name for path in (*mine, linked)}
+    assert {path.name for path in certificates.iterdir()} == {
+        *kept,
+        "laplace_point_2.json",
+        "laplace_point_2.npz",
+    }
+    write_certificates([], certificates)
+    assert {path.name for path in certificates.iterdir()} == kept
+    assert all(path.read_bytes() == b"mine" for path in (*mine, linked))
+
+
+@pytest.mark.slow
+def test_a_certificate_out_of_time_claims_little_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hurried(*given: Any, budget: Budget, **more: Any) -> Certificate:
+        assert budget.seconds is not None and 0 < budget.seconds <= 1000
+        return certify(*given, budget=Budget(seconds=0.0), **more)
+
+    monkeypatch.setattr(any_points, "certify", hurried)
+    folder = run("safety", "method=laplace", "check_points=0", "count=1", "budget.seconds=1000")
+    [row] = pd.read_csv(folder / "tables" / "safety_points.csv").to_dict("records")
+    assert (row["certified_min"], row["certified_max"]) == (0.0, 1.0)
+    assert row["status"] == "budget"
+    assert gpsuite("verify", str(folder / "certificates" / "laplace_point_0.npz")) == 0
+
+
+def test_a_csv_of_the_user(capsys: pytest.CaptureFixture[str]) -> None:
+    write_table(Path("my table.csv"))
+    words = ("dataset=csv", "dataset.path=my table.csv", "dataset.target=label", "method=laplace", "count=3",
+             "features=all", "check_points=0")  # fmt: skip
+    folder = run("safety", *words)
+    table = pd.read_csv(folder / "tables" / "safety_points.csv")
+    assert set(table["label"]) <= {"class 0", "class 1"}
+    assert set(table["verdict"]) <= {"safe", "unsafe", "unknown"}
+    changes = pd.read_csv(folder / "tables" / "safety_changes.csv")
+    assert set(changes["point"]) == set(table.loc[table["verdict"] == "unsafe", "point"])
+    certificate = str(folder / "certificates" / "laplace_point_0.npz")
+    capsys.readouterr()
+    assert gpsuite("verify", certificate, "dataset.path=my table.csv", "dataset.target=label") == 0
+    said = capsys.readouterr().out
+    assert "(c) the stored rows and labels are the dataset's\tconfirmed" in said
+    assert "a from " in said and "probability of class 1 against class 0" in said
+    write_table(Path("my table.csv"), rows=71)
+    assert gpsuite("verify", certificate, "dataset.path=my table.csv", "dataset.target=label") == 1
+    assert "(c) the stored rows and labels are the dataset's\trefuted: the content" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["radius=-1"], "radius=-1.0: a radius must be a number of 0 or more"),
+        (["points=[99]"], "points=99: the test rows are numbered 0 to 9"),
+        (["bound=papr"], "did you mean 'paper'?"),
+        (["norm=l3"], "norm=l3: unknown norm"),
+        (["tolerance=0"], "tolerance=0.0: must be a number above 0"),
+        (["domain=[0,3]"], "test point 0 lies outside: its pixel_"),
+        (["domain=[3,0]"], "two increasing numbers"),
+        (["classes=[3,x]"], "digits has no label x"),
+        (["features=sift4"], "needs scaling=pixels"),
+        (["features=gradient4", "scaling=pixels", "dataset=breast_cancer"], "30 inputs are no image"),
+        (["dataset=diabetes"], "regression dataset cannot be used"),
+    ],
+)
+def test_mistakes_exit_2(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gpsuite("run", "experiment=robustness/safety", "scale=smoke", *words) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert len(said.splitlines()) <= 4
+    assert not Path("results/robustness").exists() or not list(Path("results/robustness").rglob("*.json"))
+
+
+def test_a_table_with_three_classes_asks_which_two(capsys: pytest.CaptureFixture[str]) -> None:
+    write_table(Path("three.csv"), classes=3)
+    words = ("dataset=csv", "dataset.path=three.csv", "dataset.target=label")
+    assert gpsuite("run", "experiment=robustness/safety", "scale=smoke", *words) == 2
+    assert "name two of them: classes=[class 0,class 1]" in capsys.readouterr().err
+
+
+def test_no_boxes_is_the_trivial_bound_and_no_error() -> None:
+    folder = run("safety", "boxes=0", "count=1", "method=laplace", "certificates=false")
+    table = pd.read_csv(folder / "tables" / "safety_points.csv")
+    assert table["verdict"].tolist() == ["unknown"]
+    assert table["status"].tolist() == ["budget"]
+    assert table[["min_proved", "max_proved"]].to_numpy().tolist() == [[0.0, 1.0]]
+    assert not (folder / "certificates").exists()
+
+
+def test_a_region_of_no_width_is_the_point() -> None:
+    folder = run("safety", "radius=0", "count=1", "method=laplace", "check_points=1")
+    [row] = pd.read_csv(folder / "tables" / "safety_points.csv").to_dict("records")
+    assert row["verdict"] == "safe"
+    assert row["min_proved"] == pytest.approx(row["probability"], abs=1e-6)
+    assert row["max_proved"] == pytest.approx(row["probability"], abs=1e-6)
+
+
+def test_a_verdict_within_the_tolerance_is_decided() -> None:
+    """With a tolerance of .3 the range leaves the class open; the search goes on for the class alone."""
+    posterior = fitted_posterior("laplace", "squared_exponential", LINKS.get("probit"))[0]
+    open_before = 0
+    for first in np.linspace(-1.5, 1.5, 30):
+        region = linf_ball([first, 0.1], 0.5)
+        budget = Budget(boxes=8000)
+        search = PointSearch(posterior, region.centre, region.free)
+        found = search.range(region, 0.3, budget)
+        settled = decided(search, region, found, budget)
+        if found.verdict.status == "unknown":
+            open_before += 1
+            assert settled.verdict.status in ("safe", "unsafe")
+            assert settled.boxes > found.boxes
+        else:
+            assert settled is found
+        assert decided(search, region, found, Budget(boxes=0)) is found
+    assert open_before
+
+
+def test_an_attack_that_succeeds_makes_an_open_verdict_unsafe() -> None:
+    posterior = fitted_posterior("laplace", "squared_exponential", LINKS.get("probit"))[0]
+    for radius, expected in ((3.0, "unsafe"), (0.0, "unknown")):
+        region = linf_ball([0.2, 0.1], radius)
+        search = PointSearch(posterior, region.centre, region.free)
+        found = search.range(region, 0.02, Budget(boxes=0))
+        assert found.verdict.status == "unknown"
+        settled, attack = attacked(search, region, found, 0, 6)
+        assert settled.verdict.status == expected
+        assert attack["attack_succeeds"] == (expected == "unsafe")
+        example = settled.verdict.counterexample
+        if example is not None:
+            [reached] = posterior.probability(example[None])
+            assert (reached > 0.5) != (found.probability > 0.5)
+
+
+def test_points_outside_are_counted() -> None:
+    posterior = fitted_posterior("laplace", "squared_exponential", LINKS.get("probit"))[0]
+    inner, outer = linf_ball([0.2, 0.1], 0.1), linf_ball([0.2, 0.1], 2.0)
+    found = probability_range(posterior, inner, 0.01, Budget(boxes=2000))
+    rng = np.random.default_rng(0)
+    assert points_outside(posterior, inner, found, sampled(inner, 500, rng), 4, rng) == 0
+    assert points_outside(posterior, inner, found, sampled(outer, 500, rng), 4, rng) > 100
+
+
+def test_samples_lie_in_the_region() -> None:
+    ball = l2_ball([0.2, 0.1, 3.0], 0.7, [0, 2])
+    points = sampled(ball, 300, np.random.default_rng(1))
+    assert points.shape == (601, 3)
+    assert (points[:, 1] == 0.1).all()
+    assert np.linalg.norm(points - [0.2, 0.1, 3.0], axis=1).max() <= 0.7
+
+
+@pytest.mark.parametrize("link", ["probit", "logistic"])
+def test_the_gap_of_prop1_with_equal_steps_of_the_link_is_one_step(link: str) -> None:
+    posterior = fitted_posterior("laplace", "squared_exponential", LINKS.get(link))[0]
+    region = linf_ball([0.2, 0.1], 0.5)
+    for cells in (10, 100):
+        assert prop1_gap(posterior, region, cells) == pytest.approx(1 / cells, rel=1e-6)
+
+
+def test_closed_form_is_tighter_than_cells() -> None:
+    rng = np.random.default_rng(2)
+    mean = np.sort(rng.normal(0, 2, (2, 50)), axis=0)
+    variance = np.sort(rng.exponential(2, (2, 50)), axis=0)
+    found = compare_closed_form(LINKS.get("probit"), (mean[0], mean[1]), (variance[0], variance[1]))
+    assert found["closed_form_violations"] == 0
+    approaches = found["prop1_approaches"]
+    assert isinstance(approaches, int)
+    assert (
+        40 <= approaches <= 50
+    )  # cells are bounded one by one: with a wide rectangle more of them need not help
+    point = mean[0], mean[0]
+    found = compare_closed_form(LINKS.get("probit"), point, (variance[0], variance[0]))
+    assert found["prop1_approaches"] == 50
+
+
+def test_check_statistics_leave_budgeted_runs_out() -> None:
+    def record(gap: float, unbudgeted: bool) -> Record:
+        metrics = {
+            "unbudgeted[eps=0.02]": unbudgeted,
+            "gap[eps=0.02]": gap,
+            "prop1_gap[eps=0.02]": 0.01,
+            "points_outside_bounds": 1,
+            "closed_form_boxes": 4,
+            "closed_form_violations": 0,
+            "prop1_approaches": 3,
+            "points_outside_mixture_bounds": 0,
+        }
+        return Record("k", "e", "", {"part": "check"}, "done", "", metrics, {})
+
+    found = {s.name: s for s in check_statistics([record(0.3, False), record(0.02, True)], [0.02])}
+    assert found["prop1_cells[eps=0.02]"].value == 100
+    assert (found["share_runs_with_gap_closed"].value, found["share_runs_with_gap_closed"].n) == (1.0, 1)
+    assert found["points_outside_bounds"].value == 2
+    assert found["share_prop1_approaches_closed_form"].value == 0.75
+
+
+def made_up_candidate_boxes(kernel: str, radius: float) -> dict[str, int | None]:
+    X, y = two_classes(0)
+    posterior = fitted_posterior("laplace", kernel)[0]
+    problem = SimpleNamespace(X=X, y=y)
+    trained = SimpleNamespace(
+        fit=SimpleNamespace(posterior=posterior), hyperparameters=Hyperparameters(2.5, (0.8, 1.7))
+    )
+    model = SimpleNamespace(
+        method=SimpleNamespace(inference="laplace"), spec=ModelSpec(kernel=kernel, ard=True)
+    )
+    return candidate_boxes(problem, trained, model, linf_ball([0.2, 0.1], radius))  # type: ignore[arg-type]
+
+
+def test_candidates_lower_the_boxes_of_the_papers_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = made_up_candidate_boxes("squared_exponential", 0.6)
+    for side in ("minimum", "maximum"):
+        with_, without = (found[f"boxes_{each}_candidates[side={side}]"] for each in ("with", "without"))
+        assert with_ is not None and without is not None
+        assert 1 <= with_ < without
+    assert made_up_candidate_boxes("matern32", 0.6) == {}
+    monkeypatch.setattr(any_checks, "CANDIDATE_BOXES", 3)
+    limited = made_up_candidate_boxes("squared_exponential", 0.6)
+    assert limited["boxes_with_candidates[side=minimum]"] == 1
+    assert limited["boxes_without_candidates[side=minimum]"] is None
+
+
+def candidate_record(with_: int | None, without: int | None) -> Record:
+    metrics = {
+        f"boxes_{name}_candidates[side={side}]": boxes
+        for side in ("minimum", "maximum")
+        for name, boxes in (("with", with_), ("without", without))
+    }
+    return Record("k", "e", "", {"part": "check"}, "done", "", metrics, {})
+
+
+@pytest.mark.parametrize(
+    ("boxes", "expected", "n"),
+    [
+        ([(10, 20), (3, 9), (1, 1), (5, 9), (7, None)], 1.0, 8),
+        ([(10, 20)], 0.0, 2),  # too few to tell
+        ([(20, 10), (9, 3), (9, 5), (8, 9)], 0.0, 8),
+        ([(100, 101), (100, 103), (100, 107), (30, 10)], 0.0, 8),  # mostly fewer, but more on average
+        ([(None, None)], np.nan, 0),
+    ],
+)
+def test_whether_candidates_lower_the_boxes(
+    boxes: list[tuple[int | None, int | None]], expected: float, n: int
+) -> None:
+    found = candidates_lower_boxes([candidate_record(*pair) for pair in boxes])
+    assert found.value == pytest.approx(expected, nan_ok=True)
+    assert found.n == n
+    assert f"closed both times: {n} of {2 * len(boxes)} searches" in found.note

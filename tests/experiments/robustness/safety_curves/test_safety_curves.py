@@ -1,0 +1,185 @@
+"""What a safety curve says in single numbers, and which point is displayed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpsuite.budget import Budget
+from gpsuite.experiments.base import Record
+from gpsuite.experiments.robustness.safety_curves.claims import (
+    accuracy_gain,
+    gpfgs_statistics,
+    of_points,
+    point_statistics,
+)
+from gpsuite.experiments.robustness.safety_curves.display import LAST, RULES, SECOND, choose_shown
+from gpsuite.experiments.robustness.safety_curves.run import VERDICTS, Step, curve_metrics, linear_fit
+from gpsuite.experiments.robustness.safety_curves.tables import accuracy_table, curve_table
+from gpsuite.methods.robustness.decision import binary_contest
+from gpsuite.methods.robustness.search.regions import linf_ball
+from gpsuite.methods.robustness.verdict import probability_extremum
+from gpsuite.models.classification.links import LINKS
+from gpsuite.statistics.estimates import OF_POINTS
+from tests.models.gpc_problems import fitted_posterior
+
+GAMMAS = [0.0, 0.5, 1.0]
+
+
+def curve(point: int, inner: list[float], gpfgs: list[float], **metrics: Any) -> Record:
+    """Return a record of a point of the negative class with a made-up curve."""
+    values = np.array(inner)
+    hit, attack = values > 0.5, np.array(gpfgs) > 0.5
+
+    def first(where: np.ndarray) -> float | None:
+        return GAMMAS[int(np.argmax(where))] if where.any() else None
+
+    own: dict[str, Any] = {
+        "label": "-1",
+        "correct": inner[0] <= 0.5,
+        "sign": 1,
+        "cross_gamma": first(hit),
+        "gpfgs_gamma": first(attack),
+        "gpjm_gamma": None,
+        "strong_gamma": first(hit),
+        "attack_fails_radii": int(np.sum(hit & ~attack)),
+        "linear_r2": 0.5,
+        "witness_checked": bool(hit.any()),
+        "monotone": True,
+        "largest_gpfgs": max(gpfgs),
+        **metrics,
+    }
+    arrays = {
+        "gamma": np.array(GAMMAS),
+        "inner": values,
+        "outer": values + 0.01,
+        "gpfgs": np.array(gpfgs),
+        "gpjm": values * 0,
+        "strong": values,
+        "verdict": np.where(hit, VERDICTS.index("unsafe"), VERDICTS.index("safe")),
+        "boxes": np.array([1, 2, 3]),
+        "seconds": np.zeros(3),
+    }
+    axes = {"features": "all", "method": "laplace", "part": "point", "point": point}
+    return Record(f"k{point}", "robustness/safety_spam", "", axes, "done", "", own, {}, arrays=arrays)
+
+
+NEVER = curve(0, [0.1, 0.2, 0.3], [0.1, 0.1, 0.1])
+FOUND = curve(1, [0.1, 0.6, 0.9], [0.1, 0.2, 0.7], linear_r2=0.9)
+MISSED = curve(2, [0.1, 0.3, 0.9], [0.1, 0.2, 0.3])
+MISSED_EARLY = curve(3, [0.2, 0.7, 0.9], [0.1, 0.2, 0.3])
+WRONG = curve(4, [0.8, 0.9, 0.9], [0.8, 0.1, 0.1], label="1", correct=False, linear_r2=1.0)
+
+
+@pytest.mark.parametrize(
+    ("records", "rule", "point", "reason", "as_asked"),
+    [
+        ([NEVER, FOUND, MISSED, MISSED_EARLY, WRONG], "attack_fails", 3, RULES["attack_fails"], True),
+        ([NEVER, FOUND, WRONG], "attack_fails", 1, SECOND, False),
+        ([NEVER, WRONG], "attack_fails", 0, LAST, False),
+        ([NEVER, FOUND, MISSED, WRONG], "locally_linear", 1, RULES["locally_linear"], True),
+    ],
+)
+def test_the_displayed_point_follows_the_rule(
+    records: list[Record], rule: str, point: int, reason: str, as_asked: bool
+) -> None:
+    shown = choose_shown(records, rule, "")
+    assert shown is not None
+    assert (shown.record.axes["point"], shown.rule, shown.as_asked) == (point, reason, as_asked)
+
+
+def test_the_displayed_point_has_the_label_asked_for() -> None:
+    other = curve(5, [0.1, 0.9, 0.9], [0.1, 0.1, 0.1], label="1")
+    shown = choose_shown([MISSED, other], "attack_fails", "1")
+    assert shown is not None
+    assert shown.record is other
+    assert choose_shown([], "attack_fails", "") is None
+
+
+def test_statistics_of_the_displayed_points() -> None:
+    shown = choose_shown([MISSED, FOUND], "attack_fails", "")
+    assert shown is not None
+    found = {s.name: s for s in (*point_statistics([shown], [MISSED, FOUND]), *gpfgs_statistics([shown]))}
+    assert found["points_both_bounds_cross"].value == 1
+    assert found["points_attack_crosses"].value == 0
+    assert found["share_attack_fails_although_adversarial"].value == 0.5
+    assert found["attack_fails_although_adversarial"].value == 1
+    assert found["largest_gamma_attack_fails"].value == 1.0
+    assert found["share_attack_fails_at_whole_range"].value == 1
+    assert found["share_attack_crosses_with_bounds"].value == 0
+    assert found["max_attack_probability"].value == 0.3
+    assert len(found) == len(point_statistics([shown], [])) + len(gpfgs_statistics([shown]))
+
+
+def test_an_attack_one_radius_late_is_with_the_bounds() -> None:
+    shown = choose_shown([FOUND], "locally_linear", "")
+    assert shown is not None
+    [late] = [s for s in gpfgs_statistics([shown]) if s.name == "share_attack_crosses_with_bounds"]
+    assert late.value == 1
+
+
+def test_accuracies_count_only_what_is_right() -> None:
+    table = accuracy_table([NEVER, FOUND, WRONG], {"laplace": "Laplace"}).set_index("gamma")
+    assert table.loc[0.0, "certified"] == pytest.approx(2 / 3)
+    assert table.loc[1.0, "certified"] == pytest.approx(1 / 3)
+    assert table.loc[0.5, "under gpfgs"] == pytest.approx(2 / 3)
+    assert table.loc[1.0, "under gpfgs"] == pytest.approx(1 / 3)
+    assert table.loc[1.0, "unsafe"] == 2
+    shown = choose_shown([FOUND], "locally_linear", "")
+    assert shown is not None
+    assert list(curve_table([shown], {"laplace": "Laplace"})["verdict"]) == ["safe", "unsafe", "unsafe"]
+
+
+def test_shares_of_points_of_one_classifier_say_so() -> None:
+    found = of_points("s", [True, True, False, True])
+    assert (found.value, found.n, found.interval) == (0.75, 4, OF_POINTS)
+    assert np.isnan(of_points("s", []).value)
+
+
+def test_accuracy_gain_is_paired() -> None:
+    def record(inputs: str, split: int, accuracy: float) -> Record:
+        axes = {"features": inputs, "method": "laplace", "part": "accuracy", "point": split}
+        return Record("k", "e", "", axes, "done", "", {"test_accuracy": accuracy}, {})
+
+    pairs = [(0.9, 0.88), (0.8, 0.79), (0.7, 0.70)]
+    records = [record("ours", k, a) for k, (a, _) in enumerate(pairs)]
+    records += [record("all", k, b) for k, (_, b) in enumerate(pairs)]
+    (gain,) = accuracy_gain(records, "ours", "all", 0.2)
+    assert gain.value == pytest.approx(0.01)
+    assert gain.judged("high") == pytest.approx(0.01 + 4.302652729911275 * 0.01 * (1 / 3 + 0.2) ** 0.5)
+    assert accuracy_gain(records[:1], "ours", "all", 0.2) == []
+    worse = [record("ours", k, b - 0.05 - 0.001 * k) for k, (_, b) in enumerate(pairs)]
+    assert accuracy_gain([*worse, *records[3:]], "ours", "all", 0.2)[0].judged("high") < 0.0
+
+
+def test_exactly_one_half_is_the_negative_class() -> None:
+    assert binary_contest(-1).crossed(0.5)
+    assert not binary_contest(1).crossed(0.5)
+
+
+def test_curve_metrics_of_a_real_search() -> None:
+    posterior = fitted_posterior("laplace", "squared_exponential", LINKS.get("probit"))[0]
+    centre = np.array([0.2, 0.1])
+    probability = float(posterior.probability(centre[None])[0])
+    sign = -1 if probability > 0.5 else 1
+    steps = []
+    for gamma in (0.0, 0.3, 3.0):
+        found = probability_extremum(posterior, linf_ball(centre, gamma), sign, 0.02, Budget(boxes=4000))
+        steps.append(Step(found, 0, (probability,) * 3, False))
+    metrics = curve_metrics([0.0, 0.3, 3.0], sign, steps, 0.02)
+    assert metrics["monotone"]
+    assert metrics["safe_gamma"] == 3.0  # the verdicts given
+    assert metrics["gpfgs_gamma"] is None
+    assert metrics["largest_gap"] <= 0.02  # type: ignore[operator]
+    reversed_metrics = curve_metrics([0.0, 0.3, 3.0], sign, steps[::-1], 0.02)
+    assert not reversed_metrics["monotone"]
+
+
+def test_a_latent_mean_is_linear_in_a_small_box_only() -> None:
+    posterior = fitted_posterior("laplace", "squared_exponential", LINKS.get("probit"))[0]
+    small, large = (linear_fit(posterior, linf_ball([0.2, 0.1], radius), 0) for radius in (1e-3, 3.0))
+    assert small > 0.999
+    assert large < 0.95
+    assert np.isnan(linear_fit(posterior, linf_ball([0.2, 0.1], 0.0), 0))

@@ -1,0 +1,173 @@
+"""The family's plans, its rows and noise, claims on made-up records, and one small run of each kind of task."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gpsuite.config.request import read_request
+from gpsuite.data.loading import load
+from gpsuite.engine.keys import task_key
+from gpsuite.errors import UserError
+from gpsuite.experiments.base import EXPERIMENTS, SharedWork, Task
+from gpsuite.experiments.wasserstein.images.claims import claims
+from gpsuite.experiments.wasserstein.images.run import SHUFFLED, read_images, with_noise
+from gpsuite.experiments.wasserstein.images.tables import differences
+from gpsuite.experiments.wasserstein.regression import fold_rows
+from gpsuite.methods.wasserstein.names import CLASSIFIER_NAMES, REGRESSOR_NAMES
+
+
+def tasks_of(*words: str) -> list[Task]:
+    request, _ = read_request([*words, "scale=smoke"])
+    return list(EXPERIMENTS.get(request.experiment).plan(request))
+
+
+def test_names_are_those_of_the_methods() -> None:
+    from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS
+    from gpsuite.methods.wasserstein.regressors import REGRESSORS
+
+    assert set(CLASSIFIERS) == set(CLASSIFIER_NAMES)
+    assert set(REGRESSORS) == set(REGRESSOR_NAMES)
+
+
+def test_every_method_of_a_repetition_sees_the_same_rows() -> None:
+    tasks = tasks_of("experiment=wasserstein/digits")
+    assert len({task_key(task) for task in tasks}) == len(tasks)
+    seeds = {(t.axes["repetition"], t.params.seed) for t in tasks}
+    assert len(seeds) == 2
+    noisy = [t for t in tasks if t.axes["label_noise"] == 0.2]
+    assert {t.axes["method"] for t in noisy} == {"gwi", "gwi_softmax"}
+
+
+def test_other_datasets_enter_the_key_by_their_content_alone() -> None:
+    task = next(t for t in tasks_of("experiment=wasserstein/fashion_mnist") if t.axes["method"] == "map")
+    assert [o.name for o in task.params.outside] == ["mnist", "kmnist"]
+    moved = replace(
+        task.params.outside[0], prepared=replace(task.params.outside[0].prepared, paths={"a": "b"})
+    )
+    elsewhere = replace(task, params=replace(task.params, outside=(moved, task.params.outside[1])))
+    assert task_key(elsewhere) == task_key(task)
+    other = replace(task.params.outside[0], content="another")
+    changed = replace(task, params=replace(task.params, outside=(other, task.params.outside[1])))
+    assert task_key(changed) != task_key(task)
+
+
+def test_rows_are_apart_and_noise_changes_its_share() -> None:
+    task = tasks_of("experiment=wasserstein/digits")[0]
+    data = load(task.require_dataset())
+    images = read_images(data, task.params)
+    assert images.X.max() == 1.0
+    assert (len(images.X), len(images.X_test), images.side) == (200, 100, 8)
+    seen = {row.tobytes() for row in images.X}
+    assert not seen & {row.tobytes() for row in images.X_test}
+    noisy = read_images(data, replace(task.params, label_noise=0.2))
+    np.testing.assert_array_equal(noisy.X, images.X)
+    assert (noisy.y != images.y).sum() == 40
+    np.testing.assert_array_equal(noisy.y_test, images.y_test)
+
+
+def test_noise_reaches_every_other_class() -> None:
+    y = np.zeros(3000, dtype=np.int64)
+    noisy = with_noise(y, 4, 0.5, np.random.default_rng(0))
+    counts = np.bincount(noisy, minlength=4)
+    assert counts[0] == 1500
+    assert counts[1:].min() > 400
+
+
+def test_folds_are_a_partition() -> None:
+    parts = [fold_rows(53, 10, fold, 7) for fold in range(10)]
+    np.testing.assert_array_equal(np.sort(np.concatenate([test for _, test in parts])), np.arange(53))
+    for train, test in parts:
+        np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(53))
+
+
+def test_a_classifier_is_trained_scored_and_shown_other_images() -> None:
+    tasks = tasks_of(
+        "experiment=wasserstein/digits", "methods=[map]", "noise_methods=[]", "label_noise=[0.0]"
+    )
+    outcome = EXPERIMENTS.get("wasserstein/digits").run(tasks[0], SharedWork())
+    assert outcome.status == "done"
+    assert 0.1 < outcome.metrics["accuracy"] <= 1.0
+    assert 0.0 <= outcome.metrics[f"auroc {SHUFFLED}"] <= 1.0
+    assert outcome.arrays["certain images"].shape == (12, 64)
+    assert outcome.arrays["bin counts"].sum() == 100
+    again = EXPERIMENTS.get("wasserstein/digits").run(tasks[0], SharedWork())
+    assert again.metrics == outcome.metrics
+
+
+def test_distances_and_widths_show_what_they_claim() -> None:
+    tasks = tasks_of("experiment=wasserstein/toy_bands")
+    distance = next(t for t in tasks if t.axes["part"] == "distance")
+    found = EXPERIMENTS.get("wasserstein/toy_bands").run(distance, SharedWork())
+    assert found.metrics["largest_error_at_data"] < 1e-9
+    assert found.metrics["largest_spectrum_error"] < 1e-10
+    width = next(t for t in tasks if t.axes.get("activation") == "erf")
+    errors = EXPERIMENTS.get("wasserstein/toy_bands").run(width, SharedWork()).arrays["errors"]
+    assert errors[1].mean() < errors[0].mean()
+
+
+def made_up() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    lines = []
+    for method in ("gwi", "gwi_softmax", "ensemble"):
+        for noise in (0.0, 0.2):
+            for repetition in range(5):
+                accuracy = 0.95 - (0.1 if method == "gwi_softmax" else 0.02) * (noise > 0)
+                lines.append(
+                    {
+                        "method": method,
+                        "label_noise": noise,
+                        "repetition": repetition,
+                        "accuracy": accuracy + 0.002 * rng.standard_normal(),
+                        **{"nll": 0.2, "ece": 0.02, "brier": 0.1, "nll shift 0.1": 0.3},
+                        **{"auroc x": 0.8, "auroc_knowledge x": 0.8, "aupr x": 0.7, "fpr95 x": 0.3},
+                        **{"member_accuracy": 0.9, "member_nll": 0.3 + 0.01 * repetition},
+                    }
+                )
+    return pd.DataFrame(lines)
+
+
+def test_claims_follow_the_numbers() -> None:
+    frame = made_up()
+    found = {one.name: one for one in claims(frame[frame["label_noise"] == 0.0], frame)}
+    assert found["share_robust_max_loses_less"].value == 1.0
+    assert found["share_ensemble_better_than_members"].value == 1.0
+    assert found["max_auroc_difference[method=gwi]"].value == 0.0
+    assert found["share_methods_with_all_measures"].value == 1.0
+    swapped = frame.assign(method=frame["method"].replace({"gwi": "gwi_softmax", "gwi_softmax": "gwi"}))
+    worse = {one.name: one for one in claims(swapped[swapped["label_noise"] == 0.0], swapped)}
+    assert worse["share_robust_max_loses_less"].value == 0.0
+    alone = frame.assign(member_nll=0.2)
+    found = {one.name: one for one in claims(alone[alone["label_noise"] == 0.0], alone)}
+    assert found["share_ensemble_better_than_members"].value == 0.5
+
+
+def test_differences_are_paired_over_repetitions() -> None:
+    frame = made_up()
+    clean = frame[frame["label_noise"] == 0.0]
+    shifted = clean.assign(nll=clean["nll"] + 0.1 * clean["repetition"] + (clean["method"] == "ensemble"))
+    table = differences(shifted, {"gwi": "GWI", "ensemble": "ensemble"})
+    nll = table[table["metric"] == "nll"].iloc[0]
+    assert nll["difference"] == pytest.approx(-1.0)
+    assert nll["high"] - nll["low"] < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["experiment=wasserstein/digits", "label_noise=[0.1]"], "label_noise"),
+        (["experiment=wasserstein/digits", "dropout=1.0"], "dropout"),
+        (["experiment=wasserstein/digits", "prior=spline"], "prior"),
+        (["experiment=wasserstein/digits", "methods=[map]"], "noise_methods"),
+        (["experiment=wasserstein/digits", "method=exact_gp"], "method"),
+        (["experiment=wasserstein/regression", "used_folds=11"], "used_folds"),
+        (["experiment=wasserstein/regression", "method=map"], "method"),
+    ],
+)
+def test_a_users_mistake_is_named(words: list[str], message: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=message):
+        tasks_of(*words)

@@ -1,0 +1,408 @@
+"""The plain bound encloses the classifier of the stored floats, wherever they lie; every part keeps its promise.
+
+The oracle has 60 decimal digits and knows only the definition.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from gpsuite.methods.robustness.certificates import plain_bound
+from gpsuite.methods.robustness.certificates import plain_model as plain_model_module
+from gpsuite.methods.robustness.certificates.certify import plain_model
+from gpsuite.methods.robustness.certificates.plain_bound import (
+    PlainBound,
+    class_probability,
+)
+from gpsuite.methods.robustness.certificates.plain_cubic import quadratic_range
+from gpsuite.methods.robustness.certificates.plain_kernel import UNIT, Long, gram
+from gpsuite.methods.robustness.certificates.plain_link import (
+    LOGISTIC,
+    QUADRATURE,
+    WIDE,
+    largest_on_line,
+    logistic_moments,
+    logistic_value,
+)
+from gpsuite.methods.robustness.certificates.plain_model import Known, PlainModel, largest_eigenvalue
+from tests.methods.robustness.decimal_oracle import exact_latent, exact_logistic, exact_score, many_digits
+from tests.methods.robustness.made_up_posteriors import random_boxes, random_posterior
+
+KERNELS = ("squared_exponential", "matern32", "matern52")
+LINKS = ("probit", "logistic", "squeezed_probit")
+LENGTHSCALES, OFFSETS = (1e-8, 1e3), (1.0, 1e8)
+
+
+def random_model(
+    rng: np.random.Generator, kernel: str, link: str, most: int = 12
+) -> tuple[PlainModel, np.ndarray]:
+    """Return a classifier of a random unit and offset, and a point near its data or anywhere."""
+    n, inputs = int(rng.integers(2, most + 1)), int(rng.integers(1, 4))
+    model = plain_model(random_posterior(rng, kernel, link, n, inputs, bool(rng.random() < 0.3)))
+    unit = np.exp(rng.uniform(*np.log(LENGTHSCALES)))
+    offset = rng.choice([-1.0, 0.0, 1.0]) * np.exp(rng.uniform(*np.log(OFFSETS)))
+    model = dataclasses.replace(model, X=model.X * unit + offset, lengthscales=model.lengthscales * unit)
+    near = model.X[0] + 0.3 * unit * rng.standard_normal(inputs)
+    return model, near if rng.random() < 0.8 else rng.standard_normal(inputs)
+
+
+def both(plain: PlainBound, lo: np.ndarray, hi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return bounds from both sides at the level of the centres' scores."""
+    with np.errstate(invalid="ignore"):
+        middle = np.mean(plain.at(0.5 * lo + 0.5 * hi), axis=0)
+    return plain.bound(lo, hi, -1, middle)[0], plain.bound(lo, hi, 1, middle)[0]
+
+
+def violations(seed: int, kernel: str, link: str, models: int, boxes: int, points: int) -> tuple[int, int]:
+    """Count points beyond the bound, and all points, for random models, boxes and points."""
+    rng, bad, total = np.random.default_rng(seed), 0, 0
+    for _ in range(models):
+        model, x0 = random_model(rng, kernel, link)
+        inputs = len(x0)
+        free = np.sort(rng.choice(inputs, int(rng.integers(1, inputs + 1)), replace=False))
+        plain = PlainBound(model, x0, free)
+        lo, hi = random_boxes(rng, model, x0, free, boxes)  # type: ignore[arg-type]
+        low, high = both(plain, lo, hi)
+        for box in range(boxes):
+            share = rng.random((points, len(free)))
+            share[points // 2 :] = np.round(share[points // 2 :])
+            for point in lo[box] + share * (hi[box] - lo[box]):
+                x = x0.copy()
+                x[free] = np.clip(point, lo[box], hi[box])
+                total += 1
+                bad += not Decimal(low[box]) <= exact_score(model, x) <= Decimal(high[box])
+    return bad, total
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_bound_holds_in_any_unit_and_far_from_the_origin(kernel: str) -> None:
+    assert violations(1, kernel, "probit", models=12, boxes=8, points=6) == (0, 576)
+
+
+def test_the_bound_holds_for_the_logistic_link() -> None:
+    assert violations(2, "squared_exponential", "logistic", models=3, boxes=5, points=2) == (0, 30)
+
+
+@pytest.mark.slow
+@pytest.mark.guarantee
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_bound_holds_many_times(kernel: str, link: str) -> None:
+    models = 30 if link == "logistic" else 250
+    assert violations(3, kernel, link, models, boxes=16, points=8)[0] == 0
+
+
+@pytest.mark.parametrize("work", [np.float64, Long])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_zero_width_boxes_enclose_the_score_tightly(
+    kernel: str, work: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both precisions are sound, and no looser than their rounding: a slack forgotten or doubled often shows."""
+    monkeypatch.setattr(plain_model_module, "FELT", np.inf if work is np.float64 else 0.0)
+    rng = np.random.default_rng(4)
+    for _ in range(6):
+        model = plain_model(random_posterior(rng, kernel, "probit", 10, 2))
+        model = dataclasses.replace(model, variance=1.0)
+        x0 = model.X[0] + 0.1
+        plain = PlainBound(model, x0, np.array([1]))
+        assert plain.slice.reduction.dtype == work
+        points = x0[1] + rng.standard_normal((5, 1))
+        low, high = both(plain, points, points)
+        inner = plain.at(points)
+        for point, least, most, *ends in zip(points, low, high, *inner, strict=True):
+            score = exact_score(model, np.array([x0[0], point[0]]))
+            assert Decimal(least) <= score <= Decimal(most)
+            assert Decimal(ends[0]) <= score <= Decimal(ends[1])
+        size = 1 + np.abs(model.alpha).sum() + np.sum(np.abs(model.root)) ** 2
+        assert np.all(high - low <= (1e-11 if work is np.float64 else 3e-12) * size)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_small_boxes_have_bounds_of_the_scores_slope(kernel: str) -> None:
+    """For a box of half-width h the width is 2 h |t'| up to the order of the expansion: a wrong derivative shows."""
+    rng = np.random.default_rng(5)
+    for link in ("probit", "logistic"):
+        model = plain_model(random_posterior(rng, kernel, link, 10, 2))
+        plain = PlainBound(model, model.X[0], np.arange(2))
+        x, h = model.X[0] + 0.4 * model.lengthscales, 1e-6 * model.lengthscales
+        low, high = both(plain, (x - h)[None], (x + h)[None])
+        slopes = []
+        for axis in range(2):
+            step = np.zeros(2)
+            step[axis] = h[axis]
+            with many_digits():
+                slopes.append(abs(float(exact_score(model, x + step) - exact_score(model, x - step))) / 2)
+        order = 0.12 if kernel == "matern32" or link == "logistic" else 0.02
+        width, exact = high[0] - low[0], 2 * sum(slopes)
+        assert exact * (1 - 1e-3) - 1e-11 <= width <= exact * (1 + order) + 1e-10
+
+
+def test_the_logistics_derivative_bounds_are_largest_values_rounded_up() -> None:
+    f = np.linspace(-10, 10, 200001)
+    s = 1 / (1 + np.exp(-f))
+    slope = s * (1 - s)
+    largest = (slope * (1 - 2 * s), slope * (1 - 6 * slope), slope * (1 - 2 * s) * (1 - 12 * slope))
+    for stated, values in zip(LOGISTIC, largest, strict=True):
+        assert 0 < stated - np.abs(values).max() + 1e-9 < 1e-6
+
+
+@pytest.mark.parametrize("deviation", [0.0, 1e-3, 0.7, 0.999 * WIDE, 1.001 * WIDE, 10.0, 40.0])
+def test_logistic_expectations_keep_their_error(deviation: float) -> None:
+    mean = np.array([-30.0, -3.0, 0.0, 1.0] if deviation < 5 else [-7.0, 20.0])
+    variance = np.full(len(mean), deviation**2)
+    value, first, second = logistic_moments(mean, variance)
+    np.testing.assert_array_equal(value, logistic_value(mean, variance))
+    exact = [exact_logistic(m, deviation**2) for m in mean.tolist()]
+    assert all(
+        abs(Decimal(a) - b) <= Decimal(QUADRATURE) / 10 for a, b in zip(value.tolist(), exact, strict=True)
+    )
+    h = 1e-3
+    with many_digits():
+        for place, m in enumerate(mean.tolist()):
+            up, down = exact_logistic(m + h, deviation**2), exact_logistic(m - h, deviation**2)
+            assert first[place] == pytest.approx(float(up - down) / (2 * h), rel=1e-6, abs=1e-18)
+            bend = float(up + down - 2 * exact[place]) / h**2
+            assert second[place] == pytest.approx(bend / 2, rel=1e-5, abs=1e-8 * first[place] + 1e-18)
+
+
+def test_a_huge_variance_costs_nothing_more() -> None:
+    value, first, _ = logistic_moments(np.array([0.0, 1e3, -1e150]), np.array([1e12, 1e300, 1e300]))
+    np.testing.assert_allclose(value, [0.5, 0.5, ndtr(-1.0)], atol=1e-3)
+    assert np.all(first >= 0)
+
+
+def test_probabilities_are_rounded_outward_also_far_in_the_tails() -> None:
+    model = plain_model(random_posterior(np.random.default_rng(0), "matern52", "probit", 4, 1))
+    for score in (-1e9, -40.0, -38.0, -30.0, -3.0, 0.0, 2.0, 9.0):
+        low, high = class_probability(model, score)
+        p = float(ndtr(score))
+        assert low <= p * (1 - 9e-13) and high >= min(1.0, p * (1 + 9e-13)) and high > 0
+        assert high - low <= 2.2e-12 * p + 1e-299
+    squeezed = dataclasses.replace(model, squeeze=0.01)
+    assert class_probability(squeezed, np.inf) == pytest.approx((0.99, 0.99), abs=1e-11)
+    assert class_probability(squeezed, -1.0)[0] == pytest.approx(0.01 + 0.98 * ndtr(-1.0), abs=1e-11)
+    logistic = dataclasses.replace(model, link="logistic")
+    assert [class_probability(logistic, each) for each in (-0.1, 0.4, 1.1)] == [(0, 0), (0.4, 0.4), (1, 1)]
+
+
+def test_the_quadratic_range_encloses_the_form_and_is_exact_in_one_input() -> None:
+    rng = np.random.default_rng(8)
+    for d in (1, 2, 3):
+        b, M = rng.normal(size=(50, d)), rng.normal(size=(50, d, d))
+        M, r = M + M.transpose(0, 2, 1), rng.uniform(0, 1, (50, d)) * (rng.random((50, d)) < 0.8)
+        low, high = quadratic_range(b, M, r)
+        delta = (rng.uniform(-1, 1, (50, 2000, d)) * 1.2).clip(-1, 1) * r[:, None]
+        form = np.einsum("bd,bpd->bp", b, delta) + np.einsum("bpi,bij,bpj->bp", delta, M, delta)
+        assert np.all(low <= form.min(axis=1) + 1e-14) and np.all(form.max(axis=1) <= high + 1e-14)
+        if d == 1:
+            np.testing.assert_allclose(low.astype(float), form.min(axis=1), atol=1e-4)
+            np.testing.assert_allclose(high.astype(float), form.max(axis=1), atol=1e-4)
+
+
+@pytest.mark.parametrize("n_inputs", [1, 7, 784])
+def test_the_quadratic_range_pays_for_a_sum_over_all_inputs(n_inputs: int) -> None:
+    """A sum of d terms, each from a row of d: d + 64 roundings of its size at least, and at most twenty times that."""
+    r = np.ones((1, n_inputs), dtype=Long)
+    low, high = quadratic_range(r, 0 * r[:, :, None] * r[:, None], r)
+    for paid in (high[0] - n_inputs, -n_inputs - low[0]):
+        assert 64 + n_inputs <= paid / (UNIT * n_inputs) <= 20 * (64 + n_inputs)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_slacks_are_what_errors_of_all_features_at_once_can_do(kernel: str) -> None:
+    """Every feature off by its unit, folded weights by more, all in the worst direction."""
+    rng = np.random.default_rng(15)
+    model = plain_model(random_posterior(rng, kernel, "probit", 7, 3, sparse=True))
+    x0 = model.X[0] + 2.0 * model.lengthscales
+    plain = PlainBound(model, x0, np.array([0, 2]))
+    held = (model.X[:, 1] - x0[1]) ** 2 / model.lengthscales[1] ** 2
+    folded = kernel == "squared_exponential"
+    fold, wider = (np.exp(-held / 2), 1 + held) if folded else (1.0, 1.0)
+    alpha, root = np.abs(model.alpha * fold * wider), np.abs(model.root * fold * wider)
+    lengths = np.sqrt(model.variance) * root.sum(axis=1)
+    assert float(plain.slack_mean) == pytest.approx(plain.unit * alpha.sum(), rel=1e-9)
+    assert float(plain.slack_root) == pytest.approx(
+        plain.unit * np.sqrt(np.abs(model.weights) @ lengths**2), rel=1e-9
+    )
+    columns = model.X[:, [0, 2]] if folded else model.X
+    scales = model.lengthscales[[0, 2]] if folded else model.lengthscales
+    norm = alpha @ gram(columns, scales, kernel) @ alpha  # off by two features and two sums
+    assert 2.0 * plain.unit * norm <= float(plain.norm_slack) <= 8.0 * plain.unit * norm
+    exact = Decimal(0)
+    with many_digits():
+        signed = [Decimal(float(a)) for a in model.alpha * fold]
+        K = gram(columns.astype(Long), scales.astype(Long), kernel)
+        exact = sum(
+            (
+                a * b * Decimal(repr(float(K[i, j])))
+                for i, a in enumerate(signed)
+                for j, b in enumerate(signed)
+            ),
+            Decimal(0),
+        )
+    assert float(plain.norm2) >= float(exact) * (1 - 1e-12)
+    assert float(plain.norm2) <= float(exact) + 8.0 * plain.unit * norm + 1e-12 * norm
+
+
+def test_a_gram_entry_moves_by_no_more_than_its_slack() -> None:
+    """|(w + e)(v + f)' - w v'| for rows of one length and errors of the stated length, along each other."""
+    model = plain_model(random_posterior(np.random.default_rng(16), "matern52", "probit", 6, 1))
+    plain = PlainBound(model, model.X[0], np.arange(1))
+    for length, error in ((3.0, 1e-3), (1e-4, 1e-3), (1.0, 0.0)):
+        plain.slack_root = Long(error)
+        paid = float(plain._gram_slack(np.array([length**2]))[0])
+        moved = (length + error) ** 2 - length**2
+        sums = plain.unit * ((length + error) ** 2 + 1)  # the product's own rounding, and that of I
+        assert moved + sums <= paid <= 3.0 * moved + 2.0 * sums
+
+
+def test_an_operation_is_counted_for_every_datum_row_and_input() -> None:
+    """Sums run over the data and over the rows of F; an input adds a difference, a quotient, a square and a sum."""
+
+    def operations(n: int, r: int, inputs: int) -> float:
+        model = PlainModel(
+            np.zeros((n, inputs)), "matern52", 1.0, np.ones(inputs), np.ones(n), np.ones((r, n)), -np.ones(r),
+            "probit",
+        )  # fmt: skip
+        plain = PlainBound(model, np.zeros(inputs), np.arange(inputs))
+        return plain.unit / float(np.finfo(plain.work).eps)
+
+    start = operations(3, 2, 1)
+    assert start >= 3 + 2 + 4 + 60  # exponential, root and what follows
+    assert operations(10, 2, 1) - start >= 7 and operations(3, 8, 1) - start >= 6
+    assert 4 * 99 <= operations(3, 2, 100) - start <= 32 * 99
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_operators_range_is_that_of_the_latent_variance(sparse: bool) -> None:
+    """-nu s <= Sigma <= g s everywhere, and g is attained in the span for signed weights."""
+    rng = np.random.default_rng(9)
+    for _ in range(5):
+        model = plain_model(random_posterior(rng, "matern52", "probit", 8, 2, sparse))
+        plain = PlainBound(model, model.X[0], np.arange(2))
+        M = model.root @ (model.variance * gram(model.X, model.lengthscales, model.kernel)) @ model.root.T
+        values = np.linalg.eigvals(M @ np.diag(model.weights)).real
+        highest = 1 + max(0.0, float(model.weights.max()))
+        assert max(1.0, 1 + values.max()) <= plain.slice.above <= highest + (1e-3 if sparse else 1e-9)
+        assert max(0.0, -(1 + values.min())) <= plain.slice.below <= (1e-3 if sparse else 1e-9)
+        worst = max(float(exact_latent(model, x)[1]) for x in rng.normal(size=(20, 2)))
+        assert worst <= plain.slice.above * model.variance
+
+
+def test_negative_variances_are_covered_by_nu() -> None:
+    """Weights beyond -1 make G indefinite: nu must reach its smallest eigenvalue, uniform weights or not."""
+    rng = np.random.default_rng(12)
+    for weights in (np.full(8, -1.5), rng.uniform(-9.0, 1.0, 8)):
+        model = plain_model(random_posterior(rng, "matern52", "probit", 8, 2))
+        model = dataclasses.replace(model, weights=weights)
+        plain = PlainBound(model, model.X[0], np.arange(2))
+        M = model.root @ (model.variance * gram(model.X, model.lengthscales, model.kernel)) @ model.root.T
+        values = np.linalg.eigvals(M @ np.diag(weights)).real
+        assert 1 + values.min() < 0
+        assert -(1 + values.min()) <= plain.slice.below <= max(0.0, -weights.min() - 1) + 1e-9
+        assert max(1.0, 1 + values.max()) <= plain.slice.above <= 1 + max(0.0, weights.max()) + 1e-9
+
+
+def test_weights_that_are_no_posteriors_are_bounded_too() -> None:
+    """A certificate may hold any floats: negative latent variances count as zero, for every box alike."""
+    rng, bad = np.random.default_rng(10), 0
+    for _ in range(12):
+        model = plain_model(random_posterior(rng, "squared_exponential", "probit", 6, 2))
+        model = dataclasses.replace(model, weights=rng.uniform(-3.0, 2.0, 6), root=3 * model.root)
+        plain = PlainBound(model, model.X[0], np.arange(2))
+        lo = model.X[:4] - rng.uniform(0, 0.5, (4, 2))
+        hi = lo + rng.uniform(0, 1, (4, 2))
+        low, high = both(plain, lo, hi)
+        for box in range(4):
+            for x in rng.uniform(lo[box], hi[box], (15, 2)):
+                bad += not Decimal(low[box]) <= exact_score(model, x) <= Decimal(high[box])
+    assert bad == 0
+
+
+def test_numbers_too_large_give_no_bound_or_are_refused() -> None:
+    model = plain_model(random_posterior(np.random.default_rng(0), "matern52", "probit", 4, 1))
+    huge = dataclasses.replace(model, alpha=model.alpha * 1e200)
+    with pytest.raises(ValueError, match="too large"):
+        PlainBound(huge, model.X[0], np.arange(1))
+    with pytest.raises(ValueError, match="no plain bound"):
+        PlainBound(dataclasses.replace(model, link="cauchit"), model.X[0], np.arange(1))
+    with pytest.raises(ValueError, match="no plain bound"):
+        PlainBound(dataclasses.replace(model, kernel="matern12"), model.X[0], np.arange(1))
+    low, high = both(PlainBound(model, model.X[0], np.arange(1)), np.array([[np.nan]]), np.array([[1.0]]))
+    assert (low[0], high[0]) == (-np.inf, np.inf)
+
+
+def test_a_posterior_without_any_reduction_has_the_prior_variance() -> None:
+    """Rank 0, one row, one input: t = k alpha / sqrt(1 + s)."""
+    model = PlainModel(
+        np.zeros((1, 1)),
+        "matern32",
+        3.0,
+        np.ones(1),
+        np.array([0.5]),
+        np.zeros((0, 1)),
+        np.zeros(0),
+        "probit",
+    )
+    low, high = both(PlainBound(model, np.zeros(1), np.arange(1)), np.zeros((1, 1)), np.zeros((1, 1)))
+    assert low[0] <= 0.75 <= high[0] <= low[0] + 1e-11
+
+
+def test_batches_and_single_boxes_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(11)
+    model = plain_model(random_posterior(rng, "matern32", "logistic", 8, 3))
+    lo = rng.standard_normal((20, 2))
+    plain = PlainBound(model, model.X[0], np.array([0, 2]))
+    whole = both(plain, lo, lo + 0.3)
+    monkeypatch.setattr(plain_bound, "BLOCK", 1)
+    np.testing.assert_allclose(both(plain, lo, lo + 0.3), whole, rtol=1e-12)
+
+
+def test_the_largest_probability_on_a_line_is_above_all_and_close() -> None:
+    rng = np.random.default_rng(13)
+    low = rng.uniform(0, 4, 60)
+    high = low + rng.choice([0.0, 0.1, 5.0], 60)
+    G, slope = rng.normal(0, 3, 60), rng.normal(0, 0.5, 60)
+    found = largest_on_line(G, slope, low, high)
+    v = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, 101)
+    p = logistic_value((G[:, None] + slope[:, None] * v).ravel(), v.ravel()).reshape(v.shape).max(axis=1)
+    assert np.all(p <= found) and np.all(found - p <= 5e-3)
+    # curved along the line: without the second derivative the cells' ends alone are too low
+    bend = largest_on_line(np.array([-0.5]), np.array([0.0]), np.zeros(1), np.array([40.0]))
+    assert bend[0] > p.min()
+    assert largest_on_line(*(np.full(1, each) for each in (np.nan, 0.0, 0.0, 1.0)))[0] == 1.0
+
+
+def test_an_eigenvalue_beyond_one_is_found_and_one_below_is_not_computed() -> None:
+    rng = np.random.default_rng(14)
+    Q = np.linalg.qr(rng.normal(size=(9, 9)))[0]
+    for top in (0.3, 1.0, 1.0 + 1e-6, 7.0):
+        M = (Q * np.append(np.linspace(0, 0.2, 8), top)) @ Q.T
+        for rounding in (0.0, 1e-3):
+            found = largest_eigenvalue(M, rounding)
+            assert max(1.0, top) + rounding <= found <= max(1.0, top) + rounding + 1e-9
+
+
+def test_known_products_propose_what_the_checker_confirms() -> None:
+    """Products taken from elsewhere give the same bounds, or looser ones where their norm is larger."""
+    rng = np.random.default_rng(15)
+    model = plain_model(random_posterior(rng, "squared_exponential", "probit", 12, 3))
+    free = np.array([0, 2])
+    own = PlainBound(model, model.X[0], free)
+    made = own.slice
+    lo = model.X[:5][:, free]
+    hi = lo + 0.1 * model.lengthscales[free]
+    for factor in (1.0, 4.0):
+        known = Known(np.asarray(made.reduction, dtype=float), 0.0, 1.0, factor * made.norm2)
+        other = PlainBound(model, model.X[0], free, known)
+        for sign in (-1, 1):
+            mine, theirs = (sign * each.bound(lo, hi, sign, np.zeros(5))[0] for each in (own, other))
+            assert np.all(theirs >= mine - 1e-9)
+            if factor == 1.0:
+                np.testing.assert_allclose(theirs, mine, rtol=1e-8, atol=1e-9)

@@ -1,0 +1,42 @@
+"""A small problem of three classes in two dimensions, and fits of it that take no time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpsuite.budget import Budget
+from gpsuite.methods.wasserstein.classifiers import ClassifierOptions, Fit, NoKeeper, StateKeeper
+from gpsuite.methods.wasserstein.training import TrainingOptions, TrainingRows, split_rows
+from gpsuite.models.networks.spec import NetworkSpec
+
+CENTRES = np.array([[2.0, 0.0], [-1.0, 1.7], [-1.0, -1.7]])
+
+
+def labelled(seed: int, count: int, classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    """Return clouds around the centres and their labels."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(count) % classes
+    return CENTRES[y] + 0.5 * rng.standard_normal((count, 2)), y
+
+
+def rows(classes: int = 3) -> TrainingRows:
+    """Return 48 training and 12 validation rows."""
+    return split_rows(*labelled(0, 60, classes), 0.2, np.random.default_rng(1))
+
+
+def options(epochs: int = 12) -> ClassifierOptions:
+    """Return settings for a fit of a second."""
+    return ClassifierOptions(
+        training=TrainingOptions(epochs=epochs, batch=48, learning_rate=0.1, patience=epochs),
+        network=NetworkSpec((12,), "tanh"),
+        prior="se",
+        prior_evaluations=3,
+        chosen=10,
+        members=2,
+        draws=8,
+    )
+
+
+def fit(classes: int = 3, epochs: int = 12, seed: int = 3, keeper: StateKeeper | None = None) -> Fit:
+    """Return a fit of the problem."""
+    return Fit(rows(classes), classes, options(epochs), seed, Budget(), keeper or NoKeeper())

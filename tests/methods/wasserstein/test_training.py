@@ -1,0 +1,162 @@
+"""Minibatch training: Adam, early stopping, budget, divergence, and going on exactly from a kept state."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from gpsuite.budget import Budget
+from gpsuite.methods.wasserstein.training import (
+    TrainingOptions,
+    TrainingRows,
+    TrainingState,
+    split_rows,
+    train,
+)
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((50, 3))
+Y = X @ np.array([1.0, -2.0, 0.5]) + 0.1 * RNG.standard_normal(50)
+ROWS = split_rows(X, Y, 0.2, np.random.default_rng(1))
+OPTIONS = TrainingOptions(epochs=6, batch=16, learning_rate=0.05, patience=50)
+
+
+class Linear:
+    """Least squares with noise on the loss that depends on the step's seed."""
+
+    def __init__(self, noise: float = 0.0) -> None:
+        self.weights = tf.Variable(np.zeros(3))
+        self.variables, self.noise = [self.weights], noise
+
+    def loss(self, X: Any, y: Any, seed: Any) -> Any:
+        shift = self.noise * tf.random.stateless_normal([3], seed, dtype=tf.float64)
+        return tf.reduce_mean((tf.linalg.matvec(X, self.weights + shift) - y) ** 2)
+
+    def validation_loss(self, X: np.ndarray, y: np.ndarray) -> float:
+        return float(np.mean((X @ self.weights.numpy() - y) ** 2))
+
+
+def run(model: Linear, options: TrainingOptions = OPTIONS, **more: Any) -> TrainingState:
+    return train(model, ROWS, options, 7, more.pop("budget", Budget()), **more).state
+
+
+def test_it_learns_and_keeps_the_best() -> None:
+    model = Linear()
+    state = run(model, TrainingOptions(epochs=60, batch=16, learning_rate=0.1, patience=60))
+    np.testing.assert_allclose(model.weights.numpy(), [1.0, -2.0, 0.5], atol=0.1)
+    assert (
+        model.validation_loss(ROWS.X_validation, ROWS.y_validation) == state.best_score == min(state.scores)
+    )
+
+
+def test_its_steps_are_adams() -> None:
+    ours, theirs = Linear(), tf.Variable(np.zeros(3))
+    run(ours, TrainingOptions(epochs=5, batch=100, learning_rate=0.05, patience=50))
+    optimiser = tf_keras.optimizers.Adam(0.05)
+    for _ in range(5):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((tf.linalg.matvec(ROWS.X, theirs) - ROWS.y) ** 2)
+        optimiser.apply_gradients([(tape.gradient(loss, theirs), theirs)])
+    np.testing.assert_allclose(ours.weights.numpy(), theirs.numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("stop", [1, 3, 5])
+def test_going_on_from_a_kept_state_changes_nothing(stop: int) -> None:
+    kept: list[TrainingState] = []
+    whole = run(Linear(0.3), keep=kept.append)
+    assert [state.epoch for state in kept] == [1, 2, 3, 4, 5, 6]
+    again = run(Linear(0.3), start=kept[stop - 1])
+    assert again.scores == whole.scores
+    assert again.evaluations == whole.evaluations
+    for name in ("values", "first", "second", "best"):
+        np.testing.assert_array_equal(getattr(again, name)[0], getattr(whole, name)[0])
+
+
+def test_the_seed_orders_rows_and_draws() -> None:
+    same, other = run(Linear(0.3)), train(Linear(0.3), ROWS, OPTIONS, 8, Budget()).state
+    np.testing.assert_array_equal(run(Linear(0.3)).values[0], same.values[0])
+    assert (other.values[0] != same.values[0]).any()
+
+
+def test_it_stops_early_and_returns_to_the_best() -> None:
+    class Worsening(Linear):
+        scores = iter([3.0, 2.0, 4.0, 5.0, 6.0, 1.0])
+
+        def validation_loss(self, X: np.ndarray, y: np.ndarray) -> float:
+            self.seen = [*getattr(self, "seen", []), self.weights.numpy()]
+            return next(self.scores)
+
+    model = Worsening()
+    report = train(model, ROWS, TrainingOptions(epochs=6, batch=16, patience=3), 7, Budget())
+    assert (report.status, report.reason) == ("done", "no better validation score for 3 epochs")
+    assert (report.state.best_epoch, report.state.epoch, report.state.best_score) == (2, 5, 2.0)
+    np.testing.assert_array_equal(model.weights.numpy(), model.seen[1])
+
+
+def test_a_budget_ends_it_within_an_epoch() -> None:
+    heard: list[float] = []
+    budget = Budget(evaluations=4, observer=lambda b: heard.append(b.share))
+    model = Linear()
+    report = train(model, ROWS, OPTIONS, 7, budget)
+    assert (report.status, report.reason) == ("budget", "4 evaluations used up")
+    assert report.state.evaluations == 4
+    assert len(report.state.scores) == 2  # three steps make an epoch
+    assert heard == [0.25, 0.5, 0.75, 1.0]
+    assert (model.weights.numpy() != 0.0).any()
+    assert train(Linear(), ROWS, OPTIONS, 7, Budget(evaluations=0)).state.evaluations == 1
+
+
+def test_a_loss_that_is_not_finite_is_said_and_the_best_kept() -> None:
+    class Bursting(Linear):
+        def loss(self, X: Any, y: Any, seed: Any) -> Any:
+            value = super().loss(X, y, seed)
+            return tf.where(tf.abs(self.weights[1]) > 0.4, tf.constant(np.nan, tf.float64), value)
+
+    model = Bursting()
+    report = train(model, ROWS, OPTIONS, 7, Budget())
+    assert report.status == "diverged"
+    assert "not finite in epoch" in report.reason
+    assert math.isnan(report.state.scores[-1])
+    assert np.isfinite(model.weights.numpy()).all()
+    assert report.state.best_epoch >= 1
+
+
+def test_it_is_compiled_once() -> None:
+    traced = []
+
+    class Counting(Linear):
+        def loss(self, X: Any, y: Any, seed: Any) -> Any:
+            traced.append(1)
+            return super().loss(X, y, seed)
+
+    run(Counting())  # the last batch of an epoch is smaller
+    assert len(traced) == 1
+
+
+def test_a_split_holds_every_row_once() -> None:
+    rows = split_rows(X, np.arange(50.0), 0.1, np.random.default_rng(2))
+    assert len(rows.X_validation) == 5
+    np.testing.assert_array_equal(np.sort(np.concatenate([rows.y, rows.y_validation])), np.arange(50.0))
+    tiny = split_rows(X[:2], Y[:2], 0.01, np.random.default_rng(2))
+    assert len(tiny.X) == len(tiny.X_validation) == 1
+
+
+def test_impossible_settings_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least 2 rows"):
+        split_rows(X[:1], Y[:1], 0.1, RNG)
+    with pytest.raises(ValueError, match="share in"):
+        split_rows(X, Y, 1.0, RNG)
+    with pytest.raises(ValueError, match="must be positive"):
+        TrainingOptions(epochs=0)
+    with pytest.raises(ValueError, match="must be finite"):
+        TrainingRows(X, Y, X * np.nan, Y)
+    with pytest.raises(ValueError, match="are needed"):
+        TrainingRows(X, Y[:-1], X, Y)
+    state = run(Linear())
+    with pytest.raises(ValueError, match="do not fit"):
+        run(Linear(), start=TrainingState(1, (np.zeros(2),), state.first, state.second, state.best))

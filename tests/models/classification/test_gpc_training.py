@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from gpsuite.budget import Budget
+from gpsuite.errors import UserError
+from gpsuite.models.classification.approximation import BinaryProblem, NotConvergedError
+from gpsuite.models.classification.links import LOGISTIC, PROBIT
+from gpsuite.models.classification.training import INFERENCES, train_gpc
+from gpsuite.models.config import Hyperparameters, ModelSpec
+from tests.models.gpc_problems import two_classes
+
+START = Hyperparameters(1.0, (1.0,))
+BOTH = pytest.mark.parametrize("inference", ["laplace", "ep"])
+
+
+@BOTH
+def test_budget_counts_evaluations_and_more_of_them_are_no_worse(inference: str) -> None:
+    X, y = two_classes(0, 50)
+    values = []
+    for limit in (1, 3, 10):
+        budget = Budget(evaluations=limit)
+        trained = train_gpc(BinaryProblem(X, y, ModelSpec(ard=True), PROBIT), inference, START, budget)
+        assert (trained.evaluations, budget.spent_evaluations) == (limit, limit)
+        assert (trained.status, trained.reason) == ("budget", f"{limit} evaluations used up")
+        values.append(trained.fit.log_marginal_likelihood)
+    assert values[0] < values[1] <= values[2]
+
+
+@BOTH
+@pytest.mark.parametrize("link", [PROBIT, LOGISTIC], ids=lambda link: link.name)
+def test_optimum_has_no_slope_and_is_kept(inference: str, link: object) -> None:
+    X, y = two_classes(1, 60)
+    trained = train_gpc(BinaryProblem(X, y, ModelSpec("matern52"), link), inference, START, Budget())
+    assert trained.status == "done"
+    assert np.abs(trained.fit.gradient).max() < 1e-3
+    again = INFERENCES.get(inference)(
+        BinaryProblem(X, y, ModelSpec("matern52"), link), trained.hyperparameters, None
+    )
+    assert again.log_marginal_likelihood == pytest.approx(trained.fit.log_marginal_likelihood, abs=1e-8)
+    assert trained.fit.converged
+
+
+def test_constant_inputs_keep_their_lengthscale() -> None:
+    X, y = two_classes(2, 40, inputs=3)
+    X[:, 1] = 0.25
+    start = Hyperparameters(1.0, (1.3,), 0.5)
+    trained = train_gpc(BinaryProblem(X, y, ModelSpec(ard=True), PROBIT), "ep", start, Budget(evaluations=8))
+    lengths = trained.hyperparameters.lengthscales
+    assert lengths[1] == pytest.approx(1.3, rel=1e-14)
+    assert min(abs(lengths[j] - 1.3) for j in (0, 2)) > 1e-3
+    assert trained.hyperparameters.noise_variance == pytest.approx(0.5)
+
+
+def test_separable_data_stay_in_the_search_range() -> None:
+    X = np.linspace(-1.0, 1.0, 20)[:, None]
+    trained = train_gpc(
+        BinaryProblem(X, np.sign(X[:, 0]), ModelSpec(), PROBIT), "ep", START, Budget(evaluations=60)
+    )
+    assert trained.fit.converged
+    assert trained.hyperparameters.variance <= 1e6 * (1.0 + 1e-9)
+
+
+def test_steps_without_convergence_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = two_classes(0, 40)
+    whole = train_gpc(BinaryProblem(X, y, ModelSpec(), PROBIT), "laplace", START, Budget(evaluations=10))
+    limit = 1.0 + 0.2 * (whole.hyperparameters.variance - 1.0)
+    infer = INFERENCES.get("laplace")
+
+    def failing(problem, h, state):  # type: ignore[no-untyped-def]
+        fit = infer(problem, h, state)
+        object.__setattr__(fit, "converged", h.variance <= limit)
+        return fit
+
+    monkeypatch.setitem(INFERENCES._items, "laplace", failing)
+    trained = train_gpc(BinaryProblem(X, y, ModelSpec(), PROBIT), "laplace", START, Budget(evaluations=10))
+    assert trained.failed > 0
+    assert 1.0 < trained.hyperparameters.variance <= limit
+    assert trained.fit.converged
+
+
+def test_start_without_convergence_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpsuite.models.classification.laplace.MAX_ITERATIONS", 1)
+    X, y = two_classes(0)
+    with pytest.raises(NotConvergedError, match="at the start"):
+        train_gpc(BinaryProblem(X, y, ModelSpec(), PROBIT), "laplace", START, Budget())
+
+
+def test_wrong_requests_are_refused() -> None:
+    X, y = two_classes(0)
+    with pytest.raises(UserError, match="did you mean 'laplace'"):
+        train_gpc(BinaryProblem(X, y, ModelSpec(), PROBIT), "laplac", START, Budget())
+    with pytest.raises(ValueError, match="outside"):
+        train_gpc(BinaryProblem(X, y, ModelSpec(), PROBIT), "ep", Hyperparameters(1e7), Budget())
+
+
+def test_training_needs_no_tensorflow() -> None:
+    names = "gpsuite.models.classification.training, gpsuite.models.classification.storage"
+    code = f"import sys, {names}; print('tensorflow' in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == "False\n"
+
+
+def test_the_box_of_the_search_holds_at_its_ends() -> None:
+    """Variance and lengthscales from 1e-6 to 1e6, the variance up to what is asked for; its ends are inside."""
+    problem = BinaryProblem(*two_classes(0, 12), ModelSpec(), PROBIT)
+    one = {"problem": problem, "inference": "laplace", "budget": Budget(evaluations=1)}
+    for start in (Hyperparameters(1e-6, (1e6,)), Hyperparameters(1e6, (1e-6,))):
+        assert train_gpc(start=start, **one).hyperparameters.to_log() == pytest.approx(start.to_log())
+    for outside in (Hyperparameters(1.0, (1.1e6,)), Hyperparameters(1.0, (0.9e-6,)), Hyperparameters(0.9e-6)):
+        with pytest.raises(ValueError, match="outside"):
+            train_gpc(start=outside, **one)
+    train_gpc(start=Hyperparameters(3.0), largest_variance=3.0 * (1.0 + 1e-12), **one)
+    with pytest.raises(ValueError, match="outside"):
+        train_gpc(start=Hyperparameters(3.1), largest_variance=3.0, **one)
+
+
+def test_the_largest_variance_binds() -> None:
+    X = np.linspace(-1.0, 1.0, 20)[:, None]
+    trained = train_gpc(
+        BinaryProblem(X, np.sign(X[:, 0]), ModelSpec(), PROBIT), "ep", START, Budget(evaluations=30), 5.0
+    )
+    assert trained.hyperparameters.variance == pytest.approx(5.0)
+
+
+def test_one_lengthscale_is_given_to_each_input() -> None:
+    X, y = two_classes(0, 12, inputs=3)
+    start = Hyperparameters(1.0, (0.7,))
+    for ard, expected in ((True, (0.7, 0.7, 0.7)), (False, (0.7,))):
+        spec = ModelSpec(ard=ard)
+        trained = train_gpc(BinaryProblem(X, y, spec, PROBIT), "laplace", start, Budget(evaluations=1))
+        assert trained.hyperparameters.lengthscales == pytest.approx(expected)

@@ -1,0 +1,191 @@
+"""Variational kernels, means and networks: identities, equivalence with GPflow's SVGP, refusals."""
+
+from __future__ import annotations
+
+import gpflow
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gpsuite.budget import Budget
+from gpsuite.errors import UserError
+from gpsuite.models.networks.network import Network
+from gpsuite.models.networks.spec import NetworkSpec
+from gpsuite.models.nngp import NNGP
+from gpsuite.models.random_elements.basis import InducingBasis
+from gpsuite.models.random_elements.element import GaussianElement
+from gpsuite.models.random_elements.kernels import NetworkKernel, SparseKernel
+from gpsuite.models.random_elements.means import KernelMean, NetworkMean
+from gpsuite.models.random_elements.prior import SMALLEST_NOISE, fit_prior
+
+RNG = np.random.default_rng(0)
+X, Z = RNG.standard_normal((9, 2)), RNG.standard_normal((4, 2))
+KERNEL = gpflow.kernels.SquaredExponential(1.3, [0.7, 1.1])
+BASIS = InducingBasis(KERNEL, Z)
+WEIGHTS, FACTORS = RNG.standard_normal((4, 3)), np.tril(RNG.standard_normal((3, 4, 4)))
+
+
+def element() -> GaussianElement:
+    return GaussianElement(0.2, KERNEL, KernelMean(0.2, WEIGHTS), SparseKernel(BASIS, FACTORS), BASIS, 2)
+
+
+def test_it_is_the_posterior_of_gpflows_whitened_svgp() -> None:
+    model = gpflow.models.SVGP(
+        KERNEL, gpflow.likelihoods.Gaussian(), Z, num_latent_gps=3, q_mu=WEIGHTS, q_sqrt=FACTORS
+    )
+    mean, variance = element().predict(X)
+    theirs, spread = model.predict_f(X)
+    # GPflow's jitter is 1e-6, ours 1e-6 of the variance
+    np.testing.assert_allclose(mean - 0.2, theirs.numpy(), atol=1e-5)
+    np.testing.assert_allclose(variance, spread.numpy(), atol=1e-5)
+    _, full = model.predict_f(X, full_cov=True)
+    _, _, R = element().moments(tf.constant(X), len(X))
+    np.testing.assert_allclose(R.numpy(), full.numpy(), atol=1e-5)
+
+
+def test_matrix_and_diagonal_agree_and_are_positive() -> None:
+    _, variance, R = element().moments(tf.constant(X), 5)
+    np.testing.assert_allclose(np.einsum("css->sc", R.numpy()), variance.numpy()[:5], rtol=1e-12)
+    assert np.linalg.eigvalsh(R.numpy()).min() > 0.0
+
+
+def test_unit_factors_give_back_the_prior() -> None:
+    prior = SparseKernel(BASIS, np.eye(4)[None])
+    variance, R = prior.evaluate(tf.constant(X), BASIS.features(X), len(X))
+    np.testing.assert_allclose(variance.numpy()[:, 0], 1.3, rtol=1e-12)
+    np.testing.assert_allclose(R.numpy()[0], KERNEL(X).numpy(), atol=1e-12)
+
+
+def test_both_parametrisations_are_one_kernel() -> None:
+    plain = np.linalg.solve(BASIS.factor.T, FACTORS)  # L = L_Z^-T B
+    own = SparseKernel.from_plain(BASIS, plain)
+    for name in ("variance", "matrix"):
+        ours, theirs = (
+            kernel.evaluate(tf.constant(X), BASIS.features(X), 9)[name == "matrix"].numpy()
+            for kernel in (own, SparseKernel(BASIS, FACTORS))
+        )
+        np.testing.assert_allclose(ours, theirs, rtol=1e-8)
+
+
+def test_sparse_regression_against_gpflows_sgpr() -> None:
+    Y, noise = RNG.standard_normal((9, 2)), 0.3
+    weights, covariance = BASIS.regression(X, Y, noise)
+    model = gpflow.models.SGPR((X, Y), KERNEL, Z, noise_variance=noise)
+    features = BASIS.features(X).numpy()
+    mean, variance = model.predict_f(X)
+    np.testing.assert_allclose(features.T @ weights, mean.numpy(), atol=1e-4)
+    sparse = SparseKernel.from_covariance(BASIS, covariance, 1)
+    ours, _ = sparse.evaluate(tf.constant(X), BASIS.features(X), 0)
+    np.testing.assert_allclose(ours.numpy()[:, 0], variance.numpy()[:, 0], atol=1e-4)
+    with pytest.raises(ValueError, match="noise_variance=0"):
+        BASIS.regression(X, Y, 0.0)
+
+
+def test_all_points_inducing_give_the_exact_posterior() -> None:
+    Y, noise = np.sin(X[:, :1]), 0.1
+    basis = InducingBasis(KERNEL, X, 0.0)
+    weights, covariance = basis.regression(X, Y, noise)
+    exact = gpflow.models.GPR((X, Y), KERNEL, noise_variance=noise)
+    mean, variance = exact.predict_f(Z)
+    features = basis.features(Z).numpy()
+    np.testing.assert_allclose(features.T @ weights, mean.numpy(), atol=1e-8)
+    sparse = SparseKernel.from_covariance(basis, covariance, 1)
+    ours, _ = sparse.evaluate(tf.constant(Z), basis.features(Z), 0)
+    np.testing.assert_allclose(ours.numpy()[:, 0], variance.numpy()[:, 0], atol=1e-7)
+
+
+def test_network_kernels_are_their_own_for_each_class() -> None:
+    kernels = [NNGP(scale=scale) for scale in (1.0, 2.0)]
+    variance, R = NetworkKernel(kernels).evaluate(tf.constant(X), None, 3)
+    np.testing.assert_allclose(variance.numpy()[:, 1], 2.0 * variance.numpy()[:, 0], rtol=1e-14)
+    np.testing.assert_allclose(R.numpy()[1], 2.0 * NNGP()(X[:3]).numpy(), rtol=1e-14)
+    assert len(NetworkKernel(kernels).variables) == 6
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_dense_network_layer_by_layer(activation: str) -> None:
+    network = Network(NetworkSpec((5, 4), activation), 2, 3)
+    p = network.initial(np.random.default_rng(1))
+    act = np.tanh if activation == "tanh" else lambda u: np.maximum(u, 0.0)
+    hidden = act(act(X @ p[0] + p[1]) @ p[2] + p[3])
+    np.testing.assert_allclose(network.features(p, X).numpy(), hidden, rtol=1e-12)
+    np.testing.assert_allclose(network(p, X).numpy(), hidden @ p[4] + p[5], rtol=1e-12)
+
+
+def test_convolutional_network_by_loops() -> None:
+    network = Network(NetworkSpec((2,), "relu", (4, 4, 1)), 16, 3)
+    p = network.initial(np.random.default_rng(2))
+    image = np.random.default_rng(3).uniform(size=(1, 16))
+    padded = np.pad(image.reshape(4, 4), 1)
+    maps = np.zeros((4, 4, 2))
+    for i in range(4):
+        for j in range(4):
+            maps[i, j] = np.tensordot(padded[i : i + 3, j : j + 3], p[0][:, :, 0, :], 2) + p[1]
+    pooled = np.maximum(maps, 0.0).reshape(2, 2, 2, 2, 2).max(axis=(1, 3))
+    np.testing.assert_allclose(
+        network(p, image).numpy()[0], pooled.ravel() @ p[2] + p[3], rtol=1e-5, atol=1e-6
+    )
+    assert network(p, image).dtype == tf.float64
+
+
+def test_dropout_leaves_out_its_share_and_keeps_the_mean() -> None:
+    network = Network(NetworkSpec((4000,), "relu"), 2, 1)
+    p = network.initial(np.random.default_rng(4))
+    plain = network.features(p, X).numpy()
+    dropped = network.features(p, X, 0.25, np.array([1, 0], np.int32)).numpy()
+    active = plain > 0.0
+    assert np.mean(dropped[active] == 0.0) == pytest.approx(0.25, abs=0.01)
+    kept = active & (dropped > 0.0)
+    np.testing.assert_allclose(dropped[kept], plain[kept] / 0.75, rtol=1e-12)
+    again = network.features(p, X, 0.25, np.array([1, 0], np.int32)).numpy()
+    np.testing.assert_array_equal(dropped, again)
+
+
+def test_a_network_mean_starts_at_the_prior_mean_and_can_leave_it() -> None:
+    mean = NetworkMean(0.1, Network(NetworkSpec((5,)), 2, 3), np.random.default_rng(5))
+    np.testing.assert_array_equal(mean(tf.constant(X), None).numpy(), np.full((9, 3), 0.1))
+    with tf.GradientTape() as tape:
+        value = tf.reduce_sum(mean(tf.constant(X), None))
+    slopes = tape.gradient(value, mean.variables)
+    assert np.abs(slopes[-2].numpy()).max() > 0.0
+
+
+@pytest.mark.parametrize("name", ["se_ard", "nngp_erf"])
+def test_a_prior_is_fitted_and_then_fixed(name: str) -> None:
+    Y = np.sin(2.0 * X[:, :1]) * np.ones((1, 2))
+    start = fit_prior(name, X, Y, np.random.default_rng(6), Budget(evaluations=1))
+    fitted = fit_prior(name, X, Y, np.random.default_rng(6), Budget(evaluations=20))
+    assert fitted.report.loss < start.report.loss
+    assert not fitted.kernel.trainable_parameters
+    assert fitted.noise_variance >= SMALLEST_NOISE
+    exact = gpflow.models.GPR((X, Y), fitted.kernel, noise_variance=fitted.noise_variance)
+    assert -float(exact.log_marginal_likelihood()) == pytest.approx(fitted.report.loss, rel=1e-6)
+
+
+def test_impossible_parts_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"Z must be finite"):
+        InducingBasis(KERNEL, Z * np.nan)
+    with pytest.raises(ValueError, match=r"factors \[C, 4, 4\]"):
+        SparseKernel(BASIS, np.eye(3)[None])
+    with pytest.raises(ValueError, match="at least one kernel"):
+        NetworkKernel([])
+    with pytest.raises(UserError, match="activation"):
+        NetworkSpec(activation="rleu")
+    with pytest.raises(UserError, match="poolings leave nothing of 8 x 8"):
+        NetworkSpec((2, 2, 2, 2), image=(8, 8, 1))
+    with pytest.raises(ValueError, match="63 inputs are no images"):
+        Network(NetworkSpec((2,), image=(8, 8, 1)), 63, 10)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        (X[:, :1], r"inputs \[N, 2\]"),
+        (X[0], r"inputs \[N, 2\]"),
+        (X[:0], "N >= 1"),
+        (np.where(np.arange(18).reshape(9, 2) == 5, np.nan, X), r"X\[2, 1\] is nan"),
+    ],
+)
+def test_inputs_of_another_kind_are_refused(inputs: np.ndarray, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        element().predict(inputs)

@@ -1,0 +1,122 @@
+"""Tests behind claims, scipy being the oracle."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from gpsuite.statistics.estimates import proportion
+from gpsuite.statistics.significance import (
+    LEVEL,
+    binomial_p,
+    bonferroni_p,
+    chi_square_p,
+    corrected_t_p,
+    holm,
+    least_wilcoxon_p,
+    rank_correlation,
+    wilcoxon_p,
+)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_t_test_is_scipys_with_the_corrected_variance(seed: int) -> None:
+    values = 0.3 + np.random.default_rng(seed).standard_normal(10)
+    t = stats.ttest_1samp(values, 0.0, alternative="greater")
+    assert corrected_t_p(values) == pytest.approx(t.pvalue, rel=1e-12)
+    corrected = stats.t.sf(t.statistic * math.sqrt(0.1 / 0.35), 9)  # 1/10 + .25 in place of 1/10
+    assert corrected_t_p(values, 0.25) == pytest.approx(corrected, rel=1e-12)
+
+
+def test_values_that_are_all_the_same_are_certain_and_one_proves_nothing() -> None:
+    assert corrected_t_p(np.full(3, 2.0), 0.25) == 0.0
+    assert corrected_t_p(np.full(3, -2.0), 0.25) == corrected_t_p(np.zeros(3), 0.25) == 1.0
+    assert corrected_t_p(np.array([1.1, 2.1, 0.3]) - np.array([1.0, 2.0, 0.2]), 0.25) == 0.0  # up to rounding
+    for too_few in ([], [3.0], [1.0, math.nan], [1.0, math.inf]):
+        assert corrected_t_p(too_few, 0.25) == 1.0
+
+
+@given(st.integers(1, 12), st.integers(0, 2**12 - 1))
+def test_wilcoxons_test_is_the_exact_one(n: int, signs: int) -> None:
+    size = np.arange(1.0, n + 1.0)
+    difference = np.where([signs >> k & 1 for k in range(n)], size, -size)
+    expected = stats.wilcoxon(difference, alternative="less", method="exact").pvalue
+    assert wilcoxon_p(difference, np.zeros(n)) == pytest.approx(expected, rel=1e-12)
+    assert wilcoxon_p(-size, np.zeros(n)) == pytest.approx(least_wilcoxon_p(n), rel=1e-12)
+
+
+def test_wilcoxons_test_leaves_out_missing_pairs() -> None:
+    a, b = np.array([1.0, 2.0, 3.0, 4.0]), np.array([2.0, 4.0, 6.0, 8.0])
+    assert wilcoxon_p(np.append(a, np.nan), np.append(b, 0.0)) == wilcoxon_p(a, b) == 1 / 16
+    assert wilcoxon_p(np.append(a, 9.0), np.append(b, np.nan)) == 1 / 16
+    assert wilcoxon_p(a, a) == 1.0
+    equal, rising = np.ones(20), np.linspace(1.0, 2.0, 20)
+    assert wilcoxon_p(equal, equal) == 1.0
+    assert wilcoxon_p(rising - 0.5, rising) < 1e-3  # ties
+    assert wilcoxon_p(rising + 0.5, rising) > 0.99
+
+
+@given(st.integers(1, 200), st.floats(0.01, 0.99), st.data())
+def test_the_binomial_test_agrees_with_scipys_tails_and_with_the_interval(
+    count: int, probability: float, data: st.DataObject
+) -> None:
+    held = data.draw(st.integers(0, count))
+    less, greater = (
+        stats.binomtest(held, count, probability, alternative=side).pvalue for side in ("less", "greater")
+    )
+    assert binomial_p(held, count, probability, "less") == pytest.approx(less, rel=1e-9)
+    p = binomial_p(held, count, probability)
+    assert p == pytest.approx(min(1.0, 2.0 * min(less, greater)), rel=1e-9)
+    if abs(p - 0.05) > 1e-6:
+        assert (p < 0.05) == (not proportion(held, count).contains(probability))
+
+
+def test_the_chi_square_test_adds_up_independent_sets() -> None:
+    counts, expected = np.array([18, 22, 20]), np.full(3, 20.0)
+    single = stats.chisquare(counts, expected)
+    assert chi_square_p([(counts, expected)]) == (pytest.approx(single.pvalue), 2)
+    p, freedom = chi_square_p([(counts, expected)] * 2)
+    assert freedom == 4 and p == pytest.approx(stats.chi2.sf(2 * single.statistic, 4))
+
+
+def test_the_tails_are_twice_the_smaller_one_at_most_1() -> None:
+    assert binomial_p(50, 100, 0.5) == 1.0
+    assert binomial_p(0, 10, 0.5) == binomial_p(10, 10, 0.5) == pytest.approx(2.0 * 0.5**10)
+    assert bonferroni_p([0.5, 0.01, 0.2]) == pytest.approx(0.03)
+    assert bonferroni_p([0.5, 0.9]) == 1.0
+
+
+def test_holm_steps_down() -> None:
+    assert holm([0.01, 0.04, 0.03]) == [True, False, False]  # .03 > .05 / 2
+    assert holm([0.01, 0.04, 0.02]) == [True, True, True]
+    assert holm([0.01, 0.04, 0.02], level=0.01) == [False] * 3
+    assert holm([]) == []
+    assert holm([math.nan, 0.001]) == [False, True]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.floats(0.001, 0.2))
+def test_holm_lies_between_bonferroni_and_single_tests(p_values: list[float], level: float) -> None:
+    rejected = holm(p_values, level)
+    for p, said in zip(p_values, rejected, strict=True):
+        assert said or p > level / len(p_values)
+        assert not said or p <= level
+
+
+@pytest.mark.guarantee
+def test_holm_keeps_the_family_wise_level() -> None:
+    """2000 families of five true hypotheses, seed fixed: a false rejection in 5 % of them, plus three deviations."""
+    rng = np.random.default_rng(3)
+    wrong = sum(any(holm(rng.uniform(size=5).tolist())) for _ in range(2000))
+    assert wrong <= 2000 * LEVEL + 3.0 * math.sqrt(2000 * LEVEL * (1.0 - LEVEL))
+
+
+def test_the_rank_correlation_needs_three_pairs_that_vary() -> None:
+    assert rank_correlation([1.0, 2.0, 3.0], [2.0, 9.0, 10.0]) == pytest.approx(1.0)
+    assert rank_correlation([1.0, 2.0, 3.0], [2.0, 1.0, 3.0]) == pytest.approx(0.5)
+    assert math.isnan(rank_correlation([1.0, 2.0], [2.0, 3.0]))
+    assert math.isnan(rank_correlation([1.0, 1.0, 1.0], [1.0, 2.0, 3.0]))
