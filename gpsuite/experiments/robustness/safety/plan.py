@@ -19,7 +19,7 @@ from gpsuite.experiments.robustness.shared.free_inputs import available, check_i
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, classifier_params
 from gpsuite.methods.robustness.search.regions import Region
 
-POINT_VERSION, CHECK_VERSION = 3, 4  # raised when the numbers of a kind of task change
+POINT_VERSION, CHECK_VERSION = 4, 4  # raised when the numbers of a kind of task change
 
 
 @dataclass(frozen=True, kw_only=True)

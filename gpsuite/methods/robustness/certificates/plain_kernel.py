@@ -71,12 +71,20 @@ def derivative_bound(kernel: str, order: int, r: Any) -> Any:
 
 
 def first_order_rest(kernel: str, rho: Any) -> Any:
-    """Bound |phi(c + x) - phi(c) - D phi(c) x|^2 for |x| <= rho, by the second derivative of phi (3/2: by z^3)."""
+    """Bound |phi(c + x) - phi(c) - D phi(c) x|^2 for |x| <= rho: 2 - 2 kappa + lambda rho^2 + 2 rho kappa'.
+
+    Near 0, where that cancels, by the second derivative of phi (3/2: by z^3).
+    """
+    value, slope = derivatives(kernel, rho**2, 1)
+    size = 1 + CURVATURE[kernel] * rho**2
+    direct = 2 * (1 - value) + (CURVATURE[kernel] + 4 * slope) * rho**2 + 64 * 2.0**-53 * size
     if kernel == "squared_exponential":
-        return FEATURES[2] ** 2 * rho**4
-    if kernel == "matern32":
-        return 4 * (np.sqrt(3) * rho) ** 3 / 3
-    return 25 * rho**4 / 4
+        near = FEATURES[2] ** 2 * rho**4
+    elif kernel == "matern32":
+        near = 4 * (np.sqrt(3) * rho) ** 3 / 3
+    else:
+        near = 25 * rho**4 / 4
+    return np.minimum(near, direct)
 
 
 def gram(points: Any, scale: Any, kernel: str) -> Any:
