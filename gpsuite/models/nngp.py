@@ -18,7 +18,7 @@ from gpsuite.errors import unknown_name
 ACTIVATIONS = ("relu", "erf")
 
 
-class NNGP(gpflow.kernels.Kernel):
+class NNGP(gpflow.kernels.Kernel):  # type: ignore[misc]
     """The covariance of a random dense network's output.
 
     Args:

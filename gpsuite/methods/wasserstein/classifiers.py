@@ -191,7 +191,7 @@ def _gwi_nngp(fit: Fit) -> FittedClassifier:
 @CLASSIFIERS.register("gwi_bernoulli")
 def _gwi_bernoulli(fit: Fit) -> FittedClassifier:
     """GWI for two classes: one latent function, a kernel basis mean, probit link; its posterior can be certified."""
-    return _gwi_with(fit, _two_classes(fit), mean="kernel")
+    return _gwi_with(fit, _two_classes(fit), mean="kernel", prior_mean=0.0)
 
 
 @CLASSIFIERS.register("svgp")

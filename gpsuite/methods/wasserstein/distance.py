@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.arrays import FloatArray as FloatArray
+from gpsuite.arrays import FloatArray
 
 RELATIVE_FLOOR = 1e-12
 """Eigenvalues below this share of the largest count as this share in the slope of a square root."""

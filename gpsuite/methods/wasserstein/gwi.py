@@ -11,9 +11,10 @@ from typing import Any
 
 import gpflow
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
-from gpsuite.arrays import FloatArray as FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.errors import unknown_name
 from gpsuite.methods.wasserstein.objective import CHOSEN, WassersteinObjective
@@ -94,7 +95,7 @@ class GWIClassifier:
         """Return the objective on a batch."""
         return self.objective.loss(X, y, seed)
 
-    def validation_loss(self, X: FloatArray, y: FloatArray) -> float:
+    def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
         """Return the mean negative log predictive probability, in nats; NaN if there is no prediction."""
         try:
             return negative_log_likelihood(self.predict(X).probabilities, y)
@@ -128,7 +129,7 @@ class GWIRegressor:
         """Return the objective on a batch."""
         return self.objective.loss(X, y, seed)
 
-    def validation_loss(self, X: FloatArray, y: FloatArray) -> float:
+    def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
         """Return the mean negative log predictive density, in nats; NaN if there is no prediction."""
         try:
             return negative_log_density(y, *self.predict(X))
@@ -147,7 +148,11 @@ class GWIRegressor:
 
 
 def build_gwi_classifier(
-    X: FloatArray, y: FloatArray, likelihood: ClassLikelihood, options: GWIOptions, rng: np.random.Generator
+    X: FloatArray,
+    y: npt.NDArray[Any],
+    likelihood: ClassLikelihood,
+    options: GWIOptions,
+    rng: np.random.Generator,
 ) -> GWIClassifier:
     """Build a classifier ready for training: prior fitted, variational kernel at the sparse posterior of the labels.
 
@@ -214,16 +219,17 @@ def _variational(
     rng: np.random.Generator,
 ) -> tuple[VariationalMean, VariationalKernel]:
     latent = centred.shape[1]
-    weights, covariance = (None, None) if basis is None else basis.regression(X, centred, noise_variance)
-    mean: VariationalMean
-    if options.mean == "kernel":
-        mean = KernelMean(options.prior_mean, weights)
-    else:
-        mean = NetworkMean(options.prior_mean, Network(options.network, X.shape[1], latent), rng)
+    mean: VariationalMean = NetworkMean(options.prior_mean, Network(options.network, X.shape[1], latent), rng)
+    kernel: VariationalKernel
     if options.kernel == "nngp":
         # as large as the prior where it stands, so that the distance starts small
         scale = float(tf.reduce_mean(prior(X[:CHOSEN], full_cov=False)))
         own = float(tf.reduce_mean(NNGP()(X[:CHOSEN], full_cov=False)))
-        return mean, NetworkKernel([NNGP(scale=scale / own) for _ in range(latent)])
-    assert basis is not None
-    return mean, SparseKernel.from_covariance(basis, covariance, latent)
+        kernel = NetworkKernel([NNGP(scale=scale / own) for _ in range(latent)])
+    if basis is not None:
+        weights, covariance = basis.regression(X, centred, noise_variance)
+        if options.mean == "kernel":
+            mean = KernelMean(options.prior_mean, weights)
+        if options.kernel == "sparse":
+            kernel = SparseKernel.from_covariance(basis, covariance, latent)
+    return mean, kernel

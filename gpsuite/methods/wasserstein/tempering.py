@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
-from gpsuite.arrays import FloatArray as FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.methods.wasserstein.scoring.regression import checked_gaussians
 from gpsuite.models.classification.robust_max import checked_labels
 
@@ -35,7 +35,7 @@ def variance_factor(y: FloatArray, mean: FloatArray, variance: FloatArray) -> fl
     return alpha
 
 
-def temperature(logits: FloatArray, labels: FloatArray) -> float:
+def temperature(logits: FloatArray, labels: IntArray) -> float:
     """Return T in `TEMPERATURES` with the least mean of -log softmax(logits / T)_y (Guo et al. 2017).
 
     The loss is convex in 1 / T: the search over it finds the minimum.

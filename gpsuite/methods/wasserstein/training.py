@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
-from gpsuite.arrays import FloatArray as FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.seeds import derived_seed, stream
 
@@ -35,7 +36,7 @@ class Trainable(Protocol):
         """Return the scalar to be minimised for a batch [N_B, D], [N_B]; seed: two integers of this step."""
         ...
 
-    def validation_loss(self, X: FloatArray, y: FloatArray) -> float:
+    def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
         """Return the mean negative log predictive probability or density of held-out rows, in nats."""
         ...
 
@@ -55,9 +56,9 @@ class TrainingRows:
     """
 
     X: FloatArray
-    y: FloatArray
+    y: npt.NDArray[Any]
     X_validation: FloatArray
-    y_validation: FloatArray
+    y_validation: npt.NDArray[Any]
 
     def __post_init__(self) -> None:
         for X, y in ((self.X, self.y), (self.X_validation, self.y_validation)):
@@ -67,7 +68,7 @@ class TrainingRows:
                 raise ValueError("inputs and targets must be finite")
 
 
-def split_rows(X: FloatArray, y: FloatArray, share: float, rng: np.random.Generator) -> TrainingRows:
+def split_rows(X: FloatArray, y: npt.NDArray[Any], share: float, rng: np.random.Generator) -> TrainingRows:
     """Return a random split with about `share` of the rows for validation, at least one of both.
 
     Raises:
@@ -256,7 +257,7 @@ class AdamStep:
         first, second = (tuple(v.numpy() for v in part) for part in (self._first, self._second))
         return TrainingState(epoch, self.values(), first, second, best, scores, evaluations)
 
-    def step(self, X: FloatArray, y: FloatArray, seed: int) -> float:
+    def step(self, X: FloatArray, y: npt.NDArray[Any], seed: int) -> float:
         """Take one step on a batch and return its loss before the step."""
         if self._compiled is None:
             kind = tf.int64 if np.issubdtype(y.dtype, np.integer) else tf.float64

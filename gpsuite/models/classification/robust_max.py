@@ -15,11 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtr, roots_hermite, roots_legendre, xlogy
 
-from gpsuite.arrays import FloatArray as FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 
 EPSILON = 0.01  # Wild et al. 2022
 REACH = 8.3
@@ -72,7 +74,7 @@ def largest_probabilities(mean: FloatArray, variance: FloatArray) -> FloatArray:
     return found
 
 
-def label_probability(mean: FloatArray, variance: FloatArray, labels: FloatArray) -> LabelProbability:
+def label_probability(mean: FloatArray, variance: FloatArray, labels: IntArray) -> LabelProbability:
     """Return S_y and its slopes for the label y of each point, as training needs it.
 
     Args:
@@ -119,7 +121,7 @@ def expected_log_likelihood(probability: FloatArray, n_classes: int, epsilon: fl
 def predictive_probabilities(largest: FloatArray, epsilon: float = EPSILON) -> FloatArray:
     """Return Q(Y = j) = (1 - epsilon) S_j + epsilon / (C - 1) (1 - S_j), like S [N, C]."""
     _, wrong = log_levels(largest.shape[1], epsilon)
-    return (1.0 - epsilon) * largest + np.exp(wrong) * (1.0 - largest)
+    return np.asarray((1.0 - epsilon) * largest + np.exp(wrong) * (1.0 - largest))
 
 
 def data_uncertainty(n_classes: int, epsilon: float = EPSILON) -> float:
@@ -143,7 +145,7 @@ def sum_error(largest: FloatArray) -> float:
     return float(np.max(np.abs(largest.sum(axis=1) - 1.0)))
 
 
-def checked_labels(labels: FloatArray, count: int, n_classes: int) -> FloatArray:
+def checked_labels(labels: npt.NDArray[Any], count: int, n_classes: int) -> IntArray:
     """Return labels as integers [N].
 
     Raises:
@@ -158,7 +160,7 @@ def checked_labels(labels: FloatArray, count: int, n_classes: int) -> FloatArray
     return known
 
 
-def _label_block(m: FloatArray, s: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _label_block(m: FloatArray, s: FloatArray, y: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     rows = np.arange(len(m))
     own_m, own_s = m[rows, y], s[rows, y]
     others = m + REACH * s
@@ -189,7 +191,7 @@ def _label_block(m: FloatArray, s: FloatArray, y: FloatArray) -> tuple[FloatArra
 
 def _rule(
     m: FloatArray, s: FloatArray, low: FloatArray, high: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+) -> tuple[IntArray, FloatArray, FloatArray]:
     """Return panels on [low, high] of each point: their owners [T], nodes [T, Q] and weights [T, Q]."""
     begin, end = m - REACH * s, m + REACH * s
     at, active = low.copy(), np.flatnonzero(low < high)
@@ -216,7 +218,7 @@ def _products_of_others(phi: FloatArray) -> FloatArray:
     return before * after
 
 
-def _summed(owner: FloatArray, panels: FloatArray, count: int) -> FloatArray:
+def _summed(owner: IntArray, panels: FloatArray, count: int) -> FloatArray:
     """Return the sums over each point's panels, [N, K]."""
     sums = [np.bincount(owner, panels[:, k], count) for k in range(panels.shape[1])]
     return np.stack(sums, axis=1).astype(np.float64)  # bincount of nothing counts in integers

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from gpsuite.arrays import FloatArray as FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.models.networks.spec import POOL, NetworkSpec
 
 _ACTIVATIONS = {"relu": tf.nn.relu, "tanh": tf.tanh}

@@ -56,8 +56,8 @@ class NetworkSpec:
         if height * width * channels != inputs:
             raise ValueError(f"{inputs} inputs are no images of {height} x {width} x {channels}")
         sizes = (channels, *self.widths)
-        hidden = [
+        filters: list[tuple[int, ...]] = [
             shape for a, b in itertools.pairwise(sizes) for shape in ((KERNEL_SIZE, KERNEL_SIZE, a, b), (b,))
         ]
         left = (height // POOL ** len(self.widths)) * (width // POOL ** len(self.widths)) * self.widths[-1]
-        return (*hidden, (left, outputs), (outputs,))
+        return (*filters, (left, outputs), (outputs,))

@@ -8,7 +8,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from gpsuite.arrays import FloatArray as FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.models.linalg import stable_cholesky
 
 JITTER = 1e-6

@@ -6,6 +6,7 @@ import gpflow
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from gpsuite.arrays import FloatArray
 from gpsuite.models.classification.links import Link
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.kernels import kernel_name
@@ -36,7 +37,7 @@ def certifiable_posterior(element: GaussianElement, link: Link) -> GPCPosterior:
     rotation, singular, _ = np.linalg.svd(np.tril(kernel.factors.numpy()[0]))
     eigenvalues = singular * singular
 
-    def transposed_solve(right: np.ndarray) -> np.ndarray:
+    def transposed_solve(right: FloatArray) -> FloatArray:
         return np.asarray(solve_triangular(basis.factor, right, lower=True, trans="T"))
 
     return GPCPosterior(

@@ -9,7 +9,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from gpsuite.arrays import FloatArray as FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.models.random_elements.basis import InducingBasis
 from gpsuite.models.random_elements.kernels import VariationalKernel
 from gpsuite.models.random_elements.means import VariationalMean

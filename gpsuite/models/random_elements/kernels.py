@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
-from gpsuite.arrays import FloatArray as FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.models.linalg import stable_cholesky
 from gpsuite.models.nngp import NNGP
 from gpsuite.models.random_elements.basis import InducingBasis

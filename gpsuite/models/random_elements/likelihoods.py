@@ -14,7 +14,7 @@ import tensorflow as tf
 from scipy.special import entr, ndtri, roots_hermite, softmax
 from scipy.stats import qmc
 
-from gpsuite.arrays import FloatArray as FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.models.classification import robust_max
 from gpsuite.models.classification.links import Link
 from gpsuite.models.classification.tensorflow_links import log_sigma
@@ -199,7 +199,7 @@ def label_probability(mean: Any, variance: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _label_probability(
-    mean: FloatArray, variance: FloatArray, y: FloatArray
+    mean: FloatArray, variance: FloatArray, y: IntArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     if not (np.isfinite(mean).all() and np.isfinite(variance).all()):
         return np.full(len(mean), np.nan), np.full_like(mean, np.nan), np.full_like(mean, np.nan)

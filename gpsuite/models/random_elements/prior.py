@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from scipy.spatial.distance import pdist
 
-from gpsuite.arrays import FloatArray as FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.models.nngp import NNGP
 from gpsuite.models.regression.compiled import assign, flatten

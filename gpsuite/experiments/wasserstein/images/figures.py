@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FAMILY = "wasserstein"
+
+
+def _style(name: str) -> dict[str, Any]:
+    return {**method_style(name)}
 
 
 def draw_reliability(report: Report[ImageSettings], records: Sequence[Record]) -> None:
@@ -46,9 +50,7 @@ def draw_reliability(report: Report[ImageSettings], records: Sequence[Record]) -
         for name, title in report.titles.items():
             own_rows = frame[frame["method"] == name]
             if len(own_rows):
-                drawing.ax.plot(
-                    own_rows["confidence"], own_rows["accuracy"], label=title, **method_style(name)
-                )
+                drawing.ax.plot(own_rows["confidence"], own_rows["accuracy"], label=title, **_style(name))
         drawing.ax.plot([0, 1], [0, 1], color=LIMIT, linestyle="--", label="calibrated")
         drawing.name_axes("confidence: mean largest probability in a bin", "accuracy in the bin")
         drawing.legend("below")
@@ -69,7 +71,7 @@ def draw_entropies(report: Report[ImageSettings], records: Sequence[Record]) -> 
         for ax, name in zip(drawing.axes, names, strict=False):
             own = [record for record in records if record.axes["method"] == name]
             for part in [key for key in own[0].arrays if key.startswith("entropy ")]:
-                counts = sum(record.arrays[part] for record in own)
+                counts = np.sum([record.arrays[part] for record in own], axis=0)
                 shares = counts / counts.sum()
                 edges = np.linspace(0.0, 1.0, ENTROPY_BINS + 1)
                 ax.stairs(shares, edges, label=part.removeprefix("entropy "))
@@ -93,7 +95,7 @@ def draw_risk_coverage(report: Report[ImageSettings], records: Sequence[Record])
             own = [record.arrays["risk"] for record in records if record.axes["method"] == name]
             if own:
                 risk = np.mean(own, axis=0)
-                drawing.ax.plot(COVERAGES, risk, label=title, markevery=10, **method_style(name))
+                drawing.ax.plot(COVERAGES, risk, label=title, markevery=10, **_style(name))
                 lines += [
                     {"method": name, "coverage": c, "risk": r} for c, r in zip(COVERAGES, risk, strict=True)
                 ]

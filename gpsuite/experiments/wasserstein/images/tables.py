@@ -46,7 +46,7 @@ def wide(tidy: pd.DataFrame, titles: dict[str, str], metrics: Iterable[str]) -> 
     for name, title in titles.items():
         own = tidy[tidy["method"] == name].set_index("metric")
         cells = {
-            metric: mean_and_error(own.loc[metric, "mean"], own.loc[metric, "standard_error"])
+            metric: mean_and_error(float(own["mean"][metric]), float(own["standard_error"][metric]))
             for metric in metrics
             if metric in own.index
         }

@@ -48,7 +48,7 @@ def _draw_bands(report: Report[ToySettings], records: Sequence[Record]) -> None:
         for ax, record in zip(drawing.axes, first, strict=True):
             name = str(record.axes["method"])
             centre = record.arrays["mean"]
-            half = interval_half_widths(record.arrays["deviation"] ** 2, 0.95)
+            half = interval_half_widths(np.square(record.arrays["deviation"]), 0.95)
             colour = method_style(name)["color"]
             ax.fill_between(x, centre - half, centre + half, color=colour, alpha=0.2, label="95 % interval")
             ax.plot(x, centre, color=colour, label="mean")
@@ -89,8 +89,8 @@ def _distances(report: Report[ToySettings], record: Record) -> list[Statistic]:
         },
     )
     with report.figure("distance", size=(6.0, 4.4)) as drawing:
-        for rule, own in frame.groupby("rule"):
-            drawing.ax.plot(own["chosen"], own["bias"], marker="o", label=rule)
+        for named, part in frame.groupby("rule"):
+            drawing.ax.plot(part["chosen"], part["bias"], marker="o", label=str(named))
         drawing.ax.axhline(0.0, color=LIMIT, linestyle="--")
         drawing.name_axes("points N_S", "mean relative error of the squared distance")
         drawing.legend("below")

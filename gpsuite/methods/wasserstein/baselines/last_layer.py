@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.methods.wasserstein.baselines.networks import SoftmaxNetwork, from_members
 from gpsuite.methods.wasserstein.scoring.classification import negative_log_likelihood
 from gpsuite.models.random_elements.element import checked_inputs
@@ -62,7 +62,7 @@ class LastLayerLaplace:
 
 
 def last_layer_laplace(
-    model: SoftmaxNetwork, X: FloatArray, X_validation: FloatArray, y_validation: FloatArray
+    model: SoftmaxNetwork, X: FloatArray, X_validation: FloatArray, y_validation: IntArray
 ) -> LastLayerLaplace:
     """Build the approximation from training inputs; the precision with the best validation likelihood is taken."""
     classes = model.network.outputs

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_probability as tfp
 from scipy.special import entr, softmax
@@ -46,7 +47,7 @@ class SoftmaxNetwork:
         penalty = tf.add_n([tf.cast(tf.nn.l2_loss(v), tf.float64) for v in self.variables])
         return _cross_entropy(logits, y, self.n_data) + WEIGHT_PRECISION * penalty
 
-    def validation_loss(self, X: FloatArray, y: FloatArray) -> float:
+    def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
         """Return the mean negative log probability without dropout, in nats; NaN if there is none."""
         logits = self.logits(X)
         return negative_log_likelihood(softmax(logits, axis=1), y) if np.isfinite(logits).all() else math.nan
@@ -115,7 +116,7 @@ class MeanFieldNetwork:
         ]
         return [tfp.distributions.Normal(dtype(0.0), deviation) for deviation in deviations]
 
-    def validation_loss(self, X: FloatArray, y: FloatArray) -> float:
+    def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
         """Return the mean negative log probability of 10 fixed draws, in nats; NaN if there is none."""
         p = self.predict(X, 10, 0).probabilities
         return negative_log_likelihood(p, y) if np.isfinite(p).all() else math.nan

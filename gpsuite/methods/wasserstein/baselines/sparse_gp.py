@@ -8,6 +8,7 @@ from typing import Any
 
 import gpflow
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from gpsuite.arrays import FloatArray
@@ -48,7 +49,7 @@ class SparseVariationalGP:
         fit = tf.reduce_sum(self.likelihood.expected_log(mean + self.prior_mean, variance, y, seed))
         return self.model.prior_kl() - scale * fit
 
-    def validation_loss(self, X: FloatArray, y: FloatArray) -> float:
+    def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
         """Return the mean negative log predictive probability or density, in nats; NaN if there is none."""
         try:
             if isinstance(self.likelihood, GaussianNoise):

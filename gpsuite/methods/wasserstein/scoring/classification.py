@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import entr
 
-from gpsuite.arrays import FloatArray as FloatArray
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.models.classification.robust_max import checked_labels
 
 BINS = 15
@@ -30,7 +30,7 @@ class Reliability:
     """
 
     upper: FloatArray
-    counts: FloatArray
+    counts: IntArray
     confidence: FloatArray
     accuracy: FloatArray
 
@@ -60,26 +60,26 @@ class RiskCoverage:
         return float(self.risk.mean())
 
 
-def accuracy(probabilities: FloatArray, labels: FloatArray) -> float:
+def accuracy(probabilities: FloatArray, labels: IntArray) -> float:
     """Return the share of points whose most probable class is the label."""
     p, y = checked_predictions(probabilities, labels)
     return float(np.mean(p.argmax(axis=1) == y))
 
 
-def negative_log_likelihood(probabilities: FloatArray, labels: FloatArray) -> float:
+def negative_log_likelihood(probabilities: FloatArray, labels: IntArray) -> float:
     """Return the mean of -log p_y in nats; infinite if a label had probability 0."""
     p, y = checked_predictions(probabilities, labels)
     with np.errstate(divide="ignore"):
         return float(np.mean(-np.log(p[np.arange(len(y)), y])))
 
 
-def brier_score(probabilities: FloatArray, labels: FloatArray) -> float:
+def brier_score(probabilities: FloatArray, labels: IntArray) -> float:
     """Return the mean of sum_j (p_j - [y = j])^2, in [0, 2]."""
     p, y = checked_predictions(probabilities, labels)
     return float(np.mean(np.sum((p - np.eye(p.shape[1])[y]) ** 2, axis=1)))
 
 
-def reliability(probabilities: FloatArray, labels: FloatArray, bins: int = BINS) -> Reliability:
+def reliability(probabilities: FloatArray, labels: IntArray, bins: int = BINS) -> Reliability:
     """Return confidence and accuracy in equal-width bins of the largest probability.
 
     Raises:
@@ -95,12 +95,12 @@ def reliability(probabilities: FloatArray, labels: FloatArray, bins: int = BINS)
         return Reliability(np.arange(1, bins + 1) / bins, counts, sums / counts, hits / counts)
 
 
-def calibration_error(probabilities: FloatArray, labels: FloatArray, bins: int = BINS) -> float:
+def calibration_error(probabilities: FloatArray, labels: IntArray, bins: int = BINS) -> float:
     """Return the expected calibration error with equal-width bins (see `Reliability`)."""
     return reliability(probabilities, labels, bins).error
 
 
-def overconfidence(probabilities: FloatArray, labels: FloatArray) -> float:
+def overconfidence(probabilities: FloatArray, labels: IntArray) -> float:
     """Return mean confidence minus accuracy; positive where predictions promise too much."""
     p, y = checked_predictions(probabilities, labels)
     return float(p.max(axis=1).mean()) - accuracy(p, y)
@@ -120,7 +120,7 @@ def mutual_information(members: FloatArray) -> FloatArray:
     return np.asarray(entropy(members.mean(axis=0)) - entropy(members).mean(axis=0))
 
 
-def risk_coverage(uncertainty: FloatArray, wrong: FloatArray) -> RiskCoverage:
+def risk_coverage(uncertainty: FloatArray, wrong: BoolArray) -> RiskCoverage:
     """Return the error rate among the most certain points for every share of them.
 
     Within a group of equal uncertainty the errors are spread evenly, so that the order of points does not matter.
@@ -132,19 +132,19 @@ def risk_coverage(uncertainty: FloatArray, wrong: FloatArray) -> RiskCoverage:
     Raises:
         ValueError: if shapes disagree, there is no point or an uncertainty is not finite.
     """
-    uncertainty, wrong = np.asarray(uncertainty, np.float64), np.asarray(wrong, np.float64)
-    if uncertainty.ndim != 1 or uncertainty.shape != wrong.shape or uncertainty.size == 0:
+    uncertainty, errs = np.asarray(uncertainty, np.float64), np.asarray(wrong, np.float64)
+    if uncertainty.ndim != 1 or uncertainty.shape != errs.shape or uncertainty.size == 0:
         raise ValueError("uncertainty and wrong must be vectors of the same length, at least 1")
     if not np.isfinite(uncertainty).all():
         raise ValueError("uncertainties must be finite")
     _, group, sizes = np.unique(uncertainty, return_inverse=True, return_counts=True)
-    shares = np.bincount(group, wrong) / sizes
+    shares = np.bincount(group, errs) / sizes
     errors = np.cumsum(np.repeat(shares, sizes))
-    counts = np.arange(1, len(wrong) + 1)
-    return RiskCoverage(counts / len(wrong), errors / counts)
+    counts = np.arange(1, len(errs) + 1)
+    return RiskCoverage(counts / len(errs), errors / counts)
 
 
-def checked_predictions(probabilities: FloatArray, labels: FloatArray) -> tuple[FloatArray, FloatArray]:
+def checked_predictions(probabilities: FloatArray, labels: IntArray) -> tuple[FloatArray, IntArray]:
     """Return probabilities [N, C] and integer labels [N].
 
     Raises:

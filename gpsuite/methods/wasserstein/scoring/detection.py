@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import rankdata
 
-from gpsuite.arrays import FloatArray as FloatArray
+from gpsuite.arrays import FloatArray
 
 
 def auroc(inside: FloatArray, outside: FloatArray) -> float:

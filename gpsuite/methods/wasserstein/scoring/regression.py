@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from gpsuite.arrays import FloatArray as FloatArray
+from gpsuite.arrays import FloatArray
 
 
 def rmse(y: FloatArray, mean: FloatArray) -> float:
