@@ -11,7 +11,7 @@ Long = np.longdouble
 
 LongArray = npt.NDArray[np.longdouble]
 
-UNIT = float(np.finfo(Long).eps)
+UNIT = Long(np.finfo(Long).eps)  # in its own precision: 1 + UNIT is not 1
 
 
 def kappa(kernel: str, r: Any) -> Any:
