@@ -31,6 +31,15 @@ def inside(pair: Pair, seed: int) -> np.ndarray:
     return pair[0] + share * (pair[1] - pair[0])
 
 
+def test_cells_give_probabilities_where_everything_is_sure() -> None:
+    mean, variance = np.array([50.0, -50.0]), np.ones(2)
+    low, high = cell_probability_bounds(LINKS.get("probit"), (mean, mean), (variance, variance), 60)
+    assert high[0] == 1.0 and low[1] == 0.0
+    ends = cell_probability_bounds(LINKS.get("probit"), (mean - 9, mean + 9), (variance, 9 * variance), 60)
+    assert ends[1][0] == 1.0 and ends[0][1] == 0.0
+    assert low[0] > 0.9 and high[1] < 0.1
+
+
 @pytest.mark.parametrize("name", LINK_NAMES)
 def test_closed_form_is_the_exact_range(name: str) -> None:
     link, (mean, variance) = LINKS.get(name), rectangles(1)

@@ -31,6 +31,19 @@ def test_kernel_is_gpflows(kernel: str, inputs: int) -> None:
     np.testing.assert_array_equal(np.diagonal(kappa(kernel, squared_distances(scaled, scaled))), 1.0)
 
 
+def test_gradients_of_a_posterior_with_weights_of_both_signs() -> None:
+    """A variational posterior's rows have any weights; the variance's gradient by differences."""
+    posterior, *_ = fitted_posterior("laplace", "squared_exponential", PROBIT)
+    weights = np.linspace(-0.9, 0.7, len(posterior.weights))
+    posterior = replace(posterior, weights=weights)
+    x, step = posterior.X[:4] + 0.2, 1e-6
+    slope = posterior.latent_with_gradient(x)[3]
+    for axis in range(x.shape[1]):
+        moved = step * (np.arange(x.shape[1]) == axis)
+        difference = (posterior.latent(x + moved)[1] - posterior.latent(x - moved)[1]) / (2 * step)
+        np.testing.assert_allclose(slope[:, axis], difference, atol=1e-6 * posterior.variance)
+
+
 @KERNELS
 @given(q=st.floats(1e-3, 60.0))
 def test_slope_is_minus_twice_the_derivative(kernel: str, q: float) -> None:

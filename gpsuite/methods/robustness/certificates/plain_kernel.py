@@ -17,7 +17,7 @@ Long = np.longdouble
 
 LongArray = npt.NDArray[np.longdouble]
 
-UNIT = float(np.finfo(Long).eps)
+UNIT = Long(np.finfo(Long).eps)  # in its own precision: 1 + UNIT is not 1
 CURVATURE = {"squared_exponential": 1.0, "matern32": 3.0, "matern52": 5 / 3}
 NU = {"matern32": 3, "matern52": 5}
 DEGREE = {"squared_exponential": 3, "matern32": 2, "matern52": 3}

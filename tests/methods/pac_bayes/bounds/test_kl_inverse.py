@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpsuite.methods.pac_bayes.bounds.kl_inverse import binary_kl, kl_inverse, kl_inverse_lower
+from gpsuite.methods.pac_bayes.bounds.kl_inverse import _kl_of_logit, binary_kl, kl_inverse, kl_inverse_lower
 
 probabilities = st.floats(0.0, 1.0)
 levels = st.floats(0.0, 50.0)
@@ -179,6 +179,16 @@ def test_lower_inverse_takes_the_smallest_numbers() -> None:
 def test_lower_inverse_rejects_what_is_no_risk_or_no_divergence(q: float, c: float) -> None:
     with pytest.raises(ValueError, match="must"):
         kl_inverse_lower(q, c)
+
+
+@pytest.mark.parametrize("q", [1e-6, 0.03, 0.1, 0.2, 0.5, 0.7, 0.9, 0.97])
+@pytest.mark.parametrize("d", [1e-4, 3e-3, 9.99e-3])
+def test_the_series_near_zero_keeps_every_digit(q: float, d: float) -> None:
+    """kl at a small logit distance: ln(1 + q (exp(d) - 1)) - q d, a sum of squares and higher powers of d."""
+    with localcontext(Context(prec=60)):
+        exact = (1 + Decimal(q) * (Decimal(d).exp() - 1)).ln() - Decimal(q) * Decimal(d)
+    value, _ = _kl_of_logit(np.array([q]), np.array([1.0 - q]), np.array([d]))
+    assert float(value[0]) == pytest.approx(float(exact), rel=4e-15, abs=0.0)
 
 
 @pytest.mark.parametrize("q", [1e-6, 1e-3, 0.03, 0.2, 0.5, 0.7, 0.97, 1.0 - 1e-3])

@@ -321,3 +321,15 @@ def test_rounding_is_no_movement(size: float) -> None:
     )
     assert np.any(quadratic.shifts != 0.0)
     assert quadratic.unmoved.tolist() == [True, True]
+
+
+def test_members_before_the_first_step_are_found() -> None:
+    """Neither the start nor any step of the grid is a member, but what lies between is: there is an end."""
+    first = 2.0**-20
+    found = bisected_boundary(
+        lambda rows: (rows[:, 0] > 0.3 * first) & (rows[:, 0] < 0.7 * first),
+        np.zeros(1),
+        np.array([[1.0], [-1.0]]),
+    )
+    assert found.inside[0] == pytest.approx(0.7 * first, rel=1e-6)
+    assert found.inside[1] == -np.inf

@@ -23,6 +23,7 @@ from gpsuite.methods.robustness.certificates.checker import (
 )
 from gpsuite.methods.robustness.certificates.form import MalformedError, rebuild_boxes
 from gpsuite.methods.robustness.certificates.plain_bound import PlainBound
+from gpsuite.methods.robustness.certificates.plain_kernel import UNIT
 from gpsuite.methods.robustness.search.regions import l1_ball, l2_ball
 from tests.methods.robustness.certified_point import (
     certified,
@@ -318,6 +319,15 @@ def test_the_checkers_contraction_is_that_of_the_ball() -> None:
         stored = StoredRegion(np.zeros(2), np.arange(2), -np.ones(2), np.ones(2), norm, 0.5)
         low, high, _ = shrink_to_ball(stored, np.array([[0.3, -1.0]]), np.array([[0.4, 1.0]]))
         np.testing.assert_allclose([low[0], high[0]], [[0.3, -left], [0.4, left]], rtol=1e-14)
+
+
+def test_a_box_is_outside_a_ball_only_beyond_the_rounding_of_its_distance() -> None:
+    """With 784 inputs a sum is off by some hundred roundings an input: boxes less far out than that are kept."""
+    d, slack = 784, 64 * 784 * UNIT
+    stored = StoredRegion(np.zeros(d), np.arange(d), -np.ones(d), np.ones(d), "l2", 1.0)
+    for beyond, met in ((0.0, True), (0.5 * slack, True), (4.0 * slack, False)):
+        lo = np.full((1, d), np.sqrt((1.0 + beyond) / d))
+        assert shrink_to_ball(stored, lo, lo + 0.1)[2][0] == met
 
 
 @pytest.mark.parametrize("sign", [-1, 1])

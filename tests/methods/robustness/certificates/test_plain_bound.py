@@ -205,6 +205,45 @@ def test_the_quadratic_range_encloses_the_form_and_is_exact_in_one_input() -> No
             np.testing.assert_allclose(high.astype(float), form.max(axis=1), atol=1e-4)
 
 
+def test_moments_pay_for_their_slack_on_both_sides_and_scores_for_their_size() -> None:
+    """At a point, with features off by a thousandth; and a score of a million is rounded by a million times 1e-12."""
+    model = plain_model(random_posterior(np.random.default_rng(17), "matern52", "probit", 6, 2))
+    plain = PlainBound(model, model.X[0], np.arange(2))
+    zero, flat, one = np.zeros(1, dtype=Long), np.zeros((1, 2), dtype=Long), np.full(1, 0.6, dtype=Long)
+    G = (np.eye(3) * 0.6)[None].astype(Long)
+    found = plain._variance(G, one / 600, flat, zero, zero, zero)
+    assert 0.6 - 5e-3 <= found.low[0] <= 0.6 - 1e-3 and 0.6 + 1e-3 <= found.high[0] <= 0.6 + 5e-3
+    plain.slack_mean = Long(1e-3)
+    mean = plain._mean(np.array([[0.5, 0.0, 0.0]], dtype=Long), flat, zero, zero, zero)
+    assert 0.5 - 1e-2 <= mean.low[0] <= 0.5 - 1e-3 and 0.5 + 1e-3 <= mean.high[0] <= 0.5 + 1e-2
+    for size in (1e6, -1e6):
+        sure = PlainModel(
+            np.zeros((1, 1)), "matern52", 1.0, np.ones(1), np.array([size]), np.zeros((0, 1)), np.zeros(0), "probit"
+        )  # fmt: skip
+        low, high = PlainBound(sure, np.zeros(1), np.arange(1)).bounds(np.zeros((1, 1)), np.zeros((1, 1)))
+        score = size / np.sqrt(2.0)
+        assert (
+            0.9e-6 <= (high[0] - score) / np.sqrt(0.5) <= 1e-4
+            and 0.9e-6 <= (score - low[0]) / np.sqrt(0.5) <= 1e-4
+        )
+
+
+def test_the_radius_of_the_tails_is_rounded_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, inner = [], plain_bound.tail_bound
+    monkeypatch.setattr(plain_bound, "tail_bound", lambda kernel, rho: seen.append(rho) or inner(kernel, rho))
+    model = plain_model(random_posterior(np.random.default_rng(18), "matern52", "probit", 4, 3))
+    plain = PlainBound(model, model.X[0], np.arange(3))
+    half = np.random.default_rng(0).uniform(0.1, 1.0, (50, 3)) * model.lengthscales
+    plain.bounds(model.X[0] - half, model.X[0] + half)
+    exact = np.linalg.norm((half / model.lengthscales).astype(np.longdouble), axis=1)
+    # ends and middle of a box are rounded to floats
+    np.testing.assert_allclose((np.concatenate(seen) / exact).astype(float), 1.0, rtol=1e-13)
+    step = np.array([[1.0, 2.0, 2.0]]) * 0.25
+    unit = dataclasses.replace(model, X=np.zeros((4, 3)), lengthscales=np.ones(3))
+    PlainBound(unit, np.zeros(3), np.arange(3)).bounds(-step, step)
+    assert 4 * UNIT < seen[-1][0] / Long(0.75) - 1 < 40 * UNIT
+
+
 @pytest.mark.parametrize("n_inputs", [1, 7, 784])
 def test_the_quadratic_range_pays_for_a_sum_over_all_inputs(n_inputs: int) -> None:
     """A sum of d terms, each from a row of d: d + 64 roundings of its size at least, and at most twenty times that."""
@@ -226,9 +265,9 @@ def test_slacks_are_what_errors_of_all_features_at_once_can_do(kernel: str) -> N
     fold, wider = (np.exp(-held / 2), 1 + held) if folded else (1.0, 1.0)
     alpha, root = np.abs(model.alpha * fold * wider), np.abs(model.root * fold * wider)
     lengths = np.sqrt(model.variance) * root.sum(axis=1)
-    assert float(plain.slack_mean) == pytest.approx(plain.unit * alpha.sum(), rel=1e-9)
+    assert float(plain.slack_mean) == pytest.approx(plain.unit * alpha.sum(), rel=1e-9, abs=0.0)
     assert float(plain.slack_root) == pytest.approx(
-        plain.unit * np.sqrt(np.abs(model.weights) @ lengths**2), rel=1e-9
+        plain.unit * np.sqrt(np.abs(model.weights) @ lengths**2), rel=1e-9, abs=0.0
     )
     columns = model.X[:, [0, 2]] if folded else model.X
     scales = model.lengthscales[[0, 2]] if folded else model.lengthscales

@@ -167,6 +167,12 @@ def test_moved_sites_are_not_stationary(which: int) -> None:
     assert found.mean > 1e-4
 
 
+def test_a_site_that_leaves_no_cavity_is_no_fixed_point() -> None:
+    model, origin = residuals("ep", "squared_exponential", "probit")
+    sites = changed(origin.sites, (0, 3), 1e6)
+    assert stationarity_residuals(model, dataclasses.replace(origin, sites=sites)).moments == np.inf
+
+
 def test_the_mean_residual_bounds_the_distance_to_the_exact_mean() -> None:
     """|mu - mu'| <= sqrt(s) residual at every input, Laplace's method stopped early."""
     X = two_classes(3)[0]

@@ -33,7 +33,7 @@ def moved(rng: np.random.Generator, polynomial: Cubic, factorials: bool) -> Cubi
     )
 
 
-@pytest.mark.parametrize("half", [1e-3, 0.05, 0.5])
+@pytest.mark.parametrize("half", [1e-3, 0.05, 0.5, 1.5])
 @pytest.mark.parametrize("inputs", [1, 2, 5])
 def test_models_pay_for_the_rounding_of_their_coefficients(inputs: int, half: float) -> None:
     rng = np.random.default_rng([inputs, int(1e3 * half)])

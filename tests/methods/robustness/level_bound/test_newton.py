@@ -65,3 +65,35 @@ def test_steps_raise_the_score_by_what_the_model_says(kernel: str, sign: int) ->
     np.testing.assert_allclose(steps, np.array(SHARES)[:, None] * steps[0])
     assert gain == pytest.approx(gradient @ steps[0] + steps[0] @ hessian @ steps[0])
     assert score(centre + steps[0] * posterior.lengthscales) > score(centre)
+
+
+@pytest.mark.parametrize("kernel", ["squared_exponential", "matern52"])
+def test_the_curvature_is_that_of_the_gradient(kernel: str) -> None:
+    """The half Hessian against the same function's values at neighbours, along each input and across."""
+    posterior = random_posterior(np.random.default_rng(6), kernel, "probit", 8, 2)
+    bound = level_bound(posterior, posterior.X[0], np.arange(2))
+    centre = posterior.X[0] + 0.3 * posterior.lengthscales
+    mean, variance = (float(each[0]) for each in posterior.latent(centre[None]))
+    by_mean, by_variance, mixed, twice = (
+        float(each[0]) for each in bound.level.derivatives(np.array([mean]), np.array([variance]))
+    )
+
+    def moments(x: np.ndarray) -> tuple[float, float]:
+        return tuple(float(each[0]) for each in posterior.latent((centre + x * posterior.lengthscales)[None]))  # type: ignore[return-value]
+
+    def to_second_order(x: np.ndarray) -> float:
+        d_mean, d_variance = np.subtract(moments(x), (mean, variance))
+        return (
+            by_mean * d_mean
+            + by_variance * d_variance
+            + mixed * d_mean * d_variance
+            + 0.5 * twice * d_variance**2
+        )
+
+    hessian = score_derivatives(bound.expand(centre[None]), bound.level, 1)[1]
+    h = 1e-3
+    for direction in np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]):
+        curved = 0.5 * (to_second_order(h * direction) + to_second_order(-h * direction)) / h**2
+        assert direction @ hessian @ direction == pytest.approx(
+            curved, rel=1e-4, abs=1e-5 * np.abs(hessian).max()
+        )

@@ -14,6 +14,7 @@ from gpsuite.methods.robustness.level_bound.squared_exponential import expand_sq
 from gpsuite.methods.robustness.level_bound.squared_exponential_rests import (
     cross_terms,
     distance_form,
+    growth,
     mean_model,
     mean_remainder,
     tail,
@@ -178,3 +179,17 @@ def test_a_distance_form_pays_for_the_rounding_of_its_centre() -> None:
         assert np.all(near <= least) and np.all(far >= largest * (1 - 1e-15))
         np.testing.assert_allclose(near, least, rtol=1e-7)
         np.testing.assert_allclose(far, largest, rtol=1e-7)
+
+
+@pytest.mark.parametrize("rho", [0.1, 1.0, 2.0])
+def test_the_means_model_pays_for_coefficients_and_what_multiplies_them(rho: float) -> None:
+    """Every coefficient off by e moves the series by e growth, and its product with 1 - rho^2 / 2 + ... by more."""
+    form = one_datum("squared_exponential", np.array([0.4, 0.3]))
+    flat = np.zeros((1, 2))
+    nothing = Cubic(np.zeros(1), flat, flat[:, :, None] * flat[:, None], None)
+    radius = np.full((1, 2), rho / np.sqrt(2.0))
+    exact, off = (mean_model(replace(form, mean_error=error), nothing, radius) for error in (0.0, 0.01))
+    share = 1.0 + rho**2 / 2.0 + rho**4 / 8.0
+    most = 0.01 * form.variance * growth(radius, 2)[0] * share * (1.0 + rho**2 + rho**4)
+    for more in (off.above - exact.above, off.below - exact.below):
+        assert 0.99 * most <= more[0] <= 1.01 * most

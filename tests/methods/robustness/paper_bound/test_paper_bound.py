@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
 from gpsuite.methods.robustness.class_probability import score_of
+from gpsuite.methods.robustness.paper_bound import pairs as pairs_module
 from gpsuite.methods.robustness.paper_bound.bound import PaperBound, paper_bound
 from gpsuite.methods.robustness.paper_bound.pairs import Pairs, pair_variance
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
@@ -186,6 +187,22 @@ def test_pairs_pay_for_the_rounding_of_lines_and_slopes(far: float) -> None:
         constant, slope = (np.where(weights >= 0, a, b) for a, b in zip(*lines, strict=True))
         expected = 4e-5 * np.abs(weights) @ (np.abs(constant) + np.abs(slope) * (most + reach))
         assert abs(paid - free)[side, 0] == pytest.approx(expected, rel=0.1)
+
+
+def test_pairs_widen_the_box_for_the_rounding_of_scaled_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight roundings of radius, centre and largest datum: the bound is that of the wider box."""
+    posterior = random_posterior(np.random.default_rng(9), "squared_exponential", "probit", 5, 2)
+    form = paper_bound(posterior, posterior.X[0], np.arange(2)).form
+    pairs, centre, radius = (
+        Pairs.of(form),
+        form.X[:1] + [[3.0, -2.0]] * form.lengthscales,
+        np.array([[0.4, 0.1]]),
+    )
+    monkeypatch.setattr(pairs_module, "UNIT", 1e-4)
+    rounded = pair_variance(form, pairs, centre, radius)
+    monkeypatch.setattr(pairs_module, "UNIT", 0.0)
+    wider = radius + 8e-4 * (radius + np.abs(form.scale(centre)) + np.abs(form.U).max())
+    np.testing.assert_allclose(rounded, pair_variance(form, pairs, centre, wider), rtol=1e-12)
 
 
 @pytest.mark.parametrize("sign", [1, -1])

@@ -94,12 +94,10 @@ def test_the_programs_optimum_is_rounded_down_by_the_size_of_its_terms() -> None
     free = Relaxation(np.zeros((1, n)), np.zeros(1), np.ones(n), np.full(n, 2.0))
     for c in (1.0, 1e3):
         bound = free.minimum(np.full(n, c))[0]
-        assert n * c - bound == pytest.approx(1e-13 * n * 2 * n * c, rel=0.05)
+        assert n * c - bound == pytest.approx(1e-13 * n * 2 * n * c, rel=0.05, abs=0.0)
     tied = Relaxation(np.array([[-2.0, 1.0]]), np.array([-3.0]), np.zeros(2), np.full(2, 4.0))
-    bound = tied.minimum(np.array([1.0, 0.0]))[
-        0
-    ]  # y = 1/2: sizes are |c| 1, y (|b| + |row|) 3, and least's 2
-    assert 1.5 - bound == pytest.approx(1e-13 * 2 * (1 + 3 + 2), rel=0.05)
+    bound = tied.minimum(np.array([1.0, 0.0]))[0]  # y = 1/2: sizes are |c| = 1 and y (|b| + |row|) = 3
+    assert 1.5 - bound == pytest.approx(1e-13 * 2 * (1 + 3), rel=0.05, abs=0.0)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -193,4 +191,4 @@ def test_the_largest_square_is_rounded_up_by_the_size_of_its_terms() -> None:
     n = 6
     held = Relaxation(np.zeros((1, n)), np.zeros(1), np.full(n, 2.0), np.full(n, 2.0))
     most = programs._largest_square(held, Operator(np.eye(n), np.ones(n), np.eye(n), 0.0))
-    assert most - 4 * n == pytest.approx(1e-13 * n * (1 + 16 * n + 72), rel=0.1)
+    assert most - 4 * n == pytest.approx(1e-13 * n * (1 + 16 * n + 72), rel=0.1, abs=0.0)

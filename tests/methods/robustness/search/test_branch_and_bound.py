@@ -97,6 +97,7 @@ def test_the_trace_is_monotone_and_ends_with_the_result() -> None:
     assert (np.diff(inner) >= 0).all() and (np.diff(outer) <= 0).all()
     assert (inner <= outer).all()
     assert (inner[-1], outer[-1]) == (found.inner, found.outer)
+    assert ((np.diff(inner) > 0) | (np.diff(outer) < 0)).all(), "only what is new is noted"
 
 
 @given(seed=st.integers(0, 10_000))
