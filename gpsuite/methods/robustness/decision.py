@@ -3,6 +3,8 @@
 Classes are numbered; of two, 1 is the positive and 0 the negative one. A point's class stands against every other class
 in a contest of its own: a quantity (the class probability; a margin for more than two classes) and the value from which
 on the rival wins. A class is safe in a region if no contest is lost there, unsafe if one is.
+
+Equation: Blaas et al. 2020, Definition 1, Definition 2
 """
 
 from __future__ import annotations

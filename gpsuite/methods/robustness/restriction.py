@@ -1,4 +1,7 @@
-"""A posterior's data around a point of which some inputs are free: what every form of it begins with."""
+"""A posterior's data around a point of which some inputs are free: what every form of it begins with.
+
+Equation: derived, operator form of a posterior
+"""
 
 from __future__ import annotations
 

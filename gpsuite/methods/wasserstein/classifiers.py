@@ -1,4 +1,7 @@
-"""Every classifier of the family behind one function: rows and options in, predictions out."""
+"""Every classifier of the family behind one function: rows and options in, predictions out.
+
+Equation: none, one face of methods that state their own
+"""
 
 from __future__ import annotations
 

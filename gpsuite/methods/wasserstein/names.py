@@ -1,4 +1,7 @@
-"""Names of the family's classifiers and regressions, without what they are made of. No TensorFlow."""
+"""Names of the family's classifiers and regressions, without what they are made of. No TensorFlow.
+
+Equation: none, names
+"""
 
 CLASSIFIER_NAMES = (
     "gwi",

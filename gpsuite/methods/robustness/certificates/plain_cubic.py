@@ -1,4 +1,7 @@
-"""Upper bounds of cubic polynomials over the cube |z| <= 1, for the plain bound."""
+"""Upper bounds of cubic polynomials over the cube |z| <= 1, for the plain bound.
+
+Equation: derived, upper bound of a cubic, quadratic form over a box
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 mu(x) = s sum_i alpha_i kappa_i(x) and Sigma(x) = max(0, s (1 - kappa(x)' R kappa(x))), R = -s sum_k c_k F_k F_k'. In
 features, Sigma/s = <phi, G phi>, G = I + sum_k c_k z_k z_k*, where z_k = sqrt(s) sum_i F_ki phi(X_i).
+
+Equation: derived, operator form of a posterior
 """
 
 from __future__ import annotations

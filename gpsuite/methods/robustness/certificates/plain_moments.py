@@ -11,6 +11,9 @@ bounds of theirs, and the square in R, which has a sign too.
 
 Sums over the data are in the precision of `PlainSlice`, everything else in double precision; rounding is bounded and
 added.
+
+Equation: derived, squared exponential mean of degree 3, squared exponential variance of degree 3
+Equation: derived, Matérn expansion in data space
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Laplace approximation over the last layer of a trained softmax network (Kristiadi et al. 2020)."""
+"""Laplace approximation over the last layer of a trained softmax network (Kristiadi et al. 2020).
+
+Equation: Kristiadi et al. 2020
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Softmax networks: maximum a posteriori, dropout kept in prediction, and the mean field over weights."""
+"""Softmax networks: maximum a posteriori, dropout kept in prediction, and the mean field over weights.
+
+Equation: Gal & Ghahramani 2016
+Equation: Lakshminarayanan et al. 2017
+"""
 
 from __future__ import annotations
 

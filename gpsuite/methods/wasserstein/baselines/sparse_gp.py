@@ -1,4 +1,7 @@
-"""GPflow's sparse variational GP (Hensman et al. 2015) as a classifier and a regression of the same training loop."""
+"""GPflow's sparse variational GP (Hensman et al. 2015) as a classifier and a regression of the same training loop.
+
+Equation: Hensman et al. 2015
+"""
 
 from __future__ import annotations
 
