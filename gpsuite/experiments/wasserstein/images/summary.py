@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gpsuite.experiments.base import Report
 from gpsuite.experiments.wasserstein.images import figures
 from gpsuite.experiments.wasserstein.images.claims import claims
@@ -19,6 +21,9 @@ from gpsuite.experiments.wasserstein.images.tables import (
 )
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.tables import metric_statistics, summarise_groups
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CHOICES = "epoch, temperature and precision chosen on validation rows alone"
 
@@ -58,12 +63,17 @@ def summarise(report: Report[ImageSettings]) -> list[Statistic]:
     noise_label = "deviation of the added noise, largest grey level 1"
     figures.draw_curves(report, shifts, "shift", noise_label, "shifts")
     if every["label_noise"].max() > 0.0:
-        chosen = every[every["method"].isin(report.settings.noise_methods)]
-        noisy = summarise_groups(chosen, ["method", "label_noise"], COMPARED)
-        report.table(noisy, "label_noise", f"{name}: training labels replaced by another class")
-        figures.draw_curves(report, noisy, "label_noise", "share of wrong training labels", "label_noise")
+        _label_noise(report, every, name)
     return [
         *metric_statistics(tidy, ["method"]),
         *metric_statistics(detection, ["method", "outside"]),
         *claims(frame, every),
     ]
+
+
+def _label_noise(report: Report[ImageSettings], every: pd.DataFrame, name: str) -> None:
+    """Write and draw accuracy, NLL and ECE against the share of wrong training labels."""
+    chosen = every[every["method"].isin(report.settings.noise_methods)]
+    noisy = summarise_groups(chosen, ["method", "label_noise"], COMPARED)
+    report.table(noisy, "label_noise", f"{name}: training labels replaced by another class")
+    figures.draw_curves(report, noisy, "label_noise", "share of wrong training labels", "label_noise")
