@@ -222,7 +222,7 @@ def test_a_mode_whose_gradient_is_not_finite_is_not_converged() -> None:
             return first, second, third * np.nan
 
     X, y = two_classes(0)
-    fit = laplace(X, y, SE, Hyperparameters(5.0), WithoutThird())
+    fit = laplace(BinaryProblem(X, y, SE, WithoutThird()), Hyperparameters(5.0))
     assert np.isfinite(fit.log_marginal_likelihood) and not fit.converged
 
 
