@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy.typing as npt
-
 from gpsuite.reporting.atomic import write_bytes, write_text
 from gpsuite.reporting.palette import NOTE
 from gpsuite.text import visible_lines
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure

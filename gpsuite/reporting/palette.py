@@ -52,7 +52,7 @@ METHODS = {
     "ensemble": (GREEN, "X"),
     "mean_field": (SKY, "D"),
     "last_layer_laplace": (BLACK, "*"),
-    "gwi_regression": (BLUE, "o"),
+    "gwi_regression": (BLUE, "P"),
     "gwi_kernel_regression": (SKY, "s"),
     "gwi_nngp_regression": (PURPLE, "D"),
     "svgp_regression": (VERMILION, "v"),

@@ -18,7 +18,7 @@ from gpsuite.models.multi_output.observations import MultiOutputModel, Observati
 from gpsuite.models.sampling.hamiltonian import sample_hmc
 from gpsuite.models.sampling.optimum import find_optimum
 from gpsuite.models.sampling.posterior import HyperPosterior
-from gpsuite.models.sampling.sequential_monte_carlo import SMCState, start, update
+from gpsuite.models.sampling.sequential_monte_carlo import NewObservations, SMCState, start, update
 from tests.methods.active_learning.exploration_problems import Truth
 
 # Row by row extended predictions agree with new ones to rounding, which the moves of the particles enlarge a little.
@@ -46,7 +46,7 @@ class NaiveModel:
             self.found = self.refit(rng, self.found.u)
             return
         ratio = new.value(self.cloud.u) - old.value(self.cloud.u)
-        self.cloud = update(self.cloud, self.model, old, new, ratio, rng, self.how.smc)
+        self.cloud = update(self.cloud, self.model, NewObservations(old, new, ratio), rng, self.how.smc)
 
     def refit(self, rng: np.random.Generator, previous: FloatArray | None) -> HyperPosterior:
         likelihood = self.model.likelihood(self.data)

@@ -10,10 +10,11 @@ import numpy as np
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.data.splits import fit_standardiser, train_test_indices
+from gpsuite.experiments.pac_bayes.methods.full_gp import FullGPOptions
 from gpsuite.experiments.pac_bayes.shared.certificates import DESCRIPTION, Fitted, stored_certificate
+from gpsuite.experiments.pac_bayes.shared.tasks import FitTask, Goal, loss_of
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
 from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate
-from gpsuite.methods.pac_bayes.losses import LOSSES
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
 from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior, WhitenedGaussian
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
@@ -31,20 +32,22 @@ def small_dataset(rows: int = 60) -> Dataset:
     return Dataset("small", "regression", X, y, ("a", "b"), ("price",), "hash of small")
 
 
-def params(loss: str = "band01", scaling: str = "train", unit: str = "epsilon") -> dict[str, Any]:
+def params(loss: str = "band01", scaling: str = "train", unit: str = "epsilon") -> FitTask:
     """Return what a task's parameters say about the split and the goal."""
-    return {
-        "loss": {"name": loss, unit: 0.5 if unit == "epsilon" else 8.0},
-        "delta": 0.05, "split_seed": 3, "test_share": 0.2, "scaling": scaling,
-    }  # fmt: skip
+    goal = Goal(loss, epsilon=0.5) if unit == "epsilon" else Goal(loss, accuracy=8.0)
+    method = FullGPOptions(builder="full_gp", title="full GP", reference="")
+    return FitTask(
+        method=method, ard=True, delta=0.05, max_evaluations=1, split_seed=3, loss=goal, test_share=0.2,
+        scaling=scaling,
+    )  # fmt: skip
 
 
 def certified(
-    kind: str, settings: dict[str, Any], dataset: Dataset, apart: float | None = None
+    kind: str, settings: FitTask, dataset: Dataset, apart: float | None = None
 ) -> tuple[Fitted, Evaluation, dict[str, Any]]:
     """Return a fit, what it is worth, and the arrays of its record; inducing inputs may nearly coincide in threes."""
-    train, test = train_test_indices(len(dataset.X), settings["test_share"], settings["split_seed"])
-    inputs, target = (fit_standardiser(a, train, settings["scaling"]) for a in (dataset.X, dataset.y))
+    train, test = train_test_indices(len(dataset.X), settings.test_share, settings.split_seed)
+    inputs, target = (fit_standardiser(a, train, settings.scaling) for a in (dataset.X, dataset.y))
     X, y = inputs.transform(dataset.X), target.transform(dataset.y)[:, 0]
     h = PAPER_GRID.rounded(Hyperparameters(1.3, (0.8, 2.0), 0.2))
     Z = X[train][:9]
@@ -58,9 +61,8 @@ def certified(
         if kind == "free_form":
             gaussian = WhitenedGaussian.of(posterior.whitened)
             posterior = FreeFormPosterior.carry(h, X[train], y[train], Z, gaussian)
-    goal = settings["loss"]
-    epsilon = goal["epsilon"] if "epsilon" in goal else goal["accuracy"] / float(target.scale[0])
-    found = evaluate(posterior, X[test], y[test], LOSSES.get(goal["name"])(epsilon), settings["delta"])
+    loss = loss_of(settings.loss.name, settings.loss.width(float(target.scale[0])))
+    found = evaluate(posterior, X[test], y[test], loss, settings.delta)
     prepared = PreparedDataset(
         "small", "regression", len(X), dataset.content_hash, False, {"target": "price"}, {}
     )

@@ -306,7 +306,9 @@ def followed() -> dict[str, np.ndarray]:
         rng = np.random.default_rng(seed)
         state = start(MAIN, likelihoods[0], rng, DEFAULT)
         for old, new in pairwise(likelihoods):
-            state = update(state, MAIN, old, new, new.value(state.u) - state.lml, rng, DEFAULT)
+            state = update(
+                state, MAIN, NewObservations(old, new, new.value(state.u) - state.lml), rng, DEFAULT
+            )
         states.append(state)
     return _runs([main_invariants(s.u) for s in states], [s.posterior.weights for s in states])
 
@@ -380,7 +382,9 @@ def long_runs() -> dict[str, np.ndarray]:
         state = start(MAIN, full, rng, always)
         for round_number in range(12):
             for old, new in ((full, less), (less, full)):
-                state = update(state, MAIN, old, new, new.value(state.u) - state.lml, rng, always)
+                state = update(
+                    state, MAIN, NewObservations(old, new, new.value(state.u) - state.lml), rng, always
+                )
             if round_number >= 4:
                 clouds.append(state)
     return _runs([main_invariants(s.u) for s in clouds], [s.posterior.weights for s in clouds])

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from gpsuite.errors import UserError
+from gpsuite.experiments.pac_bayes.shared.tasks import FitTask
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse, kl_inverse_lower
 from gpsuite.methods.pac_bayes.verification import plain_risk
 from gpsuite.methods.pac_bayes.verification import verify as verification
@@ -35,7 +36,7 @@ def _verify(path: Path, dataset: Any = DATA) -> tuple[int, list[str]]:
     ids=["band", "exp", "all", "own units"],
 )  # fmt: skip
 def test_a_true_certificate_is_confirmed_with_the_numbers_it_states(
-    tmp_path: Path, kind: str, settings: dict[str, Any]
+    tmp_path: Path, kind: str, settings: FitTask
 ) -> None:
     _, found, arrays = certified(kind, settings, DATA)
     code, lines = _verify(written(arrays, tmp_path))
@@ -43,7 +44,7 @@ def test_a_true_certificate_is_confirmed_with_the_numbers_it_states(
     assert code == 0, text
     proved = float(
         re.findall(r"of at most (0\.\d+) on new|at most a share (0\.\d+)", text)[0][
-            settings["loss"]["name"] == "band01"
+            settings.loss.name == "band01"
         ]
     )
     assert found.bound_kl <= proved <= found.bound_kl + 2e-6
