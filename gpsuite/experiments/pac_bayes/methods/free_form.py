@@ -90,7 +90,7 @@ METHODS.register("free_form")(
         options=FreeFormOptions,
         dataset_tasks=REGRESSION,
         traits=frozenset({RISK_BOUND, SPARSE, BOUND}),
-        version=2,  # certificates are rounded outwards, with a jitter where rounding decides a pivot
+        version=3,  # the jitter stored is that of the best value; certificates are rounded outwards
         train=minimise_free_form,
         train_from=minimise_free_form,
         certify=free_posterior,
