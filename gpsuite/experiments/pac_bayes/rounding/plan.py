@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gpsuite.experiments.base import Request, Task
 from gpsuite.experiments.pac_bayes.rounding.settings import RoundingSettings
 from gpsuite.experiments.pac_bayes.shared.plan import Fit, split_tasks
 from gpsuite.experiments.pac_bayes.shared.tasks import FitTask, Goal
-from gpsuite.experiments.params import INLINE
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoundingTask:
+class RoundingTask(FitTask):
     """A fit whose hyperparameters are rounded to a grid.
 
     Attributes:
-        fit: the training, on one split.
         decimals: of the grid.
     """
 
-    fit: FitTask = field(metadata=INLINE)
     decimals: int
-    kind: str = "rounding"  # in place of the fit's
+    kind: str = "rounding"
 
 
 def plan(request: Request[RoundingSettings]) -> list[Task[RoundingTask]]:
@@ -37,7 +34,9 @@ def plan(request: Request[RoundingSettings]) -> list[Task[RoundingTask]]:
     ]
     return [
         request.task(
-            RoundingTask(fit=task.params, decimals=int(task.axes["decimals"])),
+            RoundingTask(
+                **(vars(task.params) | {"decimals": int(task.axes["decimals"]), "kind": "rounding"})
+            ),
             label=task.label,
             axes=task.axes,
             version=task.version,

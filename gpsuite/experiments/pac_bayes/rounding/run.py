@@ -25,7 +25,7 @@ AGAINST_PAPER = "bound_against_two_decimals"
 
 def run(task: Task[RoundingTask], shared: SharedWork) -> Outcome:
     """Train on the bound, round to the task's grid, certify with that grid's penalty, compare with no rounding."""
-    fit = task.params.fit
+    fit = task.params
     split = shared.once("split", lambda: read_split(task.require_dataset(), fit))
     loss = loss_of(fit.loss.name, fit.loss.given)
     work = training_of(fit, split, task.budget_seconds, shared)
