@@ -44,9 +44,9 @@ def model_violations(
             failures += int(np.sum(~(moment <= model + found.above[b] + slack)))
             failures += int(np.sum(~(moment >= model - found.below[b] - slack)))
         score = scores_of(exact.posterior, mean, variance)
-        for sign, found in scores:
+        for sign, found in scores:  # type: ignore[assignment]
             checks += len(x)
-            failures += int(np.sum(~(sign * score <= found.outer[b])))
+            failures += int(np.sum(~(sign * score <= found.outer[b])))  # type: ignore[attr-defined]
     return checks, failures
 
 
