@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,10 @@ import tensorflow as tf
 import tf_keras
 
 from gpsuite.budget import Budget
+from gpsuite.methods.wasserstein.rows import TrainingRows, split_rows
 from gpsuite.methods.wasserstein.training import (
     TrainingOptions,
-    TrainingRows,
     TrainingState,
-    split_rows,
     train,
 )
 
@@ -23,7 +23,7 @@ RNG = np.random.default_rng(0)
 X = RNG.standard_normal((50, 3))
 Y = X @ np.array([1.0, -2.0, 0.5]) + 0.1 * RNG.standard_normal(50)
 ROWS = split_rows(X, Y, 0.2, np.random.default_rng(1))
-OPTIONS = TrainingOptions(epochs=6, batch=16, learning_rate=0.05, patience=50)
+OPTIONS = TrainingOptions(epochs=6, batches=(16,), learning_rates=(0.05,), patience=50)
 
 
 class Linear:
@@ -47,7 +47,7 @@ def run(model: Linear, options: TrainingOptions = OPTIONS, **more: Any) -> Train
 
 def test_it_learns_and_keeps_the_best() -> None:
     model = Linear()
-    state = run(model, TrainingOptions(epochs=60, batch=16, learning_rate=0.1, patience=60))
+    state = run(model, TrainingOptions(epochs=60, batches=(16,), learning_rates=(0.1,), patience=60))
     np.testing.assert_allclose(model.weights.numpy(), [1.0, -2.0, 0.5], atol=0.1)
     assert (
         model.validation_loss(ROWS.X_validation, ROWS.y_validation) == state.best_score == min(state.scores)
@@ -56,7 +56,7 @@ def test_it_learns_and_keeps_the_best() -> None:
 
 def test_its_steps_are_adams() -> None:
     ours, theirs = Linear(), tf.Variable(np.zeros(3))
-    run(ours, TrainingOptions(epochs=5, batch=100, learning_rate=0.05, patience=50))
+    run(ours, TrainingOptions(epochs=5, batches=(100,), learning_rates=(0.05,), patience=50))
     optimiser = tf_keras.optimizers.Adam(0.05)
     for _ in range(5):
         with tf.GradientTape() as tape:
@@ -92,7 +92,7 @@ def test_it_stops_early_and_returns_to_the_best() -> None:
             return next(self.scores)
 
     model = Worsening()
-    report = train(model, ROWS, TrainingOptions(epochs=6, batch=16, patience=3), 7, Budget())
+    report = train(model, ROWS, TrainingOptions(epochs=6, batches=(16,), patience=3), 7, Budget())
     assert (report.status, report.reason) == ("done", "no better validation score for 3 epochs")
     assert (report.state.best_epoch, report.state.epoch, report.state.best_score) == (2, 5, 2.0)
     np.testing.assert_array_equal(model.weights.numpy(), model.seen[1])
@@ -159,4 +159,4 @@ def test_impossible_settings_are_refused() -> None:
         TrainingRows(X, Y[:-1], X, Y)
     state = run(Linear())
     with pytest.raises(ValueError, match="do not fit"):
-        run(Linear(), start=TrainingState(1, (np.zeros(2),), state.first, state.second, state.best))
+        run(Linear(), start=replace(state, epoch=1, values=(np.zeros(2),)))
