@@ -36,7 +36,10 @@ class StateFolder:
     def load(self, part: str) -> TrainingState | None:
         """Return the last state of a training, or None when there is none that can be read."""
         try:
-            with np.load(self._path(part), allow_pickle=False) as stored:
+            with (
+                self._path(part).open("rb") as stream,
+                np.load(stream, allow_pickle=False) as stored,
+            ):
                 epoch, batch, evaluations = (int(number) for number in stored["counts"])
                 groups = [
                     tuple(stored[f"{name}{index}"] for index in range(int(stored["variables"])))

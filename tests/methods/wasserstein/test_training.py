@@ -126,6 +126,40 @@ def test_a_loss_that_is_not_finite_is_said_and_the_best_kept() -> None:
     assert report.state.best_epoch >= 1
 
 
+def test_the_leader_of_the_trial_goes_on_as_if_it_had_been_alone() -> None:
+    one = {"epochs": 6, "patience": 50}
+    several = TrainingOptions(batches=(16, 40), learning_rates=(1e-4, 0.05), trial_epochs=2, **one)
+    kept: list[TrainingState] = []
+    state = run(Linear(0.3), several, keep=kept.append)
+    alone = run(Linear(0.3), TrainingOptions(batches=(16,), learning_rates=(0.05,), **one))
+    assert (state.batch, state.learning_rate) == (16, 0.05)
+    assert state.scores == alone.scores
+    np.testing.assert_array_equal(state.values[0], alone.values[0])
+    assert [one.epoch for one in kept] == [3, 4, 5, 6]
+    budget = Budget()
+    train(Linear(0.3), ROWS, several, 7, budget)
+    assert budget.spent_evaluations == 2 * 2 * (3 + 1) + 4 * 3 <= several.steps(len(ROWS.X))
+
+
+def test_a_rate_that_bursts_loses_the_trial() -> None:
+    class Bursting(Linear):
+        def loss(self, X: Any, y: Any, seed: Any) -> Any:
+            value = super().loss(X, y, seed)
+            return tf.where(tf.abs(self.weights[1]) > 3.0, tf.constant(np.nan, tf.float64), value)
+
+    options = TrainingOptions(epochs=3, batches=(16,), learning_rates=(5.0, 0.01), trial_epochs=2)
+    report = train(Bursting(), ROWS, options, 7, Budget())
+    assert (report.status, report.state.learning_rate, report.state.epoch) == ("done", 0.01, 3)
+    alone = train(Bursting(), ROWS, replace(options, learning_rates=(5.0,)), 7, Budget())
+    assert alone.status == "diverged"
+
+
+def test_a_budget_ends_the_trial_with_the_best_so_far() -> None:
+    options = TrainingOptions(epochs=3, batches=(16,), learning_rates=(0.05, 1e-4), trial_epochs=2)
+    report = train(Linear(), ROWS, options, 7, Budget(evaluations=8))  # the second rate's first step but one
+    assert (report.status, report.state.learning_rate, report.state.epoch) == ("budget", 0.05, 2)
+
+
 def test_it_is_compiled_once() -> None:
     traced = []
 

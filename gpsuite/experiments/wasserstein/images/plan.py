@@ -70,18 +70,18 @@ def plan(request: Request[ImageSettings]) -> list[Task[ImageTask]]:
         allowed = f"a method of this run: {', '.join(request.methods)}"
         require(name in request.methods or len(settings.label_noise) == 1, "noise_methods", name, allowed)
     tasks = list(_tasks(request))
-    data, *others = request.datasets.values()
+    data, *others = request.prepared
     check_images(
         data, others, list({(t.params.seed, t.params.label_noise): t.params for t in tasks}.values())
     )
-    rows = round(settings.train_rows or data.rows * (1.0 - settings.test_share))
-    settings.check_inducing(min(rows, data.rows))
+    rows = round((1.0 - settings.test_share) * data.rows)
+    settings.check_inducing(min(settings.train_rows or rows, rows))
     return tasks
 
 
 def _tasks(request: Request[ImageSettings]) -> Iterator[Task[ImageTask]]:
     settings = request.settings
-    data, *others = request.datasets.values()
+    data, *others = request.prepared
     outside = tuple(Outside(name=o.name, content=o.content_hash, prepared=o) for o in others)
     rows = min(settings.train_rows or data.rows, data.rows)
     for repetition in range(settings.repetitions):
