@@ -67,17 +67,17 @@ def restriction(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> Rest
         weight=weight,
         unit=unit,
         lost=UNDERFLOW * float(np.count_nonzero(posterior.alpha)),
-        floor=-sum_upwards(-posterior.alpha, weight, unit),
-        ceiling=sum_upwards(posterior.alpha, weight, unit),
+        floor=-float(sum_upwards(-posterior.alpha, weight, unit)),
+        ceiling=float(sum_upwards(posterior.alpha, weight, unit)),
     )
 
 
-def sum_upwards(alpha: FloatArray, weight: FloatArray, unit: FloatArray) -> float:
-    """Return sum_i max(0, alpha_i) w_i rounded up; zero exactly if there is no positive weight."""
+def sum_upwards(alpha: FloatArray, weight: FloatArray, unit: FloatArray) -> FloatArray:
+    """Return sum_i max(0, alpha_i) w_i rounded up, [...] for weights [..., N]; zero if no weight is positive."""
     parts = np.maximum(alpha, 0.0)
     lost = UNDERFLOW * float(np.count_nonzero(parts))
     # the unit covers the sum's own rounding too
-    return float(np.sum(parts * weight * (1.0 + unit))) + lost
+    return np.asarray(np.sum(parts * weight * (1.0 + unit), axis=-1) + lost)
 
 
 def _checked(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> tuple[FloatArray, IntArray]:
