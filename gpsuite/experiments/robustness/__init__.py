@@ -3,6 +3,7 @@
 from gpsuite.experiments.robustness import (
     bounds_1d,
     distribution,
+    global_effects,
     methods,
     posterior_quality,
     runtime_mnist38,
@@ -13,6 +14,7 @@ from gpsuite.experiments.robustness import (
 __all__ = [
     "bounds_1d",
     "distribution",
+    "global_effects",
     "methods",
     "posterior_quality",
     "runtime_mnist38",
