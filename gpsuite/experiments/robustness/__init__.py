@@ -3,6 +3,7 @@
 from gpsuite.experiments.robustness import (
     bounds_1d,
     distribution,
+    explain,
     global_effects,
     methods,
     posterior_quality,
@@ -14,6 +15,7 @@ from gpsuite.experiments.robustness import (
 __all__ = [
     "bounds_1d",
     "distribution",
+    "explain",
     "global_effects",
     "methods",
     "posterior_quality",

@@ -93,7 +93,7 @@ def draw(report: Report[GlobalEffectsSettings], table: pd.DataFrame, name: str) 
     titles = list(dict.fromkeys(table["method"]))
     inputs = list(dict.fromkeys(table["input"]))
     flat = len(inputs) == 2
-    size = (4.6 * len(titles), 4.9) if flat else (8.0, 1.0 + 3.2 * len(titles))
+    size = (6.0 * len(titles), 5.2) if flat else (8.0, 1.0 + 3.2 * len(titles))
     columns = len(titles) if flat else 1
     with report.figure(name, rows=len(titles) // columns, columns=columns, size=size) as drawing:
         drawing.data = table
@@ -102,7 +102,7 @@ def draw(report: Report[GlobalEffectsSettings], table: pd.DataFrame, name: str) 
             (_draw_arrows if flat else _draw_bars)(ax, own, inputs)
             ax.set_title(title)
         drawing.name_axes(inputs[0] if flat else "input", inputs[1] if flat else "normed to largest size 1")
-        drawing.legend("below", 4)
+        drawing.legend("below", 3)
 
 
 def _colours(own: pd.DataFrame) -> dict[str, str]:
