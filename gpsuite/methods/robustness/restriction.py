@@ -12,7 +12,7 @@ import numpy as np
 from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray
 from gpsuite.methods.robustness.profiles import PROFILES
 from gpsuite.methods.robustness.rounding import UNDERFLOW, dot_product_unit
-from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.latent import LatentPosterior
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Restriction:
     ceiling: float
 
 
-def restriction(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> Restriction:
+def restriction(posterior: LatentPosterior, x0: FloatArray, free: IntArray) -> Restriction:
     """Fix the inputs outside `free` at x0.
 
     Args:
@@ -80,7 +80,7 @@ def sum_upwards(alpha: FloatArray, weight: FloatArray, unit: FloatArray) -> Floa
     return np.asarray(np.sum(parts * weight * (1.0 + unit), axis=-1) + lost)
 
 
-def _checked(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> tuple[FloatArray, IntArray]:
+def _checked(posterior: LatentPosterior, x0: FloatArray, free: IntArray) -> tuple[FloatArray, IntArray]:
     point = np.asarray(x0, dtype=np.float64)
     n_inputs = posterior.X.shape[1]
     if point.shape != (n_inputs,) or not np.isfinite(point).all():

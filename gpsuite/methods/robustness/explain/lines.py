@@ -19,7 +19,7 @@ from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlic
 from gpsuite.methods.robustness.profiles import PROFILES
 from gpsuite.methods.robustness.restriction import sum_upwards
 from gpsuite.methods.robustness.rounding import UNDERFLOW, dot_product_unit
-from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.latent import LatentPosterior
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class LineSlices(PosteriorSlice):
         return k @ self.alpha, 1.0 - np.einsum("bn,bn->b", k @ self.products.reduction, k)
 
 
-def line_slices(posterior: GPCPosterior, points: FloatArray, inputs: IntArray) -> LineSlices:
+def line_slices(posterior: LatentPosterior, points: FloatArray, inputs: IntArray) -> LineSlices:
     """Restrict a posterior to the lines through each of P points along each of d inputs, L = P d, points first.
 
     Args:
@@ -107,7 +107,7 @@ def line_slices(posterior: GPCPosterior, points: FloatArray, inputs: IntArray) -
     )
 
 
-def _other_inputs(posterior: GPCPosterior, point: FloatArray) -> FloatArray:
+def _other_inputs(posterior: LatentPosterior, point: FloatArray) -> FloatArray:
     """Return the squared scaled distances of the data from a point over all inputs but each, [D, N].
 
     Sums of what comes before and of what comes behind: nothing is subtracted, so no far input drowns the others.

@@ -30,7 +30,7 @@ from gpsuite.methods.robustness.rounding import (
     outward_radius,
     spread_unit,
 )
-from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.latent import LatentPosterior
 from gpsuite.models.radial import kappa
 
 # Offsets held at once (8 MB).
@@ -136,7 +136,7 @@ class PosteriorSlice:
         return replace(self, norm2=min(self.norm2, norm2))
 
 
-def posterior_slice(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> PosteriorSlice:
+def posterior_slice(posterior: LatentPosterior, x0: FloatArray, free: IntArray) -> PosteriorSlice:
     """Restrict a posterior to the free inputs around x0.
 
     Args:
