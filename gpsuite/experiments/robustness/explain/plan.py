@@ -70,7 +70,7 @@ def plan(request: Request[ExplainSettings]) -> list[Task[object]]:
                 model, point, settings.radius, settings.domain, settings.tolerance, settings.boxes
             )
             title = f"{options.title}  point {point}"
-            axes = {"method": method, "part": "point", "point": point}
+            axes: dict[str, str | int | float] = {"method": method, "part": "point", "point": point}
             group = model.group(dataset)
             tasks.append(request.task(own, label=title, axes=axes, version=VERSION, cost=cost, group=group))
             if rank < settings.check_points:

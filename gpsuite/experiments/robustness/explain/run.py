@@ -51,7 +51,8 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
     positive, predicted = bool(problem.y_test[params.point] > 0), probability > HALF
     delta, (delta_low, delta_high) = found.delta[0], found.delta_range
     strongest = int(np.argmax(np.abs(delta)))
-    metrics = {
+    still_open = int(np.count_nonzero(~found.closed))
+    metrics: dict[str, float | int | str | bool | None] = {
         "row": int(problem.test_rows[params.point]),
         "label": label_name(problem, positive),
         "predicted": label_name(problem, predicted),
@@ -59,7 +60,7 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
         "strongest": problem.input_names[strongest],
         "strongest_effect": float(delta[strongest]),
         "boxes": found.boxes,
-        "open_intervals": int(np.count_nonzero(~found.closed)),
+        "open_intervals": still_open,
     }
     arrays = {
         "moved": (found.ends[0] - x[:, None]) * problem.scale[:, None],
@@ -69,7 +70,6 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
         "delta_high": delta_high[0],
         "lime": lime,
     }
-    still_open = int(metrics["open_intervals"])
     status, reason = (BUDGET, f"{still_open} intervals are open") if still_open else (DONE, "")
     headline = f"p {probability:.3f}, strongest {metrics['strongest']} {delta[strongest]:+.3f}"
     return Outcome(metrics, status, reason, arrays, headline)
