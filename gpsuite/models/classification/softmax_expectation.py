@@ -2,12 +2,13 @@
 
 For f ~ N(m, S) only differences of latent values count: S is centred, S = L L' with L [C, C - 1], and the trapezoidal
 rule runs over z with f = m + L z. Shifting z_k by i a turns the terms of the softmax by at most a w_k, w_k the spread
-of the column L_k; while a w_k < pi none of the sums vanishes, and |softmax| <= 1 / cos(a w_k / 2). So the rule of step h
-along z_k is off by at most 2 M exp(a^2 / 2) / (exp(2 pi a / h) - 1), and what is cut off is known from the weights.
-The rule's nodes grow like a power of C; where they are too many, randomly shifted lattices give an estimate whose
-stated error is `DEVIATIONS` standard errors: a statistical statement, not a proof (`SoftmaxMoments.proved`).
+of the column L_k; while a w_k < pi none of the sums vanishes, and |softmax| <= 1 / cos(a w_k / 2). So the rule of
+step h along z_k is off by at most 2 M exp(a^2 / 2) / (exp(2 pi a / h) - 1), M = 1 / cos^2 for products of two, and what
+is cut off is known from the weights. The nodes grow like a power of C; where they are too many, randomly shifted
+lattices give an estimate whose stated error is `DEVIATIONS` standard errors: a statistical statement, not a proof
+(`SoftmaxMoments.proved`).
 
-Equation: derived, centre value of the multi-class bound
+Equation: derived, softmax of several classes
 Source: Trefethen & Weideman 2014, Theorem 5.1 (trapezoidal rule); Cools, Kuo & Nuyens 2006 (shifted lattices).
 """
 

@@ -174,8 +174,8 @@ class _SoftmaxSystem:
         systems = [WeightedSystem(K, each) for each in pi]
         self.E = np.stack([each.precision() for each in systems])
         self.total = stable_cholesky(self.E.sum(axis=0))
+        # log |I + K W|: the probabilities sum to one, so the part that W lacks adds only log |sum_c E_c|.
         self.logdet = sum(each.factor.logdet for each in systems) + self.total.logdet
-        # log |I + W K| = sum_c log |B_c| + log |sum_c E_c|, as the diagonal parts' own sum is the identity
         self.half = np.stack([self.total.half_solve(each) for each in self.E])
 
     def weighted(self, v: FloatArray) -> FloatArray:
@@ -193,12 +193,12 @@ class _SoftmaxSystem:
         return np.asarray(v - self.reduced(v @ self.K))
 
     def blocks(self) -> FloatArray:
-        """Return sum_c R_cc-wise diagonal blocks, [C, N, N]."""
+        """Return the diagonal blocks R_cc, [C, N, N]."""
         return np.asarray(self.E - self.half.transpose(0, 2, 1) @ self.half)
 
     def covariances(self) -> FloatArray:
         """Return the posterior covariance of the latent values at every datum, [N, C, C]."""
-        C, n = self.pi.shape
+        C = len(self.pi)
         own = np.diagonal(self.K) - np.einsum("ij,cjk,ki->ci", self.K, self.E, self.K, optimize=True)
         features = self.half @ self.K
         found = np.einsum("aki,bki->iab", features, features, optimize=True)

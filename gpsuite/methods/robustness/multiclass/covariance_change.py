@@ -1,13 +1,13 @@
 """How far E softmax moves when the latent covariance changes, known by its differences D_ij = Var(f_i - f_j) only.
 
 By Price's theorem and the softmax's invariance to a common shift,
-dp_c = (1/2) sum_{j != c} E[p_c p_j (1 - 2 p_c)] dD_cj - sum_{i < j; i, j != c} E[p_c p_i p_j] dD_ij. So along the segment
-between two covariances p_c moves by at most A + B max(-dD_ij)_+ upwards and A + B max(dD_ij)_+ downwards, with
+dp_c = (1/2) sum_{j != c} E[p_c p_j (1 - 2 p_c)] dD_cj - sum_{i < j; i, j != c} E[p_c p_i p_j] dD_ij. So along the
+segment between two covariances p_c moves by at most A + B max(-dD_ij)_+ upwards and A + B max(dD_ij)_+ downwards, with
 A = max_j |dD_cj| / (12 sqrt 3) and B = (2/27) (C - 2) / (C - 1). As sum_j p_c p_j |1 - 2 p_c| <= min(p_c, 1 - p_c) and
-sum_{i<j} p_c p_i p_j <= min(p_c, 1 - p_c) / 2, the odds' ends also move by a factor of at most
+sum_{i<j} p_c p_i p_j <= min(p_c, 1 - p_c) / 2, p_c and 1 - p_c also move by a factor of at most
 exp((max_j |dD_cj| + max_ij |dD_ij|) / 2), which is sharper near zero and one.
 
-Equation: derived, softmax over several latent functions
+Equation: derived, softmax of several classes
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Local models of all differences f_i - f_j of latent functions: each is the latent function of a binary classifier.
 
-Equation: derived, softmax over several latent functions
+Equation: derived, softmax of several classes
 """
 
 from __future__ import annotations

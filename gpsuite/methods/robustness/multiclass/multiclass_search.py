@@ -1,6 +1,6 @@
 """Certified ranges of class probabilities of several classes over regions around a point, and verdicts on its class.
 
-Equation: Blaas et al. 2020, Sec. 5, Definition 2 (footnote)
+Equation: Blaas et al. 2020, Sec. 5, Definition 2
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ moves by its gradient in them plus at most (spread)^2 / (12 sqrt 3); then the co
 The gradient's combination of all means is one cubic over the box. The work grows with the square of the number of
 classes, not exponentially.
 
-Equation: derived, softmax over several latent functions
+Equation: derived, softmax of several classes
 """
 
 from __future__ import annotations
