@@ -236,6 +236,31 @@ class MultiClassSearch:
         return PointClasses(values, low, high, proved, np.array(lead))
 
 
+def margin_attack(
+    search: MultiClassSearch, region: Region, starts: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Search points at which other classes come near or win, by local search from several starts for every rival.
+
+    The starts are the centre and uniform points of the box, projected to the region.
+
+    Returns:
+        the best point of every rival [C - 1, d], upper bounds of the margin p_own - p_rival there, and the rivals.
+    """
+    own, bound = search.centre.own, search.bound
+    random = rng.uniform(region.lower, region.upper, size=(max(0, starts - 1), len(region.free)))
+    first = region.project(np.vstack([region.start[None], random]))
+    rivals = [rival for rival in range(search.posterior.n_classes) if rival != own]
+    points, margins = [], []
+    for rival in rivals:
+        attack = plug_in_attack(search.posterior, region, Quantity(bound, own, rival), -1)
+        found = np.vstack([first, np.array([attack(start) for start in first])])
+        high = bound.margin_at(found, own, rival)[1]
+        best = int(np.argmin(high))
+        points.append(found[best])
+        margins.append(high[best])
+    return np.array(points), np.array(margins), np.array(rivals, dtype=np.int64)
+
+
 def plug_in_attack(posterior: MultiClassPosterior, region: Region, quantity: Quantity, sign: int) -> Attack:
     """Return a local search with the softmax of the latent means in place of its expectation: exact gradients, cheap.
 
