@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.experiments.base import (
     EXPERIMENTS,
     Experiment,
@@ -22,7 +23,6 @@ from gpsuite.experiments.base import (
 from gpsuite.experiments.params import INLINE
 from gpsuite.experiments.perturbation.shared.linear import (
     LABELS_NOTE,
-    Array,
     LinearProblem,
     LinearSettings,
     compass,
@@ -81,13 +81,13 @@ def run(task: Task[BundleTask], shared: SharedWork) -> Outcome:
     return Outcome(metrics, arrays=arrays, headline=text)
 
 
-def agreement(members: Array, estimate: Array, X: Array) -> dict[str, float]:
+def agreement(members: FloatArray, estimate: FloatArray, X: FloatArray) -> dict[str, float]:
     """Return the shares of members [J, 2] that classify all of X [n, 2] as the estimate does, and of single points."""
     same = np.sign(members @ X.T) == np.sign(X @ estimate)
     return {"all_as_estimate": float(np.mean(same.all(axis=1))), "points_as_estimate": float(np.mean(same))}
 
 
-def spread_of_normals(members: Array, estimate: Array) -> float:
+def spread_of_normals(members: FloatArray, estimate: FloatArray) -> float:
     """Return the largest angle, in degrees, between a member's normal w [J, 2] and the estimate's."""
     cross = members[:, 1] * estimate[0] - members[:, 0] * estimate[1]
     return float(np.degrees(np.abs(np.arctan2(cross, members @ estimate)).max()))

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.experiments.active_learning.shared.claims import AL, wilcoxon_claim
 from gpsuite.experiments.active_learning.shared.curves import VALUE, Curves
-from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.statistics.significance import LEVEL

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.experiments.active_learning.shared.curves import VALUE, Curve, Curves
-from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray, IntArray
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.seeds import stream

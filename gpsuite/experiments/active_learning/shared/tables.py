@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.experiments.active_learning.shared.claims import first_below, threshold_interval
 from gpsuite.experiments.active_learning.shared.curves import DIAGNOSTICS, Curves
-from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray
 from gpsuite.experiments.active_learning.shared.settings import ActiveSettings
 from gpsuite.experiments.base import Report
 from gpsuite.reporting.metrics import metric

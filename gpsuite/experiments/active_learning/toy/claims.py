@@ -8,6 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.data.generators.sin_sigmoid import THRESHOLD
 from gpsuite.experiments.active_learning.shared.claims import (
     AL,
@@ -25,7 +26,6 @@ from gpsuite.experiments.active_learning.shared.claims import (
     wilcoxon_claim,
 )
 from gpsuite.experiments.active_learning.shared.curves import VALUE, Curves, paired_curves
-from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray
 from gpsuite.experiments.active_learning.toy.parts import IDENTITY, Parts
 from gpsuite.experiments.active_learning.toy.samplers import sampler_statistics
 from gpsuite.experiments.active_learning.toy.settings import ToySettings

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.experiments.active_learning.shared.curves import Curve, Curves, paired_curves
 from gpsuite.experiments.active_learning.shared.figures import N_LABEL
 from gpsuite.experiments.base import Report
@@ -19,8 +20,6 @@ from gpsuite.statistics.estimates import finite, mean
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray
 
 
 METRICS = {"rmse": "RMSE (output units)", "log_density": "log density (nats)"}

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gpsuite.arrays import IntArray
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.statistics.significance import binomial_p, bonferroni_p, chi_square_p, holm
-
-IntArray = npt.NDArray[np.int64]
-
 
 STRICT = 0.001  # level of the tests of coverage: the published one of 99.9 %
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import Request, Task, require
 from gpsuite.experiments.settings import Count, Positive, Rule, at_least, filled, unique
@@ -17,7 +17,6 @@ from gpsuite.methods.perturbation.ranks.groups import SignChanges
 from gpsuite.methods.perturbation.region import Region
 from gpsuite.seeds import derived_seed
 
-Array = npt.NDArray[np.float64]
 P = TypeVar("P")
 
 
@@ -101,7 +100,7 @@ def linear_tasks(request: Request[LinearSettings], params: Callable[[LinearProbl
             )
 
 
-def two_classes(dataset: PreparedDataset) -> tuple[Array, Array]:
+def two_classes(dataset: PreparedDataset) -> tuple[FloatArray, FloatArray]:
     """Return inputs [n, 2] and labels [n], -1 or 1.
 
     Raises:
@@ -116,7 +115,7 @@ def two_classes(dataset: PreparedDataset) -> tuple[Array, Array]:
     return data.X, 2.0 * index - 1.0
 
 
-def compass(rays: int) -> Array:
+def compass(rays: int) -> FloatArray:
     """Return unit vectors [rays, 2] equally spaced in angle."""
     angle = 2.0 * np.pi * np.arange(rays) / rays
     return np.column_stack([np.cos(angle), np.sin(angle)])

@@ -13,16 +13,15 @@ from gpsuite.methods.pac_bayes.sparse.algebra import BLOCK, JITTERS, InducingKer
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.linalg import NotPositiveDefiniteError
+from tests.arrays import Array
 
-Data = tuple[np.ndarray, np.ndarray]
+Data = tuple[Array, Array]
 ALPHAS = [0.0, 0.5, 1.0]
 H = Hyperparameters(1.2, (0.9, 1.4, 2.0), 0.2)
 Z = np.random.default_rng(5).normal(size=(7, 3)) * 1.5
 
 
-def _textbook(
-    X: np.ndarray, y: np.ndarray, new: np.ndarray, alpha: float
-) -> tuple[float, np.ndarray, np.ndarray]:
+def _textbook(X: Array, y: Array, new: Array, alpha: float) -> tuple[float, Array, Array]:
     """Eq. 9 to 11 as they stand: KL, mean and variance at new inputs."""
     Kzz, Kzx, Kzn = se_kernel(Z, Z, H), se_kernel(Z, X, H), se_kernel(Z, new, H)
     prior = np.linalg.inv(Kzz)
@@ -165,9 +164,7 @@ def test_is_certified_like_any_posterior(small_data: Data) -> None:
         (Z, np.nan, "alpha"),
     ],
 )
-def test_rejects_what_does_not_fit(
-    small_data: Data, inducing: np.ndarray, alpha: float, message: str
-) -> None:
+def test_rejects_what_does_not_fit(small_data: Data, inducing: Array, alpha: float, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         SparseGPPosterior.fit(H, *small_data, inducing, alpha)
 

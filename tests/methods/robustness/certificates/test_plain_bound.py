@@ -37,6 +37,7 @@ from gpsuite.methods.robustness.certificates.plain_model import (
     plain_slice,
 )
 from gpsuite.methods.robustness.certificates.plain_moments import Expander
+from tests.arrays import Array
 from tests.methods.robustness.decimal_oracle import exact_latent, exact_logistic, exact_score, many_digits
 from tests.methods.robustness.made_up_posteriors import random_boxes, random_posterior
 
@@ -47,7 +48,7 @@ LENGTHSCALES, OFFSETS = (1e-8, 1e3), (1.0, 1e8)
 
 def random_model(
     rng: np.random.Generator, kernel: str, link: str, most: int = 12
-) -> tuple[PlainModel, np.ndarray]:
+) -> tuple[PlainModel, Array]:
     """Return a classifier of a random unit and offset, and a point near its data or anywhere."""
     n, inputs = int(rng.integers(2, most + 1)), int(rng.integers(1, 4))
     model = plain_model(random_posterior(rng, kernel, link, n, inputs, bool(rng.random() < 0.3)))
@@ -58,7 +59,7 @@ def random_model(
     return model, near if rng.random() < 0.8 else rng.standard_normal(inputs)
 
 
-def both(plain: PlainBound, lo: np.ndarray, hi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def both(plain: PlainBound, lo: Array, hi: Array) -> tuple[Array, Array]:
     """Return bounds from both sides at the level of the centres' scores."""
     with np.errstate(invalid="ignore"):
         middle = np.mean(plain.at(0.5 * lo + 0.5 * hi), axis=0)
@@ -179,7 +180,7 @@ def test_logistic_expectations_keep_their_error(deviation: float) -> None:
 
 def test_a_huge_variance_costs_nothing_more() -> None:
     value, first, _ = logistic_moments(np.array([0.0, 1e3, -1e150]), np.array([1e12, 1e300, 1e300]))
-    np.testing.assert_allclose(value, [0.5, 0.5, ndtr(-1.0)], atol=1e-3)
+    np.testing.assert_allclose(value, [0.5, 0.5, ndtr(-1.0)], atol=1e-3)  # type: ignore[arg-type]
     assert np.all(first >= 0)
 
 
