@@ -26,6 +26,11 @@ class BinaryPieces:
     centre: FloatArray
     latent: LatentModel
 
+    @property
+    def sharpens(self) -> bool:
+        """Whether bounds depend on the target: yes."""
+        return True
+
     def centre_scores(self) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds of the score at the centres, [B] each."""
         return self.level_bound.evaluate_centres(self.latent)

@@ -40,6 +40,10 @@ class PieceBounds:
 class Pieces(Protocol):
     """Pieces of lines that are expanded already."""
 
+    @property
+    def sharpens(self) -> bool:
+        """Whether bounds are sharper for a target nearer to the extremum."""
+
     def centre_scores(self) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds of the score at the centres, [B] each; NaN if not computable."""
 
@@ -180,7 +184,7 @@ class _LineSearch:
             pieces = self.lines.pieces(self.which[owner], low, high)
             self._take(owner, centre, *pieces.centre_scores())
             outer = inherited
-            for _ in range(ROUNDS):
+            for _ in range(ROUNDS if pieces.sharpens else 1):
                 found = pieces.bound(int(self.sign), self.inner[owner] + self.tolerance)
                 outer = np.fmin(outer, found.outer)
                 open_pieces = np.flatnonzero(~self._fathomed(owner, outer) & np.isfinite(found.point))
