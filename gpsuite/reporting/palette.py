@@ -31,6 +31,8 @@ METHODS = {
     "vfe_fitc_posterior": (SKY, "v"),
     "laplace": (BLUE, "o"),
     "ep": (VERMILION, "s"),
+    "gpr": (GREEN, "o"),
+    "sgpr": (PURPLE, "s"),
     "al_mogp": (VERMILION, "s"),
     "al_mogp_full": (VERMILION, "X"),
     "al_indgps": (GREEN, "^"),

@@ -3,8 +3,11 @@
 from gpsuite.experiments.robustness import (
     bounds_1d,
     distribution,
+    explain,
+    global_effects,
     methods,
     posterior_quality,
+    regression,
     runtime_mnist38,
     safety,
     safety_curves,
@@ -13,8 +16,11 @@ from gpsuite.experiments.robustness import (
 __all__ = [
     "bounds_1d",
     "distribution",
+    "explain",
+    "global_effects",
     "methods",
     "posterior_quality",
+    "regression",
     "runtime_mnist38",
     "safety",
     "safety_curves",

@@ -9,7 +9,7 @@ from gpsuite.data.loading import load
 from gpsuite.experiments.base import Report, Request
 from gpsuite.experiments.robustness.safety.claims import check_statistics, point_statistics
 from gpsuite.experiments.robustness.safety.figures import draw_ranges, draw_traces
-from gpsuite.experiments.robustness.safety.plan import classes_of
+from gpsuite.experiments.robustness.safety.plan import classes_of, has_several
 from gpsuite.experiments.robustness.safety.run import write_certificates
 from gpsuite.experiments.robustness.safety.settings import SafetySettings
 from gpsuite.experiments.robustness.safety.tables import (
@@ -42,9 +42,13 @@ def summarise(report: Report[SafetySettings]) -> list[Statistic]:
     changes = f"{caption}; what turns the point into its counterexample, in units of the dataset"
     report.table(change_table(points, titles, names), "safety_changes", changes)
     report.table(timing_table(points, titles), "safety_timing", caption)
+    several = has_several(request.require_dataset(), settings)
+    if several and len(titles) < len(request.methods):
+        report.warnings.append("more than two classes have Laplace's method only: the others are left out")
+    if several and settings.certificates:
+        report.warnings.append("certificates are written for two classes only")
     labels = sorted({str(record.metrics["label"]) for record in points})
-    positive = _positive(request, labels)
-    draw_ranges(report, rows, positive)
+    draw_ranges(report, rows, "the predicted class" if several else _positive(request, labels), not several)
     draw_traces(report, points)
     return statistics + point_statistics(points, titles)
 
