@@ -142,7 +142,7 @@ class MultiClassPosterior:
         used = np.abs(root).max(axis=1, initial=0.0) > 0.0
         root, weights = root[used], weights[used]
         if len(root) > len(self.X) and len(np.unique(weights)) == 1:
-            root, weights = np.linalg.qr(root, mode="r"), weights[: len(self.X)]
+            root, weights = np.asarray(np.linalg.qr(root, mode="r")), weights[: len(self.X)]
         return GPCPosterior(
             self.X,
             self.kernel,

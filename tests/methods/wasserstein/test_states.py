@@ -15,10 +15,10 @@ from gpsuite.methods.wasserstein.states import StateFolder
 from gpsuite.methods.wasserstein.training import TrainingState, train
 from tests.methods.wasserstein.test_training import OPTIONS, ROWS, Linear
 
-STATE = TrainingState(
+STATE = TrainingState(  # type: ignore[call-arg]
     2,
     (np.arange(3.0), np.eye(2, dtype=np.float32)),
-    *[(np.ones(3), np.zeros((2, 2)))] * 3,
+    *[(np.ones(3), np.zeros((2, 2)))] * 3,  # type: ignore[arg-type]
     0.01,
     64,
     (1.5, 0.7),

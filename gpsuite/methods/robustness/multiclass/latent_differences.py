@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.methods.robustness.level_bound.cubic import Cubic
 from gpsuite.methods.robustness.level_bound.latent_model import LatentModel
 from gpsuite.methods.robustness.level_bound.level_bound import LevelBound, level_bound
@@ -42,7 +42,7 @@ class DifferenceRanges:
     change_high: FloatArray
 
     @cached_property
-    def valid(self) -> FloatArray:
+    def valid(self) -> BoolArray:
         """Whether all of it is finite and in order, [B]."""
         ends = (self.mean_low, self.mean_high, self.change_low, self.change_high)
         finite = np.all([np.isfinite(each).all(axis=(1, 2)) for each in ends], axis=0)
@@ -57,7 +57,8 @@ class DifferenceRanges:
     @cached_property
     def spread(self) -> FloatArray:
         """Bound of max_ij |(m_i - m_j) - (m0_i - m0_j)|, [B]."""
-        return np.maximum(self.mean_high - self.offset, self.offset - self.mean_low).max(axis=(1, 2))
+        distance = np.maximum(self.mean_high - self.offset, self.offset - self.mean_low)
+        return np.asarray(distance.max(axis=(1, 2)))
 
 
 class LatentDifferences:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import softmax
 
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray
 from gpsuite.methods.robustness.decision import HALF, Contest, Verdict, judge
 from gpsuite.methods.robustness.multiclass.softmax_bound import Ends, LocalModel, SoftmaxBound
 from gpsuite.methods.robustness.search.attacks import climb
@@ -272,7 +272,9 @@ def plug_in_attack(posterior: MultiClassPosterior, region: Region, quantity: Qua
         x = region.embed(points)
         mean, slope = posterior.latent(x)[0], posterior.mean_gradient(x)[:, :, region.free]
         if rival is not None:
-            return sign * (mean[:, own] - mean[:, rival]), sign * (slope[:, own] - slope[:, rival])
+            return float(sign) * (mean[:, own] - mean[:, rival]), float(sign) * (
+                slope[:, own] - slope[:, rival]
+            )
         others = np.delete(mean, own, axis=1)
         weights = softmax(others, axis=1)
         top = np.log(np.exp(others - others.max(axis=1, keepdims=True)).sum(axis=1)) + others.max(axis=1)
