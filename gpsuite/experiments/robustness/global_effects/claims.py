@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.robustness.shared.classifiers import Array
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.statistics.estimates import corrected_mean
@@ -46,21 +46,21 @@ def global_claims(
     return [*found, claim("share_signs_as_lime", signs, "input, gamma and training draw")]
 
 
-def cosine(first: Array, second: Array) -> float:
+def cosine(first: FloatArray, second: FloatArray) -> float:
     """Return the cosine of the angle between two vectors; NaN if one is zero."""
     norms = float(np.linalg.norm(first) * np.linalg.norm(second))
     return float(first @ second) / norms if norms > 0.0 else float("nan")
 
 
-def _spearman(first: Array, second: Array) -> float:
+def _spearman(first: FloatArray, second: FloatArray) -> float:
     return rank_correlation(first.tolist(), second.tolist())
 
 
 def _over_draws(
     name: str,
-    measure: Callable[[Array, Array], float],
-    first: Sequence[Array],
-    second: Sequence[Array],
+    measure: Callable[[FloatArray, FloatArray], float],
+    first: Sequence[FloatArray],
+    second: Sequence[FloatArray],
     test_over_training: float,
 ) -> Statistic:
     values = [measure(own, other) for own, other in zip(first, second, strict=True)]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task
 from gpsuite.experiments.robustness.global_effects.plan import GlobalEffectsTask
-from gpsuite.experiments.robustness.shared.classifiers import Array, Problem, model_metrics, task_classifier
+from gpsuite.experiments.robustness.shared.classifiers import Problem, model_metrics, task_classifier
 from gpsuite.methods.robustness.explain.binary_lines import binary_lines
 from gpsuite.methods.robustness.explain.effects import one_sided_ranges
 from gpsuite.methods.robustness.explain.lime import lime_weights
@@ -57,7 +58,7 @@ def run(task: Task[GlobalEffectsTask], shared: SharedWork) -> Outcome:
     return Outcome(metrics, status, reason, arrays, f"mean effect at γ={params.gammas[-1]:g}: {largest}")
 
 
-def class_direction(problem: Problem) -> Array:
+def class_direction(problem: Problem) -> FloatArray:
     """Return how the mean of the positive class' training rows differs from the negative one's, [D]."""
     positive = problem.y > 0
     return np.asarray(problem.X[positive].mean(axis=0) - problem.X[~positive].mean(axis=0))

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.splits import Standardiser
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.params import plain
-from gpsuite.experiments.robustness.shared.classifiers import Array, IntArray, median_distance
+from gpsuite.experiments.robustness.shared.classifiers import median_distance
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.regression.inducing import kmeans_inducing
 from gpsuite.seeds import stream
@@ -77,18 +78,18 @@ class RegressionProblem:
         target_scale: what one unit is.
     """
 
-    X: Array
-    y: Array
-    X_test: Array
-    y_test: Array
+    X: FloatArray
+    y: FloatArray
+    X_test: FloatArray
+    y_test: FloatArray
     test_rows: IntArray
     inputs: tuple[str, ...]
-    input_scale: Array
+    input_scale: FloatArray
     target: str
     target_offset: float
     target_scale: float
 
-    def own_units(self, values: Array) -> Array:
+    def own_units(self, values: FloatArray) -> FloatArray:
         """Return values of the standardised target in its own units."""
         return self.target_offset + self.target_scale * values
 
@@ -129,10 +130,10 @@ def read_regression(dataset: PreparedDataset, params: RegressionParams) -> Regre
 
 def trained_regression(
     dataset: PreparedDataset, params: RegressionParams, shared: SharedWork, seconds: float | None
-) -> tuple[RegressionProblem, Hyperparameters, Array]:
+) -> tuple[RegressionProblem, Hyperparameters, FloatArray]:
     """Return problem, hyperparameters and inducing inputs [M, D] (none for the exact model), trained once per group."""
 
-    def attempt() -> tuple[RegressionProblem, Hyperparameters, Array]:
+    def attempt() -> tuple[RegressionProblem, Hyperparameters, FloatArray]:
         from gpsuite.models.regression.parameters import hyperparameters_of
         from gpsuite.models.regression.training import maximise_likelihood
 
@@ -157,7 +158,7 @@ def trained_regression(
 
 
 def build(
-    problem: RegressionProblem, spec: ModelSpec, hyperparameters: Hyperparameters, Z: Array
+    problem: RegressionProblem, spec: ModelSpec, hyperparameters: Hyperparameters, Z: FloatArray
 ) -> GPR | SGPR:
     """Return GPflow's model: sparse with inducing inputs, else exact."""
     from gpsuite.models.regression.exact import build_gpr

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import BUDGET, DONE, Outcome, SharedWork, Task
 from gpsuite.experiments.robustness.regression.models import RegressionProblem, build, trained_regression
 from gpsuite.experiments.robustness.regression.plan import RangeTask
-from gpsuite.experiments.robustness.shared.classifiers import Array
 from gpsuite.methods.robustness.regression.prediction_range import MEAN, QuantileRange, prediction_range
 from gpsuite.methods.robustness.search.regions import Region, box
 from gpsuite.models.config import Hyperparameters
@@ -73,7 +73,7 @@ def uncertain_box(problem: RegressionProblem, params: RangeTask) -> Region:
     return box(problem.X_test[params.point], radii)
 
 
-def own_units(problem: RegressionProblem, found: QuantileRange) -> Array:
+def own_units(problem: RegressionProblem, found: QuantileRange) -> FloatArray:
     """Return centre, lowest proved and attained, highest attained and proved [5], in own units, outwards."""
     values = problem.own_units(
         np.array([found.centre, found.lowest_proved, found.lowest, found.highest, found.highest_proved])
@@ -89,7 +89,7 @@ def _outside(
     model: GPR | SGPR,
     found: Hyperparameters,
     region: Region,
-    ranges: Array,
+    ranges: FloatArray,
     levels: list[float],
     params: RangeTask,
 ) -> int:

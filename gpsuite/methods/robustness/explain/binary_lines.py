@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.methods.robustness.explain.line_search import PieceBounds
 from gpsuite.methods.robustness.explain.lines import LineSlices, line_slices
 from gpsuite.methods.robustness.level_bound.latent_model import LatentModel

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray
 from gpsuite.methods.robustness.explain.line_search import Lines, line_extrema
-from gpsuite.methods.robustness.search.regions import BoolArray
 
 DOWN, UP = 0, 1
 

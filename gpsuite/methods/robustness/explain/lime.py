@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.arrays import FloatArray
 
 SAMPLES_PER_INPUT = 30
 KERNEL_WIDTH = 0.25

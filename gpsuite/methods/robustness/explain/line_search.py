@@ -15,10 +15,9 @@ from typing import Protocol
 
 import numpy as np
 
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray
 from gpsuite.methods.robustness.search.branch_and_bound import UnsoundBoundError
-from gpsuite.methods.robustness.search.regions import BoolArray
 
 ENTRIES = 1 << 19  # numbers per array that a batch holds for the data (4 MB)
 ROUNDS = 2

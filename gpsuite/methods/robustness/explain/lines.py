@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.methods.robustness.level_bound.posterior_products import posterior_products
 from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice, gram_error
 from gpsuite.methods.robustness.profiles import PROFILES

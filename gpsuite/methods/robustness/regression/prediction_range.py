@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtri
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.box_bounds import FloatArray
 from gpsuite.methods.robustness.level_bound.level_bound import LevelBound
 from gpsuite.methods.robustness.level_bound.level_search import Root, level_search, root_model
 from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice, posterior_slice

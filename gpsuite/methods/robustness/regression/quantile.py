@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.methods.robustness.class_probability import LatentRanges
 from gpsuite.methods.robustness.level_bound.level import root_edges
 from gpsuite.methods.robustness.rounding import SHORT_SUM
-from gpsuite.methods.robustness.search.regions import BoolArray
 
 
 @dataclass(frozen=True)
