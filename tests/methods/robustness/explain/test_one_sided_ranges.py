@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.explain import line_search
 from gpsuite.methods.robustness.explain.binary_lines import binary_lines
@@ -19,7 +20,7 @@ from gpsuite.methods.robustness.search.regions import interval_box
 from gpsuite.methods.robustness.verdict import PointSearch
 from gpsuite.models.classification.posterior import GPCPosterior
 from tests.methods.robustness.exact_posterior import ExactPosterior, normal_probability, probit
-from tests.methods.robustness.made_up_posteriors import KERNELS, LINK_NAMES, Array, random_posterior
+from tests.methods.robustness.made_up_posteriors import KERNELS, LINK_NAMES, random_posterior
 from tests.models.gpc_problems import fitted_posterior
 
 EVERYWHERE = (-np.inf, np.inf)
@@ -28,13 +29,17 @@ INPUTS = np.array([0, 2, 3])
 
 def made_up(
     kernel: str, link: str = "probit", seed: int = 0, sparse: bool = False
-) -> tuple[GPCPosterior, Array]:
+) -> tuple[GPCPosterior, FloatArray]:
     rng = np.random.default_rng(seed)
     return random_posterior(rng, kernel, link, 20, 4, sparse), rng.standard_normal((3, 4))
 
 
 def ranges(
-    posterior: GPCPosterior, points: Array, radius: float, tolerance: float = 1e-3, boxes: int | None = None
+    posterior: GPCPosterior,
+    points: FloatArray,
+    radius: float,
+    tolerance: float = 1e-3,
+    boxes: int | None = None,
 ) -> OneSidedRanges:
     inputs = INPUTS if posterior.X.shape[1] > 2 else np.arange(posterior.X.shape[1])
     lines = binary_lines(posterior, points, inputs)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.class_probability import LatentRanges
 from gpsuite.methods.robustness.regression.prediction_range import MEAN, QuantileRange, prediction_range
@@ -17,7 +18,7 @@ from gpsuite.models.classification.links import PROBIT
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.latent import LatentPosterior
 from tests.methods.robustness.exact_posterior import ExactPosterior
-from tests.methods.robustness.made_up_posteriors import KERNELS, Array, random_posterior
+from tests.methods.robustness.made_up_posteriors import KERNELS, random_posterior
 
 LEVELS = (MEAN, 0.05, 0.95)
 NOISE = 0.04
@@ -42,7 +43,7 @@ def ranges(
     return prediction_range(latent, NOISE, region, LEVELS, tolerance, Budget(boxes=boxes))
 
 
-def quantiles(latent: LatentPosterior, points: Array) -> dict[float, Array]:
+def quantiles(latent: LatentPosterior, points: FloatArray) -> dict[float, FloatArray]:
     mean, variance = latent.latent(points)
     return {
         level: mean + (0.0 if level == MEAN else ndtri(level)) * np.sqrt(variance + NOISE) for level in LEVELS
