@@ -4,21 +4,23 @@ For f ~ N(m, S) only differences of latent values count: S is centred, S = L L' 
 rule runs over z with f = m + L z. Shifting z_k by i a turns the terms of the softmax by at most a w_k, w_k the spread
 of the column L_k; while a w_k < pi none of the sums vanishes, and |softmax| <= 1 / cos(a w_k / 2). So the rule of
 step h along z_k is off by at most 2 M exp(a^2 / 2) / (exp(2 pi a / h) - 1), M = 1 / cos^2 for products of two, and what
-is cut off is known from the weights. The nodes grow like a power of C; where they are too many, randomly shifted
-lattices give an estimate whose stated error is `DEVIATIONS` standard errors: a statistical statement, not a proof
+is cut off is known from the weights. The nodes grow like a power of C; where they are too many, scrambled Sobol
+points give an estimate whose stated error is `DEVIATIONS` standard errors: a statistical statement, not a proof
 (`SoftmaxMoments.proved`).
 
 Equation: derived, softmax of several classes
-Source: Trefethen & Weideman 2014, Theorem 5.1 (trapezoidal rule); Cools, Kuo & Nuyens 2006 (shifted lattices).
+Source: Trefethen & Weideman 2014, Theorem 5.1 (trapezoidal rule); Owen 1998 (scrambled Sobol points).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import ndtri, softmax
+from scipy.stats import qmc
 
 from gpsuite.arrays import FloatArray
 
@@ -27,13 +29,13 @@ TOLERANCE = 1e-10
 REACH = 6.5
 """Nodes farther than this many deviations are left out; their weight is part of the error."""
 MAX_NODES = 40_000
-SHIFTS, POINTS = 16, 509
+REPETITIONS, POWER = 16, 9
+"""Independent scramblings, each of 2^9 points."""
 DEVIATIONS = 6.0
 ROUNDING = 1e-13
 
 _SHARE = 0.9  # of the strip in which the integrand is analytic
 _FARTHEST = 6.0  # beyond it the Gaussian's own growth in the strip costs more than it gains
-_GENERATOR = 76  # of the Korobov lattice of 509 points
 _ENTRIES = 1 << 21
 
 
@@ -45,7 +47,7 @@ class SoftmaxMoments:
         mean: p_c = E softmax_c, [B, C].
         product: E softmax_c softmax_j, [B, C, C]; dp_c / dm_j = delta_cj p_c - product_cj.
         error: bound of the error of every entry of both, [B].
-        proved: whether the error is a bound; else it is statistical, from randomly shifted lattices.
+        proved: whether the error is a bound; else it is statistical, from scrambled Sobol points.
     """
 
     mean: FloatArray
@@ -63,7 +65,8 @@ def centred_root(covariance: FloatArray) -> FloatArray:
     centring = np.eye(C) - 1.0 / C
     values, vectors = np.linalg.eigh(centring @ covariance @ centring)
     # The direction of equal values has eigenvalue zero; what stands first is as small, up to rounding.
-    values, vectors = values[:, 1:], vectors[:, :, 1:]
+    # The largest come first: there Sobol points are best.
+    values, vectors = values[:, :0:-1], vectors[:, :, :0:-1]
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :])
 
 
@@ -93,7 +96,7 @@ def softmax_moments(mean: FloatArray, root: FloatArray) -> SoftmaxMoments:
         part = order[rows]
         rule = _trapezoid(spread[part].max(axis=0))
         proved &= rule is not None
-        answers = _lattice(mean[part], root[part]) if rule is None else _sums(mean[part], root[part], rule)
+        answers = _scrambled(mean[part], root[part]) if rule is None else _sums(mean[part], root[part], rule)
         found.mean[part], found.product[part], found.error[part] = answers
     return SoftmaxMoments(found.mean, found.product, found.error, proved)
 
@@ -154,18 +157,26 @@ def _sums(mean: FloatArray, root: FloatArray, rule: _Rule) -> tuple[FloatArray, 
     return first, second, np.full(B, rule.error)
 
 
-def _lattice(mean: FloatArray, root: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return means over shifted lattices, and `DEVIATIONS` standard errors of the worst entry."""
+def _scrambled(mean: FloatArray, root: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return means over scrambled points, and `DEVIATIONS` standard errors of the worst entry."""
     B, C = mean.shape
-    powers = np.array([pow(_GENERATOR, k, POINTS) for k in range(C - 1)])
-    lattice = np.arange(POINTS)[:, None] * powers / POINTS
-    shifts = np.random.default_rng(20201).random((SHIFTS, C - 1))
-    first, second = np.empty((SHIFTS, B, C)), np.empty((SHIFTS, B, C, C))
-    for index, shift in enumerate(shifts):
-        unit = (lattice + shift) % 1.0
-        # folded, so that the integrand is continuous around the unit cube
-        unit = np.clip(1.0 - np.abs(2.0 * unit - 1.0), 1e-12, 1.0 - 1e-12)
-        rule = _Rule(ndtri(unit), np.full(POINTS, 1.0 / POINTS), 0.0)
-        first[index], second[index], _ = _sums(mean, root, rule)
+    weights = np.full(1 << POWER, 0.5**POWER)
+    first, second = np.empty((REPETITIONS, B, C)), np.empty((REPETITIONS, B, C, C))
+    for index, nodes in enumerate(_sobol_nodes(C - 1)):
+        first[index], second[index], _ = _sums(mean, root, _Rule(nodes, weights, 0.0))
     spread = np.maximum(first.std(axis=0, ddof=1).max(axis=1), second.std(axis=0, ddof=1).max(axis=(1, 2)))
-    return first.mean(axis=0), second.mean(axis=0), DEVIATIONS * spread / math.sqrt(SHIFTS) + ROUNDING
+    return (
+        first.mean(axis=0),
+        second.mean(axis=0),
+        DEVIATIONS * spread / math.sqrt(REPETITIONS) + ROUNDING,
+    )
+
+
+@lru_cache(maxsize=16)
+def _sobol_nodes(directions: int) -> tuple[FloatArray, ...]:
+    """Return normal points [2^POWER, K] of every scrambling; the same in every run."""
+    found = []
+    for seed in range(REPETITIONS):
+        unit = qmc.Sobol(directions, rng=np.random.default_rng([20201, seed])).random_base2(POWER)
+        found.append(np.asarray(ndtri(np.clip(unit, 1e-12, 1.0 - 1e-12))))
+    return tuple(found)

@@ -89,6 +89,8 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
     methods, several = request.methods, has_several(dataset, settings)
     if several:
         methods = softmax_methods(methods)
+        only = "more than two classes have the bound rkhs_taylor only"
+        require(settings.bound == "rkhs_taylor", "bound", settings.bound, only)
     for number, (method, options) in enumerate(methods.items()):
         model = classifier_params(request, chosen, options, 0, settings.evaluations)
         if number == 0:

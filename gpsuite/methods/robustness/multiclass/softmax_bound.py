@@ -97,7 +97,7 @@ class SoftmaxBound:
         product = local.moments.product[:, own]
         # m_own - m_j rises by t: p rises by t E[p_own p_j]
         low, high, score = self._linear(local, own, np.maximum(product, 0.0), local.moments.mean[:, own], 1.0)
-        least, most = _corners(local.ranges, own)
+        least, most = _monotone(local, own)
         low, high = np.fmax(low, least), np.fmin(high, most)
         change = covariance_change(local.ranges.change_low, local.ranges.change_high, own)
         return _closed(
@@ -174,6 +174,30 @@ class SoftmaxBound:
                 value - start + upper.bound + above + room,
                 score,
             )
+
+
+def _monotone(local: LocalModel, own: int) -> tuple[FloatArray, FloatArray]:
+    """Bound the class probability at the reference covariance by its monotony in the differences of the means.
+
+    Where the cubature is cheap, its values in the two extreme corners. Else with p' = p e^h / (p e^h + 1 - p), which
+    is concave in p for h >= 0 and convex for h <= 0, Jensen's inequality at the largest rise and the largest fall.
+    """
+    if local.moments.proved:
+        return _corners(local.ranges, own)
+    ranges, moments = local.ranges, local.moments
+    others = [c for c in range(ranges.mean.shape[1]) if c != own]
+    rise = (ranges.mean_high - ranges.offset)[:, own, others].max(axis=1)
+    fall = (ranges.offset - ranges.mean_low)[:, own, others].max(axis=1)
+    p, error = moments.mean[:, own], moments.error
+    # increasing in p, so its error is that of the ends
+    low, high = _tilted(np.clip(p - error, 0.0, 1.0), -fall), _tilted(np.clip(p + error, 0.0, 1.0), rise)
+    return np.where(ranges.valid, low - _ROUNDING, 0.0), np.where(ranges.valid, high + _ROUNDING, 1.0)
+
+
+def _tilted(p: FloatArray, h: FloatArray) -> FloatArray:
+    """Return p e^h / (p e^h + 1 - p)."""
+    up = p * np.exp(np.clip(h, -700.0, 700.0))
+    return np.asarray(up / (up + 1.0 - p))
 
 
 def _corners(ranges: DifferenceRanges, own: int) -> tuple[FloatArray, FloatArray]:
