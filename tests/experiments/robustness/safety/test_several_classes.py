@@ -79,7 +79,7 @@ def test_digits_of_three_classes(capsys: pytest.CaptureFixture[str]) -> None:
 def test_mistakes_exit_2(
     classes: int, changed: dict[str, str], words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_table(classes, **changed)
+    write_table(classes, **changed)  # type: ignore[arg-type]
     assert gpsuite("run", "experiment=robustness/safety", "scale=smoke", *CSV, *words) == 2
     said = capsys.readouterr().err
     assert message in said

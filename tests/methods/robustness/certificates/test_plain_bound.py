@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.certificates import plain_bound, plain_moments
 from gpsuite.methods.robustness.certificates import plain_model as plain_model_module
 from gpsuite.methods.robustness.certificates.certify import plain_model
@@ -177,7 +178,7 @@ def test_the_norm_of_a_boxes_half_widths_is_rounded_up(inputs: int, monkeypatch:
     """By the roundings of a sum over the inputs, and hardly more: rests are powers of it."""
     rng, seen = np.random.default_rng(19), []
 
-    def distance(kernel: str, rho: np.ndarray) -> np.ndarray:
+    def distance(kernel: str, rho: FloatArray) -> FloatArray:
         seen.append(rho)
         return np.ones_like(rho)
 
