@@ -86,7 +86,7 @@ def test_every_shape_of_the_estimate_is_checked() -> None:
         vectors = [one, one, one, one]
         vectors[place] = np.zeros(2)
         with pytest.raises(ValueError, match="four vectors"):
-            wasserstein_by_eigenvalues(*vectors, eye[:2], eye[:, :2])
+            wasserstein_by_eigenvalues(*vectors, eye[:2], eye[:, :2])  # type: ignore[call-arg]
     for r, k in ((eye[:2], eye), (eye[:2, :2], eye[:, :2])):
         with pytest.raises(ValueError, match="four vectors"):
             wasserstein_by_eigenvalues(one, one, one, one, r, k)
