@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import Request, Task, require
 from gpsuite.experiments.robustness.safety.settings import (
@@ -14,7 +15,7 @@ from gpsuite.experiments.robustness.safety.settings import (
     NORMS,
     SafetySettings,
 )
-from gpsuite.experiments.robustness.shared.classifiers import Array, Problem, read_problem
+from gpsuite.experiments.robustness.shared.classifiers import Problem, read_problem
 from gpsuite.experiments.robustness.shared.free_inputs import available, check_images, check_words
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, classifier_params
 from gpsuite.methods.robustness.search.regions import Region
@@ -110,7 +111,7 @@ def classes_of(dataset: str, settings: SafetySettings) -> list[str]:
     return settings.classes or DEFAULT_CLASSES.get(dataset, [])
 
 
-def point_region(problem: Problem, data_rows: Array, params: RegionTask, free: list[int]) -> Region:
+def point_region(problem: Problem, data_rows: FloatArray, params: RegionTask, free: list[int]) -> Region:
     """Return a point's region, clipped to the domain.
 
     Args:
@@ -128,7 +129,7 @@ def point_region(problem: Problem, data_rows: Array, params: RegionTask, free: l
     return NORMS[params.norm](x, params.radius, free, domain)
 
 
-def own_domain(data_rows: Array, domain: Sequence[float]) -> tuple[Array, Array]:
+def own_domain(data_rows: FloatArray, domain: Sequence[float]) -> tuple[FloatArray, FloatArray]:
     """Return lowest and highest values [D] of the inputs, in the dataset's own units."""
     if not domain:
         return data_rows.min(axis=0), data_rows.max(axis=0)

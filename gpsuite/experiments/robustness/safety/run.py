@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, Record, SharedWork, Task
 from gpsuite.experiments.robustness.safety.checks import run_checks
 from gpsuite.experiments.robustness.safety.plan import CheckTask, PointTask, point_region
 from gpsuite.experiments.robustness.safety_curves.plan import label_name
-from gpsuite.experiments.robustness.shared.classifiers import Array, Problem, task_classifier
+from gpsuite.experiments.robustness.shared.classifiers import Problem, task_classifier
 from gpsuite.experiments.robustness.shared.free_inputs import choose
 from gpsuite.methods.robustness.certificates.certificate import Certificate, Claim, Origin, pack, write_packed
 from gpsuite.methods.robustness.certificates.certify import certify
@@ -178,7 +179,7 @@ def attacked(
 
 
 def _arrays(
-    problem: Problem, rows: Array, region: Region, found: ProbabilityRange, point: int
+    problem: Problem, rows: FloatArray, region: Region, found: ProbabilityRange, point: int
 ) -> dict[str, npt.NDArray[Any]]:
     arrays: dict[str, npt.NDArray[Any]] = {
         "minimum_trace": found.minimum.trace[:, UNTIMED],

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset, load
@@ -19,12 +19,6 @@ from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import TrainedGPC, train_gpc
 from gpsuite.models.config import Hyperparameters
 from gpsuite.seeds import stream
-
-Array = npt.NDArray[np.float64]
-
-
-IntArray = npt.NDArray[np.int64]
-
 
 MOST_CLASSES_NAMED = 12
 
@@ -48,21 +42,21 @@ class Problem:
         scale: what one unit of it is there, [D].
     """
 
-    X: Array
-    y: Array
-    X_test: Array
-    y_test: Array
+    X: FloatArray
+    y: FloatArray
+    X_test: FloatArray
+    y_test: FloatArray
     train_rows: IntArray
     test_rows: IntArray
-    lower: Array
-    upper: Array
+    lower: FloatArray
+    upper: FloatArray
     input_names: tuple[str, ...]
     label_names: tuple[str, str]
-    offset: Array
-    scale: Array
+    offset: FloatArray
+    scale: FloatArray
 
     @property
-    def domain(self) -> tuple[Array, Array]:
+    def domain(self) -> tuple[FloatArray, FloatArray]:
         """Ends of the domain, as the regions take them."""
         return self.lower, self.upper
 
@@ -113,7 +107,7 @@ def read_problem(dataset: PreparedDataset, model: ClassifierParams) -> Problem:
     )
 
 
-def _two_classes(data: Dataset, classes: Sequence[str]) -> tuple[IntArray, Array, tuple[str, str]]:
+def _two_classes(data: Dataset, classes: Sequence[str]) -> tuple[IntArray, FloatArray, tuple[str, str]]:
     """Return the rows of the two classes [R], their labels -1 or +1 [R], and the classes' names."""
     if data.task != "classification":
         raise UserError(f"dataset={data.name}: a classification dataset is needed", key="dataset")
@@ -136,7 +130,7 @@ def _two_classes(data: Dataset, classes: Sequence[str]) -> tuple[IntArray, Array
     return rows, y, (negative, positive)
 
 
-def _affine_map(X: Array, train: IntArray, scaling: str) -> tuple[Array, Array]:
+def _affine_map(X: FloatArray, train: IntArray, scaling: str) -> tuple[FloatArray, FloatArray]:
     """Return centre and scale [D] of the inputs; the deviation's divisor is N - 1, as in the paper's data."""
     if scaling == "none":
         return np.zeros(X.shape[1]), np.ones(X.shape[1])
@@ -156,7 +150,7 @@ def start_of(problem: Problem, model: ClassifierParams) -> Hyperparameters:
     )
 
 
-def median_distance(X: Array) -> float:
+def median_distance(X: FloatArray) -> float:
     """Return the median Euclidean distance of pairs of different rows of X [N, D]; 1 if it is 0."""
     from scipy.spatial.distance import pdist
 

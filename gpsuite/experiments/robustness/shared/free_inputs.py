@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import require
 from gpsuite.experiments.robustness.shared.classifiers import Problem
@@ -21,12 +21,6 @@ from gpsuite.methods.robustness.input_choice import (
     sift_patch,
 )
 from gpsuite.models.classification.training import TrainedGPC
-
-Array = npt.NDArray[np.float64]
-
-
-IntArray = npt.NDArray[np.int64]
-
 
 WORD = re.compile(r"(all)|(first|shortest|sift|gradient)([1-9]\d*)")
 
@@ -126,7 +120,7 @@ def check_images(words: Sequence[str], scaling: str, input_names: Sequence[str] 
                 image_order(input_names)
 
 
-def choose(word: str, problem: Problem, trained: TrainedGPC, x: Array) -> Chosen:
+def choose(word: str, problem: Problem, trained: TrainedGPC, x: FloatArray) -> Chosen:
     """Return the free inputs of a point.
 
     Args:
