@@ -50,8 +50,8 @@ def ablation_statistics(
         shown = ", ".join(
             f"{which} {max(one.value, other.value):.2f}" for which, (one, other) in shares.items()
         )
-        cells = [cell for both in shares.values() for cell in both]
-        found.append(extreme("max_query_share_of_one_output", cells, max, shown))
+        means = [each for both in shares.values() for each in both]
+        found.append(extreme("max_query_share_of_one_output", means, max, shown))
     return found
 
 
