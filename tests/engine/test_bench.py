@@ -48,7 +48,7 @@ def test_the_pac_bayes_cases_do_the_same_work() -> None:
     for case in bench.cases():
         if "n=404" in case.case:
             ours, reference = case.prepare()
-            value, gradient, _ = ours()  # type: ignore[misc]
+            value, gradient, _ = ours()
             assert 0 < value <= 1
             assert len(gradient) == 2 + bench.INPUTS
             reference()

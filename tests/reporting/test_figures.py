@@ -19,7 +19,7 @@ DATA = pd.DataFrame({"epsilon": [0.2, 0.4], "bound": [0.1 + 0.2, 0.5]})
 def draw(folder: Path, note: str | None = None) -> None:
     with figure(folder, "bound", note) as drawing:
         drawing.data = DATA
-        drawing.ax.plot(DATA["epsilon"], DATA["bound"], label="kl_pac_gp", **method_style("kl_pac_gp"))
+        drawing.ax.plot(DATA["epsilon"], DATA["bound"], label="kl_pac_gp", **method_style("kl_pac_gp"))  # type: ignore[arg-type]
         drawing.ax.set_xlabel("eps")
         drawing.ax.legend()
 

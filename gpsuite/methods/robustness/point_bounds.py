@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.class_probability import LatentRanges, Score
 from gpsuite.methods.robustness.rounding import SHORT_SUM
 

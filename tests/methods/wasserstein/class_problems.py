@@ -8,11 +8,12 @@ from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.classifiers import ClassifierOptions, Fit, NoKeeper, StateKeeper
 from gpsuite.methods.wasserstein.training import TrainingOptions, TrainingRows, split_rows
 from gpsuite.models.networks.spec import NetworkSpec
+from tests.arrays import Array
 
 CENTRES = np.array([[2.0, 0.0], [-1.0, 1.7], [-1.0, -1.7]])
 
 
-def labelled(seed: int, count: int, classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
+def labelled(seed: int, count: int, classes: int = 3) -> tuple[Array, Array]:
     """Return clouds around the centres and their labels."""
     rng = np.random.default_rng(seed)
     y = np.arange(count) % classes

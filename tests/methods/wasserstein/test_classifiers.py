@@ -113,7 +113,7 @@ def test_the_laplace_covariance_is_the_inverse_of_the_gauss_newton_matrix() -> N
     phi = np.concatenate([model.network.features(model.variables, data.X).numpy(), np.ones((48, 1))], axis=1)
     p = softmax(model.logits(data.X), axis=1)
     H = sum(np.kron(np.diag(one) - np.outer(one, one), np.outer(f, f)) for one, f in zip(p, phi, strict=True))
-    covariance = np.linalg.inv(H + found.precision * np.eye(len(H)))
+    covariance = np.linalg.inv(H + found.precision * np.eye(len(H)))  # type: ignore[arg-type]
     f = np.concatenate([model.network.features(model.variables, X[:1]).numpy()[0], [1.0]])
     jacobian = np.kron(np.eye(3), f)
     _, ours = found.logit_moments(X[:1])

@@ -75,7 +75,7 @@ def test_the_temperature_is_found_again() -> None:
 def test_options_are_checked() -> None:
     for changes in ({"mean": "spline"}, {"kernel": "spline"}):
         with pytest.raises(UserError, match="spline"):
-            GWIOptions(**changes)
+            GWIOptions(**changes)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="must be positive"):
         GWIOptions(inducing=0.0)
     assert [inducing_count(400, m) for m in (0.5, 1.0, 100.0, 1e-9)] == [10, 20, 400, 1]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
+import tf_keras  # type: ignore[import-untyped]
 
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.training import (
@@ -18,6 +18,7 @@ from gpsuite.methods.wasserstein.training import (
     split_rows,
     train,
 )
+from tests.arrays import Array
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((50, 3))
@@ -37,7 +38,7 @@ class Linear:
         shift = self.noise * tf.random.stateless_normal([3], seed, dtype=tf.float64)
         return tf.reduce_mean((tf.linalg.matvec(X, self.weights + shift) - y) ** 2)
 
-    def validation_loss(self, X: np.ndarray, y: np.ndarray) -> float:
+    def validation_loss(self, X: Array, y: Array) -> float:
         return float(np.mean((X @ self.weights.numpy() - y) ** 2))
 
 
@@ -87,7 +88,7 @@ def test_it_stops_early_and_returns_to_the_best() -> None:
     class Worsening(Linear):
         scores = iter([3.0, 2.0, 4.0, 5.0, 6.0, 1.0])
 
-        def validation_loss(self, X: np.ndarray, y: np.ndarray) -> float:
+        def validation_loss(self, X: Array, y: Array) -> float:
             self.seen = [*getattr(self, "seen", []), self.weights.numpy()]
             return next(self.scores)
 

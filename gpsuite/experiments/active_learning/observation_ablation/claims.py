@@ -50,8 +50,8 @@ def ablation_statistics(
         shown = ", ".join(
             f"{which} {max(one.value, other.value):.2f}" for which, (one, other) in shares.items()
         )
-        means = [each for both in shares.values() for each in both]
-        found.append(extreme("max_query_share_of_one_output", means, max, shown))
+        outputs = [output for both in shares.values() for output in both]
+        found.append(extreme("max_query_share_of_one_output", outputs, max, shown))
     return found
 
 

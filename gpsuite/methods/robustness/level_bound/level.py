@@ -20,10 +20,9 @@ from typing import Protocol
 import numpy as np
 from scipy.special import logit, ndtri
 
-from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.methods.robustness.class_probability import ProbabilityScore, ProbitScore, Score, score_of
 from gpsuite.methods.robustness.rounding import QUADRATURE, SHORT_SUM
-from gpsuite.methods.robustness.search.regions import BoolArray
 from gpsuite.models.classification.links import Link
 
 _CELLS = 24

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.operator_form import squared_norm
 from gpsuite.methods.robustness.operator_range import OperatorRange, operator_range
 from gpsuite.methods.robustness.rounding import UNDERFLOW, dot_product_unit, spread_unit

@@ -14,8 +14,9 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import Bounds, minimize
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.search.branch_and_bound import Attack
-from gpsuite.methods.robustness.search.regions import FloatArray, Region
+from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.models.classification.posterior import GPCPosterior
 
 STEPS = 100
