@@ -36,12 +36,8 @@ def draw_ranges(report: Report[object], table: pd.DataFrame, shown: str, binary:
                     at, rows["min_attained"], rows["max_attained"], color=color, lw=2, label=str(verdict)
                 )
             ax.plot(places, own["probability"], ".", color=BLACK, ms=5, label="at the point")
-<<<<<<< HEAD
             if binary:  # where the class changes
-                ax.axhline(HALF, color=LIMIT, lw=1)
-=======
-            ax.axhline(HALF, color=LIMIT, lw=1, label="decided here")
->>>>>>> house
+                ax.axhline(HALF, color=LIMIT, lw=1, label="decided here")
             ax.set_xticks(places, own["point"], fontsize=7, rotation=90 if len(places) > 25 else 0)
             ax.set_ylim(-0.02, 1.02)
             ax.set_title(title)
