@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from scipy.special import roots_hermitenorm, softmax
 
+from gpsuite.arrays import FloatArray
 from gpsuite.models.classification.logistic_quadrature import REACH, logistic_moments
 from gpsuite.models.classification.softmax_expectation import centred_root, softmax_moments
 
 
-def _drawn(rng: np.random.Generator, C: int, B: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
+def _drawn(rng: np.random.Generator, C: int, B: int, scale: float) -> tuple[FloatArray, FloatArray]:
     mean = scale * rng.standard_normal((B, C))
     A = rng.standard_normal((B, C, C)) * scale
     return mean, A @ A.transpose(0, 2, 1)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.arrays import FloatArray
 
 CURVATURE = 1.0 / (12.0 * math.sqrt(3.0))
 """Half the largest |w'Hw| / (max w - min w)^2 of the softmax's Hessian, and A's constant."""

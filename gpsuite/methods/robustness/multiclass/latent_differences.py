@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.methods.robustness.level_bound.cubic import Cubic
 from gpsuite.methods.robustness.level_bound.latent_model import LatentModel
 from gpsuite.methods.robustness.level_bound.level_bound import LevelBound, level_bound
@@ -42,12 +42,13 @@ class DifferenceRanges:
     change_high: FloatArray
 
     @cached_property
-    def valid(self) -> FloatArray:
+    def valid(self) -> BoolArray:
         """Whether all of it is finite and in order, [B]."""
         ends = (self.mean_low, self.mean_high, self.change_low, self.change_high)
         finite = np.all([np.isfinite(each).all(axis=(1, 2)) for each in ends], axis=0)
         ordered = (self.mean_low <= self.mean_high).all(axis=(1, 2))
-        return np.asarray(finite & ordered & (self.change_low <= self.change_high).all(axis=(1, 2)))
+        in_order = ordered & (self.change_low <= self.change_high).all(axis=(1, 2))
+        return np.asarray(finite & in_order, dtype=np.bool_)
 
     @cached_property
     def offset(self) -> FloatArray:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray, checked_boxes
+from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.methods.robustness.box_bounds import checked_boxes
 from gpsuite.methods.robustness.level_bound.concave_relaxation import cubic_maximum
 from gpsuite.methods.robustness.level_bound.latent_model import LatentModel
 from gpsuite.methods.robustness.multiclass.covariance_change import CURVATURE, covariance_change

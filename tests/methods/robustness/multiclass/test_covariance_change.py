@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.multiclass.covariance_change import covariance_change
 from gpsuite.models.classification.softmax_expectation import centred_root, softmax_moments
 
 
-def _differences(S: np.ndarray) -> np.ndarray:
+def _differences(S: FloatArray) -> FloatArray:
     diagonal = np.einsum("bcc->bc", S)
     return np.asarray(diagonal[:, :, None] + diagonal[:, None] - 2.0 * S)
 
