@@ -41,10 +41,10 @@ def summarise(report: Report[RegionSettings]) -> list[Statistic]:
     found = [Statistic("members_outside_ellipsoid", outside, n=int(sizes["members"].sum()))]
     for _, row in sizes.iterrows():
         axes = {"model": row["model"], "q": row["q"]}
-        width = float(row["pointwise_width"])
-        found.append(Statistic(statistic_name("pointwise_width", **axes), width, n=int(row["n"])))
+        width = statistic_name("pointwise_width", **axes)
+        found.append(Statistic(width, float(row["pointwise_width"]), n=int(row["n"])))
         rays = report.settings.rays
-        unbounded = proportion(round(rays * float(row["unbounded_share"])), rays)
+        unbounded = proportion(round(float(row["unbounded_share"]) * rays), rays)
         found.append(Statistic.of(statistic_name("unbounded_share", **axes), unbounded))
     return found
 

@@ -37,7 +37,7 @@ def draw_ranges(report: Report[object], table: pd.DataFrame, shown: str, binary:
                 )
             ax.plot(places, own["probability"], ".", color=BLACK, ms=5, label="at the point")
             if binary:  # where the class changes
-                ax.axhline(HALF, color=LIMIT, lw=1)
+                ax.axhline(HALF, color=LIMIT, lw=1, label="decided here")
             ax.set_xticks(places, own["point"], fontsize=7, rotation=90 if len(places) > 25 else 0)
             ax.set_ylim(-0.02, 1.02)
             ax.set_title(title)

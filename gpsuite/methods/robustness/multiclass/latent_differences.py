@@ -59,7 +59,8 @@ class DifferenceRanges:
     @cached_property
     def spread(self) -> FloatArray:
         """Bound of max_ij |(m_i - m_j) - (m0_i - m0_j)|, [B]."""
-        return np.maximum(self.mean_high - self.offset, self.offset - self.mean_low).max(axis=(1, 2))
+        distance = np.maximum(self.mean_high - self.offset, self.offset - self.mean_low)
+        return np.asarray(distance.max(axis=(1, 2)))
 
 
 class LatentDifferences:
