@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.explain.lime import lime_weights, proximity, weighted_slopes
 
 
@@ -32,9 +33,9 @@ def test_samples_far_in_angle_count_little_and_never_nothing() -> None:
 
 
 def test_thirty_samples_an_input_with_unit_variance_around_the_point() -> None:
-    seen: list[np.ndarray] = []
+    seen: list[FloatArray] = []
 
-    def probability(X: np.ndarray) -> np.ndarray:
+    def probability(X: FloatArray) -> FloatArray:
         seen.append(X)
         return X[:, 0]
 
