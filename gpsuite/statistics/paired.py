@@ -6,7 +6,6 @@ from collections.abc import Hashable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from gpsuite.arrays import FloatArray
 
@@ -86,7 +85,7 @@ class Paired:
         if metric not in self._arrays:
             shape = [len(self._levels[name]) for name in (*self._over, *self._by)]
             values = np.full(shape, np.nan)
-            column: npt.NDArray[np.float64] = np.asarray(self._rows[metric], dtype=np.float64)
+            column: FloatArray = np.asarray(self._rows[metric], dtype=np.float64)
             values[self._index] = column
             self._arrays[metric] = values
         return self._arrays[metric]

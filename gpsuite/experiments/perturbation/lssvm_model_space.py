@@ -26,6 +26,7 @@ from gpsuite.experiments.perturbation.shared.linear import (
     LinearProblem,
     LinearSettings,
     compass,
+    confidence_panels,
     confidence_text,
     linear_tasks,
     two_classes,
@@ -155,18 +156,10 @@ def _draw(report: Report[LinearSettings], records: Sequence[Record]) -> None:
     """Draw the data and the decision lines of boundary members, one panel a q."""
     import pandas as pd
 
-    columns = min(len(records), 2)
-    rows = -(-len(records) // columns)
-    size = (3.3 * columns + 0.4, 3.1 * rows + 1.0)
-    unbounded = max(record.number("unbounded_share") for record in records)
-    text = f"{LABELS_NOTE}; {report.settings.rays} rays, exact ends, {unbounded:.0%} unbounded"
-    with report.figure(
-        "model_space", remark=text, rows=rows, columns=columns, size=size, sharex=True, sharey=True
-    ) as drawing:
+    with confidence_panels(report, "model_space", records, (3.3, 3.1)) as drawing:
         m = report.settings.m
         lines = [_panel(ax, record, m) for ax, record in zip(drawing.axes, records, strict=False)]
         drawing.name_axes("x1", "x2")
-        drawing.legend(columns=2)
         drawing.data = pd.concat(lines, ignore_index=True)
 
 

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 from scipy.cluster.vq import kmeans2
 from scipy.spatial.distance import pdist
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.errors import UserError, unknown_name
@@ -73,8 +72,8 @@ def read_problem(prepared: PreparedDataset, params: RegionTask) -> Problem:
 
 def _problem(
     data: Dataset,
-    chosen_by: npt.NDArray[np.int64],
-    rows: npt.NDArray[np.int64],
+    chosen_by: IntArray,
+    rows: IntArray,
     params: RegionTask,
 ) -> Problem:
     first = data.X[chosen_by]

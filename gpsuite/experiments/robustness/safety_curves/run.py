@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task, finite_or_none
 from gpsuite.experiments.robustness.safety_curves.plan import AccuracyTask, CurveTask, MapTask, label_name
@@ -143,7 +143,7 @@ def curve_metrics(
     }
 
 
-def first_radius(gammas: Sequence[float], hit: npt.NDArray[np.bool_]) -> float | None:
+def first_radius(gammas: Sequence[float], hit: BoolArray) -> float | None:
     """Return the smallest radius with a hit, or None."""
     return float(gammas[int(np.argmax(hit))]) if hit.any() else None
 
@@ -170,7 +170,7 @@ def _step(search: PointSearch, region: Region, params: CurveTask, clock: Budget)
 
 
 def _arrays(
-    gammas: Sequence[float], steps: Sequence[Step], x: FloatArray, free: npt.NDArray[np.int64]
+    gammas: Sequence[float], steps: Sequence[Step], x: FloatArray, free: IntArray
 ) -> dict[str, npt.NDArray[Any]]:
     missing = np.full(len(free), np.nan)
     witness = [missing if s.extremum.witness is None else s.extremum.witness for s in steps]
