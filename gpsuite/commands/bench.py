@@ -20,7 +20,8 @@ HELP = """
 gpsuite bench [family ...] [results_dir=DIR]
 
 Medians of interleaved CPU times, one thread. ratio = ours / reference; goal = largest allowed ratio.
-Writes results/bench/bench.csv and machine.json. Compare ratios, not seconds: machines drift.
+peak_memory_mb: of the process once our work has run, imports and earlier
+cases included. Writes results/bench/bench.csv and machine.json. Compare ratios, not seconds: machines drift.
 """
 
 
@@ -40,7 +41,10 @@ def main(words: list[str]) -> int:
     for family in given.names or families:
         cases = importlib.import_module(f"gpsuite.experiments.{family}.bench").cases()
         for row in run_cases(family, cases):
-            print(f"{row.case} / {row.reference}: {row.ratio:.2f} (goal {row.goal:g})", file=sys.stderr)
+            print(
+                f"{row.case} / {row.reference}: {row.ratio:.2f} (goal {row.goal:g}), {row.peak_memory_mb:.0f} MB",
+                file=sys.stderr,
+            )
             rows.append(row)
     folder = given.results_dir / "bench"
     write_bench(folder / "bench.csv", rows)

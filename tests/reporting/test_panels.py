@@ -19,6 +19,7 @@ from gpsuite.reporting import palette
 from gpsuite.reporting.metrics import METRICS, PROBABILITY, headings, metric
 from gpsuite.reporting.palette import DATASETS, dataset_style, method_style, numbered_style
 from gpsuite.reporting.panels import panel
+from tests.arrays import Array
 
 TITLES = {"laplace": "Laplace", "ep": "EP", "absent": "not run"}
 FRAME = pd.DataFrame(
@@ -38,19 +39,19 @@ def ax() -> Iterator[Axes]:
     yield Figure().add_subplot()
 
 
-def reaches(ax: Axes, number: int) -> np.ndarray:
+def reaches(ax: Axes, number: int) -> Array:
     """Return lower and upper ends of a series' error bars, [k, 2]."""
-    bars = ax.containers[number].lines[2][0]
+    bars = ax.containers[number].lines[2][0]  # type: ignore[attr-defined]
     return np.array([[segment[0][1], segment[1][1]] for segment in bars.get_segments()])
 
 
 def test_lines_go_through_the_means_with_one_standard_error_to_either_side(ax: Axes) -> None:
     panel(ax, FRAME, "x", TITLES)
-    first, second = (container.lines[0] for container in ax.containers)
+    first, second = (container.lines[0] for container in ax.containers)  # type: ignore[attr-defined]
     np.testing.assert_array_equal(first.get_xydata(), [[1, 10], [2, 20], [4, 40]])
     np.testing.assert_array_equal(second.get_xydata(), [[1, 1], [4, 4]])  # sorted, no gap where x is missing
     np.testing.assert_array_equal(reaches(ax, 0), [[9, 11], [18, 22], [36, 44]])
-    np.testing.assert_array_equal(reaches(ax, 1), [[1, 1], [3.5, 4.5]])  # one repetition has no error
+    np.testing.assert_array_equal(reaches(ax, 1), [[1, 1], [3.5, 4.5]])  # type: ignore[arg-type]  # one repetition has no error
     assert [each.get_label() for each in ax.containers] == ["Laplace", "EP"]
     assert {first.get_color(), second.get_color()} == {palette.BLUE, palette.VERMILION}
 
@@ -58,7 +59,7 @@ def test_lines_go_through_the_means_with_one_standard_error_to_either_side(ax: A
 def test_intervals_may_be_one_sided_and_series_stand_apart(ax: Axes) -> None:
     panel(ax, FRAME, "x", TITLES, kind="points", error="interval", apart=0.2)
     np.testing.assert_array_equal(reaches(ax, 0), [[5, 17], [15, 27], [35, 47]])
-    first, second = (container.lines[0] for container in ax.containers)
+    first, second = (container.lines[0] for container in ax.containers)  # type: ignore[attr-defined]
     np.testing.assert_allclose(first.get_xdata(), [0.9, 1.9, 3.9])
     np.testing.assert_allclose(second.get_xdata(), [1.1, 4.1])
     assert first.get_linestyle() == "None"

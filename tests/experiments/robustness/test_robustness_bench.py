@@ -37,6 +37,6 @@ def test_the_cases_do_what_they_say(monkeypatch: pytest.MonkeyPatch, tmp_path: P
                 assert max(gaps) <= 0.02
     ours, reference = bench._frontier("matern52", 2, 0.1).prepare()
     reference()
-    assert max(ours()) <= 0.02  # type: ignore[call-overload]
+    assert max(ours()) <= 0.02
     for cached in (bench._classifier, bench._dataset):
         cached.cache_clear()

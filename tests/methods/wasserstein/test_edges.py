@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,15 @@ from gpsuite.methods.wasserstein.gwi import (
     build_gwi_regressor,
     inducing_count,
 )
+from gpsuite.methods.wasserstein.rows import TrainingRows, split_rows
 from gpsuite.methods.wasserstein.scoring.classification import accuracy, reliability, risk_coverage
 from gpsuite.methods.wasserstein.scoring.regression import interval_coverage
 from gpsuite.methods.wasserstein.tempering import temperature
-from gpsuite.methods.wasserstein.training import TrainingOptions, TrainingRows, split_rows, train
+from gpsuite.methods.wasserstein.training import TrainingOptions, train
 from gpsuite.models.classification.links import PROBIT
 from gpsuite.models.networks.spec import NetworkSpec
 from gpsuite.models.random_elements.likelihoods import Bernoulli, RobustMax
+from tests.arrays import Array
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((20, 2))
@@ -48,9 +51,9 @@ def test_an_interval_holds_its_ends_and_risks_are_of_vectors() -> None:
     with pytest.raises(ValueError, match="level=0"):
         interval_coverage(np.zeros(2), np.zeros(2), np.ones(2), 0.0)
     with pytest.raises(ValueError, match="vectors"):
-        risk_coverage(np.zeros((2, 1)), np.zeros((2, 1)))
+        risk_coverage(np.zeros((2, 1)), np.zeros((2, 1)))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="vectors"):
-        risk_coverage(np.zeros(0), np.zeros(0))
+        risk_coverage(np.zeros(0), np.zeros(0))  # type: ignore[arg-type]
 
 
 def test_the_temperature_is_where_the_slope_vanishes() -> None:
@@ -83,7 +86,7 @@ def test_every_shape_of_the_estimate_is_checked() -> None:
         vectors = [one, one, one, one]
         vectors[place] = np.zeros(2)
         with pytest.raises(ValueError, match="four vectors"):
-            wasserstein_by_eigenvalues(*vectors, eye[:2], eye[:, :2])  # type: ignore[call-arg,arg-type]
+            wasserstein_by_eigenvalues(*vectors, eye[:2], eye[:, :2])  # type: ignore[call-arg]
     for r, k in ((eye[:2], eye), (eye[:2, :2], eye[:, :2])):
         with pytest.raises(ValueError, match="four vectors"):
             wasserstein_by_eigenvalues(one, one, one, one, r, k)
@@ -99,7 +102,7 @@ class Scored:
     def loss(self, X: Any, y: Any, seed: Any) -> Any:
         return tf.reduce_sum(self.weight)
 
-    def validation_loss(self, X: np.ndarray, y: np.ndarray) -> float:
+    def validation_loss(self, X: Array, y: Array) -> float:
         self.seen.append(float(self.weight.numpy()[0]))
         return next(self.scores)
 
@@ -110,7 +113,7 @@ ROWS = split_rows(X, np.arange(20.0), 0.2, np.random.default_rng(1))
 @pytest.mark.usefixtures("uncompiled")
 def test_of_equal_scores_the_first_is_kept_and_ends_the_patience() -> None:
     model = Scored([3.0, 2.0, 2.0, 2.0, 1.0])
-    report = train(model, ROWS, TrainingOptions(epochs=5, batch=100, patience=2), 7, Budget())
+    report = train(model, ROWS, TrainingOptions(epochs=5, batches=(100,), patience=2), 7, Budget())
     assert (report.state.best_epoch, report.state.epoch) == (2, 4)
     assert float(model.weight.numpy()[0]) == model.seen[1]
 
@@ -118,7 +121,7 @@ def test_of_equal_scores_the_first_is_kept_and_ends_the_patience() -> None:
 @pytest.mark.usefixtures("uncompiled")
 def test_a_model_that_never_has_a_score_has_diverged() -> None:
     model = Scored([math.nan] * 3)
-    report = train(model, ROWS, TrainingOptions(epochs=3, batch=100, patience=9), 7, Budget())
+    report = train(model, ROWS, TrainingOptions(epochs=3, batches=(100,), patience=9), 7, Budget())
     assert (report.status, report.state.best_epoch, report.state.best_score) == ("diverged", 0, math.inf)
 
 
@@ -139,18 +142,22 @@ def test_rows_that_do_not_fit_are_refused() -> None:
         split_rows(X, y, 0.0, RNG)
 
 
-@pytest.mark.parametrize("name", ["epochs", "batch", "patience", "learning_rate"])
+@pytest.mark.parametrize("name", ["epochs", "batches", "patience", "learning_rates", "trial_epochs"])
 def test_settings_of_training_are_positive(name: str) -> None:
-    TrainingOptions(**{name: 1})
+    def options(value: int) -> TrainingOptions:
+        held: Any = (value,) if name in ("batches", "learning_rates") else value
+        return replace(TrainingOptions(), **{name: held})
+
+    options(1)
     with pytest.raises(ValueError, match="must be positive"):
-        TrainingOptions(**{name: 0})
+        options(0)
 
 
 @pytest.mark.parametrize("name", ["prior_evaluations", "chosen"])
 def test_settings_of_the_measures_are_positive(name: str) -> None:
-    GWIOptions(**{name: 1})
+    replace(GWIOptions(), **{name: 1})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="must be positive"):
-        GWIOptions(**{name: 0})
+        replace(GWIOptions(), **{name: 0})  # type: ignore[arg-type]
 
 
 def test_what_is_not_set_is_as_the_paper_has_it() -> None:
@@ -166,10 +173,10 @@ def test_what_is_not_set_is_as_the_paper_has_it() -> None:
     own = ClassifierOptions()
     assert (own.epsilon, own.dropout, own.members, own.draws) == (0.01, 0.2, 5, 50)
     training = TrainingOptions()
-    assert (training.epochs, training.batch, training.learning_rate, training.patience) == (
+    assert (training.epochs, training.batches, training.learning_rates, training.patience) == (
         100,
-        1000,
-        0.01,
+        (1000,),
+        (0.01,),
         10,
     )
     assert [inducing_count(rows, 0.5) for rows in (1, 7, 100)] == [1, 1, 5]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr
 
-from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.models.classification.links import Link
 
 # Cells reach this many standard deviations beyond the means; the rest of the line is two cells more.

@@ -14,16 +14,15 @@ from gpsuite.methods.pac_bayes.sparse.algebra import BLOCK, JITTERS, InducingKer
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.linalg import NotPositiveDefiniteError
+from tests.arrays import Array
 
-Data = tuple[np.ndarray, np.ndarray]
+Data = tuple[Array, Array]
 ALPHAS = [0.0, 0.5, 1.0]
 H = Hyperparameters(1.2, (0.9, 1.4, 2.0), 0.2)
 Z = np.random.default_rng(5).normal(size=(7, 3)) * 1.5
 
 
-def _textbook(
-    X: np.ndarray, y: np.ndarray, new: np.ndarray, alpha: float
-) -> tuple[float, np.ndarray, np.ndarray]:
+def _textbook(X: Array, y: Array, new: Array, alpha: float) -> tuple[float, Array, Array]:
     """Eq. 9 to 11 as they stand: KL, mean and variance at new inputs."""
     Kzz, Kzx, Kzn = se_kernel(Z, Z, H), se_kernel(Z, X, H), se_kernel(Z, new, H)
     prior = np.linalg.inv(Kzz)
@@ -101,10 +100,10 @@ def test_repeated_inducing_inputs_need_a_jitter_that_is_recorded(small_data: Dat
 
 def test_a_matrix_that_needs_more_than_the_largest_jitter_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A millionth of the variance at most: K_ZZ off by three times that has no factor, off by a third has one."""
-    factors = algebra.log_kernel_factors
+    factors = algebra.log_kernel_factors  # type: ignore[attr-defined]
 
     def too_alike(excess: float) -> None:
-        def moved(scaled: np.ndarray, log_variance: float) -> tuple[np.ndarray, np.ndarray]:
+        def moved(scaled: Array, log_variance: float) -> tuple[Array, Array]:
             return factors(scaled, log_variance + np.log1p(excess))
 
         monkeypatch.setattr(algebra, "log_kernel_factors", moved)
@@ -184,9 +183,7 @@ def test_is_certified_like_any_posterior(small_data: Data) -> None:
         (Z, np.nan, "alpha"),
     ],
 )
-def test_rejects_what_does_not_fit(
-    small_data: Data, inducing: np.ndarray, alpha: float, message: str
-) -> None:
+def test_rejects_what_does_not_fit(small_data: Data, inducing: Array, alpha: float, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         SparseGPPosterior.fit(H, *small_data, inducing, alpha)
 

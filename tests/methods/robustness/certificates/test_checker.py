@@ -26,6 +26,7 @@ from gpsuite.methods.robustness.certificates.form import MalformedError, rebuild
 from gpsuite.methods.robustness.certificates.plain_bound import PlainBound
 from gpsuite.methods.robustness.certificates.plain_kernel import UNIT
 from gpsuite.methods.robustness.search.regions import l1_ball, l2_ball
+from tests.arrays import Array
 from tests.methods.robustness.certified_point import (
     certified,
     changed,
@@ -163,7 +164,7 @@ def shrink_the_lengthscales(c: Certificate) -> Certificate:
 
 def move_the_witness_out(c: Certificate) -> Certificate:
     outside = np.nextafter(c.region.upper[0], np.inf)
-    return with_claim(c, 0, witness=changed(c.claims[0].witness, 0, outside))
+    return with_claim(c, 0, witness=changed(c.claims[0].witness, 0, outside))  # type: ignore[arg-type]
 
 
 def move_the_witness(c: Certificate) -> Certificate:
@@ -278,8 +279,8 @@ def test_rebuilding_follows_the_cuts() -> None:
     lo, hi = rebuild_boxes(
         region, np.array([-1, 0, 0, 2, 2]), np.array([-1, 0, 0, 1, 1]), np.array([0, 0.5, 0.5, 0, 0])
     )
-    np.testing.assert_array_equal(lo[1:], [[-1, -1], [0.5, -1], [0.5, -1], [0.5, 0]])
-    np.testing.assert_array_equal(hi[1:], [[0.5, 1], [1, 1], [1, 0], [1, 1]])
+    np.testing.assert_array_equal(lo[1:], [[-1, -1], [0.5, -1], [0.5, -1], [0.5, 0]])  # type: ignore[arg-type]
+    np.testing.assert_array_equal(hi[1:], [[0.5, 1], [1, 1], [1, 0], [1, 1]])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -365,7 +366,7 @@ def test_the_report_counts_leaves_and_bounds() -> None:
 
 def test_what_is_attained_is_enclosed_by_both_roundings() -> None:
     class Wide:
-        def at(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def at(self, points: Array) -> tuple[Array, Array]:
             assert points.shape == (1, 2)
             return np.array([0.1]), np.array([0.3])
 

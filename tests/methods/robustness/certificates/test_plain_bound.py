@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.certificates import plain_bound, plain_moments
 from gpsuite.methods.robustness.certificates import plain_model as plain_model_module
 from gpsuite.methods.robustness.certificates.certify import plain_model
@@ -27,6 +28,7 @@ from gpsuite.methods.robustness.certificates.plain_model import (
     plain_slice,
 )
 from gpsuite.methods.robustness.certificates.plain_moments import Expander
+from tests.arrays import Array
 from tests.methods.robustness.decimal_oracle import exact_score, many_digits
 from tests.methods.robustness.made_up_posteriors import random_boxes, random_posterior
 
@@ -37,7 +39,7 @@ LENGTHSCALES, OFFSETS = (1e-8, 1e3), (1.0, 1e8)
 
 def random_model(
     rng: np.random.Generator, kernel: str, link: str, most: int = 12
-) -> tuple[PlainModel, np.ndarray]:
+) -> tuple[PlainModel, Array]:
     """Return a classifier of a random unit and offset, and a point near its data or anywhere."""
     n, inputs = int(rng.integers(2, most + 1)), int(rng.integers(1, 4))
     model = plain_model(random_posterior(rng, kernel, link, n, inputs, bool(rng.random() < 0.3)))
@@ -48,7 +50,7 @@ def random_model(
     return model, near if rng.random() < 0.8 else rng.standard_normal(inputs)
 
 
-def both(plain: PlainBound, lo: np.ndarray, hi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def both(plain: PlainBound, lo: Array, hi: Array) -> tuple[Array, Array]:
     """Return bounds from both sides at the level of the centres' scores."""
     with np.errstate(invalid="ignore"):
         middle = np.mean(plain.at(0.5 * lo + 0.5 * hi), axis=0)
@@ -176,7 +178,7 @@ def test_the_norm_of_a_boxes_half_widths_is_rounded_up(inputs: int, monkeypatch:
     """By the roundings of a sum over the inputs, and hardly more: rests are powers of it."""
     rng, seen = np.random.default_rng(19), []
 
-    def distance(kernel: str, rho: np.ndarray) -> np.ndarray:
+    def distance(kernel: str, rho: FloatArray) -> FloatArray:
         seen.append(rho)
         return np.ones_like(rho)
 

@@ -250,7 +250,7 @@ def test_the_dominating_diagonal_dominates() -> None:
     for d in (1, 2, 5, 20):
         H = rng.normal(size=(40, d, d)) * 10.0 ** rng.uniform(-3, 3, (40, d, 1))
         H = H + H.transpose(0, 2, 1)
-        A = dominating_diagonal(H)
+        A = dominating_diagonal(H)  # type: ignore[arg-type]
         assert np.all(A >= 0)
         least = np.linalg.eigvalsh(np.einsum("bj,jk->bjk", A, np.eye(d)) - H)[:, 0]
         assert np.all(least >= -1e-13 * np.linalg.norm(H, axis=(1, 2)))

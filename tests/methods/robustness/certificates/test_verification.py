@@ -27,6 +27,7 @@ from gpsuite.models.classification.approximation import BinaryProblem
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
+from tests.arrays import Array
 from tests.methods.robustness.certified_point import (
     certified,
     changed,
@@ -185,7 +186,7 @@ def test_the_mean_residual_bounds_the_distance_to_the_exact_mean() -> None:
     assert 0.1 * found < np.abs(moved).max() / np.sqrt(model.variance) <= found
 
 
-def swapped(first: int, second: int) -> np.ndarray:
+def swapped(first: int, second: int) -> Array:
     rows = np.arange(30)
     rows[[first, second]] = second, first
     return rows
@@ -216,7 +217,7 @@ def test_rows_that_are_not_the_datasets_are_refuted(
 ) -> None:
     certificate = originating(small_certificate(), **origin)
     if words == "labels" and origin:  # the classes swapped: the same labels read the other way round
-        assert "labels" in dataset_fault(certificate, certificate.origin, its_dataset())
+        assert "labels" in dataset_fault(certificate, certificate.origin, its_dataset())  # type: ignore[arg-type]
     assert certificate.origin is not None
     assert words in dataset_fault(certificate, certificate.origin, its_dataset(**dataset))
     assert check_levels(certificate, its_dataset(**dataset))[2].outcome == REFUTED
@@ -267,7 +268,7 @@ def test_many_free_inputs_are_not_all_listed() -> None:
     origin = originating(small_certificate(), inputs=tuple("abcdefghijklmnopqrst")).origin
     wide = dataclasses.replace(
         small_certificate(),
-        origin=dataclasses.replace(origin, offset=np.zeros(20), scale=np.ones(20)),
+        origin=dataclasses.replace(origin, offset=np.zeros(20), scale=np.ones(20)),  # type: ignore[type-var]
         region=dataclasses.replace(
             small_certificate().region, free=np.arange(20), lower=np.zeros(20), upper=np.ones(20)
         ),

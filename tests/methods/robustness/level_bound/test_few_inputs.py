@@ -23,12 +23,13 @@ from gpsuite.methods.robustness.level_bound.squared_exponential_rests import (
     mean_remainder,
     variance_model,
 )
+from tests.arrays import Array
 from tests.methods.robustness.level_bound.level_models import one_datum, value
 
 SHARP = 0.97
 
 
-def at(high: HighOrders, x: np.ndarray) -> float:
+def at(high: HighOrders, x: Array) -> float:
     """Return orders 4 and 5 of one box at one point."""
     parts = ((high.fourth, 4), (high.fifth, 5))
     return float(sum(each[0] @ np.prod(x ** monomials(len(x), order)[1], axis=1) for each, order in parts))
@@ -141,7 +142,7 @@ def test_high_orders_tighten_the_model_where_there_are_few_inputs() -> None:
     mean = mean_model(form, replace(expansion.A, cubic=third[0]), radius)
     variance = variance_model(form, replace(expansion.P, cubic=third[1]), expansion.block, radius)
     for few, many in ((found.mean, mean), (found.variance, variance)):
-        np.testing.assert_array_equal(few.model.cubic, many.model.cubic)
+        np.testing.assert_array_equal(few.model.cubic, many.model.cubic)  # type: ignore[arg-type]
         assert few.above[0] + few.below[0] < 0.9 * (many.above[0] + many.below[0])
     x = rng.uniform(-1.0, 1.0, (500, 2)) * radius
     k = np.exp(-0.5 * ((x - form.X.T[0]) ** 2).sum(axis=1))

@@ -30,7 +30,10 @@ from tests.models.gpc_problems import fitted_posterior
 
 REGION = linf_ball([0.2, 0.1], 0.5)
 NO_TREE = SearchTree(
-    *(np.zeros(1, dtype=np.int64),) * 2, np.zeros(1), np.zeros(1), *(np.zeros(1, dtype=np.int64),) * 2
+    *(np.zeros(1, dtype=np.int64),) * 2,
+    np.zeros(1),
+    np.zeros(1),
+    *(np.zeros(1, dtype=np.int64),) * 2,  # type: ignore[arg-type]
 )
 
 
