@@ -206,8 +206,8 @@ def test_rests_see_the_operator_and_its_lowest_value() -> None:
     rho = 0.1
     found = expander.expand(np.full((1, 1), -rho), np.full((1, 1), rho)).variance
     cross = 2 * (FEATURES[4] + FEATURES[3]) * rho**4
-    assert found.below[0] == pytest.approx(cross, rel=1e-6)
-    assert found.above[0] == pytest.approx(cross + first_order_rest("squared_exponential", rho), rel=1e-6)
+    assert found.below[0] == pytest.approx(cross, rel=2e-10)
+    assert found.above[0] == pytest.approx(cross + first_order_rest("squared_exponential", rho), rel=2e-10)
     assert found.constant[0] == pytest.approx(1.0) and found.low[0] <= 1.0 <= found.high[0]
 
 
