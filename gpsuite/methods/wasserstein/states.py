@@ -41,7 +41,7 @@ class StateFolder:
                 np.load(stream, allow_pickle=False) as stored,
             ):
                 epoch, batch, evaluations = (int(number) for number in stored["counts"])
-                groups = [
+                values, first, second, best = [
                     tuple(stored[f"{name}{index}"] for index in range(int(stored["variables"])))
                     for name in _ARRAYS
                 ]
@@ -49,7 +49,7 @@ class StateFolder:
                 rate = float(stored["learning_rate"])
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             return None
-        return TrainingState(epoch, *groups, rate, batch, scores, evaluations)
+        return TrainingState(epoch, values, first, second, best, rate, batch, scores, evaluations)
 
     def save(self, part: str, state: TrainingState) -> None:
         """Keep a state, if it is time."""
