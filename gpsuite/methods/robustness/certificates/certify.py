@@ -29,8 +29,7 @@ from gpsuite.methods.robustness.certificates.certificate import (
 from gpsuite.methods.robustness.certificates.checker import attained, node_bounds, shrink_to_ball
 from gpsuite.methods.robustness.certificates.form import most_nodes
 from gpsuite.methods.robustness.certificates.plain_bound import PlainBound, class_probability
-from gpsuite.methods.robustness.certificates.plain_cubic import (FloatArray)
-from gpsuite.methods.robustness.certificates.plain_model import (EXTENDED, Known, PlainModel, ModelProducts)
+from gpsuite.methods.robustness.certificates.plain_model import EXTENDED, Known, ModelProducts, PlainModel
 from gpsuite.methods.robustness.level_bound.posterior_products import posterior_products
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum, choose_cuts
 from gpsuite.methods.robustness.search.regions import Region

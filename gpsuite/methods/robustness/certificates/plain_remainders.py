@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.methods.robustness.certificates.plain_cubic import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.certificates.plain_kernel import derivative_bound
 
 BoolArray = npt.NDArray[np.bool_]
