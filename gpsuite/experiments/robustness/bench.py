@@ -249,7 +249,9 @@ def _classifier(dataset: str) -> tuple[Problem, GPCPosterior, Callable[[int], li
     word = ("sift10" if opencv_found() else "gradient10") if pixels else "all"
 
     def choices(point: int) -> list[int]:
-        found: list[int] = choose(word, problem, trained, problem.X_test[point]).inputs.tolist()
+        found: list[int] = choose(
+            word, problem, trained.fit.posterior.lengthscales, problem.X_test[point]
+        ).inputs.tolist()
         return found
 
     posterior = trained.fit.require_converged()

@@ -43,7 +43,12 @@ def run_check(task: Task[CheckTask], shared: SharedWork) -> Outcome:
         problem, trained = task_classifier(task, shared)
     except NotConvergedError as error:
         return Outcome({}, DIVERGED, str(error))
-    chosen = choose(task.params.features, problem, trained, problem.X_test[task.params.point])
+    chosen = choose(
+        task.params.features,
+        problem,
+        trained.fit.posterior.lengthscales,
+        problem.X_test[task.params.point],
+    )
     rows = load(task.require_dataset()).X
     region = point_region(problem, rows, task.params, chosen.inputs.tolist())
     return run_checks(problem, trained, task.params, region)
@@ -59,7 +64,7 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
     params, posterior = task.params, trained.fit.require_converged()
     dataset, point = task.require_dataset(), params.point
     rows = load(dataset).X
-    chosen = choose(params.features, problem, trained, problem.X_test[point])
+    chosen = choose(params.features, problem, posterior.lengthscales, problem.X_test[point])
     region = point_region(problem, rows, params, chosen.inputs.tolist())
     seconds = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
     budget = Budget(seconds=seconds, boxes=params.boxes, observer=shared.observer)
@@ -207,7 +212,7 @@ def _origin(
         dataset=dataset.name,
         content=dataset.content_hash,
         row=int(problem.test_rows[params.point]),
-        classes=problem.label_names,
+        classes=(problem.label_names[0], problem.label_names[1]),
         inputs=tuple(problem.input_names[place] for place in region.free),
         inference=inference,
         rows=problem.train_rows.astype(np.int64),

@@ -82,7 +82,7 @@ def run_curve(task: Task[CurveTask], shared: SharedWork) -> Outcome:
     except NotConvergedError as error:
         return Outcome({}, DIVERGED, str(error))
     x, posterior, gammas = problem.X_test[point], trained.fit.require_converged(), params.gammas
-    chosen = choose(params.features, problem, trained, x)
+    chosen = choose(params.features, problem, trained.fit.posterior.lengthscales, x)
     regions = [linf_ball(x, gamma, chosen.inputs.tolist(), problem.domain) for gamma in gammas]
     search = PointSearch(posterior, x, regions[0].free, params.bound)
     centre = search.centre

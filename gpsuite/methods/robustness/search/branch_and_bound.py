@@ -89,7 +89,7 @@ class Extremum:
     seconds: float
     trace: FloatArray
     tree: SearchTree
-    rounding: float = 0.0
+    rounding: float
 
     @property
     def gap(self) -> float:

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from gpsuite.methods.robustness.certificates import plain_bound
+from gpsuite.arrays import FloatArray
+from gpsuite.methods.robustness.certificates import plain_bound, plain_moments
 from gpsuite.methods.robustness.certificates import plain_model as plain_model_module
 from gpsuite.methods.robustness.certificates.certify import plain_model
 from gpsuite.methods.robustness.certificates.plain_bound import (
@@ -170,6 +171,26 @@ def test_moments_pay_for_their_slack_on_both_sides() -> None:
         assert np.all(moment.low <= least) and np.all(moment.high >= most)
         assert np.all(moment.low >= value - 0.1) and np.all(moment.high <= value + 0.1)
         assert np.all(moment.below >= 1e-3) and np.all(moment.above >= 1e-3)
+
+
+@pytest.mark.parametrize("inputs", [1, 40])
+def test_the_norm_of_a_boxes_half_widths_is_rounded_up(inputs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the roundings of a sum over the inputs, and hardly more: rests are powers of it."""
+    rng, seen = np.random.default_rng(19), []
+
+    def distance(kernel: str, rho: FloatArray) -> FloatArray:
+        seen.append(rho)
+        return np.ones_like(rho)
+
+    monkeypatch.setattr(plain_moments, "_distance", distance)
+    model = plain_model(random_posterior(rng, "squared_exponential", "probit", 4, inputs))
+    half = rng.uniform(0.1, 1.0, (30, inputs)) * model.lengthscales
+    found = Expander(plain_slice(model, model.X[0], np.arange(inputs))).expand(
+        model.X[0] - half, model.X[0] + half
+    )
+    exact = np.sqrt(np.sum(found.radius.astype(Long) ** 2, axis=1))
+    paid = (seen[0] - exact) / (UNIT64 * exact)
+    assert np.all((paid >= 0.5 * inputs + 1) & (paid <= 2 * inputs + 64))
 
 
 @pytest.mark.parametrize("size", [1e6, -1e6, 0.0])
