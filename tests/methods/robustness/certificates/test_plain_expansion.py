@@ -292,7 +292,7 @@ def test_rests_see_the_operator_and_its_lowest_value() -> None:
         np.full((1, 1), 0.5), -np.ones(1), "probit",
     )  # fmt: skip
     expander = Expander(plain_slice(model, np.zeros(1), np.arange(1)))
-    rho = 0.1
+    rho = 1.0
     found = expander.expand(np.full((1, 1), -rho), np.full((1, 1), rho)).variance
     cross = 2 * (FEATURES[4] + FEATURES[3]) * rho**4
     assert found.below[0] == pytest.approx(cross, rel=2e-10)
