@@ -99,17 +99,7 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
             check_images([word], settings.scaling, problem.input_names)
             _check_domain(problem, dataset, settings)
         for rank, point in enumerate(settings.chosen_points):
-            region = RegionTask(
-                model=model,
-                point=point,
-                features=word,
-                norm=settings.norm,
-                radius=settings.radius,
-                domain=settings.domain,
-                boxes=settings.boxes,
-                bound=settings.bound,
-                starts=settings.starts,
-            )
+            region = _region_task(settings, model, point, word)
             if several:
                 judged = ClassesTask(**vars(region), tolerance=settings.tolerance)
                 title = f"{options.title}  point {point}"
@@ -125,6 +115,20 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
                 title = f"{options.title}  checks at point {point}"
                 tasks.append(_task(request, check, title, method, "check", CHECK_VERSION))
     return tasks
+
+
+def _region_task(settings: SafetySettings, model: ClassifierParams, point: int, features: str) -> RegionTask:
+    return RegionTask(
+        model=model,
+        point=point,
+        features=features,
+        norm=settings.norm,
+        radius=settings.radius,
+        domain=settings.domain,
+        boxes=settings.boxes,
+        bound=settings.bound,
+        starts=settings.starts,
+    )
 
 
 def classes_of(dataset: str, settings: SafetySettings) -> list[str]:
