@@ -21,7 +21,8 @@ gpsuite bench [family ...] [results_dir=DIR]
 
 Medians of interleaved CPU times, one thread. ratio = ours / reference; goal = largest allowed ratio.
 peak_memory_mb: of the process once our work has run, imports and earlier
-cases included. Writes results/bench/bench.csv and machine.json. Compare ratios, not seconds: machines drift.
+cases included. Writes bench.csv, memory.csv and machine.json to results/bench. Compare ratios, not seconds:
+machines drift.
 """
 
 
@@ -47,13 +48,13 @@ def main(words: list[str]) -> int:
             )
             rows.append(row)
     folder = given.results_dir / "bench"
-    write_bench(folder / "bench.csv", rows)
+    path = write_bench(folder, rows)
     write_json(
         folder / "machine.json", {**machine(), "blas": _blas(), "versions": versions(), "pairs": PAIRS}
     )
     shown = [{**asdict(row), "reached": "yes" if row.ratio <= row.goal else "no"} for row in rows]
     show_table("bench", shown)
-    print(folder / "bench.csv")
+    print(path)
     return 0
 
 

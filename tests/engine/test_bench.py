@@ -26,7 +26,7 @@ def test_a_ratio_is_that_of_the_work(tmp_path: Path) -> None:
     case = BenchCase("short", "long", lambda: (burn(0.004), burn(0.012)), goal=0.5)
     [row] = run_cases("family", [case], pairs=7)
     assert 0.2 < row.ratio < 0.5  # a third, with room for a busy machine
-    write_bench(tmp_path / "bench.csv", [row])
+    write_bench(tmp_path, [row])
     [read] = read_bench(tmp_path / "bench.csv")
     assert tuple(read) == COLUMNS
     assert float(read["ratio"]) == row.ratio
@@ -51,7 +51,7 @@ def test_families_not_run_now_keep_their_rows(tmp_path: Path) -> None:
         writer.writerow(["old", "a", 1, "b", 2, 0.5, 1, 100])
         writer.writerow(["family", "a", 1, "b", 2, 0.5, 1, 100])
     [row] = run_cases("family", [BenchCase("c", "d", lambda: (burn(1e-3), burn(1e-3)), 2.0)], pairs=1)
-    write_bench(path, [row])
+    write_bench(path.parent, [row])
     assert [(line["family"], line["case"]) for line in read_bench(path)] == [("old", "a"), ("family", "c")]
 
 

@@ -20,6 +20,7 @@ from gpsuite.data.catalogue import read_spec, shipped_conf_dir
 from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.benchmark import BenchCase, Work
+from gpsuite.experiments.robustness.pixel_maps.bench import pixel_map_case
 from gpsuite.experiments.robustness.shared.classifiers import Problem, trained_classifier
 from gpsuite.experiments.robustness.shared.free_inputs import choose
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, GPCParams
@@ -76,6 +77,7 @@ def cases() -> list[BenchCase]:
         _floor(f"{plane}, {together} (goal .008 s a point)", "synthetic2d", 0.4, 0.02, _all),
         _against_paper(f"{plane}, first {PAIRED} points together", "synthetic2d", 0.4, 0.02),
         *(_frontier(*row) for row in FRONTIER),
+        pixel_map_case(_dataset("mnist358")),
     ]
 
 

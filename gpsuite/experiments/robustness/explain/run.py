@@ -40,20 +40,19 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
     low, high = own_domain(rows, params.domain)
     domain = np.minimum(x, x + (low - own) / problem.scale), np.maximum(x, x + (high - own) / problem.scale)
     points, inputs = x[None], np.arange(len(x))
+    row = int(problem.test_rows[params.point])
     left = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
     budget = Budget(seconds=left, boxes=params.boxes, observer=shared.observer)
     lines = binary_lines(posterior, points, inputs)
     found = one_sided_ranges(lines, points, inputs, params.radius, domain, params.tolerance, budget)
-    lime = lime_weights(
-        posterior.probability, x, stream(params.model.draw_seed, "lime", int(problem.test_rows[params.point]))
-    )
+    lime = lime_weights(posterior.probability, x, stream(params.model.draw_seed, "lime", row))
     probability = float(posterior.probability(points)[0])
     positive, predicted = bool(problem.y_test[params.point] > 0), probability > HALF
     delta = found.delta[0]
     strongest = int(np.argmax(np.abs(delta)))
     still_open = int(np.count_nonzero(~found.closed))
     metrics: dict[str, float | int | str | bool | None] = {
-        "row": int(problem.test_rows[params.point]),
+        "row": row,
         "label": label_name(problem, positive),
         "predicted": label_name(problem, predicted),
         "probability": probability,
@@ -62,14 +61,14 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
         "boxes": found.boxes,
         "open_intervals": still_open,
     }
-    arrays = {"moved": (found.ends[0] - x[:, None]) * problem.scale[:, None], **_effects(found), "lime": lime}
+    moved = (found.ends[0] - x[:, None]) * problem.scale[:, None]
+    arrays = {"moved": moved, **_range_arrays(found), "lime": lime}
     status, reason = (BUDGET, f"{still_open} intervals are open") if still_open else (DONE, "")
     headline = f"p {probability:.3f}, strongest {metrics['strongest']} {delta[strongest]:+.3f}"
     return Outcome(metrics, status, reason, arrays, headline)
 
 
-def _effects(found: OneSidedRanges) -> dict[str, FloatArray]:
-    """Return the arrays of ranges and effects of a single point."""
+def _range_arrays(found: OneSidedRanges) -> dict[str, FloatArray]:
     ends = (found.lowest_proved, found.lowest, found.highest, found.highest_proved)
     low, high = found.delta_range
     ranges = np.stack(ends, axis=-1)[0]

@@ -86,11 +86,8 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
     word = available(settings.features)
     chosen = replace(settings, classes=classes_of(dataset.name, settings))
     tasks: list[Task[object]] = []
-    methods, several = request.methods, has_several(dataset, settings)
-    if several:
-        methods = softmax_methods(methods)
-        only = "more than two classes have the bound rkhs_taylor only"
-        require(settings.bound == "rkhs_taylor", "bound", settings.bound, only)
+    several = has_several(dataset, settings)
+    methods = softmax_methods(request.methods, settings.bound) if several else request.methods
     for number, (method, options) in enumerate(methods.items()):
         model = classifier_params(request, chosen, options, 0, settings.evaluations)
         if number == 0:
@@ -99,17 +96,20 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
             check_images([word], settings.scaling, problem.input_names)
             _check_domain(problem, dataset, settings)
         for rank, point in enumerate(settings.chosen_points):
-            region = _region_task(settings, model, point, word)
-            if several:
-                judged = ClassesTask(**vars(region), tolerance=settings.tolerance)
-                title = f"{options.title}  point {point}"
-                tasks.append(_task(request, judged, title, method, "point", CLASSES_VERSION))
-                continue
-            boxes = settings.certificate_boxes if settings.certificates else 0
-            own = PointTask(**vars(region), tolerance=settings.tolerance, certificate_boxes=boxes)
-            title = f"{options.title}  point {point}"
-            tasks.append(_task(request, own, title, method, "point", POINT_VERSION))
-            if rank < settings.check_points:
+            region = RegionTask(
+                model=model,
+                point=point,
+                features=word,
+                norm=settings.norm,
+                radius=settings.radius,
+                domain=settings.domain,
+                boxes=settings.boxes,
+                bound=settings.bound,
+                starts=settings.starts,
+            )
+            own, version = _judged(settings, region, several)
+            tasks.append(_task(request, own, f"{options.title}  point {point}", method, "point", version))
+            if rank < settings.check_points and not several:
                 tolerances, samples = settings.check_tolerances, settings.samples
                 check = CheckTask(**vars(region), tolerances=tolerances, samples=samples)
                 title = f"{options.title}  checks at point {point}"
@@ -117,18 +117,15 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
     return tasks
 
 
-def _region_task(settings: SafetySettings, model: ClassifierParams, point: int, features: str) -> RegionTask:
-    return RegionTask(
-        model=model,
-        point=point,
-        features=features,
-        norm=settings.norm,
-        radius=settings.radius,
-        domain=settings.domain,
-        boxes=settings.boxes,
-        bound=settings.bound,
-        starts=settings.starts,
-    )
+def _judged(
+    settings: SafetySettings, region: RegionTask, several: bool
+) -> tuple[PointTask | ClassesTask, int]:
+    """Return the task that judges a point, and its version."""
+    if several:
+        return ClassesTask(**vars(region), tolerance=settings.tolerance), CLASSES_VERSION
+    boxes = settings.certificate_boxes if settings.certificates else 0
+    own = PointTask(**vars(region), tolerance=settings.tolerance, certificate_boxes=boxes)
+    return own, POINT_VERSION
 
 
 def classes_of(dataset: str, settings: SafetySettings) -> list[str]:
@@ -142,12 +139,13 @@ def has_several(dataset: PreparedDataset, settings: SafetySettings) -> bool:
     return data.task == "classification" and class_count(data, classes_of(dataset.name, settings)) > 2
 
 
-def softmax_methods(methods: Mapping[str, MethodOptions]) -> dict[str, MethodOptions]:
+def softmax_methods(methods: Mapping[str, MethodOptions], bound: str) -> dict[str, MethodOptions]:
     """Return the methods that there are for several classes: Laplace's, with the softmax for their link.
 
     Raises:
-        UserError: if there is none.
+        UserError: if there is none, or another bound is asked for.
     """
+    require(bound == "rkhs_taylor", "bound", bound, "more than two classes have the bound rkhs_taylor only")
     found = {
         name: options for name, options in methods.items() if GPCParams.of(options).inference == "laplace"
     }

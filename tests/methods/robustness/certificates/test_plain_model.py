@@ -15,6 +15,7 @@ from gpsuite.methods.robustness.certificates.plain_cubic import UNIT64
 from gpsuite.methods.robustness.certificates.plain_kernel import Long, gram
 from gpsuite.methods.robustness.certificates.plain_model import (
     Known,
+    ModelProducts,
     PlainModel,
     largest_eigenvalue,
     plain_slice,
@@ -43,11 +44,10 @@ def test_slacks_are_what_errors_of_all_features_at_once_can_do(kernel: str) -> N
     moved = 0.5 * float(np.abs(model.weights) @ ((size @ (fold + unit)) ** 2 - (size @ fold) ** 2))
     sums = 0.5 * UNIT64 * float(np.abs(model.weights) @ (size @ fold) ** 2)
     assert moved + (len(model.weights) + 7) * sums <= form.slack_gram <= 1.5 * moved + 100 * sums
-    columns = model.X[:, [0, 2]] if folded else model.X
-    scales = model.lengthscales[[0, 2]] if folded else model.lengthscales
-    K = gram(columns.astype(Long), scales.astype(Long), kernel)
-    signed = (model.alpha * fold).astype(Long)
-    exact, most = float(signed @ K @ signed), form.slack_mean * float(np.sum(np.abs(model.alpha * fold)))
+    K = gram(model.X.astype(Long), model.lengthscales.astype(Long), kernel)
+    signed = model.alpha.astype(Long)
+    slack_mean = UNIT64 * (7 + 4 * 3 + 64) * float(np.sum(np.abs(signed)))
+    exact, most = float(signed @ K @ signed), slack_mean * float(np.sum(np.abs(signed)))
     assert exact + 2 * most <= form.norm2 <= exact + 8 * most  # two features and two sums are off
 
 
@@ -118,7 +118,7 @@ def test_known_products_propose_what_the_checker_confirms() -> None:
     hi = lo + 0.1 * model.lengthscales[free]
     for factor in (1.0, 4.0):
         known = Known(np.asarray(made.reduction, dtype=float), 0.0, 1.0, factor * made.norm2)
-        other = PlainBound(model, model.X[0], free, known)
+        other = PlainBound(model, model.X[0], free, ModelProducts(model, known))
         for sign in (-1, 1):
             mine, theirs = (sign * each.bound(lo, hi, sign, np.zeros(5))[0] for each in (own, other))
             assert np.all(theirs >= mine - 1e-9)
