@@ -97,7 +97,7 @@ def test_a_legend_names_each_label_once_and_empty_axes_are_hidden(tmp_path: Path
     above, below = ([text.get_text() for text in legend.texts] for legend in drawing.fig.legends)
     assert (above, below) == (["a", "b", "c", "d"], ["d"])
     assert [ax.axison for ax in drawing.axes] == [True, True, True, False]
-    assert [ax.get_xlabel() for ax in drawing.axes] == ["", "", "x", "x"]
+    assert [ax.get_xlabel() for ax in drawing.axes] == ["", "x", "x", "x"]  # the hidden one's, said above it
     assert [ax.get_ylabel() for ax in drawing.axes] == ["y", "", "y", ""]
 
 

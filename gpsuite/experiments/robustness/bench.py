@@ -16,12 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.data.catalogue import read_spec, shipped_conf_dir
 from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.benchmark import BenchCase, Work
-from gpsuite.experiments.robustness.shared.classifiers import Array, Problem, trained_classifier
+from gpsuite.experiments.robustness.shared.classifiers import Problem, trained_classifier
 from gpsuite.experiments.robustness.shared.free_inputs import choose
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, GPCParams
 from gpsuite.methods.robustness.certificates.certificate import Certificate
@@ -214,7 +215,7 @@ def _certificates(case: str, problem: Callable[[], Searched]) -> list[BenchCase]
 
 
 @cache
-def _made_up(kernel: str, inputs: int) -> tuple[GPCPosterior, Array]:
+def _made_up(kernel: str, inputs: int) -> tuple[GPCPosterior, FloatArray]:
     """Return EP's posterior of 1000 normal points with a curved border, s = 3 and l = sqrt(d), and points to search."""
     rng = np.random.default_rng(inputs)
     X, w = rng.standard_normal((1000, inputs)), rng.standard_normal((inputs, 3)) / np.sqrt(inputs)
@@ -279,7 +280,7 @@ def _product(posterior: GPCPosterior, inputs: int, boxes: list[int]) -> Work:
         batches, rest = divmod(each - 1, BATCH)
         sizes += [1] + [BATCH] * batches + [rest] * (rest > 0)
     rng = np.random.default_rng(0)
-    columns: dict[int, Array] = {
+    columns: dict[int, FloatArray] = {
         size: rng.standard_normal((size * (1 + inputs), len(reduction))) for size in set(sizes)
     }
     return lambda: [columns[size] @ reduction for size in sizes]
@@ -308,7 +309,9 @@ def _classifier(dataset: str) -> tuple[Problem, GPCPosterior, Callable[[int], li
     word = ("sift10" if opencv_found() else "gradient10") if pixels else "all"
 
     def choices(point: int) -> list[int]:
-        found: list[int] = choose(word, problem, trained, problem.X_test[point]).inputs.tolist()
+        found: list[int] = choose(
+            word, problem, trained.fit.posterior.lengthscales, problem.X_test[point]
+        ).inputs.tolist()
         return found
 
     posterior = trained.fit.require_converged()

@@ -65,7 +65,7 @@ def witnesses_as_computed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def no_slack_on_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
     """The Gram matrix as if it were computed exactly."""
-    monkeypatch.setattr(slices, "_gram_error", lambda *of: 0.0)
+    monkeypatch.setattr(slices, "gram_error", lambda *of: 0.0)
 
 
 def no_slack_on_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,8 @@ import numpy as np
 
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.classifiers import ClassifierOptions, Fit, NoKeeper, StateKeeper
-from gpsuite.methods.wasserstein.training import TrainingOptions, TrainingRows, split_rows
+from gpsuite.methods.wasserstein.rows import TrainingRows, split_rows
+from gpsuite.methods.wasserstein.training import TrainingOptions
 from gpsuite.models.networks.spec import NetworkSpec
 from tests.arrays import Array
 
@@ -28,7 +29,7 @@ def rows(classes: int = 3) -> TrainingRows:
 def options(epochs: int = 12) -> ClassifierOptions:
     """Return settings for a fit of a second."""
     return ClassifierOptions(
-        training=TrainingOptions(epochs=epochs, batch=48, learning_rate=0.1, patience=epochs),
+        training=TrainingOptions(epochs=epochs, batches=(48,), learning_rates=(0.1,), patience=epochs),
         network=NetworkSpec((12,), "tanh"),
         prior="se",
         prior_evaluations=3,

@@ -10,8 +10,9 @@ from scipy.special import softmax
 
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, Fit
+from gpsuite.methods.wasserstein.rows import TrainingRows
 from gpsuite.methods.wasserstein.scoring.classification import accuracy
-from gpsuite.methods.wasserstein.training import TrainingRows, TrainingState
+from gpsuite.methods.wasserstein.training import TrainingState
 from tests.methods.wasserstein.class_problems import fit, labelled, options, rows
 
 pytestmark = pytest.mark.usefixtures("uncompiled")

@@ -20,6 +20,10 @@ two_or_none = Rule(
     lambda names: len(names) in (0, 2) and len(set(names)) == len(names),
     "name two different labels, or none: classes=[A,B]",
 )
+up_to_ten = Rule(
+    lambda names: len(names) in (0, *range(2, 11)) and len(set(names)) == len(names),
+    "name two to ten different labels, or none: classes=[A,B,C]",
+)
 in_search_range = Rule(
     lambda value: SEARCH_RANGE[0] < value <= SEARCH_RANGE[1],
     f"must be above {SEARCH_RANGE[0]:g} and at most {SEARCH_RANGE[1]:g}",

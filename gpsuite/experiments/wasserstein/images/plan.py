@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.experiments.base import MethodOptions, Request, Task, require
 from gpsuite.experiments.params import LEFT_OUT
+from gpsuite.experiments.wasserstein.images.rows import check_images
 from gpsuite.experiments.wasserstein.images.settings import ImageSettings
 from gpsuite.experiments.wasserstein.methods import ClassifierMethod
 from gpsuite.experiments.wasserstein.training_settings import TrainingParams
@@ -68,12 +69,19 @@ def plan(request: Request[ImageSettings]) -> list[Task[ImageTask]]:
     for name in settings.noise_methods:
         allowed = f"a method of this run: {', '.join(request.methods)}"
         require(name in request.methods or len(settings.label_noise) == 1, "noise_methods", name, allowed)
-    return list(_tasks(request))
+    tasks = list(_tasks(request))
+    data, *others = request.prepared
+    check_images(
+        data, others, list({(t.params.seed, t.params.label_noise): t.params for t in tasks}.values())
+    )
+    rows = round((1.0 - settings.test_share) * data.rows)
+    settings.check_inducing(min(settings.train_rows or rows, rows))
+    return tasks
 
 
 def _tasks(request: Request[ImageSettings]) -> Iterator[Task[ImageTask]]:
     settings = request.settings
-    data, *others = request.datasets.values()
+    data, *others = request.prepared
     outside = tuple(Outside(name=o.name, content=o.content_hash, prepared=o) for o in others)
     rows = min(settings.train_rows or data.rows, data.rows)
     for repetition in range(settings.repetitions):

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from scipy.special import ndtri
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.certificates.certificate import (
     Certificate,
@@ -28,7 +29,6 @@ from gpsuite.methods.robustness.certificates.certificate import (
 from gpsuite.methods.robustness.certificates.checker import attained, node_bounds, shrink_to_ball
 from gpsuite.methods.robustness.certificates.form import most_nodes
 from gpsuite.methods.robustness.certificates.plain_bound import PlainBound, class_probability
-from gpsuite.methods.robustness.certificates.plain_cubic import FloatArray
 from gpsuite.methods.robustness.certificates.plain_model import EXTENDED, Known, ModelProducts, PlainModel
 from gpsuite.methods.robustness.level_bound.posterior_products import posterior_products
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum, choose_cuts

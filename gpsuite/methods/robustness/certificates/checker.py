@@ -13,11 +13,11 @@ from fractions import Fraction
 
 import numpy as np
 
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.errors import UserError
 from gpsuite.methods.robustness.certificates.certificate import Certificate, Claim, StoredRegion, model_hash
 from gpsuite.methods.robustness.certificates.form import MalformedError, check_form, rebuild_boxes
-from gpsuite.methods.robustness.certificates.plain_bound import BoolArray, PlainBound
-from gpsuite.methods.robustness.certificates.plain_cubic import FloatArray
+from gpsuite.methods.robustness.certificates.plain_bound import PlainBound
 from gpsuite.methods.robustness.certificates.plain_kernel import UNIT, Long
 from gpsuite.methods.robustness.certificates.plain_model import ModelProducts
 

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logit, ndtr
 
-from gpsuite.methods.robustness.certificates.plain_cubic import FloatArray, cubic_maximum
+from gpsuite.arrays import FloatArray
+from gpsuite.methods.robustness.certificates.plain_cubic import cubic_maximum
 from gpsuite.methods.robustness.certificates.plain_link import (
     QUADRATURE,
     largest_on_line,
@@ -24,8 +25,6 @@ from gpsuite.methods.robustness.certificates.plain_link import (
 )
 from gpsuite.methods.robustness.certificates.plain_model import ModelProducts, PlainModel, plain_slice
 from gpsuite.methods.robustness.certificates.plain_moments import Expander, Expansion
-
-BoolArray = npt.NDArray[np.bool_]
 
 OUTWARD = 1e-12  # relative, of a score and a probability
 SMALLEST = 1e-300  # below it the normal distribution function has no relative accuracy any more

@@ -11,11 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 Long = np.longdouble
 
-LongArray = npt.NDArray[np.longdouble]
 
 UNIT = Long(np.finfo(Long).eps)  # in its own precision: 1 + UNIT is not 1
 CURVATURE = {"squared_exponential": 1.0, "matern32": 3.0, "matern52": 5 / 3}

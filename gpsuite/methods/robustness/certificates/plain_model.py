@@ -16,7 +16,8 @@ import numpy.typing as npt
 from scipy.linalg.blas import dtrmm
 from scipy.spatial.distance import cdist
 
-from gpsuite.methods.robustness.certificates.plain_cubic import UNIT64, FloatArray
+from gpsuite.arrays import FloatArray
+from gpsuite.methods.robustness.certificates.plain_cubic import UNIT64
 from gpsuite.methods.robustness.certificates.plain_kernel import CURVATURE, Long, gram, kappa
 
 EXTENDED = 400

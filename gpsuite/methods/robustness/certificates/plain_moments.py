@@ -24,12 +24,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.methods.robustness.certificates.plain_cubic import (
-    EIGENVALUE,
-    UNIT64,
-    FloatArray,
-    quadratic_range,
-)
+from gpsuite.arrays import FloatArray
+from gpsuite.methods.robustness.certificates.plain_cubic import EIGENVALUE, UNIT64, quadratic_range
 from gpsuite.methods.robustness.certificates.plain_kernel import (
     CURVATURE,
     FEATURES,

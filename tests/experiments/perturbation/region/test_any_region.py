@@ -141,5 +141,8 @@ def test_a_small_run_is_summarised(tmp_path: Path) -> None:
         )
     found = summary.summarise(Report(request, records, tmp_path, "note"))  # type: ignore[arg-type]
     assert found[0].value == 0
+    shares = [each for each in found if each.name.startswith("unbounded_share")]
+    assert {share.n for share in shares} == {request.settings.rays}  # type: ignore[attr-defined]
+    assert all(share.judged("low") <= share.value < share.judged("high") for share in shares)
     for name in ("tables/region.csv", "tables/region_candidates.csv", "figures/region.png"):
         assert (tmp_path / name).is_file()

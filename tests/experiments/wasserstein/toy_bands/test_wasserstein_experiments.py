@@ -17,7 +17,8 @@ from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, SharedWork, Task
 from gpsuite.experiments.wasserstein.images.claims import claims
-from gpsuite.experiments.wasserstein.images.run import SHUFFLED, read_images, with_noise
+from gpsuite.experiments.wasserstein.images.rows import read_images, with_noise
+from gpsuite.experiments.wasserstein.images.run import SHUFFLED
 from gpsuite.experiments.wasserstein.images.tables import differences
 from gpsuite.experiments.wasserstein.regression import fold_rows
 from gpsuite.methods.wasserstein.names import CLASSIFIER_NAMES, REGRESSOR_NAMES

@@ -9,6 +9,7 @@ from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
 from gpsuite.methods.pac_bayes.se_kernel import se_kernel
+from gpsuite.methods.pac_bayes.sparse import algebra
 from gpsuite.methods.pac_bayes.sparse.algebra import BLOCK, JITTERS, InducingKernel
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.models.config import Hyperparameters
@@ -95,6 +96,24 @@ def test_repeated_inducing_inputs_need_a_jitter_that_is_recorded(small_data: Dat
     assert twice.kl == pytest.approx(single.kl, rel=1e-6)
     np.testing.assert_allclose(twice.train_mean, single.train_mean, atol=1e-6)
     np.testing.assert_allclose(twice.train_variance, single.train_variance, atol=1e-6)
+
+
+def test_a_matrix_that_needs_more_than_the_largest_jitter_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A millionth of the variance at most: K_ZZ off by three times that has no factor, off by a third has one."""
+    factors = algebra.log_kernel_factors  # type: ignore[attr-defined]
+
+    def too_alike(excess: float) -> None:
+        def moved(scaled: Array, log_variance: float) -> tuple[Array, Array]:
+            return factors(scaled, log_variance + np.log1p(excess))
+
+        monkeypatch.setattr(algebra, "log_kernel_factors", moved)
+
+    theta = np.log([2.0, 1.0, 0.1])
+    too_alike(0.3e-6)
+    assert InducingKernel.factorise(np.zeros((2, 1)), theta).jitter == 1e-6
+    too_alike(3e-6)
+    with pytest.raises(NotPositiveDefiniteError):
+        InducingKernel.factorise(np.zeros((2, 1)), theta)
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)

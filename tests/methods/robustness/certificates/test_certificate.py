@@ -15,6 +15,7 @@ from gpsuite.methods.robustness.certificates import form as certificate_form
 from gpsuite.methods.robustness.certificates.certificate import (
     Certificate,
     model_hash,
+    pack,
     read_certificate,
     write_certificate,
 )
@@ -56,6 +57,11 @@ def test_what_is_written_is_read_to_the_last_bit(tmp_path: Path, norm: str) -> N
     assert same(read_certificate(npz), certificate)
     assert same(read_certificate(other), certificate)
     assert json.loads(other.read_text())["claims"]["minimum"]["outer"] == certificate.claims[0].outer
+
+
+def test_files_state_their_format() -> None:
+    """Certificates are kept by their owners: this number is raised when the fields' meaning changes, never else."""
+    assert pack(small_certificate())[0]["version"] == 3
 
 
 def test_the_hash_is_of_the_floats_and_the_structure() -> None:

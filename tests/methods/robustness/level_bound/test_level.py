@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from gpsuite.methods.robustness.level_bound import level as level_module
 from gpsuite.methods.robustness.level_bound.level import Level, level_of
-from gpsuite.models.classification.links import LINKS
+from gpsuite.models.classification.links import LINKS, Logistic
 from tests.arrays import Array
 
 NAMES = ("probit", "squeezed_probit", "logistic")
@@ -138,6 +139,26 @@ def test_chords_over_parts_lie_on_the_safe_side_outside_their_part(name: str) ->
             left, right = (m, right) if level.score.value(m, np.array(start)) <= T else (left, m)  # type: ignore[arg-type]
         outside = (v < start - 0.1) | (v > end + 0.1)
         assert (level.score.value(left + slope * (v - start), v)[outside] >= T - 1e-4).all()
+
+
+@dataclass(frozen=True)
+class Peaked(Logistic):
+    """A logistic whose probability is large at one variance alone, and nothing is to be paid for what lies between."""
+
+    at: float = 0.0
+    B2: float = 0.0
+    B3: float = 0.0
+    B4: float = 0.0
+
+    def probability(self, mean: Array, variance: Array) -> Array:
+        return np.where(np.abs(variance - self.at) < 1e-9, 0.75, 0.25)
+
+
+def test_every_point_of_the_grid_counts() -> None:
+    low, high = np.array([0.3]), np.array([6.3])
+    for at in np.linspace(low[0], high[0], level_module._CELLS + 1):
+        bound = level_of(Peaked(at=at)).bound(np.zeros(1), np.array([-0.4]), low, high)
+        assert bound[0] == pytest.approx(0.75, abs=1e-9)
 
 
 def test_what_lies_between_the_grid_points_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,6 +101,15 @@ def test_the_trace_is_monotone_and_ends_with_the_result() -> None:
     assert ((np.diff(inner) > 0) | (np.diff(outer) < 0)).all(), "only what is new is noted"
 
 
+def test_a_batch_that_changes_neither_bound_is_not_noted() -> None:
+    """Four quarters of equal bounds, cut one at a time: the outer bound falls with the last of them only."""
+    bounding = wave_bound(2)
+    found = run(bounding, box(np.zeros(2), 1.5), batch=2, tolerance=0.05)
+    _, _, inner, outer = found.trace.T
+    assert ((np.diff(inner) > 0) | (np.diff(outer) < 0)).all()
+    assert len(found.trace) < bounding.calls / 2
+
+
 @given(seed=st.integers(0, 10_000))
 def test_random_functions_are_enclosed_at_any_time(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -39,7 +39,8 @@ NO_TREE = SearchTree(
 
 def extremum(sign: int, inner: float, outer: float) -> Extremum:
     witness = np.array([0.3, 0.2])
-    return Extremum(sign, inner, outer, witness, "budget", "boxes used up", 1, 0.1, np.zeros((1, 4)), NO_TREE)
+    trace = np.zeros((1, 4))
+    return Extremum(sign, inner, outer, witness, "budget", "boxes used up", 1, 0.1, trace, NO_TREE, 0.0)
 
 
 @dataclass(frozen=True)
