@@ -37,7 +37,7 @@ def test_the_cases_do_what_they_say(monkeypatch: pytest.MonkeyPatch, tmp_path: P
                 assert isinstance(gaps, list)
                 assert max(gaps) <= 0.02
     posterior, points = bench._made_up("matern52", 2)
-    regions = [bench.linf_ball(point, 0.1) for point in points]
+    regions = [bench.linf_ball(point, 0.1) for point in points]  # type: ignore[attr-defined]
     making, checking = bench._certificates("made up", lambda: (posterior, regions, 0.02))
     propose, search = making.prepare()
     check, _ = checking.prepare()
