@@ -101,6 +101,15 @@ def test_a_legend_names_each_label_once_and_empty_axes_are_hidden(tmp_path: Path
     assert [ax.get_ylabel() for ax in drawing.axes] == ["y", "", "y", ""]
 
 
+def test_axes_above_hidden_ones_show_the_ticks_they_share(tmp_path: Path) -> None:
+    with figure(tmp_path, "bound", rows=2, columns=2, sharex=True) as drawing:
+        drawing.data = DATA
+        for ax in drawing.axes[:3]:
+            ax.plot([0, 1])
+    shown = [any(tick.label1.get_visible() for tick in ax.xaxis.get_major_ticks()) for ax in drawing.axes[:3]]
+    assert shown == [False, True, True]
+
+
 def test_style_is_legible_and_left_behind(tmp_path: Path) -> None:
     before = mpl.rcParams["font.size"], mpl.rcParams["axes.grid"]
     with figure(tmp_path, "bound") as drawing:

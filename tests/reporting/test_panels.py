@@ -15,6 +15,7 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 
 from gpsuite.config.files import group_choices, read_file
+from gpsuite.experiments.wasserstein.images.figures import line_styles
 from gpsuite.reporting import palette
 from gpsuite.reporting.metrics import METRICS, PROBABILITY, headings, metric
 from gpsuite.reporting.palette import DATASETS, dataset_style, method_style, numbered_style
@@ -167,3 +168,17 @@ def test_which_way_is_better_follows_from_what_is_measured() -> None:
         elif lower.search(measured):
             assert each.better == "lower", name
         assert each.unit != PROBABILITY or "(" not in each.label, name
+
+
+def test_kinds_of_inference_have_styles_of_their_own() -> None:
+    assert len(set(palette.INFERENCES.values())) == len(palette.INFERENCES)
+    assert len({palette.inference_style(name)["color"] for name in palette.INFERENCES}) == len(
+        palette.INFERENCES
+    )
+
+
+def test_classifiers_of_one_colour_have_lines_of_their_own() -> None:
+    names = read_file("experiment", "wasserstein/digits")["methods"]
+    styles = line_styles(names)
+    pairs = {(style["color"], style["linestyle"]) for style in styles.values()}
+    assert len(pairs) == len(names) > len(palette.COLOURS)
