@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.spatial.distance import cdist
 
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from gpsuite.models.classification.softmax_laplace import MultiClassFit, MultiClassProblem, softmax_laplace
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.radial import kappa
-
-Array = npt.NDArray[np.float64]
 
 
 def reference_fit(case: dict[str, Any]) -> MultiClassFit:

@@ -41,10 +41,10 @@ class StateFolder:
                 np.load(stream, allow_pickle=False) as stored,
             ):
                 epoch, batch, evaluations = (int(number) for number in stored["counts"])
-                values, first, second, best = (
+                values, first, second, best = [
                     tuple(stored[f"{name}{index}"] for index in range(int(stored["variables"])))
                     for name in _ARRAYS
-                )
+                ]
                 scores = tuple(float(score) for score in stored["scores"])
                 rate = float(stored["learning_rate"])
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):

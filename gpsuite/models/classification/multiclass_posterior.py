@@ -115,17 +115,17 @@ class MultiClassPosterior:
         """
         return self.moments(Xnew).mean
 
-    def mean_gradient(self, Xnew: FloatArray) -> FloatArray:
-        """Return the gradients of the latent means in the inputs, [B, C, D].
+    def mean_with_gradient(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the latent means [B, C] and their gradients in the inputs, [B, C, D].
 
         Raises:
             ValueError: if `Xnew` is not finite or not of shape [B, D].
         """
         scaled = self._scaled(Xnew)
-        slope = self.variance * kappa_and_slope(self.kernel, squared_distances(scaled, self._inputs))[1]
-        weights = slope[:, None, :] * self.alpha
+        k, slope = kappa_and_slope(self.kernel, squared_distances(scaled, self._inputs))
+        weights = self.variance * slope[:, None, :] * self.alpha
         moved = weights @ self._inputs - weights.sum(axis=2)[:, :, None] * scaled[:, None, :]
-        return np.asarray(moved / self.lengthscales)
+        return np.asarray(self.variance * k @ self.alpha.T), np.asarray(moved / self.lengthscales)
 
     def difference(self, i: int, j: int) -> GPCPosterior:
         """Return f_i - f_j as the latent function of a binary classifier with kernel 2 k and the logistic link.

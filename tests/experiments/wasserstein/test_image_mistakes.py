@@ -10,7 +10,6 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.engine.plans import plan_tasks
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import Report
 from gpsuite.experiments.wasserstein.images.summary import _named_labels
 
 WORDS = ["experiment=wasserstein/digits", "dataset=csv", "dataset.target=kind", "scale=smoke"]
@@ -46,9 +45,9 @@ def test_labels_of_any_kind_are_numbered_and_the_numbers_said(tmp_path: Path) ->
     ):
         request, _ = read_request([*WORDS, table(tmp_path, labels)])
         assert plan_tasks(request, ())
-        assert _named_labels(Report(request, (), tmp_path)) == [line]  # type: ignore[arg-type]
+        assert _named_labels(request.prepared[0]) == [line]
     request, _ = read_request([*WORDS, table(tmp_path, ["0", "1", "2"])])
-    assert _named_labels(Report(request, (), tmp_path)) == []  # type: ignore[arg-type]
+    assert _named_labels(request.prepared[0]) == []
 
 
 def test_a_class_that_no_repetition_learns_is_named(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_a_digit_keeps_its_class_with_a_certificate_that_the_checker_confirms() 
     correct = (posterior.probability(X[200:]) > 0.5) == (y[200:] == 1)
     assert correct.mean() > 0.9
     centre = X[200:][correct][0]
-    region = linf_ball(centre, 0.1, free=np.sort(np.argsort(X.var(axis=0))[-5:]))  # type: ignore[arg-type]
+    region = linf_ball(centre, 0.1, free=sorted(np.argsort(X.var(axis=0))[-5:].tolist()))
     proved = probability_range(posterior, region, tolerance=0.02, budget=Budget(boxes=5000))
     assert proved.verdict.status == "safe"
     certificate = certify(posterior, region, (proved.minimum, proved.maximum), slack=0.01)

@@ -15,14 +15,17 @@ from gpsuite.methods.wasserstein.states import StateFolder
 from gpsuite.methods.wasserstein.training import TrainingState, train
 from tests.methods.wasserstein.test_training import OPTIONS, ROWS, Linear
 
-STATE = TrainingState(  # type: ignore[call-arg]
-    2,
-    (np.arange(3.0), np.eye(2, dtype=np.float32)),
-    *[(np.ones(3), np.zeros((2, 2)))] * 3,  # type: ignore[arg-type]
-    0.01,
-    64,
-    (1.5, 0.7),
-    9,
+ARRAYS = (np.ones(3), np.zeros((2, 2)))
+STATE = TrainingState(
+    epoch=2,
+    values=(np.arange(3.0), np.eye(2, dtype=np.float32)),
+    first=ARRAYS,
+    second=ARRAYS,
+    best=ARRAYS,
+    learning_rate=0.01,
+    batch=64,
+    scores=(1.5, 0.7),
+    evaluations=9,
 )
 KILLED = """
 import os, signal, sys

@@ -87,6 +87,18 @@ def test_the_covariance_is_that_of_the_dense_formula() -> None:
     np.testing.assert_allclose(posterior.latent(problem.X)[1], wanted, atol=1e-10)
 
 
+@pytest.mark.parametrize("kernel", KERNEL_NAMES)
+def test_the_means_and_their_gradients(kernel: str) -> None:
+    posterior = softmax_laplace(drawn_problem(3, kernel=kernel), AT).require_converged()
+    points = np.random.default_rng(4).standard_normal((5, 2))
+    mean, gradient = posterior.mean_with_gradient(points)
+    np.testing.assert_allclose(mean, posterior.latent(points)[0], atol=1e-12)
+    for j in range(2):
+        step = STEP * np.eye(2)[j]
+        slope = (posterior.latent(points + step)[0] - posterior.latent(points - step)[0]) / (2.0 * STEP)
+        np.testing.assert_allclose(gradient[:, :, j], slope, atol=1e-8)
+
+
 def test_labels_out_of_range_are_refused() -> None:
     X = np.zeros((3, 1))
     with pytest.raises(ValueError, match="labels must be 0 to 2"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task
@@ -13,7 +14,7 @@ from gpsuite.experiments.robustness.safety_curves.plan import label_name
 from gpsuite.experiments.robustness.shared.classifiers import task_classifier
 from gpsuite.methods.robustness.decision import HALF
 from gpsuite.methods.robustness.explain.binary_lines import binary_lines
-from gpsuite.methods.robustness.explain.effects import one_sided_ranges
+from gpsuite.methods.robustness.explain.effects import OneSidedRanges, one_sided_ranges
 from gpsuite.methods.robustness.explain.lime import lime_weights
 from gpsuite.models.classification.approximation import NotConvergedError
 from gpsuite.seeds import stream
@@ -39,21 +40,19 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
     low, high = own_domain(rows, params.domain)
     domain = np.minimum(x, x + (low - own) / problem.scale), np.maximum(x, x + (high - own) / problem.scale)
     points, inputs = x[None], np.arange(len(x))
+    row = int(problem.test_rows[params.point])
     left = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
     budget = Budget(seconds=left, boxes=params.boxes, observer=shared.observer)
     lines = binary_lines(posterior, points, inputs)
     found = one_sided_ranges(lines, points, inputs, params.radius, domain, params.tolerance, budget)
-    ends = (found.lowest_proved, found.lowest, found.highest, found.highest_proved)
-    lime = lime_weights(
-        posterior.probability, x, stream(params.model.draw_seed, "lime", int(problem.test_rows[params.point]))
-    )
+    lime = lime_weights(posterior.probability, x, stream(params.model.draw_seed, "lime", row))
     probability = float(posterior.probability(points)[0])
     positive, predicted = bool(problem.y_test[params.point] > 0), probability > HALF
-    delta, (delta_low, delta_high) = found.delta[0], found.delta_range
+    delta = found.delta[0]
     strongest = int(np.argmax(np.abs(delta)))
     still_open = int(np.count_nonzero(~found.closed))
     metrics: dict[str, float | int | str | bool | None] = {
-        "row": int(problem.test_rows[params.point]),
+        "row": row,
         "label": label_name(problem, positive),
         "predicted": label_name(problem, predicted),
         "probability": probability,
@@ -62,17 +61,18 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
         "boxes": found.boxes,
         "open_intervals": still_open,
     }
-    arrays = {
-        "moved": (found.ends[0] - x[:, None]) * problem.scale[:, None],
-        "ranges": np.stack(ends, axis=-1)[0],
-        "delta": delta,
-        "delta_low": delta_low[0],
-        "delta_high": delta_high[0],
-        "lime": lime,
-    }
+    moved = (found.ends[0] - x[:, None]) * problem.scale[:, None]
+    arrays = {"moved": moved, **_range_arrays(found), "lime": lime}
     status, reason = (BUDGET, f"{still_open} intervals are open") if still_open else (DONE, "")
     headline = f"p {probability:.3f}, strongest {metrics['strongest']} {delta[strongest]:+.3f}"
     return Outcome(metrics, status, reason, arrays, headline)
+
+
+def _range_arrays(found: OneSidedRanges) -> dict[str, FloatArray]:
+    ends = (found.lowest_proved, found.lowest, found.highest, found.highest_proved)
+    low, high = found.delta_range
+    ranges = np.stack(ends, axis=-1)[0]
+    return {"ranges": ranges, "delta": found.delta[0], "delta_low": low[0], "delta_high": high[0]}
 
 
 def run_gradient(task: Task[GradientTask], shared: SharedWork) -> Outcome:

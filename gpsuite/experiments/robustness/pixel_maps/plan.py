@@ -46,7 +46,10 @@ def plan(request: Request[PixelMapSettings]) -> list[Task[object]]:
     require(model.method.inference == "laplace", "methods", method, "several classes need laplace")
     names = read_classes(dataset, model).label_names
     tasks: list[Task[object]] = []
-    for digit in settings.digits:
+    digits = (
+        names[: len(settings.digits)] if dataset.stand_in else settings.digits
+    )  # a stand-in's labels are numbers
+    for digit in digits:
         require(digit in names, "digits", digit, f"no such label\nvalid: {', '.join(names)}")
         params = PixelMapTask(
             model=model,

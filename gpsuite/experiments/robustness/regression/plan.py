@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpsuite.experiments.base import Request, Task, require
+from gpsuite.experiments.base import MethodOptions, Request, Task, require
 from gpsuite.experiments.robustness.methods import GPRegressionOptions
 from gpsuite.experiments.robustness.regression.models import RegressionParams, read_regression
 from gpsuite.experiments.robustness.regression.settings import RegressionSettings
@@ -47,18 +47,7 @@ def plan(request: Request[RegressionSettings]) -> list[Task[object]]:
     settings, dataset = request.settings, request.require_dataset()
     tasks: list[Task[object]] = []
     for method, options in request.methods.items():
-        assert isinstance(options, GPRegressionOptions)
-        model = RegressionParams(
-            inducing=options.inducing,
-            version=options.method.version,
-            kernel=request.model.kernel,
-            ard=request.model.ard,
-            noise_floor=request.model.noise_floor,
-            draw_seed=derived_seed(request.seed, "draw", 0),
-            evaluations=settings.evaluations,
-            train_rows=settings.train_rows,
-            test_rows=settings.test_rows,
-        )
+        model = _model(request, options)
         names = read_regression(dataset, model).inputs
         for name in settings.uncertain:
             require(name in names, "uncertain", name, f"no such input\nvalid: {', '.join(names)}")
@@ -85,3 +74,19 @@ def plan(request: Request[RegressionSettings]) -> list[Task[object]]:
                 )
             )
     return tasks
+
+
+def _model(request: Request[RegressionSettings], options: MethodOptions) -> RegressionParams:
+    assert isinstance(options, GPRegressionOptions)
+    settings = request.settings
+    return RegressionParams(
+        inducing=options.inducing,
+        version=options.method.version,
+        kernel=request.model.kernel,
+        ard=request.model.ard,
+        noise_floor=request.model.noise_floor,
+        draw_seed=derived_seed(request.seed, "draw", 0),
+        evaluations=settings.evaluations,
+        train_rows=settings.train_rows,
+        test_rows=settings.test_rows,
+    )

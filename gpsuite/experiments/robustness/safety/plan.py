@@ -86,11 +86,8 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
     word = available(settings.features)
     chosen = replace(settings, classes=classes_of(dataset.name, settings))
     tasks: list[Task[object]] = []
-    methods, several = request.methods, has_several(dataset, settings)
-    if several:
-        methods = softmax_methods(methods)
-        only = "more than two classes have the bound rkhs_taylor only"
-        require(settings.bound == "rkhs_taylor", "bound", settings.bound, only)
+    several = has_several(dataset, settings)
+    methods = softmax_methods(request.methods, settings.bound) if several else request.methods
     for number, (method, options) in enumerate(methods.items()):
         model = classifier_params(request, chosen, options, 0, settings.evaluations)
         if number == 0:
@@ -110,21 +107,25 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
                 bound=settings.bound,
                 starts=settings.starts,
             )
-            if several:
-                judged = ClassesTask(**vars(region), tolerance=settings.tolerance)
-                title = f"{options.title}  point {point}"
-                tasks.append(_task(request, judged, title, method, "point", CLASSES_VERSION))
-                continue
-            boxes = settings.certificate_boxes if settings.certificates else 0
-            own = PointTask(**vars(region), tolerance=settings.tolerance, certificate_boxes=boxes)
-            title = f"{options.title}  point {point}"
-            tasks.append(_task(request, own, title, method, "point", POINT_VERSION))
-            if rank < settings.check_points:
+            own, version = _judged(settings, region, several)
+            tasks.append(_task(request, own, f"{options.title}  point {point}", method, "point", version))
+            if rank < settings.check_points and not several:
                 tolerances, samples = settings.check_tolerances, settings.samples
                 check = CheckTask(**vars(region), tolerances=tolerances, samples=samples)
                 title = f"{options.title}  checks at point {point}"
                 tasks.append(_task(request, check, title, method, "check", CHECK_VERSION))
     return tasks
+
+
+def _judged(
+    settings: SafetySettings, region: RegionTask, several: bool
+) -> tuple[PointTask | ClassesTask, int]:
+    """Return the task that judges a point, and its version."""
+    if several:
+        return ClassesTask(**vars(region), tolerance=settings.tolerance), CLASSES_VERSION
+    boxes = settings.certificate_boxes if settings.certificates else 0
+    own = PointTask(**vars(region), tolerance=settings.tolerance, certificate_boxes=boxes)
+    return own, POINT_VERSION
 
 
 def classes_of(dataset: str, settings: SafetySettings) -> list[str]:
@@ -138,12 +139,13 @@ def has_several(dataset: PreparedDataset, settings: SafetySettings) -> bool:
     return data.task == "classification" and class_count(data, classes_of(dataset.name, settings)) > 2
 
 
-def softmax_methods(methods: Mapping[str, MethodOptions]) -> dict[str, MethodOptions]:
+def softmax_methods(methods: Mapping[str, MethodOptions], bound: str) -> dict[str, MethodOptions]:
     """Return the methods that there are for several classes: Laplace's, with the softmax for their link.
 
     Raises:
-        UserError: if there is none.
+        UserError: if there is none, or another bound is asked for.
     """
+    require(bound == "rkhs_taylor", "bound", bound, "more than two classes have the bound rkhs_taylor only")
     found = {
         name: options for name, options in methods.items() if GPCParams.of(options).inference == "laplace"
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,12 @@ from gpsuite.experiments.robustness.safety.plan import ClassesTask, point_region
 from gpsuite.experiments.robustness.shared.free_inputs import choose
 from gpsuite.experiments.robustness.shared.several_classes import SeveralClasses, trained_classes
 from gpsuite.methods.robustness.decision import Verdict
-from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch, margin_attack
+from gpsuite.methods.robustness.multiclass.multiclass_search import (
+    ClassRange,
+    MultiClassSearch,
+    margin_attack,
+)
+from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.models.classification.approximation import NotConvergedError
 from gpsuite.seeds import stream
@@ -39,7 +45,7 @@ def run_classes(task: Task[ClassesTask], shared: SharedWork) -> Outcome:
     verdict, attack = _attacked(search, region, verdict, params)
     own = search.centre.own
     spread = search.range(own, region, params.tolerance, budget)
-    searches = [*extrema, spread.minimum, spread.maximum]
+    searches = (*extrema, spread.minimum, spread.maximum)
     limits = list(dict.fromkeys(each.reason for each in searches if each.status == "budget"))
     timed = verdict.status == "unknown" and any("seconds" in reason for reason in limits)
     metrics: dict[str, Any] = {
@@ -48,6 +54,20 @@ def run_classes(task: Task[ClassesTask], shared: SharedWork) -> Outcome:
         "free_inputs": len(chosen.inputs),
         "verdict": "timeout" if timed else verdict.status,
         "why": _named(verdict.reason, found),
+        **_range_metrics(spread, searches),
+        **attack,
+    }
+    arrays = {f"{side}_trace": getattr(spread, side).trace[:, UNTIMED] for side in ("minimum", "maximum")}
+    arrays["free"] = region.free
+    if verdict.counterexample is not None:
+        arrays["change"] = (verdict.counterexample - region.centre) * problem.scale
+        arrays["counterexample"] = rows[problem.test_rows[point]] + arrays["change"]
+    headline = f"{metrics['verdict']}, p {metrics['probability']:.3f} of class {metrics['predicted']}"
+    return Outcome(metrics, BUDGET if limits else DONE, "; ".join(limits), arrays, headline)
+
+
+def _range_metrics(spread: ClassRange, searches: Sequence[Extremum]) -> dict[str, float]:
+    return {
         "min_proved": spread.minimum.outer,
         "min_attained": spread.minimum.inner,
         "max_attained": spread.maximum.inner,
@@ -55,20 +75,7 @@ def run_classes(task: Task[ClassesTask], shared: SharedWork) -> Outcome:
         "gap": max(spread.minimum.gap, spread.maximum.gap),
         "boxes": sum(each.boxes for each in searches),
         "search_seconds": sum(each.seconds for each in searches),
-        **attack,
     }
-    arrays = {
-        "minimum_trace": spread.minimum.trace[:, UNTIMED],
-        "maximum_trace": spread.maximum.trace[:, UNTIMED],
-        "free": region.free,
-    }
-    if verdict.counterexample is not None:
-        change = (verdict.counterexample - region.centre) * problem.scale
-        arrays["change"] = change
-        arrays["counterexample"] = rows[problem.test_rows[point]] + change
-    reason = "; ".join(limits)
-    headline = f"{metrics['verdict']}, p {metrics['probability']:.3f} of class {metrics['predicted']}"
-    return Outcome(metrics, BUDGET if limits else DONE, reason, arrays, headline)
 
 
 def _identity(found: SeveralClasses, point: int, search: MultiClassSearch) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Settings of every experiment on trained binary classifiers."""
+"""Settings of every experiment on trained classifiers."""
 
 from __future__ import annotations
 

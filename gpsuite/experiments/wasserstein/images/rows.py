@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,11 +13,9 @@ from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.splits import train_test_indices
 from gpsuite.errors import DataError
+from gpsuite.experiments.wasserstein.images.tasks import ImageTask
 from gpsuite.methods.wasserstein.rows import TrainingRows, split_rows
 from gpsuite.seeds import stream
-
-if TYPE_CHECKING:
-    from gpsuite.experiments.wasserstein.images.plan import ImageTask
 
 ROWS_PER_CLASS = 50  # with more of them than that, a class of a shipped dataset is never missing
 

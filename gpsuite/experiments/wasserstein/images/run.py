@@ -9,8 +9,8 @@ import numpy as np
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task, finite_or_none
-from gpsuite.experiments.wasserstein.images.plan import ImageTask
 from gpsuite.experiments.wasserstein.images.rows import Images, learned_rows, read_images
+from gpsuite.experiments.wasserstein.images.tasks import ImageTask
 from gpsuite.experiments.wasserstein.methods import ClassifierMethod
 from gpsuite.methods.wasserstein.scoring import classification as scores
 from gpsuite.methods.wasserstein.scoring.detection import auroc, average_precision, false_positives_at_95

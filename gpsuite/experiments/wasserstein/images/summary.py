@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpsuite.data.loading import load
+from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import Report
 from gpsuite.experiments.wasserstein.images import figures
 from gpsuite.experiments.wasserstein.images.claims import claims
@@ -65,7 +65,7 @@ def summarise(report: Report[ImageSettings]) -> list[Statistic]:
     figures.draw_curves(report, shifts, "shift", noise_label, "shifts")
     if every["label_noise"].max() > 0.0:
         _label_noise(report, every, name)
-    report.answer.extend(_named_labels(report))
+    report.answer.extend(_named_labels(report.request.prepared[0]))
     return [
         *metric_statistics(tidy, ["method"]),
         *metric_statistics(detection, ["method", "outside"]),
@@ -73,9 +73,8 @@ def summarise(report: Report[ImageSettings]) -> list[Statistic]:
     ]
 
 
-def _named_labels(report: Report[ImageSettings]) -> list[str]:
+def _named_labels(data: PreparedDataset) -> list[str]:
     """Return a line on the numbers that stand for the labels of a file of the user's own."""
-    data = report.request.prepared[0]
     if data.spec.get("n_classes") is not None:
         return []
     names = load(data).label_names or ()

@@ -149,6 +149,7 @@ class _LineSearch:
         """Search until every interval is closed or the budget ends."""
         owner, low, high = np.arange(len(self.which)), self.low, self.high
         inherited = np.full(len(owner), np.inf)
+        self._offer_ends()
         while len(owner):
             parts = [self._batch(owner[part], low[part], high[part], inherited[part])
                      for part in self._parts(len(owner))]  # fmt: skip
@@ -164,6 +165,16 @@ class _LineSearch:
         return LineExtrema(
             int(self.sign), self.sign * self.inner, self.sign * outer, self.witness, closed, self.boxes
         )
+
+    def _offer_ends(self) -> None:
+        """Try both ends of every interval: the extremes of a monotone function."""
+        for ends in (self.low, self.high):
+            for part in self._parts(len(ends)):
+                if self.budget.exhausted:
+                    return
+                rows = np.arange(len(ends))[part]
+                with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+                    self._take(rows, ends[part], *self.lines.evaluate(self.which[part], ends[part]))
 
     def _parts(self, count: int) -> Iterator[slice]:
         size = max(1, ENTRIES // self.lines.width)

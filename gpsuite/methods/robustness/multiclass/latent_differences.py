@@ -45,9 +45,11 @@ class DifferenceRanges:
     def valid(self) -> BoolArray:
         """Whether all of it is finite and in order, [B]."""
         ends = (self.mean_low, self.mean_high, self.change_low, self.change_high)
-        finite = np.all([np.isfinite(each).all(axis=(1, 2)) for each in ends], axis=0)
-        ordered = (self.mean_low <= self.mean_high).all(axis=(1, 2))
-        return np.asarray(finite & ordered & (self.change_low <= self.change_high).all(axis=(1, 2)))
+        good: BoolArray = (self.mean_low <= self.mean_high).all(axis=(1, 2))
+        good &= (self.change_low <= self.change_high).all(axis=(1, 2))
+        for each in ends:
+            good &= np.isfinite(each).all(axis=(1, 2))
+        return good
 
     @cached_property
     def offset(self) -> FloatArray:

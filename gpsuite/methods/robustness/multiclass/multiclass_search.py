@@ -270,15 +270,15 @@ def plug_in_attack(posterior: MultiClassPosterior, region: Region, quantity: Qua
 
     def objective(points: FloatArray) -> tuple[FloatArray, FloatArray]:
         x = region.embed(points)
-        mean, slope = posterior.latent(x)[0], posterior.mean_gradient(x)[:, :, region.free]
+        mean, gradient = posterior.mean_with_gradient(x)
+        slope = gradient[:, :, region.free]
         if rival is not None:
-            return float(sign) * (mean[:, own] - mean[:, rival]), float(sign) * (
-                slope[:, own] - slope[:, rival]
-            )
+            margin, steepest = mean[:, own] - mean[:, rival], slope[:, own] - slope[:, rival]
+            return np.asarray(sign * margin), np.asarray(sign * steepest)
         others = np.delete(mean, own, axis=1)
         weights = softmax(others, axis=1)
         top = np.log(np.exp(others - others.max(axis=1, keepdims=True)).sum(axis=1)) + others.max(axis=1)
         moved = np.einsum("bj,bjd->bd", weights, np.delete(slope, own, axis=1))
-        return sign * (mean[:, own] - top), sign * (slope[:, own] - moved)
+        return np.asarray(sign * (mean[:, own] - top)), np.asarray(sign * (slope[:, own] - moved))
 
     return climb(objective, region)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,20 +19,21 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def write_table(classes: int, rows: int = 60, **changed: str) -> pd.DataFrame:
+def write_table(classes: int, changed: Mapping[int, str]) -> pd.DataFrame:
+    rows = 60
     rng = np.random.default_rng(0)
     X = rng.standard_normal((rows, 3))
     score = X[:, 0] + 0.3 * X[:, 1]
     label = np.digitize(score, np.quantile(score, np.arange(1, classes) / classes))
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(label=[f"kind {k}" for k in label])
     for row, name in changed.items():
-        frame.loc[int(row[1:]), "label"] = name
+        frame.loc[row, "label"] = name
     frame.to_csv("my.csv", index=False)
     return frame
 
 
 def test_a_table_of_three_classes_is_judged(capsys: pytest.CaptureFixture[str]) -> None:
-    frame = write_table(3)
+    frame = write_table(3, {})
     folder = run("safety", *CSV, "radius=0.1", "count=2")
     said = capsys.readouterr()
     assert "certificates are written for two classes only" in said.out + said.err
@@ -65,11 +67,11 @@ def test_digits_of_three_classes(capsys: pytest.CaptureFixture[str]) -> None:
         (3, {}, ["bound=paper"], "bound=paper: more than two classes have the bound rkhs_taylor only"),
         (
             3,
-            {"r5": "odd"},
+            {5: "odd"},
             [],
             "one row of class odd, a class needs 2; leave it out: classes=[kind 0,kind 1,",
         ),
-        (3, {"r5": "NA"}, [], "line 7, column 'label': the label 'NA' stands for a missing one"),
+        (3, {5: "NA"}, [], "line 7, column 'label': the label 'NA' stands for a missing one"),
         (30, {}, [], "has 30 classes (kind 0, kind 1, kind 10, "),
         (12, {}, ["classes=[kind 0,kind 1,kind x]"], "has no label kind x"),
         (12, {}, ["classes=[kind 0]"], "name two to ten different labels"),
@@ -77,9 +79,9 @@ def test_digits_of_three_classes(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_mistakes_exit_2(
-    classes: int, changed: dict[str, str], words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    classes: int, changed: dict[int, str], words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_table(classes, **changed)  # type: ignore[arg-type]
+    write_table(classes, changed)
     assert gpsuite("run", "experiment=robustness/safety", "scale=smoke", *CSV, *words) == 2
     said = capsys.readouterr().err
     assert message in said

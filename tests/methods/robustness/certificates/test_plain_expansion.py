@@ -270,6 +270,28 @@ def test_the_projected_rest_is_sharper_and_holds(degree: int, monkeypatch: pytes
     assert gap > 0.3 * moment.above[0]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "norm2", "expected"),
+    [
+        ((1.0, 0.0), 0.0, 1.0, lambda rho: rho**4 / 8),  # the constant alone: E - 1 + rho^2/2 of it
+        ((0.0, 1.0), 0.0, 1.0, lambda rho: rho**5 / 8),
+        ((0.0, 0.0), 1.0, 2.0, lambda rho: rho**4 / 2),  # degree 2 alone: 1 - E of it
+        ((0.0, 0.0), 0.0, 1.0, lambda rho: rho**4 * np.sqrt((1 + rho**2) / 24)),  # nothing known
+    ],
+)
+def test_the_projected_rest_of_each_degree_alone(
+    first: Any, second: float, norm2: float, expected: Any
+) -> None:
+    """h = a_0 e_0 + a_1 e_1 + sqrt(2) a_2 e_2 in one input, and what of it is above order 3 up to rho."""
+    model = plain_model(random_posterior(np.random.default_rng(1), "squared_exponential", "probit", 3, 1))
+    form = dataclasses.replace(plain_slice(model, model.X[0], np.arange(1)), norm2=norm2, slack_mean=0.0)
+    a, rho = np.array([first]), np.array([0.3])
+    square = np.full((1, 1, 1), second) - 0.5 * a[:, :1, None]
+    found = Expander(form)._projected_rest(a, square, rho[:, None], rho)
+    left = 1e-5 * rho**4  # what rounding leaves of a norm that is known
+    assert expected(0.3) <= found[0] <= expected(0.3) * (1 + 2e-11) + left[0]
+
+
 def test_rests_see_the_operator_and_its_lowest_value() -> None:
     """Without data near the variance is s: the cross terms are those of G = I, two-sided, and the square is above."""
     model = PlainModel(
@@ -277,11 +299,11 @@ def test_rests_see_the_operator_and_its_lowest_value() -> None:
         np.full((1, 1), 0.5), -np.ones(1), "probit",
     )  # fmt: skip
     expander = Expander(plain_slice(model, np.zeros(1), np.arange(1)))
-    rho = 0.1
+    rho = 1.0
     found = expander.expand(np.full((1, 1), -rho), np.full((1, 1), rho)).variance
     cross = 2 * (FEATURES[4] + FEATURES[3]) * rho**4
-    assert found.below[0] == pytest.approx(cross, rel=1e-6)
-    assert found.above[0] == pytest.approx(cross + first_order_rest("squared_exponential", rho), rel=1e-6)
+    assert found.below[0] == pytest.approx(cross, rel=2e-10)
+    assert found.above[0] == pytest.approx(cross + first_order_rest("squared_exponential", rho), rel=2e-10)
     assert found.constant[0] == pytest.approx(1.0) and found.low[0] <= 1.0 <= found.high[0]
 
 

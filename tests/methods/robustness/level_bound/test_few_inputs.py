@@ -8,10 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpsuite.methods.robustness.level_bound.cubic import Cubic
+from gpsuite.methods.robustness.level_bound.cubic import Cubic, sum_slack
 from gpsuite.methods.robustness.level_bound.monomials import coefficients, homogeneous_range, monomials
 from gpsuite.methods.robustness.level_bound.squared_exponential import expand_squared_exponential
-from gpsuite.methods.robustness.level_bound.squared_exponential_few import HighOrders, high_orders, high_rests
+from gpsuite.methods.robustness.level_bound.squared_exponential_few import (
+    HighOrders,
+    high_orders,
+    high_rests,
+    high_size,
+)
 from gpsuite.methods.robustness.level_bound.squared_exponential_rests import (
     cross_terms,
     mean_model,
@@ -63,6 +68,15 @@ def test_ranges_of_homogeneous_polynomials(d: int, order: int) -> None:
     low, high = homogeneous_range(coefficients(square, d, order), radius[:1], order)
     assert high[0] == pytest.approx(radius[0, 0] ** order)
     assert low[0] == pytest.approx(0.0 if order == 4 else -(radius[0, 0] ** order))
+
+
+def test_the_size_of_high_orders_pays_for_its_sum() -> None:
+    """|x^4| + |x^5| at 1 is 2, and what a sum's rounding may take from it is added."""
+    high = replace(
+        high_orders(np.ones((1, 1)), None, np.ones((1, 1, 1))), fourth=np.ones((1, 1)), fifth=-np.ones((1, 1))
+    )
+    paid = high_size(high, np.ones((1, 1)))[0] / 2.0 - 1.0
+    assert 0.9 * sum_slack(1) <= paid <= 1.1 * sum_slack(1)
 
 
 @pytest.mark.parametrize("rate", [0.5, 1.0])
