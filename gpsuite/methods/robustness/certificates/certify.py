@@ -38,9 +38,7 @@ from gpsuite.models.classification.posterior import GPCPosterior
 LOOSER = 1e-9  # relative, on what is stated: other machines' exp and log differ in the last bits
 WITNESS = 1e-11  # the same for what a witness attains, beside a tenth of its own rounding
 LEAST_BOXES = 1000
-BOXES_EACH = (
-    20  # for a box of the search; few are used but for Matérn kernels, where its bound is much tighter
-)
+BOXES_EACH = 20  # for a box of the search; few are used
 BATCH = 16  # boxes cut at once
 LEAST_SHARE = 1e-3  # of what loosens a bound, that every input has at least
 SET_UP = (

@@ -152,8 +152,7 @@ class Expander:
             below, above = _left_out(sums, sums.left, weights)
         else:
             below = norm * FEATURES[self.degree + 1] * rho ** (self.degree + 1)
-            if self.degree > 2:
-                below = np.minimum(below, self._projected_rest(first, square, r, rho))
+            below = np.minimum(below, self._projected_rest(first, square, r, rho))
             above = below
         below, above = below + rounding, above + rounding
         low, high = _range(first[:, 1:], square, cubic, r)
@@ -219,11 +218,12 @@ class Expander:
     def _projected_rest(
         self, first: FloatArray, square: FloatArray, r: FloatArray, rho: FloatArray
     ) -> FloatArray:
-        """Bound the mean's orders above 3 by what is known of its degrees up to 2 in the orthonormal basis, [B].
+        """Bound the mean's orders that are not kept by its degrees up to 2 in the orthonormal basis, [B].
 
         phi = E sum_m x^m / sqrt(m!) e_m, E = exp(-|x|^2/2). Of phi - T_3 phi the degrees 0 and 1 are
         (E - 1 + |x|^2/2), at most |x|^4/8, times those of phi / E, the degrees 2 and 3 (E - 1) times them, and the norm
-        above degree 3 is at most |x|^4 / sqrt(24).
+        above degree 3 is at most |x|^4 / sqrt(24). Of phi - T_2 phi the degree 0 is the same, the degrees 1 and 2 are
+        (E - 1) times them, and the norm above degree 2 is at most |x|^3 / sqrt(6).
         """
         d = r.shape[1]
         second = square + 0.5 * first[:, :1, None] * np.eye(d)
@@ -231,10 +231,13 @@ class Expander:
         error = ORDERS * self.form.slack_mean * np.sqrt((d + 1) * (d + 2) / 2)
         known = np.maximum(np.sqrt(known) * (1 - 1e-12) - error, 0) ** 2
         left = np.sqrt(np.maximum(self.form.norm2 - known * (1 - 1e-12), 0))
-        low = np.abs(first[:, 0]) + np.sum(np.abs(first[:, 1:]) * r, axis=1)
+        value, slope = np.abs(first[:, 0]), np.sum(np.abs(first[:, 1:]) * r, axis=1)
         bent = np.einsum("bj,bjk,bk->b", r, np.abs(second), r)
-        beyond = left * rho**4 * np.sqrt((1 + rho**2) / 24)
-        return np.asarray((beyond + rho**4 / 8 * low + rho**2 / 2 * bent) * (1 + 1e-11))
+        if self.degree > 2:
+            beyond = left * rho**4 * np.sqrt((1 + rho**2) / 24) + rho**4 / 8 * slope
+        else:
+            beyond = left * rho**3 / np.sqrt(6) + rho**2 / 2 * slope
+        return np.asarray((beyond + rho**4 / 8 * value + rho**2 / 2 * bent) * (1 + 1e-11))
 
     def _variance_rests(
         self, constant: FloatArray, block: FloatArray, sums: _Sums, rounding: FloatArray

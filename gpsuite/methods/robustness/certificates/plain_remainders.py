@@ -12,12 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.methods.robustness.certificates.plain_kernel import derivative_bound
-
-BoolArray = npt.NDArray[np.bool_]
 
 MOST_PAIRED = 12  # free inputs up to which the fourth powers are bounded together
 SUMMED = 1e-10  # rounding of sums over the data and of eigenvalues, relative to the terms' sizes
