@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import log_ndtr
+from scipy.stats import norm
 
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.certificates.certificate import Certificate, model_hash
 from gpsuite.methods.robustness.certificates.certify import certify, plain_model
 from gpsuite.methods.robustness.certificates.form import MalformedError
+from gpsuite.methods.robustness.certificates.plain_kernel import gram
 from gpsuite.methods.robustness.certificates.stationarity import TOLERANCE, stationarity_residuals
 from gpsuite.methods.robustness.certificates.verification import (
     CONFIRMED,
@@ -149,6 +152,18 @@ def test_a_residual_within_rounding_is_neither_confirmed_nor_refuted() -> None:
     vast = remade(certificate, variance=1e40, alpha=model.alpha * 1e-3)
     level = check_levels(vast, None)[1]
     assert level.outcome == OPEN and "too ill-conditioned" in level.reason
+
+
+def test_rounding_counts_every_term_of_the_means_equation() -> None:
+    """Far from the optimum alpha and the likelihood's slope are both large and of opposite signs."""
+    model, origin = residuals("laplace", "squared_exponential", "probit")
+    moved = dataclasses.replace(model, alpha=-5.0 * origin.labels)
+    K = model.variance * gram(model.X, model.lengthscales, model.kernel)
+    reached = origin.labels * (K @ moved.alpha)
+    slope = np.exp(norm.logpdf(reached) - log_ndtr(reached))
+    size = np.abs(moved.alpha) + slope + slope * (slope + reached) * (K @ np.abs(moved.alpha))
+    stated = 64 * len(size) * 2.0**-53 * np.sqrt(size @ K @ size)
+    assert stationarity_residuals(moved, origin).rounding == pytest.approx(stated, rel=1e-6)
 
 
 @pytest.mark.parametrize("which", [0, 1])
