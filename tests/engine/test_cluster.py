@@ -31,6 +31,7 @@ from gpsuite.engine.runner import groups_of
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Record, Task
 from gpsuite.experiments.settings import check_settings
+from gpsuite.models.tensorflow_setup import configure
 from tests.engine import tiny
 
 DEADLINE = 120.0  # seconds for anything awaited
@@ -231,10 +232,13 @@ def test_records_equal_those_of_serial_and_threads_are_set(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    request, _ = read_request(SMOKE)
+    request, _ = read_request(("experiment=perturbation/coverage", "scale=smoke"))
     groups = groups_of(EXPERIMENTS.get(request.experiment).plan(request))
+    assert len(groups) > 2
     with closing(DaskPool(cluster.address, 1)) as pool:
         dask = {record.key: record for record in run_pool(groups, pool, 1)}
+        # the workers were started without thread limits
+        assert pool.submit(os.getenv, "OMP_NUM_THREADS").result(DEADLINE) == "1"  # type: ignore[arg-type]
     serial = {record.key: record for record in run_serial(groups, 1)}
     assert serial.keys() == dask.keys()
     for key, record in serial.items():
@@ -242,10 +246,14 @@ def test_records_equal_those_of_serial_and_threads_are_set(
         assert dask[key].metrics == record.metrics
         assert dask[key].arrays.keys() == record.arrays.keys()
         assert all(np.array_equal(dask[key].arrays[name], record.arrays[name]) for name in record.arrays)
-    with closing(DaskPool(cluster.address, 1)) as pool:  # the workers were started without thread limits
-        assert pool.submit(os.getenv, "OMP_NUM_THREADS").result(DEADLINE) == "1"  # type: ignore[arg-type]
+
+
+def test_a_running_tensorflow_with_others_is_refused(own_cluster: Cluster) -> None:
+    own_cluster.worker()
+    with closing(DaskPool(own_cluster.address, 1)) as pool:
+        pool.submit(configure, 1).result(DEADLINE)  # type: ignore[arg-type]
     with pytest.raises(UserError, match=f"has {TENSORFLOW_THREADS} 1 \\(here 2\\)"):
-        DaskPool(cluster.address, 2)
+        DaskPool(own_cluster.address, 2)
 
 
 def test_a_worker_that_dies_breaks_its_own_group_only_and_a_later_one_is_used(own_cluster: Cluster) -> None:
