@@ -21,8 +21,8 @@ gpsuite bench [family ...] [results_dir=DIR]
 
 Medians of interleaved CPU times, one thread. ratio = ours / reference; goal = largest allowed ratio.
 peak_memory_mb: of the process once our work has run, imports and earlier
-cases included. Writes bench.csv, memory.csv and machine.json to results/bench. Compare ratios, not seconds:
-machines drift.
+cases included; counted: the boxes of a search. Writes bench.csv, memory.csv
+and machine.json to results/bench. Compare ratios, not seconds: machines drift.
 """
 
 
@@ -42,8 +42,10 @@ def main(words: list[str]) -> int:
     for family in given.names or families:
         cases = importlib.import_module(f"gpsuite.experiments.{family}.bench").cases()
         for row in run_cases(family, cases):
+            counted = " against ".join(filter(None, (row.counted, row.reference_counted)))
             print(
-                f"{row.case} / {row.reference}: {row.ratio:.2f} (goal {row.goal:g}), {row.peak_memory_mb:.0f} MB",
+                f"{row.case} / {row.reference}: {row.ratio:.2f} (goal {row.goal:g}), {row.peak_memory_mb:.0f} MB"
+                + f", {counted}" * bool(counted),
                 file=sys.stderr,
             )
             rows.append(row)

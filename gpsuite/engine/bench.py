@@ -18,14 +18,15 @@ PAIRS = 9  # interleaved repetitions per case
 SHORT = 0.05  # seconds: shorter work is repeated within one timing
 SLOW = 5.0  # seconds of CPU time: beyond, the warm-up alone says that once is enough
 COLUMNS = ("family", "case", "seconds", "reference", "reference_seconds", "ratio", "goal")
-MEMORY_COLUMNS = ("family", "case", "peak_memory_mb")
+MEMORY_COLUMNS = ("family", "case", "peak_memory_mb", "counted", "reference_counted")
 
 
 @dataclass(frozen=True)
 class BenchRow:
     """One line of bench.csv and of memory.csv; seconds are medians of CPU seconds per call.
 
-    `peak_memory_mb` is the process's peak resident memory once our work has run, before the reference has.
+    `peak_memory_mb` is the process's peak resident memory once our work has run, before the reference has;
+    `counted` and `reference_counted` are what the case counts in both works' results.
     """
 
     family: str
@@ -36,6 +37,8 @@ class BenchRow:
     ratio: float
     goal: float
     peak_memory_mb: float
+    counted: str = ""
+    reference_counted: str = ""
 
 
 def run_cases(family: str, cases: Sequence[BenchCase], pairs: int = PAIRS) -> Iterator[BenchRow]:
@@ -44,9 +47,11 @@ def run_cases(family: str, cases: Sequence[BenchCase], pairs: int = PAIRS) -> It
 
     for case in cases:
         with threadpool_limits(limits=1):
-            ours, reference = case.prepare()
-            mine, theirs, memory = _interleaved(ours, reference, case.pairs or pairs)
-        yield BenchRow(family, case.case, mine, case.reference, theirs, mine / theirs, case.goal, memory)
+            works = case.prepare()
+            (mine, theirs), results, memory = _interleaved(works, case.pairs or pairs)
+        counted = (case.count(each) if case.count else "" for each in results)
+        ratio = mine / theirs
+        yield BenchRow(family, case.case, mine, case.reference, theirs, ratio, case.goal, memory, *counted)
 
 
 def write_bench(folder: Path, rows: Sequence[BenchRow]) -> Path:
@@ -79,27 +84,37 @@ def _read(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
         return [{name: row.get(name) or "" for name in columns} for row in csv.DictReader(stream)]
 
 
-def _interleaved(ours: Work, reference: Work, pairs: int) -> tuple[float, float, float]:
-    """Return the median seconds of both, after a warm-up, run in turn, and the peak memory in MB after our warm-up."""
-    mine = _repeats(ours)
+def _interleaved(
+    works: tuple[Work, Work], pairs: int
+) -> tuple[tuple[float, float], tuple[object, object], float]:
+    """Time both works in turn, after a warm-up.
+
+    Returns:
+        the median seconds of both, their last results, and the peak memory in MB after our warm-up.
+    """
+    mine = _repeats(works[0])
     memory = peak_memory_mb()
-    repeats = [mine, _repeats(reference)]
+    repeats = (mine, _repeats(works[1]))
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(pairs):
-        for work, count, taken in zip((ours, reference), repeats, times, strict=True):
-            taken.append(_cpu_seconds(work, count))
-    return statistics.median(times[0]), statistics.median(times[1]), memory
+        results = []
+        for work, count, taken in zip(works, repeats, times, strict=True):
+            seconds, result = _timed(work, count)
+            taken.append(seconds)
+            results.append(result)
+    return (statistics.median(times[0]), statistics.median(times[1])), (results[0], results[1]), memory
 
 
 def _repeats(work: Work) -> int:
-    first = _cpu_seconds(work, 1)  # warm-up: compilation, page faults, caches
+    first, _ = _timed(work, 1)  # warm-up: compilation, page faults, caches
     if first > SLOW:
         return 1
-    return max(1, round(SHORT / max(_cpu_seconds(work, 1), 1e-6)))
+    return max(1, round(SHORT / max(_timed(work, 1)[0], 1e-6)))
 
 
-def _cpu_seconds(work: Work, count: int) -> float:
+def _timed(work: Work, count: int) -> tuple[float, object]:
+    """Return the CPU seconds of one call, the mean of `count`, and the last one's result."""
     start = time.process_time()
     for _ in range(count):
-        work()
-    return (time.process_time() - start) / count
+        result = work()
+    return (time.process_time() - start) / count, result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 Work = Callable[[], object]
 
@@ -18,6 +19,7 @@ class BenchCase:
         prepare: called once; returns our work and the reference's work.
         goal: largest allowed ratio ours / reference.
         pairs: repetitions of both, where a slow reference allows fewer than usual.
+        count: says from the result of either work how much it did ("163 boxes"); "" where it says nothing.
     """
 
     case: str
@@ -25,3 +27,4 @@ class BenchCase:
     prepare: Callable[[], tuple[Work, Work]]
     goal: float
     pairs: int | None = None
+    count: Callable[[Any], str] | None = None

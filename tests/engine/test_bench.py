@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import time
 from functools import partial
 from pathlib import Path
@@ -53,6 +54,17 @@ def test_families_not_run_now_keep_their_rows(tmp_path: Path) -> None:
     [row] = run_cases("family", [BenchCase("c", "d", lambda: (burn(1e-3), burn(1e-3)), 2.0)], pairs=1)
     write_bench(path.parent, [row])
     assert [(line["family"], line["case"]) for line in read_bench(path)] == [("old", "a"), ("family", "c")]
+
+
+def test_what_the_works_did_is_counted(tmp_path: Path) -> None:
+    results = itertools.count()
+    case = BenchCase(
+        "c", "d", lambda: (lambda: next(results), lambda: None), 2.0, 1, lambda found: f"{found} boxes"
+    )
+    [row] = run_cases("family", [case])
+    assert int(row.counted.removesuffix(" boxes")) > 0 and row.reference_counted == "None boxes"
+    write_bench(tmp_path, [row])
+    assert row.counted in (tmp_path / "memory.csv").read_text(encoding="utf-8")
 
 
 def test_the_pac_bayes_cases_do_the_same_work() -> None:

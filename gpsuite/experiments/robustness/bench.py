@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -122,7 +123,7 @@ def _against_paper(case: str, dataset: str, gamma: float, tolerance: float) -> B
         return ours, partial(_run, posterior, regions, PAPER, tolerance, LIMIT)
 
     reference = f"bound=paper, {LIMIT:g} s a point at most (unclosed: lower bound)"
-    return BenchCase(case, reference, works, HUNDREDFOLD, pairs=1)
+    return BenchCase(case, reference, works, HUNDREDFOLD, pairs=1, count=_boxes)
 
 
 def _floor(case: str, dataset: str, gamma: float, tolerance: float, choice: Choice) -> BenchCase:
@@ -133,7 +134,9 @@ def _floor(case: str, dataset: str, gamma: float, tolerance: float, choice: Choi
         ours = partial(_run, posterior, regions, OURS, tolerance, None)
         return ours, _product(posterior, len(regions[0].free), boxes)
 
-    return BenchCase(case, "floor: the matrix products of its boxes", works, FLOOR_GOAL, pairs=3)
+    return BenchCase(
+        case, "floor: the matrix products of its boxes", works, FLOOR_GOAL, pairs=3, count=_boxes
+    )
 
 
 def _by_link(case: str) -> BenchCase:
@@ -144,7 +147,8 @@ def _by_link(case: str) -> BenchCase:
         ours, probit = (partial(_run, each, regions, OURS, 0.025, None) for each in (logistic, posterior))
         return ours, probit
 
-    return BenchCase(case, "the same mean and variance with a probit", works, LOGISTIC_GOAL, pairs=1)
+    reference = "the same mean and variance with a probit"
+    return BenchCase(case, reference, works, LOGISTIC_GOAL, pairs=1, count=_boxes)
 
 
 def _frontier(kernel: str, inputs: int, gamma: float) -> BenchCase:
@@ -155,14 +159,13 @@ def _frontier(kernel: str, inputs: int, gamma: float) -> BenchCase:
         regions = [linf_ball(point, gamma) for point in points]
         boxes = [each for sign in (-1, 1) for each, _ in _searched(posterior, regions, sign, 0.02)]
 
-        def ours() -> list[float]:
-            return [gap for sign in (-1, 1) for gap in _run(posterior, regions, OURS, 0.02, None, sign)]
+        def ours() -> list[Extremum]:
+            return [each for sign in (-1, 1) for each in _run(posterior, regions, OURS, 0.02, None, sign)]
 
         return ours, _product(posterior, inputs, boxes)
 
-    return BenchCase(
-        f"{case} (goal .3 s a point)", "floor: the matrix products of its boxes", works, FLOOR_GOAL
-    )
+    floor = "floor: the matrix products of its boxes"
+    return BenchCase(f"{case} (goal .3 s a point)", floor, works, FLOOR_GOAL, count=_boxes)
 
 
 Searched = tuple[GPCPosterior, list[Region], float]
@@ -264,12 +267,18 @@ def _run(
     tolerance: float,
     seconds: float | None,
     sign: int = 1,
-) -> list[float]:
-    """Search the largest (or smallest) class probability of every region; return the gaps."""
+) -> list[Extremum]:
+    """Search the largest (or smallest) class probability of every region."""
     return [
-        probability_extremum(posterior, region, sign, tolerance, Budget(seconds=seconds), bound).gap
+        probability_extremum(posterior, region, sign, tolerance, Budget(seconds=seconds), bound)
         for region in regions
     ]
+
+
+def _boxes(found: Any) -> str:
+    """Say how many boxes searches needed; a floor has none."""
+    searches = isinstance(found, list) and all(isinstance(each, Extremum) for each in found)
+    return f"{sum(each.boxes for each in found)} boxes" if searches else ""
 
 
 def _product(posterior: GPCPosterior, inputs: int, boxes: list[int]) -> Work:
