@@ -108,6 +108,6 @@ def _loss_and_gradient(model: gpflow.models.GPR, variables: list[Any]) -> tuple[
 
 def _typical_distance(X: FloatArray) -> float:
     """Return the median distance of different rows, or 1 if all are equal."""
-    distances = pdist(X[:ROWS])
+    distances = pdist(X)
     positive = distances[distances > 0.0]
     return float(np.median(positive)) if positive.size else 1.0

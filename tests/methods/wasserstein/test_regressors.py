@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,8 @@ from gpsuite.methods.wasserstein.scoring.regression import negative_log_density,
 from gpsuite.methods.wasserstein.tempering import TEMPERATURES, temperature, tempered, variance_factor
 from gpsuite.methods.wasserstein.training import TrainingOptions
 from gpsuite.models.networks.spec import NetworkSpec
+from gpsuite.models.nngp import NNGP
+from gpsuite.models.random_elements.means import KernelMean, NetworkMean
 
 pytestmark = pytest.mark.usefixtures("uncompiled")
 RNG = np.random.default_rng(0)
@@ -47,6 +51,22 @@ def test_it_learns_and_tempers(name: str) -> None:
     assert best <= plain
     with pytest.raises(ValueError, match=r"\[N, 1\]"):
         found.predict(np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize("name", sorted(REGRESSORS))
+def test_every_method_trains_what_its_name_says(name: str) -> None:
+    """One step of each; those that are slow to learn are tested for it elsewhere."""
+    rows = split_rows(X[:20], Y[:20], 0.2, np.random.default_rng(1))
+    options = replace(OPTIONS, prior_evaluations=1, chosen=5, network=NetworkSpec((3,), "tanh"))
+    training = TrainingOptions(epochs=1, batches=(16,), learning_rates=(0.03,), patience=1, trial_epochs=1)
+    found = REGRESSORS.get(name)(RegressionFit(rows, options, training, 2, Budget()))
+    mean, variance = found.predict(TEST)
+    assert mean.shape == variance.shape == (40,)
+    assert np.isfinite(mean).all() and (variance > 0.0).all()
+    if name.startswith("gwi"):
+        element = found.model.element
+        assert isinstance(element.mean, KernelMean if name == "gwi_kernel" else NetworkMean)
+        assert isinstance(element.prior_kernel, NNGP) == (name == "gwi_nngp")
 
 
 def test_the_factor_is_the_best_one() -> None:

@@ -43,7 +43,7 @@ class SoftmaxNetwork:
     network: Network
     variables: list[Any]
     n_data: int
-    dropout: float = 0.0
+    dropout: float
 
     def loss(self, X: Any, y: Any, seed: Any) -> Any:
         """Return the negative log posterior's estimate by a batch, in nats."""
