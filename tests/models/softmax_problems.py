@@ -58,3 +58,33 @@ def random_softmax_posterior(
     alpha = (rng.standard_normal((n, C)) * q).T
     alpha -= alpha.mean(axis=0)
     return MultiClassPosterior(X, kernel, variance, lengthscales, alpha, root, np.full(C * n, -1.0), 1.0)
+
+
+def separable_softmax_posterior(
+    rng: np.random.Generator, kernel: str, C: int, n: int, inputs: int, log_variance: tuple[float, float]
+) -> MultiClassPosterior:
+    """Return a posterior of independent latent functions, a quarter of the time with a common factor beside them.
+
+    Half of the time with near-duplicate data. The last row of the root is the factor's: f_c = v_c z + its own part.
+    """
+    X = rng.standard_normal((n, inputs)) * rng.choice([0.5, 1.0, 3.0])
+    if rng.random() < 0.5:
+        X[n // 2 :] = X[: n - n // 2] + 1e-7 * rng.standard_normal((n - n // 2, inputs))
+    variance = float(10.0 ** rng.uniform(*log_variance))
+    lengthscales = 10.0 ** rng.uniform(-0.5, 0.7, inputs) * np.sqrt(inputs) / 1.5
+    scaled = X / lengthscales
+    shape = kappa(kernel, np.asarray(cdist(scaled, scaled, "sqeuclidean")))
+    root, weights = np.zeros((C * n + 1, C, n)), -np.ones(C * n + 1)
+    for c in range(C):
+        w = np.sqrt(rng.uniform(0.0, 0.25, n))
+        lower = np.linalg.cholesky(np.eye(n) + variance * w[:, None] * shape * w)
+        root[c * n : (c + 1) * n, c] = np.linalg.solve(lower, np.diag(w))
+    factor, bound = np.zeros((C, n)), 1.0
+    if rng.random() < 0.25:
+        factor = rng.standard_normal((C, n)) / (variance * n)
+        weights[-1] = 10.0 ** rng.uniform(-2.0, 0.0)
+        size = float(np.einsum("cn,nm,cm->", factor, shape, factor))
+        bound += float(weights[-1] * variance * size) * (1.0 + 1e-9)
+    root[-1] = factor
+    alpha = rng.standard_normal((C, n)) * 10.0 ** rng.uniform(-1.0, 0.3)
+    return MultiClassPosterior(X, kernel, variance, lengthscales, alpha, root, weights, bound)

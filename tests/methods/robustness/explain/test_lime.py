@@ -1,6 +1,10 @@
-"""LIME's weights: exact on linear functions, the published settings, against scikit-learn's weighted regression."""
+"""LIME's weights: exact on linear functions, the published settings, against scikit-learn and the package lime."""
 
 from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +12,16 @@ from sklearn.linear_model import LinearRegression
 
 from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.explain.lime import lime_weights, proximity, weighted_slopes
+
+RECORDED = json.loads((Path(__file__).parent / "lime.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("case", RECORDED["cases"], ids=lambda case: f"seed {case['seed']}")
+def test_slopes_are_those_of_the_package_lime_on_its_own_samples(case: dict[str, Any]) -> None:
+    """`made` in the file says how lime was called; weights by distance, floor and fit are all seen in its answer."""
+    samples, point = np.array(case["samples"]), np.array(case["point"])
+    found = weighted_slopes(samples, np.array(case["values"]), proximity(samples, point))
+    np.testing.assert_allclose(found, case["slopes"], rtol=1e-9, atol=1e-12)
 
 
 def test_a_linear_function_is_found_exactly() -> None:

@@ -1,0 +1,120 @@
+"""Random (model, region, point) triples of several classes, judged in extended precision."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from gpsuite.budget import Budget
+from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
+from gpsuite.methods.robustness.search.regions import Region, interval_box, l1_ball, l2_ball
+from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
+from tests.arrays import Array
+from tests.models.softmax_oracle import (
+    Long,
+    direct_probabilities,
+    extended_latent,
+    utility_probabilities,
+)
+from tests.models.softmax_problems import random_softmax_posterior, separable_softmax_posterior
+
+ROUNDING = 2e-15  # of the oracle, and of its result as a float
+REGIONS, POINTS = 8, 24
+BOXES = {True: 12, False: 4}  # of a search: of up to five classes, of more
+
+
+def true_probabilities(posterior: MultiClassPosterior, points: Array, separable: bool) -> Any:
+    """Return the class probabilities [B, C] in extended precision."""
+    mean, covariance = extended_latent(posterior, points)
+    if not separable:
+        return np.array([direct_probabilities(m, S) for m, S in zip(mean, covariance, strict=True)])
+    shared = np.sqrt(max(Long(posterior.weights[-1]), Long(0))) * (
+        _kernel_sums(posterior, points) if posterior.weights[-1] > 0 else np.zeros_like(mean)
+    )
+    found = []
+    for m, S, v in zip(mean, covariance, shared, strict=True):
+        own = np.sqrt(np.maximum(np.diagonal(S) - v * v, Long(0)))
+        found.append(utility_probabilities(m, own, v))
+    return np.array(found)
+
+
+def _kernel_sums(posterior: MultiClassPosterior, points: Array) -> Any:
+    """Return the common factor's weight in each latent function, [B, C]: the last row of the root times k."""
+    only = MultiClassPosterior(
+        posterior.X, posterior.kernel, posterior.variance, posterior.lengthscales, posterior.root[-1],
+        np.zeros((0, posterior.n_classes, len(posterior.X))), np.zeros(0), 1.0,
+    )  # fmt: skip
+    return extended_latent(only, points)[0]
+
+
+def drawn_region(rng: np.random.Generator, posterior: MultiClassPosterior) -> Region:
+    """Return a box or ball near the data: of no width, thin, ordinary or wide; all inputs are free."""
+    n, d = posterior.X.shape
+    scale = posterior.lengthscales
+    centre = posterior.X[rng.integers(n)] + 0.5 * rng.standard_normal(d) * scale
+    size = 10.0 ** rng.uniform(-6.0, 0.3)
+    if rng.random() < 0.3:
+        ball = l1_ball if rng.random() < 0.5 else l2_ball
+        return ball(centre, float(size * scale.min()))
+    half = size * rng.random(d) * scale / np.sqrt(d)
+    half[rng.random(d) < 0.1] = 0.0
+    return interval_box(centre, centre - half, centre + half)
+
+
+def study(seed: list[int], C: int, kernel: str, triples: int) -> Counter[str]:
+    """Return the counts over so many triples; `outside` and `overclaimed` are faults."""
+    rng = np.random.default_rng([*seed, C])
+    counts: Counter[str] = Counter()
+    while counts["triples"] < triples:
+        separable = C > 3 or rng.random() < 0.5
+        draw = separable_softmax_posterior if separable else random_softmax_posterior
+        n, d = int(rng.integers(1, 13)), int(rng.integers(1, 5))
+        posterior = draw(rng, kernel, C, n, d, (-2.0, 1.5 if C < 4 else 0.5))
+        for _ in range(REGIONS):
+            counts.update(_judge(rng, posterior, drawn_region(rng, posterior), separable))
+    return counts
+
+
+def _judge(
+    rng: np.random.Generator, posterior: MultiClassPosterior, region: Region, separable: bool
+) -> Counter[str]:
+    """Set bounds over the region's box, at its points and of a search against the truth at points of the region."""
+    C, d = posterior.n_classes, len(region.free)
+    own = int(rng.integers(C))
+    rival = (own + 1 + int(rng.integers(C - 1))) % C
+    search = MultiClassSearch(posterior, region.centre, region.free)
+    share = rng.random((POINTS, d))
+    share[::2] = np.round(share[::2])
+    points = region.project(region.lower + share * (region.upper - region.lower))
+    found = search.range(own, region, 1e-3, Budget(boxes=BOXES[C <= 5]))
+    reached = [each for each in (found.minimum, found.maximum) if each.witness is not None]
+    for each in reached:
+        assert each.witness is not None
+        points = np.vstack([points, each.witness])
+    p = true_probabilities(posterior, region.embed(points), separable)
+    bound, counts = search.bound, Counter({"triples": POINTS, "regions": 1})
+    local = bound.over(region.lower[None], region.upper[None])
+    ends, margin = bound.class_ends(local, own), bound.margin_ends(local, own, rival)
+    apart = p[:, own] - p[:, rival]
+    counts["total"] += int(np.sum(np.abs(p.sum(axis=1) - 1) > 1e-14))
+    counts["outside: class"] += _outside(p[:, own], ends.low, ends.high)
+    counts["outside: margin"] += _outside(apart, margin.low, margin.high)
+    counts["outside: range"] += _outside(p[:, own], found.minimum.outer, found.maximum.outer)
+    counts["outside: at"] += _outside(p[:, own], *bound.class_at(points, own))
+    counts["outside: margin at"] += _outside(apart, *bound.margin_at(points, own, rival))
+    for each, truth in zip(reached, p[POINTS:, own], strict=True):
+        counts["witnesses"] += 1
+        counts["overclaimed"] += bool(each.sign * (each.inner - truth) > ROUNDING)
+    return counts
+
+
+def _outside(truth: Any, low: Any, high: Any) -> int:
+    """Return how many lie outside; NaN counts too."""
+    return int(np.sum(~((low <= truth + ROUNDING) & (truth - ROUNDING <= high))))
+
+
+def faults(counts: Counter[str]) -> int:
+    """Return how many claims were wrong."""
+    return sum(counts[name] for name in counts if name.startswith(("outside", "overclaimed", "total")))
