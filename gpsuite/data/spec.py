@@ -116,7 +116,15 @@ class CsvSpec:
         target: a column name, `[a, b]`, `a, b`, or a list of names.
         inputs: the same; None: all other columns.
         task: `regression`, `classification` or `measurements`; None: what the experiment is made for.
-        separator: one character; `\t` stands for a tab.
+        ignore: columns that are neither target nor input; names as for `inputs`.
+        separator: one character; `\t` stands for a tab; None: found.
+        decimal: the decimal mark, `.` or `,`; None: found.
+        thousands: the mark between thousands; None: found.
+        missing: what becomes of cells without a value: `error`, `drop_rows`, `drop_columns`; None: their rows are left
+            out up to a fifth of all.
+        skip_rows: number of rows above the column names.
+        categories: a text column of at most this many different texts is a category.
+        strict: guess nothing: UTF-8, a comma, names in the first line, numbers, no gap.
         safety: measurements only: the column that must stay on one side of a limit.
         limit: measurements only: what is safe, `<=1.0` or `>=0.7`.
         candidates: measurements only: the file of inputs that may be measured next.
@@ -132,7 +140,14 @@ class CsvSpec:
     target: Any = MISSING
     inputs: Any = None
     task: str | None = None
-    separator: str = ","
+    ignore: Any = None
+    separator: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    missing: str | None = None
+    skip_rows: int = 0
+    categories: int = 20
+    strict: bool = False
     safety: Any = None
     limit: Any = None
     candidates: str | None = None

@@ -8,7 +8,6 @@ from typing import Any
 from gpsuite.errors import DataError, nearest
 from gpsuite.text import visible
 
-_SHOWN_NAMES = 20
 _SHOWN_CHARACTERS = 80
 _SHOWN_VALUE = 300  # a path must keep its file name
 
@@ -26,10 +25,12 @@ def shorten(text: str, length: int = _SHOWN_CHARACTERS) -> str:
 
 
 def name_list(names: Sequence[str]) -> str:
-    """Return the names as the list syntax of `dataset.inputs`, cut after twenty."""
-    short = [shorten(name) for name in names[:_SHOWN_NAMES]]
-    shown = ", ".join(f'"{name}"' if "," in name else name for name in short)
-    return f"[{shown}]" if len(names) <= _SHOWN_NAMES else f"[{shown}, ...] ({len(names)} in all)"
+    """Return the names as the list syntax of `dataset.inputs`, all of them."""
+    return f"[{', '.join(_quoted(name) if "," in name else name for name in map(shorten, names))}]"
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
 
 
 def first_repeated(names: Iterable[str]) -> str | None:
