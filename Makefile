@@ -14,6 +14,9 @@ SEED ?= 0
 # folders or files for make mutants; empty: all methods and models
 MUTATED ?=
 
+# every recipe starts many processes: compile each module once, whatever the caller's setting
+export PYTHONDONTWRITEBYTECODE =
+
 .DEFAULT_GOAL := help
 .PHONY: help setup quickstart test test-slow mutants lint types smoke bench report reproduce publish clean
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Generic, TypeVar
 
 from gpsuite.errors import unknown_name
@@ -55,12 +55,14 @@ class Registry(Generic[T]):
         return iter(sorted(self._items))
 
 
-def import_members(package: str, path: Iterable[str]) -> None:
+def import_members(package: str, path: Iterable[str], leave_out: Collection[str] = ()) -> None:
     """Import every module of a package, so that each registers what it offers: a new one needs no list.
 
     Args:
         package: its `__name__`.
         path: its `__path__`.
+        leave_out: modules that register nothing and are dear to import.
     """
     for member in pkgutil.iter_modules(path):
-        importlib.import_module(f"{package}.{member.name}")
+        if member.name not in leave_out:
+            importlib.import_module(f"{package}.{member.name}")

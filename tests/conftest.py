@@ -12,11 +12,15 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+import matplotlib
 import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ci")
+
+# embedding fonts takes a third of the time of a figure, and tests draw hundreds
+matplotlib.rcParamsDefault["pdf.use14corefonts"] = True
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -14,7 +14,8 @@ from gpsuite.cli import COMMANDS
 from gpsuite.config.request import read_request
 
 FAMILIES = ("pac_bayes", "robustness", "perturbation", "active_learning")
-README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def examples() -> list[str]:
@@ -84,3 +85,14 @@ def test_the_run_commands_compose(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_every_command_is_named() -> None:
     for name in COMMANDS:
         assert f"gpsuite {name}" in README
+
+
+def test_contributing_names_files_that_exist_and_shows_the_figure_of_the_example() -> None:
+    text = (ROOT / ".github/CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:gpsuite|tests|conf|scripts|\.ci)/[\w./]+)`", text)
+    assert len(named) > 8
+    assert [name for name in named if "NAME" not in name and not (ROOT / name).exists()] == []
+    example = (ROOT / "tests/experiments/own_experiment/slopes.py").read_text(encoding="utf-8")
+    shown = re.findall(r"^    (with report.*|    \S.*)$", text, flags=re.MULTILINE)
+    lines = [line.split("    #")[0].strip() for line in shown if "drawing" in line]
+    assert len(lines) == 4 and all(line in example for line in lines)

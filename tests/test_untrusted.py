@@ -27,12 +27,13 @@ from gpsuite.untrusted import (
     real,
     words,
 )
+from tests.arrays import Array
 
 EXPECTED = {"a": (np.float64, 1), "b": (np.int64, 2)}
 ARRAYS = {"a": np.array([1.0, np.inf]), "b": np.arange(6).reshape(2, 3)}
 
 
-def npy(array: np.ndarray) -> bytes:
+def npy(array: Array) -> bytes:
     stream = io.BytesIO()
     np.save(stream, array, allow_pickle=True)
     return stream.getvalue()

@@ -20,7 +20,9 @@ HELP = """
 gpsuite bench [family ...] [results_dir=DIR]
 
 Medians of interleaved CPU times, one thread. ratio = ours / reference; goal = largest allowed ratio.
-Writes results/bench/bench.csv and machine.json. Compare ratios, not seconds: machines drift.
+peak_memory_mb: of the process once our work has run, imports and earlier
+cases included. Writes bench.csv, memory.csv and machine.json to results/bench. Compare ratios, not seconds:
+machines drift.
 """
 
 
@@ -40,16 +42,19 @@ def main(words: list[str]) -> int:
     for family in given.names or families:
         cases = importlib.import_module(f"gpsuite.experiments.{family}.bench").cases()
         for row in run_cases(family, cases):
-            print(f"{row.case} / {row.reference}: {row.ratio:.2f} (goal {row.goal:g})", file=sys.stderr)
+            print(
+                f"{row.case} / {row.reference}: {row.ratio:.2f} (goal {row.goal:g}), {row.peak_memory_mb:.0f} MB",
+                file=sys.stderr,
+            )
             rows.append(row)
     folder = given.results_dir / "bench"
-    write_bench(folder / "bench.csv", rows)
+    path = write_bench(folder, rows)
     write_json(
         folder / "machine.json", {**machine(), "blas": _blas(), "versions": versions(), "pairs": PAIRS}
     )
     shown = [{**asdict(row), "reached": "yes" if row.ratio <= row.goal else "no"} for row in rows]
     show_table("bench", shown)
-    print(folder / "bench.csv")
+    print(path)
     return 0
 
 

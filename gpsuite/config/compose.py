@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from gpsuite.config.files import conf_dir, group_choices, method_families, read_file
+from gpsuite.config.files import conf_dir, group_choices, method_families, read_file, read_method
 from gpsuite.config.overrides import Overrides, unknown_key
 from gpsuite.config.schema import SCALES, RunSettings
 from gpsuite.config.several import read_datasets, refuse_single
@@ -78,28 +80,28 @@ def compose_run(experiment: str, overrides: Overrides) -> Composed:
 
 
 def _compose_files(experiment: str, groups: Mapping[str, str], entry: Experiment[Any]) -> DictConfig:
-    from hydra import compose, initialize_config_dir
-    from hydra.errors import HydraException
-
     if "dataset" in groups and entry.several_datasets:
         raise refuse_single(f"dataset={groups['dataset']}", experiment)
     if "dataset" in groups and not entry.dataset_tasks:
         raise UserError(f"dataset={groups['dataset']}: {experiment} has a fixed dataset", key="dataset")
     chosen = [f"{group}={name}" for group, name in groups.items() if group not in ("experiment", "method")]
+    return _compose(conf_dir(), experiment, tuple(chosen))
+
+
+@lru_cache(
+    maxsize=64
+)  # a request composes the shipped settings too, a multirun the same files again and again
+def _compose(root: Path, experiment: str, chosen: tuple[str, ...]) -> DictConfig:
+    from hydra import compose, initialize_config_dir
+    from hydra.errors import HydraException
+
     try:
-        with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-            return compose("config", overrides=[f"experiment={experiment}", *chosen])
+        with initialize_config_dir(str(root), version_base="1.3"):
+            content = compose("config", overrides=[f"experiment={experiment}", *chosen])
     except HydraException as error:  # a broken file of ours or of a method author
         raise UserError(f"experiment={experiment}: {str(error).splitlines()[0]}", key="experiment") from error
-
-
-def _compose_method(name: str) -> dict[str, Any]:
-    from hydra import compose, initialize_config_dir
-
-    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        content = compose(f"method/{method_families()[name]}/{name}")
-    plain: dict[str, Any] = OmegaConf.to_container(content.method[method_families()[name]])  # type: ignore[assignment]
-    return plain
+    OmegaConf.set_readonly(content, True)
+    return content
 
 
 def _method_names(
@@ -129,7 +131,7 @@ def _refuse_foreign_methods(experiment: str, entry: Experiment[Any], names: Sequ
     wanted, family = set(entry.method_traits), experiment.split("/")[0]
 
     def fits(name: str) -> bool:
-        return method_families()[name] == family and wanted <= _method(_compose_method(name)).traits
+        return method_families()[name] == family and wanted <= _method(read_method(name)).traits
 
     for name in names:
         if not fits(name):
@@ -158,7 +160,7 @@ def _sections(
         spec = CsvSpec if dataset.get("loader") == "csv" else DatasetSpec
         sections["dataset"] = _structured(spec, dataset, "dataset")
     for name in names:
-        content = _compose_method(name)
+        content = read_method(name)
         sections[f"method/{name}"] = _structured(_method(content).options, content, f"method={name}")
     return sections
 

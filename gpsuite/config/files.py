@@ -58,5 +58,19 @@ def read_file(group: str, name: str) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
+def read_method(name: str) -> dict[str, Any]:
+    """Return the options in a method's file, typed as OmegaConf reads them; a method is one file, without defaults."""
+    return dict(_read_method(conf_dir() / "method" / method_families()[name] / f"{name}.yaml"))
+
+
+@cache
+def _read_method(path: Path) -> dict[str, Any]:
+    from omegaconf import OmegaConf
+
+    content = OmegaConf.to_container(OmegaConf.load(path))
+    assert isinstance(content, dict)
+    return {str(key): value for key, value in content.items()}
+
+
 def _names(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder).with_suffix("")) for path in folder.rglob("*.yaml"))

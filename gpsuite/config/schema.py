@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 
 from gpsuite.errors import UserError
@@ -26,7 +26,7 @@ plain_name = Rule(
 class BudgetSettings:
     """Limits of one task; None means no limit."""
 
-    seconds: Annotated[float, limit] | None = None
+    seconds: Annotated[float, limit] | None
 
 
 @dataclass
@@ -39,7 +39,7 @@ class ParallelSettings:
         address: of a running Dask scheduler, `tcp://host:port`; with mode dask only.
     """
 
-    mode: Annotated[str, one_of(MODES)] = "auto"
+    mode: Annotated[str, one_of(MODES)]
     workers: Count | None = None
     address: str | None = None
 
@@ -60,17 +60,17 @@ class ParallelSettings:
 
 @dataclass
 class RunSettings:
-    """Settings every experiment has. All but `seed` are comfort: they change no number."""
+    """Settings every experiment has; conf/config.yaml gives them. All but `seed` are comfort: they change no number."""
 
-    seed: Annotated[int, at_least(0)] = 0
-    scale: str = "quick"
-    budget: BudgetSettings = field(default_factory=BudgetSettings)
-    parallel: ParallelSettings = field(default_factory=ParallelSettings)
-    threads: Count = 1
-    results_dir: str = "results"
-    data_dir: str = "data"
-    run_name: Annotated[str, plain_name] | None = None
-    force: bool = False
-    on_error: Annotated[str, one_of(("continue", "raise"))] = "continue"
-    wait: bool = False
-    debug: bool = False
+    seed: Annotated[int, at_least(0)]
+    scale: str
+    budget: BudgetSettings
+    parallel: ParallelSettings
+    threads: Count
+    results_dir: str
+    data_dir: str
+    run_name: Annotated[str, plain_name] | None
+    force: bool
+    on_error: Annotated[str, one_of(("continue", "raise"))]
+    wait: bool
+    debug: bool

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from gpsuite.engine.reports import ReportFolder, Send
@@ -90,22 +91,29 @@ class _Attempt:
     deaths: int = 0
 
 
-def run_serial(groups: Sequence[Group], threads: int, send: Send | None = None) -> Iterator[Record]:
+def run_serial(
+    groups: Sequence[Group], threads: int, send: Send | None = None, states: Path | None = None
+) -> Iterator[Record]:
     """Run all groups in this process, yielding each record as its task ends; `send` hears how far it is."""
     for tasks in groups:
-        yield from execute_group(tasks, threads, send)
+        yield from execute_group(tasks, threads, send, states)
 
 
 def run_pool(
-    groups: Sequence[Group], pool: WorkerPool, threads: int, reports: ReportFolder | None = None
+    groups: Sequence[Group],
+    pool: WorkerPool,
+    threads: int,
+    reports: ReportFolder | None = None,
+    states: Path | None = None,
 ) -> Iterator[Record]:
     """Run groups in a pool, yielding records as groups end, in whatever order that is.
 
     When a worker dies, every group in flight is suspect, unless the pool knows which one died with it; suspects run
     again one at a time, so that only the one that kills its worker keeps failing. After `DEATHS_ALLOWED` repetitions
-    its tasks get status error. Workers on this machine can leave reports on running tasks in a folder.
+    its tasks get status error. Workers on this machine can leave reports on running tasks in a folder, and the states
+    of interrupted ones in another.
     """
-    arguments = (threads,) if reports is None else (threads, reports.path)
+    arguments = (threads,) if reports is None else (threads, reports.path, states)
     queue = deque(_Attempt(tasks) for tasks in groups)
     suspects: deque[_Attempt] = deque()
     flying: dict[Future[list[Record]], _Attempt] = {}

@@ -167,7 +167,9 @@ def _compute(
             file=sys.stderr,
         )
     with progress(f"{request.experiment} {request.scale}", len(missing)) as shown:
-        for record in _records(groups_of(missing), options, folder / REPORTS, shown):
+        if options.force:
+            store.forget_states(task_key(task) for task in missing)
+        for record in _records(groups_of(missing), options, folder / REPORTS, store.states, shown):
             store.put(record)
             shown.advance(record)
             if record.status == ERROR and options.raise_errors:
@@ -176,21 +178,22 @@ def _compute(
 
 
 def _records(
-    groups: Sequence[Group], options: RunOptions, reports_dir: Path, shown: Progress
+    groups: Sequence[Group], options: RunOptions, reports_dir: Path, states: Path, shown: Progress
 ) -> Iterator[Record]:
     workers = min(options.workers or os.cpu_count() or 1, len(groups))
     mode = choose_mode(options.mode, groups, workers)
     if mode == "serial":
         yield from run_serial(
-            groups, options.threads, lambda report: shown.running([] if report is None else [report])
+            groups, options.threads, lambda report: shown.running([] if report is None else [report]), states
         )
         return
     reports = ReportFolder(reports_dir, shown.running)
     reports.clear()  # what a killed run left
     try:
         with closing(_pool(mode, workers, options)) as pool:
-            # a cluster's workers may be on machines that do not see this folder
-            yield from run_pool(groups, pool, options.threads, reports if mode == "processes" else None)
+            # a cluster's workers may be on machines that do not see these folders
+            local = (reports, states) if mode == "processes" else (None, None)
+            yield from run_pool(groups, pool, options.threads, *local)
     finally:
         reports.clear()
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ class RecordStore:
 
     def __init__(self, results_dir: Path, family: str) -> None:
         self.folder = results_dir / ".records" / family
+        self.states = self.folder / ".states"  # of tasks in flight, a folder each
         self.published = PublishedRecords(results_dir, family)
         self._told: set[str] = set()
 
@@ -55,6 +57,11 @@ class RecordStore:
         if record.traceback:
             write_text(self.traceback_path(record.key), record.traceback)
         write_text(self.path(record.key), text + "\n")
+
+    def forget_states(self, keys: Iterable[str]) -> None:
+        """Remove what interrupted tasks left, so that they begin anew."""
+        for key in keys:
+            shutil.rmtree(self.states / key, ignore_errors=True)
 
     def get(self, key: str) -> Record | None:
         """Return the record of a key, stored here or published, or None when there is none that can be believed."""

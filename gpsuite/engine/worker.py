@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import resource
+import shutil
 import sys
 import threading
 import time
@@ -15,7 +16,7 @@ from pathlib import Path
 from gpsuite.engine.keys import task_key
 from gpsuite.engine.provenance import origin
 from gpsuite.engine.reports import Reporter, Send, send_to_file
-from gpsuite.experiments.base import ERROR, EXPERIMENTS, Outcome, Record, SharedWork, Task
+from gpsuite.experiments.base import BUDGET, ERROR, EXPERIMENTS, Outcome, Record, SharedWork, Task
 
 PARENT_CHECK_SECONDS = 0.5
 
@@ -40,10 +41,12 @@ def import_family(experiment: str) -> None:
     importlib.import_module(f"gpsuite.experiments.{experiment.split('/')[0]}")
 
 
-def execute_group(tasks: Sequence[Task[object]], threads: int, send: Send | None = None) -> Iterator[Record]:
+def execute_group(
+    tasks: Sequence[Task[object]], threads: int, send: Send | None = None, states: Path | None = None
+) -> Iterator[Record]:
     """Run the tasks of one group in order, yielding each record as it ends; failures are records too.
 
-    `send` is told how far the running task is.
+    `send` is told how far the running task is; in `states` each has a folder for what an interruption must not lose.
     """
     from threadpoolctl import threadpool_limits
 
@@ -51,16 +54,19 @@ def execute_group(tasks: Sequence[Task[object]], threads: int, send: Send | None
     reporter = Reporter(send) if send is not None else None
     shared = SharedWork(reporter.observe if reporter is not None else None)
     for task in tasks:
+        shared.states = None if states is None else states / task_key(task)
         with threadpool_limits(limits=threads):
             record = _followed(task, shared, reporter)
         yield record
+        if shared.states is not None and record.status != BUDGET:  # a larger budget goes on from it
+            shutil.rmtree(shared.states, ignore_errors=True)
 
 
 def execute_group_here(
-    tasks: Sequence[Task[object]], threads: int, reports: Path | None = None
+    tasks: Sequence[Task[object]], threads: int, reports: Path | None = None, states: Path | None = None
 ) -> list[Record]:
     """Run a group in a worker process and return its records together; `reports` is a folder for reports."""
-    return list(execute_group(tasks, threads, None if reports is None else send_to_file(reports)))
+    return list(execute_group(tasks, threads, None if reports is None else send_to_file(reports), states))
 
 
 def _followed(task: Task[object], shared: SharedWork, reporter: Reporter | None) -> Record:

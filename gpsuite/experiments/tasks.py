@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from gpsuite.budget import Budget
@@ -82,10 +83,16 @@ class SharedWork:
 
     Args:
         observer: for the tasks' budgets: who shows how far a running task is, or None.
+
+    Attributes:
+        states: a folder of the running task's own, where it may leave from what to go on after an interruption, or
+            None where nothing is kept. It is removed when the task has ended,
+            unless its budget ended it.
     """
 
     def __init__(self, observer: Callable[[Budget], None] | None = None) -> None:
         self.observer = observer
+        self.states: Path | None = None
         self._done: dict[str, Any] = {}
 
     def once(self, name: str, compute: Callable[[], T]) -> T:

@@ -127,9 +127,7 @@ def figure(
             yield drawing
             if drawing.data is None:
                 raise ValueError(f"figure {name}: no data given")
-            for ax in drawing.axes:
-                if not (ax.has_data() or ax.texts or ax.axison is False):
-                    ax.set_axis_off()
+            _hide_empty(drawing.grid)
             _save(fig, drawing.data, folder, name, note)
         finally:
             plt.close(fig)
@@ -142,6 +140,19 @@ def math_label(text: str) -> str:
     """
     _MATHEMATICS.add(text)
     return text
+
+
+def _hide_empty(grid: npt.NDArray[Any]) -> None:
+    """Hide the axes without a drawing; what they said of the horizontal axis, the ones above them say."""
+    for column in grid.T:
+        above = None
+        for ax in column:
+            if not (ax.has_data() or ax.texts or ax.axison is False):
+                ax.set_axis_off()
+                if above is not None and above.axison:
+                    above.tick_params(labelbottom=True)
+                    above.set_xlabel(above.get_xlabel() or ax.get_xlabel())
+            above = ax
 
 
 def _save(fig: Figure, data: pd.DataFrame, folder: Path, name: str, note: str | None) -> None:

@@ -1,4 +1,4 @@
-"""The suite's colours, those of Okabe and Ito (safe for colour-blind readers), and every method's own by its name."""
+"""The suite's colours, those of Okabe and Ito (safe for colour-blind readers), and those of methods, by their names."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ METHODS = {
     "vfe_fitc_posterior": (SKY, "v"),
     "laplace": (BLUE, "o"),
     "ep": (VERMILION, "s"),
+    "gpr": (GREEN, "o"),
+    "sgpr": (PURPLE, "s"),
     "al_mogp": (VERMILION, "s"),
     "al_mogp_full": (VERMILION, "X"),
     "al_indgps": (GREEN, "^"),
@@ -59,6 +61,8 @@ METHODS = {
     "exact_gp": (BLACK, "X"),
 }
 
+INFERENCES = {"smc": (BLUE, "o"), "hmc": (BLACK, "X"), "map": (ORANGE, "s"), "ml": (GREEN, "^")}
+
 DATASETS = {"synthetic2d": (BLUE, "o"), "spam": (VERMILION, "s"), "mnist38": (GREEN, "^")}
 
 Style = dict[str, str]
@@ -70,6 +74,11 @@ def method_style(name: str) -> Style:
     A method that is not listed gets one of the pairs that no listed method has, by its name's hash.
     """
     return _style(METHODS, name)
+
+
+def inference_style(name: str) -> Style:
+    """Return `color` and `marker` of a kind of inference where a figure tells those of one method apart."""
+    return _style(INFERENCES, name)
 
 
 def dataset_style(name: str) -> Style:

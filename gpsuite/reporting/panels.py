@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.reporting.palette import method_style
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def panel(
         ax.set_xlim(-0.5, len(ticks) - 0.5)
 
 
-def _ends(rows: pd.DataFrame, mean: npt.NDArray[np.float64], error: Error) -> npt.NDArray[np.float64]:
+def _ends(rows: pd.DataFrame, mean: FloatArray, error: Error) -> FloatArray:
     """Return how far the error reaches below and above the mean, [2, k]; 0 where it is missing."""
     if error == "standard_error":
         low = high = rows["standard_error"].to_numpy(dtype=np.float64)
@@ -78,9 +78,9 @@ def _ends(rows: pd.DataFrame, mean: npt.NDArray[np.float64], error: Error) -> np
 def _draw(
     ax: Axes,
     kind: Kind,
-    place: npt.NDArray[np.float64],
-    mean: npt.NDArray[np.float64],
-    ends: npt.NDArray[np.float64],
+    place: FloatArray,
+    mean: FloatArray,
+    ends: FloatArray,
     width: float,
     label: str,
     style: Mapping[str, Any],

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -133,7 +134,8 @@ def read_published(conf_dir: Path, experiment: str | None = None) -> list[Publis
     """
     entries: list[Published] = []
     for path in sorted((conf_dir / "paper").glob("*.yaml")):
-        entries += _read_file(path)
+        stat = path.stat()
+        entries += _read_file(path, (stat.st_mtime_ns, stat.st_size))
     seen: set[str] = set()
     for entry in entries:
         if entry.id in seen:
@@ -142,7 +144,9 @@ def read_published(conf_dir: Path, experiment: str | None = None) -> list[Publis
     return [entry for entry in entries if experiment in (None, entry.experiment)]
 
 
-def _read_file(path: Path) -> list[Published]:
+@lru_cache(maxsize=32)  # every run of a multirun reads them; parsing takes longer than many a task
+def _read_file(path: Path, stamp: tuple[int, int]) -> tuple[Published, ...]:
+    """Return the entries of a file; `stamp` tells whether it has changed since."""
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
     except yaml.YAMLError as error:
@@ -158,7 +162,7 @@ def _read_file(path: Path) -> list[Published]:
             found.append(_entry(entry, path.stem))
         except ValueError as error:
             raise ValueError(f"{path}: entry {name}: {error}") from error
-    return found
+    return tuple(found)
 
 
 def _entry(entry: object, paper: str) -> Published:

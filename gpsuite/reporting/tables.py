@@ -64,6 +64,11 @@ def mean_and_error(mean: float, se: float | None) -> str:
     return f"{mean:.{decimals}f} ± {se:.{decimals}f}"
 
 
+def estimate_text(estimate: Estimate) -> str:
+    """Return an estimate as a cell: its value and standard error."""
+    return mean_and_error(estimate.value, estimate.error)
+
+
 def summarise_groups(
     frame: pd.DataFrame,
     by: Sequence[str],

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv, stdtrit
 
+from gpsuite.arrays import FloatArray
+
 T_INTERVAL = "95 % t interval"
 CORRECTED = "95 % t interval, corrected for splits that share rows"
 CLOPPER_PEARSON = "95 % Clopper-Pearson interval"
 AS_IF_INDEPENDENT = "95 % Clopper-Pearson interval, as if independent"
 OF_POINTS = "95 % Clopper-Pearson interval over points, given the classifier"
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -139,13 +139,13 @@ def share(held: Iterable[object], interval: str = AS_IF_INDEPENDENT) -> Estimate
     return proportion(sum(flags), len(flags), interval)
 
 
-def finite(values: npt.ArrayLike) -> Array:
+def finite(values: npt.ArrayLike) -> FloatArray:
     """Return the finite values [n]."""
     found = np.asarray(values, dtype=np.float64)
     return np.asarray(found[np.isfinite(found)])
 
 
-def medians(values: Array) -> Array:
+def medians(values: FloatArray) -> FloatArray:
     """Return the median of every row's finite values [rows, n] -> [rows]; NaN for a row without any."""
     known = np.isfinite(values).any(axis=1)
     found = np.full(len(values), np.nan)
@@ -153,7 +153,7 @@ def medians(values: Array) -> Array:
     return found
 
 
-def slopes(values: Array, levels: npt.ArrayLike) -> Array:
+def slopes(values: FloatArray, levels: npt.ArrayLike) -> FloatArray:
     """Return each repetition's least-squares slope over the levels where its value is finite.
 
     Args:

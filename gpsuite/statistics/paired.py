@@ -6,9 +6,8 @@ from collections.abc import Hashable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from gpsuite.statistics.estimates import Array
+from gpsuite.arrays import FloatArray
 
 Setting = Hashable | tuple[Hashable, ...]
 
@@ -45,13 +44,13 @@ class Paired:
         )
         if len(set(zip(*self._index, strict=True))) < len(self._index[0]):
             raise ValueError(f"two rows of the same {', '.join(columns)}")
-        self._arrays: dict[str, Array] = {}
+        self._arrays: dict[str, FloatArray] = {}
 
     def levels(self, column: str) -> list[Any]:
         """Return the values of a column of `over` or `by`, in ascending order."""
         return list(self._levels[column])
 
-    def __call__(self, metric: str, *setting: Hashable) -> Array:
+    def __call__(self, metric: str, *setting: Hashable) -> FloatArray:
         """Return the metric of one setting, or of all that begin so; all NaN for a setting without a row."""
         values, over = self._array(metric), len(self._over)
         levels = [self._levels[name] for name in self._by[: len(setting)]]
@@ -60,7 +59,7 @@ class Paired:
         chosen = [known.index(wanted) for wanted, known in zip(setting, levels, strict=True)]
         return np.asarray(values[(slice(None),) * over + tuple(chosen)])
 
-    def pair(self, metric: str, first: Setting, second: Setting) -> tuple[Array, Array]:
+    def pair(self, metric: str, first: Setting, second: Setting) -> tuple[FloatArray, FloatArray]:
         """Return the metric of two settings over the repetitions where both are finite, [n] each."""
         a, b = (
             self(metric, *(each if isinstance(each, tuple) else (each,))).ravel() for each in (first, second)
@@ -68,7 +67,7 @@ class Paired:
         both = np.isfinite(a) & np.isfinite(b)
         return a[both], b[both]
 
-    def mean(self, metric: str, *setting: Hashable) -> Array:
+    def mean(self, metric: str, *setting: Hashable) -> FloatArray:
         """Return the mean over the repetitions that have a number; NaN where none has."""
         values = self(metric, *setting)
         values = values.reshape(-1, *values.shape[len(self._over) :])
@@ -76,17 +75,17 @@ class Paired:
         count = np.where(there.any(axis=0), there.sum(axis=0), np.nan)
         return np.asarray(np.where(there, values, 0.0).sum(axis=0) / count)
 
-    def complete(self, metric: str, *setting: Hashable) -> Array:
+    def complete(self, metric: str, *setting: Hashable) -> FloatArray:
         """Return the metric of a setting with one open column over the repetitions that lack nothing, [n, levels]."""
         values = self(metric, *setting)
         values = values.reshape(-1, values.shape[-1])
         return np.asarray(values[np.isfinite(values).all(axis=1)])
 
-    def _array(self, metric: str) -> Array:
+    def _array(self, metric: str) -> FloatArray:
         if metric not in self._arrays:
             shape = [len(self._levels[name]) for name in (*self._over, *self._by)]
             values = np.full(shape, np.nan)
-            column: npt.NDArray[np.float64] = np.asarray(self._rows[metric], dtype=np.float64)
+            column: FloatArray = np.asarray(self._rows[metric], dtype=np.float64)
             values[self._index] = column
             self._arrays[metric] = values
         return self._arrays[metric]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.statistics.estimates import Array
+from gpsuite.arrays import FloatArray
 
 BOOTSTRAP_INTERVAL = "95 % bootstrap interval over the runs"
 
 
-def resampled_means(lines: Array, samples: int, rng: np.random.Generator) -> Array:
+def resampled_means(lines: FloatArray, samples: int, rng: np.random.Generator) -> FloatArray:
     """Return means over repetitions drawn with replacement.
 
     Args:

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import bdtr, bdtrc, chdtrc, stdtr
 
-from gpsuite.statistics.estimates import Array, corrected_mean
+from gpsuite.arrays import FloatArray
+from gpsuite.statistics.estimates import corrected_mean
 
 LEVEL = 0.05  # of the tests behind a claim
 
@@ -35,7 +36,7 @@ def corrected_t_p(values: npt.ArrayLike, test_over_training: float = 0.0) -> flo
     return float(stdtr(found.n - 1, -found.value / found.error))
 
 
-def wilcoxon_p(smaller: Array, larger: Array) -> float:
+def wilcoxon_p(smaller: FloatArray, larger: FloatArray) -> float:
     """Return the one-sided p-value of Wilcoxon's signed-rank test for `smaller` < `larger`, paired.
 
     Pairs with a missing value do not count; exact where scipy has the exact distribution. 1 without differences.

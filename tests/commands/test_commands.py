@@ -154,16 +154,16 @@ def test_doctor_finds_two_tensorflows_numpy_two_and_a_full_disk(
 ) -> None:
     from gpsuite.commands import doctor
 
-    real = doctor.importlib.metadata.distributions
+    real = doctor.importlib.metadata.distributions  # type: ignore[attr-defined]
 
     class Second:
         name = "tensorflow-cpu"
 
-    monkeypatch.setattr(doctor.importlib.metadata, "distributions", lambda: [*real(), Second()])
+    monkeypatch.setattr(doctor.importlib.metadata, "distributions", lambda: [*real(), Second()])  # type: ignore[attr-defined]
     monkeypatch.setattr(
         doctor, "versions", lambda: {"python": "3.11.7", "numpy": "2.1.0", "gpflow": "not installed"}
     )
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1e6})())
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1e6})())  # type: ignore[attr-defined]
     ended = gpsuite("doctor")
     assert ended.code == 1
     problems = {line.split("\t")[1]: line for line in ended.out.splitlines() if line.startswith("problem")}

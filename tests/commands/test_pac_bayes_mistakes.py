@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,7 +59,7 @@ def test_a_wrong_word(
     refused(gpsuite, workplace, (*run, *words), parts)
 
 
-def write(folder: Path, rows: list[tuple[object, ...]]) -> None:
+def write(folder: Path, rows: list[tuple[Any, ...]]) -> None:
     lines = ["a,b,y", *(",".join(str(cell) for cell in row) for row in rows)]
     (folder / "table.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -78,7 +79,7 @@ FILES = {
 @pytest.mark.parametrize("name", FILES)
 def test_a_table_that_cannot_be_fitted(gpsuite: Gpsuite, workplace: Path, name: str) -> None:
     rows, parts = FILES[name]
-    write(workplace, rows)
+    write(workplace, rows)  # type: ignore[arg-type]
     refused(gpsuite, workplace, CSV, parts)
 
 

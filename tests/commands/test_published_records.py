@@ -70,7 +70,7 @@ def test_recheck_finds_a_number_that_was_published_wrong(gpsuite: Gpsuite) -> No
     archive = Archive(path)
     records = [unseal(key, found) for key in archive.keys if (found := archive.get(key)) is not None]
     for record in records:
-        record.arrays["p"][3] *= 1.001  # type: ignore[index]
+        record.arrays["p"][3] *= 1.001
     path.write_bytes(pack(Sealed(seal(record), record.arrays) for record in records))
     ended = gpsuite("recheck", LINES, "sample=1")
     assert ended.code == 1

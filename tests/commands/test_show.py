@@ -10,7 +10,7 @@ ROWS = [{"name": "first", "what": "a few words", "n": 1}, {"name": "second", "wh
 
 
 def test_off_a_terminal_cells_are_whole_and_tab_separated(capsys: pytest.CaptureFixture[str]) -> None:
-    show_table("t", ROWS)
+    show_table("t", ROWS)  # type: ignore[arg-type]
     assert capsys.readouterr().out == f"name\twhat\tn\nfirst\ta few words\t1\nsecond\t{'x' * 90}\t\n"
 
 
@@ -20,7 +20,7 @@ def test_on_a_terminal_a_table_is_drawn_where_it_fits(
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    show_table("t", ROWS)
+    show_table("t", ROWS)  # type: ignore[arg-type]
     printed = capsys.readouterr().out
     assert ("│" in printed) is drawn
     assert "x" * 90 in printed

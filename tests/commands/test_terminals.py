@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -23,7 +24,7 @@ LABELS = ("$\\bad{ $ \x1b[32mA", "_B^{\u2066")
 ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
-def write(path: str | Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+def write(path: str | Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     with open(path, "w", encoding="utf-8", newline="") as stream:
         csv.writer(stream).writerows([header, *rows])
 

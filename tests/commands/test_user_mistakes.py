@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -238,10 +239,10 @@ def test_a_corrupted_dataset_file(
 def test_read_only_results(gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = Path.mkdir
 
-    def read_only(path: Path, *args: object, **kwargs: object) -> None:
+    def read_only(path: Path, *args: Any, **kwargs: Any) -> None:
         if "frozen" in path.parts:
             raise OSError(errno.EROFS, "Read-only file system", str(path))
-        real(path, *args, **kwargs)  # type: ignore[arg-type]
+        real(path, *args, **kwargs)
 
     monkeypatch.setattr(Path, "mkdir", read_only)
     ended = gpsuite(*RUN, "results_dir=frozen/results")

@@ -12,6 +12,7 @@ import pytest
 
 from gpsuite.commands import verify
 from gpsuite.methods.robustness.certificates.certificate import model_hash, write_certificate
+from tests.arrays import Array
 from tests.commands.conftest import Gpsuite
 from tests.methods.robustness.certificates.test_certificate import DAMAGES, damage
 from tests.methods.robustness.certified_point import small_certificate
@@ -93,7 +94,7 @@ def put(npz: Path, name: str, change: Any) -> None:
 
 
 def at(place: Any, value: Any) -> Any:
-    def change(array: np.ndarray) -> np.ndarray:
+    def change(array: Array) -> Array:
         array[place] = value
         return array
 

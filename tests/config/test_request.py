@@ -52,9 +52,9 @@ def test_an_experiment_file_sets_no_keys_inside_dataset(experiment: str) -> None
 
 def test_the_scale_is_applied_before_the_users_words() -> None:
     request, _ = read_request([REGRESSION, "scale=smoke"])
-    assert request.settings.max_evaluations == 15
+    assert request.settings.max_evaluations == 15  # type: ignore[attr-defined]
     request, _ = read_request([REGRESSION, "scale=smoke", "max_evaluations=7"])
-    assert request.settings.max_evaluations == 7
+    assert request.settings.max_evaluations == 7  # type: ignore[attr-defined]
 
 
 def test_each_kind_of_variation_gets_a_run_folder_of_its_own(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from gpsuite.data import CsvSpec, DatasetSpec, FileSpec
 
@@ -44,6 +45,6 @@ def write(folder: Path, lines: Sequence[str] | bytes, name: str = "t.csv") -> st
     return str(folder / name)
 
 
-def csv_spec(path: str, target: object = "y", **changes: object) -> CsvSpec:
+def csv_spec(path: str, target: Any = "y", **changes: Any) -> CsvSpec:
     """Return the description of a user's table."""
-    return CsvSpec(path=path, target=target, **changes)  # type: ignore[arg-type]
+    return CsvSpec(path=path, target=target, **changes)

@@ -75,6 +75,7 @@ def test_labels_are_numbered_in_sorted_order(
         (["0", "0.5", "1"], "line 3: '0.5' is not a label(.|\n)*dataset.task=regression"),
         (["a", "", "b"], "line 3, column 'y': the cell is empty"),
         (["a", "nan", "b"], "line 3, column 'y': 'nan' is not a finite number"),
+        (["a", "b", "NA"], "line 4, column 'y': the label 'NA' stands for a missing one"),
     ],
 )
 def test_labels_that_are_none_are_refused(texts: list[str], message: str) -> None:

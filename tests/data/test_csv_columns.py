@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gpsuite.data.csv_columns import choose_columns, name_list, shorten
@@ -24,7 +26,7 @@ HEADER = ["a", "b, c", "[d]", "it's", "x=1", "~y", "größe", "a b", "MEDV", '"q
         ('["q", a]', [9, 0]),
     ],
 )
-def test_names_are_understood(value: object, expected: list[int]) -> None:
+def test_names_are_understood(value: Any, expected: list[int]) -> None:
     assert choose_columns("inputs", value, HEADER) == expected
 
 
@@ -45,7 +47,7 @@ def test_numbers_as_names() -> None:
         (True, "no column 'True'"),
     ],
 )
-def test_wrong_names_are_answered(value: object, message: str) -> None:
+def test_wrong_names_are_answered(value: Any, message: str) -> None:
     with pytest.raises(DataError, match=message) as caught:
         choose_columns("target", value, HEADER)
     assert caught.value.key == "dataset.target"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from gpsuite.errors import DataError, UserError
 from tests.data.made_up_data import csv_spec, table, write
 
 
-def message_of(path: str, **changes: object) -> str:
+def message_of(path: str, **changes: Any) -> str:
     with pytest.raises(UserError) as caught:
         read_csv(csv_spec(path, **changes))
     assert len(str(caught.value).splitlines()) <= 4
@@ -122,7 +123,7 @@ def test_classification_with_text_labels(tmp_path: Path) -> None:
         ({"path": "nowhere.csv"}, ["dataset.path=nowhere.csv: no such file"]),
     ],
 )
-def test_wrong_choices_are_answered(tmp_path: Path, changes: dict[str, object], parts: list[str]) -> None:
+def test_wrong_choices_are_answered(tmp_path: Path, changes: dict[str, Any], parts: list[str]) -> None:
     path = write(tmp_path, table())
     message = message_of(str(changes.pop("path", path)), **changes)
     for part in parts:

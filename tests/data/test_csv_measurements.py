@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,14 +18,14 @@ MEASURED = ["a,b,y,w,z", "0,1,0.5,,0.2", "1,2,,7,0.3", "2,4,1.5,8,", "3,0, nan ,
 CANDIDATES = ["b,a,comment", "1,5,x", "2,6,", "1,5,"]
 
 
-def spec_of(folder: Path, rows: object = None, grid: object = None, **changes: object) -> CsvSpec:
-    path = write(folder, rows or MEASURED)  # type: ignore[arg-type]
-    other = write(folder, grid or CANDIDATES, "c.csv")  # type: ignore[arg-type]
+def spec_of(folder: Path, rows: Any = None, grid: Any = None, **changes: Any) -> CsvSpec:
+    path = write(folder, rows or MEASURED)
+    other = write(folder, grid or CANDIDATES, "c.csv")
     given = {"target": "[y, w]", "safety": "z", "limit": "<=1", "candidates": other, **changes}
-    return csv_spec(path, task="measurements", **given)  # type: ignore[arg-type]
+    return csv_spec(path, task="measurements", **given)
 
 
-def message_of(folder: Path, *files: object, **changes: object) -> str:
+def message_of(folder: Path, *files: Any, **changes: Any) -> str:
     with pytest.raises(DataError) as caught:
         read_csv(spec_of(folder, *files, **changes))
     message = str(caught.value)
@@ -42,9 +43,9 @@ def test_gaps_are_nan_and_candidates_follow_the_inputs_by_name(tmp_path: Path) -
     np.testing.assert_array_equal(data.safety.z, [0.2, 0.3, np.nan, 1.4])
     assert (data.safety.name, data.safety.limit, data.safety.side) == ("z", 1.0, "below")
     assert data.safety.safe.tolist() == [True, True, False, False]
-    np.testing.assert_array_equal(data.grid, [[5, 1], [6, 2], [5, 1]])
+    np.testing.assert_array_equal(data.grid, [[5, 1], [6, 2], [5, 1]])  # type: ignore[arg-type]
     for array in (data.X, data.y, data.safety.z, data.grid):
-        assert not array.flags.writeable  # type: ignore[union-attr]
+        assert not array.flags.writeable
 
 
 def test_a_single_input_is_enough(tmp_path: Path) -> None:
@@ -82,7 +83,7 @@ def test_a_limit_that_is_none_says_how_to_write_one(text: str | None, what: str)
     assert what in str(caught.value)
 
 
-FILES: list[tuple[tuple[object, ...], list[str]]] = [
+FILES: list[tuple[tuple[Any, ...], list[str]]] = [
     ((["a,y,w,z", "0,1,,2", "1,2,,3"], ["a", "1"]), ["dataset.target", "column 'w' has no value"]),
     ((["a,y,w,z", "0,1,2,", "1,2,3,"], ["a", "1"]), ["dataset.safety=z", "column 'z' has no value"]),
     (
@@ -104,7 +105,7 @@ FILES: list[tuple[tuple[object, ...], list[str]]] = [
 
 
 @pytest.mark.parametrize(("files", "parts"), FILES)
-def test_bad_files_are_named(tmp_path: Path, files: tuple[object, ...], parts: list[str]) -> None:
+def test_bad_files_are_named(tmp_path: Path, files: tuple[Any, ...], parts: list[str]) -> None:
     message = message_of(tmp_path, *files)
     for part in parts:
         assert part in message
@@ -123,7 +124,7 @@ def test_bad_files_are_named(tmp_path: Path, files: tuple[object, ...], parts: l
         ({"candidates": "none.csv"}, ["dataset.candidates=none.csv: no such file"]),
     ],
 )
-def test_bad_choices_are_named(tmp_path: Path, changes: dict[str, object], parts: list[str]) -> None:
+def test_bad_choices_are_named(tmp_path: Path, changes: dict[str, Any], parts: list[str]) -> None:
     message = message_of(tmp_path, **changes)
     for part in parts:
         assert part in message
@@ -169,7 +170,7 @@ def test_what_was_prepared_can_be_loaded_in_another_folder(
     assert data.input_names == ("b", "a")
     assert data.content_hash == prepared.content_hash
     write(tmp_path, [*CANDIDATES, "4,4,"], "c.csv")
-    changed = prepare(csv_spec(**{**prepared.spec}), cache_dir=Path("nowhere"))  # type: ignore[arg-type]
+    changed = prepare(csv_spec(**{**prepared.spec}), cache_dir=Path("nowhere"))
     assert changed.content_hash != prepared.content_hash
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,7 +61,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body[:100] if self.path == "/short" else body)
 
-    def log_message(self, *args: object) -> None:
+    def log_message(self, *args: Any) -> None:
         """Say nothing."""
 
 

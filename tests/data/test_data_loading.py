@@ -37,7 +37,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_prepared_datasets_travel_as_plain_json(cache: Path, tmp_path: Path) -> None:
     specs = [housing(), csv_spec(write(tmp_path, table()), target="[y, a]"), read_spec(CONF_DIR, "diabetes")]
     for spec in specs:
-        prepared = prepare(spec, cache_dir=cache)
+        prepared = prepare(spec, cache_dir=cache)  # type: ignore[arg-type]
         back = PreparedDataset.from_dict(json.loads(json.dumps(prepared.to_dict())))
         assert back == prepared
         assert pickle.loads(pickle.dumps(prepared)) == prepared

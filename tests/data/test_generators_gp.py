@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -19,14 +21,15 @@ from gpsuite.data.generators import (
     squared_exponential,
     squared_exponential_paper,
 )
+from tests.arrays import Array
 
 POINTS = np.array([[0.0, 0.0], [3.0, 4.0], [0.3, -0.4]])
 
 
-def small(seed: int = 0, **changes: object) -> GpSamples:
+def small(seed: int = 0, **changes: Any) -> GpSamples:
     form = {name: changes.pop(name) for name in ("kernel", "process") if name in changes}
-    sizes = Sizes(**{"draws": 2, "n_train": 30, "n_test": 10, **changes})  # type: ignore[arg-type]
-    return gp_samples(np.random.default_rng(seed), sizes, **form)  # type: ignore[arg-type]
+    sizes = Sizes(**{"draws": 2, "n_train": 30, "n_test": 10, **changes})
+    return gp_samples(np.random.default_rng(seed), sizes, **form)
 
 
 def test_kernels_at_known_distances() -> None:
@@ -64,8 +67,8 @@ def test_convolution_covariance_by_numerical_integration() -> None:
     u = np.linspace(-6, 6, 1201)
     step = u[1] - u[0]
 
-    def normal(x: np.ndarray, inverse_variance: float) -> np.ndarray:
-        values: np.ndarray = np.sqrt(inverse_variance / 2 / np.pi) * np.exp(-0.5 * inverse_variance * x**2)
+    def normal(x: Array, inverse_variance: float) -> Array:
+        values: Array = np.sqrt(inverse_variance / 2 / np.pi) * np.exp(-0.5 * inverse_variance * x**2)
         return values
 
     x, x2, c = 0.4, -0.3, 1.7
@@ -126,7 +129,7 @@ def test_shapes_and_parameters_of_the_paper() -> None:
 
 def test_random_parameters_fill_their_ranges() -> None:
     many = [small(seed, draws=1, n_train=1, n_test=0) for seed in range(300)]
-    lengthscales = np.concatenate([one.parameters.lengthscales for one in many])  # type: ignore[union-attr]
+    lengthscales = np.concatenate([one.parameters.lengthscales for one in many])
     for values in (lengthscales, np.array([one.safety_variance for one in many])):
         assert values.min() >= 0.01
         assert values.max() < 1.0

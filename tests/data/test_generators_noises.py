@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gpsuite.data.generators import NOISES, draw_noise
 from gpsuite.data.generators.sizes import as_shape
+from tests.arrays import Array
 
 N = 20_000
 # A binomial count of N halves deviates by more than 5 sigma with probability below 1e-6.
@@ -16,7 +17,7 @@ FIVE_SIGMA = 5 * 0.5 / np.sqrt(N)
 POSITIONS = np.linspace(-2.0, 2.0, 7)
 
 
-def column(name: str, seed: int = 3) -> np.ndarray:
+def column(name: str, seed: int = 3) -> Array:
     """Return N repetitions of a noise vector of 7 points, at sorted inputs."""
     return draw_noise(np.random.default_rng(seed), name, (N, 7), inputs=POSITIONS)
 
@@ -45,14 +46,14 @@ def test_the_stated_groups_leave_the_joint_distribution_unchanged(name: str) -> 
     noise = column(name)
     first, last = noise[:, 1], noise[:, -1]
 
-    def same(event: Callable[..., np.ndarray], *changed: np.ndarray) -> bool:
+    def same(event: Callable[..., Array], *changed: Array) -> bool:
         difference = event(first, last).astype(float) - event(*changed).astype(float)
         return bool(abs(difference.mean()) < 5 * difference.std() / np.sqrt(N) + 1e-12)
 
-    def both_large(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def both_large(a: Array, b: Array) -> Array:
         return (a > 0.7) & (b > -0.3)
 
-    def larger(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def larger(a: Array, b: Array) -> Array:
         return np.abs(a) > np.abs(b)
 
     middle = noise[:, 3]

@@ -76,4 +76,4 @@ def test_wrong_arguments_are_refused() -> None:
         kernel_regression(rng, 3, function="tan")
     for arguments in ({"n_centres": 1}, {"lengthscale": 0.0}, {"lengthscale": np.nan}):
         with pytest.raises(ValueError, match="n_centres"):
-            draw_kernel_expansion(rng, **arguments)  # type: ignore[arg-type]
+            draw_kernel_expansion(rng, **arguments)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ def spec(monkeypatch: pytest.MonkeyPatch, no_data_path: None) -> DatasetSpec:
     """A table of two rows and an optional file of one more, known by its git hash."""
     from gpsuite.data.sources import LOADERS, Reader, make_dataset
 
-    def rows(spec: DatasetSpec, read: Reader) -> object:
+    def rows(spec: DatasetSpec, read: Reader) -> Any:
         import numpy as np
 
         table = np.array(b"".join(read(file.name) for file in spec.files).split(), float).reshape(-1, 2)

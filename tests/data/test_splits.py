@@ -10,6 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from gpsuite.data import Standardiser, fit_standardiser, train_test_indices
 from gpsuite.errors import UserError
+from tests.arrays import Array
 
 ROUNDING = 1e-9  # columns below are of order 1e3 at most, with deviations of order 1e-3 at least
 
@@ -46,7 +47,7 @@ MATRICES = hnp.arrays(
 
 
 @given(MATRICES)
-def test_mean_0_deviation_1_and_back(rows: np.ndarray) -> None:
+def test_mean_0_deviation_1_and_back(rows: Array) -> None:
     standardiser = Standardiser.fit(rows)
     scaled = standardiser.transform(rows)
     varies = np.ptp(rows, axis=0) > 0

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,14 +15,14 @@ RECORD = execute(tiny.task(3), SharedWork())
 RECORD = replace(RECORD, metrics={"square": 9.1, "word": "safe", "nothing": None, "search_seconds": 1.0})
 
 
-def against(tolerance: float = 1e-3, **changes: object) -> Agreement:
+def against(tolerance: float = 1e-3, **changes: Any) -> Agreement:
     """Compare RECORD with itself after changes of metrics or, named array_NAME, of arrays."""
     arrays = {k.removeprefix("array_"): v for k, v in changes.items() if k.startswith("array_")}
     metrics = {k: v for k, v in changes.items() if not k.startswith("array_")}
     ours: Record = replace(
         RECORD,
         metrics={**RECORD.metrics, **metrics},
-        arrays={**RECORD.arrays, **arrays},  # type: ignore[dict-item]
+        arrays={**RECORD.arrays, **arrays},
     )
     return compare_records(RECORD, ours, tolerance)
 
@@ -47,7 +48,7 @@ def test_a_record_agrees_with_itself_bitwise_seconds_aside() -> None:
         ({"array_powers": np.array([1.0, 3.0])}, "not"),
     ],
 )
-def test_a_difference_counts_at_its_level(change: dict[str, object], where: str) -> None:
+def test_a_difference_counts_at_its_level(change: dict[str, Any], where: str) -> None:
     found = against(**change)
     assert found.counts[where] == (3 if "array_powers" in change else 1)
     assert found.agrees == (where != "not")

@@ -5,6 +5,7 @@ import random
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -110,9 +111,9 @@ def _without_arrays(content: bytes) -> bytes:
     "damage", [lambda _: b"", lambda c: c[: len(c) // 2], lambda c: c[:-9], _without_arrays], ids=range(4)
 )
 def test_a_damaged_archive_is_named_once_and_its_records_count_as_missing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: object
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: Any
 ) -> None:
-    path = published(tmp_path, damage(pack(SEALED)))  # type: ignore[operator]
+    path = published(tmp_path, damage(pack(SEALED)))
     store = RecordStore(tmp_path, "tiny")
     assert [store.get(RECORDS[0].key), store.get(RECORDS[0].key)] == [None, None]
     said = capsys.readouterr().err

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpsuite.engine.backends import DEATHS_ALLOWED, run_pool, run_serial
 from gpsuite.engine.runner import choose_mode, groups_of
+from gpsuite.engine.store import RecordStore
 from gpsuite.experiments.base import Record
 from tests.engine import tiny
 
@@ -85,3 +87,21 @@ def test_the_automatic_choice(mode: str, seconds: float, workers: int, chosen: s
 
     groups = [[replace(tiny.task(number), cost=seconds / 2)] for number in range(2)]
     assert choose_mode(mode, groups, workers) == chosen
+
+
+def test_a_task_has_a_folder_for_its_state_until_it_has_ended(tmp_path: Path) -> None:
+    store = RecordStore(tmp_path, "tiny")
+    running = run_serial([[tiny.task(1, "leave")], [tiny.task(2)]], 1, None, store.states)
+    first = next(running)
+    assert [path.name for path in store.states.iterdir()] == [first.key]
+    list(running)
+    assert not list(store.states.iterdir())
+
+
+def test_the_state_of_a_task_that_its_budget_ended_stays_until_it_is_forgotten(tmp_path: Path) -> None:
+    store = RecordStore(tmp_path, "tiny")
+    limited = [tiny.task(number, "leave budget") for number in range(2)]
+    keys = [record.key for record in run_serial(groups_of(limited), 1, None, store.states)]
+    assert {path.name for path in store.states.iterdir()} == set(keys)
+    store.forget_states(keys[:1])
+    assert [path.name for path in store.states.iterdir()] == keys[1:]

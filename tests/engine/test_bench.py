@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import csv
 import time
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gpsuite.engine.bench import COLUMNS, read_bench, run_cases, write_bench
+from gpsuite.engine.worker import peak_memory_mb
 from gpsuite.experiments.benchmark import BenchCase, Work
 
 
@@ -23,10 +26,21 @@ def test_a_ratio_is_that_of_the_work(tmp_path: Path) -> None:
     case = BenchCase("short", "long", lambda: (burn(0.004), burn(0.012)), goal=0.5)
     [row] = run_cases("family", [case], pairs=7)
     assert 0.2 < row.ratio < 0.5  # a third, with room for a busy machine
-    write_bench(tmp_path / "bench.csv", [row])
+    write_bench(tmp_path, [row])
     [read] = read_bench(tmp_path / "bench.csv")
     assert tuple(read) == COLUMNS
     assert float(read["ratio"]) == row.ratio
+
+
+def test_the_memory_is_that_of_our_work_and_not_the_references() -> None:
+    before = peak_memory_mb()
+    room = 200  # MB beyond the largest the process ever was
+    taken = int(before + room) * 10**6 // 8
+    cheap, large = burn(0.06), partial(np.ones, taken)
+    [spared] = run_cases("family", [BenchCase("small", "large", lambda: (cheap, large), 1.0)], pairs=1)
+    assert spared.peak_memory_mb < before + room / 2
+    [used] = run_cases("family", [BenchCase("large", "small", lambda: (large, cheap), 1.0)], pairs=1)
+    assert used.peak_memory_mb > before + room / 2
 
 
 def test_families_not_run_now_keep_their_rows(tmp_path: Path) -> None:
@@ -34,10 +48,10 @@ def test_families_not_run_now_keep_their_rows(tmp_path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(COLUMNS)
-        writer.writerow(["old", "a", 1, "b", 2, 0.5, 1])
-        writer.writerow(["family", "a", 1, "b", 2, 0.5, 1])
+        writer.writerow(["old", "a", 1, "b", 2, 0.5, 1, 100])
+        writer.writerow(["family", "a", 1, "b", 2, 0.5, 1, 100])
     [row] = run_cases("family", [BenchCase("c", "d", lambda: (burn(1e-3), burn(1e-3)), 2.0)], pairs=1)
-    write_bench(path, [row])
+    write_bench(path.parent, [row])
     assert [(line["family"], line["case"]) for line in read_bench(path)] == [("old", "a"), ("family", "c")]
 
 
@@ -48,7 +62,7 @@ def test_the_pac_bayes_cases_do_the_same_work() -> None:
     for case in bench.cases():
         if "n=404" in case.case:
             ours, reference = case.prepare()
-            value, gradient, _ = ours()  # type: ignore[misc]
+            value, gradient, _ = ours()
             assert 0 < value <= 1
             assert len(gradient) == 2 + bench.INPUTS
             reference()

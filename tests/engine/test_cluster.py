@@ -13,6 +13,7 @@ from concurrent.futures import BrokenExecutor
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -242,7 +243,7 @@ def test_records_equal_those_of_serial_and_threads_are_set(
         assert dask[key].arrays.keys() == record.arrays.keys()
         assert all(np.array_equal(dask[key].arrays[name], record.arrays[name]) for name in record.arrays)
     with closing(DaskPool(cluster.address, 1)) as pool:  # the workers were started without thread limits
-        assert pool.submit(os.getenv, "OMP_NUM_THREADS").result(DEADLINE) == "1"
+        assert pool.submit(os.getenv, "OMP_NUM_THREADS").result(DEADLINE) == "1"  # type: ignore[arg-type]
     with pytest.raises(UserError, match=f"has {TENSORFLOW_THREADS} 1 \\(here 2\\)"):
         DaskPool(cluster.address, 2)
 
@@ -254,7 +255,7 @@ def test_a_worker_that_dies_breaks_its_own_group_only_and_a_later_one_is_used(ow
         own_cluster.worker()
         wait_until(lambda: pool.workers == 2)
         killer = pool.submit(os._exit, 1)
-        other = pool.submit(time.sleep, 1.0)
+        other = pool.submit(time.sleep, 1.0)  # type: ignore[arg-type]
         with pytest.raises(BrokenExecutor, match="is gone"):
             killer.result(DEADLINE)
         assert other.result(DEADLINE) is None
@@ -267,7 +268,7 @@ def test_a_worker_that_dies_breaks_its_own_group_only_and_a_later_one_is_used(ow
 def test_a_group_that_keeps_killing_workers_kills_three_and_becomes_an_error(
     own_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def square_or_die(tasks: list[Task], threads: int) -> list[Record]:  # nested: sent by value
+    def square_or_die(tasks: list[Task[Any]], threads: int) -> list[Record]:  # nested: sent by value
         from gpsuite.engine.worker import failure
 
         if tasks[0].params.number == 2:
@@ -303,14 +304,14 @@ def test_a_pool_takes_no_more_workers_than_asked_for(cluster: Cluster) -> None:
     with closing(DaskPool(cluster.address, 1, most=1)) as pool:
         wait_until(lambda: len(pool._workers) == 2)
         assert pool.workers == 1
-        pids = {pool.submit(os.getpid) for _ in range(6)}
+        pids = {pool.submit(os.getpid) for _ in range(6)}  # type: ignore[arg-type]
         assert len({future.result(DEADLINE) for future in pids}) == 1
 
 
 def test_a_lost_scheduler_fails_what_is_in_flight_and_what_follows(own_cluster: Cluster) -> None:
     own_cluster.worker()
     with closing(DaskPool(own_cluster.address, 1)) as pool:
-        running = [pool.submit(time.sleep, 60) for _ in range(2)]
+        running = [pool.submit(time.sleep, 60) for _ in range(2)]  # type: ignore[arg-type]
         time.sleep(0.5)
         own_cluster.scheduler.kill()
         for future in running:

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,9 +23,9 @@ from tests.engine import tiny
 FOLDER = "tiny/squares/quick"
 
 
-def options(results: Path, **changes: object) -> RunOptions:
+def options(results: Path, **changes: Any) -> RunOptions:
     base = RunOptions(results_dir=results, conf_dir=conf_dir(), science="s", mode="serial")
-    return replace(base, **changes)  # type: ignore[arg-type]
+    return replace(base, **changes)
 
 
 def edit_metric(store: RecordStore, key: str) -> None:
@@ -39,7 +40,7 @@ def copy_another(store: RecordStore, key: str) -> None:
     shutil.copy(store.arrays_path(other), store.arrays_path(key))
 
 
-DAMAGES: dict[str, Callable[[RecordStore, str], object]] = {
+DAMAGES: dict[str, Callable[[RecordStore, str], Any]] = {
     "edited metric": edit_metric,
     "copied over another key": copy_another,
     "empty npz": lambda store, key: store.arrays_path(key).write_bytes(b""),
@@ -81,9 +82,9 @@ def test_a_record_that_is_damaged_while_the_run_goes_on_stops_the_summary(
 ) -> None:
     real = RecordStore.put
 
-    def torn(store: RecordStore, record: object) -> None:
-        real(store, record)  # type: ignore[arg-type]
-        store.arrays_path(record.key).write_bytes(b"")  # type: ignore[attr-defined]
+    def torn(store: RecordStore, record: Any) -> None:
+        real(store, record)
+        store.arrays_path(record.key).write_bytes(b"")
 
     monkeypatch.setattr(RecordStore, "put", torn)
     with pytest.raises(ResultsError, match="removed or damaged"):
@@ -143,7 +144,7 @@ UP = "../../../../outside.txt"
 
 
 @pytest.mark.parametrize("listed", ["[1]", {UP: MINE, "mine.npz": None, "": 3, "a\0": MINE, "x" * 300: None}])
-def test_a_damaged_list_of_our_files_removes_nothing(tmp_path: Path, listed: object) -> None:
+def test_a_damaged_list_of_our_files_removes_nothing(tmp_path: Path, listed: Any) -> None:
     run_experiment(tiny.request(), options(tmp_path))
     folder = tmp_path / FOLDER
     (tmp_path / "outside.txt").write_bytes(b"mine")

@@ -95,7 +95,7 @@ def test_processes_give_the_tables_of_serial(tmp_path: Path, undisturbed: dict[s
 def test_a_killed_worker_costs_nothing(tmp_path: Path, undisturbed: dict[str, bytes]) -> None:
     process = start(tmp_path, "processes")
     for count in (2, 20):
-        wait_until(lambda count=count: records(tmp_path) >= count, process)  # type: ignore[misc]
+        wait_until(lambda count=count: records(tmp_path) >= count, process)
         os.kill(workers_of(process.pid)[0], signal.SIGKILL)
     finish(process)
     assert records(tmp_path) == 60

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,8 +15,8 @@ from gpsuite.experiments.base import EXPERIMENTS, Request, Task, at_most
 from tests.engine import tiny
 
 
-def planned(monkeypatch: pytest.MonkeyPatch, plan: object, **given: object) -> list[Task]:
-    entry = replace(EXPERIMENTS.get(tiny.NAME), plan=plan)  # type: ignore[arg-type]
+def planned(monkeypatch: pytest.MonkeyPatch, plan: Any, **given: Any) -> Sequence[Task[Any]]:
+    entry = replace(EXPERIMENTS.get(tiny.NAME), plan=plan)
     monkeypatch.setitem(EXPERIMENTS._items, tiny.NAME, entry)
     return plan_tasks(replace(tiny.request(), options=given), tuple(given))
 
@@ -22,7 +24,7 @@ def planned(monkeypatch: pytest.MonkeyPatch, plan: object, **given: object) -> l
 def test_a_plan_too_large_is_refused_while_it_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
 
-    def plan(request: Request) -> list[Task]:
+    def plan(request: Request[Any]) -> Sequence[Task[Any]]:
         tasks = []
         for number in range(10**9):
             made.append(number)
@@ -50,7 +52,7 @@ def test_the_largest_plan_that_is_allowed_passes_and_nothing_is_counted_afterwar
 
 
 def test_a_plan_that_does_not_fit_the_memory_is_the_users_to_mend(monkeypatch: pytest.MonkeyPatch) -> None:
-    def plan(request: Request) -> list[Task]:
+    def plan(request: Request[Any]) -> Sequence[Task[Any]]:
         raise MemoryError
 
     with pytest.raises(UserError, match="m=1000000000: more than this machine's memory"):
@@ -64,7 +66,7 @@ WHOLE = {"science": "s", "tasks": [{"key": "0a", "label": "x", "budget_seconds":
     "content",
     [
         "", "{", "[]", "null", "[" * 200_000, "1" * 5000, "\ud800",
-        *(json.dumps({**WHOLE, "tasks": tasks}) for tasks in (None, 3, {"a": 1}, [1], [[]], "ab", [{}])),
+        *(json.dumps({**WHOLE, "tasks": tasks}) for tasks in (None, 3, {"a": 1}, [1], [[]], "ab", [{}])),  # type: ignore[var-annotated]
         *(
             json.dumps({"science": "s", "tasks": [{"key": key, "budget_seconds": seconds}]})
             for key, seconds in ((3, None), ("../0a", None), ("0a\0", None), ("", None), ("0a", "5"), ("0a", [1]))

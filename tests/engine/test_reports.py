@@ -194,7 +194,7 @@ def test_the_reports_of_dead_workers_are_forgotten(tmp_path: Path) -> None:
             if self.died:
                 return super().submit(run, *arguments)
             self.died = True
-            send_to_file(arguments[-1])(Report("number 1", 0.5, "of the dead"))
+            send_to_file(arguments[2])(Report("number 1", 0.5, "of the dead"))
             future: Future[list[Any]] = Future()
             future.set_exception(BrokenExecutor("killed"))
             return future

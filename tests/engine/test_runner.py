@@ -4,6 +4,7 @@ import csv
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,9 @@ from gpsuite.errors import ResultsError
 from tests.engine import tiny
 
 
-def options(tmp_path: Path, **changes: object) -> RunOptions:
+def options(tmp_path: Path, **changes: Any) -> RunOptions:
     base = RunOptions(results_dir=tmp_path, conf_dir=conf_dir(), science="s", mode="serial")
-    return replace(base, **changes)  # type: ignore[arg-type]
+    return replace(base, **changes)
 
 
 def test_a_run_writes_everything_the_contract_names(tmp_path: Path) -> None:
@@ -135,11 +136,12 @@ def test_smoke_results_are_marked_and_never_compared(tmp_path: Path) -> None:
 def test_long_work_is_announced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plan = tiny.EXPERIMENTS.get(tiny.NAME).plan
+    plan = tiny.EXPERIMENTS.get(tiny.NAME).plan  # type: ignore[attr-defined]
     slow = replace(
-        tiny.EXPERIMENTS.get(tiny.NAME), plan=lambda request: [replace(t, cost=700.0) for t in plan(request)]
+        tiny.EXPERIMENTS.get(tiny.NAME),  # type: ignore[attr-defined]
+        plan=lambda request: [replace(t, cost=700.0) for t in plan(request)],
     )
-    monkeypatch.setitem(tiny.EXPERIMENTS._items, tiny.NAME, slow)
+    monkeypatch.setitem(tiny.EXPERIMENTS._items, tiny.NAME, slow)  # type: ignore[attr-defined]
     run_experiment(tiny.request(), options(tmp_path))
     assert "about 1:10:00 of one core's work" in capsys.readouterr().err
 

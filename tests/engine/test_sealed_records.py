@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from gpsuite.engine.worker import execute
 from gpsuite.experiments.base import Record, SharedWork
 from tests.engine import tiny
 
-Edit = Callable[[dict[str, object]], object]
+Edit = Callable[[dict[str, Any]], object]
 
 
 @pytest.fixture
@@ -41,9 +42,9 @@ def equal(found: Record, record: Record) -> bool:
 
 
 EDITS: dict[str, Edit] = {
-    "metric": lambda stored: stored["metrics"].update(square=0.0),  # type: ignore[attr-defined]
-    "metric in the last digit": lambda stored: stored["metrics"].update(square=9.100000000000001),  # type: ignore[attr-defined]
-    "further metric": lambda stored: stored["metrics"].update(cube=1.0),  # type: ignore[attr-defined]
+    "metric": lambda stored: stored["metrics"].update(square=0.0),
+    "metric in the last digit": lambda stored: stored["metrics"].update(square=9.100000000000001),
+    "further metric": lambda stored: stored["metrics"].update(cube=1.0),
     "status": lambda stored: stored.update(status="budget"),
     "reason": lambda stored: stored.update(reason="none"),
     "label": lambda stored: stored.update(label="number 4"),
@@ -53,14 +54,14 @@ EDITS: dict[str, Edit] = {
     "headline": lambda stored: stored.update(headline="better"),
     "experiment": lambda stored: stored.update(experiment="tiny/other"),
     "key": lambda stored: stored.update(key="0" * 20),
-    "digest of an array": lambda stored: stored["arrays"].update(powers="0" * 64),  # type: ignore[attr-defined]
+    "digest of an array": lambda stored: stored["arrays"].update(powers="0" * 64),
     "no arrays": lambda stored: stored.update(arrays={}),
     "arrays of another kind": lambda stored: stored.update(arrays=["powers"]),
     "further field": lambda stored: stored.update(more=1),
     "missing field": lambda stored: stored.pop("headline"),
     "no checksum": lambda stored: stored.pop("checksum"),
     "checksum of another kind": lambda stored: stored.update(checksum=None),
-    "not a number": lambda stored: stored["metrics"].update(square=float("nan")),  # type: ignore[attr-defined]
+    "not a number": lambda stored: stored["metrics"].update(square=float("nan")),
 }
 
 
@@ -87,7 +88,7 @@ def test_a_record_copied_over_anothers_key_is_missing(store: RecordStore) -> Non
     assert store.get(mine) is None  # nor with those it came with
 
 
-DAMAGES: dict[str, Callable[[Path], object]] = {
+DAMAGES: dict[str, Callable[[Path], Any]] = {
     "emptied": lambda path: path.write_bytes(b""),
     "truncated": lambda path: path.write_bytes(path.read_bytes()[:-30]),
     "junk": lambda path: path.write_bytes(b"\x00\xffjunk" * 20),
@@ -104,7 +105,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_damaged_arrays_make_the_record_missing(
-    store: RecordStore, damage: Callable[[Path], object], capsys: pytest.CaptureFixture[str]
+    store: RecordStore, damage: Callable[[Path], Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     key = record_of().key
     damage(store.arrays_path(key))

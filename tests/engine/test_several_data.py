@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ def data(name: str, *, stand_in: bool = False) -> PreparedDataset:
     return PreparedDataset(name, "regression", 9, f"hash of {name}", stand_in, spec, {})
 
 
-def over(*datasets: PreparedDataset) -> Request:
+def over(*datasets: PreparedDataset) -> Request[Any]:
     return replace(tiny.request(), datasets={each.name: each for each in datasets})
 
 
@@ -61,7 +62,7 @@ def test_only_the_made_up_ones_are_named() -> None:
         (over(data("a"), data("b", stand_in=True)), ("datasets",), "stand-in data"),
     ],
 )
-def test_what_may_be_compared(request_: Request, changed: tuple[str, ...], why: str) -> None:
+def test_what_may_be_compared(request_: Request[Any], changed: tuple[str, ...], why: str) -> None:
     assert not_comparable(request_, [], changed) == why
 
 

@@ -62,6 +62,9 @@ def run(task: Task[Square], shared: SharedWork) -> Outcome:
         raise ValueError(f"no square of {number}")
     if behaviour == "interrupt":
         raise KeyboardInterrupt
+    if behaviour.startswith("leave"):
+        assert shared.states is not None
+        shared.states.mkdir(parents=True)
     if behaviour == "spend":
         budget = Budget(evaluations=4, observer=shared.observer)
         for _ in range(2):
@@ -70,9 +73,12 @@ def run(task: Task[Square], shared: SharedWork) -> Outcome:
     count = shared.once("count", lambda: [0])
     count[0] += 1
     metrics = {"square": number**2 + 0.1, "nth_of_group": count[0], "nothing": float("nan")}
-    status = BUDGET if behaviour == "budget" else "done"
+    status = BUDGET if behaviour.endswith("budget") else "done"
     return Outcome(
-        metrics, status, "time is up" if behaviour == "budget" else "", {"powers": np.arange(3.0) ** number}
+        metrics,
+        status,
+        "time is up" if behaviour.endswith("budget") else "",
+        {"powers": np.arange(3.0) ** number},
     )
 
 

@@ -17,7 +17,7 @@ def made_up_report(
     experiment: str = "active_learning/toy",
     settings: Any = None,
     note: str | None = None,
-) -> Report:
+) -> Report[Any]:
     """Return a sheet without records, for methods of these titles."""
     methods = {name: MethodOptions("none", title, "none") for name, title in (titles or {}).items()}
     return Report(Request(experiment, "paper", 0, settings, methods, ModelSpec()), (), folder, note)

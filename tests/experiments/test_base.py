@@ -7,6 +7,7 @@ from dataclasses import dataclass, is_dataclass, replace
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -43,7 +44,7 @@ def record(status: str = "done", **axes: str | int) -> Record:
     return Record("", tiny.NAME, "", axes, status, "", {}, {})
 
 
-def report(*records: Record, folder: Path = Path(), note: str | None = None) -> Report:
+def report(*records: Record, folder: Path = Path(), note: str | None = None) -> Report[Any]:
     methods = {"a": MethodOptions("builder", "Method A", "")}
     return Report(replace(tiny.request(), methods=methods), records, folder, note)
 
@@ -118,7 +119,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("name", "kind", "run"), KINDS, ids=[f"{n}-{k.__name__}" for n, k, _ in KINDS])
-def test_a_kind_of_task_is_frozen_and_run_by_a_function_for_it(name: str, kind: type, run: object) -> None:
+def test_a_kind_of_task_is_frozen_and_run_by_a_function_for_it(name: str, kind: type, run: Any) -> None:
     assert is_dataclass(kind)
     assert kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
-    assert signature(run).parameters["task"].annotation == f"Task[{kind.__name__}]"  # type: ignore[arg-type]
+    assert signature(run).parameters["task"].annotation == f"Task[{kind.__name__}]"

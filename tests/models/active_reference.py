@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.arrays import Array
+
 HERE = Path(__file__).parents[1] / "reference"
 FILE = Path(os.environ.get("GPSUITE_REFERENCE_DIR") or HERE) / "safe_al.json"
 REFERENCE: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
@@ -29,6 +31,6 @@ def cases(*kinds: str) -> list[Any]:
     return [pytest.param(case, id=case["id"]) for case in REFERENCE.get("cases", []) if case["kind"] in kinds]
 
 
-def table(values: list[list[float | None]]) -> np.ndarray:
+def table(values: list[list[float | None]]) -> Array:
     """Return a table of outputs [N, P] in which what was not observed is NaN."""
     return np.array([[np.nan if value is None else value for value in row] for row in values])

@@ -9,9 +9,10 @@ from gpsuite.models.classification.links import PROBIT, Link
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
+from tests.arrays import Array
 
 
-def two_classes(seed: int, count: int = 30, inputs: int = 2) -> tuple[np.ndarray, np.ndarray]:
+def two_classes(seed: int, count: int = 30, inputs: int = 2) -> tuple[Array, Array]:
     """Return inputs [count, inputs] and noisy labels -1 or +1 [count] of a curved boundary."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((count, inputs))
@@ -25,7 +26,7 @@ def fitted_posterior(
     link: Link = PROBIT,
     hyperparameters: Hyperparameters | None = None,
     seed: int = 0,
-) -> tuple[GPCPosterior, np.ndarray]:
+) -> tuple[GPCPosterior, Array]:
     """Return a converged posterior over `two_classes` and the labels."""
     X, y = two_classes(seed)
     hyperparameters = hyperparameters or Hyperparameters(2.5, (0.8, 1.7))

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.stats import multivariate_normal
 
 from gpsuite.models.multi_output.observations import Observations
+from tests.arrays import Array
 
 
 @dataclass(frozen=True)
@@ -17,13 +18,13 @@ class LinearGaussianLikelihood:
     observations: Observations
     noise: float
 
-    def value(self, u: np.ndarray) -> np.ndarray:
+    def value(self, u: Array) -> Array:
         """Return the log density [S]."""
         residuals = self.observations.y - u @ self.observations.X.T
         constant = len(self.observations) * np.log(2.0 * np.pi * self.noise)
         return -0.5 * (np.sum(residuals**2, axis=1) / self.noise + constant)
 
-    def value_and_gradient(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def value_and_gradient(self, u: Array) -> tuple[Array, Array]:
         """Return the log density [S] and its gradient [S, d]."""
         residuals = self.observations.y - u @ self.observations.X.T
         return self.value(u), residuals @ self.observations.X / self.noise
@@ -37,11 +38,11 @@ class LinearGaussianModel:
     likelihood_noise: float = 0.25
     n_outputs: int = 1
 
-    def draw_prior(self, rng: np.random.Generator, n: int) -> np.ndarray:
+    def draw_prior(self, rng: np.random.Generator, n: int) -> Array:
         """Return draws [n, d]."""
         return rng.standard_normal((n, self.n_parameters))
 
-    def log_prior(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def log_prior(self, u: Array) -> tuple[Array, Array]:
         """Return the log density [S] and its gradient [S, d]."""
         return -0.5 * np.sum(u**2 + np.log(2.0 * np.pi), axis=1), -u
 
@@ -49,15 +50,15 @@ class LinearGaussianModel:
         """Return the likelihood of the observations."""
         return LinearGaussianLikelihood(observations, self.likelihood_noise)
 
-    def noise(self, u: np.ndarray) -> np.ndarray:
+    def noise(self, u: Array) -> Array:
         """Return a positive function of u, [S, 1]: something for the diagnostics of chains to look at."""
         return np.exp(u[:, :1])
 
-    def prior_covariance(self, u: np.ndarray) -> np.ndarray:
+    def prior_covariance(self, u: Array) -> Array:
         """Return another, [S, 1, 1]."""
         return np.exp(u[:, 1:2])[:, None, :]
 
-    def posterior(self, observations: Observations) -> tuple[np.ndarray, np.ndarray]:
+    def posterior(self, observations: Observations) -> tuple[Array, Array]:
         """Return the exact mean [d] and covariance [d, d]."""
         X = observations.X
         covariance = np.linalg.inv(np.eye(self.n_parameters) + X.T @ X / self.likelihood_noise)

@@ -9,6 +9,7 @@ import pytest
 
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.observations import Observations
+from tests.arrays import Array
 from tests.models.active_reference import section
 
 POSTERIOR: dict[str, Any] = section("posterior")
@@ -41,7 +42,7 @@ def safety_observations() -> Observations:
     return Observations(x[:, None], np.zeros(len(x), dtype=np.int64), z)
 
 
-def main_invariants(u: np.ndarray) -> dict[str, np.ndarray]:
+def main_invariants(u: Array) -> dict[str, Array]:
     """Return what signs and labels of the latent processes do not change, each [S]."""
     found = MAIN.constrain(u)
     covariance = np.einsum("spl,sl,sql->spq", found.W, found.variance, found.W)
@@ -61,7 +62,7 @@ def main_invariants(u: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def safety_quantities(u: np.ndarray) -> dict[str, np.ndarray]:
+def safety_quantities(u: Array) -> dict[str, Array]:
     """Return the safety model's hyperparameters and log marginal likelihood, each [S]."""
     found = SAFETY.constrain(u)
     return {
@@ -72,7 +73,7 @@ def safety_quantities(u: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def check_against_reference(means: np.ndarray, sds: np.ndarray, row: dict[str, float]) -> None:
+def check_against_reference(means: Array, sds: Array, row: dict[str, float]) -> None:
     """Compare means [R] and standard deviations [R] of one quantity in R independent runs with the reference."""
     error = means.std(ddof=1) / np.sqrt(len(means))
     assert abs(means.mean() - row["mean"]) < STANDARD_ERRORS * np.hypot(error, row["mcse_mean"])

@@ -5,18 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from gpsuite.models.config import Hyperparameters
+from tests.arrays import Array
 
 START = Hyperparameters(variance=1.3, lengthscales=(0.7,), noise_variance=0.2)
 
 
-def make_problem(seed: int, count: int = 25) -> tuple[np.ndarray, np.ndarray]:
+def make_problem(seed: int, count: int = 25) -> tuple[Array, Array]:
     rng = np.random.default_rng(seed)
     X = rng.uniform(-2.0, 2.0, size=(count, 2))
     Y = np.sin(2.0 * X[:, :1]) + 0.3 * X[:, 1:] + 0.1 * rng.normal(size=(count, 1))
     return X, Y
 
 
-def closed_form_kernel(name: str, X: np.ndarray, X2: np.ndarray, values: Hyperparameters) -> np.ndarray:
+def closed_form_kernel(name: str, X: Array, X2: Array, values: Hyperparameters) -> Array:
     """Rasmussen & Williams 2006, Eqs. (4.9) and (4.17), by explicit differences."""
     scaled = (X[:, None, :] - X2[None, :, :]) / np.array(values.lengthscales)
     r = np.sqrt(np.sum(scaled**2, axis=-1))

@@ -13,12 +13,13 @@ from gpsuite.models.linalg import (
     condition_estimate,
     stable_cholesky,
 )
+from tests.arrays import Array
 
 # Backward error of Cholesky and of the triangular solves is a small multiple of N eps, N <= 12 here.
 ROUNDING = 1e-13
 
 
-def random_psd(seed: int, size: int, rank: int, log_scale: float) -> np.ndarray:
+def random_psd(seed: int, size: int, rank: int, log_scale: float) -> Array:
     root = np.random.default_rng(seed).normal(size=(size, rank))
     return 10.0**log_scale * root @ root.T
 
@@ -88,7 +89,7 @@ def test_failure_names_size_condition_jitters_and_hyperparameters() -> None:
 
 
 @pytest.mark.parametrize("matrix", [np.zeros((2, 2)), -np.eye(3), np.diag([1e-3, -1.0])])
-def test_matrices_without_positive_trace_fail(matrix: np.ndarray) -> None:
+def test_matrices_without_positive_trace_fail(matrix: Array) -> None:
     with pytest.raises(NotPositiveDefiniteError):
         stable_cholesky(matrix)
 

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,7 +64,7 @@ def test_hyperparameters_survive_json() -> None:
 @pytest.mark.parametrize(
     "change", [{"variance": 0.0}, {"noise_variance": -1.0}, {"lengthscales": (1.0, float("nan"))}]
 )
-def test_hyperparameters_must_be_positive(change: dict[str, object]) -> None:
+def test_hyperparameters_must_be_positive(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(change))):
         dataclasses.replace(Hyperparameters(), **change)
 

@@ -10,11 +10,12 @@ from scipy.special import erf
 
 from gpsuite.errors import UserError
 from gpsuite.models.nngp import ACTIVATIONS, NNGP
+from tests.arrays import Array
 
 X = np.random.default_rng(0).standard_normal((6, 3))
 
 
-def wide_network(X: np.ndarray, kernel: NNGP, width: int, rng: np.random.Generator) -> np.ndarray:
+def wide_network(X: Array, kernel: NNGP, width: int, rng: np.random.Generator) -> Array:
     """Return the covariance of the outputs of one random network, given its last hidden layer, [N, N]."""
     w, b = (float(p.numpy()) for p in (kernel.weight_variance, kernel.bias_variance))
     act = erf if kernel.activation == "erf" else lambda u: np.maximum(u, 0.0)

@@ -8,9 +8,10 @@ from scipy.optimize import Bounds, OptimizeResult
 
 from gpsuite.budget import Budget
 from gpsuite.models.search import RecordedLoss, StepRules, _conclude, _projected_slope, minimise
+from tests.arrays import Array
 
 
-def bowl(u: np.ndarray) -> tuple[float, np.ndarray]:
+def bowl(u: Array) -> tuple[float, Array]:
     """|u - 1|^2 / 2, not defined where u_0 > 2."""
     if u[0] > 2.0:
         return np.nan, np.full_like(u, np.nan)
@@ -48,7 +49,7 @@ def test_after_an_accepted_step_rejections_start_from_there() -> None:
 
 
 def test_one_undefined_slope_is_a_rejection() -> None:
-    def loss(u: np.ndarray) -> tuple[float, np.ndarray]:
+    def loss(u: Array) -> tuple[float, Array]:
         return float(u @ u), np.where(np.abs(u) > 5.0, np.inf, 2.0 * u)
 
     search = RecordedLoss(loss, Budget())
@@ -68,7 +69,7 @@ def test_the_best_point_is_kept_not_the_last() -> None:
 
 @pytest.mark.parametrize("limit", [0, 1, 3])
 def test_the_budget_ends_the_search_but_not_before_the_start(limit: int) -> None:
-    def rosenbrock(u: np.ndarray) -> tuple[float, np.ndarray]:
+    def rosenbrock(u: Array) -> tuple[float, Array]:
         across = u[1] - u[0] ** 2
         slope = np.array([-400.0 * u[0] * across - 2.0 * (1.0 - u[0]), 200.0 * across])
         return float(100.0 * across**2 + (1.0 - u[0]) ** 2), slope
@@ -112,7 +113,7 @@ def test_a_stalled_line_search_has_converged_where_the_slope_is_rounding(
     """Below 1e-4 of max(1, |loss|)."""
     search = RecordedLoss(lambda u: (loss, np.array([slope, 0.0])), Budget())
     search.evaluate(np.zeros(2))
-    report = _conclude(search, OptimizeResult(status=2, message="ABNORMAL"), None)
+    report = _conclude(search, OptimizeResult(status=2, message="ABNORMAL"), None)  # type: ignore[call-arg]
     assert (report.status, report.message) == (status, "ABNORMAL")
 
 
@@ -121,7 +122,7 @@ def test_scipys_own_ends_are_reported() -> None:
     search.evaluate(np.zeros(2))
     ends = {0: ("done", "converged"), 1: ("budget", "0 iterations used up")}
     for status, expected in ends.items():
-        report = _conclude(search, OptimizeResult(status=status, message=""), None)
+        report = _conclude(search, OptimizeResult(status=status, message=""), None)  # type: ignore[call-arg]
         assert (report.status, report.reason) == expected
 
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,21 +106,21 @@ def _record_file(root: Path, path: Path, stored: Path) -> None:
 class _Recorder:
     """Switches the coverage context and the clock with the tests."""
 
-    def __init__(self, data: object) -> None:
+    def __init__(self, data: Any) -> None:
         self.data, self.failed = data, False
         self.seconds: dict[str, float] = {}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self.data.switch_context(_SETUP)  # type: ignore[attr-defined]
+        self.data.switch_context(_SETUP)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
-        self.data.switch_context(item.nodeid)  # type: ignore[attr-defined]
+        self.data.switch_context(item.nodeid)
         start = time.process_time()
         yield
         self.seconds[item.nodeid] = time.process_time() - start
-        self.data.switch_context(_SETUP)  # type: ignore[attr-defined]
+        self.data.switch_context(_SETUP)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.failed |= report.failed
@@ -127,7 +128,7 @@ class _Recorder:
             self.seconds.pop(report.nodeid, None)
 
 
-def run_tests(root: Path, names: list[str], *plugins: object) -> int:
+def run_tests(root: Path, names: list[str], *plugins: Any) -> int:
     """Run the fast tests among the names in this process, in their order, until one fails."""
     os.chdir(root)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the others cost more than most tests

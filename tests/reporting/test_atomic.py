@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def test_full_disk_leaves_the_old_file_and_nothing_else(
     path = tmp_path / "table.csv"
     path.write_text("old")
 
-    def full(*_: object) -> None:
+    def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, call, full)

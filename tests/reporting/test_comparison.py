@@ -5,6 +5,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -31,13 +32,13 @@ EQUALITY = Criterion("equality", value=5.0, tolerance=0.1)
 BETWEEN = Criterion("between", low=1.0, high=2.0, tolerance=0.0, partly=0.5)
 
 
-def published(test: Criterion = EQUALITY, **changes: object) -> Published:
-    values: dict[str, object] = {
+def published(test: Criterion = EQUALITY, **changes: Any) -> Published:
+    values: dict[str, Any] = {
         **{"id": "X1", "paper": "p1", "where": "Table 1", "experiment": "family/name", "dataset": "toy"},
         **{"method": "m", "quantity": "risk", "published": "5.0", "unit": "risk", "condition": ""},
         **{"source": "paper", "statistic": "risk", "test": test, **changes},
     }
-    return Published(**values)  # type: ignore[arg-type]
+    return Published(**values)
 
 
 def only(entry: Published, *statistics: Statistic) -> ComparisonRow:

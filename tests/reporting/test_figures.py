@@ -19,7 +19,7 @@ DATA = pd.DataFrame({"epsilon": [0.2, 0.4], "bound": [0.1 + 0.2, 0.5]})
 def draw(folder: Path, note: str | None = None) -> None:
     with figure(folder, "bound", note) as drawing:
         drawing.data = DATA
-        drawing.ax.plot(DATA["epsilon"], DATA["bound"], label="kl_pac_gp", **method_style("kl_pac_gp"))
+        drawing.ax.plot(DATA["epsilon"], DATA["bound"], label="kl_pac_gp", **method_style("kl_pac_gp"))  # type: ignore[arg-type]
         drawing.ax.set_xlabel("eps")
         drawing.ax.legend()
 
@@ -97,8 +97,17 @@ def test_a_legend_names_each_label_once_and_empty_axes_are_hidden(tmp_path: Path
     above, below = ([text.get_text() for text in legend.texts] for legend in drawing.fig.legends)
     assert (above, below) == (["a", "b", "c", "d"], ["d"])
     assert [ax.axison for ax in drawing.axes] == [True, True, True, False]
-    assert [ax.get_xlabel() for ax in drawing.axes] == ["", "", "x", "x"]
+    assert [ax.get_xlabel() for ax in drawing.axes] == ["", "x", "x", "x"]  # the hidden one's, said above it
     assert [ax.get_ylabel() for ax in drawing.axes] == ["y", "", "y", ""]
+
+
+def test_axes_above_hidden_ones_show_the_ticks_they_share(tmp_path: Path) -> None:
+    with figure(tmp_path, "bound", rows=2, columns=2, sharex=True) as drawing:
+        drawing.data = DATA
+        for ax in drawing.axes[:3]:
+            ax.plot([0, 1])
+    shown = [any(tick.label1.get_visible() for tick in ax.xaxis.get_major_ticks()) for ax in drawing.axes[:3]]
+    assert shown == [False, True, True]
 
 
 def test_style_is_legible_and_left_behind(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import re
 from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -43,7 +44,7 @@ class Page(HTMLParser):
         return [attributes for name, attributes in self.tags if name == tag]
 
 
-def make_run(results: Path, name: str = "pac_bayes/one/quick", **about: object) -> Path:
+def make_run(results: Path, name: str = "pac_bayes/one/quick", **about: Any) -> Path:
     folder = results / name
     (folder / "tables").mkdir(parents=True)
     (folder / "figures").mkdir()

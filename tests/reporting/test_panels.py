@@ -15,10 +15,12 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 
 from gpsuite.config.files import group_choices, read_file
+from gpsuite.experiments.wasserstein.images.figures import line_styles
 from gpsuite.reporting import palette
 from gpsuite.reporting.metrics import METRICS, PROBABILITY, headings, metric
 from gpsuite.reporting.palette import DATASETS, dataset_style, method_style, numbered_style
 from gpsuite.reporting.panels import panel
+from tests.arrays import Array
 
 TITLES = {"laplace": "Laplace", "ep": "EP", "absent": "not run"}
 FRAME = pd.DataFrame(
@@ -38,19 +40,19 @@ def ax() -> Iterator[Axes]:
     yield Figure().add_subplot()
 
 
-def reaches(ax: Axes, number: int) -> np.ndarray:
+def reaches(ax: Axes, number: int) -> Array:
     """Return lower and upper ends of a series' error bars, [k, 2]."""
-    bars = ax.containers[number].lines[2][0]
+    bars = ax.containers[number].lines[2][0]  # type: ignore[attr-defined]
     return np.array([[segment[0][1], segment[1][1]] for segment in bars.get_segments()])
 
 
 def test_lines_go_through_the_means_with_one_standard_error_to_either_side(ax: Axes) -> None:
     panel(ax, FRAME, "x", TITLES)
-    first, second = (container.lines[0] for container in ax.containers)
+    first, second = (container.lines[0] for container in ax.containers)  # type: ignore[attr-defined]
     np.testing.assert_array_equal(first.get_xydata(), [[1, 10], [2, 20], [4, 40]])
     np.testing.assert_array_equal(second.get_xydata(), [[1, 1], [4, 4]])  # sorted, no gap where x is missing
     np.testing.assert_array_equal(reaches(ax, 0), [[9, 11], [18, 22], [36, 44]])
-    np.testing.assert_array_equal(reaches(ax, 1), [[1, 1], [3.5, 4.5]])  # one repetition has no error
+    np.testing.assert_array_equal(reaches(ax, 1), [[1, 1], [3.5, 4.5]])  # type: ignore[arg-type]  # one repetition has no error
     assert [each.get_label() for each in ax.containers] == ["Laplace", "EP"]
     assert {first.get_color(), second.get_color()} == {palette.BLUE, palette.VERMILION}
 
@@ -58,7 +60,7 @@ def test_lines_go_through_the_means_with_one_standard_error_to_either_side(ax: A
 def test_intervals_may_be_one_sided_and_series_stand_apart(ax: Axes) -> None:
     panel(ax, FRAME, "x", TITLES, kind="points", error="interval", apart=0.2)
     np.testing.assert_array_equal(reaches(ax, 0), [[5, 17], [15, 27], [35, 47]])
-    first, second = (container.lines[0] for container in ax.containers)
+    first, second = (container.lines[0] for container in ax.containers)  # type: ignore[attr-defined]
     np.testing.assert_allclose(first.get_xdata(), [0.9, 1.9, 3.9])
     np.testing.assert_allclose(second.get_xdata(), [1.1, 4.1])
     assert first.get_linestyle() == "None"
@@ -113,7 +115,7 @@ def test_every_shipped_method_has_a_style_of_its_own_in_its_family() -> None:
 def test_an_unlisted_method_keeps_a_style_that_no_listed_one_has() -> None:
     # the same in every process: it comes from a hash that has no random start
     style = method_style("my own method")
-    assert style == method_style("my own method") == {"color": palette.PURPLE, "marker": "s"}
+    assert style == method_style("my own method") == {"color": palette.ORANGE, "marker": "X"}
     assert (style["color"], style["marker"]) not in palette.METHODS.values()
 
 
@@ -166,3 +168,17 @@ def test_which_way_is_better_follows_from_what_is_measured() -> None:
         elif lower.search(measured):
             assert each.better == "lower", name
         assert each.unit != PROBABILITY or "(" not in each.label, name
+
+
+def test_kinds_of_inference_have_styles_of_their_own() -> None:
+    assert len(set(palette.INFERENCES.values())) == len(palette.INFERENCES)
+    assert len({palette.inference_style(name)["color"] for name in palette.INFERENCES}) == len(
+        palette.INFERENCES
+    )
+
+
+def test_classifiers_of_one_colour_have_lines_of_their_own() -> None:
+    names = read_file("experiment", "wasserstein/digits")["methods"]
+    styles = line_styles(names)
+    pairs = {(style["color"], style["linestyle"]) for style in styles.values()}
+    assert len(pairs) == len(names) > len(palette.COLOURS)

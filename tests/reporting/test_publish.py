@@ -51,7 +51,7 @@ def test_full_disk_keeps_the_earlier_copy(
 ) -> None:
     target = publish(run_folder, tmp_path / "results", dict)
     before = contents(target)
-    real = module.write_bytes
+    real = module.write_bytes  # type: ignore[attr-defined]
 
     def full(path: Path, data: bytes) -> None:
         if path.name == "f.png":

@@ -43,7 +43,7 @@ ENTRY: dict[str, Any] = {
 }
 
 
-def write(folder: Path, *entries: object, paper: str = "p1") -> Path:
+def write(folder: Path, *entries: Any, paper: str = "p1") -> Path:
     (folder / "paper").mkdir(exist_ok=True)
     text = yaml.safe_dump({"paper": paper, "entries": list(entries)})
     (folder / "paper" / f"{paper}.yaml").write_text(text)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import statistics
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -61,13 +62,13 @@ def test_summary_matches_textbook_formulas() -> None:
 def test_one_repetition_has_no_error_and_no_interval() -> None:
     row = summarise_groups(runs(), ["method"], ["risk"]).set_index("method").loc["c"]
     assert (row["mean"], row["n"], row["interval"]) == (0.5, 1, "")
-    assert all(math.isnan(row[name]) for name in ("standard_error", "interval_low", "interval_high"))
+    assert all(math.isnan(row[name]) for name in ("standard_error", "interval_low", "interval_high"))  # type: ignore[arg-type]
 
 
 def test_infinite_values_give_no_mean() -> None:
     row = summarise_groups(runs(), ["method"], ["mse"]).set_index("method").loc["a"]
     assert row["n"] == 3
-    assert math.isnan(row["mean"]) and row["interval"] == ""
+    assert math.isnan(row["mean"]) and row["interval"] == ""  # type: ignore[arg-type]
 
 
 def test_columns_and_order_for_several_keys_and_metrics() -> None:
@@ -84,9 +85,9 @@ def test_columns_and_order_for_several_keys_and_metrics() -> None:
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=12), st.randoms(use_true_random=False))
-def test_summary_does_not_depend_on_row_order(values: list[float], random: object) -> None:
+def test_summary_does_not_depend_on_row_order(values: list[float], random: Any) -> None:
     shuffled = list(values)
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    random.shuffle(shuffled)
     first, second = (
         summarise_groups(pd.DataFrame({"g": 1, "v": column}), ["g"], ["v"]) for column in (values, shuffled)
     )

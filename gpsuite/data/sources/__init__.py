@@ -6,8 +6,6 @@ its files by name; it returns the Dataset.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
@@ -18,7 +16,7 @@ from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.dataset import Dataset, SafetyColumn, Task
 from gpsuite.data.hashing import content_hash
 from gpsuite.data.spec import DatasetSpec
-from gpsuite.registry import Registry
+from gpsuite.registry import Registry, import_members
 
 Reader: TypeAlias = Callable[[str], bytes]
 Loader: TypeAlias = Callable[[DatasetSpec, Reader], Dataset]
@@ -33,8 +31,7 @@ def get_loader(name: str) -> Loader:
         UserError: if no module registers it; the message lists the valid names.
     """
     if name not in LOADERS:
-        for module in pkgutil.iter_modules(__path__):
-            importlib.import_module(f"{__name__}.{module.name}")
+        import_members(__name__, __path__)
     return LOADERS.get(name)
 
 

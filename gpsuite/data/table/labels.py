@@ -66,11 +66,14 @@ def number_labels(path: str, column: str, labels: Sequence[Label]) -> tuple[Floa
     Integers are ordered by value; if any label is a text, all are texts and ordered alphabetically.
 
     Raises:
-        DataError: on an empty label, a number that is not an integer, or one class only.
+        DataError: on a missing label (empty, `nan` or `NA`), a number that is not an integer, or one class only.
     """
     numbers = {text: _number(text) for _, text in labels}
     for line, text in labels:
         number = numbers[text]
+        if text.casefold() == "na":
+            what = f"line {line}, column {shorten(column)!r}: the label {text!r} stands for a missing one"
+            raise csv_error("path", path, what, "fill it, or remove the row")
         if not text or (number is not None and not math.isfinite(number)):
             raise _bad_cell(path, line, column, text, number, "path")
     values = [number for number in numbers.values() if number is not None]

@@ -1,23 +1,5 @@
 """The active learning family: safe active learning for multi-output Gaussian processes (Li et al. 2022)."""
 
-from gpsuite.experiments.active_learning import (
-    convergence,
-    convolution,
-    engine,
-    gp_samples,
-    methods,
-    observation_ablation,
-    plan,
-    toy,
-)
+from gpsuite.registry import import_members
 
-__all__ = [
-    "convergence",
-    "convolution",
-    "engine",
-    "gp_samples",
-    "methods",
-    "observation_ablation",
-    "plan",
-    "toy",
-]
+import_members(__name__, __path__, leave_out=("bench",))

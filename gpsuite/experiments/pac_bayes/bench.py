@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.experiments.benchmark import BenchCase, Work
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
 from gpsuite.methods.pac_bayes.losses import BandLoss
@@ -16,8 +16,6 @@ from gpsuite.methods.pac_bayes.sparse.algebra import BLOCK, InducingKernel, bloc
 from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.seeds import stream
-
-FloatArray = npt.NDArray[np.float64]
 
 INPUTS = 13  # as Boston housing
 SIZES = {404: 0.6, 2000: 0.5}  # rows -> largest allowed ratio to GPflow's GPR

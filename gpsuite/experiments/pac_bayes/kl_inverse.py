@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.experiments.base import (
     EXPERIMENTS,
     Experiment,
@@ -25,7 +25,6 @@ from gpsuite.reporting.comparison import Statistic
 if TYPE_CHECKING:
     import pandas as pd
 
-FloatArray = npt.NDArray[np.float64]
 
 SLACK = 1e-12  # the accuracy promised of the inverse
 STEP = 1e-3  # of the differences, as a share of the distance to the nearest edge

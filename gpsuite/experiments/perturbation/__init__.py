@@ -1,23 +1,5 @@
 """The perturbation family: exact, finite-sample confidence regions (Csáji and Kis 2019)."""
 
-from gpsuite.experiments.perturbation import (
-    band_comparison,
-    coverage,
-    klasso_band,
-    krr_region,
-    lssvm_model_space,
-    lssvm_parameter_space,
-    region,
-    svr_region,
-)
+from gpsuite.registry import import_members
 
-__all__ = [
-    "band_comparison",
-    "coverage",
-    "klasso_band",
-    "krr_region",
-    "lssvm_model_space",
-    "lssvm_parameter_space",
-    "region",
-    "svr_region",
-]
+import_members(__name__, __path__, leave_out=("bench",))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.experiments.base import (
     EXPERIMENTS,
     Experiment,
@@ -22,10 +23,10 @@ from gpsuite.experiments.base import (
 from gpsuite.experiments.params import INLINE
 from gpsuite.experiments.perturbation.shared.linear import (
     LABELS_NOTE,
-    Array,
     LinearProblem,
     LinearSettings,
     compass,
+    confidence_panels,
     confidence_text,
     linear_tasks,
     two_classes,
@@ -81,13 +82,13 @@ def run(task: Task[BundleTask], shared: SharedWork) -> Outcome:
     return Outcome(metrics, arrays=arrays, headline=text)
 
 
-def agreement(members: Array, estimate: Array, X: Array) -> dict[str, float]:
+def agreement(members: FloatArray, estimate: FloatArray, X: FloatArray) -> dict[str, float]:
     """Return the shares of members [J, 2] that classify all of X [n, 2] as the estimate does, and of single points."""
     same = np.sign(members @ X.T) == np.sign(X @ estimate)
     return {"all_as_estimate": float(np.mean(same.all(axis=1))), "points_as_estimate": float(np.mean(same))}
 
 
-def spread_of_normals(members: Array, estimate: Array) -> float:
+def spread_of_normals(members: FloatArray, estimate: FloatArray) -> float:
     """Return the largest angle, in degrees, between a member's normal w [J, 2] and the estimate's."""
     cross = members[:, 1] * estimate[0] - members[:, 0] * estimate[1]
     return float(np.degrees(np.abs(np.arctan2(cross, members @ estimate)).max()))
@@ -155,18 +156,10 @@ def _draw(report: Report[LinearSettings], records: Sequence[Record]) -> None:
     """Draw the data and the decision lines of boundary members, one panel a q."""
     import pandas as pd
 
-    columns = min(len(records), 2)
-    rows = -(-len(records) // columns)
-    size = (3.3 * columns + 0.4, 3.1 * rows + 1.0)
-    unbounded = max(record.number("unbounded_share") for record in records)
-    text = f"{LABELS_NOTE}; {report.settings.rays} rays, exact ends, {unbounded:.0%} unbounded"
-    with report.figure(
-        "model_space", remark=text, rows=rows, columns=columns, size=size, sharex=True, sharey=True
-    ) as drawing:
+    with confidence_panels(report, "model_space", records, (3.3, 3.1)) as drawing:
         m = report.settings.m
         lines = [_panel(ax, record, m) for ax, record in zip(drawing.axes, records, strict=False)]
         drawing.name_axes("x1", "x2")
-        drawing.legend(columns=2)
         drawing.data = pd.concat(lines, ignore_index=True)
 
 

@@ -1,21 +1,5 @@
 """The robustness family: certified class-probability ranges of GP classifiers (Blaas et al. 2020)."""
 
-from gpsuite.experiments.robustness import (
-    bounds_1d,
-    distribution,
-    methods,
-    posterior_quality,
-    runtime_mnist38,
-    safety,
-    safety_curves,
-)
+from gpsuite.registry import import_members
 
-__all__ = [
-    "bounds_1d",
-    "distribution",
-    "methods",
-    "posterior_quality",
-    "runtime_mnist38",
-    "safety",
-    "safety_curves",
-]
+import_members(__name__, __path__, leave_out=("bench",))

@@ -1,5 +1,7 @@
 """Branch and bound with our bound against the paper's, against the floor of its matrix products, and by link.
 
+Certificates and their checks are held against the searches that they certify.
+
 n = 1000, one thread. What is computed once per posterior is a case of its own and not in the others. The paper's bound
 gets `LIMIT` seconds a point; where it does not close, the ratio is a lower bound of the true one, and the case's name
 says so.
@@ -14,17 +16,23 @@ from pathlib import Path
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.data.catalogue import read_spec, shipped_conf_dir
 from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.benchmark import BenchCase, Work
-from gpsuite.experiments.robustness.shared.classifiers import Array, Problem, trained_classifier
+from gpsuite.experiments.robustness.pixel_maps.bench import pixel_map_case
+from gpsuite.experiments.robustness.shared.classifiers import Problem, trained_classifier
 from gpsuite.experiments.robustness.shared.free_inputs import choose
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, GPCParams
+from gpsuite.methods.robustness.certificates.certificate import Certificate
+from gpsuite.methods.robustness.certificates.certify import certify
+from gpsuite.methods.robustness.certificates.checker import check_certificate
 from gpsuite.methods.robustness.input_choice import opencv_found
 from gpsuite.methods.robustness.level_bound.level_search import BATCH
 from gpsuite.methods.robustness.level_bound.posterior_products import compute_products, posterior_products
+from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region, linf_ball
 from gpsuite.methods.robustness.verdict import probability_extremum
 from gpsuite.models.classification.approximation import BinaryProblem
@@ -41,6 +49,7 @@ HUNDREDFOLD = 0.01
 FLOOR_GOAL = 15.0  # of whole searches: evaluations, relaxations and the polish are in them
 LOGISTIC_GOAL = 3.0
 SET_UP_GOAL = 30.0
+CERTIFICATE_GOAL = 1.0
 EVALUATIONS = {"mnist38": 10, "synthetic2d": 20}
 # kernel, free inputs (all), gamma: made-up data whose searches did not end before
 FRONTIER = (
@@ -75,6 +84,9 @@ def cases() -> list[BenchCase]:
         _floor(f"{plane}, {together} (goal .008 s a point)", "synthetic2d", 0.4, 0.02, _all),
         _against_paper(f"{plane}, first {PAIRED} points together", "synthetic2d", 0.4, 0.02),
         *(_frontier(*row) for row in FRONTIER),
+        *_certificates(f"{wide.removeprefix('π max, ')}, first {PAIRED} points", _first_pixels),
+        *_certificates("matern52, 10 inputs, n=1000, gamma=.3, eps=.02", _first_made_up),
+        pixel_map_case(_dataset("mnist358")),
     ]
 
 
@@ -153,8 +165,59 @@ def _frontier(kernel: str, inputs: int, gamma: float) -> BenchCase:
     )
 
 
+Searched = tuple[GPCPosterior, list[Region], float]
+
+
+def _first_pixels() -> Searched:
+    return _classifier("mnist38")[1], _regions("mnist38", 0.5)[:PAIRED], 0.025
+
+
+def _first_made_up() -> Searched:
+    posterior, points = _made_up("matern52", 10)
+    return posterior, [linf_ball(point, 0.3) for point in points], 0.02
+
+
+def _certificates(case: str, problem: Callable[[], Searched]) -> list[BenchCase]:
+    """Return what certificates of both ends cost beside their searches: to make and to check, set-up apart."""
+
+    def works() -> tuple[Work, Work, Work]:
+        posterior, regions, tolerance = problem()
+
+        def search() -> list[tuple[Extremum, ...]]:
+            return [
+                tuple(
+                    probability_extremum(posterior, region, sign, tolerance, Budget(), OURS)
+                    for sign in (-1, 1)
+                )
+                for region in regions
+            ]
+
+        found = search()
+
+        def propose() -> list[Certificate]:
+            return [certify(posterior, *each) for each in zip(regions, found, strict=True)]
+
+        made = propose()
+        check_certificate(made[0])
+        return propose, lambda: [check_certificate(each) for each in made], search
+
+    def making() -> tuple[Work, Work]:
+        propose, _, search = works()
+        return propose, search
+
+    def checking() -> tuple[Work, Work]:
+        _, check, search = works()
+        return check, search
+
+    name = "the searches for both ends"
+    return [
+        BenchCase(f"certificates, {case}", name, making, CERTIFICATE_GOAL, pairs=3),
+        BenchCase(f"checks of certificates, {case}", name, checking, CERTIFICATE_GOAL, pairs=3),
+    ]
+
+
 @cache
-def _made_up(kernel: str, inputs: int) -> tuple[GPCPosterior, Array]:
+def _made_up(kernel: str, inputs: int) -> tuple[GPCPosterior, FloatArray]:
     """Return EP's posterior of 1000 normal points with a curved border, s = 3 and l = sqrt(d), and points to search."""
     rng = np.random.default_rng(inputs)
     X, w = rng.standard_normal((1000, inputs)), rng.standard_normal((inputs, 3)) / np.sqrt(inputs)
@@ -219,7 +282,7 @@ def _product(posterior: GPCPosterior, inputs: int, boxes: list[int]) -> Work:
         batches, rest = divmod(each - 1, BATCH)
         sizes += [1] + [BATCH] * batches + [rest] * (rest > 0)
     rng = np.random.default_rng(0)
-    columns: dict[int, Array] = {
+    columns: dict[int, FloatArray] = {
         size: rng.standard_normal((size * (1 + inputs), len(reduction))) for size in set(sizes)
     }
     return lambda: [columns[size] @ reduction for size in sizes]
@@ -248,7 +311,9 @@ def _classifier(dataset: str) -> tuple[Problem, GPCPosterior, Callable[[int], li
     word = ("sift10" if opencv_found() else "gradient10") if pixels else "all"
 
     def choices(point: int) -> list[int]:
-        found: list[int] = choose(word, problem, trained, problem.X_test[point]).inputs.tolist()
+        found: list[int] = choose(
+            word, problem, trained.fit.posterior.lengthscales, problem.X_test[point]
+        ).inputs.tolist()
         return found
 
     posterior = trained.fit.require_converged()

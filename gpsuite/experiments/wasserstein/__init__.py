@@ -1,5 +1,5 @@
 """The wasserstein family: Gaussian Wasserstein inference for classification and regression (Wild et al. 2022)."""
 
-from gpsuite.experiments.wasserstein import images, methods, regression, toy_bands
+from gpsuite.registry import import_members
 
-__all__ = ["images", "methods", "regression", "toy_bands"]
+import_members(__name__, __path__, leave_out=("bench",))

@@ -70,7 +70,7 @@ def _step(mean: str) -> tuple[Work, Work]:
     sparse = SparseKernel.from_covariance(basis, 0.1 * np.eye(INDUCING), CLASSES)
     element, likelihood = GaussianElement(0.1, kernel, function, sparse, basis, INPUTS), RobustMax(CLASSES)
     model = GWIClassifier(element, likelihood, WassersteinObjective(element, likelihood.expected_log, ROWS))
-    ours, theirs = AdamStep(model, 1e-3, None), AdamStep(_GPflow(Z), 1e-3, None)
+    ours, theirs = AdamStep(model, 1e-3), AdamStep(_GPflow(Z), 1e-3)
     return partial(ours.step, X, y, 0), partial(theirs.step, X, y, 0)
 
 

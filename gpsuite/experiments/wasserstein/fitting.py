@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ from gpsuite.data.splits import Standardiser
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE
 from gpsuite.experiments.wasserstein.methods import RegressorMethod
 from gpsuite.experiments.wasserstein.training_settings import TrainingParams
+from gpsuite.methods.wasserstein.rows import split_rows
 from gpsuite.methods.wasserstein.scoring import regression as scores
 from gpsuite.seeds import stream
 
@@ -51,15 +53,25 @@ class OwnUnits:
 
 
 def fit_regression(
-    options: MethodOptions, t: TrainingParams, X: FloatArray, y: FloatArray, seed: int, budget: Budget
+    options: MethodOptions,
+    t: TrainingParams,
+    X: FloatArray,
+    y: FloatArray,
+    seed: int,
+    budget: Budget,
+    states: Path | None = None,
 ) -> OwnUnits:
-    """Train on rows [N, D], [N]: both standardised by the training rows, validation rows among them split off."""
+    """Train on rows [N, D], [N]: both standardised by the training rows, validation rows among them split off.
+
+    In the folder `states` a training leaves what an interruption must not lose.
+    """
     from gpsuite.models.tensorflow_setup import configure
 
     configure()  # before anything else imports TensorFlow
+    from gpsuite.methods.wasserstein.classifiers import NoKeeper
     from gpsuite.methods.wasserstein.gwi import GWIOptions
     from gpsuite.methods.wasserstein.regressors import REGRESSORS, RegressionFit
-    from gpsuite.methods.wasserstein.training import TrainingOptions, split_rows
+    from gpsuite.methods.wasserstein.states import StateFolder
     from gpsuite.models.networks.spec import NetworkSpec
 
     assert isinstance(options, RegressorMethod)
@@ -74,8 +86,8 @@ def fit_regression(
         network=NetworkSpec(t.widths, t.activation),
         chosen=t.chosen,
     )
-    training = TrainingOptions(t.epochs, t.batch, t.learning_rate, t.patience)
-    found = REGRESSORS.get(options.regressor)(RegressionFit(rows, settings, training, seed, budget))
+    keeper = NoKeeper() if states is None else StateFolder(states)
+    found = REGRESSORS.get(options.regressor)(RegressionFit(rows, settings, t.training, seed, budget, keeper))
     return OwnUnits(found, inputs, targets)
 
 

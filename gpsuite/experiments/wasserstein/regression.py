@@ -81,6 +81,7 @@ def plan(request: Request[RegressionSettings]) -> list[Task[FoldTask]]:
     """Return one task per fold and method."""
     settings, rows = request.settings, request.require_dataset().rows
     require(settings.folds <= rows // 4, "folds", settings.folds, f"at most {rows // 4} with {rows} rows")
+    settings.check_inducing(rows - -(-rows // settings.folds))
     return [
         request.task(
             FoldTask(
@@ -113,7 +114,9 @@ def run(task: Task[FoldTask], shared: SharedWork) -> Outcome:
     y = data.y[:, 0]
     budget = Budget(task.budget_seconds, observer=shared.observer)
     seed = derived_seed(params.seed, "fold", params.fold)
-    model = fit_regression(params.method, params.training, data.X[train], y[train], seed, budget)
+    model = fit_regression(
+        params.method, params.training, data.X[train], y[train], seed, budget, shared.states
+    )
     metrics = regression_scores(model, data.X[test], y[test])
     headline = f"RMSE {metrics['rmse_test_own_units']:.4g}, NLL {metrics['nll_own']:.3f}"
     reason = "" if model.status == DONE else model.found.reason

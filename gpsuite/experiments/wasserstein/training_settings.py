@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from gpsuite.experiments.settings import Count, Positive, Share, filled, one_of
+from gpsuite.experiments.base import require
+from gpsuite.experiments.settings import Count, Positive, Share, filled, one_of, unique
+
+if TYPE_CHECKING:
+    from gpsuite.methods.wasserstein.training import TrainingOptions
 
 PRIORS = ("se", "se_ard", "nngp_relu", "nngp_erf")
 ACTIVATIONS = ("relu", "tanh")
@@ -19,8 +24,9 @@ class TrainingSettings:
         validation_share: share of the training rows that choose epoch, temperature and precision.
         epochs: at most.
         patience: epochs without a better validation score after which training ends.
-        batch: rows of a step.
-        learning_rate: of Adam.
+        batches: rows of a step, tried on the validation rows.
+        learning_rates: of Adam, tried likewise; every pair of both is tried by every training.
+        trial_epochs: after which the pair with the best validation score goes on.
         widths: of the network's hidden layers; channels of its convolutions.
         activation: of the network.
         prior: kernel of the Gaussian processes' prior.
@@ -33,8 +39,9 @@ class TrainingSettings:
     validation_share: Share
     epochs: Count
     patience: Count
-    batch: Count
-    learning_rate: Positive
+    batches: Annotated[list[Count], filled, unique]
+    learning_rates: Annotated[list[Positive], filled, unique]
+    trial_epochs: Count
     widths: Annotated[list[Count], filled]
     activation: Annotated[str, one_of(ACTIVATIONS)]
     prior: Annotated[str, one_of(PRIORS)]
@@ -43,6 +50,17 @@ class TrainingSettings:
     inducing: Positive
     chosen: Count
 
+    def check_inducing(self, rows: int) -> None:
+        """Refuse more inducing inputs than there are training rows, validation rows among them.
+
+        Raises:
+            UserError: naming the key.
+        """
+        learned = rows - round(self.validation_share * rows)
+        most = math.sqrt(max(learned, 1))
+        allowed = f"M = inducing * sqrt(N) exceeds the N = {learned} training rows; at most {most:.4g}"
+        require(self.inducing <= most, "inducing", self.inducing, allowed)
+
     @property
     def work(self) -> TrainingParams:
         """The settings as params of a task."""
@@ -50,8 +68,9 @@ class TrainingSettings:
             validation_share=self.validation_share,
             epochs=self.epochs,
             patience=self.patience,
-            batch=self.batch,
-            learning_rate=self.learning_rate,
+            batches=tuple(self.batches),
+            learning_rates=tuple(self.learning_rates),
+            trial_epochs=self.trial_epochs,
             widths=tuple(self.widths),
             activation=self.activation,
             prior=self.prior,
@@ -69,8 +88,9 @@ class TrainingParams:
     validation_share: float
     epochs: int
     patience: int
-    batch: int
-    learning_rate: float
+    batches: tuple[int, ...]
+    learning_rates: tuple[float, ...]
+    trial_epochs: int
     widths: tuple[int, ...]
     activation: str
     prior: str
@@ -78,3 +98,12 @@ class TrainingParams:
     prior_evaluations: int
     inducing: float
     chosen: int
+
+    @property
+    def training(self) -> TrainingOptions:
+        """The same as a training's options."""
+        from gpsuite.methods.wasserstein.training import TrainingOptions
+
+        return TrainingOptions(
+            self.epochs, self.batches, self.learning_rates, self.patience, self.trial_epochs
+        )

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import BoundingFunction, FloatArray
+from gpsuite.arrays import FloatArray
+from gpsuite.methods.robustness.box_bounds import BoundingFunction
 from gpsuite.methods.robustness.class_probability import probability_bounds
 from gpsuite.methods.robustness.envelope import chord_line, distance_ranges, tangent_line
 from gpsuite.methods.robustness.level_bound.latent_model import MomentModel

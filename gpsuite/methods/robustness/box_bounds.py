@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from gpsuite.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from scipy.special import ndtr
 
-from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.rounding import PROBABILITY, QUADRATURE, UNDERFLOW, above, below
 from gpsuite.models.classification.links import Link, SqueezedProbit
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.errors import UserError
-from gpsuite.methods.robustness.search.regions import FloatArray, IntArray
 
 OPENCV = "cv2"
 ENLARGED = 4  # SIFT needs more pixels than 14 x 14 to build its octaves

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.methods.robustness.operator_range import operator_range
 from gpsuite.methods.robustness.profiles import PROFILES, Profile
 from gpsuite.methods.robustness.restriction import restriction

@@ -18,7 +18,7 @@ from scipy.linalg import eigvalsh
 from scipy.spatial.distance import cdist
 
 from gpsuite.methods.robustness.rounding import UNIT, dot_product_unit, spread_unit
-from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.latent import LatentPosterior
 from gpsuite.models.radial import kappa
 
 
@@ -31,10 +31,10 @@ class OperatorRange:
     size: float
 
 
-_RANGES: WeakKeyDictionary[GPCPosterior, OperatorRange] = WeakKeyDictionary()
+_RANGES: WeakKeyDictionary[LatentPosterior, OperatorRange] = WeakKeyDictionary()
 
 
-def operator_range(posterior: GPCPosterior) -> OperatorRange:
+def operator_range(posterior: LatentPosterior) -> OperatorRange:
     """Return the range of the posterior's operator, computed once: two products and an eigenvalue of N x N.
 
     It holds for every choice of free inputs too: fixing inputs restricts G to a subspace.
@@ -45,7 +45,7 @@ def operator_range(posterior: GPCPosterior) -> OperatorRange:
     return known
 
 
-def _computed(posterior: GPCPosterior) -> OperatorRange:
+def _computed(posterior: LatentPosterior) -> OperatorRange:
     largest = _largest_eigenvalue(posterior)
     down = float(np.max(-posterior.weights, initial=0.0))
     up = float(np.max(posterior.weights, initial=0.0))
@@ -56,7 +56,7 @@ def _computed(posterior: GPCPosterior) -> OperatorRange:
     )
 
 
-def _largest_eigenvalue(posterior: GPCPosterior) -> float:
+def _largest_eigenvalue(posterior: LatentPosterior) -> float:
     """Return Lambda: the computed eigenvalue plus the rounding of the products, of kappa and of the eigenvalue."""
     n, inputs = posterior.X.shape
     scaled = (posterior.X - posterior.X.mean(axis=0)) / posterior.lengthscales

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.class_probability import LatentRanges, Score
 from gpsuite.methods.robustness.rounding import SHORT_SUM
 
@@ -23,13 +23,13 @@ class PointForm(Protocol):
     @property
     def variance(self) -> float: ...  # noqa: D102
     @property
-    def floor(self) -> float: ...  # noqa: D102
+    def floor(self) -> float | FloatArray: ...  # noqa: D102
     @property
-    def ceiling(self) -> float: ...  # noqa: D102
+    def ceiling(self) -> float | FloatArray: ...  # noqa: D102
     @property
-    def mean_error(self) -> float: ...  # noqa: D102
+    def mean_error(self) -> float | FloatArray: ...  # noqa: D102
     @property
-    def gram_error(self) -> float: ...  # noqa: D102
+    def gram_error(self) -> float | FloatArray: ...  # noqa: D102
 
     def moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance [B] per unit s at points [B, d], up to these errors."""

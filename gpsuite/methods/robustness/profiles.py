@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from scipy.special import gammainc
 
-from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.registry import Registry
 
 _SQRT3 = float(np.sqrt(3.0))

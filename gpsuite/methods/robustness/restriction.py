@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.methods.robustness.profiles import PROFILES
 from gpsuite.methods.robustness.rounding import UNDERFLOW, dot_product_unit
-from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.latent import LatentPosterior
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Restriction:
     ceiling: float
 
 
-def restriction(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> Restriction:
+def restriction(posterior: LatentPosterior, x0: FloatArray, free: IntArray) -> Restriction:
     """Fix the inputs outside `free` at x0.
 
     Args:
@@ -67,20 +67,20 @@ def restriction(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> Rest
         weight=weight,
         unit=unit,
         lost=UNDERFLOW * float(np.count_nonzero(posterior.alpha)),
-        floor=-sum_upwards(-posterior.alpha, weight, unit),
-        ceiling=sum_upwards(posterior.alpha, weight, unit),
+        floor=-float(sum_upwards(-posterior.alpha, weight, unit)),
+        ceiling=float(sum_upwards(posterior.alpha, weight, unit)),
     )
 
 
-def sum_upwards(alpha: FloatArray, weight: FloatArray, unit: FloatArray) -> float:
-    """Return sum_i max(0, alpha_i) w_i rounded up; zero exactly if there is no positive weight."""
+def sum_upwards(alpha: FloatArray, weight: FloatArray, unit: FloatArray) -> FloatArray:
+    """Return sum_i max(0, alpha_i) w_i rounded up, [...] for weights [..., N]; zero if no weight is positive."""
     parts = np.maximum(alpha, 0.0)
     lost = UNDERFLOW * float(np.count_nonzero(parts))
     # the unit covers the sum's own rounding too
-    return float(np.sum(parts * weight * (1.0 + unit))) + lost
+    return np.asarray(np.sum(parts * weight * (1.0 + unit), axis=-1) + lost)
 
 
-def _checked(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> tuple[FloatArray, IntArray]:
+def _checked(posterior: LatentPosterior, x0: FloatArray, free: IntArray) -> tuple[FloatArray, IntArray]:
     point = np.asarray(x0, dtype=np.float64)
     n_inputs = posterior.X.shape[1]
     if point.shape != (n_inputs,) or not np.isfinite(point).all():

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.arrays import FloatArray
 
 UNIT = 2.0**-53
 # Relative slack of sums of up to 400 terms, for a few of them far above their rounding (about 1e-15).

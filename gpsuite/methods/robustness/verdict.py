@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.errors import unknown_name
 from gpsuite.methods.robustness.box_bounds import BoundingFunction
@@ -20,7 +21,7 @@ from gpsuite.methods.robustness.level_bound.level_search import Root, level_sear
 from gpsuite.methods.robustness.paper_bound.bound import paper_bound
 from gpsuite.methods.robustness.search.attacks import gpfgs, local_search
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum, branch_and_bound
-from gpsuite.methods.robustness.search.regions import FloatArray, IntArray, Region
+from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.models.classification.posterior import GPCPosterior
 
 BoundBuilder = Callable[[GPCPosterior, FloatArray, IntArray], BoundingFunction]

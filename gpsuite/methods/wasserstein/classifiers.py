@@ -22,12 +22,12 @@ from gpsuite.methods.wasserstein.baselines.networks import (
 )
 from gpsuite.methods.wasserstein.baselines.sparse_gp import build_sparse_gp
 from gpsuite.methods.wasserstein.gwi import GWIOptions, build_gwi_classifier, inducing_count
+from gpsuite.methods.wasserstein.rows import TrainingRows
 from gpsuite.methods.wasserstein.tempering import temperature, tempered
 from gpsuite.methods.wasserstein.training import (
     Trainable,
     TrainingOptions,
     TrainingReport,
-    TrainingRows,
     TrainingState,
     train,
 )

@@ -8,9 +8,10 @@ Equation: Kingma & Ba 2015, Algorithm 1
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ import tensorflow as tf
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
+from gpsuite.methods.wasserstein.rows import TrainingRows
 from gpsuite.seeds import derived_seed, stream
 
 _FIRST_DECAY, _SECOND_DECAY, _TINY = 0.9, 0.999, 1e-7  # Kingma & Ba 2015
@@ -41,68 +43,39 @@ class Trainable(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
-class TrainingRows:
-    """Training and validation rows.
-
-    Attributes:
-        X: inputs [N, D].
-        y: targets [N]: integers 0, ..., C - 1 or numbers.
-        X_validation: held-out inputs [N', D].
-        y_validation: their targets [N'].
-
-    Raises:
-        ValueError: if shapes do not fit, a part has no rows, or a value is not finite.
-    """
-
-    X: FloatArray
-    y: npt.NDArray[Any]
-    X_validation: FloatArray
-    y_validation: npt.NDArray[Any]
-
-    def __post_init__(self) -> None:
-        for X, y in ((self.X, self.y), (self.X_validation, self.y_validation)):
-            if X.ndim != 2 or y.shape != (len(X),) or len(X) == 0 or X.shape[1] != self.X.shape[1]:
-                raise ValueError(f"inputs [N, D] and targets [N], N >= 1, are needed: {X.shape}, {y.shape}")
-            if not (np.isfinite(X).all() and np.isfinite(y).all()):
-                raise ValueError("inputs and targets must be finite")
-
-
-def split_rows(X: FloatArray, y: npt.NDArray[Any], share: float, rng: np.random.Generator) -> TrainingRows:
-    """Return a random split with about `share` of the rows for validation, at least one of both.
-
-    Raises:
-        ValueError: if there are fewer than 2 rows, or the share is not in (0, 1).
-    """
-    if len(X) < 2 or not 0.0 < share < 1.0:
-        raise ValueError(f"{len(X)} rows, share {share}: at least 2 rows and a share in (0, 1) are needed")
-    order = rng.permutation(len(X))
-    held = min(max(round(share * len(X)), 1), len(X) - 1)
-    return TrainingRows(X[order[held:]], y[order[held:]], X[order[:held]], y[order[:held]])
-
-
 @dataclass(frozen=True)
 class TrainingOptions:
     """How to train.
 
     Attributes:
         epochs: passes over the data at most.
-        batch: rows of a step; the last batch of an epoch may be smaller.
-        learning_rate: of Adam.
+        batches: rows of a step that are tried; the last batch of an epoch may be smaller.
+        learning_rates: of Adam, tried.
         patience: epochs without a better validation score after which it ends.
+        trial_epochs: after which the pair of batch and rate with the best validation score goes on, where there are
+            several.
 
     Raises:
-        ValueError: if a number is not positive.
+        ValueError: if a number is not positive, or nothing is to be tried.
     """
 
     epochs: int = 100
-    batch: int = 1000
-    learning_rate: float = 1e-2
+    batches: tuple[int, ...] = (1000,)
+    learning_rates: tuple[float, ...] = (1e-2,)
     patience: int = 10
+    trial_epochs: int = 5
 
     def __post_init__(self) -> None:
-        if min(self.epochs, self.batch, self.patience) < 1 or not self.learning_rate > 0.0:
-            raise ValueError(f"epochs, batch, patience and learning_rate must be positive: {self}")
+        counts = min(self.epochs, self.patience, self.trial_epochs, *self.batches, 1)
+        if not (self.batches and self.learning_rates and counts == 1 and min(self.learning_rates) > 0.0):
+            raise ValueError(f"epochs, batches, patience and learning_rates must be positive: {self}")
+
+    def steps(self, rows: int) -> int:
+        """Return the steps of a training on so many rows at most, trials included."""
+        trials = sum(math.ceil(rows / batch) for batch in self.batches) * len(self.learning_rates)
+        return self.epochs * math.ceil(rows / min(self.batches)) + trials * min(
+            self.trial_epochs, self.epochs
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +86,8 @@ class TrainingState:
         epoch: epochs done.
         values: of the variables, in order; likewise Adam's moments `first` and `second`, and `best`.
         best: values with the best validation score so far.
+        learning_rate: of its steps.
+        batch: rows of its steps.
         scores: validation score after each epoch.
         evaluations: steps done.
     """
@@ -122,6 +97,8 @@ class TrainingState:
     first: tuple[FloatArray, ...]
     second: tuple[FloatArray, ...]
     best: tuple[FloatArray, ...]
+    learning_rate: float
+    batch: int
     scores: tuple[float, ...] = ()
     evaluations: int = 0
 
@@ -163,6 +140,9 @@ def train(
 ) -> TrainingReport:
     """Train and leave the model at the values with the best validation score.
 
+    Every pair of batch and learning rate begins with the same values and order of rows; the one that leads after the
+    trial goes on, so its trial is no extra work.
+
     Args:
         model: changed in place.
         rows: training and validation rows.
@@ -170,92 +150,134 @@ def train(
         seed: of the order of rows and of what the loss samples.
         budget: each step is one evaluation; when it ends within an epoch, that epoch is scored as it stands. At
             least one step is done.
-        start: a state of an earlier training with the same seed; None begins with the variables as they are.
-        keep: told the state after every epoch.
+        start: a state of an earlier training with the same seed, its trial decided; None begins with the variables
+            as they are.
+        keep: told the state after every epoch that follows the trial.
 
     Raises:
         ValueError: if the state's arrays do not fit the variables.
     """
-    adam = AdamStep(model, options.learning_rate, start)
-    state = start or adam.state(0, adam.values(), (), 0)
-    reason, ended = "", ""
-    while not (reason := _finished(state, options)):
-        steps, ended = _epoch(adam, rows, options, seed, budget, state)
-        score = model.validation_loss(rows.X_validation, rows.y_validation) if ended != "nan" else math.nan
-        better = score < state.best_score
-        scores = (*state.scores, float(score))
-        best = adam.values() if better else state.best
-        state = adam.state(state.epoch + 1, best, scores, state.evaluations + steps)
-        if keep is not None and not ended:
-            keep(state)
-        if ended:
-            break
+    training = _Training(AdamStep(model), rows, options, seed, budget)
+    state, ended = (start, "") if start is not None else training.leader()
+    if not ended:
+        state, ended = training.go_on(state, options.epochs, keep)
     _assign(model.variables, state.best)
     if ended == "nan" or state.best_epoch == 0:
         return TrainingReport("diverged", f"the loss is not finite in epoch {state.epoch}", state)
     if ended:
         return TrainingReport("budget", budget.reason, state)
-    return TrainingReport("done", reason, state)
+    return TrainingReport("done", _finished(state, options.epochs, options.patience), state)
 
 
-def _finished(state: TrainingState, options: TrainingOptions) -> str:
-    if state.epoch >= options.epochs:
-        return f"{options.epochs} epochs done"
-    if state.epoch and state.epoch - state.best_epoch >= options.patience:
-        return f"no better validation score for {options.patience} epochs"
+@dataclass(frozen=True, eq=False)
+class _Training:
+    adam: AdamStep
+    rows: TrainingRows
+    options: TrainingOptions
+    seed: int
+    budget: Budget
+
+    def leader(self) -> tuple[TrainingState, str]:
+        """Return the state with which the training goes on, and what ended it already: `nan`, `budget` or nothing."""
+        values = self.adam.values()
+        zeros = tuple(np.zeros_like(value) for value in values)
+        pairs = itertools.product(self.options.batches, self.options.learning_rates)
+        starts = [TrainingState(0, values, zeros, zeros, values, rate, batch) for batch, rate in pairs]
+        if len(starts) == 1:
+            return starts[0], ""
+        ends = []
+        for start in starts:
+            ends.append(self.go_on(start, min(self.options.trial_epochs, self.options.epochs), None))
+            if ends[-1][1] == "budget":
+                break
+        state, ended = min(ends, key=lambda end: (end[1] == "nan", end[0].best_score))
+        return state, "budget" if ends[-1][1] == "budget" else ended
+
+    def go_on(
+        self, state: TrainingState, epochs: int, keep: Callable[[TrainingState], None] | None
+    ) -> tuple[TrainingState, str]:
+        """Train until so many epochs are done; return the state and what ended it early, as `leader`."""
+        self.adam.restart(state)
+        ended = ""
+        while not ended and not _finished(state, epochs, self.options.patience):
+            steps, ended = self._epoch(state)
+            score = math.nan if ended == "nan" else self.adam.score(self.rows)
+            state = self.adam.state(state, score, steps)
+            if keep is not None and not ended:
+                keep(state)
+        return state, ended
+
+    def _epoch(self, state: TrainingState) -> tuple[int, str]:
+        """Do one pass; return the steps done and what ended it early."""
+        order = stream(self.seed, "epoch", state.epoch).permutation(len(self.rows.X))
+        steps = 0
+        for at in range(0, len(order), state.batch):
+            if self.budget.exhausted and state.evaluations + steps > 0:
+                return steps, "budget"
+            chosen = order[at : at + state.batch]
+            step_seed = derived_seed(self.seed, "step", state.evaluations + steps) % 2**31
+            loss = self.adam.step(self.rows.X[chosen], self.rows.y[chosen], step_seed)
+            steps += 1
+            self.budget.spend(evaluations=1, best=state.best_score)
+            if not math.isfinite(loss):
+                return steps, "nan"
+        return steps, ""
+
+
+def _finished(state: TrainingState, epochs: int, patience: int) -> str:
+    if state.epoch >= epochs:
+        return f"{epochs} epochs done"
+    if state.epoch and state.epoch - state.best_epoch >= patience:
+        return f"no better validation score for {patience} epochs"
     return ""
-
-
-def _epoch(
-    adam: AdamStep,
-    rows: TrainingRows,
-    options: TrainingOptions,
-    seed: int,
-    budget: Budget,
-    state: TrainingState,
-) -> tuple[int, str]:
-    """Do one pass; return the steps done and what ended it early: `nan`, `budget` or nothing."""
-    order = stream(seed, "epoch", state.epoch).permutation(len(rows.X))
-    steps = 0
-    for at in range(0, len(order), options.batch):
-        if budget.exhausted and state.evaluations + steps > 0:
-            return steps, "budget"
-        chosen = order[at : at + options.batch]
-        step_seed = derived_seed(seed, "step", state.evaluations + steps) % 2**31
-        loss = adam.step(rows.X[chosen], rows.y[chosen], step_seed)
-        steps += 1
-        budget.spend(evaluations=1, best=state.best_score)
-        if not math.isfinite(loss):
-            return steps, "nan"
-    return steps, ""
 
 
 class AdamStep:
     """Adam's step as one compiled function (Kingma & Ba 2015, Algorithm 1)."""
 
-    def __init__(self, model: Trainable, learning_rate: float, start: TrainingState | None) -> None:
-        self._model, self._rate = model, learning_rate
+    def __init__(self, model: Trainable, learning_rate: float = 1e-2) -> None:
+        self._model = model
+        self._rate = tf.Variable(learning_rate, dtype=tf.float64)
         self._first, self._second = (
             [tf.Variable(tf.zeros_like(v)) for v in model.variables] for _ in range(2)
         )
         self._count = tf.Variable(0.0, dtype=tf.float64)
-        if start is not None:
-            _assign(model.variables, start.values)
-            _assign(self._first, start.first)
-            _assign(self._second, start.second)
-            self._count.assign(float(start.evaluations))
         self._compiled: Any = None
+
+    def restart(self, state: TrainingState) -> None:
+        """Take over a state's values, moments and learning rate.
+
+        Raises:
+            ValueError: if its arrays do not fit the variables.
+        """
+        _assign(self._model.variables, state.values)
+        _assign(self._first, state.first)
+        _assign(self._second, state.second)
+        self._rate.assign(state.learning_rate)
+        self._count.assign(float(state.evaluations))
 
     def values(self) -> tuple[FloatArray, ...]:
         """Return the variables' values."""
         return tuple(variable.numpy() for variable in self._model.variables)
 
-    def state(
-        self, epoch: int, best: tuple[FloatArray, ...], scores: tuple[float, ...], evaluations: int
-    ) -> TrainingState:
-        """Return the state as it stands."""
+    def score(self, rows: TrainingRows) -> float:
+        """Return the validation score of the variables as they stand, in nats."""
+        return float(self._model.validation_loss(rows.X_validation, rows.y_validation))
+
+    def state(self, before: TrainingState, score: float, steps: int) -> TrainingState:
+        """Return the state after an epoch of so many steps that ended with a validation score."""
+        values = self.values()
         first, second = (tuple(v.numpy() for v in part) for part in (self._first, self._second))
-        return TrainingState(epoch, self.values(), first, second, best, scores, evaluations)
+        return replace(
+            before,
+            epoch=before.epoch + 1,
+            values=values,
+            first=first,
+            second=second,
+            best=values if score < before.best_score else before.best,
+            scores=(*before.scores, score),
+            evaluations=before.evaluations + steps,
+        )
 
     def step(self, X: FloatArray, y: npt.NDArray[Any], seed: int) -> float:
         """Take one step on a batch and return its loss before the step."""

@@ -2,116 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from functools import cached_property
-
-import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.errors import unknown_name
 from gpsuite.models.classification.links import Link
-from gpsuite.models.config import KERNEL_NAMES
-from gpsuite.models.radial import kappa, kappa_and_slope, squared_distances
+from gpsuite.models.latent import SMALLEST_VARIANCE, LatentPosterior
 
-_BLOCK = 1 << 22
-"""Entries of the largest temporary matrix of a prediction (32 MB)."""
-
-SMALLEST_VARIANCE = float(np.finfo(np.float64).eps)
-"""Latent variances are kept above this share of the prior's: below it the difference is rounding."""
+__all__ = ["SMALLEST_VARIANCE", "GPCPosterior"]
 
 
 @dataclass(frozen=True, eq=False)
-class GPCPosterior:
-    """Gaussian latent posterior f(x) ~ N(mu(x), Sigma(x)) and the link to the class probability.
-
-    With k_i = s kappa(|(x - X_i) / l|): mu = k' alpha and Sigma = s + sum_k c_k (F k)_k^2.
+class GPCPosterior(LatentPosterior):
+    """Gaussian latent posterior and the link to the class probability; fields of `LatentPosterior` first.
 
     Attributes:
-        X: training or inducing inputs, shape [N, D].
-        kernel: name in `gpsuite.models.config.KERNEL_NAMES`.
-        variance: s, prior variance of the latent function.
-        lengthscales: l, shape [D], positive, in units of X (one per input also without ARD).
-        alpha: weights of the mean, shape [N].
-        root: F, shape [r, N]; for Laplace and EP (K + W^-1)^-1 = F'F.
-        weights: c, shape [r]; -1 for Laplace and EP, eigenvalues of the whitened covariance minus 1 for variational.
-        operator_bound: g with Sigma <= g s everywhere: 1 for Laplace and EP, else max(1, largest eigenvalue).
         link: class probability from the latent value.
-
-    Raises:
-        UserError: if the kernel is unknown.
-        ValueError: if shapes do not fit or a value is not finite or not in its range.
     """
 
-    X: FloatArray
-    kernel: str
-    variance: float
-    lengthscales: FloatArray
-    alpha: FloatArray
-    root: FloatArray
-    weights: FloatArray
-    operator_bound: float
     link: Link
-
-    def __post_init__(self) -> None:
-        if self.kernel not in KERNEL_NAMES:
-            raise unknown_name("kernel", self.kernel, KERNEL_NAMES)
-        if self.X.ndim != 2 or 0 in self.X.shape:
-            raise ValueError(f"inputs [N, D] are needed, got shape {self.X.shape}")
-        n, inputs = self.X.shape
-        rank = self.weights.shape[0] if self.weights.ndim == 1 else -1
-        for name, wanted in (("lengthscales", (inputs,)), ("alpha", (n,)), ("root", (rank, n))):
-            if getattr(self, name).shape != wanted:
-                raise ValueError(f"{name}: shape {getattr(self, name).shape}, expected {wanted}")
-        for name in ("X", "lengthscales", "alpha", "root", "weights"):
-            if not np.isfinite(getattr(self, name)).all():
-                raise ValueError(f"{name} has non-finite values")
-        if not (math.isfinite(self.variance) and self.variance > 0.0 and (self.lengthscales > 0.0).all()):
-            raise ValueError("variance and lengthscales must be positive")
-        if not (math.isfinite(self.operator_bound) and self.operator_bound >= 1.0):
-            raise ValueError(f"operator_bound={self.operator_bound}: must be at least 1")
-
-    def latent(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the mean [B] and the variance [B] of the latent function.
-
-        The variance is clipped to [`SMALLEST_VARIANCE` s, g s], which only removes rounding.
-
-        Args:
-            Xnew: inputs, shape [B, D].
-
-        Raises:
-            ValueError: if `Xnew` is not finite or not of shape [B, D].
-        """
-        scaled = self._scaled(Xnew)
-        mean, variance = np.empty(len(scaled)), np.empty(len(scaled))
-        for part in self._parts(len(scaled)):
-            k = self.variance * kappa(self.kernel, squared_distances(scaled[part], self._inputs))
-            mean[part] = k @ self.alpha
-            features = k @ self.root.T
-            variance[part] = self._clipped(np.square(features, out=features) @ self.weights)
-        return mean, variance
-
-    def latent_with_gradient(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return mean [B], variance [B] and their gradients in the inputs, [B, D] each.
-
-        Where the variance is clipped its gradient is that of the unclipped function.
-
-        Raises:
-            ValueError: if `Xnew` is not finite or not of shape [B, D].
-        """
-        scaled = self._scaled(Xnew)
-        mean, variance = np.empty(len(scaled)), np.empty(len(scaled))
-        d_mean, d_variance = np.empty(scaled.shape), np.empty(scaled.shape)
-        for part in self._parts(len(scaled)):
-            k, slope = kappa_and_slope(self.kernel, squared_distances(scaled[part], self._inputs))
-            k, slope = self.variance * k, self.variance * slope
-            features = k @ self.root.T
-            mean[part] = k @ self.alpha
-            variance[part] = self._clipped(np.square(features) @ self.weights)
-            outer = (features * (2.0 * self.weights)) @ self.root
-            d_mean[part] = self._pulled_back(slope * self.alpha, scaled[part])
-            d_variance[part] = self._pulled_back(slope * outer, scaled[part])
-        return mean, variance, d_mean, d_variance
 
     def probability(self, Xnew: FloatArray) -> FloatArray:
         """Return p(y=1|x) [B], the expectation of the link under the latent posterior.
@@ -131,30 +39,3 @@ class GPCPosterior:
         by_mean, by_variance = self.link.probability_gradient(mean, variance)
         gradient = by_mean[:, None] * d_mean + by_variance[:, None] * d_variance
         return self.link.probability(mean, variance), gradient
-
-    @cached_property
-    def _centre(self) -> FloatArray:
-        return np.asarray(self.X.mean(axis=0))
-
-    @cached_property
-    def _inputs(self) -> FloatArray:
-        return (self.X - self._centre) / self.lengthscales
-
-    def _scaled(self, Xnew: FloatArray) -> FloatArray:
-        Xnew = np.asarray(Xnew, dtype=np.float64)
-        if Xnew.ndim != 2 or Xnew.shape[1] != self.X.shape[1] or not np.isfinite(Xnew).all():
-            raise ValueError(f"finite inputs [B, {self.X.shape[1]}] are needed, got shape {Xnew.shape}")
-        return (Xnew - self._centre) / self.lengthscales
-
-    def _parts(self, count: int) -> list[slice]:
-        rows = max(1, _BLOCK // max(self.root.shape))
-        return [slice(start, start + rows) for start in range(0, count, rows)]
-
-    def _clipped(self, reduction: FloatArray) -> FloatArray:
-        low, high = SMALLEST_VARIANCE * self.variance, self.operator_bound * self.variance
-        return np.clip(self.variance + reduction, low, high)
-
-    def _pulled_back(self, weights: FloatArray, scaled: FloatArray) -> FloatArray:
-        """Return sum_i w_bi d(kappa_i)/dx_b / slope_i: -sum_i w_bi (u_b - U_i) / l, shape [B, D]."""
-        moved = weights @ self._inputs - weights.sum(axis=1)[:, None] * scaled
-        return np.asarray(moved / self.lengthscales)

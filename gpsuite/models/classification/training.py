@@ -1,9 +1,10 @@
-"""Training of binary GP classifiers: marginal likelihood by L-BFGS-B within a number of evaluations."""
+"""Training of GP classifiers of two or several classes: marginal likelihood by L-BFGS-B within some evaluations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from scipy.optimize import Bounds
@@ -13,7 +14,12 @@ from gpsuite.budget import Budget
 from gpsuite.models.classification.approximation import BinaryProblem, GPCFit, NotConvergedError
 from gpsuite.models.classification.expectation_propagation import expectation_propagation
 from gpsuite.models.classification.laplace import laplace
-from gpsuite.models.config import Hyperparameters
+from gpsuite.models.classification.softmax_laplace import (
+    MultiClassFit,
+    MultiClassProblem,
+    softmax_laplace,
+)
+from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.linalg import NonFiniteMatrixError, NotPositiveDefiniteError
 from gpsuite.models.search import Status, minimise
 from gpsuite.registry import Registry
@@ -31,8 +37,25 @@ INFERENCES.register("laplace")(laplace)
 INFERENCES.register("ep")(expectation_propagation)
 
 
+class Fit(Protocol):
+    """What the search for hyperparameters asks of an approximation; see `GPCFit`."""
+
+    @property
+    def log_marginal_likelihood(self) -> float: ...  # noqa: D102
+    @property
+    def gradient(self) -> FloatArray: ...  # noqa: D102
+    @property
+    def converged(self) -> bool: ...  # noqa: D102
+    @property
+    def state(self) -> FloatArray: ...  # noqa: D102
+
+
+FitT = TypeVar("FitT", bound=Fit)
+FitAt = Callable[[Hyperparameters, FloatArray | None], FitT]
+
+
 @dataclass(frozen=True, eq=False)
-class TrainedGPC:
+class Trained(Generic[FitT]):
     """A classifier at the best hyperparameters met.
 
     Attributes:
@@ -44,12 +67,16 @@ class TrainedGPC:
         failed: evaluations without a converged approximation; their steps were rejected.
     """
 
-    fit: GPCFit
+    fit: FitT
     hyperparameters: Hyperparameters
     evaluations: int
     status: Status
     reason: str
     failed: int
+
+
+TrainedGPC = Trained[GPCFit]
+TrainedMultiClass = Trained[MultiClassFit]
 
 
 def train_gpc(
@@ -76,14 +103,53 @@ def train_gpc(
         ValueError: if the lengthscales do not fit, or the start is outside the search's box.
         NotConvergedError: if there is no converged approximation at the start.
     """
-    lengths = start.lengthscales
-    if problem.spec.ard and len(lengths) == 1:
-        start = Hyperparameters(start.variance, lengths * problem.X.shape[1], start.noise_variance)
     infer = INFERENCES.get(inference)
 
     def fit_at(hyperparameters: Hyperparameters, state: FloatArray | None) -> GPCFit:
         return infer(problem, hyperparameters, state)
 
+    inputs = problem.X.shape[1]
+    return _maximised(fit_at, inference, problem.spec, inputs, start, budget, largest_variance)
+
+
+def train_multiclass_gpc(
+    problem: MultiClassProblem,
+    start: Hyperparameters,
+    budget: Budget,
+    largest_variance: float = SEARCH_RANGE[1],
+) -> TrainedMultiClass:
+    """Maximise Laplace's log marginal likelihood of a softmax classifier, as `train_gpc` does.
+
+    Args:
+        problem: data, classes and kernel; with `spec.ard` a single given lengthscale is used for each input.
+        start: where the search begins.
+        budget: counts every evaluation; ends the search when exhausted.
+        largest_variance: end of the search's box for the variance.
+
+    Raises:
+        ValueError: if the lengthscales do not fit, or the start is outside the search's box.
+        NotConvergedError: if there is no converged approximation at the start.
+    """
+
+    def fit_at(hyperparameters: Hyperparameters, state: FloatArray | None) -> MultiClassFit:
+        return softmax_laplace(problem, hyperparameters, state)
+
+    inputs = problem.X.shape[1]
+    return _maximised(fit_at, "laplace", problem.spec, inputs, start, budget, largest_variance)
+
+
+def _maximised(
+    fit_at: FitAt[FitT],
+    inference: str,
+    spec: ModelSpec,
+    inputs: int,
+    start: Hyperparameters,
+    budget: Budget,
+    largest_variance: float,
+) -> Trained[FitT]:
+    lengths = start.lengthscales
+    if spec.ard and len(lengths) == 1:
+        start = Hyperparameters(start.variance, lengths * inputs, start.noise_variance)
     evidence = _Evidence(fit_at, start.noise_variance)
     theta = start.to_log()[:-1]
     lowest, highest = (np.full_like(theta, limit) for limit in np.log(SEARCH_RANGE))
@@ -94,19 +160,17 @@ def train_gpc(
     if evidence.best is None:
         raise NotConvergedError(f"{inference} did not converge at the start: {start}")
     fit, hyperparameters = evidence.best
-    return TrainedGPC(fit, hyperparameters, found.evaluations, found.status, found.reason, evidence.failed)
+    return Trained(fit, hyperparameters, found.evaluations, found.status, found.reason, evidence.failed)
 
 
-class _Evidence:
+class _Evidence(Generic[FitT]):
     """The negative log marginal likelihood as the search sees it; NaN where no approximation converged."""
 
-    def __init__(
-        self, fit_at: Callable[[Hyperparameters, FloatArray | None], GPCFit], noise_variance: float
-    ) -> None:
+    def __init__(self, fit_at: FitAt[FitT], noise_variance: float) -> None:
         self._fit_at = fit_at
         self._log_noise = np.log(noise_variance)
         self._state: FloatArray | None = None
-        self.best: tuple[GPCFit, Hyperparameters] | None = None
+        self.best: tuple[FitT, Hyperparameters] | None = None
         self.failed = 0
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
@@ -120,7 +184,7 @@ class _Evidence:
             self.best = fitted
         return -fit.log_marginal_likelihood, -fit.gradient
 
-    def _converged(self, theta: FloatArray) -> tuple[GPCFit, Hyperparameters] | None:
+    def _converged(self, theta: FloatArray) -> tuple[FitT, Hyperparameters] | None:
         hyperparameters = Hyperparameters.from_log(np.append(theta, self._log_noise))
         for state in (self._state, None) if self._state is not None else (None,):
             try:

@@ -87,8 +87,8 @@ class Likelihood(Protocol):
         ...
 
 
-class MultiOutputModel(Protocol):
-    """A Gaussian process of P outputs with zero mean, as a function of unconstrained hyperparameters u [S, d].
+class HyperparameterModel(Protocol):
+    """What samplers and searches ask of a model: prior and likelihood of unconstrained hyperparameters u [S, d].
 
     u holds S hyperparameter vectors (particles, draws or one optimum); every method treats all at once.
     """
@@ -103,11 +103,6 @@ class MultiOutputModel(Protocol):
         """Length d of u."""
         ...
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the d constrained parameters, in the order of u."""
-        ...
-
     def draw_prior(self, rng: np.random.Generator, n: int) -> FloatArray:
         """Return n draws of u from the prior, [n, d]."""
         ...
@@ -120,6 +115,23 @@ class MultiOutputModel(Protocol):
         """Return the log marginal likelihood of the observations as a function of u."""
         ...
 
+    def prior_covariance(self, u: FloatArray) -> FloatArray:
+        """Return cov(f_p(x), f_q(x)) at one input, the same everywhere, [S, P, P]."""
+        ...
+
+    def noise(self, u: FloatArray) -> FloatArray:
+        """Return the noise variances [S, P]."""
+        ...
+
+
+class MultiOutputModel(HyperparameterModel, Protocol):
+    """A Gaussian process of P outputs with zero mean, as a function of unconstrained hyperparameters u [S, d]."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the d constrained parameters, in the order of u."""
+        ...
+
     def covariance(
         self, u: FloatArray, X: FloatArray, p: IntArray, X2: FloatArray, p2: IntArray
     ) -> FloatArray:
@@ -128,12 +140,4 @@ class MultiOutputModel(Protocol):
 
     def cross_covariance(self, u: FloatArray, X: FloatArray, p: IntArray, X2: FloatArray) -> FloatArray:
         """Return cov(f_p(x), f_q(x2)) for every output q, [S, N, N2, P]; what all outputs share is computed once."""
-        ...
-
-    def prior_covariance(self, u: FloatArray) -> FloatArray:
-        """Return cov(f_p(x), f_q(x)) at one input, the same everywhere, [S, P, P]."""
-        ...
-
-    def noise(self, u: FloatArray) -> FloatArray:
-        """Return the noise variances [S, P]."""
         ...

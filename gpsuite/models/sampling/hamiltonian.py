@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpsuite.arrays import BoolArray, FloatArray
-from gpsuite.models.multi_output.observations import Likelihood, MultiOutputModel
+from gpsuite.models.multi_output.observations import HyperparameterModel, Likelihood
 from gpsuite.models.sampling.posterior import HyperPosterior, Target, finite_prior_draws
 
 Density = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
@@ -135,7 +135,7 @@ class HMCSettings:
 
 
 def sample_hmc(
-    model: MultiOutputModel, likelihood: Likelihood, rng: np.random.Generator, settings: HMCSettings
+    model: HyperparameterModel, likelihood: Likelihood, rng: np.random.Generator, settings: HMCSettings
 ) -> HyperPosterior:
     """Sample the posterior of the hyperparameters with parallel chains from prior draws, each with its own step.
 
@@ -174,7 +174,7 @@ def sample_hmc(
     return HyperPosterior.equal(u, diagnostics)
 
 
-def identified_quantities(model: MultiOutputModel, likelihood: Likelihood, u: FloatArray) -> FloatArray:
+def identified_quantities(model: HyperparameterModel, likelihood: Likelihood, u: FloatArray) -> FloatArray:
     """Return quantities of u [S, d] that the data identify and whose tails are light, [S, Q].
 
     These are the log marginal likelihood, the logarithms of the noise variances and of the outputs' prior

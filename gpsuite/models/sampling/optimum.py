@@ -9,7 +9,7 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.models.multi_output.observations import Likelihood, MultiOutputModel
+from gpsuite.models.multi_output.observations import HyperparameterModel, Likelihood
 from gpsuite.models.sampling.posterior import (
     HyperPosterior,
     NoFiniteStartError,
@@ -43,7 +43,7 @@ class OptimumSettings:
 
 
 def find_optimum(
-    model: MultiOutputModel,
+    model: HyperparameterModel,
     likelihood: Likelihood,
     rng: np.random.Generator,
     settings: OptimumSettings,
@@ -87,7 +87,7 @@ def find_optimum(
     return HyperPosterior.equal(u, diagnostics)
 
 
-def _negative(model: MultiOutputModel, likelihood: Likelihood, kind: Literal["map", "ml"]) -> Objective:
+def _negative(model: HyperparameterModel, likelihood: Likelihood, kind: Literal["map", "ml"]) -> Objective:
     """Return the loss of one vector [d] and its gradient [d]."""
     density = Target(model, likelihood) if kind == "map" else likelihood.value_and_gradient
 

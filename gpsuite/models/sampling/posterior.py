@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.models.multi_output.observations import Likelihood, MultiOutputModel
+from gpsuite.models.multi_output.observations import HyperparameterModel, Likelihood
 
 _PRIOR_ROUNDS = 100
 
@@ -66,7 +66,7 @@ class Target:
         previous: log marginal likelihood of the previous observations, or None.
     """
 
-    model: MultiOutputModel
+    model: HyperparameterModel
     likelihood: Likelihood
     beta: float = 1.0
     previous: Likelihood | None = None

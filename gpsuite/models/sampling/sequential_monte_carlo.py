@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from gpsuite.arrays import FloatArray, IntArray
-from gpsuite.models.multi_output.observations import Likelihood, MultiOutputModel
+from gpsuite.models.multi_output.observations import HyperparameterModel, Likelihood
 from gpsuite.models.sampling.hamiltonian import Points, transition
 from gpsuite.models.sampling.posterior import HyperPosterior, NoFiniteStartError, Target
 
@@ -144,7 +144,7 @@ def _never() -> bool:
 
 
 def start(
-    model: MultiOutputModel,
+    model: HyperparameterModel,
     likelihood: Likelihood,
     rng: np.random.Generator,
     settings: SMCSettings,
@@ -178,7 +178,7 @@ class NewObservations:
 
 def update(
     state: SMCState,
-    model: MultiOutputModel,
+    model: HyperparameterModel,
     new: NewObservations,
     rng: np.random.Generator,
     settings: SMCSettings,
@@ -230,7 +230,7 @@ class _Annealing:
 
     def __init__(
         self,
-        model: MultiOutputModel,
+        model: HyperparameterModel,
         likelihood: Likelihood,
         previous: Likelihood | None,
         rng: np.random.Generator,

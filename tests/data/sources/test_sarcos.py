@@ -15,7 +15,7 @@ from tests.data.made_up_data import CONF_DIR
 def mat(variable: str, rows: int, start: int) -> bytes:
     stream = io.BytesIO()
     table = np.arange(start, start + 28 * rows, dtype=np.float64).reshape(rows, 28)
-    savemat(stream, {variable: table, "something_else": np.zeros(3)})
+    savemat(stream, {variable: table, "something_else": np.zeros(3)})  # type: ignore[arg-type]
     return stream.getvalue()
 
 

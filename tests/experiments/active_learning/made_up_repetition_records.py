@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from gpsuite.experiments.base import Record, Report
 
 
 def record(
-    method: str, repetition: int, rmse: Sequence[float], start: int = 12, status: str = "done", **own: object
+    method: str, repetition: int, rmse: Sequence[float], start: int = 12, status: str = "done", **own: Any
 ) -> Record:
     """Return a record whose RMSE curve is `rmse`; `own` gives arrays (sequences), metrics (numbers) or axes (words)."""
     steps = len(rmse)
@@ -42,7 +43,7 @@ def record(
     return Record(key, "active_learning/toy", method, axes, status, "", metrics, {}, arrays=arrays)
 
 
-def toy_report(folder: Path, note: str | None = None, **settings: object) -> Report[ToySettings]:
+def toy_report(folder: Path, note: str | None = None, **settings: Any) -> Report[ToySettings]:
     """Return an empty sheet of active_learning/toy, with some settings changed."""
     request, _ = read_request(["experiment=active_learning/toy", "scale=smoke"])
-    return Report(replace(request, settings=replace(request.settings, **settings)), (), folder, note)
+    return Report(replace(request, settings=replace(request.settings, **settings)), (), folder, note)  # type: ignore[arg-type, type-var]

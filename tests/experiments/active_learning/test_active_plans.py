@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,16 +36,16 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @cache
-def request_of(name: str, *words: str, scale: str = "smoke") -> Request:
+def request_of(name: str, *words: str, scale: str = "smoke") -> Request[Any]:
     return read_request([f"experiment=active_learning/{name}", f"scale={scale}", *words])[0]
 
 
-def tasks_of(name: str, *words: str, scale: str = "smoke") -> list[Task]:
+def tasks_of(name: str, *words: str, scale: str = "smoke") -> Sequence[Task[Any]]:
     request = request_of(name, *words, scale=scale)
     return EXPERIMENTS.get(request.experiment).plan(request)
 
 
-def as_record(task: Task, outcome: Outcome) -> Record:
+def as_record(task: Task[Any], outcome: Outcome) -> Record:
     return Record(task_key(task), task.experiment, task.label, task.axes, outcome.status, outcome.reason,
                   outcome.metrics, {"cpu_seconds": 1.0}, arrays=outcome.arrays)  # fmt: skip
 
@@ -135,7 +137,7 @@ def test_impossible_settings_are_refused(name: str, word: str) -> None:
         tasks_of(name, word)
 
 
-def run_some(name: str, *words: str) -> tuple[Request, list[Record]]:
+def run_some(name: str, *words: str) -> tuple[Request[Any], list[Record]]:
     request = request_of(name, *words)
     entry = EXPERIMENTS.get(request.experiment)
     return request, [as_record(task, entry.run(task, SharedWork())) for task in entry.plan(request)]
@@ -170,7 +172,7 @@ def test_a_record_holds_every_measure_of_every_model() -> None:
     assert set(lengths.values()) == {3}
     rows, p = arrays["row"].astype(int), arrays["p"].astype(int)
     np.testing.assert_array_equal(arrays["z"], repetition.pool.z[rows])
-    np.testing.assert_array_equal(arrays["safe_true"], repetition.pool.h[rows] > 0.7)  # type: ignore[index]
+    np.testing.assert_array_equal(arrays["safe_true"], repetition.pool.h[rows] > 0.7)
     assert len(set(zip(rows, p, strict=True))) == 3
     assert (arrays["rmse"] == arrays["rmse_true"]).all()
     per_output = np.stack([arrays["rmse_output_1"], arrays["rmse_output_2"]])
@@ -178,10 +180,10 @@ def test_a_record_holds_every_measure_of_every_model() -> None:
     state = {
         name.removeprefix("state_"): value for name, value in arrays.items() if name.startswith("state_")
     }
-    assert state["mean"].shape == repetition.test.F.shape  # type: ignore[union-attr]
+    assert state["mean"].shape == repetition.test.F.shape
     assert len(state["measured_y"]) == 13
     assert outcome.metrics["query_at_maximum"] is True
-    error = np.sqrt(((state["mean"] - repetition.test.F)[repetition.test_safe] ** 2).mean(axis=0)).mean()  # type: ignore[operator]
+    error = np.sqrt(((state["mean"] - repetition.test.F)[repetition.test_safe] ** 2).mean(axis=0)).mean()
     assert error == pytest.approx(arrays["rmse"][1])
 
 

@@ -18,6 +18,7 @@ from gpsuite.experiments.active_learning.shared.tables import (
     report_curves,
 )
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.statistics.estimates import mean
 from tests.experiments.active_learning.made_up_repetition_records import record, toy_report
 
 TITLES = {
@@ -134,7 +135,19 @@ def test_precision_is_judged_in_every_cell() -> None:
     assert found["safety_precision[method=rs_mogp,n_sum=12]"].value == pytest.approx(0.95)
     assert found["share_safety_precision_above_0_95"].value == 0.75  # 4 cells: 22 of rs_mogp fails
     assert found["share_safety_precision_surely_above_0_95"].value == 0.5
-    assert found["min_safety_precision"].value == pytest.approx(0.90)
+    least = found["min_safety_precision"]  # of rs_mogp at 22, in both repetitions
+    assert (least.value, least.n) == (pytest.approx(0.90), 2)
+    assert (least.judged("low"), least.judged("high")) == pytest.approx((0.90, 0.90))
+
+
+def test_an_extreme_mean_keeps_its_own_interval() -> None:
+    cells = [mean([0.1, 0.3]), mean([]), mean([0.4, 0.5, 0.9])]
+    largest = claims.extreme("largest", cells, max, "by hand")
+    assert (largest.value, largest.n) == (pytest.approx(0.6), 3)
+    assert (largest.interval_low, largest.interval_high) == pytest.approx((cells[2].low, cells[2].high))
+    assert largest.note == "of 2 means, with the interval of that one; by hand"
+    assert claims.extreme("smallest", cells, min).value == pytest.approx(0.2)
+    assert np.isnan(claims.extreme("unknown", cells[1:2], min).value)
 
 
 def test_the_order_of_points_is_a_share_of_paired_bootstrap_samples() -> None:

@@ -11,6 +11,7 @@ from scipy.stats import ttest_rel
 
 from gpsuite.experiments.active_learning.shared.curves import Curves, paired_curves
 from gpsuite.experiments.active_learning.toy import samplers
+from tests.arrays import Array
 from tests.experiments.active_learning.made_up_repetition_records import record, toy_report
 
 NAMES = {"al_mogp": "AL_MOGP", "rs_mogp": "RS_MOGP"}
@@ -23,7 +24,7 @@ def smc() -> Curves:
     return Curves.from_records(made, tuple(NAMES))
 
 
-def hmc(shift: np.ndarray, steps: int = 4) -> Curves:
+def hmc(shift: Array, steps: int = 4) -> Curves:
     """As many repetitions as shifts, of AL_MOGP alone and with fewer models."""
     made = [
         record("al_mogp", r, [1.0 - 0.1 * k + 0.05 * r + s for k in range(steps)])
@@ -60,7 +61,7 @@ def test_the_interval_is_that_of_the_paired_t_test() -> None:
 
 
 def test_samplers_that_differ_are_said_to_differ() -> None:
-    def equal(shift: np.ndarray) -> float:
+    def equal(shift: Array) -> float:
         return samplers.sampler_statistics(smc(), hmc(shift))[0].value
 
     assert equal(SHIFT) == 1.0

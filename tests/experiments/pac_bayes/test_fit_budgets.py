@@ -17,6 +17,7 @@ from gpsuite.methods.pac_bayes.cost import Cost, full_gp_cost, sparse_gp_cost
 from gpsuite.methods.pac_bayes.problem import Problem, Search
 from gpsuite.models.regression.inducing import kmeans_inducing, limited_inducing
 from gpsuite.models.search import NO_ROOM, minimise
+from tests.arrays import Array
 
 
 def _fit(*words: str) -> Outcome:
@@ -65,7 +66,7 @@ def test_a_budget_for_one_evaluation_gives_a_certificate(
 
 
 def test_a_search_leaves_room_for_what_follows_it() -> None:
-    def slow(x: np.ndarray) -> tuple[float, np.ndarray]:
+    def slow(x: Array) -> tuple[float, Array]:
         time.sleep(0.05)
         return float(((x - 3.0) ** 4).sum()), 4.0 * (x - 3.0) ** 3
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from gpsuite.experiments.pac_bayes.shared import plan
 from gpsuite.experiments.pac_bayes.shared.run import read_split, run_fit
 
 
-def task(*words: str, **params: object) -> Task:
+def task(*words: str, **params: Any) -> Task[Any]:
     request, _ = read_request(
         ["experiment=pac_bayes/regression", "repetitions=1", "max_evaluations=12", *words]
     )
@@ -21,7 +22,7 @@ def task(*words: str, **params: object) -> Task:
     return replace(made, params=replace(made.params, **params))
 
 
-def run(made: Task) -> Outcome:
+def run(made: Task[Any]) -> Outcome:
     return run_fit(made, SharedWork())
 
 

@@ -10,7 +10,7 @@ SPREAD = "worst minus best start's objective"
 def record(method: str, split: int, **changes: float) -> Record:
     metrics = {**dict.fromkeys(METRICS, 0.5 + split), "log_theta": 1.0, "confidence": 1.0, "n_train": 10}
     axes = {"method": method, "split": split}
-    return Record("key", "pac_bayes/regression", "", axes, "done", "", {**metrics, **changes}, {})
+    return Record("key", "pac_bayes/regression", "", axes, "done", "", {**metrics, **changes}, {})  # type: ignore[arg-type]
 
 
 def test_methods_of_several_starts_show_how_far_these_ended_apart() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from gpsuite.experiments.pac_bayes import kl_inverse as experiment
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import KLInverse, kl_inverse
 
 
-def outcomes(*words: str) -> dict[float, dict[str, object]]:
+def outcomes(*words: str) -> dict[float, dict[str, Any]]:
     request, _ = read_request(["experiment=pac_bayes/kl_inverse", "scale=smoke", *words])
     tasks = EXPERIMENTS.get(request.experiment).plan(request)
     return {float(task.axes["c"]): dict(experiment.run(task, SharedWork()).metrics) for task in tasks}
@@ -21,13 +23,13 @@ def test_the_inverse_keeps_its_bounds_and_edges() -> None:
     for c, metrics in found.items():
         assert (metrics["above_pinsker"], metrics["above_one"], metrics["off_edges"]) == (0, 0, 0)
         assert metrics["start"] == pytest.approx(1 - np.exp(-c), abs=1e-14)
-    assert max(m["derivative_error"] or 0.0 for m in found.values()) < 1e-8  # type: ignore[type-var]
+    assert max(m["derivative_error"] or 0.0 for m in found.values()) < 1e-8
 
 
 @pytest.mark.parametrize(("part", "caught"), [("p", "above_pinsker"), ("dp_dq", "derivative_error")])
 def test_a_wrong_inverse_is_caught(part: str, caught: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(q: object, c: object) -> KLInverse:
-        found = kl_inverse(q, c)  # type: ignore[arg-type]
+    def wrong(q: Any, c: Any) -> KLInverse:
+        found = kl_inverse(q, c)
         values = {name: getattr(found, name) for name in ("p", "one_minus_p", "dp_dq", "dp_dc")}
         shift = 0.3 if part == "p" else 0.0
         values[part] = values[part] * (1.0 if shift else 1.001) + shift
@@ -35,4 +37,4 @@ def test_a_wrong_inverse_is_caught(part: str, caught: str, monkeypatch: pytest.M
 
     monkeypatch.setattr(experiment, "kl_inverse", wrong)
     metrics = outcomes("c_values=[0.1]")[0.1]
-    assert float(metrics[caught]) > 5e-4  # type: ignore[arg-type]
+    assert float(metrics[caught]) > 5e-4

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,11 +20,11 @@ from gpsuite.experiments.perturbation.svr_region import statements as svr_statem
 NAMES = ("klasso_band", "krr_region", "svr_region")
 
 
-def request_of(name: str, *words: str) -> Request:
+def request_of(name: str, *words: str) -> Request[Any]:
     return read_request([f"experiment=perturbation/{name}", "scale=smoke", *words])[0]
 
 
-def record_of(task: Task) -> Record:
+def record_of(task: Task[Any]) -> Record:
     outcome = EXPERIMENTS.get(task.experiment).run(task, SharedWork())
     return Record(
         "", "", "", task.axes, outcome.status, outcome.reason, outcome.metrics, {}, arrays=outcome.arrays

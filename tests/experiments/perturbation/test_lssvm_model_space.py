@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +12,11 @@ from gpsuite.experiments.base import EXPERIMENTS, Record, Report, Request, Share
 from gpsuite.experiments.perturbation.lssvm_model_space import agreement, nested, spread_of_normals
 
 
-def request_of(*words: str) -> Request:
+def request_of(*words: str) -> Request[Any]:
     return read_request(["experiment=perturbation/lssvm_model_space", "scale=smoke", *words])[0]
 
 
-def records_of(request: Request) -> list[Record]:
+def records_of(request: Request[Any]) -> list[Record]:
     entry = EXPERIMENTS.get(request.experiment)
     tasks = entry.plan(request)
     outcomes = [entry.run(task, SharedWork()) for task in tasks]

@@ -111,7 +111,7 @@ def test_a_group_trains_once_and_remembers_a_failure(tmp_path: Path, monkeypatch
     assert cut_short(train(first[0], MODEL, Budget(evaluations=2)), MODEL)
     calls = []
 
-    def fail(*_: object) -> None:
+    def fail(*_: Any) -> None:
         calls.append(1)
         raise NotConvergedError("no start")
 

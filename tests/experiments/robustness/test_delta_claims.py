@@ -122,8 +122,8 @@ def test_fewer_than_three_evaluations_have_no_trend() -> None:
 def test_records_that_break_the_definitions_are_counted() -> None:
     frame = delta_frame(FIVE, draws=1, points=4)
     assert definitions_agree(frame).value == 0
-    frame.loc[0, "deviation"] = 1.1 * frame.loc[0, "delta"]
-    frame.loc[1, "deviation_proved"] = 0.4 * frame.loc[1, "delta_proved"]
+    frame.loc[0, "deviation"] = 1.1 * frame.loc[0, "delta"]  # type: ignore[assignment]
+    frame.loc[1, "deviation_proved"] = 0.4 * frame.loc[1, "delta_proved"]  # type: ignore[assignment]
     frame.loc[2, "delta"] = np.nan
     found = definitions_agree(frame)
     assert (found.value, found.n) == (2, 2 * len(frame) - 1)

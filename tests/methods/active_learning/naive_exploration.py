@@ -53,7 +53,11 @@ class NaiveModel:
         if self.how.kind == "hmc":
             return sample_hmc(self.model, likelihood, rng, self.how.hmc)
         return find_optimum(
-            self.model, likelihood, rng, replace(self.how.optimum, kind=self.how.kind), previous
+            self.model,
+            likelihood,
+            rng,
+            replace(self.how.optimum, kind=self.how.kind),  # type: ignore[arg-type]
+            previous,
         )
 
     @property
@@ -103,7 +107,7 @@ def naive_loop(
                     scores.append(0.5 * np.log(np.linalg.det(2 * np.pi * np.e * covariance)))
                 continue
             for p in np.flatnonzero(available[row]):
-                options.append((row, int(p)))
+                options.append((row, int(p)))  # type: ignore[arg-type]
                 scores.append(0.5 * np.log(2 * np.pi * np.e * covariance[p, p]))
         index = int(rng.choice(len(options)) if pipeline.acquisition == "random" else np.argmax(scores))
         row, p = options[index]

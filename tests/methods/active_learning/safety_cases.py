@@ -106,7 +106,7 @@ def _measured(
     inside = rng.uniform(-half, half, (N, D))
     centres = rng.uniform(-EDGE + half, EDGE - half, (60, D))
     values = np.array([h(centre + inside) for centre in centres])
-    safe = np.flatnonzero((values < 0.0).all(axis=1))
+    safe = np.flatnonzero((values < 0.0).all(axis=1))  # type: ignore[assignment]
     if not len(safe):
         return None
     if region == "corner":
@@ -177,7 +177,7 @@ def _bumps(rng: np.random.Generator, D: int) -> Function:
     centres, widths = rng.uniform(-EDGE, EDGE, (4, D)), rng.uniform(0.5, 1.0, 4)
     return lambda x: sum(
         np.exp(-0.5 * (_radius(x, c) / w) ** 2) for c, w in zip(centres, widths, strict=True)
-    )  # type: ignore[return-value]
+    )
 
 
 def _draw(lengthscale: float, smoothness: float) -> Callable[[np.random.Generator, int], Function]:

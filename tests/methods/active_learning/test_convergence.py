@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from gpsuite.data.generators.covariances import KERNELS, lmc_covariance
 from gpsuite.methods.active_learning import convergence as c
+from tests.arrays import Array
 
 ROUNDING = 1e-9
 
 
 def process(
     seed: int, kernel: str = "matern52", n: int = 25, P: int = 2, L: int = 2, D: int = 1
-) -> tuple[np.ndarray, np.ndarray, float]:
+) -> tuple[Array, Array, float]:
     """Return a drawn process's covariance over a pool, noise variances and the bound of its prior variances."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1.0, 1.0, (n, D))
@@ -28,7 +29,7 @@ def process(
     return covariance, rng.gamma(1.5, 1.0 / 3.0, P) + 1e-3, c.variance_bound(W, variances)
 
 
-def posterior(covariance: np.ndarray, noise: np.ndarray, entries: np.ndarray) -> np.ndarray:
+def posterior(covariance: Array, noise: Array, entries: Array) -> Array:
     """Return the covariance after observing entries, by one direct solve."""
     cross = covariance[:, entries]
     K = covariance[np.ix_(entries, entries)] + np.diag(noise[entries % len(noise)])
@@ -87,7 +88,7 @@ class OnlyOne:
         self.mask = np.arange(n) == x
         self.seen: list[int] = []
 
-    def allowed(self) -> np.ndarray:
+    def allowed(self) -> Array:
         return self.mask
 
     def observe(self, x: int) -> None:
@@ -192,7 +193,7 @@ def test_rates_of_the_theorems() -> None:
     np.testing.assert_allclose(c.rate("matern52", 1, n), n ** (-5 / 7) * np.log(n))
     np.testing.assert_allclose(c.rate("matern52", 2, n), n ** (-5 / 11) * np.log(n))
     for kernel in ("se", "convolution"):
-        np.testing.assert_allclose(c.rate(kernel, 2, n), np.log(n) ** 3 / n)  # type: ignore[arg-type]
+        np.testing.assert_allclose(c.rate(kernel, 2, n), np.log(n) ** 3 / n)
 
 
 def test_slopes_of_known_powers() -> None:

@@ -65,7 +65,7 @@ def test_below_a_limit_is_above_its_negative() -> None:
     above, below = (run(*tiny(side=side))[1] for side in ("above", "below"))
     for first, second in zip(above, below, strict=True):
         assert (first.row, first.p) == (second.row, second.p)
-        np.testing.assert_array_equal(first.probabilities, second.probabilities)
+        np.testing.assert_array_equal(first.probabilities, second.probabilities)  # type: ignore[arg-type]
 
 
 def test_a_saved_exploration_of_another_pool_is_refused() -> None:
@@ -184,14 +184,14 @@ def test_a_lost_factorisation_changes_no_query(monkeypatch: pytest.MonkeyPatch) 
     problem, truth = tiny()
     _, whole = run(problem, truth)
 
-    def fails(*_: object) -> FloatArray:
+    def fails(*_: Any) -> FloatArray:
         raise np.linalg.LinAlgError
 
     monkeypatch.setattr(PoolPredictions, "extend", fails)
     _, again = run(problem, truth)
     for first, second in zip(whole, again, strict=True):
         assert (first.row, first.p) == (second.row, second.p)
-        np.testing.assert_allclose(first.probabilities, second.probabilities, atol=ROUNDING)
+        np.testing.assert_allclose(first.probabilities, second.probabilities, atol=ROUNDING)  # type: ignore[arg-type]
 
 
 def test_memory_does_not_grow() -> None:

@@ -55,11 +55,11 @@ def check_against_naive_loop(pipeline: Pipeline, how: InferenceSettings) -> None
         assert (step.row, step.p) == naive["query"]
         np.testing.assert_allclose(step.entropy, naive["entropy"], rtol=ROUNDING)
         if pipeline.safe:
-            np.testing.assert_allclose(step.probabilities, naive["probabilities"], atol=ROUNDING)
+            np.testing.assert_allclose(step.probabilities, naive["probabilities"], atol=ROUNDING)  # type: ignore[arg-type]
         judged = step.monitors["test"]
         np.testing.assert_allclose(judged.mean, naive["mean"], atol=ROUNDING)
         np.testing.assert_allclose(judged.variance, naive["variance"], atol=ROUNDING)
-        np.testing.assert_allclose(judged.log_density, naive["log_density"], rtol=ROUNDING)
+        np.testing.assert_allclose(judged.log_density, naive["log_density"], rtol=ROUNDING)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -97,6 +98,6 @@ def test_one_member_is_enough_to_predict() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"), [({"kind": "vi"}, "kind=vi"), ({"pool_members": 0}, "pool_members=0")]
 )
-def test_wrong_settings_are_refused(wrong: dict[str, object], message: str) -> None:
+def test_wrong_settings_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        InferenceSettings(**wrong)  # type: ignore[arg-type]
+        InferenceSettings(**wrong)

@@ -121,7 +121,7 @@ def _predictions(samples: list[dict[str, Any]], data: Observations, X: FloatArra
         np.array([s[name] for s in samples]).reshape(shape) for name in ("variance", "lengthscale", "noise")
     ]
     W = np.array([s.get("W", np.eye(n_outputs)) for s in samples])
-    u, last = model.unconstrain(Parameters(*named, W)), len(data) - 3
+    u, last = model.unconstrain(Parameters(*named, W)), len(data) - 3  # type: ignore[call-arg]
     first = Observations(data.X[:last], data.p[:last], data.y[:last])
     found = PoolPredictions(model, u, first, X, capacity=len(data), covariances=True)
     for i in range(last, len(data)):

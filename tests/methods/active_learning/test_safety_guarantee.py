@@ -116,7 +116,7 @@ def simulated(kind: Kind, number: int, rule_delta: float, truth: HyperPriors) ->
     rng = stream(2022, "safety guarantee", kind.name, number)
     pipeline, X = PIPELINES[kind.pipeline], np.linspace(-2.0, 2.0, kind.pool)[:, None]
     nature = replace(pipeline, priors=truth)
-    _, Y = drawn(nature.output_model(kind.n_outputs, 1), X, rng)
+    _, Y = drawn(nature.output_model(kind.n_outputs, 1), X, rng)  # type: ignore[arg-type]
     h, z = (values[:, 0] for values in drawn(nature.safety_model(), X, rng))
     start, p = rng.choice(kind.pool, START, replace=False), np.arange(START) % kind.n_outputs
     problem = Problem(

@@ -73,7 +73,7 @@ def test_the_speed_is_a_share_of_what_matrix_products_reach(monkeypatch: pytest.
     """By a clock that says one second passed: .65 times the multiplications and additions of the timed products."""
     monkeypatch.undo()
     ticks: Iterator[float] = iter((3.0, 4.0))
-    monkeypatch.setattr(cost.time, "perf_counter", lambda: next(ticks))
+    monkeypatch.setattr(cost.time, "perf_counter", lambda: next(ticks))  # type: ignore[attr-defined]
     work = 2 * cost._SIZE**3 * cost._REPEATS
     assert cost.flops_per_second.__wrapped__() == pytest.approx(0.65 * work)
     monkeypatch.undo()

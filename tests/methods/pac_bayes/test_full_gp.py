@@ -10,11 +10,12 @@ from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL
 from gpsuite.methods.pac_bayes.problem import Problem
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.linalg import NotPositiveDefiniteError
+from tests.arrays import Array
 
-Data = tuple[np.ndarray, np.ndarray]
+Data = tuple[Array, Array]
 
 
-def _naive_kernel(A: np.ndarray, B: np.ndarray, h: Hyperparameters) -> np.ndarray:
+def _naive_kernel(A: Array, B: Array, h: Hyperparameters) -> Array:
     scaled = (A[:, None, :] - B[None, :, :]) / np.asarray(h.lengthscales)
     return np.asarray(h.variance * np.exp(-0.5 * (scaled**2).sum(axis=-1)))
 
@@ -25,7 +26,7 @@ def test_kl_equals_the_kl_of_two_gaussians() -> None:
     h = Hyperparameters(1.3, (0.9,), 0.2)
     K = _naive_kernel(X, X, h)
     gain = K @ np.linalg.inv(K + 0.2 * np.eye(15))
-    mean, covariance = gain @ y, K - gain @ K
+    mean, covariance = gain @ y, K - gain @ K  # type: ignore[var-annotated]
     prior = np.linalg.inv(K)
     log_ratio = np.linalg.slogdet(K)[1] - np.linalg.slogdet(covariance)[1]
     expected = 0.5 * (np.trace(prior @ covariance) + mean @ prior @ mean - 15 + log_ratio)
@@ -125,7 +126,7 @@ def test_a_singular_matrix_is_an_error() -> None:
         (np.zeros((3, 1)), np.zeros((3, 1))),
     ],
 )
-def test_rejects_data_that_do_not_fit(X: np.ndarray, y: np.ndarray) -> None:
+def test_rejects_data_that_do_not_fit(X: Array, y: Array) -> None:
     with pytest.raises(ValueError, match=r"expected X|finite"):
         FullGPObjective(Problem(X, y, BandLoss(0.5), 0.01))
 

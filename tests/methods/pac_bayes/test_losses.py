@@ -13,6 +13,7 @@ from gpsuite.methods.pac_bayes.losses import (
     ExponentialLoss,
     Loss,
 )
+from tests.arrays import Array
 
 CAPPED = [CappedSquareLoss(0.6), CappedAbsoluteLoss(0.4)]
 EACH_LOSS = [BandLoss(0.6), ExponentialLoss(0.5), *CAPPED]
@@ -150,5 +151,5 @@ def test_capped_losses_are_ordered_above_the_band_loss() -> None:
     assert (BandLoss(0.6).expected(y, m, v) <= square + 1e-15).all()
 
 
-def _arrays(*values: float) -> tuple[np.ndarray, ...]:
+def _arrays(*values: float) -> tuple[Array, ...]:
     return tuple(np.array([v], dtype=np.float64) for v in values)

@@ -21,6 +21,7 @@ from gpsuite.methods.pac_bayes.problem import Problem
 from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.models.config import Hyperparameters
+from tests.arrays import Array
 
 pytestmark = pytest.mark.reference
 
@@ -50,7 +51,7 @@ def _tolerance(case: dict[str, Any]) -> float:
     return ILL_CONDITIONED_TOLERANCE if ill else TOLERANCE
 
 
-def _setting(case: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, Hyperparameters, Loss]:
+def _setting(case: dict[str, Any]) -> tuple[Array, Array, Hyperparameters, Loss]:
     X = np.asarray(case["X"], dtype=np.float64).reshape(len(case["X"]), -1)
     y = np.asarray(case["Y"], dtype=np.float64).ravel()
     h = Hyperparameters(
@@ -59,11 +60,11 @@ def _setting(case: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, Hyperparamet
     return X, y, h, LOSSES.get(case["loss"])(case["epsilon"])
 
 
-def _inducing(case: dict[str, Any]) -> np.ndarray:
+def _inducing(case: dict[str, Any]) -> Array:
     return np.asarray(case["Z"], dtype=np.float64).reshape(len(case["Z"]), -1)
 
 
-def _posterior(case: dict[str, Any], X: np.ndarray, y: np.ndarray, h: Hyperparameters) -> Posterior:
+def _posterior(case: dict[str, Any], X: Array, y: Array, h: Hyperparameters) -> Posterior:
     if case["model"] == "full":
         return FullGPPosterior.fit(h, X, y)
     posterior = SparseGPPosterior.fit(h, X, y, _inducing(case), case["alpha"])

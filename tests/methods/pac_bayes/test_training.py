@@ -14,8 +14,9 @@ from gpsuite.methods.pac_bayes.problem import Problem, Search
 from gpsuite.methods.pac_bayes.training import train_full_gp
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.linalg import NotPositiveDefiniteError
+from tests.arrays import Array
 
-Data = tuple[np.ndarray, np.ndarray]
+Data = tuple[Array, Array]
 LOSS = BandLoss(0.6)
 # Published single-start runs of the authors' method: (seed, epsilon, objective, upper_bound_kl, MSE_test)
 BOSTON_RUNS = [
@@ -69,7 +70,7 @@ def test_start_must_have_as_many_lengthscales_as_asked(small_data: Data) -> None
 
 
 def test_line_search_steps_back_from_failures() -> None:
-    def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
+    def objective(x: Array) -> tuple[float, Array]:
         if x[0] < 0.5:
             raise NotPositiveDefiniteError("no factor")
         return float((x[0] - 0.6) ** 2 * 50.0), 100.0 * (x - 0.6)
@@ -81,7 +82,7 @@ def test_line_search_steps_back_from_failures() -> None:
 
 @pytest.mark.parametrize("failure", ["raises", "nan"])
 def test_no_finite_value_is_reported_as_diverged(failure: str) -> None:
-    def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
+    def objective(x: Array) -> tuple[float, Array]:
         if failure == "raises":
             raise NotPositiveDefiniteError("no factor")
         return np.nan, x
@@ -92,7 +93,7 @@ def test_no_finite_value_is_reported_as_diverged(failure: str) -> None:
     assert "evaluations failed" in found.reason
 
 
-def _boston(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _boston(seed: int) -> tuple[Array, Array, Array, Array]:
     folders = [Path(p) for p in os.environ.get("GPSUITE_DATA_PATH", "").split(os.pathsep) if p]
     files = [f / "boston" / "housing.data" for f in folders if (f / "boston" / "housing.data").exists()]
     if not files:

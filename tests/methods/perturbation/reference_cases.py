@@ -19,6 +19,7 @@ from gpsuite.methods.perturbation.objectives.quadratic import (
 )
 from gpsuite.methods.perturbation.ranks.groups import Perturbations
 from gpsuite.methods.perturbation.region import Region
+from tests.arrays import Array
 
 HERE = Path(__file__).parents[2] / "reference"
 FILE = Path(os.environ.get("GPSUITE_REFERENCE_DIR") or HERE) / "perturbation.json"
@@ -26,7 +27,7 @@ REFERENCE: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8")) if FILE
 WEIGHTINGS = {"hessian_inv_sqrt": "hessian", "K_inv_sqrt": "rkhs", "identity": "identity"}
 
 
-def _gaussian(case: dict[str, Any], A: np.ndarray, B: np.ndarray) -> np.ndarray:
+def _gaussian(case: dict[str, Any], A: Array, B: Array) -> Array:
     chosen = case["model_parameters"]
     square = np.sum((A[:, None, :] - B[None, :, :]) ** 2, axis=-1)
     return np.asarray(chosen["variance"] * np.exp(-square / (2.0 * chosen["lengthscale"] ** 2)))
@@ -38,19 +39,19 @@ def objective_of(case: dict[str, Any]) -> Objective:
     chosen, weighting = case["model_parameters"], WEIGHTINGS[case["weighting"]]
     match case["model"]:
         case "krr":
-            return KernelRidge(_gaussian(case, X, X), chosen["lam"], weighting)
+            return KernelRidge(_gaussian(case, X, X), chosen["lam"], weighting)  # type: ignore[arg-type]
         case "krr_sparse":
             centres = np.asarray(case["basis_centres"], dtype=np.float64)
             cross, square = _gaussian(case, X, centres), _gaussian(case, centres, centres)
-            return SparseKernelRidge(cross, square, chosen["lam"], weighting)
+            return SparseKernelRidge(cross, square, chosen["lam"], weighting)  # type: ignore[arg-type]
         case "lssvm_linear":
-            return LinearLSSVM(X, chosen["C"], chosen["bias"], weighting=weighting)
+            return LinearLSSVM(X, chosen["C"], chosen["bias"], weighting=weighting)  # type: ignore[arg-type]
         case "lssvm_kernel":
-            return KernelLSSVM(_gaussian(case, X, X), chosen["C"], classification=True, weighting=weighting)
+            return KernelLSSVM(_gaussian(case, X, X), chosen["C"], classification=True, weighting=weighting)  # type: ignore[arg-type]
         case "svr":
-            return EpsilonSVR(_gaussian(case, X, X), chosen["C"], chosen["eps"], weighting)
+            return EpsilonSVR(_gaussian(case, X, X), chosen["C"], chosen["eps"], weighting)  # type: ignore[arg-type]
         case "klasso":
-            return KernelLasso(_gaussian(case, X, X), chosen["lam"], weighting)
+            return KernelLasso(_gaussian(case, X, X), chosen["lam"], weighting)  # type: ignore[arg-type]
     raise ValueError(f"unknown model {case['model']}")
 
 
@@ -64,7 +65,7 @@ def region_of(case: dict[str, Any], q: int) -> Region:
     return Region(objective_of(case), np.asarray(case["y"], dtype=np.float64), perturbations, q)
 
 
-def features_of(case: dict[str, Any], X: np.ndarray) -> np.ndarray:
+def features_of(case: dict[str, Any], X: Array) -> Array:
     """Return the rows phi(x) at inputs X [J, D] or [J] of a linear or sparse model."""
     inputs = X.reshape(len(X), -1)
     if case["model"] == "krr_sparse":

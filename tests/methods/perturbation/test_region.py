@@ -109,7 +109,7 @@ def test_positive_factors_of_outputs_do_not_matter(seed: int, factor: float, mod
         Region(objective, scale * y, drawn, 4).ranks(scale * alphas)
         for objective, scale in ((first, 1.0), (second, factor))
     ]
-    np.testing.assert_array_equal(*ranks)
+    np.testing.assert_array_equal(*ranks)  # type: ignore[arg-type]
 
 
 @given(st.integers(0, 10_000), st.floats(1e-3, 1e3))
@@ -145,7 +145,7 @@ def test_identity_perturbations_tie(group: Any, before: bool) -> None:
 def test_zero_noise_ties_everything_at_the_truth() -> None:
     X = np.round(inputs(8, 2), 1)
     truth = np.array([1.0, -2.0, 0.5])
-    objective = LinearLSSVM(X, 1.0)
+    objective = LinearLSSVM(X, 1.0)  # type: ignore[arg-type]
     for seed in range(5):
         drawn = SignChanges().draw(8, 10, np.random.default_rng(seed))
         region = Region(objective, objective.design @ truth, drawn, 3)
@@ -228,9 +228,9 @@ def test_levels_must_be_integers() -> None:
             x,
             y,
             ModelClass(ridge, gaussian),
-            q=0.1,
+            q=0.1,  # type: ignore[arg-type]
             m=20,
-            rng=np.random.default_rng(0),  # type: ignore[arg-type]
+            rng=np.random.default_rng(0),
         )
     with pytest.raises(ValueError, match="0 < q < m, got q=20, m=20"):
         _region(OBJECTIVES["KernelRidge-hessian"], q=20)

@@ -16,6 +16,7 @@ from gpsuite.methods.robustness.search.regions import Region, l1_ball, l2_ball, 
 from gpsuite.methods.robustness.verdict import ProbabilityRange, probability_range
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.posterior import GPCPosterior
+from tests.arrays import Array
 from tests.models.gpc_problems import fitted_posterior, two_classes
 
 BUILD = {"box": linf_ball, "l2": l2_ball, "l1": l1_ball}
@@ -36,10 +37,10 @@ def certified(
 
 
 def origin_of(
-    y: np.ndarray,
+    y: Array,
     inference: str = "laplace",
-    sites: np.ndarray | None = None,
-    X: np.ndarray | None = None,
+    sites: Array | None = None,
+    X: Array | None = None,
     jitter: float = 0.0,
 ) -> Origin:
     """Return where a posterior of `fitted_posterior` and the point `CENTRE` come from: `its_dataset`."""
@@ -90,7 +91,7 @@ def with_claim(certificate: Certificate, index: int, **changes: Any) -> Certific
     return dataclasses.replace(certificate, claims=tuple(claims))
 
 
-def changed(array: np.ndarray, index: Any, value: Any) -> np.ndarray:
+def changed(array: Array, index: Any, value: Any) -> Array:
     """Return a copy with one entry changed."""
     copy = array.copy()
     copy[index] = value

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal, localcontext
 
-import numpy as np
-
 from gpsuite.methods.robustness.certificates.plain_model import PlainModel
+from tests.arrays import Array
 
 DIGITS = 60
 
@@ -20,7 +19,7 @@ def many_digits() -> Iterator[None]:
         yield
 
 
-def _exact(values: np.ndarray) -> list[Decimal]:
+def _exact(values: Array) -> list[Decimal]:
     return [Decimal(each) for each in values.tolist()]
 
 
@@ -36,7 +35,7 @@ def _dot(first: list[Decimal], second: list[Decimal]) -> Decimal:
     return sum((a * b for a, b in zip(first, second, strict=True)), Decimal(0))
 
 
-def exact_latent(model: PlainModel, x: np.ndarray) -> tuple[Decimal, Decimal]:
+def exact_latent(model: PlainModel, x: Array) -> tuple[Decimal, Decimal]:
     """Return mean and variance, at least 0, at x [D]."""
     with many_digits():
         lengths, point = _exact(model.lengthscales), _exact(x)
@@ -50,7 +49,7 @@ def exact_latent(model: PlainModel, x: np.ndarray) -> tuple[Decimal, Decimal]:
         return _dot(_exact(model.alpha), k), max(variance, Decimal(0))
 
 
-def exact_score(model: PlainModel, x: np.ndarray) -> Decimal:
+def exact_score(model: PlainModel, x: Array) -> Decimal:
     """Return mean / sqrt(1 + variance) (probit) or the class probability (logistic) at x [D]."""
     mean, variance = exact_latent(model, x)
     with many_digits():

@@ -110,7 +110,7 @@ def _pi() -> Decimal:
         return 4 * (4 * arctan_inverse(5) - arctan_inverse(239))
 
 
-def _decimals(values: Array) -> list:
+def _decimals(values: Array) -> list:  # type: ignore[type-arg]
     return (
         [_decimals(each) for each in values] if np.ndim(values) > 1 else [Decimal(float(v)) for v in values]
     )

@@ -101,7 +101,7 @@ class Exact:
             * ((slope * w) @ data - (slope * w).sum(1)[:, None] * scaled)[:, self.free]
             / p.lengthscales[self.free]
             for w in (np.broadcast_to(p.alpha, k.shape), weights)
-        )  # type: ignore[return-value]
+        )
 
 
 def points_inside(rng: np.random.Generator, exact: Exact, low: Array, high: Array, count: int) -> Array:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -12,8 +14,8 @@ from tests.methods.robustness.made_up_posteriors import Exact, random_boxes, ran
 SLACK = 1e-12
 
 
-def bound_of(name: str, *setting: object) -> BoundingFunction:
-    return paper_bound(*setting) if name == "paper" else level_bound(*setting)  # type: ignore[arg-type]
+def bound_of(name: str, *setting: Any) -> BoundingFunction:
+    return paper_bound(*setting) if name == "paper" else level_bound(*setting)
 
 
 @pytest.mark.parametrize("name", ["rkhs_taylor", "paper"])

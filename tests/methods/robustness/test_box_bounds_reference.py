@@ -18,6 +18,7 @@ from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
+from tests.arrays import Array
 
 pytestmark = pytest.mark.reference
 
@@ -38,7 +39,7 @@ def posterior_of(case: dict[str, Any]) -> GPCPosterior:
     ).require_converged()
 
 
-def assert_encloses(bound: BoundingFunction, box: dict[str, Any], low: np.ndarray, high: np.ndarray) -> None:
+def assert_encloses(bound: BoundingFunction, box: dict[str, Any], low: Array, high: Array) -> None:
     b = bound.bounds(low[None], high[None])
     p_low, p_high = bound.outward_probability(b.low, b.high)
     for least, most, key in (

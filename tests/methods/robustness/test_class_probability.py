@@ -12,9 +12,10 @@ from gpsuite.methods.robustness.class_probability import (
 )
 from gpsuite.methods.robustness.paper_bound.cells import cell_mass_bounds, cell_probability_bounds
 from gpsuite.models.classification.links import LINKS
+from tests.arrays import Array
 from tests.methods.robustness.made_up_posteriors import LINK_NAMES
 
-Pair = tuple[np.ndarray, np.ndarray]
+Pair = tuple[Array, Array]
 
 
 def rectangles(seed: int, count: int = 40) -> tuple[Pair, Pair]:
@@ -25,7 +26,7 @@ def rectangles(seed: int, count: int = 40) -> tuple[Pair, Pair]:
     return (mean[0], mean[1]), (variance[0], variance[1])
 
 
-def inside(pair: Pair, seed: int) -> np.ndarray:
+def inside(pair: Pair, seed: int) -> Array:
     share = np.random.default_rng(seed).random((200, len(pair[0])))
     share[:100] = np.round(share[:100])
     return pair[0] + share * (pair[1] - pair[0])
@@ -35,7 +36,7 @@ def test_cells_give_probabilities_where_everything_is_sure() -> None:
     mean, variance = np.array([50.0, -50.0]), np.ones(2)
     low, high = cell_probability_bounds(LINKS.get("probit"), (mean, mean), (variance, variance), 60)
     assert high[0] == 1.0 and low[1] == 0.0
-    ends = cell_probability_bounds(LINKS.get("probit"), (mean - 9, mean + 9), (variance, 9 * variance), 60)
+    ends = cell_probability_bounds(LINKS.get("probit"), (mean - 9, mean + 9), (variance, 9 * variance), 60)  # type: ignore[arg-type]
     assert ends[1][0] == 1.0 and ends[0][1] == 0.0
     assert low[0] > 0.9 and high[1] < 0.1
 

@@ -17,9 +17,10 @@ from gpsuite.methods.robustness.input_choice import (
     shortest_lengthscales,
     sift_patch,
 )
+from tests.arrays import Array
 
 
-def picture(row: int, column: int) -> np.ndarray:
+def picture(row: int, column: int) -> Array:
     """Return a dark image with one bright blob."""
     rows, columns = np.mgrid[0:14, 0:14]
     return np.exp(-((rows - row) ** 2 + (columns - column) ** 2) / 4.0)
@@ -114,7 +115,7 @@ class FakeOpenCV(ModuleType):
         self.shown = np.empty(0)
         self.enlarged_to = (0, 0)
 
-    def resize(self, grey: np.ndarray, size: tuple[int, int], interpolation: int) -> np.ndarray:
+    def resize(self, grey: Array, size: tuple[int, int], interpolation: int) -> Array:
         self.enlarged_to = size
         assert interpolation == self.INTER_CUBIC
         self.shown = grey
@@ -123,7 +124,7 @@ class FakeOpenCV(ModuleType):
     def SIFT_create(self) -> FakeOpenCV:
         return self
 
-    def detect(self, image: np.ndarray, mask: None) -> list[SimpleNamespace]:
+    def detect(self, image: Array, mask: None) -> list[SimpleNamespace]:
         return self.points
 
 

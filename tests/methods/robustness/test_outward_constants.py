@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from importlib import import_module
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from gpsuite.methods.robustness.operator_range import operator_range
 from gpsuite.methods.robustness.paper_bound.bound import paper_bound
 from gpsuite.methods.robustness.rounding import UNIT
 from gpsuite.models.classification.posterior import GPCPosterior
+from tests.arrays import Array
 from tests.methods.robustness.made_up_posteriors import KERNELS, Exact, random_posterior
 
 SMALL, LARGE = 1e-9, 1e-4
@@ -39,7 +41,7 @@ def set_constant(monkeypatch: pytest.MonkeyPatch, name: str, value: float) -> No
     monkeypatch.setattr(import_module(f"{robustness.__name__}.rounding"), name, value)
 
 
-def ends(bound: object) -> tuple[np.ndarray, np.ndarray]:
+def ends(bound: Any) -> tuple[Array, Array]:
     """Return the lower and the upper ends of a box bound, [5, B] or fewer each."""
     names = [name for name in ("", "mean_", "variance_") if getattr(bound, f"{name}low", None) is not None]
     return tuple(np.array([getattr(bound, f"{name}{side}") for name in names]) for side in ("low", "high"))  # type: ignore[return-value]
@@ -118,7 +120,7 @@ def test_envelopes_pay_for_the_rounding_of_lines_and_slopes(far: float) -> None:
         for each in (np.maximum(0.0, np.abs(form.U - at) - radius), np.abs(form.U - at) + radius)
     )
 
-    def kernel(q: np.ndarray) -> np.ndarray:
+    def kernel(q: Array) -> Array:
         z = np.sqrt(5.0 * q)
         return (1 + z + z * z / 3) * np.exp(-z)
 

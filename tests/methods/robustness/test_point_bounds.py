@@ -34,7 +34,7 @@ def test_latent_ranges_enclose_the_exact_values_and_are_as_wide_as_stated(kernel
         mean, variance = exact.moments(np.r_[point, posterior.X[0, 2]])
         assert Decimal(float(ranges.mean_low[i])) <= mean <= Decimal(float(ranges.mean_high[i]))
         assert Decimal(float(ranges.variance_low[i])) <= variance <= Decimal(float(ranges.variance_high[i]))
-    mean, variance = np.abs(form.moments(points)[0]), np.abs(form.moments(points)[1])
+    mean, variance = np.abs(form.moments(points)[0]), np.abs(form.moments(points)[1])  # type: ignore[assignment]
     stated = 2 * s * (form.slack.coefficient + SHORT_SUM * mean)
     np.testing.assert_allclose(ranges.mean_high - ranges.mean_low, stated, rtol=1e-3, atol=4e-16 * s)
     stated = 2 * s * (form.slack.gram + SHORT_SUM * (1 + variance))

@@ -11,6 +11,7 @@ from gpsuite.models.classification.distance import (
     posterior_distance,
     wasserstein_to_draws,
 )
+from tests.arrays import Array
 
 MEAN, VARIANCE = np.array([0.0, 1.5]), np.array([1.0, 4.0])
 OTHER_MEAN, OTHER_VARIANCE = np.array([0.3, -1.0]), np.array([2.0, 0.5])
@@ -70,7 +71,7 @@ def test_means_over_the_points() -> None:
         ({"gold_draws": np.full((4, 2), np.inf)}, "finite"),
     ],
 )
-def test_unusable_marginals_are_refused(change: dict[str, np.ndarray], message: str) -> None:
+def test_unusable_marginals_are_refused(change: dict[str, Array], message: str) -> None:
     good = {
         "mean": MEAN,
         "variance": VARIANCE,
@@ -85,7 +86,7 @@ def test_unusable_marginals_are_refused(change: dict[str, np.ndarray], message: 
 def test_draws_stand_for_the_middles_of_their_cells() -> None:
     """Two draws at the normal's own quartile middles, .25 and .75, are at no distance; each pair is sorted first."""
     middle = norm.ppf([0.25, 0.75])
-    draws = np.column_stack([3.0 + 2.0 * middle, middle[::-1]])
+    draws = np.column_stack([3.0 + 2.0 * middle, middle[::-1]])  # type: ignore[list-item]
     np.testing.assert_allclose(
         wasserstein_to_draws(np.array([3.0, 0.0]), np.array([4.0, 1.0]), draws), 0.0, atol=1e-12
     )

@@ -27,6 +27,7 @@ from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
+from tests.arrays import Array
 from tests.methods.robustness.exact_posterior import DIGITS, ExactPosterior, kappa, probit
 from tests.methods.robustness.made_up_posteriors import KERNELS, random_posterior
 
@@ -39,7 +40,7 @@ def moved(posterior: GPCPosterior, offset: float) -> GPCPosterior:
 
 
 def exact_gram(
-    posterior: GPCPosterior, centre: np.ndarray, free: np.ndarray
+    posterior: GPCPosterior, centre: Array, free: Array
 ) -> tuple[list[Decimal], list[list[Decimal]]]:
     """Return a_m and <e_m, G e_m'> of degrees 0 and 1 around a point [D], from the raw inputs."""
     exact = ExactPosterior(posterior)
@@ -93,10 +94,10 @@ def test_coefficients_are_known_to_the_stated_slack_at_any_offset(
             mean_allowed, gram_allowed = 0.2 * form.mean_error, 0.2 * form.gram_error
             known = [expansion.mean[b] / s, *(mean_slope[b] / s / root)]
             for value, exact in zip(known, mean, strict=True):
-                assert abs(Decimal(float(value)) - exact) <= Decimal(mean_allowed)
+                assert abs(Decimal(float(value)) - exact) <= Decimal(float(mean_allowed))
             known = [expansion.variance[b] / s, *(variance_slope[b] / s / root / 2.0)]
             for value, exact in zip(known, gram[0], strict=True):
-                assert abs(Decimal(float(value)) - exact) <= Decimal(gram_allowed)
+                assert abs(Decimal(float(value)) - exact) <= Decimal(float(gram_allowed))
 
 
 @pytest.mark.parametrize("offset", OFFSETS)
@@ -198,7 +199,7 @@ def test_units_count_what_they_say() -> None:
     points = np.array([[0.0], [1.0]])
     value = squared_norm("squared_exponential", points, alpha, np.zeros(2))
     assert value == pytest.approx(10 - 6 * np.exp(-0.5), rel=1e-15)
-    assert squared_norm("squared_exponential", points, alpha, near * 2**40) - value == pytest.approx(
+    assert squared_norm("squared_exponential", points, alpha, near * 2**40) - value == pytest.approx(  # type: ignore[arg-type]
         40 * UNIT * 2**40, rel=1e-9
     )
 

@@ -166,7 +166,7 @@ def test_a_verdict_is_judged_by_intervals(
     assert verdict.status == status
     assert reason in verdict.reason
     if status == "unsafe":
-        np.testing.assert_array_equal(verdict.counterexample, [0.2, 0.1])
+        np.testing.assert_array_equal(verdict.counterexample, [0.2, 0.1])  # type: ignore[arg-type]
     else:
         assert verdict.counterexample is None
 
@@ -197,7 +197,7 @@ def test_a_range_is_closed_if_both_ends_are(minimum: str, maximum: str, status: 
         replace(extremum(sign, 0.5 + 0.1 * sign, 0.5 + size * sign), status=each)
         for sign, size, each in ((-1, 0.11, minimum), (1, 0.3, maximum))
     )
-    found = ProbabilityRange(PointProbability(0.55, 0.54, 0.56), *ends, Verdict("unknown", "why"))
+    found = ProbabilityRange(PointProbability(0.55, 0.54, 0.56), *ends, Verdict("unknown", "why"))  # type: ignore[arg-type, call-arg]
     assert found.status == status
     assert found.gap == pytest.approx(0.2)
     assert found.spread == pytest.approx((0.2, 0.41))

@@ -23,6 +23,7 @@ from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
+from tests.arrays import Array
 from tests.models.gpc_problems import fitted_posterior
 
 HERE = Path(__file__).parents[2] / "reference"
@@ -120,7 +121,7 @@ def posterior() -> GPCPosterior:
     return fitted_posterior("laplace")[0]
 
 
-def most_certain(posterior: GPCPosterior, sign: int) -> np.ndarray:
+def most_certain(posterior: GPCPosterior, sign: int) -> Array:
     return posterior.X[int(np.argmax(sign * posterior.probability(posterior.X)))]
 
 

@@ -25,6 +25,7 @@ from gpsuite.models.classification.variational import (
     variational_posterior,
 )
 from gpsuite.models.config import Hyperparameters, ModelSpec
+from tests.arrays import Array
 from tests.methods.robustness.certified_point import CENTRE, origin_of
 from tests.models.gpc_problems import two_classes
 
@@ -35,7 +36,7 @@ STEPS = 200
 
 def variational_model(
     kind: str, kernel: str, link: str, variance: float = 2.5, seed: int = 3
-) -> tuple[VariationalModel, np.ndarray, np.ndarray]:
+) -> tuple[VariationalModel, Array, Array]:
     """Return GPflow's model ("vgp" or "svgp") at the maximum of its bound, with its rows and labels."""
     X, y = two_classes(seed)
     spec, h = ModelSpec(kernel, ard=True), Hyperparameters(variance, (0.8, 1.7))
@@ -55,13 +56,13 @@ def variational_model(
 
 def variational_fit(
     kind: str, kernel: str, link: str, variance: float = 2.5, seed: int = 3
-) -> tuple[GPCPosterior, np.ndarray, np.ndarray]:
+) -> tuple[GPCPosterior, Array, Array]:
     """Return the posterior of `variational_model` with its rows and labels."""
     model, X, y = variational_model(kind, kernel, link, variance, seed)
     return variational_posterior(model), X, y
 
 
-def origin(kind: str, X: np.ndarray, y: np.ndarray) -> Origin:
+def origin(kind: str, X: Array, y: Array) -> Origin:
     return origin_of(y, "variational", X=X if kind == "svgp" else None, jitter=gpflow.config.default_jitter())
 
 
@@ -81,7 +82,7 @@ def certificate(kind: str) -> Certificate:
     return certify(posterior, region, (found.minimum, found.maximum), slack=0.01, origin=where)
 
 
-def _fixed_point(likelihood, y, P, left_open):  # type: ignore[no-untyped-def]
+def _fixed_point(likelihood, y, P, left_open):
     """Damped steps of natural gradients: m = sum_i g_i p_i, S^-1 = I + sum_i h_i p_i p_i'."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(150)
     weights = weights / weights.sum()
@@ -98,7 +99,7 @@ def _fixed_point(likelihood, y, P, left_open):  # type: ignore[no-untyped-def]
     return covariance @ natural, covariance
 
 
-def _derivatives(likelihood, y, f):  # type: ignore[no-untyped-def]
+def _derivatives(likelihood, y, f):
     """First and second derivative of log p(y|f), by the links' densities."""
     link = link_of(likelihood)
     t = y * f

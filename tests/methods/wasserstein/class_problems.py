@@ -6,13 +6,15 @@ import numpy as np
 
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.classifiers import ClassifierOptions, Fit, NoKeeper, StateKeeper
-from gpsuite.methods.wasserstein.training import TrainingOptions, TrainingRows, split_rows
+from gpsuite.methods.wasserstein.rows import TrainingRows, split_rows
+from gpsuite.methods.wasserstein.training import TrainingOptions
 from gpsuite.models.networks.spec import NetworkSpec
+from tests.arrays import Array
 
 CENTRES = np.array([[2.0, 0.0], [-1.0, 1.7], [-1.0, -1.7]])
 
 
-def labelled(seed: int, count: int, classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
+def labelled(seed: int, count: int, classes: int = 3) -> tuple[Array, Array]:
     """Return clouds around the centres and their labels."""
     rng = np.random.default_rng(seed)
     y = np.arange(count) % classes
@@ -27,7 +29,7 @@ def rows(classes: int = 3) -> TrainingRows:
 def options(epochs: int = 12) -> ClassifierOptions:
     """Return settings for a fit of a second."""
     return ClassifierOptions(
-        training=TrainingOptions(epochs=epochs, batch=48, learning_rate=0.1, patience=epochs),
+        training=TrainingOptions(epochs=epochs, batches=(48,), learning_rates=(0.1,), patience=epochs),
         network=NetworkSpec((12,), "tanh"),
         prior="se",
         prior_evaluations=3,

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from gpsuite.methods.robustness import Budget, linf_ball, probability_range
-from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS
+from gpsuite.methods.robustness.certificates.certify import certify
+from gpsuite.methods.robustness.certificates.verification import CONFIRMED, OPEN, check_levels
+from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, Fit
+from gpsuite.methods.wasserstein.rows import split_rows
 from gpsuite.models.classification.links import PROBIT
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.random_elements.certifiable import certifiable_posterior
 from gpsuite.models.random_elements.element import GaussianElement
-from tests.methods.wasserstein.class_problems import fit, labelled
+from tests.methods.wasserstein.class_problems import fit, labelled, options
 
 pytestmark = pytest.mark.usefixtures("uncompiled")
 
@@ -41,6 +45,25 @@ def test_its_probability_is_certified_around_a_point(trained: tuple[GaussianElem
     assert low <= sampled.min()
     assert sampled.max() <= high
     assert high - low < sampled.max() - sampled.min() + 0.05
+
+
+def test_a_digit_keeps_its_class_with_a_certificate_that_the_checker_confirms() -> None:
+    """Threes against eights, 8 x 8 pixels from 0 to 1: five of them may move by .1."""
+    X, digits = load_digits(return_X_y=True)
+    chosen = np.isin(digits, [3, 8])
+    X, y = X[chosen] / 16.0, (digits[chosen] == 8).astype(np.int64)
+    rows = split_rows(X[:200], y[:200], 0.2, np.random.default_rng(0))
+    found = CLASSIFIERS.get("gwi_bernoulli")(Fit(rows, 2, options(epochs=4), 0, Budget()))
+    posterior = certifiable_posterior(found.model.element, PROBIT)
+    correct = (posterior.probability(X[200:]) > 0.5) == (y[200:] == 1)
+    assert correct.mean() > 0.9
+    centre = X[200:][correct][0]
+    region = linf_ball(centre, 0.1, free=sorted(np.argsort(X.var(axis=0))[-5:].tolist()))
+    proved = probability_range(posterior, region, tolerance=0.02, budget=Budget(boxes=5000))
+    assert proved.verdict.status == "safe"
+    certificate = certify(posterior, region, (proved.minimum, proved.maximum), slack=0.01)
+    confirmed, stated, _ = check_levels(certificate, None)
+    assert (confirmed.outcome, stated.outcome) == (CONFIRMED, OPEN)
 
 
 def test_what_cannot_be_certified_is_refused() -> None:

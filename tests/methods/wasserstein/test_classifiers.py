@@ -10,8 +10,9 @@ from scipy.special import softmax
 
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, Fit
+from gpsuite.methods.wasserstein.rows import TrainingRows
 from gpsuite.methods.wasserstein.scoring.classification import accuracy
-from gpsuite.methods.wasserstein.training import TrainingRows, TrainingState
+from gpsuite.methods.wasserstein.training import TrainingState
 from tests.methods.wasserstein.class_problems import fit, labelled, options, rows
 
 pytestmark = pytest.mark.usefixtures("uncompiled")
@@ -113,7 +114,7 @@ def test_the_laplace_covariance_is_the_inverse_of_the_gauss_newton_matrix() -> N
     phi = np.concatenate([model.network.features(model.variables, data.X).numpy(), np.ones((48, 1))], axis=1)
     p = softmax(model.logits(data.X), axis=1)
     H = sum(np.kron(np.diag(one) - np.outer(one, one), np.outer(f, f)) for one, f in zip(p, phi, strict=True))
-    covariance = np.linalg.inv(H + found.precision * np.eye(len(H)))
+    covariance = np.linalg.inv(H + found.precision * np.eye(len(H)))  # type: ignore[arg-type]
     f = np.concatenate([model.network.features(model.variables, X[:1]).numpy()[0], [1.0]])
     jacobian = np.kron(np.eye(3), f)
     _, ours = found.logit_moments(X[:1])

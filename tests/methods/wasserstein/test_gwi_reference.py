@@ -169,7 +169,7 @@ def test_the_estimate_converges_as_recorded(case: dict[str, Any]) -> None:
             psi = _legendre(rng.uniform(-1, 1, N), len(A))
             diagonals = (np.einsum("nk,kl,nl->n", psi, M, psi) for M in (A, B))
             r, k = psi[:few] @ B @ psi.T, psi @ A @ psi[:few].T
-            found.append(wasserstein_by_eigenvalues(psi @ p, psi @ q, *diagonals, r, k).squared_distance)
+            found.append(wasserstein_by_eigenvalues(psi @ p, psi @ q, *diagonals, r, k).squared_distance)  # type: ignore[call-arg]
         assert np.mean(found) == pytest.approx(expected["mean"], abs=4.0 * expected["sd"] / np.sqrt(40))
 
 
@@ -181,7 +181,7 @@ class FixedMean:
     """A mean function known at the data only."""
 
     def __init__(self, values: FloatArray) -> None:
-        self.values, self.variables = values[:, None], []
+        self.values, self.variables = values[:, None], []  # type: ignore[var-annotated]
 
     def __call__(self, X: Any, features: Any) -> Any:
         return tf.constant(self.values)

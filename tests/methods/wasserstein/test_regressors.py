@@ -9,9 +9,10 @@ from gpsuite.budget import Budget
 from gpsuite.errors import UserError
 from gpsuite.methods.wasserstein.gwi import GWIOptions, inducing_count
 from gpsuite.methods.wasserstein.regressors import REGRESSORS, RegressionFit
+from gpsuite.methods.wasserstein.rows import split_rows
 from gpsuite.methods.wasserstein.scoring.regression import negative_log_density, rmse
 from gpsuite.methods.wasserstein.tempering import TEMPERATURES, temperature, tempered, variance_factor
-from gpsuite.methods.wasserstein.training import TrainingOptions, split_rows
+from gpsuite.methods.wasserstein.training import TrainingOptions
 from gpsuite.models.networks.spec import NetworkSpec
 
 pytestmark = pytest.mark.usefixtures("uncompiled")
@@ -22,7 +23,7 @@ ROWS = split_rows(X, Y, 0.2, np.random.default_rng(1))
 OPTIONS = GWIOptions(
     prior="se", prior_mean=0.0, prior_evaluations=10, network=NetworkSpec((20,), "tanh"), chosen=20
 )
-TRAINING = TrainingOptions(epochs=40, batch=64, learning_rate=0.03, patience=40)
+TRAINING = TrainingOptions(epochs=40, batches=(64,), learning_rates=(0.03,), patience=40)
 TEST = np.linspace(-1.8, 1.8, 40)[:, None]
 
 
@@ -75,7 +76,7 @@ def test_the_temperature_is_found_again() -> None:
 def test_options_are_checked() -> None:
     for changes in ({"mean": "spline"}, {"kernel": "spline"}):
         with pytest.raises(UserError, match="spline"):
-            GWIOptions(**changes)
+            GWIOptions(**changes)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="must be positive"):
         GWIOptions(inducing=0.0)
     assert [inducing_count(400, m) for m in (0.5, 1.0, 100.0, 1e-9)] == [10, 20, 400, 1]

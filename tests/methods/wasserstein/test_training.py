@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
+import tf_keras  # type: ignore[import-untyped]
 
 from gpsuite.budget import Budget
+from gpsuite.methods.wasserstein.rows import TrainingRows, split_rows
 from gpsuite.methods.wasserstein.training import (
     TrainingOptions,
-    TrainingRows,
     TrainingState,
-    split_rows,
     train,
 )
+from tests.arrays import Array
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((50, 3))
 Y = X @ np.array([1.0, -2.0, 0.5]) + 0.1 * RNG.standard_normal(50)
 ROWS = split_rows(X, Y, 0.2, np.random.default_rng(1))
-OPTIONS = TrainingOptions(epochs=6, batch=16, learning_rate=0.05, patience=50)
+OPTIONS = TrainingOptions(epochs=6, batches=(16,), learning_rates=(0.05,), patience=50)
 
 
 class Linear:
@@ -37,7 +38,7 @@ class Linear:
         shift = self.noise * tf.random.stateless_normal([3], seed, dtype=tf.float64)
         return tf.reduce_mean((tf.linalg.matvec(X, self.weights + shift) - y) ** 2)
 
-    def validation_loss(self, X: np.ndarray, y: np.ndarray) -> float:
+    def validation_loss(self, X: Array, y: Array) -> float:
         return float(np.mean((X @ self.weights.numpy() - y) ** 2))
 
 
@@ -47,7 +48,7 @@ def run(model: Linear, options: TrainingOptions = OPTIONS, **more: Any) -> Train
 
 def test_it_learns_and_keeps_the_best() -> None:
     model = Linear()
-    state = run(model, TrainingOptions(epochs=60, batch=16, learning_rate=0.1, patience=60))
+    state = run(model, TrainingOptions(epochs=60, batches=(16,), learning_rates=(0.1,), patience=60))
     np.testing.assert_allclose(model.weights.numpy(), [1.0, -2.0, 0.5], atol=0.1)
     assert (
         model.validation_loss(ROWS.X_validation, ROWS.y_validation) == state.best_score == min(state.scores)
@@ -56,7 +57,7 @@ def test_it_learns_and_keeps_the_best() -> None:
 
 def test_its_steps_are_adams() -> None:
     ours, theirs = Linear(), tf.Variable(np.zeros(3))
-    run(ours, TrainingOptions(epochs=5, batch=100, learning_rate=0.05, patience=50))
+    run(ours, TrainingOptions(epochs=5, batches=(100,), learning_rates=(0.05,), patience=50))
     optimiser = tf_keras.optimizers.Adam(0.05)
     for _ in range(5):
         with tf.GradientTape() as tape:
@@ -87,12 +88,12 @@ def test_it_stops_early_and_returns_to_the_best() -> None:
     class Worsening(Linear):
         scores = iter([3.0, 2.0, 4.0, 5.0, 6.0, 1.0])
 
-        def validation_loss(self, X: np.ndarray, y: np.ndarray) -> float:
+        def validation_loss(self, X: Array, y: Array) -> float:
             self.seen = [*getattr(self, "seen", []), self.weights.numpy()]
             return next(self.scores)
 
     model = Worsening()
-    report = train(model, ROWS, TrainingOptions(epochs=6, batch=16, patience=3), 7, Budget())
+    report = train(model, ROWS, TrainingOptions(epochs=6, batches=(16,), patience=3), 7, Budget())
     assert (report.status, report.reason) == ("done", "no better validation score for 3 epochs")
     assert (report.state.best_epoch, report.state.epoch, report.state.best_score) == (2, 5, 2.0)
     np.testing.assert_array_equal(model.weights.numpy(), model.seen[1])
@@ -124,6 +125,40 @@ def test_a_loss_that_is_not_finite_is_said_and_the_best_kept() -> None:
     assert math.isnan(report.state.scores[-1])
     assert np.isfinite(model.weights.numpy()).all()
     assert report.state.best_epoch >= 1
+
+
+def test_the_leader_of_the_trial_goes_on_as_if_it_had_been_alone() -> None:
+    one = {"epochs": 6, "patience": 50}
+    several = TrainingOptions(batches=(16, 40), learning_rates=(1e-4, 0.05), trial_epochs=2, **one)
+    kept: list[TrainingState] = []
+    state = run(Linear(0.3), several, keep=kept.append)
+    alone = run(Linear(0.3), TrainingOptions(batches=(16,), learning_rates=(0.05,), **one))
+    assert (state.batch, state.learning_rate) == (16, 0.05)
+    assert state.scores == alone.scores
+    np.testing.assert_array_equal(state.values[0], alone.values[0])
+    assert [one.epoch for one in kept] == [3, 4, 5, 6]
+    budget = Budget()
+    train(Linear(0.3), ROWS, several, 7, budget)
+    assert budget.spent_evaluations == 2 * 2 * (3 + 1) + 4 * 3 <= several.steps(len(ROWS.X))
+
+
+def test_a_rate_that_bursts_loses_the_trial() -> None:
+    class Bursting(Linear):
+        def loss(self, X: Any, y: Any, seed: Any) -> Any:
+            value = super().loss(X, y, seed)
+            return tf.where(tf.abs(self.weights[1]) > 3.0, tf.constant(np.nan, tf.float64), value)
+
+    options = TrainingOptions(epochs=3, batches=(16,), learning_rates=(5.0, 0.01), trial_epochs=2)
+    report = train(Bursting(), ROWS, options, 7, Budget())
+    assert (report.status, report.state.learning_rate, report.state.epoch) == ("done", 0.01, 3)
+    alone = train(Bursting(), ROWS, replace(options, learning_rates=(5.0,)), 7, Budget())
+    assert alone.status == "diverged"
+
+
+def test_a_budget_ends_the_trial_with_the_best_so_far() -> None:
+    options = TrainingOptions(epochs=3, batches=(16,), learning_rates=(0.05, 1e-4), trial_epochs=2)
+    report = train(Linear(), ROWS, options, 7, Budget(evaluations=8))  # the second rate's first step but one
+    assert (report.status, report.state.learning_rate, report.state.epoch) == ("budget", 0.05, 2)
 
 
 def test_it_is_compiled_once() -> None:
@@ -159,4 +194,4 @@ def test_impossible_settings_are_refused() -> None:
         TrainingRows(X, Y[:-1], X, Y)
     state = run(Linear())
     with pytest.raises(ValueError, match="do not fit"):
-        run(Linear(), start=TrainingState(1, (np.zeros(2),), state.first, state.second, state.best))
+        run(Linear(), start=replace(state, epoch=1, values=(np.zeros(2),)))

@@ -27,7 +27,7 @@ def sampled(link: Link) -> HMCLatents:
 
 @pytest.mark.parametrize("link", [PROBIT, LOGISTIC], ids=lambda link: link.name)
 def test_ep_agrees_with_hmc(link: Link) -> None:
-    gold = sampled(link)
+    gold = sampled(link)  # type: ignore[arg-type]
     assert gold.converged
     assert 0.6 < gold.acceptance < 0.97
     posterior, _ = fitted_posterior("ep", link=link)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from gpsuite.models.classification.laplace import _accepted_step, laplace
 from gpsuite.models.classification.links import LINKS, LOGISTIC, PROBIT, SQUEEZED_PROBIT, Link
 from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import KERNEL_NAMES, Hyperparameters, ModelSpec
+from tests.arrays import Array
 from tests.models.gpc_problems import two_classes
 
 SE = ModelSpec()
@@ -28,7 +30,7 @@ BOTH = pytest.mark.parametrize("inference", ["laplace", "ep"])
 LINK = pytest.mark.parametrize("link", [PROBIT, LOGISTIC], ids=lambda link: link.name)
 
 
-def fit_at(inference: str, theta: np.ndarray, spec: ModelSpec, link: Link, seed: int = 0) -> GPCFit:
+def fit_at(inference: str, theta: Array, spec: ModelSpec, link: Link, seed: int = 0) -> GPCFit:
     X, y = two_classes(seed, inputs=3)
     fit = INFERENCES.get(inference)(
         BinaryProblem(X, y, spec, link), Hyperparameters.from_log(np.append(theta, 0.0)), None
@@ -80,7 +82,7 @@ def test_ep_is_exact_for_one_point(link: Link, label: float, variance: float) ->
 
     def moment(power: int) -> float:
         def weighted(f: float) -> float:
-            return f**power * float(link.sigma(label * f)) * math.exp(-0.5 * (f / sd) ** 2)
+            return f**power * float(link.sigma(label * f)) * math.exp(-0.5 * (f / sd) ** 2)  # type: ignore[arg-type]
 
         return quad(weighted, -12 * sd, 12 * sd, points=[0.0], epsabs=1e-14)[0] / (
             sd * math.sqrt(2 * math.pi)
@@ -99,7 +101,7 @@ def test_ep_against_quadrature_for_two_points(labels: tuple[float, float]) -> No
     fit = expectation_propagation(BinaryProblem(X, y, SE, PROBIT), h)
     lower = np.linalg.cholesky(KernelSystem(X, SE, h).K)
 
-    def moment(weight: object) -> float:
+    def moment(weight: Any) -> float:
         def integrand(b: float, a: float) -> float:
             f = lower @ np.array([a, b])
             density = math.exp(-0.5 * (a * a + b * b)) / (2.0 * math.pi)
@@ -156,7 +158,7 @@ def test_start_from_another_fit_changes_only_the_work(inference: str) -> None:
 
 
 @pytest.mark.parametrize("start", [np.full(30, 1e3), np.full(30, np.nan)])
-def test_laplace_survives_an_absurd_start(start: np.ndarray) -> None:
+def test_laplace_survives_an_absurd_start(start: Array) -> None:
     X, y = two_classes(0)
     h = Hyperparameters(2.0, (0.9,))
     expected = laplace(BinaryProblem(X, y, SE, PROBIT), h).log_marginal_likelihood
@@ -214,10 +216,10 @@ def test_stopped_early_is_not_converged(module: str, monkeypatch: pytest.MonkeyP
 
 
 def test_a_mode_whose_gradient_is_not_finite_is_not_converged() -> None:
-    class WithoutThird(type(PROBIT)):  # type: ignore[misc]
+    class WithoutThird(type(PROBIT)):
         """The value of the mode is finite, its derivative in the hyperparameters is not."""
 
-        def derivatives(self, y: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, ...]:
+        def derivatives(self, y: Array, f: Array) -> tuple[Array, ...]:
             first, second, third = super().derivatives(y, f)
             return first, second, third * np.nan
 
@@ -245,7 +247,7 @@ def test_duplicate_inputs_need_no_jitter(inference: str) -> None:
         (np.zeros((2, 1)), np.array([0.0, 1.0]), "-1 or"),
     ],
 )
-def test_wrong_data_are_refused(inference: str, X: np.ndarray, y: np.ndarray, message: str) -> None:
+def test_wrong_data_are_refused(inference: str, X: Array, y: Array, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         INFERENCES.get(inference)(BinaryProblem(X, y, SE, PROBIT), Hyperparameters(), None)
 

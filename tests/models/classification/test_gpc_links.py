@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal, getcontext
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from scipy.special import expit, log_ndtr, ndtr
 
 from gpsuite.errors import UserError
 from gpsuite.models.classification.links import LINKS, LOGISTIC, PROBIT, SQUEEZED_PROBIT, Link
+from tests.arrays import Array
 
 ALL = [LINKS.get(name) for name in LINKS]
 BY_NAME = pytest.mark.parametrize("link", ALL, ids=lambda link: link.name)
@@ -20,7 +22,7 @@ MEANS = (-30.0, -3.0, 0.0, 0.1, 2.0, 50.0)
 VARIANCES = (1e-4, 1.0, 25.0, 99.0, 101.0, 400.0, 1e4, 1e6)
 
 
-def integral(function: object, mean: float, variance: float) -> float:
+def integral(function: Any, mean: float, variance: float) -> float:
     """Return E function(f), f ~ N(mean, variance), by adaptive quadrature on pieces."""
     sd = math.sqrt(variance)
     inner = np.clip((np.array([-40.0, -5.0, 0.0, 5.0, 40.0]) - mean) / sd, -13.0, 13.0)
@@ -44,7 +46,7 @@ def test_names_and_unknown_name() -> None:
 @pytest.mark.parametrize("mean", MEANS)
 def test_probability_is_the_integral(link: Link, mean: float, variance: float) -> None:
     expected = integral(link.sigma, mean, variance)
-    assert float(link.probability(mean, variance)) == pytest.approx(expected, abs=1e-12)
+    assert float(link.probability(mean, variance)) == pytest.approx(expected, abs=1e-12)  # type: ignore[arg-type]
 
 
 def test_probability_at_variance_zero_is_the_link() -> None:
@@ -65,12 +67,12 @@ def test_logistic_moments_do_not_depend_on_their_neighbours() -> None:
 @given(mean=st.floats(-8.0, 8.0), variance=st.floats(0.01, 500.0))
 def test_probability_gradient(link: Link, mean: float, variance: float) -> None:
     step = 1e-4
-    by_mean = (link.probability(mean + step, variance) - link.probability(mean - step, variance)) / (2 * step)
+    by_mean = (link.probability(mean + step, variance) - link.probability(mean - step, variance)) / (2 * step)  # type: ignore[arg-type]
     wide = 1e-4 * variance
-    by_variance = (link.probability(mean, variance + wide) - link.probability(mean, variance - wide)) / (
+    by_variance = (link.probability(mean, variance + wide) - link.probability(mean, variance - wide)) / (  # type: ignore[arg-type]
         2 * wide
     )
-    gradient = link.probability_gradient(np.float64(mean), np.float64(variance))
+    gradient = link.probability_gradient(np.float64(mean), np.float64(variance))  # type: ignore[arg-type]
     np.testing.assert_allclose(gradient, (by_mean, by_variance), rtol=1e-6, atol=1e-8)
 
 
@@ -79,13 +81,13 @@ def test_probability_gradient(link: Link, mean: float, variance: float) -> None:
 def test_derivatives_of_the_log_likelihood(link: Link, f: float, y: float) -> None:
     step = 1e-4
 
-    def column(at: float) -> np.ndarray:
+    def column(at: float) -> Array:
         here = np.float64(at)
-        first, second, _ = link.derivatives(np.float64(y), np.array([here]))
-        return np.array([link.log_likelihood(y, here), first[0], second[0]])
+        first, second, _ = link.derivatives(np.float64(y), np.array([here]))  # type: ignore[arg-type]
+        return np.array([link.log_likelihood(y, here), first[0], second[0]])  # type: ignore[arg-type]
 
     numerical = (column(f + step) - column(f - step)) / (2 * step)
-    analytic = np.ravel(link.derivatives(np.float64(y), np.array([f])))
+    analytic = np.ravel(link.derivatives(np.float64(y), np.array([f])))  # type: ignore[arg-type]
     np.testing.assert_allclose(analytic, numerical, rtol=1e-6, atol=2e-7)
 
 
@@ -99,7 +101,7 @@ def test_probit_derivatives_keep_their_digits_in_the_tail(z: float) -> None:
     r = x + rest
     weight = r * (r - x)
     third = weight * (r - x) - r * (1 - weight)
-    ours = PROBIT.derivatives(np.float64(1.0), np.array([z]))
+    ours = PROBIT.derivatives(np.float64(1.0), np.array([z]))  # type: ignore[arg-type]
     expected = [float(r), -float(weight), float(third)]
     np.testing.assert_allclose(np.ravel(ours), expected, rtol=1e-11 if z > -3.0 else 1e-13)
 
@@ -108,7 +110,7 @@ def test_probit_derivatives_keep_their_digits_in_the_tail(z: float) -> None:
 def test_extreme_latents_give_finite_numbers(link: Link) -> None:
     f = np.array([-1e8, -1e3, 0.0, 1e3, 1e8])
     for y in (-1.0, 1.0):
-        parts = (link.log_likelihood(y, f), *link.derivatives(y * np.ones(5), f))
+        parts = (link.log_likelihood(y, f), *link.derivatives(y * np.ones(5), f))  # type: ignore[arg-type]
         assert all(np.isfinite(part).all() for part in parts)
         if link.log_concave:
             assert (parts[2] <= 0.0).all()
@@ -117,10 +119,10 @@ def test_extreme_latents_give_finite_numbers(link: Link) -> None:
 @BY_NAME
 @given(f=st.floats(-20.0, 20.0), mean=st.floats(-20.0, 20.0), variance=st.floats(0.0, 300.0))
 def test_symmetric_under_label_flip(link: Link, f: float, mean: float, variance: float) -> None:
-    assert float(link.sigma(f) + link.sigma(-f)) == pytest.approx(1.0, abs=1e-15)
-    both = link.probability(mean, variance) + link.probability(-mean, variance)
+    assert float(link.sigma(f) + link.sigma(-f)) == pytest.approx(1.0, abs=1e-15)  # type: ignore[arg-type]
+    both = link.probability(mean, variance) + link.probability(-mean, variance)  # type: ignore[arg-type]
     assert float(both) == pytest.approx(1.0, abs=1e-14)
-    assert float(link.log_likelihood(-1.0, f)) == float(link.log_likelihood(1.0, -f))
+    assert float(link.log_likelihood(-1.0, f)) == float(link.log_likelihood(1.0, -f))  # type: ignore[arg-type]
 
 
 @BY_NAME
@@ -132,7 +134,7 @@ def test_log_partition_and_its_derivatives(link: Link, y: float, mean: float, va
     first = integral(lambda f: link.sigma(y * f) * (f - mean) / variance, mean, variance) / z
     square = integral(lambda f: link.sigma(y * f) * (f - mean) ** 2, mean, variance) / z
     second = (square - variance) / variance**2 - first**2
-    ours = [float(part) for part in link.log_partition(y, np.float64(mean), np.float64(variance))]
+    ours = [float(part) for part in link.log_partition(y, np.float64(mean), np.float64(variance))]  # type: ignore[arg-type]
     np.testing.assert_allclose(ours, (math.log(z), first, second), rtol=1e-8, atol=1e-10)
 
 
@@ -148,5 +150,5 @@ def test_curvature_bounds_are_sharp_upper_bounds(link: Link) -> None:
 def test_squeezed_probit_is_gpflows() -> None:
     f = np.linspace(-9.0, 9.0, 13)
     np.testing.assert_allclose(SQUEEZED_PROBIT.sigma(f), ndtr(f) * 0.998 + 1e-3, rtol=1e-15)
-    np.testing.assert_array_equal(PROBIT.log_likelihood(1.0, f), log_ndtr(f))
+    np.testing.assert_array_equal(PROBIT.log_likelihood(1.0, f), log_ndtr(f))  # type: ignore[arg-type]
     np.testing.assert_array_equal(LOGISTIC.sigma(f), expit(f))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from gpsuite.models.classification.links import LOGISTIC, PROBIT, SQUEEZED_PROBI
 from gpsuite.models.config import KERNEL_NAMES, Hyperparameters, ModelSpec
 from gpsuite.models.kernels import build_kernel
 from gpsuite.models.radial import kappa, kappa_and_slope, squared_distances
+from tests.arrays import Array
 from tests.models.gpc_problems import fitted_posterior
 
 KERNELS = pytest.mark.parametrize("kernel", KERNEL_NAMES)
@@ -76,7 +78,7 @@ def test_latent_by_its_definition(kernel: str, inference: str) -> None:
 
 @KERNELS
 @pytest.mark.parametrize("link", [PROBIT, LOGISTIC, SQUEEZED_PROBIT], ids=lambda link: link.name)
-def test_gradients_against_differences(kernel: str, link: object) -> None:
+def test_gradients_against_differences(kernel: str, link: Any) -> None:
     posterior, _ = fitted_posterior("laplace", kernel)
     posterior = replace(posterior, link=link)
     Xnew = np.random.default_rng(2).standard_normal((6, 2))
@@ -110,7 +112,7 @@ def test_blocks_give_what_single_points_give(monkeypatch: pytest.MonkeyPatch) ->
     posterior, _ = fitted_posterior()
     Xnew = np.random.default_rng(3).standard_normal((10, 2))
     whole = posterior.latent_with_gradient(Xnew)
-    monkeypatch.setattr("gpsuite.models.classification.posterior._BLOCK", 90)
+    monkeypatch.setattr("gpsuite.models.latent._BLOCK", 90)
     for parts, expected in zip(posterior.latent_with_gradient(Xnew), whole, strict=True):
         np.testing.assert_allclose(parts, expected, rtol=1e-12, atol=1e-13)
     for parts, expected in zip(posterior.latent(Xnew), whole[:2], strict=True):
@@ -118,7 +120,7 @@ def test_blocks_give_what_single_points_give(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("Xnew", [np.zeros(2), np.zeros((3, 1)), np.array([[0.0, np.nan]])])
-def test_unusable_inputs_are_refused(Xnew: np.ndarray) -> None:
+def test_unusable_inputs_are_refused(Xnew: Array) -> None:
     posterior, _ = fitted_posterior()
     with pytest.raises(ValueError, match="finite inputs"):
         posterior.latent(Xnew)
@@ -136,7 +138,7 @@ def test_unusable_inputs_are_refused(Xnew: np.ndarray) -> None:
         ({"operator_bound": 0.5}, "operator_bound"),
     ],
 )
-def test_inconsistent_posteriors_are_refused(change: dict[str, object], message: str) -> None:
+def test_inconsistent_posteriors_are_refused(change: dict[str, Any], message: str) -> None:
     posterior, _ = fitted_posterior()
     with pytest.raises(ValueError, match=message):
         replace(posterior, **change)

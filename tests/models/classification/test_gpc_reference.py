@@ -22,7 +22,7 @@ FILE = Path(os.environ.get("GPSUITE_REFERENCE_DIR") or HERE) / "robustness.json"
 REFERENCE: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
 CASES = [pytest.param(case, id=case["id"]) for case in REFERENCE.get("cases", []) if case["kind"] == "binary"]
 # The file: points agree to 1e-6, believed accurate to 1e-10 (Laplace) and 1e-9 (EP); extrema found by search to 1e-6.
-TOLERANCE = {"laplace": 1e-9, "ep": 1e-7}
+TOLERANCE: dict[str, Any] = {"laplace": 1e-9, "ep": 1e-7}
 SEARCHED = 1e-6
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,7 +81,7 @@ def test_truncated_files_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_contents_are_refused(
-    tmp_path: Path, description: dict[str, object], arrays: dict[str, object], message: str
+    tmp_path: Path, description: dict[str, Any], arrays: dict[str, Any], message: str
 ) -> None:
     save_gpc(fitted_posterior()[0], tmp_path / "good.npz")
     with np.load(tmp_path / "good.npz") as file:

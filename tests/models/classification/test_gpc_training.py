@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ def test_budget_counts_evaluations_and_more_of_them_are_no_worse(inference: str)
 
 @BOTH
 @pytest.mark.parametrize("link", [PROBIT, LOGISTIC], ids=lambda link: link.name)
-def test_optimum_has_no_slope_and_is_kept(inference: str, link: object) -> None:
+def test_optimum_has_no_slope_and_is_kept(inference: str, link: Any) -> None:
     X, y = two_classes(1, 60)
     trained = train_gpc(BinaryProblem(X, y, ModelSpec("matern52"), link), inference, START, Budget())
     assert trained.status == "done"
@@ -71,7 +72,7 @@ def test_steps_without_convergence_are_rejected(monkeypatch: pytest.MonkeyPatch)
     limit = 1.0 + 0.2 * (whole.hyperparameters.variance - 1.0)
     infer = INFERENCES.get("laplace")
 
-    def failing(problem, h, state):  # type: ignore[no-untyped-def]
+    def failing(problem, h, state):
         fit = infer(problem, h, state)
         object.__setattr__(fit, "converged", h.variance <= limit)
         return fit
@@ -110,13 +111,13 @@ def test_the_box_of_the_search_holds_at_its_ends() -> None:
     problem = BinaryProblem(*two_classes(0, 12), ModelSpec(), PROBIT)
     one = {"problem": problem, "inference": "laplace", "budget": Budget(evaluations=1)}
     for start in (Hyperparameters(1e-6, (1e6,)), Hyperparameters(1e6, (1e-6,))):
-        assert train_gpc(start=start, **one).hyperparameters.to_log() == pytest.approx(start.to_log())
+        assert train_gpc(start=start, **one).hyperparameters.to_log() == pytest.approx(start.to_log())  # type: ignore[arg-type]
     for outside in (Hyperparameters(1.0, (1.1e6,)), Hyperparameters(1.0, (0.9e-6,)), Hyperparameters(0.9e-6)):
         with pytest.raises(ValueError, match="outside"):
-            train_gpc(start=outside, **one)
-    train_gpc(start=Hyperparameters(3.0), largest_variance=3.0 * (1.0 + 1e-12), **one)
+            train_gpc(start=outside, **one)  # type: ignore[arg-type]
+    train_gpc(start=Hyperparameters(3.0), largest_variance=3.0 * (1.0 + 1e-12), **one)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="outside"):
-        train_gpc(start=Hyperparameters(3.1), largest_variance=3.0, **one)
+        train_gpc(start=Hyperparameters(3.1), largest_variance=3.0, **one)  # type: ignore[arg-type]
 
 
 def test_the_largest_variance_binds() -> None:

@@ -16,19 +16,20 @@ from gpsuite.data.generators.covariances import (
 from gpsuite.models.multi_output.convolution_likelihood import ConvolutionParameters
 from gpsuite.models.multi_output.convolution_process import ConvolutionProcess
 from gpsuite.models.multi_output.observations import Observations
+from tests.arrays import Array
 from tests.models.active_reference import TOLERANCE, cases
 
 
 def problem(
     seed: int, n: int = 9, P: int = 2, D: int = 2, L: int = 3, S: int = 4
-) -> tuple[ConvolutionProcess, np.ndarray, Observations]:
+) -> tuple[ConvolutionProcess, Array, Observations]:
     rng = np.random.default_rng(seed)
     model = ConvolutionProcess(P, D, L)
     observations = Observations(rng.uniform(-1.0, 1.0, (n, D)), rng.integers(0, P, n), rng.standard_normal(n))
     return model, model.draw_prior(rng, S), observations
 
 
-def densities(parameters: ConvolutionParameters, D: int) -> dict[str, np.ndarray]:
+def densities(parameters: ConvolutionParameters, D: int) -> dict[str, Array]:
     """Return A, Lambda, W and c of the first parameter vector in the paper's notation, with normal densities."""
     length, width = parameters.lengthscale[0], parameters.smoothing[0]
     scale = (parameters.own_spread[0] / length**2) ** (D / 4.0)
@@ -40,7 +41,7 @@ def densities(parameters: ConvolutionParameters, D: int) -> dict[str, np.ndarray
     }
 
 
-def all_pairs(n: int, P: int) -> tuple[np.ndarray, np.ndarray]:
+def all_pairs(n: int, P: int) -> tuple[Array, Array]:
     return np.repeat(np.arange(n), P), np.tile(np.arange(P), n)
 
 

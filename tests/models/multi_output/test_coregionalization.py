@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +15,7 @@ from gpsuite.models.multi_output import latent_kernels
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.coregionalization_likelihood import CoregionalizationLikelihood, Parameters
 from gpsuite.models.multi_output.observations import Likelihood, Observations
+from tests.arrays import Array
 from tests.models.multi_output_problems import draw_observations
 
 MODELS = [
@@ -28,15 +31,13 @@ models = pytest.mark.parametrize(
 )
 
 
-def observed_covariances(
-    model: LinearCoregionalization, u: np.ndarray, observations: Observations
-) -> np.ndarray:
+def observed_covariances(model: LinearCoregionalization, u: Array, observations: Observations) -> Array:
     X, p = observations.X, observations.p
     noise = model.noise(u)[:, p, None] * np.eye(len(p))
     return model.covariance(u, X, p, X, p) + noise
 
 
-def central_differences(likelihood: Likelihood, u: np.ndarray, step: float = 1e-5) -> np.ndarray:
+def central_differences(likelihood: Likelihood, u: Array, step: float = 1e-5) -> Array:
     shifts = step * np.eye(u.shape[1])
     slopes = [(likelihood.value(u + shift) - likelihood.value(u - shift)) / (2.0 * step) for shift in shifts]
     return np.stack(slopes, axis=1)
@@ -211,9 +212,9 @@ def test_independent_outputs_are_the_free_model_without_mixing() -> None:
         ({"n_outputs": 2, "mixing": "identity", "n_latent": 3}, "latent"),
     ],
 )
-def test_impossible_structures_are_refused(kwargs: dict[str, object], word: str) -> None:
+def test_impossible_structures_are_refused(kwargs: dict[str, Any], word: str) -> None:
     with pytest.raises(ValueError, match=word):
-        LinearCoregionalization(**kwargs)  # type: ignore[arg-type]
+        LinearCoregionalization(**kwargs)
 
 
 def test_an_unknown_output_is_refused() -> None:
@@ -226,7 +227,7 @@ def test_kernel_slopes_are_those_of_differences(name: str) -> None:
     r2 = np.array([0.0, 0.01, 0.5, 4.0, 100.0])
     kernel = latent_kernels.LatentKernel(name, r2)
 
-    def filled(log_lengthscale: float) -> np.ndarray:
+    def filled(log_lengthscale: float) -> Array:
         out = np.empty((3, 5))
         kernel.fill(np.exp(np.array([log_lengthscale])), *out)
         return out

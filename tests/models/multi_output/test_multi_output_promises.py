@@ -13,6 +13,7 @@ from gpsuite.models.multi_output.convolution_process import SMOOTHING_PRIOR, Con
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.observations import ContradictionError, Observations
 from gpsuite.models.sampling.priors import Gamma, HyperPriors, Normal
+from tests.arrays import Array
 
 PRIORS = HyperPriors(Gamma(2.0, 1.5), Gamma(3.0, 0.5), Gamma(1.7, 4.0), Normal(0.3, 1.2))
 MODELS = {
@@ -85,14 +86,14 @@ def test_one_undefined_slope_is_no_likelihood(model: Any) -> None:
 
 def test_blocks_do_not_change_the_convolution(monkeypatch: pytest.MonkeyPatch) -> None:
     model, observations = MODELS["convolution"], data(2, 9)
-    u = model.draw_prior(np.random.default_rng(3), 7)
+    u = model.draw_prior(np.random.default_rng(3), 7)  # type: ignore[attr-defined]
     X, X2 = observations.X, np.linspace(0.0, 1.0, 4)[:, None]
-    whole = model.cross_covariance(u, X, observations.p, X2)
-    value, gradient = model.likelihood(observations).value_and_gradient(u)
+    whole = model.cross_covariance(u, X, observations.p, X2)  # type: ignore[attr-defined]
+    value, gradient = model.likelihood(observations).value_and_gradient(u)  # type: ignore[attr-defined]
     monkeypatch.setattr("gpsuite.models.multi_output.convolution_process.CHUNK", 50)
     monkeypatch.setattr("gpsuite.models.multi_output.convolution_likelihood.CHUNK", 3 * 3 * 36)
-    np.testing.assert_allclose(model.cross_covariance(u, X, observations.p, X2), whole, rtol=1e-13)
-    likelihood = model.likelihood(observations)
+    np.testing.assert_allclose(model.cross_covariance(u, X, observations.p, X2), whole, rtol=1e-13)  # type: ignore[attr-defined]
+    likelihood = model.likelihood(observations)  # type: ignore[attr-defined]
     for size in (2, 7, 3):
         found = likelihood.value_and_gradient(u[:size])
         np.testing.assert_allclose(found[0], value[:size], rtol=1e-12)
@@ -155,7 +156,7 @@ def test_two_values_of_one_output_at_one_input_contradict() -> None:
         (np.zeros((2, 1)), np.zeros(2, dtype=int), np.zeros(3)),
     ],
 )
-def test_observations_of_other_shapes_are_refused(arrays: tuple[np.ndarray, ...]) -> None:
+def test_observations_of_other_shapes_are_refused(arrays: tuple[Array, ...]) -> None:
     with pytest.raises(ValueError, match="must be"):
         Observations(*arrays)
 

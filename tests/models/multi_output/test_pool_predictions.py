@@ -28,7 +28,7 @@ def assert_same(found: PoolPredictions, expected: PoolPredictions, tolerance: fl
     np.testing.assert_allclose(found.mean, expected.mean, rtol=0.0, atol=tolerance)
     np.testing.assert_allclose(found.variance, expected.variance, rtol=0.0, atol=tolerance)
     if expected.covariance is not None:
-        np.testing.assert_allclose(found.covariance, expected.covariance, rtol=0.0, atol=tolerance)
+        np.testing.assert_allclose(found.covariance, expected.covariance, rtol=0.0, atol=tolerance)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("n_outputs", [1, 2, 3])

@@ -7,9 +7,10 @@ from gpsuite.models.multi_output.coregionalization import LinearCoregionalizatio
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from gpsuite.models.multi_output.sparse import SparseMultiOutput
+from tests.arrays import Array
 
 
-def problem(size: int) -> tuple[LinearCoregionalization, np.ndarray, Observations, np.ndarray]:
+def problem(size: int) -> tuple[LinearCoregionalization, Array, Observations, Array]:
     rng = np.random.default_rng(size)
     X = rng.uniform(-2.0, 2.0, (size, 2))
     seen = Observations(X, rng.integers(0, 3, size), np.sin(X.sum(axis=1)) + 0.2 * rng.normal(size=size))

@@ -17,6 +17,7 @@ from gpsuite.models.random_elements.element import GaussianElement
 from gpsuite.models.random_elements.kernels import NetworkKernel, SparseKernel
 from gpsuite.models.random_elements.means import KernelMean, NetworkMean
 from gpsuite.models.random_elements.prior import SMALLEST_NOISE, fit_prior
+from tests.arrays import Array
 
 RNG = np.random.default_rng(0)
 X, Z = RNG.standard_normal((9, 2)), RNG.standard_normal((4, 2))
@@ -186,6 +187,6 @@ def test_impossible_parts_are_refused() -> None:
         (np.where(np.arange(18).reshape(9, 2) == 5, np.nan, X), r"X\[2, 1\] is nan"),
     ],
 )
-def test_inputs_of_another_kind_are_refused(inputs: np.ndarray, words: str) -> None:
+def test_inputs_of_another_kind_are_refused(inputs: Array, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         element().predict(inputs)

@@ -17,6 +17,7 @@ from gpsuite.models.random_elements.likelihoods import (
     Softmax,
     label_probability,
 )
+from tests.arrays import Array
 
 RNG = np.random.default_rng(0)
 MEAN, VARIANCE = RNG.standard_normal((6, 3)), RNG.uniform(0.05, 2.0, (6, 3))
@@ -24,7 +25,7 @@ Y = np.array([0, 1, 2, 0, 1, 2])
 SEED = np.array([3, 0], np.int32)
 
 
-def tensors(*arrays: np.ndarray) -> list[tf.Tensor]:
+def tensors(*arrays: Array) -> list[tf.Tensor]:
     return [tf.constant(a) for a in arrays]
 
 
@@ -53,7 +54,7 @@ def test_slopes_pass_through_tensorflow() -> None:
 def test_robust_max_is_gpflows_but_for_its_squeeze() -> None:
     invlink = gpflow.likelihoods.RobustMax(3, epsilon=0.01)
     theirs = gpflow.likelihoods.MultiClass(3, invlink=invlink)
-    ours = RobustMax(3).expected_log(*tensors(MEAN, VARIANCE), Y, None)
+    ours = RobustMax(3).expected_log(*tensors(MEAN, VARIANCE), Y, None)  # type: ignore[call-arg]
     X = np.zeros((6, 1))
     np.testing.assert_allclose(
         ours.numpy(), theirs.variational_expectations(X, MEAN, VARIANCE, Y[:, None]).numpy(), atol=5e-3
@@ -70,7 +71,8 @@ def test_softmax_expectation_and_prediction_by_sampling() -> None:
     logs = log_softmax(draws, axis=2)
     expected = logs[:, np.arange(6), Y].mean(axis=0)
     many = [
-        Softmax(3).expected_log(*tensors(MEAN, VARIANCE), Y, np.array([s, 0], np.int32)) for s in range(60)
+        Softmax(3).expected_log(*tensors(MEAN, VARIANCE), Y, np.array([s, 0], np.int32))  # type: ignore[call-arg]
+        for s in range(60)
     ]
     np.testing.assert_allclose(np.mean(many, axis=0), expected, atol=0.07)
     found = Softmax(3).predict(MEAN, VARIANCE)
@@ -92,7 +94,7 @@ def test_bernoulli_against_gpflow_and_sampling(link: Link) -> None:
     mean, variance = MEAN[:, :1], VARIANCE[:, :1]
     theirs = StableBernoulli(link)
     expected = theirs.variational_expectations(np.zeros((6, 1)), mean, variance, y[:, None].astype(float))
-    ours = likelihood.expected_log(*tensors(mean, variance), tf.constant(y), None)
+    ours = likelihood.expected_log(*tensors(mean, variance), tf.constant(y), None)  # type: ignore[call-arg]
     np.testing.assert_allclose(ours.numpy(), expected.numpy(), rtol=1e-4)
     found = likelihood.predict(mean, variance)
     draws = mean[:, 0] + np.sqrt(variance[:, 0]) * RNG.standard_normal((40_000, 6))
@@ -110,7 +112,7 @@ def test_bernoulli_probit_has_a_closed_form() -> None:
 
 def test_gaussian_expectation_is_gpflows() -> None:
     y = RNG.standard_normal(6)
-    ours = GaussianNoise(0.3).expected_log(*tensors(MEAN[:, :1], VARIANCE[:, :1], y), None)
+    ours = GaussianNoise(0.3).expected_log(*tensors(MEAN[:, :1], VARIANCE[:, :1], y), None)  # type: ignore[call-arg]
     theirs = gpflow.likelihoods.Gaussian(0.3).variational_expectations(
         np.zeros((6, 1)), MEAN[:, :1], VARIANCE[:, :1], y[:, None]
     )

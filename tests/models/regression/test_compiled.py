@@ -10,9 +10,10 @@ from gpsuite.models.regression import compiled
 from gpsuite.models.regression.compiled import CompiledLoss, assign, compiled_loss, flatten, variables_of
 from gpsuite.models.regression.exact import build_gpr
 from gpsuite.models.regression.sparse import build_fitc, build_sgpr
+from tests.arrays import Array
 from tests.models.regression_problems import START, make_problem
 
-Problem = tuple[np.ndarray, np.ndarray]
+Problem = tuple[Array, Array]
 OTHER = Hyperparameters(variance=0.4, lengthscales=(1.6,), noise_variance=0.05)
 
 
@@ -23,7 +24,7 @@ def build(kind: str, problem: Problem, values: Hyperparameters, count: int = 6):
     return {"SGPR": build_sgpr, "GPRFITC": build_fitc}[kind](X, Y, X[:count], ModelSpec(), values)
 
 
-def eager_loss_and_gradient(model) -> tuple[float, np.ndarray]:
+def eager_loss_and_gradient(model) -> tuple[float, Array]:
     with tf.GradientTape() as tape:
         loss = model.training_loss()
     gradient = tape.gradient(loss, model.trainable_variables)

@@ -8,9 +8,10 @@ from gpsuite.models.config import KERNEL_NAMES, Hyperparameters, ModelSpec
 from gpsuite.models.regression.exact import build_gpr
 from gpsuite.models.regression.parameters import hyperparameters_of
 from gpsuite.models.regression.prediction import predict
+from tests.arrays import Array
 from tests.models.regression_problems import START, closed_form_kernel
 
-Problem = tuple[np.ndarray, np.ndarray]
+Problem = tuple[Array, Array]
 # The Matern kernels' rounding near zero distance (see test_model_kernels) reaches the likelihood divided by the noise.
 LIKELIHOOD_ROUNDING = 1e-5
 
@@ -48,7 +49,7 @@ def test_flat_targets_are_one_output(problem: Problem) -> None:
 def test_outputs_are_independent(problem: Problem) -> None:
     X, Y = problem
     both = build_gpr(X, np.hstack([Y, Y**2]), ModelSpec(), START).log_marginal_likelihood()
-    single = sum(build_gpr(X, part, ModelSpec(), START).log_marginal_likelihood() for part in (Y, Y**2))
+    single = sum(build_gpr(X, part, ModelSpec(), START).log_marginal_likelihood() for part in (Y, Y**2))  # type: ignore[arg-type]
     np.testing.assert_allclose(both, single, rtol=1e-12)
 
 
@@ -62,7 +63,7 @@ def test_outputs_are_independent(problem: Problem) -> None:
         (np.ones((2, 1)), np.array([np.inf, np.nan]), "Y has 2 non-finite"),
     ],
 )
-def test_unusable_data(X: np.ndarray, Y: np.ndarray, message: str) -> None:
+def test_unusable_data(X: Array, Y: Array, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build_gpr(X, Y, ModelSpec(), START)
 

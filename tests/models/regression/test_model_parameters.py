@@ -8,9 +8,10 @@ from gpsuite.models.config import KERNEL_NAMES, Hyperparameters, ModelSpec
 from gpsuite.models.regression.exact import build_gpr
 from gpsuite.models.regression.parameters import hyperparameters_of, kind_of, spec_of
 from gpsuite.models.regression.sparse import build_fitc, build_sgpr
+from tests.arrays import Array
 from tests.models.regression_problems import START
 
-Problem = tuple[np.ndarray, np.ndarray]
+Problem = tuple[Array, Array]
 
 
 @pytest.mark.parametrize("name", KERNEL_NAMES)

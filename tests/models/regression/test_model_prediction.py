@@ -8,9 +8,10 @@ from gpsuite.models.linalg import NotPositiveDefiniteError
 from gpsuite.models.regression.exact import build_gpr
 from gpsuite.models.regression.prediction import predict
 from gpsuite.models.regression.sparse import build_fitc, build_sgpr
+from tests.arrays import Array
 from tests.models.regression_problems import START
 
-Problem = tuple[np.ndarray, np.ndarray]
+Problem = tuple[Array, Array]
 FLAT = Hyperparameters(variance=1e12, lengthscales=(1e3,), noise_variance=1e-9)
 
 
@@ -31,7 +32,7 @@ def test_far_away_the_prior_returns(problem: Problem) -> None:
 
 
 @pytest.mark.parametrize("Xnew", [np.ones((2, 3)), np.ones(2), np.array([[np.nan, 0.0]])])
-def test_unusable_inputs(problem: Problem, Xnew: np.ndarray) -> None:
+def test_unusable_inputs(problem: Problem, Xnew: Array) -> None:
     with pytest.raises(ValueError, match=r"inputs \[N, 2\]"):
         predict(build_gpr(*problem, ModelSpec(), START), Xnew)
 

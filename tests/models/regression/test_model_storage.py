@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import gpflow
 import numpy as np
@@ -14,12 +15,13 @@ from gpsuite.models.regression.prediction import predict
 from gpsuite.models.regression.sparse import build_fitc, build_sgpr
 from gpsuite.models.regression.storage import load_model, save_model
 from gpsuite.models.storage import ModelFileError
+from tests.arrays import Array
 from tests.models.regression_problems import START, make_problem
 
-Problem = tuple[np.ndarray, np.ndarray]
+Problem = tuple[Array, Array]
 
 
-def models(problem: Problem) -> list[object]:
+def models(problem: Problem) -> list[Any]:
     X, Y = problem
     ard = Hyperparameters(variance=0.1, lengthscales=(1 / 3, 7.0), noise_variance=1e-5)
     return [
@@ -119,7 +121,7 @@ def test_single_array_is_refused(tmp_path: Path) -> None:
         load_model(path)
 
 
-def rewrite(source: Path, target: Path, **changes: object) -> None:
+def rewrite(source: Path, target: Path, **changes: Any) -> None:
     """Copy a model file with entries of its description changed."""
     with np.load(source) as file:
         arrays = {name: file[name] for name in file.files}
@@ -141,7 +143,7 @@ def rewrite(source: Path, target: Path, **changes: object) -> None:
     ],
 )
 def test_wrong_descriptions_are_refused(
-    problem: Problem, tmp_path: Path, changes: dict[str, object], message: str
+    problem: Problem, tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     save_model(models(problem)[0], tmp_path / "good.npz")
     rewrite(tmp_path / "good.npz", tmp_path / "bad.npz", **changes)

@@ -8,9 +8,10 @@ from gpsuite.models.regression.exact import build_gpr
 from gpsuite.models.regression.inducing import kmeans_inducing, limited_inducing
 from gpsuite.models.regression.prediction import predict
 from gpsuite.models.regression.sparse import build_fitc, build_sgpr
+from tests.arrays import Array
 from tests.models.regression_problems import START
 
-Problem = tuple[np.ndarray, np.ndarray]
+Problem = tuple[Array, Array]
 # GPflow adds 1e-6 to the diagonal of K_ZZ: the sparse models with Z = X differ from the exact one in that order.
 INDUCING_JITTER_EFFECT = 1e-3
 
@@ -37,7 +38,7 @@ def test_sgpr_bounds_the_likelihood_from_below(problem: Problem) -> None:
 
 
 @pytest.mark.parametrize("Z", [np.ones((3, 1)), np.ones(2), np.ones((0, 2)), np.full((1, 2), np.nan)])
-def test_unusable_inducing_inputs(problem: Problem, Z: np.ndarray) -> None:
+def test_unusable_inducing_inputs(problem: Problem, Z: Array) -> None:
     with pytest.raises(ValueError, match=r"inducing inputs \[M, 2\]"):
         build_sgpr(*problem, Z, ModelSpec(), START)
 

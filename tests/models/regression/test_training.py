@@ -13,9 +13,10 @@ from gpsuite.models.regression.exact import build_gpr
 from gpsuite.models.regression.parameters import hyperparameters_of
 from gpsuite.models.regression.sparse import build_fitc, build_sgpr
 from gpsuite.models.regression.training import maximise_likelihood, unconstrained_box
+from tests.arrays import Array
 from tests.models.regression_problems import START, make_problem
 
-Problem = tuple[np.ndarray, np.ndarray]
+Problem = tuple[Array, Array]
 # Same algorithm, tolerances and start as GPflow's: only rounding in the order of sums differs.
 SAME_PATH = 1e-6
 
@@ -172,7 +173,7 @@ def test_non_finite_gradient_is_rejected_too() -> None:
 
 
 def test_stalled_line_search_counts_as_converged_at_small_slope_only() -> None:
-    stalled = OptimizeResult(status=2, message="ABNORMAL")
+    stalled = OptimizeResult(status=2, message="ABNORMAL")  # type: ignore[call-arg]
     for slope, status in ((1e-6, "done"), (1.0, "diverged")):
         search = search_module.RecordedLoss(lambda x, slope=slope: (5.0, np.array([slope])), Budget())
         search.evaluate(np.array([0.0]))
@@ -184,5 +185,5 @@ def test_stalled_line_search_counts_as_converged_at_small_slope_only() -> None:
 def test_iteration_limit_is_a_budget() -> None:
     search = search_module.RecordedLoss(lambda x: (5.0, np.array([1.0])), Budget())
     search.evaluate(np.array([0.0]))
-    report = search_module._conclude(search, OptimizeResult(status=1, message="STOP"), None)
+    report = search_module._conclude(search, OptimizeResult(status=1, message="STOP"), None)  # type: ignore[call-arg]
     assert (report.status, report.message) == ("budget", "STOP")

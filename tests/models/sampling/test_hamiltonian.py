@@ -22,6 +22,7 @@ from gpsuite.models.sampling.posterior import (
     Target,
     finite_prior_draws,
 )
+from tests.arrays import Array
 from tests.models.half_space_target import HalfSpace
 from tests.models.linear_gaussian_target import LinearGaussianModel, linear_data
 from tests.models.posterior_reference import (
@@ -37,12 +38,12 @@ TARGET = Target(MODEL, MODEL.likelihood(DATA))
 STANDARD_ERRORS = 4.5  # of a mean over many draws: false alarms of about 1e-5 per number
 
 
-def _exact_draws(rng: np.random.Generator, count: int) -> np.ndarray:
+def _exact_draws(rng: np.random.Generator, count: int) -> Array:
     mean, covariance = MODEL.posterior(DATA)
     return rng.multivariate_normal(mean, covariance, size=count, method="cholesky")
 
 
-def _z_scores(draws: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _z_scores(draws: Array, expected: Array) -> Array:
     return (draws.mean(axis=0) - expected) / (draws.std(axis=0) / np.sqrt(len(draws)))
 
 
@@ -168,7 +169,7 @@ def test_chains_find_the_exact_posterior() -> None:
 
 
 def test_draws_are_spaced_by_the_thinning_and_follow_the_generator() -> None:
-    def draw(thinning: int, samples: int) -> np.ndarray:
+    def draw(thinning: int, samples: int) -> Array:
         settings = HMCSettings(burn_in=90, samples=samples, thinning=thinning)
         return sample_hmc(MODEL, TARGET.likelihood, np.random.default_rng(5), settings).u
 
@@ -182,7 +183,7 @@ def test_without_adaptation_the_step_stays() -> None:
     assert np.isnan(found.diagnostics["r_hat"])  # 3 draws
 
 
-def _autoregressive(rho: float, n: int, chains: int, seed: int) -> np.ndarray:
+def _autoregressive(rho: float, n: int, chains: int, seed: int) -> Array:
     noise = np.random.default_rng(seed).standard_normal((n, chains))
     x = np.empty_like(noise)
     x[0] = noise[0]
@@ -223,7 +224,7 @@ def test_diagnostics_take_the_worst_and_see_stuck_chains() -> None:
 
 
 @pytest.fixture(scope="module")
-def reference_runs() -> dict[str, np.ndarray]:
+def reference_runs() -> dict[str, Array]:
     """Draws of 48 chains, quantity -> [draws, chains]."""
     settings = HMCSettings(chains=48, burn_in=120, samples=15, thinning=9)
     likelihood = MAIN.likelihood(main_observations())
@@ -234,7 +235,7 @@ def reference_runs() -> dict[str, np.ndarray]:
 @pytest.mark.reference
 @pytest.mark.parametrize(("name", "row"), quantities("mogp"))
 def test_the_reference_posterior_by_chains(
-    name: str, row: dict[str, float], reference_runs: dict[str, np.ndarray]
+    name: str, row: dict[str, float], reference_runs: dict[str, Array]
 ) -> None:
     draws = reference_runs[name]
     check_against_reference(draws.mean(axis=0), draws.std(axis=0), row)

@@ -18,6 +18,7 @@ from gpsuite.models.sampling.hamiltonian import (
     transition,
 )
 from gpsuite.models.sampling.posterior import HyperPosterior, Target, finite_prior_draws
+from tests.arrays import Array
 from tests.models.half_space_target import HalfSpace
 from tests.models.linear_gaussian_target import LinearGaussianModel, linear_data
 
@@ -25,7 +26,7 @@ MODEL, DATA = LinearGaussianModel(), linear_data(0, 12)
 TARGET = Target(MODEL, MODEL.likelihood(DATA))
 
 
-def _chains(n: int, chains: int, rho: float, seed: int) -> np.ndarray:
+def _chains(n: int, chains: int, rho: float, seed: int) -> Array:
     noise = np.random.default_rng(seed).standard_normal((n, chains))
     x = np.zeros_like(noise)
     for t in range(n):
@@ -33,12 +34,12 @@ def _chains(n: int, chains: int, rho: float, seed: int) -> np.ndarray:
     return x + 0.1 * np.arange(chains)
 
 
-def _split(x: np.ndarray) -> list[np.ndarray]:
+def _split(x: Array) -> list[Array]:
     half = len(x) // 2
     return [part for chain in x.T for part in (chain[:half], chain[len(chain) - half :])]
 
 
-def _variances(parts: list[np.ndarray]) -> tuple[float, float]:
+def _variances(parts: list[Array]) -> tuple[float, float]:
     """W and var+ of Gelman et al. (section 11.4)."""
     n = len(parts[0])
     within = float(np.mean([np.sum((part - np.mean(part)) ** 2) / (n - 1) for part in parts]))
@@ -149,7 +150,7 @@ def test_identified_quantities_are_in_their_order() -> None:
 class PartlyUndefined(HalfSpace):
     """A finite value everywhere whose gradient has one component that is not finite, where u_0 > 0."""
 
-    def value_and_gradient(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def value_and_gradient(self, u: Array) -> tuple[Array, Array]:
         gradient = np.zeros_like(u)
         gradient[u[:, 0] > 0.0, 1] = np.inf
         return np.zeros(len(u)), gradient

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 
 from gpsuite.models.sampling.optimum import OptimumSettings, find_optimum
 from gpsuite.models.sampling.posterior import NoFiniteStartError, Target
+from tests.arrays import Array
 from tests.models.half_space_target import HalfSpace
 from tests.models.linear_gaussian_target import LinearGaussianModel, linear_data
 
@@ -21,17 +23,17 @@ AT_OPTIMUM = 1e-4  # L-BFGS stops when the loss no longer changes: half its digi
 class TwoPeaks:
     """Two normal densities of sd 1/3 in every direction, weights 1/4 at -2 and 3/4 at 2."""
 
-    def value(self, u: np.ndarray) -> np.ndarray:
+    def value(self, u: Array) -> Array:
         """Return the log density [S], up to a constant."""
         return np.logaddexp(*self._parts(u))
 
-    def value_and_gradient(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def value_and_gradient(self, u: Array) -> tuple[Array, Array]:
         """Return the log density [S] and its gradient [S, d]."""
         low, high = self._parts(u)
         share = np.exp(high - np.logaddexp(low, high))[:, None]
         return self.value(u), -9.0 * (u - 2.0 * (2.0 * share - 1.0))
 
-    def _parts(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _parts(self, u: Array) -> tuple[Array, Array]:
         low, high = (-4.5 * np.sum((u - centre) ** 2, axis=1) for centre in (-2.0, 2.0))
         return low + np.log(0.25), high + np.log(0.75)
 
@@ -92,6 +94,6 @@ def test_starts_must_exist_and_be_finite() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"kind": "mle"}, {"starts": -1}, {"evaluations": 0}])
-def test_settings_are_checked(wrong: dict[str, object]) -> None:
+def test_settings_are_checked(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must be map or ml"):
-        OptimumSettings(**wrong)  # type: ignore[arg-type]
+        OptimumSettings(**wrong)

@@ -57,7 +57,7 @@ def test_density_is_that_of_x_times_the_jacobian(prior: UnconstrainedPrior) -> N
     u = prior.draw(np.random.default_rng(0), 6)
     x, value = prior.constrain(u), prior.log_density(u)[0]
     parts = [PRIORS.variance, PRIORS.lengthscale, PRIORS.noise, PRIORS.mixing, Normal(1.0, 0.5)]
-    expected = sum(part.log_density(column) for part, column in zip(parts, x.T, strict=True))
+    expected = sum(part.log_density(column) for part, column in zip(parts, x.T, strict=True))  # type: ignore[attr-defined]
     np.testing.assert_allclose(value, expected + np.log(prior.derivative(u)).sum(axis=1), rtol=1e-10)
     step = 1e-6
     for i, shift in enumerate(step * np.eye(len(prior))):

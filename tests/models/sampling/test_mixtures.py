@@ -14,9 +14,10 @@ from gpsuite.models.sampling.mixtures import (
     mixture_moments,
     normal_log_density,
 )
+from tests.arrays import Array
 
 
-def components(seed: int, shape: tuple[int, ...] = (4, 3, 2)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def components(seed: int, shape: tuple[int, ...] = (4, 3, 2)) -> tuple[Array, Array, Array]:
     rng = np.random.default_rng(seed)
     weights = rng.dirichlet(np.ones(shape[0]))
     return rng.normal(size=shape), rng.uniform(0.1, 2.0, shape), weights

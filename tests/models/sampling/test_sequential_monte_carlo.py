@@ -20,6 +20,7 @@ from gpsuite.models.sampling.sequential_monte_carlo import (
     systematic_resample,
     update,
 )
+from tests.arrays import Array
 from tests.models.half_space_target import HalfSpace
 from tests.models.linear_gaussian_target import LinearGaussianModel, first, linear_data
 from tests.models.posterior_reference import (
@@ -62,7 +63,7 @@ def _surprising(observations: Observations, surprise: float) -> Observations:
     return observations.extended(x[None], np.zeros(1, dtype=np.int64), np.array([y]))
 
 
-def _moments(state: SMCState) -> tuple[np.ndarray, np.ndarray]:
+def _moments(state: SMCState) -> tuple[Array, Array]:
     weights = state.posterior.weights
     mean = weights @ state.u
     return mean, np.sqrt(weights @ (state.u - mean) ** 2)
@@ -280,7 +281,7 @@ def test_smc_settings_are_checked(wrong: dict[str, float]) -> None:
 RUNS = 7
 
 
-def _runs(per_run: list[dict[str, np.ndarray]], weights: list[np.ndarray]) -> dict[str, np.ndarray]:
+def _runs(per_run: list[dict[str, Array]], weights: list[Array]) -> dict[str, Array]:
     """Return quantity -> mean and standard deviation of every run, [2, R]."""
     found = {}
     for name in per_run[0]:
@@ -291,14 +292,14 @@ def _runs(per_run: list[dict[str, np.ndarray]], weights: list[np.ndarray]) -> di
 
 
 @pytest.fixture(scope="module")
-def cold() -> dict[str, np.ndarray]:
+def cold() -> dict[str, Array]:
     likelihood = MAIN.likelihood(main_observations())
     states = [start(MAIN, likelihood, np.random.default_rng(seed), DEFAULT) for seed in range(RUNS)]
     return _runs([main_invariants(s.u) for s in states], [s.posterior.weights for s in states])
 
 
 @pytest.fixture(scope="module")
-def followed() -> dict[str, np.ndarray]:
+def followed() -> dict[str, Array]:
     """Runs that begin with 8 values and take in the other 8 one by one."""
     likelihoods = [MAIN.likelihood(main_observations(count)) for count in range(8, 17)]
     states = []
@@ -314,7 +315,7 @@ def followed() -> dict[str, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def safety() -> dict[str, np.ndarray]:
+def safety() -> dict[str, Array]:
     likelihood = SAFETY.likelihood(safety_observations())
     states = [start(SAFETY, likelihood, np.random.default_rng(seed), DEFAULT) for seed in range(RUNS)]
     found = _runs([safety_quantities(s.u) for s in states], [s.posterior.weights for s in states])
@@ -324,34 +325,32 @@ def safety() -> dict[str, np.ndarray]:
 @pytest.mark.reference
 @pytest.mark.parametrize(("name", "row"), quantities("mogp"))
 def test_the_reference_posterior_by_a_cold_start(
-    name: str, row: dict[str, float], cold: dict[str, np.ndarray]
+    name: str, row: dict[str, float], cold: dict[str, Array]
 ) -> None:
-    check_against_reference(*cold[name], row)
+    check_against_reference(*cold[name], row)  # type: ignore[call-arg]
 
 
 @pytest.mark.reference
 @pytest.mark.parametrize(("name", "row"), quantities("mogp"))
 def test_the_reference_posterior_one_value_at_a_time(
-    name: str, row: dict[str, float], followed: dict[str, np.ndarray]
+    name: str, row: dict[str, float], followed: dict[str, Array]
 ) -> None:
-    check_against_reference(*followed[name], row)
+    check_against_reference(*followed[name], row)  # type: ignore[call-arg]
 
 
 @pytest.mark.reference
 @pytest.mark.parametrize(("name", "row"), quantities("safety"))
 def test_the_reference_posterior_of_the_safety_model(
-    name: str, row: dict[str, float], safety: dict[str, np.ndarray]
+    name: str, row: dict[str, float], safety: dict[str, Array]
 ) -> None:
-    check_against_reference(*safety[name], row)
+    check_against_reference(*safety[name], row)  # type: ignore[call-arg]
 
 
 @pytest.mark.reference
 @pytest.mark.parametrize(
     "expected", [row for key, row in POSTERIOR.get("safety_quadrature", {}).items() if key == "log_evidence"]
 )
-def test_the_evidence_of_the_safety_model_by_quadrature(
-    expected: float, safety: dict[str, np.ndarray]
-) -> None:
+def test_the_evidence_of_the_safety_model_by_quadrature(expected: float, safety: dict[str, Array]) -> None:
     ratios = np.exp(safety["log_evidence"] - expected)
     error = ratios.std(ddof=1) / np.sqrt(len(ratios))
     assert abs(ratios.mean() - 1.0) < STANDARD_ERRORS * error
@@ -364,7 +363,7 @@ LONG_RUN_SPREAD = 0.08  # relative; the largest deviation of six sets of seeds w
 @pytest.mark.slow
 @pytest.mark.reference
 @pytest.mark.parametrize("name", [key for key in POSTERIOR.get("mogp", {}) if key in ("ls_min", "ls_max")])
-def test_many_moves_do_not_shrink_the_cloud(name: str, long_runs: dict[str, np.ndarray]) -> None:
+def test_many_moves_do_not_shrink_the_cloud(name: str, long_runs: dict[str, Array]) -> None:
     """Steps that scale with the cloud, as those of an estimated mass matrix, can narrow it further every time."""
     means, sds = long_runs[name]
     spread = np.sqrt(np.mean(sds**2) + means.var())
@@ -372,7 +371,7 @@ def test_many_moves_do_not_shrink_the_cloud(name: str, long_runs: dict[str, np.n
 
 
 @pytest.fixture(scope="module")
-def long_runs() -> dict[str, np.ndarray]:
+def long_runs() -> dict[str, Array]:
     """Clouds from which four values are taken away and given back, again and again, moved every time."""
     always = SMCSettings(keep=1.0, temper=0.0, restart=0.0)
     full, less = MAIN.likelihood(main_observations()), MAIN.likelihood(main_observations(12))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from gpsuite.models.sampling.sequential_monte_carlo import (
     systematic_resample,
     update,
 )
+from tests.arrays import Array
 from tests.models.half_space_target import HalfSpace
 from tests.models.linear_gaussian_target import LinearGaussianModel, first, linear_data
 
@@ -26,27 +28,27 @@ MODEL, DATA = LinearGaussianModel(), linear_data(0, 12)
 SMALL = SMCSettings(particles=40, moves=2, leapfrog=3)
 
 
-def effective(log_weights: np.ndarray) -> float:
+def effective(log_weights: Array) -> float:
     weights = np.exp(log_weights - log_weights.max())
     return float(weights.sum() ** 2 / np.sum(weights**2))
 
 
 def stages(
-    u: np.ndarray,
-    log_weights: np.ndarray,
-    ratio: np.ndarray,
+    u: Array,
+    log_weights: Array,
+    ratio: Array,
     step: float,
     direct: float,
-    old: object,
-    new: object,
+    old: Any,
+    new: Any,
     rng: np.random.Generator,
     size: SMCSettings = SMALL,
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Return what the stages from the old to the new posterior end with."""
     beta, gain, acceptance, unmoved, betas = 0.0, 0.0, [], [], []
     while beta < 1.0:
 
-        def left(b: float, lw: np.ndarray = log_weights, r: np.ndarray = ratio, begin: float = beta) -> float:
+        def left(b: float, lw: Array = log_weights, r: Array = ratio, begin: float = beta) -> float:
             return effective(lw + (b - begin) * r)
 
         attainable = 0.9 * left(beta)
@@ -61,7 +63,7 @@ def stages(
         gain += float(np.log(np.sum(np.exp(total))))
         u = u[systematic_resample(np.exp(total) / np.sum(np.exp(total)), rng)]
         log_weights = np.full(40, -np.log(40.0))
-        target = Target(MODEL, new, beta, old)  # type: ignore[arg-type]
+        target = Target(MODEL, new, beta, old)
         points, moved = Points.at(target, u), np.zeros(40, dtype=bool)
         for _ in range(size.moves):
             result = transition(target, points, step * rng.uniform(0.7, 1.3, size=40), size.leapfrog, rng)
@@ -70,7 +72,7 @@ def stages(
             step = min(max(step * np.exp(0.7 * (acceptance[-1] - 0.8)), 0.01), 1.2)
         unmoved.append(1.0 - moved.mean())
         u = points.u
-        ratio = new.value(u) - (old.value(u) if old else 0.0)  # type: ignore[attr-defined]
+        ratio = new.value(u) - (old.value(u) if old else 0.0)
     return {
         "u": u,
         "gain": gain,
@@ -82,10 +84,10 @@ def stages(
     }
 
 
-def check(state: SMCState, expected: dict[str, object], gain: float) -> None:
+def check(state: SMCState, expected: dict[str, Any], gain: float) -> None:
     np.testing.assert_allclose(state.u, expected["u"], rtol=1e-6, atol=1e-8)
     assert state.log_evidence == state.diagnostics["log_evidence"] == pytest.approx(gain, rel=1e-8)
-    assert state.diagnostics["temperatures"] == len(expected["betas"])  # type: ignore[arg-type]
+    assert state.diagnostics["temperatures"] == len(expected["betas"])
     for name in ("step_size", "acceptance", "unmoved"):
         assert state.diagnostics[name] == pytest.approx(expected[name], rel=1e-6)
     np.testing.assert_array_equal(state.posterior.weights, np.full(40, np.exp(-np.log(40.0))))
@@ -97,10 +99,10 @@ def test_a_cold_start_is_its_stages() -> None:
     uniform = np.full(40, -np.log(40.0))
     expected = stages(u, uniform, likelihood.value(u), 0.72 / np.sqrt(2.0), 0.5, None, likelihood, rng)
     state = start(MODEL, likelihood, np.random.default_rng(5), SMALL)
-    check(state, expected, expected["gain"])  # type: ignore[arg-type]
-    assert len(expected["betas"]) > 2  # type: ignore[arg-type]
+    check(state, expected, expected["gain"])
+    assert len(expected["betas"]) > 2
     assert state.diagnostics["ess"] == pytest.approx(expected["ess"])
-    assert state.diagnostics["gradients"] == 40 * 7 * len(expected["betas"])  # type: ignore[arg-type]
+    assert state.diagnostics["gradients"] == 40 * 7 * len(expected["betas"])
 
 
 @pytest.mark.parametrize(("keep", "temper"), [(0.9, 0.1), (0.9, 0.9), (0.5, 0.5)])
@@ -119,7 +121,7 @@ def test_an_update_is_its_stages(keep: float, temper: float) -> None:
     again, cloud = np.random.default_rng(7), (begin.u, begin.log_weights, ratio, begin.step_size)
     expected = stages(*cloud, direct, old, new, again, settings)
     state = update(begin, MODEL, NewObservations(old, new, ratio), np.random.default_rng(7), settings)
-    check(state, expected, begin.log_evidence + expected["gain"])  # type: ignore[operator]
+    check(state, expected, begin.log_evidence + expected["gain"])
     assert state.diagnostics["ess"] == pytest.approx(40 * share)
     assert state.diagnostics["restarted"] == 0.0
 
@@ -127,7 +129,7 @@ def test_an_update_is_its_stages(keep: float, temper: float) -> None:
 class Flat(LinearGaussianModel):
     """A density that is the same everywhere: every proposal is accepted."""
 
-    def log_prior(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def log_prior(self, u: Array) -> tuple[Array, Array]:
         return np.zeros(len(u)), np.zeros_like(u)
 
 
@@ -162,10 +164,10 @@ def test_the_defaults_are_those_of_the_published_runs() -> None:
 class Steep(HalfSpace):
     """A likelihood so steep that no stage that a float can tell from none keeps the share asked for."""
 
-    def value(self, u: np.ndarray) -> np.ndarray:
+    def value(self, u: Array) -> Array:
         return -1e30 * np.sum(u**2, axis=1)
 
-    def value_and_gradient(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def value_and_gradient(self, u: Array) -> tuple[Array, Array]:
         return self.value(u), -2e30 * u
 
 

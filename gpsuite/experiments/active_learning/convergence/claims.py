@@ -20,7 +20,8 @@ from gpsuite.experiments.params import choice
 from gpsuite.methods.active_learning.convergence import Kernel
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic, statistic_name
-from gpsuite.statistics.estimates import mean
+from gpsuite.reporting.tables import estimate_text
+from gpsuite.statistics.estimates import Estimate, mean
 
 LMC = ("se", "matern52")
 
@@ -47,16 +48,18 @@ class ProcessRuns:
         """Return a metric of each run."""
         return np.array([record.number(metric) for record in self.records])
 
-    def mean_and_error(self, metric: str) -> tuple[float, float]:
-        """Return a metric's mean and standard error over the runs; the error is 0 for a single run."""
-        found = mean(self.values(metric))
-        return found.value, found.error if found.n > 1 else 0.0
+    def mean(self, metric: str) -> Estimate:
+        """Return a metric's mean over the runs."""
+        return mean(self.values(metric))
 
     @property
     def excess(self) -> float:
-        """Log-log slope of the mean variance over the rate, less one standard error: at most 0 if the rate holds."""
-        mean, error = self.mean_and_error("excess")
-        return mean - error
+        """Log-log slope of the mean variance over the rate, less one standard error: at most 0 if the rate holds.
+
+        A single run has no error to subtract.
+        """
+        found = self.mean("excess")
+        return found.value - (found.error if found.n > 1 else 0.0)
 
 
 def group_runs(records: Sequence[Record]) -> list[ProcessRuns]:
@@ -97,8 +100,8 @@ def _of(cells: Sequence[ProcessRuns], kernels: Sequence[str]) -> list[ProcessRun
 def _largest_excess(name: str, cells: Sequence[ProcessRuns]) -> list[Statistic]:
     if not cells:
         return []
-    parts = [(cell.inputs, *cell.mean_and_error("excess")) for cell in cells]
-    note = "; ".join(f"D={inputs}: {mean:.3f} ± {error:.3f}" for inputs, mean, error in parts)
+    parts = [(cell.inputs, cell.mean("excess")) for cell in cells]
+    note = "; ".join(f"D={inputs}: {estimate_text(each)}" for inputs, each in parts)
     return [
         Statistic(
             name, max(cell.excess for cell in cells), n=sum(len(cell.records) for cell in cells), note=note

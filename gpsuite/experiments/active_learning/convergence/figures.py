@@ -12,7 +12,8 @@ from gpsuite.experiments.active_learning.convergence.claims import ProcessRuns
 from gpsuite.experiments.active_learning.convergence.settings import FULL, SAFE, TITLES, UNCONSTRAINED
 from gpsuite.experiments.base import Report
 from gpsuite.methods.active_learning.convergence import Kernel, rate
-from gpsuite.reporting.palette import BLACK, BLUE, GREEN, VERMILION
+from gpsuite.reporting.palette import BLACK, BLUE, GREEN, LIMIT, VERMILION
+from gpsuite.reporting.panels import panel
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,11 +23,14 @@ if TYPE_CHECKING:
 KERNELS: tuple[Kernel, ...] = ("se", "matern52", "convolution")
 
 
+RATE = "rate"
+
 CURVES = (  # array, region, label, colour, line
     ("bound", UNCONSTRAINED, "bound of Lemma 1: (2 C / n) I", BLACK, "--"),
     ("mean_maximal", UNCONSTRAINED, "mean maximal {what}", VERMILION, "-"),
     ("mean_average", UNCONSTRAINED, "mean {what}", BLUE, "-"),
     ("mean_average", SAFE, "mean {what} in the safe region", GREEN, "-"),
+    (RATE, "", "rate of the theorem, scaled", LIMIT, ":"),
 )
 
 
@@ -43,9 +47,10 @@ def _draw_one(report: Report[object], cells: Sequence[ProcessRuns], outputs: str
     dimensions = sorted({cell.inputs for cell in cells})
     what = "determinant" if outputs == FULL else "variance"
     runs = max(len(cell.records) for cell in cells)
+    told = f"medians of {runs} runs; shaded: quartiles" if runs > 1 else "one run"
     with report.figure(
         f"convergence_{outputs}",
-        remark=f"medians of {runs} runs; shaded: quartiles; the rate starts where slopes are fitted",
+        remark=f"{told}; the rate starts where slopes are fitted",
         rows=len(dimensions),
         columns=len(kernels),
         size=(3.2 * len(kernels) + 0.6, 2.8 * len(dimensions) + 1.0),
@@ -56,38 +61,57 @@ def _draw_one(report: Report[object], cells: Sequence[ProcessRuns], outputs: str
         for row, inputs in zip(drawing.grid, dimensions, strict=True):
             for ax, kernel in zip(row, kernels, strict=True):
                 own = [cell for cell in cells if (cell.kernel, cell.inputs) == (kernel, inputs)]
-                shown += _panel(ax, own, kernel, what) if own else []
+                if own:
+                    shown.append(_panel(ax, own, kernel, what))
                 ax.set_title(f"{TITLES[kernel]}, D = {inputs}", fontsize=10)
         drawing.name_axes("queries n", f"mean predictive {what}")
         drawing.legend()
         drawing.data = pd.concat(shown, ignore_index=True)
 
 
-def _panel(ax: Axes, cells: Sequence[ProcessRuns], kernel: Kernel, what: str) -> list[pd.DataFrame]:
+def _panel(ax: Axes, cells: Sequence[ProcessRuns], kernel: Kernel, what: str) -> pd.DataFrame:
     """Draw one kernel and D, with the rate from where slopes are fitted; return the plotted numbers."""
     import pandas as pd
 
-    frames = []
+    shown = pd.concat(_frames(cells, kernel), ignore_index=True)
+    series = shown["curve"] + " " + shown["region"].fillna("")
+    drawn = shown.rename(columns={"median": "mean", "low": "interval_low", "high": "interval_high"})
+    titles, styles = {}, {}
     for name, region, label, colour, line in CURVES:
+        titles[f"{name} {region}"] = label.format(what=what)
+        styles[f"{name} {region}"] = {"color": colour, "linestyle": line, "marker": ""}
+    panel(
+        ax,
+        drawn.assign(series=series),
+        "n",
+        titles,
+        by="series",
+        kind="band",
+        error="interval",
+        styles=styles,
+    )
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    return shown
+
+
+def _frames(cells: Sequence[ProcessRuns], kernel: Kernel) -> list[pd.DataFrame]:
+    """Return the numbers of each curve of one kernel and D, the rate last."""
+    import pandas as pd
+
+    frames = []
+    for name, region, *_ in CURVES:
         for cell in (cell for cell in cells if cell.region == region):
-            n = cell.records[0].arrays["n"]
             low, median, high = _quartiles(cell, name)
-            ax.plot(n, median, line, color=colour, label=label.format(what=what))
-            ax.fill_between(n, low, high, color=colour, alpha=0.15, lw=0)
             where = {"kernel": kernel, "inputs": cell.inputs, "region": region, "curve": name}
             ends = {"low": low, "high": high, "runs": len(cell.records)}
-            frames.append(pd.DataFrame({**where, "n": n, "median": median, **ends}))
+            frames.append(pd.DataFrame({**where, "n": cell.records[0].arrays["n"], "median": median, **ends}))
     first = cells[0]
     n = first.records[0].arrays["n"].astype(np.float64)
     start = _quartiles(first, "mean_average")[1]
     n, scaled = _scaled_rate(kernel, first.inputs, n, start, first.records[0].number("fit_from"))
-    ax.plot(n, scaled, ":", color="0.35", lw=2.0, label="rate of the theorem, scaled")
-    frames.append(
-        pd.DataFrame({"kernel": kernel, "inputs": first.inputs, "curve": "rate", "n": n, "median": scaled})
-    )
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    return frames
+    where = {"kernel": kernel, "inputs": first.inputs, "curve": RATE}
+    return [*frames, pd.DataFrame({**where, "n": n, "median": scaled})]
 
 
 def _quartiles(cell: ProcessRuns, name: str) -> FloatArray:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpsuite.experiments.active_learning.convergence.claims import ProcessRuns
 from gpsuite.experiments.active_learning.convergence.settings import TITLES
-from gpsuite.reporting.tables import mean_and_error
+from gpsuite.reporting.tables import estimate_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +53,7 @@ def rate_table(cells: Sequence[ProcessRuns]) -> pd.DataFrame:
     import pandas as pd
 
     def text(cell: ProcessRuns, metric: str) -> str:
-        return mean_and_error(*cell.mean_and_error(metric))
+        return estimate_text(cell.mean(metric))
 
     return pd.DataFrame(
         [

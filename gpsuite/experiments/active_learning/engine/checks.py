@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.files import read_verified
 from gpsuite.data.loading import PreparedDataset, load
@@ -22,7 +23,6 @@ from gpsuite.experiments.active_learning.shared.engine_data import (
     training_and_test,
 )
 from gpsuite.experiments.active_learning.shared.engine_data import OUTPUTS as MODELLED
-from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray, IntArray
 from gpsuite.experiments.base import Outcome, SharedWork, Task
 from gpsuite.methods.active_learning.metrics import rmse
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization

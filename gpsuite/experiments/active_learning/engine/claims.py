@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.experiments.active_learning.engine.plan import DATA, SATURATION
 from gpsuite.experiments.active_learning.engine.settings import EngineSettings
 from gpsuite.experiments.active_learning.shared.claims import (
@@ -20,7 +21,6 @@ from gpsuite.experiments.active_learning.shared.claims import (
     wilcoxon_claim,
 )
 from gpsuite.experiments.active_learning.shared.curves import VALUE, Curves
-from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray
 from gpsuite.experiments.base import Record
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic, statistic_name

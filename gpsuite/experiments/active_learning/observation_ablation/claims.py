@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from gpsuite.experiments.active_learning.shared.claims import AL, wilcoxon_claim
+from gpsuite.arrays import FloatArray
+from gpsuite.experiments.active_learning.shared.claims import AL, extreme, wilcoxon_claim
 from gpsuite.experiments.active_learning.shared.curves import VALUE, Curves
-from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.statistics.estimates import mean
 from gpsuite.statistics.significance import LEVEL
 
 
@@ -45,9 +46,12 @@ def ablation_statistics(
     elif cells:
         found.append(claim("share_partial_most_efficient", cells))
     if unequal:
-        largest = [float(query_shares(curves).mean(axis=0).max()) for curves in unequal.values()]
-        shown = ", ".join(f"{which} {value:.2f}" for which, value in zip(unequal, largest, strict=True))
-        found.append(Statistic("max_query_share_of_one_output", max(largest), n=len(largest), note=shown))
+        shares = {which: [mean(output) for output in query_shares(each).T] for which, each in unequal.items()}
+        shown = ", ".join(
+            f"{which} {max(one.value, other.value):.2f}" for which, (one, other) in shares.items()
+        )
+        outputs = [output for both in shares.values() for output in both]
+        found.append(extreme("max_query_share_of_one_output", outputs, max, shown))
     return found
 
 

@@ -27,10 +27,10 @@ def summarise(report: Report[AblationSettings]) -> list[Statistic]:
     sets = {source: curves for source, curves in sets.items() if curves.methods}
     methods = report.request.methods
     partial = {name: pipeline_params(options).queries == "partial" for name, options in methods.items()}
-    full = [name for name, one_output in partial.items() if not one_output]
+    dashed = {name: {"ls": "--"} for name, one_output in partial.items() if not one_output}
     for source, curves in sets.items():
         heading = f"{HEADINGS[source]}: one output per query, or all of them"
-        draw_curves(report, curves, f"observation_{source}", heading, errors("output units"), dashed=full)
+        draw_curves(report, curves, f"observation_{source}", heading, errors("output units"), styles=dashed)
         caption = f"{HEADINGS[source]}: mean RMSE over the common range of N_sum, mean ± standard error"
         report.table(area_table(curves, names), f"observation_{source}", caption)
     chosen = (EQUAL, *settings.unequal) if TOY in settings.sources else ()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpsuite.experiments.active_learning.observation_ablation.claims import common_areas, query_shares
 from gpsuite.experiments.active_learning.shared.curves import Curves
 from gpsuite.experiments.active_learning.shared.generated_data import EQUAL
-from gpsuite.reporting.tables import mean_and_error
+from gpsuite.reporting.tables import estimate_text
 from gpsuite.statistics.estimates import mean
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ def area_table(curves: Curves, names: Mapping[str, str]) -> pd.DataFrame:
         rows.append(
             {
                 "method": names[method],
-                "mean RMSE over N_sum": mean_and_error(area.value, area.error),
+                "mean RMSE over N_sum": estimate_text(area),
                 "last N_sum": int(curve.n_sum[-1]),
-                "last RMSE": mean_and_error(last.value, last.error),
+                "last RMSE": estimate_text(last),
                 "repetitions": len(values),
             }
         )
@@ -52,7 +52,6 @@ def share_table(unequal: Mapping[str, Curves]) -> pd.DataFrame:
         shares = query_shares(curves)
         row: dict[str, object] = {"data": UNEQUAL_LABELS[which]}
         for p in range(shares.shape[1]):
-            found = mean(shares[:, p])
-            row[f"output {p + 1}"] = mean_and_error(found.value, found.error)
+            row[f"output {p + 1}"] = estimate_text(mean(shares[:, p]))
         rows.append({**row, "repetitions": len(shares)})
     return pd.DataFrame(rows)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from gpsuite.arrays import IntArray
 from gpsuite.data.dataset import Dataset
 from gpsuite.experiments.active_learning.plan.settings import PlanSettings
 from gpsuite.experiments.base import Record, Report
@@ -160,6 +161,6 @@ def _proposals(record: Record) -> list[tuple[int, int]]:
     return [(int(row), int(p)) for row, p in zip(record.arrays["row"], record.arrays["output"], strict=True)]
 
 
-def _thinned(n: int, proposed: Sequence[int]) -> npt.NDArray[np.int64]:
+def _thinned(n: int, proposed: Sequence[int]) -> IntArray:
     even = np.unique(np.linspace(0, n - 1, min(n, MOST_POINTS)).astype(np.int64))
     return np.union1d(even, np.array(proposed, dtype=np.int64))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.experiments.active_learning.shared.curves import VALUE, Curve, Curves
-from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray, IntArray
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.seeds import stream
@@ -81,9 +82,24 @@ def error_statistics(curves: Curves, points: Sequence[int]) -> list[Statistic]:
         for n_sum in sorted({*points, curves.final(method)} & set(curve.n_sum.tolist())):
             name = statistic_name("rmse", method=method, n_sum=n_sum)
             found.append(Statistic.of(name, mean(finite(curve.at(n_sum)))))
-        name = statistic_name("min_rmse", method=method)
-        found.append(Statistic(name, float(np.nanmin(curve.mean)), n=len(curve.lines)))
+        cells = [mean(finite(column)) for column in curve.lines.T]
+        found.append(extreme(statistic_name("min_rmse", method=method), cells, min))
     return found
+
+
+def extreme(name: str, cells: Sequence[Estimate], pick: Callable[..., Estimate], note: str = "") -> Statistic:
+    """Return the smallest or largest of some means, with its own interval, which pays nothing for the choice.
+
+    Args:
+        name: of the statistic.
+        cells: the means; those that could not be computed do not count, unless none could.
+        pick: min or max.
+        note: what a reader should know beside how many there were.
+    """
+    known = [cell for cell in cells if not math.isnan(cell.value)] or [Estimate(math.nan)]
+    chosen = pick(known, key=lambda cell: cell.value)
+    counted = f"of {len(known)} means, with the interval of that one" if len(known) > 1 else ""
+    return Statistic.of(name, chosen, note="; ".join(part for part in (counted, note) if part))
 
 
 def threshold_statistics(curves: Curves, threshold: float) -> list[Statistic]:
@@ -126,7 +142,7 @@ def precision_statistics(curves: Curves, points: Sequence[int]) -> list[Statisti
         *found,
         claim("share_safety_precision_above_0_95", [value >= DEMANDED for value in means]),
         claim("share_safety_precision_surely_above_0_95", [cell.low >= DEMANDED for cell in cells]),
-        Statistic("min_safety_precision", float(np.nanmin(means)), n=len(means)),
+        extreme("min_safety_precision", cells, min),
     ]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray, IntArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.experiments.base import Record
 from gpsuite.statistics.estimates import finite, mean
 from gpsuite.statistics.paired import Paired

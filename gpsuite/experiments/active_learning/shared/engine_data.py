@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.dataset import Dataset
 from gpsuite.experiments.active_learning.shared.repetition_data import (
-    FloatArray,
-    IntArray,
     Repetition,
     RepetitionData,
     Table,

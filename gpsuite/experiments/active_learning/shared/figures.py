@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,7 +37,7 @@ def draw_curves(
     *,
     thresholds: Sequence[float] = (),
     titles: Mapping[str, str] | None = None,
-    dashed: Collection[str] = (),
+    styles: Mapping[str, Mapping[str, str]] | None = None,
 ) -> None:
     """Draw metrics against N_sum: means over the repetitions, bands of one standard error.
 
@@ -49,10 +49,9 @@ def draw_curves(
         metrics: metric -> axis label, one panel each.
         thresholds: values of the first metric that are marked by a line.
         titles: method -> title; default: the report's.
-        dashed: methods drawn with dashed lines.
+        styles: method -> properties that replace those of its style.
     """
     frame = curve_frame(curves, tuple(metrics))
-    styles = {method: {"ls": "--"} for method in dashed}
     with report.figure(name, columns=len(metrics), size=(5.4 * len(metrics), 4.4)) as drawing:
         for ax, (metric, label) in zip(drawing.axes, metrics.items(), strict=True):
             found = frame[frame["metric"] == metric]
@@ -61,7 +60,7 @@ def draw_curves(
             ax.set_xlabel(N_LABEL)
             ax.set_ylabel(label)
         for threshold in thresholds:
-            drawing.ax.axhline(threshold, color=LIMIT, lw=0.9, ls=":")
+            drawing.ax.axhline(threshold, color=LIMIT, lw=0.9, ls=":", label=f"threshold {threshold:g}")
         drawing.legend("below", columns=4, title=f"mean ± standard error over {_repetitions(curves)}")
         drawing.fig.suptitle(heading)
         drawing.data = frame
@@ -97,7 +96,11 @@ def curve_frame(curves: Curves, metrics: Sequence[str]) -> pd.DataFrame:
 def draw_safety(report: Report[object], curves: Curves, name: str, heading: str) -> None:
     """Draw the share of safe queries by both countings, and the precision of the safety model against N_sum."""
     frame = safety_frame(curves)
-    with report.figure(name, columns=2, size=(10.8, 4.4)) as drawing:
+    remark = (
+        f"{_repetitions(curves)}; left: 95 % t intervals, cut at 0 and 100 %; right: ± standard error; "
+        f"dotted: {100.0 * DEMANDED:g} %"
+    )
+    with report.figure(name, remark=remark, columns=2, size=(10.8, 4.4)) as drawing:
         left, right = drawing.axes
         _draw_shares(left, curves, frame, report.titles)
         precision = frame[frame["metric"] == "precision_noisy"]
@@ -123,14 +126,15 @@ def _draw_shares(ax: Axes, curves: Curves, frame: pd.DataFrame, titles: Mapping[
             found = frame[(frame["method"] == method) & (frame["metric"] == metric)]
             if len(found):
                 line = found.iloc[0]
-                reach = line["interval_high"] - line["mean"]
+                low, high = np.clip([line["interval_low"], line["interval_high"]], 0.0, 100.0)
+                reach = np.nan_to_num([[line["mean"] - low], [high - line["mean"]]]).tolist()
                 face = style["color"] if metric == "safe_noisy" else "white"
-                ax.bar(number + place, line["mean"], 0.72 / len(places), color=face, edgecolor=style["color"],
-                       yerr=reach if np.isfinite(reach) else 0.0, ecolor="0.2", capsize=3)  # fmt: skip
+                ax.bar([number + place], [line["mean"]], 0.72 / len(places), color=face, edgecolor=style["color"],
+                       yerr=reach, ecolor="0.2", capsize=3)  # fmt: skip
     ax.axhline(100.0 * DEMANDED, color=LIMIT, lw=0.9, ls=":")
     ax.set_xticks(range(len(curves.methods)), [titles[method] for method in curves.methods], fontsize=8)
     ax.set_ylabel("safe queries (%)")
-    ax.set_ylim(0.0, 109.0)
+    ax.set_ylim(0.0, 104.0)
     ax.set_title("safe by measured z (filled) and true h (outlined)" if both else "safe by measured z")
 
 

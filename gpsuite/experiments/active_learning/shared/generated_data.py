@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.data.generators.gp_samples import GpSamples, Process, Sizes, gp_samples
 from gpsuite.data.generators.safe_sample import SafeSample
 from gpsuite.data.generators.sin_sigmoid import (
@@ -18,7 +19,6 @@ from gpsuite.data.generators.sin_sigmoid import (
     true_safety,
 )
 from gpsuite.experiments.active_learning.shared.repetition_data import (
-    FloatArray,
     Repetition,
     RepetitionData,
     Table,

@@ -6,18 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.methods.active_learning.safety import SafetyLimit
-
-FloatArray = npt.NDArray[np.float64]
-
-
-IntArray = npt.NDArray[np.int64]
-
-
-BoolArray = npt.NDArray[np.bool_]
-
 
 PAIRS, ONE_OUTPUT = "pairs", "one_output"
 

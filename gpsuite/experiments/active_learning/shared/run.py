@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.budget import Budget
 from gpsuite.data.loading import load
 from gpsuite.experiments.active_learning.shared.engine_data import engine_repetition
@@ -18,7 +19,7 @@ from gpsuite.experiments.active_learning.shared.generated_data import (
     gp_repetition,
     toy_repetition,
 )
-from gpsuite.experiments.active_learning.shared.repetition_data import BoolArray, FloatArray, Repetition
+from gpsuite.experiments.active_learning.shared.repetition_data import Repetition
 from gpsuite.experiments.active_learning.shared.tasks import RepetitionTask
 from gpsuite.experiments.base import BUDGET, DONE, INFEASIBLE, Outcome, SharedWork, Task, finite_or_none
 from gpsuite.methods.active_learning.acquisition import entropy

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.experiments.active_learning.shared.claims import first_below, threshold_interval
 from gpsuite.experiments.active_learning.shared.curves import DIAGNOSTICS, Curves
-from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray
 from gpsuite.experiments.active_learning.shared.settings import ActiveSettings
 from gpsuite.experiments.base import Report
 from gpsuite.reporting.metrics import metric
-from gpsuite.reporting.tables import mean_and_error
+from gpsuite.reporting.tables import estimate_text
 from gpsuite.statistics.estimates import finite, mean
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ def report_curves(report: Report[ActiveSettings], curves: Curves, name: str, wha
 
 
 def _cell(values: FloatArray) -> str:
-    found = mean(finite(values))
-    return mean_and_error(found.value, found.error)
+    return estimate_text(mean(finite(values)))
 
 
 def error_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
@@ -134,7 +133,7 @@ def safe_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
                 {
                     "safe by": label,
                     "method": titles[method],
-                    "safe queries (%)": mean_and_error(found.value, found.error),
+                    "safe queries (%)": estimate_text(found),
                     "from": found.low,
                     "to": found.high,
                     "worst repetition": float(shares.min()),

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.experiments.active_learning.toy.plan import CostTask, IdentityTask
 from gpsuite.experiments.base import Outcome, Report, SharedWork, Task
 from gpsuite.methods.active_learning.pipelines import Mixing

@@ -8,6 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.data.generators.sin_sigmoid import THRESHOLD
 from gpsuite.experiments.active_learning.shared.claims import (
     AL,
@@ -18,6 +19,7 @@ from gpsuite.experiments.active_learning.shared.claims import (
     area_statistics,
     best_statistics,
     error_statistics,
+    extreme,
     first_below,
     precision_statistics,
     safety_statistics,
@@ -25,13 +27,12 @@ from gpsuite.experiments.active_learning.shared.claims import (
     wilcoxon_claim,
 )
 from gpsuite.experiments.active_learning.shared.curves import VALUE, Curves, paired_curves
-from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray
 from gpsuite.experiments.active_learning.toy.parts import IDENTITY, Parts
 from gpsuite.experiments.active_learning.toy.samplers import sampler_statistics
 from gpsuite.experiments.active_learning.toy.settings import ToySettings
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic, statistic_name
-from gpsuite.statistics.estimates import mean
+from gpsuite.statistics.estimates import finite, mean
 from gpsuite.statistics.significance import LEVEL
 
 STRICT = 0.01  # level of the claim about areas
@@ -117,9 +118,9 @@ def state_statistics(curves: Curves, n_sum: int) -> list[Statistic]:
     for method in (name for name in SAFE_METHODS if curves.has(name, "precision_true")):
         curve = curves.curve(method, "precision_true")
         if n_sum in curve.n_sum:
-            outside.append(1.0 - float(np.nanmean(curve.at(n_sum))))
+            outside.append(mean(1.0 - finite(curve.at(n_sum))))
     if outside:
-        found.append(Statistic("max_marked_safe_outside_share", max(outside), n=len(outside)))
+        found.append(extreme("max_marked_safe_outside_share", outside, max))
     return found
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.experiments.active_learning.shared.curves import Curve, Curves, paired_curves
 from gpsuite.experiments.active_learning.shared.figures import N_LABEL
 from gpsuite.experiments.base import Report
@@ -14,13 +15,11 @@ from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.palette import LIMIT
 from gpsuite.reporting.panels import panel
-from gpsuite.reporting.tables import mean_and_error, summarise_groups
+from gpsuite.reporting.tables import estimate_text, summarise_groups
 from gpsuite.statistics.estimates import finite, mean
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from gpsuite.experiments.active_learning.shared.repetition_data import FloatArray
 
 
 METRICS = {"rmse": "RMSE (output units)", "log_density": "log density (nats)"}
@@ -62,8 +61,8 @@ def sampler_table(ours: Curves, hmc: Curves, names: Mapping[str, str]) -> pd.Dat
             "method": names.get(method, method),
             "metric": METRICS[metric],
             "N_sum": f"{first.n_sum[0]} to {first.n_sum[-1]}",
-            "HMC": mean_and_error(slow.value, slow.error),
-            "SMC": mean_and_error(smc.value, smc.error),
+            "HMC": estimate_text(slow),
+            "SMC": estimate_text(smc),
             "HMC - SMC": gap.value,
             "from": gap.low,
             "to": gap.high,

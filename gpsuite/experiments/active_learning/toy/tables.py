@@ -15,6 +15,7 @@ from gpsuite.experiments.active_learning.toy.samplers import report_samplers
 from gpsuite.experiments.active_learning.toy.settings import ToySettings
 from gpsuite.experiments.base import Report
 from gpsuite.reporting.metrics import metric
+from gpsuite.reporting.palette import inference_style
 from gpsuite.reporting.tables import mean_and_error, summarise_groups
 
 if TYPE_CHECKING:
@@ -71,12 +72,13 @@ def compared_table(sets: Mapping[str, Curves], heading: str) -> pd.DataFrame:
 def _draw_kinds(report: Report[ToySettings], kinds: Mapping[str, Curves], title: str) -> None:
     """Draw AL_MOGP's RMSE and precision, one curve per kind of inference."""
     joined = Curves({kind: curves.runs[AL] for kind, curves in kinds.items()})
+    styles = {kind: inference_style(kind) for kind in kinds}
     heading = f"sine and sigmoid: {title} by kind of inference"
     metrics = {
         "rmse": "RMSE (output units)",
         "precision_noisy": "precision of the safety model\n(by measured z)",
     }
-    draw_curves(report, joined, "toy_kinds_of_inference", heading, metrics, titles=KINDS)
+    draw_curves(report, joined, "toy_kinds_of_inference", heading, metrics, titles=KINDS, styles=styles)
 
 
 def cost_table(parts: Parts) -> pd.DataFrame:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import gammaln, roots_legendre, xlog1py, xlogy
 
 from gpsuite.experiments.base import Outcome, Record, Report, Request, SharedWork, Task
@@ -31,9 +30,6 @@ from gpsuite.statistics.significance import binomial_p
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-FloatArray = npt.NDArray[np.float64]
 
 
 ROWS = (8, 12, 20, 30)

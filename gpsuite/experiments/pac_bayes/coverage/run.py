@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import roots_legendre
 
+from gpsuite.arrays import FloatArray
 from gpsuite.data.generators import FUNCTIONS, kernel_regression
 from gpsuite.experiments.base import Outcome, SharedWork, Task
 from gpsuite.experiments.pac_bayes.coverage.plan import CoverageTask
@@ -16,9 +16,6 @@ from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import Posterior, RiskAndKL, gibbs_risk
-
-FloatArray = npt.NDArray[np.float64]
-
 
 NODES = 200  # Gauss-Legendre nodes over the domain; the integrand is smooth
 

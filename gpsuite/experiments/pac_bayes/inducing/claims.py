@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.experiments.pac_bayes.shared.splits import paired_p, positive_p, split_mean
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic, statistic_name
-from gpsuite.statistics.estimates import Array, Estimate, finite, slopes
+from gpsuite.statistics.estimates import Estimate, finite, slopes
 from gpsuite.statistics.paired import Paired
 from gpsuite.statistics.significance import LEVEL
 
@@ -181,11 +182,11 @@ def _all_methods(grid: Paired, methods: list[str]) -> Iterator[Statistic]:
     yield claim("share_mse_falls_with_m", falls)
 
 
-def _slopes(grid: Paired, metric: str, method: str) -> Array:
+def _slopes(grid: Paired, metric: str, method: str) -> FloatArray:
     """Return each complete split's least-squares slope of the metric against M."""
     return slopes(grid.complete(metric, method), grid.levels("inducing"))
 
 
-def _moved(ratio: float, per_split: Array) -> Estimate:
+def _moved(ratio: float, per_split: FloatArray) -> Estimate:
     """Return a ratio of means with the standard error and t interval of its counterpart in the single splits."""
     return split_mean(finite(per_split)).moved_to(ratio)

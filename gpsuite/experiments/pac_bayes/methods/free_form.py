@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import BUDGET, DIVERGED, METHODS
 from gpsuite.experiments.pac_bayes.methods.pac_sgp import fitc_posterior, search_sparse_bound
@@ -21,7 +22,6 @@ from gpsuite.experiments.pac_bayes.shared.method import (
     sparse_cost,
 )
 from gpsuite.experiments.pac_bayes.shared.training import (
-    FloatArray,
     Trained,
     Training,
     cut_short,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import METHODS, MethodOptions
 from gpsuite.experiments.pac_bayes.shared.method import (
@@ -26,8 +24,6 @@ from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
 from gpsuite.methods.pac_bayes.problem import Search
 from gpsuite.methods.pac_bayes.training import train_full_gp
 from gpsuite.models.config import Hyperparameters
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

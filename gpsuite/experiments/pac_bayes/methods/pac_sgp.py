@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import METHODS, MethodOptions
 from gpsuite.experiments.pac_bayes.methods.pac_gp import PacGPOptions
@@ -20,7 +21,6 @@ from gpsuite.experiments.pac_bayes.shared.method import (
     sparse_cost,
 )
 from gpsuite.experiments.pac_bayes.shared.training import (
-    FloatArray,
     Trained,
     Training,
     best_start,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, cast
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import METHODS
 from gpsuite.experiments.pac_bayes.methods.pac_sgp import sparse_posterior
@@ -22,7 +23,6 @@ from gpsuite.experiments.pac_bayes.shared.method import (
     sparse_cost,
 )
 from gpsuite.experiments.pac_bayes.shared.training import (
-    FloatArray,
     Trained,
     Training,
     cut_short,

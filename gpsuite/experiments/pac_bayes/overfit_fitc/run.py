@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.data.generators import sample_gaussian, squared_exponential
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.splits import Standardiser
@@ -17,9 +17,6 @@ from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import Posterior
 from gpsuite.seeds import stream
-
-FloatArray = npt.NDArray[np.float64]
-
 
 CURVE_POINTS = 301
 

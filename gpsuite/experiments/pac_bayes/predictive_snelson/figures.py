@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import load
@@ -17,9 +16,6 @@ from gpsuite.reporting.palette import SKY, method_style
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-
-
-FloatArray = npt.NDArray[np.float64]
 
 
 PAC, FULL = "kl_pac_sgp", "full_gp"

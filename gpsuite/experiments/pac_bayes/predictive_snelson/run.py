@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import (
@@ -29,9 +29,6 @@ from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, gibbs_risk
 from gpsuite.models.regression.inducing import kmeans_inducing
 from gpsuite.seeds import stream
-
-FloatArray = npt.NDArray[np.float64]
-
 
 CURVE_POINTS = 401
 

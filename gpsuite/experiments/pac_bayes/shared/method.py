@@ -6,9 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeVar, cast
 
-import numpy as np
-import numpy.typing as npt
-
+from gpsuite.arrays import FloatArray
 from gpsuite.experiments.base import Method, MethodOptions
 from gpsuite.experiments.pac_bayes.shared.certificates import Fitted
 from gpsuite.experiments.pac_bayes.shared.training import Trained, Training
@@ -18,9 +16,6 @@ from gpsuite.methods.pac_bayes.cost import Cost, full_gp_cost, sparse_gp_cost
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.problem import Problem
 from gpsuite.models.config import Hyperparameters
-
-FloatArray = npt.NDArray[np.float64]
-
 
 REGRESSION = ("regression",)
 

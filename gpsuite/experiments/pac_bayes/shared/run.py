@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.splits import fit_standardiser, train_test_indices
 from gpsuite.experiments.base import (
@@ -32,9 +32,6 @@ from gpsuite.methods.pac_bayes.cost import Cost
 from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
-
-FloatArray = npt.NDArray[np.float64]
-
 
 VACUOUS = 0.99  # an upper bound on a risk this close to 1 says nothing
 

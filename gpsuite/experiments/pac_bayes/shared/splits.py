@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from gpsuite.statistics.estimates import Array, Estimate, corrected_mean
+from gpsuite.arrays import FloatArray
+from gpsuite.statistics.estimates import Estimate, corrected_mean
 from gpsuite.statistics.significance import corrected_t_p
 
 # Test rows over training rows of the shipped 80/20 splits, the only ones that claims are decided on.
 TEST_OVER_TRAINING = 0.25
 
 
-def split_mean(values: Array) -> Estimate:
+def split_mean(values: FloatArray) -> Estimate:
     """Return the mean over splits with its corrected interval; none for fewer than two values."""
     return corrected_mean(values, TEST_OVER_TRAINING)
 
 
-def positive_p(values: Array) -> float:
+def positive_p(values: FloatArray) -> float:
     """Return the one-sided p-value of the corrected t-test that a mean over splits is above 0."""
     return corrected_t_p(values, TEST_OVER_TRAINING)
 
 
-def paired_p(smaller: Array, larger: Array) -> float:
+def paired_p(smaller: FloatArray, larger: FloatArray) -> float:
     """Return the one-sided p-value of the corrected paired t-test for `smaller` < `larger`; 1 for fewer than two."""
     return positive_p(larger - smaller)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, MethodOptions
 from gpsuite.methods.pac_bayes.cost import Cost
@@ -18,9 +18,6 @@ from gpsuite.methods.pac_bayes.sparse.training import TrainedSparseGP
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.regression.inducing import limited_inducing
 from gpsuite.seeds import stream
-
-FloatArray = npt.NDArray[np.float64]
-
 
 Options_co = TypeVar("Options_co", bound=MethodOptions, covariant=True)
 

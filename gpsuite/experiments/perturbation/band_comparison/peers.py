@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.experiments.perturbation.region.problem import gaussian
 from gpsuite.methods.perturbation.geometry.bands import ellipsoid_band, members_band, pointwise_band
@@ -24,9 +24,6 @@ from gpsuite.methods.perturbation.objectives.quadratic import SparseKernelRidge
 from gpsuite.methods.perturbation.ranks.groups import SignChanges
 from gpsuite.methods.perturbation.region import Region
 from gpsuite.models.config import Hyperparameters, ModelSpec
-
-FloatArray = npt.NDArray[np.float64]
-
 
 Ends = tuple[FloatArray, FloatArray]
 

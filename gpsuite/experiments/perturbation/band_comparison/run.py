@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.data.generators.noises import draw_noise
 from gpsuite.experiments.base import SKIPPED, Outcome, SharedWork, Task
 from gpsuite.experiments.perturbation.band_comparison.peers import (
@@ -11,7 +12,6 @@ from gpsuite.experiments.perturbation.band_comparison.peers import (
     DOMAIN,
     PEERS,
     RESPONSE,
-    FloatArray,
     Sample,
     features,
 )

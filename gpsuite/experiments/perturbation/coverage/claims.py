@@ -6,14 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.statistics.significance import binomial_p, bonferroni_p, chi_square_p, holm
-
-IntArray = npt.NDArray[np.int64]
-
 
 STRICT = 0.001  # level of the tests of coverage: the published one of 99.9 %
 
@@ -56,7 +53,7 @@ class RankCounts:
         """Return the p value of the exact two-sided binomial test of coverage 1 - q/m."""
         return binomial_p(self.inside(q), self.total, (self.m - q) / self.m)
 
-    def bins(self) -> tuple[IntArray, npt.NDArray[np.float64]]:
+    def bins(self) -> tuple[IntArray, FloatArray]:
         """Return counts between the levels and their expected values."""
         edges = [0, *sorted(self.m - q for q in self.excluded), self.m]
         widths = np.diff(edges)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from gpsuite.experiments.base import Record, Report
-from gpsuite.experiments.perturbation.shared.linear import LABELS_NOTE, LinearSettings, confidence_text
+from gpsuite.experiments.perturbation.shared.linear import LinearSettings, confidence_panels, confidence_text
 from gpsuite.reporting.palette import BLACK, BLUE, VERMILION
 
 if TYPE_CHECKING:
@@ -25,18 +25,10 @@ CURVES = {
 
 def draw(report: Report[LinearSettings], records: Sequence[Record]) -> None:
     """Draw one panel a q on common axes, smallest confidence first."""
-    columns = min(len(records), 2)
-    rows = -(-len(records) // columns)
-    size = (3.0 * columns + 0.6, 3.2 * rows + 1.0)
-    unbounded = max(record.number("unbounded_share") for record in records)
-    text = f"{LABELS_NOTE}; {report.settings.rays} rays, exact ends, {unbounded:.0%} unbounded"
-    with report.figure(
-        "parameter_space", remark=text, rows=rows, columns=columns, size=size, sharex=True, sharey=True
-    ) as drawing:
+    with confidence_panels(report, "parameter_space", records, (3.0, 3.2)) as drawing:
         for ax, record in zip(drawing.axes, records, strict=False):
             _panel(ax, record, report.settings.m)
         drawing.name_axes("w1 (weight of x1)", "w2 (weight of x2)")
-        drawing.legend(columns=2)
         drawing.data = _frame(records)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import chdtri
 
+from gpsuite.arrays import FloatArray
 from gpsuite.data.generators import FUNCTIONS, kernel_regression
 from gpsuite.experiments.base import Outcome, SharedWork, Task, finite_or_none
 from gpsuite.experiments.perturbation.lssvm_parameter_space.plan import RegionTask, RidgeTask
-from gpsuite.experiments.perturbation.shared.linear import Array, compass
+from gpsuite.experiments.perturbation.shared.linear import compass
 from gpsuite.methods.perturbation.geometry.norm_ball import NormBall
 from gpsuite.methods.perturbation.geometry.sampling import kernel_directions
 from gpsuite.methods.perturbation.objectives.quadratic import KernelRidge
@@ -83,8 +84,8 @@ def run_ridge(task: Task[RidgeTask], shared: SharedWork) -> Outcome:
 
 
 def star_violations(
-    region: Region, rays: Array, steps: Array, count: int, rng: np.random.Generator
-) -> tuple[int, Array]:
+    region: Region, rays: FloatArray, steps: FloatArray, count: int, rng: np.random.Generator
+) -> tuple[int, FloatArray]:
     """Return how many of `count` segments from members to the estimate leave the region, and the members.
 
     Members: uniform rays, uniform shares of the way to their ends, confirmed by the rank test. A segment is tested
@@ -105,7 +106,7 @@ def star_violations(
     return int(np.count_nonzero(~region.contains(points))), members
 
 
-def order_of_ranks(region: Region, far: Array) -> dict[str, bool]:
+def order_of_ranks(region: Region, far: FloatArray) -> dict[str, bool]:
     """Return whether the estimate and a far point [p] are members, by the corrected and by the printed rank.
 
     The poster prints the rank as 1 + #{i : Z_0 < Z_i}, the other way round.
@@ -121,7 +122,7 @@ def order_of_ranks(region: Region, far: Array) -> dict[str, bool]:
     }
 
 
-def polygon_area(points: Array) -> float:
+def polygon_area(points: FloatArray) -> float:
     """Return the area within a closed polygon of vertices [J, 2] in counter-clockwise order; inf if one is infinite."""
     if not np.all(np.isfinite(points)):
         return float("inf")
@@ -129,18 +130,18 @@ def polygon_area(points: Array) -> float:
     return float(0.5 * np.sum(points[:, 0] * after[:, 1] - points[:, 1] * after[:, 0]))
 
 
-def ellipse_area(shape: Array, radius: float) -> float:
+def ellipse_area(shape: FloatArray, radius: float) -> float:
     """Return the area pi r / sqrt(det H) of d'Hd <= r in the plane."""
     return float(np.pi * radius / np.sqrt(np.linalg.det(shape)))
 
 
-def ellipse_points(centre: Array, shape: Array, radius: float, rays: Array) -> Array:
+def ellipse_points(centre: FloatArray, shape: FloatArray, radius: float, rays: FloatArray) -> FloatArray:
     """Return the boundary [J, 2] of (w - centre)'H(w - centre) <= r along unit vectors [J, 2]."""
     steps = np.sqrt(radius / np.einsum("ji,ik,jk->j", rays, shape, rays))
     return np.asarray(centre + steps[:, None] * rays)
 
 
-def _information(region: Region) -> Array:
+def _information(region: Region) -> FloatArray:
     """Return Phi'Phi."""
     return np.asarray(region.objective.design.T @ region.objective.design)
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 from scipy.cluster.vq import kmeans2
 from scipy.spatial.distance import pdist
 
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.errors import UserError, unknown_name
@@ -21,9 +21,6 @@ from gpsuite.methods.perturbation.objectives.quadratic import LinearLSSVM, Spars
 from gpsuite.methods.perturbation.region import ModelClass, Region, confidence_region
 from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.seeds import stream
-
-FloatArray = npt.NDArray[np.float64]
-
 
 LEAST_ROWS = 4  # on either side of the split
 
@@ -75,8 +72,8 @@ def read_problem(prepared: PreparedDataset, params: RegionTask) -> Problem:
 
 def _problem(
     data: Dataset,
-    chosen_by: npt.NDArray[np.int64],
-    rows: npt.NDArray[np.int64],
+    chosen_by: IntArray,
+    rows: IntArray,
     params: RegionTask,
 ) -> Problem:
     first = data.X[chosen_by]

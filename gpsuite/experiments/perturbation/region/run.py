@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.experiments.base import Outcome, SharedWork, Task, finite_or_none
-from gpsuite.experiments.perturbation.region.problem import FloatArray, Problem, read_problem
+from gpsuite.experiments.perturbation.region.problem import Problem, read_problem
 from gpsuite.experiments.perturbation.region.tasks import RegionTask
 from gpsuite.methods.perturbation.geometry.bands import ellipsoid_band, pointwise_band
 from gpsuite.methods.perturbation.geometry.sampling import isotropic_directions, sample_members

@@ -14,6 +14,7 @@ from gpsuite.experiments.perturbation.region.figures import draw
 from gpsuite.experiments.perturbation.region.run import CANDIDATES
 from gpsuite.experiments.perturbation.region.settings import MODELS, RegionSettings
 from gpsuite.reporting.comparison import Statistic, statistic_name
+from gpsuite.statistics.estimates import proportion
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,8 +41,11 @@ def summarise(report: Report[RegionSettings]) -> list[Statistic]:
     found = [Statistic("members_outside_ellipsoid", outside, n=int(sizes["members"].sum()))]
     for _, row in sizes.iterrows():
         axes = {"model": row["model"], "q": row["q"]}
-        for metric in ("pointwise_width", "unbounded_share"):
-            found.append(Statistic(statistic_name(metric, **axes), float(row[metric]), n=int(row["n"])))
+        width = statistic_name("pointwise_width", **axes)
+        found.append(Statistic(width, float(row["pointwise_width"]), n=int(row["n"])))
+        rays = report.settings.rays
+        unbounded = proportion(round(float(row["unbounded_share"]) * rays), rays)
+        found.append(Statistic.of(statistic_name("unbounded_share", **axes), unbounded))
     return found
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.perturbation.objectives.quadratic import (
     EpsilonSVR,
     KernelLasso,
@@ -19,9 +19,6 @@ from gpsuite.methods.perturbation.objectives.quadratic import (
 )
 from gpsuite.methods.perturbation.ranks.groups import Group, Permutations, SignChanges, SignedPermutations
 from gpsuite.models.radial import kappa, squared_distances
-
-FloatArray = npt.NDArray[np.float64]
-
 
 DOMAIN = 2.0  # inputs are uniform on [-2, 2]
 

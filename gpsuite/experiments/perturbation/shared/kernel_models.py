@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, get_args
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.data.generators import FUNCTIONS, draw_noise
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import Outcome, Record, Report, Request, SharedWork, Task
@@ -36,9 +36,6 @@ from gpsuite.statistics.significance import binomial_p, bonferroni_p
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-Array = npt.NDArray[np.float64]
 
 
 FAMILIES: dict[str, Callable[..., Objective]] = {
@@ -116,7 +113,7 @@ class KernelModel:
         """The family's name in tables and figures."""
         return TITLES[self.family]
 
-    def objective(self, gram: Array) -> Objective:
+    def objective(self, gram: FloatArray) -> Objective:
         """Return the objective on a Gram matrix [n, n]."""
         numbers = {"C": self.C, "epsilon": self.epsilon, "penalty": self.penalty}
         return FAMILIES[self.family](
@@ -142,11 +139,11 @@ class KernelProblem:
     m: int
     seed: int
 
-    def covariance(self, A: Array, B: Array) -> Array:
+    def covariance(self, A: FloatArray, B: FloatArray) -> FloatArray:
         """Return the kernel of unit variance between inputs A [I, 1] and B [K, 1]."""
         return kappa(self.kernel, squared_distances(A / self.lengthscale, B / self.lengthscale))
 
-    def region(self, X: Array, y: Array, q: int) -> Region:
+    def region(self, X: FloatArray, y: FloatArray, q: int) -> Region:
         """Return the region of data X [n, 1], y [n] at q; the same perturbations for all q."""
         return confidence_region(
             X,
@@ -195,7 +192,7 @@ def coverage_tasks(
         )
 
 
-def regression_data(dataset: PreparedDataset) -> tuple[Array, Array]:
+def regression_data(dataset: PreparedDataset) -> tuple[FloatArray, FloatArray]:
     """Return inputs [n, 1] and outputs [n].
 
     Raises:
@@ -207,7 +204,7 @@ def regression_data(dataset: PreparedDataset) -> tuple[Array, Array]:
     return data.X, data.y[:, 0]
 
 
-def ideal_coefficients(gram: Array, values: Array, free: int = 0) -> Array:
+def ideal_coefficients(gram: FloatArray, values: FloatArray, free: int = 0) -> FloatArray:
     """Return (0, K^-1 f) [free + n]: the coefficients with the true values f [n] at the data, and no bias."""
     return np.concatenate([np.zeros(free), np.linalg.solve(gram, values)])
 

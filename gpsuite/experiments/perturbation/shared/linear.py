@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.data.loading import PreparedDataset, load
-from gpsuite.experiments.base import Request, Task, require
+from gpsuite.experiments.base import Record, Report, Request, Task, require
 from gpsuite.experiments.settings import Count, Positive, Rule, at_least, filled, unique
 from gpsuite.methods.perturbation.objectives.quadratic import LinearLSSVM
 from gpsuite.methods.perturbation.ranks.groups import SignChanges
 from gpsuite.methods.perturbation.region import Region
+from gpsuite.reporting.figures import Drawing
 from gpsuite.seeds import derived_seed
 
-Array = npt.NDArray[np.float64]
 P = TypeVar("P")
 
 
@@ -101,7 +102,7 @@ def linear_tasks(request: Request[LinearSettings], params: Callable[[LinearProbl
             )
 
 
-def two_classes(dataset: PreparedDataset) -> tuple[Array, Array]:
+def two_classes(dataset: PreparedDataset) -> tuple[FloatArray, FloatArray]:
     """Return inputs [n, 2] and labels [n], -1 or 1.
 
     Raises:
@@ -116,7 +117,7 @@ def two_classes(dataset: PreparedDataset) -> tuple[Array, Array]:
     return data.X, 2.0 * index - 1.0
 
 
-def compass(rays: int) -> Array:
+def compass(rays: int) -> FloatArray:
     """Return unit vectors [rays, 2] equally spaced in angle."""
     angle = 2.0 * np.pi * np.arange(rays) / rays
     return np.column_stack([np.cos(angle), np.sin(angle)])
@@ -125,3 +126,27 @@ def compass(rays: int) -> Array:
 def confidence_text(q: int, m: int) -> str:
     """Return p with the fraction it is."""
     return f"p = {1.0 - q / m:g} ({m - q}/{m})"
+
+
+@contextmanager
+def confidence_panels(
+    report: Report[LinearSettings], name: str, records: Sequence[Record], panel: tuple[float, float]
+) -> Iterator[Drawing]:
+    """Draw one panel a confidence, two a row, on common axes; rays and unbounded ones are said below.
+
+    Args:
+        report: of the run.
+        name: file name without ending.
+        records: one a panel.
+        panel: width and height of a panel in inches.
+    """
+    columns = min(len(records), 2)
+    rows = -(-len(records) // columns)
+    unbounded = max(record.number("unbounded_share") for record in records)
+    text = f"{LABELS_NOTE}; {report.settings.rays} rays, exact ends, {unbounded:.0%} unbounded"
+    size = (panel[0] * columns + 0.5, panel[1] * rows + 1.0)
+    with report.figure(
+        name, remark=text, rows=rows, columns=columns, size=size, sharex=True, sharey=True
+    ) as drawing:
+        yield drawing
+        drawing.legend(columns=2)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import DIVERGED, Outcome, SharedWork, Task
 from gpsuite.experiments.robustness.bounds_1d.plan import BoundsTask
@@ -23,10 +23,8 @@ from gpsuite.models.classification.training import train_gpc
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.seeds import stream
 
-Array = npt.NDArray[np.float64]
 
-
-def made_up_rows(seed: int, rows: int) -> tuple[Array, Array]:
+def made_up_rows(seed: int, rows: int) -> tuple[FloatArray, FloatArray]:
     """Return inputs [N, 1] and labels [N]; redrawn until both classes are there."""
     rng = stream(seed, "rows")
     while True:
@@ -81,8 +79,8 @@ def _posterior(params: BoundsTask, seconds: float | None) -> GPCPosterior:
 
 
 def _curves(
-    bounding: BoundingFunction, posterior: GPCPosterior, x: Array, ends: Array
-) -> tuple[Array, Array]:
+    bounding: BoundingFunction, posterior: GPCPosterior, x: FloatArray, ends: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Return the lower and upper bounding function at the grid; each box's own on its part of it."""
     low, high = np.empty_like(x), np.empty_like(x)
     for lo, hi in pairwise(ends):
@@ -92,7 +90,7 @@ def _curves(
     return low, high
 
 
-def _levels(bounding: BoundingFunction, low: float, high: float, levels: int) -> Array:
+def _levels(bounding: BoundingFunction, low: float, high: float, levels: int) -> FloatArray:
     """Return boxes, attained and proved minimum after each halving of all boxes, [levels + 1, 3]; never worse."""
     rows, attained, proved = [], 1.0, 0.0
     for level in range(levels + 1):

@@ -10,7 +10,7 @@ from gpsuite.experiments.robustness.shared.probability_change_claims import (
     by_classifier,
     ratio_of_medians,
 )
-from gpsuite.reporting.tables import mean_and_error
+from gpsuite.reporting.tables import estimate_text
 from gpsuite.statistics.estimates import mean
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def delta_table(frame: pd.DataFrame, titles: dict[str, str]) -> pd.DataFrame:
                 "method": titles[str(method)],
                 "median δ": middle,
                 "quartiles": f"{low:.3g} to {high:.3g}",
-                "mean δ": mean_and_error(centre.value, centre.error),
+                "mean δ": estimate_text(centre),
                 "median by Definition 1": known["deviation"].median(),
                 "largest gap": (known["delta_proved"] - known["delta"]).max(),
                 "boxes": known["boxes"].mean(),

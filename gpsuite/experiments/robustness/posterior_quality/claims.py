@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.shared.probability_change_claims import (
     EP,
@@ -17,7 +18,7 @@ from gpsuite.experiments.robustness.shared.probability_change_claims import (
 )
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic, statistic_name
-from gpsuite.statistics.estimates import Array, corrected_mean
+from gpsuite.statistics.estimates import corrected_mean
 from gpsuite.statistics.paired import Paired
 from gpsuite.statistics.significance import LEVEL, corrected_t_p
 from gpsuite.statistics.significance import rank_correlation as spearman
@@ -56,7 +57,7 @@ class Quality:
 
     dataset: str
     draw: int
-    at_points: Mapping[str, Array]
+    at_points: Mapping[str, FloatArray]
 
 
 def quality_claims(
@@ -111,7 +112,7 @@ def ep_closer(found: Sequence[Quality], test_over_training: float) -> Statistic:
     return claim("share_ep_closer_to_hmc", cells)
 
 
-def _draw_means(found: Sequence[Quality], dataset: str, name: str) -> Array:
+def _draw_means(found: Sequence[Quality], dataset: str, name: str) -> FloatArray:
     own = [each.at_points[name] for each in found if each.dataset == dataset and name in each.at_points]
     return np.array([values.mean() for values in own])
 
@@ -196,10 +197,10 @@ def rank_correlation(found: Sequence[Quality], deltas: Mapping[str, Paired], at:
     )
 
 
-def _median(values: Array) -> float:
+def _median(values: FloatArray) -> float:
     return float(np.nanmedian(values)) if np.isfinite(values).any() else float("nan")
 
 
-def _ratio(laplace: Array, ep: Array) -> float:
+def _ratio(laplace: FloatArray, ep: FloatArray) -> float:
     below = _median(ep)
     return _median(laplace) / below if below > 0.0 else float("nan")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.experiments.base import DIVERGED, Outcome, SharedWork, Task, finite_or_none
 from gpsuite.experiments.robustness.posterior_quality.plan import HMCTask
 from gpsuite.experiments.robustness.shared.classifiers import Problem, model_metrics, task_classifier
@@ -24,9 +24,6 @@ from gpsuite.seeds import stream
 
 if TYPE_CHECKING:
     from gpsuite.models.classification.hmc import HMCLatents
-
-
-Array = npt.NDArray[np.float64]
 
 
 DISTANCES = ("wasserstein", "wasserstein_draws", "kl", "probability_error")
@@ -46,10 +43,10 @@ class Gold:
         probability: of the positive class, [B].
     """
 
-    mean: Array
-    variance: Array
-    draws: Array
-    probability: Array
+    mean: FloatArray
+    variance: FloatArray
+    draws: FloatArray
+    probability: FloatArray
 
 
 def run_hmc_distance(task: Task[HMCTask], shared: SharedWork) -> Outcome:
@@ -125,7 +122,7 @@ def gold_standard(latents: HMCLatents, trained: TrainedGPC, generator: np.random
     return Gold(latents.mean, latents.variance, latents.draws(generator), total / len(latents.means))
 
 
-def distances(posterior: GPCPosterior, X_test: Array, gold: Gold) -> dict[str, Array]:
+def distances(posterior: GPCPosterior, X_test: FloatArray, gold: Gold) -> dict[str, FloatArray]:
     """Return for every test point [B] the distances named in `DISTANCES`.
 
     2-Wasserstein distance of the latent marginals taken as normal, the same from the draws, KL(HMC | approximation) of

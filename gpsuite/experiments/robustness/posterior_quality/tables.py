@@ -10,7 +10,7 @@ import numpy as np
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.posterior_quality.run import DISTANCES
 from gpsuite.reporting.metrics import metric
-from gpsuite.reporting.tables import mean_and_error
+from gpsuite.reporting.tables import estimate_text
 from gpsuite.statistics.estimates import mean
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ def distance_table(records: Sequence[Record], titles: dict[str, str]) -> pd.Data
 
 
 def _mean_cell(parts: Sequence[np.ndarray[Any, Any]]) -> str:
-    found = mean(np.concatenate(parts) if parts else [])
-    return mean_and_error(found.value, found.error)
+    return estimate_text(mean(np.concatenate(parts) if parts else []))
 
 
 def chain_table(records: Sequence[Record], titles: dict[str, str]) -> pd.DataFrame:

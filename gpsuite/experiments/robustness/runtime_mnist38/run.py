@@ -29,7 +29,7 @@ def run_runtime(task: Task[RuntimeTask], shared: SharedWork) -> Outcome:
         return Outcome({}, DIVERGED, str(error))
     params, posterior = task.params, trained.fit.require_converged()
     x = problem.X_test[params.point]
-    chosen = choose(params.features, problem, trained, x)
+    chosen = choose(params.features, problem, trained.fit.posterior.lengthscales, x)
     region = linf_ball(x, params.gamma, chosen.inputs.tolist(), problem.domain)
     limits = [limit for limit in (params.seconds, task.budget_seconds) if limit is not None]
     posterior_products(posterior)  # computed once per classifier, like its training

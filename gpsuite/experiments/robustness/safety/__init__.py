@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
 from gpsuite.experiments.robustness.methods import CLASSIFIER
-from gpsuite.experiments.robustness.safety import plan, run, settings, summary
+from gpsuite.experiments.robustness.safety import plan, run, settings, several, summary
 from gpsuite.experiments.robustness.shared.settings import AGREEMENT
 
 EXPERIMENTS.register("robustness/safety")(
     Experiment(
         settings.SafetySettings,
         plan.plan,
-        {plan.PointTask: run.run_point, plan.CheckTask: run.run_check},
+        {plan.PointTask: run.run_point, plan.CheckTask: run.run_check, plan.ClassesTask: several.run_classes},
         summary.summarise,
         method_traits=(CLASSIFIER,),
         dataset_tasks=("classification",),

@@ -7,10 +7,11 @@ import math
 import numpy as np
 from scipy.special import logit, ndtri
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import Outcome
 from gpsuite.experiments.robustness.safety.plan import CheckTask
-from gpsuite.experiments.robustness.shared.classifiers import Array, Problem
+from gpsuite.experiments.robustness.shared.classifiers import Problem
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams
 from gpsuite.methods.robustness.class_probability import probability_bounds
 from gpsuite.methods.robustness.paper_bound.bound import paper_bound
@@ -75,7 +76,7 @@ def run_checks(problem: Problem, trained: TrainedGPC, params: CheckTask, region:
     return Outcome(metrics, headline=f"{outside} points outside")
 
 
-def sampled(region: Region, samples: int, rng: np.random.Generator) -> Array:
+def sampled(region: Region, samples: int, rng: np.random.Generator) -> FloatArray:
     """Return uniform points of the region's box and its corners' neighbourhood, projected to it, full inputs."""
     low, high = region.lower, region.upper
     inside = rng.uniform(low, high, size=(samples, len(low)))
@@ -87,7 +88,7 @@ def points_outside(
     posterior: GPCPosterior,
     region: Region,
     found: ProbabilityRange,
-    points: Array,
+    points: FloatArray,
     starts: int,
     rng: np.random.Generator,
 ) -> int:
@@ -127,7 +128,7 @@ def _cells(
 
 
 def compare_closed_form(
-    link: Link, mean: tuple[Array, Array], variance: tuple[Array, Array]
+    link: Link, mean: tuple[FloatArray, FloatArray], variance: tuple[FloatArray, FloatArray]
 ) -> dict[str, float | int | None]:
     """Compare the closed form with Prop. 1 on rectangles of latent mean and variance.
 
@@ -150,7 +151,9 @@ def compare_closed_form(
     }
 
 
-def _mixture(problem: Problem, trained: TrainedGPC, params: CheckTask, region: Region, points: Array) -> int:
+def _mixture(
+    problem: Problem, trained: TrainedGPC, params: CheckTask, region: Region, points: FloatArray
+) -> int:
     """Return how many points a mixture's bounds leave out: the mean of its components' bounds.
 
     The components are posteriors at hyperparameters around the trained ones, equally weighted: what sampling of

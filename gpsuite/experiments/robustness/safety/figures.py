@@ -22,8 +22,8 @@ SMALLEST_GAP = 1e-4  # drawn; smaller ones lie on the edge
 COLOURS = {"safe": GREEN, "unsafe": VERMILION, "unknown": GREY, "timeout": GREY}
 
 
-def draw_ranges(report: Report[object], table: pd.DataFrame, positive: str) -> None:
-    """Draw every point's proved and attained range of the positive class's probability, in the order of that."""
+def draw_ranges(report: Report[object], table: pd.DataFrame, shown: str, binary: bool) -> None:
+    """Draw every point's proved and attained range of a class probability, in the order of that."""
     present = [title for title in report.titles.values() if (table["method"] == title).any()]
     with report.figure("safety", rows=len(present), size=(7.5, 0.6 + 3.4 * len(present))) as drawing:
         for ax, title in zip(drawing.axes, present, strict=True):
@@ -36,11 +36,12 @@ def draw_ranges(report: Report[object], table: pd.DataFrame, positive: str) -> N
                     at, rows["min_attained"], rows["max_attained"], color=color, lw=2, label=str(verdict)
                 )
             ax.plot(places, own["probability"], ".", color=BLACK, ms=5, label="at the point")
-            ax.axhline(HALF, color=LIMIT, lw=1)
+            if binary:  # where the class changes
+                ax.axhline(HALF, color=LIMIT, lw=1, label="decided here")
             ax.set_xticks(places, own["point"], fontsize=7, rotation=90 if len(places) > 25 else 0)
             ax.set_ylim(-0.02, 1.02)
             ax.set_title(title)
-        drawing.name_axes("test point, by class probability", f"probability of {positive}")
+        drawing.name_axes("test point, by class probability", f"probability of {shown}")
         drawing.legend("below", 5, "thin: attained, wide: proved range")
         drawing.data = table[["method", "point", "probability", *COLUMNS[5:10]]]
 

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.data.loading import PreparedDataset, load
-from gpsuite.experiments.base import Request, Task, require
+from gpsuite.errors import UserError
+from gpsuite.experiments.base import MethodOptions, Request, Task, require
 from gpsuite.experiments.robustness.safety.settings import (
     DEFAULT_CLASSES,
     NORMS,
     SafetySettings,
 )
-from gpsuite.experiments.robustness.shared.classifiers import Array, Problem, read_problem
+from gpsuite.experiments.robustness.shared.classifiers import Problem, read_problem
 from gpsuite.experiments.robustness.shared.free_inputs import available, check_images, check_words
-from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, classifier_params
+from gpsuite.experiments.robustness.shared.several_classes import class_count, read_classes
+from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, GPCParams, classifier_params
 from gpsuite.methods.robustness.search.regions import Region
 
-POINT_VERSION, CHECK_VERSION = 4, 4  # raised when the numbers of a kind of task change
+# raised when the numbers of a kind of task change
+POINT_VERSION, CHECK_VERSION, CLASSES_VERSION = 4, 4, 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +58,14 @@ class PointTask(RegionTask):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClassesTask(RegionTask):
+    """A verdict among several classes, and the certified range of the predicted class' probability."""
+
+    tolerance: float
+    kind: str = "safety_classes"
+
+
+@dataclass(frozen=True, kw_only=True)
 class CheckTask(RegionTask):
     """The paper's statements, checked at a point."""
 
@@ -68,16 +80,18 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
     The data are read here, so that wrong labels, points and domains are refused before any work.
 
     Raises:
-        UserError: if the data have not two classes or too few rows, or a point lies outside the domain.
+        UserError: if the data have not the classes or too few rows, or a point lies outside the domain.
     """
     settings, dataset = request.settings, request.require_dataset()
     word = available(settings.features)
     chosen = replace(settings, classes=classes_of(dataset.name, settings))
     tasks: list[Task[object]] = []
-    for number, (method, options) in enumerate(request.methods.items()):
+    several = has_several(dataset, settings)
+    methods = softmax_methods(request.methods, settings.bound) if several else request.methods
+    for number, (method, options) in enumerate(methods.items()):
         model = classifier_params(request, chosen, options, 0, settings.evaluations)
         if number == 0:
-            problem = read_problem(dataset, model)
+            problem = (read_classes if several else read_problem)(dataset, model)
             check_words([word], problem.X.shape[1])
             check_images([word], settings.scaling, problem.input_names)
             _check_domain(problem, dataset, settings)
@@ -93,11 +107,9 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
                 bound=settings.bound,
                 starts=settings.starts,
             )
-            boxes = settings.certificate_boxes if settings.certificates else 0
-            own = PointTask(**vars(region), tolerance=settings.tolerance, certificate_boxes=boxes)
-            title = f"{options.title}  point {point}"
-            tasks.append(_task(request, own, title, method, "point", POINT_VERSION))
-            if rank < settings.check_points:
+            own, version = _judged(settings, region, several)
+            tasks.append(_task(request, own, f"{options.title}  point {point}", method, "point", version))
+            if rank < settings.check_points and not several:
                 tolerances, samples = settings.check_tolerances, settings.samples
                 check = CheckTask(**vars(region), tolerances=tolerances, samples=samples)
                 title = f"{options.title}  checks at point {point}"
@@ -105,12 +117,47 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
     return tasks
 
 
+def _judged(
+    settings: SafetySettings, region: RegionTask, several: bool
+) -> tuple[PointTask | ClassesTask, int]:
+    """Return the task that judges a point, and its version."""
+    if several:
+        return ClassesTask(**vars(region), tolerance=settings.tolerance), CLASSES_VERSION
+    boxes = settings.certificate_boxes if settings.certificates else 0
+    own = PointTask(**vars(region), tolerance=settings.tolerance, certificate_boxes=boxes)
+    return own, POINT_VERSION
+
+
 def classes_of(dataset: str, settings: SafetySettings) -> list[str]:
-    """Return the two labels asked for: the user's, 3 and 8 of digits, else none, the dataset's own."""
+    """Return the labels asked for: the user's, 3 and 8 of digits, else none, the dataset's own."""
     return settings.classes or DEFAULT_CLASSES.get(dataset, [])
 
 
-def point_region(problem: Problem, data_rows: Array, params: RegionTask, free: list[int]) -> Region:
+def has_several(dataset: PreparedDataset, settings: SafetySettings) -> bool:
+    """Tell whether more than two classes are compared."""
+    data = load(dataset)
+    return data.task == "classification" and class_count(data, classes_of(dataset.name, settings)) > 2
+
+
+def softmax_methods(methods: Mapping[str, MethodOptions], bound: str) -> dict[str, MethodOptions]:
+    """Return the methods that there are for several classes: Laplace's, with the softmax for their link.
+
+    Raises:
+        UserError: if there is none, or another bound is asked for.
+    """
+    require(bound == "rkhs_taylor", "bound", bound, "more than two classes have the bound rkhs_taylor only")
+    found = {
+        name: options for name, options in methods.items() if GPCParams.of(options).inference == "laplace"
+    }
+    if not found:
+        fault = "more than two classes have Laplace's method only"
+        raise UserError(
+            f"methods={list(methods)}: {fault}; use method=laplace, or name two classes", key="methods"
+        )
+    return found
+
+
+def point_region(problem: Problem, data_rows: FloatArray, params: RegionTask, free: list[int]) -> Region:
     """Return a point's region, clipped to the domain.
 
     Args:
@@ -128,7 +175,7 @@ def point_region(problem: Problem, data_rows: Array, params: RegionTask, free: l
     return NORMS[params.norm](x, params.radius, free, domain)
 
 
-def own_domain(data_rows: Array, domain: Sequence[float]) -> tuple[Array, Array]:
+def own_domain(data_rows: FloatArray, domain: Sequence[float]) -> tuple[FloatArray, FloatArray]:
     """Return lowest and highest values [D] of the inputs, in the dataset's own units."""
     if not domain:
         return data_rows.min(axis=0), data_rows.max(axis=0)

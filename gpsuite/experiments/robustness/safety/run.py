@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, Record, SharedWork, Task
 from gpsuite.experiments.robustness.safety.checks import run_checks
 from gpsuite.experiments.robustness.safety.plan import CheckTask, PointTask, point_region
 from gpsuite.experiments.robustness.safety_curves.plan import label_name
-from gpsuite.experiments.robustness.shared.classifiers import Array, Problem, task_classifier
+from gpsuite.experiments.robustness.shared.classifiers import Problem, task_classifier
 from gpsuite.experiments.robustness.shared.free_inputs import choose
 from gpsuite.methods.robustness.certificates.certificate import Certificate, Claim, Origin, pack, write_packed
 from gpsuite.methods.robustness.certificates.certify import certify
@@ -42,7 +43,12 @@ def run_check(task: Task[CheckTask], shared: SharedWork) -> Outcome:
         problem, trained = task_classifier(task, shared)
     except NotConvergedError as error:
         return Outcome({}, DIVERGED, str(error))
-    chosen = choose(task.params.features, problem, trained, problem.X_test[task.params.point])
+    chosen = choose(
+        task.params.features,
+        problem,
+        trained.fit.posterior.lengthscales,
+        problem.X_test[task.params.point],
+    )
     rows = load(task.require_dataset()).X
     region = point_region(problem, rows, task.params, chosen.inputs.tolist())
     return run_checks(problem, trained, task.params, region)
@@ -58,7 +64,7 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
     params, posterior = task.params, trained.fit.require_converged()
     dataset, point = task.require_dataset(), params.point
     rows = load(dataset).X
-    chosen = choose(params.features, problem, trained, problem.X_test[point])
+    chosen = choose(params.features, problem, posterior.lengthscales, problem.X_test[point])
     region = point_region(problem, rows, params, chosen.inputs.tolist())
     seconds = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
     budget = Budget(seconds=seconds, boxes=params.boxes, observer=shared.observer)
@@ -178,7 +184,7 @@ def attacked(
 
 
 def _arrays(
-    problem: Problem, rows: Array, region: Region, found: ProbabilityRange, point: int
+    problem: Problem, rows: FloatArray, region: Region, found: ProbabilityRange, point: int
 ) -> dict[str, npt.NDArray[Any]]:
     arrays: dict[str, npt.NDArray[Any]] = {
         "minimum_trace": found.minimum.trace[:, UNTIMED],
@@ -206,7 +212,7 @@ def _origin(
         dataset=dataset.name,
         content=dataset.content_hash,
         row=int(problem.test_rows[params.point]),
-        classes=problem.label_names,
+        classes=(problem.label_names[0], problem.label_names[1]),
         inputs=tuple(problem.input_names[place] for place in region.free),
         inference=inference,
         rows=problem.train_rows.astype(np.int64),

@@ -10,6 +10,7 @@ from gpsuite.experiments.robustness.shared.free_inputs import check_images
 from gpsuite.experiments.robustness.shared.settings import (
     ClassifierSettings,
     Radius,
+    up_to_ten,
 )
 from gpsuite.experiments.settings import Count, Positive, Rule, at_least, one_of, unique
 from gpsuite.methods.robustness.search.regions import l1_ball, l2_ball, linf_ball
@@ -32,6 +33,7 @@ class SafetySettings(ClassifierSettings):
     """Settings of certified safety on any dataset.
 
     Attributes:
+        classes: two to ten labels, of two the negative class first; empty: the dataset's own.
         features: which inputs may move (`free_inputs.VALID`).
         evaluations: of the marginal likelihood in training.
         norm: of the region: linf, l2 or l1.
@@ -50,6 +52,7 @@ class SafetySettings(ClassifierSettings):
         samples: points sampled in each region by the checks.
     """
 
+    classes: Annotated[list[str], up_to_ten]
     features: str
     evaluations: Count
     norm: Annotated[str, one_of(NORMS)]

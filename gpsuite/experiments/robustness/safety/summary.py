@@ -9,7 +9,7 @@ from gpsuite.data.loading import load
 from gpsuite.experiments.base import Report, Request
 from gpsuite.experiments.robustness.safety.claims import check_statistics, point_statistics
 from gpsuite.experiments.robustness.safety.figures import draw_ranges, draw_traces
-from gpsuite.experiments.robustness.safety.plan import classes_of
+from gpsuite.experiments.robustness.safety.plan import classes_of, has_several
 from gpsuite.experiments.robustness.safety.run import write_certificates
 from gpsuite.experiments.robustness.safety.settings import SafetySettings
 from gpsuite.experiments.robustness.safety.tables import (
@@ -33,18 +33,26 @@ def summarise(report: Report[SafetySettings]) -> list[Statistic]:
     statistics = check_statistics(checks, settings.check_tolerances)
     if not points:
         return statistics
-    titles = report.titles
+    computed = {str(record.axes["method"]) for record in points}
+    several = has_several(request.require_dataset(), settings)
+    titles = {name: title for name, title in report.titles.items() if not several or name in computed}
     caption = _caption(request, str(points[0].metrics["chosen_by"]))
     rows = point_table(points, titles)
     report.table(summary_table(points, titles), "safety", caption)
-    report.table(rows, "safety_points", f"{caption}; certificates: certificates/METHOD_point_I.npz")
+    where = (
+        "the range is the predicted class'" if several else "certificates: certificates/METHOD_point_I.npz"
+    )
+    report.table(rows, "safety_points", f"{caption}; {where}")
     names = load(request.require_dataset()).input_names
     changes = f"{caption}; what turns the point into its counterexample, in units of the dataset"
     report.table(change_table(points, titles, names), "safety_changes", changes)
     report.table(timing_table(points, titles), "safety_timing", caption)
+    if several and len(titles) < len(request.methods):
+        report.warnings.append("more than two classes have Laplace's method only: the others are left out")
+    if several and settings.certificates:
+        report.warnings.append("certificates are written for two classes only")
     labels = sorted({str(record.metrics["label"]) for record in points})
-    positive = _positive(request, labels)
-    draw_ranges(report, rows, positive)
+    draw_ranges(report, rows, "the predicted class" if several else _positive(request, labels), not several)
     draw_traces(report, points)
     return statistics + point_statistics(points, titles)
 

@@ -30,6 +30,7 @@ COLUMNS = (
     "attack_succeeds",
     "chosen_by",
     "free_inputs",
+    "probabilities_proved",
     "boxes",
     "certified_min",
     "certified_max",

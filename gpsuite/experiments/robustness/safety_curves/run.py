@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task, finite_or_none
 from gpsuite.experiments.robustness.safety_curves.plan import AccuracyTask, CurveTask, MapTask, label_name
@@ -22,9 +23,6 @@ from gpsuite.methods.robustness.verdict import PointSearch
 from gpsuite.models.classification.approximation import NotConvergedError
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.seeds import stream
-
-Array = npt.NDArray[np.float64]
-
 
 ATTACKS = ("gpfgs", "gpjm", "strong")
 
@@ -84,7 +82,7 @@ def run_curve(task: Task[CurveTask], shared: SharedWork) -> Outcome:
     except NotConvergedError as error:
         return Outcome({}, DIVERGED, str(error))
     x, posterior, gammas = problem.X_test[point], trained.fit.require_converged(), params.gammas
-    chosen = choose(params.features, problem, trained, x)
+    chosen = choose(params.features, problem, trained.fit.posterior.lengthscales, x)
     regions = [linf_ball(x, gamma, chosen.inputs.tolist(), problem.domain) for gamma in gammas]
     search = PointSearch(posterior, x, regions[0].free, params.bound)
     centre = search.centre
@@ -145,7 +143,7 @@ def curve_metrics(
     }
 
 
-def first_radius(gammas: Sequence[float], hit: npt.NDArray[np.bool_]) -> float | None:
+def first_radius(gammas: Sequence[float], hit: BoolArray) -> float | None:
     """Return the smallest radius with a hit, or None."""
     return float(gammas[int(np.argmax(hit))]) if hit.any() else None
 
@@ -172,7 +170,7 @@ def _step(search: PointSearch, region: Region, params: CurveTask, clock: Budget)
 
 
 def _arrays(
-    gammas: Sequence[float], steps: Sequence[Step], x: Array, free: npt.NDArray[np.int64]
+    gammas: Sequence[float], steps: Sequence[Step], x: FloatArray, free: IntArray
 ) -> dict[str, npt.NDArray[Any]]:
     missing = np.full(len(free), np.nan)
     witness = [missing if s.extremum.witness is None else s.extremum.witness for s in steps]

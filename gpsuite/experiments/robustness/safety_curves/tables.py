@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import BoolArray
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.safety_curves.display import DisplayedPoint
 from gpsuite.experiments.robustness.safety_curves.run import ATTACKS, VERDICTS
@@ -83,7 +83,7 @@ def accuracy_table(records: Sequence[Record], titles: Mapping[str, str]) -> pd.D
     return pd.DataFrame(rows)
 
 
-def _crossed(record: Record, name: str) -> npt.NDArray[np.bool_]:
+def _crossed(record: Record, name: str) -> BoolArray:
     return np.asarray(binary_contest(int(record.number("sign"))).crossed(record.arrays[name]))
 
 

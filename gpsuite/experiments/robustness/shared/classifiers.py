@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset, load
@@ -20,22 +20,16 @@ from gpsuite.models.classification.training import TrainedGPC, train_gpc
 from gpsuite.models.config import Hyperparameters
 from gpsuite.seeds import stream
 
-Array = npt.NDArray[np.float64]
-
-
-IntArray = npt.NDArray[np.int64]
-
-
 MOST_CLASSES_NAMED = 12
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Random rows of a dataset as a binary classification problem.
+    """Random rows of a dataset as a classification problem.
 
     Attributes:
         X: training inputs, scaled, [N, D].
-        y: training labels, -1 or +1, [N].
+        y: training labels, -1 or +1; for several classes their numbers, [N].
         X_test: test inputs, scaled, [T, D].
         y_test: test labels, [T].
         train_rows: row numbers of the training rows in the dataset, [N].
@@ -43,26 +37,26 @@ class Problem:
         lower: lower ends of the perturbations' domain, [D]; minus infinity where there is none.
         upper: upper ends, [D].
         input_names: D names.
-        label_names: of the negative and the positive class.
+        label_names: of the negative and the positive class, or of the numbered ones.
         offset: what zero of each scaled input is in the dataset's own units, [D].
         scale: what one unit of it is there, [D].
     """
 
-    X: Array
-    y: Array
-    X_test: Array
-    y_test: Array
+    X: FloatArray
+    y: FloatArray
+    X_test: FloatArray
+    y_test: FloatArray
     train_rows: IntArray
     test_rows: IntArray
-    lower: Array
-    upper: Array
+    lower: FloatArray
+    upper: FloatArray
     input_names: tuple[str, ...]
-    label_names: tuple[str, str]
-    offset: Array
-    scale: Array
+    label_names: tuple[str, ...]
+    offset: FloatArray
+    scale: FloatArray
 
     @property
-    def domain(self) -> tuple[Array, Array]:
+    def domain(self) -> tuple[FloatArray, FloatArray]:
         """Ends of the domain, as the regions take them."""
         return self.lower, self.upper
 
@@ -81,7 +75,17 @@ def read_problem(dataset: PreparedDataset, model: ClassifierParams) -> Problem:
         UserError: if the dataset has not the two classes, too few rows, or the training rows hold one class only.
     """
     data = load(dataset)
-    rows, y, names = _two_classes(data, model.classes)
+    return drawn_rows(data, model, *_two_classes(data, model.classes))
+
+
+def drawn_rows(
+    data: Dataset, model: ClassifierParams, rows: IntArray, y: FloatArray, names: tuple[str, ...]
+) -> Problem:
+    """Return a random choice of rows [R] with labels y [R] as a problem, scaled; see `read_problem`.
+
+    Raises:
+        UserError: if there are too few rows, or the training rows hold one class only.
+    """
     order = stream(model.draw_seed, "rows").permutation(len(rows))
     n_test, n_train = model.test_rows, model.train_rows
     if len(rows) < n_test + 2:
@@ -89,9 +93,8 @@ def read_problem(dataset: PreparedDataset, model: ClassifierParams) -> Problem:
         raise UserError(f"test_rows={n_test}: {fault}", key="test_rows")
     test, train = order[:n_test], order[n_test : n_test + n_train]
     if len(np.unique(y[train])) < 2:
-        fault = (
-            f"the {len(train)} training rows of {data.name} are all of class {names[int(y[train[0]] > 0)]}"
-        )
+        only = names[int(y[train[0]] > 0) if len(names) == 2 else int(y[train[0]])]
+        fault = f"the {len(train)} training rows of {data.name} are all of class {only}"
         raise UserError(f"train_rows={n_train}: {fault}; take more", key="train_rows")
     X = data.X[rows]
     centre, scale = _affine_map(X, train, model.scaling)
@@ -113,19 +116,13 @@ def read_problem(dataset: PreparedDataset, model: ClassifierParams) -> Problem:
     )
 
 
-def _two_classes(data: Dataset, classes: Sequence[str]) -> tuple[IntArray, Array, tuple[str, str]]:
+def _two_classes(data: Dataset, classes: Sequence[str]) -> tuple[IntArray, FloatArray, tuple[str, str]]:
     """Return the rows of the two classes [R], their labels -1 or +1 [R], and the classes' names."""
     if data.task != "classification":
         raise UserError(f"dataset={data.name}: a classification dataset is needed", key="dataset")
-    known = list(data.label_names or (f"{number}" for number in range(data.n_classes)))
-    labels = data.y[:, 0].astype(np.int64)
-    present = [name for number, name in enumerate(known) if (labels == number).any()]
-    shown = ", ".join(present[:MOST_CLASSES_NAMED]) + (", ..." if len(present) > MOST_CLASSES_NAMED else "")
-    for name in classes:
-        if name not in present:
-            raise UserError(
-                f"classes={classes}: {data.name} has no label {name}\nvalid: {shown}", key="classes"
-            )
+    known, labels, present = present_classes(data)
+    shown = shown_names(present)
+    check_names(data, classes, present)
     if not classes and len(present) != 2:
         advice = "only one" if len(present) == 1 else f"name two of them: classes=[{present[0]},{present[1]}]"
         fault = f"{data.name} has {len(present)} classes ({shown}), a binary classifier needs two"
@@ -136,7 +133,31 @@ def _two_classes(data: Dataset, classes: Sequence[str]) -> tuple[IntArray, Array
     return rows, y, (negative, positive)
 
 
-def _affine_map(X: Array, train: IntArray, scaling: str) -> tuple[Array, Array]:
+def present_classes(data: Dataset) -> tuple[list[str], IntArray, list[str]]:
+    """Return the names of a dataset's classes, every row's number, and the names that rows have."""
+    known = list(data.label_names or (f"{number}" for number in range(data.n_classes)))
+    labels = data.y[:, 0].astype(np.int64)
+    return known, labels, [name for number, name in enumerate(known) if (labels == number).any()]
+
+
+def shown_names(present: Sequence[str]) -> str:
+    """Return the first names, for a message."""
+    return ", ".join(present[:MOST_CLASSES_NAMED]) + (", ..." if len(present) > MOST_CLASSES_NAMED else "")
+
+
+def check_names(data: Dataset, classes: Sequence[str], present: Sequence[str]) -> None:
+    """Refuse labels that no row has.
+
+    Raises:
+        UserError: naming the label.
+    """
+    for name in classes:
+        if name not in present:
+            fault = f"{data.name} has no label {name}\nvalid: {shown_names(present)}"
+            raise UserError(f"classes={list(classes)}: {fault}", key="classes")
+
+
+def _affine_map(X: FloatArray, train: IntArray, scaling: str) -> tuple[FloatArray, FloatArray]:
     """Return centre and scale [D] of the inputs; the deviation's divisor is N - 1, as in the paper's data."""
     if scaling == "none":
         return np.zeros(X.shape[1]), np.ones(X.shape[1])
@@ -156,7 +177,7 @@ def start_of(problem: Problem, model: ClassifierParams) -> Hyperparameters:
     )
 
 
-def median_distance(X: Array) -> float:
+def median_distance(X: FloatArray) -> float:
     """Return the median Euclidean distance of pairs of different rows of X [N, D]; 1 if it is 0."""
     from scipy.spatial.distance import pdist
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import require
 from gpsuite.experiments.robustness.shared.classifiers import Problem
@@ -20,13 +20,6 @@ from gpsuite.methods.robustness.input_choice import (
     shortest_lengthscales,
     sift_patch,
 )
-from gpsuite.models.classification.training import TrainedGPC
-
-Array = npt.NDArray[np.float64]
-
-
-IntArray = npt.NDArray[np.int64]
-
 
 WORD = re.compile(r"(all)|(first|shortest|sift|gradient)([1-9]\d*)")
 
@@ -126,13 +119,13 @@ def check_images(words: Sequence[str], scaling: str, input_names: Sequence[str] 
                 image_order(input_names)
 
 
-def choose(word: str, problem: Problem, trained: TrainedGPC, x: Array) -> Chosen:
+def choose(word: str, problem: Problem, lengthscales: FloatArray, x: FloatArray) -> Chosen:
     """Return the free inputs of a point.
 
     Args:
         word: one of `WORD`.
         problem: gives the pixels' places and the training inputs.
-        trained: gives the lengthscales.
+        lengthscales: of the classifier, [D].
         x: the point, scaled; pixels from 0 to 1, [D].
 
     Raises:
@@ -144,7 +137,6 @@ def choose(word: str, problem: Problem, trained: TrainedGPC, x: Array) -> Chosen
     if rule == "first":
         return Chosen(np.arange(count), rule)
     if rule == "shortest":
-        lengthscales = trained.fit.posterior.lengthscales
         return Chosen(shortest_lengthscales(lengthscales, problem.X, count), rule)
     order = image_order(problem.input_names)
     image = x[order]

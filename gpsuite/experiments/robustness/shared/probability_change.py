@@ -200,7 +200,7 @@ def run_delta(task: Task[DeltaTask], shared: SharedWork) -> Outcome:
     except NotConvergedError as error:
         return Outcome({}, DIVERGED, str(error))
     x = problem.X_test[params.point]
-    free = choose(params.features, problem, trained, x)
+    free = choose(params.features, problem, trained.fit.posterior.lengthscales, x)
     region = linf_ball(x, params.radius, free.inputs.tolist(), problem.domain)
     budget = Budget(task.budget_seconds, boxes=params.boxes, observer=shared.observer)
     found = probability_range(trained.fit.posterior, region, params.tolerance, budget)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.statistics.estimates import Array, Estimate, corrected_mean, finite, medians, slopes
+from gpsuite.statistics.estimates import Estimate, corrected_mean, finite, medians, slopes
 from gpsuite.statistics.paired import Paired
 from gpsuite.statistics.significance import LEVEL, corrected_t_p, holm
 
@@ -38,7 +39,7 @@ def by_classifier(frame: pd.DataFrame) -> Paired:
     return Paired(frame, ["draw", "point"], ["method", "evaluations"])
 
 
-def draw_medians(deltas: Paired, evaluations: int) -> tuple[Array, Array]:
+def draw_medians(deltas: Paired, evaluations: int) -> tuple[FloatArray, FloatArray]:
     """Return Laplace's and EP's medians over the points where both are known, one per draw with such points."""
     laplace, ep = deltas("delta", LAPLACE, evaluations), deltas("delta", EP, evaluations)
     both = np.isfinite(laplace) & np.isfinite(ep)
@@ -47,7 +48,7 @@ def draw_medians(deltas: Paired, evaluations: int) -> tuple[Array, Array]:
     return first, second
 
 
-def log_ratios(deltas: Paired, evaluations: int) -> Array:
+def log_ratios(deltas: Paired, evaluations: int) -> FloatArray:
     """Return the finite logarithms of the draws' ratios of median deltas Laplace / EP."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return finite(np.log(np.divide(*draw_medians(deltas, evaluations))))

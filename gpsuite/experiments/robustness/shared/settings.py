@@ -1,4 +1,4 @@
-"""Settings of every experiment on trained binary classifiers."""
+"""Settings of every experiment on trained classifiers."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ SCALINGS = ("none", "all", "train", "pixels")
 two_or_none = Rule(
     lambda names: len(names) in (0, 2) and len(set(names)) == len(names),
     "name two different labels, or none: classes=[A,B]",
+)
+up_to_ten = Rule(
+    lambda names: len(names) in (0, *range(2, 11)) and len(set(names)) == len(names),
+    "name two to ten different labels, or none: classes=[A,B,C]",
 )
 in_search_range = Rule(
     lambda value: SEARCH_RANGE[0] < value <= SEARCH_RANGE[1],

@@ -18,7 +18,7 @@ for name in ("digits", "mnist", "fashion_mnist"):
             summary.summarise,
             method_traits=(LABELS,),
             dataset_tasks=("classification",),
-            several_datasets=True,
+            several_datasets=name != "digits",
             parts=("methods", "repetitions"),
             agreement=AGREEMENT,
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,8 +21,18 @@ if TYPE_CHECKING:
 FAMILY = "wasserstein"
 
 
-def _style(name: str) -> dict[str, Any]:
-    return {**method_style(name)}
+LINES = ("-", "--", ":", "-.")
+
+
+def line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return each method's style, with a line of its own among the methods of one colour."""
+    drawn: Counter[str] = Counter()
+    styles: dict[str, dict[str, Any]] = {}
+    for name in names:
+        style = method_style(name)
+        styles[name] = {**style, "linestyle": LINES[drawn[style["color"]] % len(LINES)]}
+        drawn[style["color"]] += 1
+    return styles
 
 
 def draw_reliability(report: Report[ImageSettings], records: Sequence[Record]) -> None:
@@ -45,12 +56,12 @@ def draw_reliability(report: Report[ImageSettings], records: Sequence[Record]) -
                     for part in ("confidence", "accuracy")
                 }
                 lines.append({"method": name, "title": title, "count": int(count), **means})
-    frame = pd.DataFrame(lines)
+    frame, styles = pd.DataFrame(lines), line_styles(report.titles)
     with report.figure("reliability", size=(6.0, 5.6)) as drawing:
         for name, title in report.titles.items():
             own_rows = frame[frame["method"] == name]
             if len(own_rows):
-                drawing.ax.plot(own_rows["confidence"], own_rows["accuracy"], label=title, **_style(name))
+                drawing.ax.plot(own_rows["confidence"], own_rows["accuracy"], label=title, **styles[name])
         drawing.ax.plot([0, 1], [0, 1], color=LIMIT, linestyle="--", label="calibrated")
         drawing.name_axes("confidence: mean largest probability in a bin", "accuracy in the bin")
         drawing.legend("below")
@@ -89,13 +100,13 @@ def draw_risk_coverage(report: Report[ImageSettings], records: Sequence[Record])
     """Draw the error rate among the most certain images against their share."""
     import pandas as pd
 
-    lines = []
+    lines, styles = [], line_styles(report.titles)
     with report.figure("risk_coverage", size=(6.4, 5.0)) as drawing:
         for name, title in report.titles.items():
             own = [record.arrays["risk"] for record in records if record.axes["method"] == name]
             if own:
                 risk = np.mean(own, axis=0)
-                drawing.ax.plot(COVERAGES, risk, label=title, markevery=10, **_style(name))
+                drawing.ax.plot(COVERAGES, risk, label=title, markevery=10, **styles[name])
                 lines += [
                     {"method": name, "coverage": c, "risk": r} for c, r in zip(COVERAGES, risk, strict=True)
                 ]
@@ -106,10 +117,12 @@ def draw_risk_coverage(report: Report[ImageSettings], records: Sequence[Record])
 
 def draw_curves(report: Report[ImageSettings], tidy: pd.DataFrame, x: str, label: str, name: str) -> None:
     """Draw accuracy, NLL and ECE against a shift or a share of noisy labels."""
-    names = list(dict.fromkeys(tidy["metric"]))
+    names, styles = list(dict.fromkeys(tidy["metric"])), line_styles(report.titles)
+    levels = {level: f"{level:g}" for level in sorted(set(tidy[x]))}
     with report.figure(name, columns=len(names), size=(4.4 * len(names), 4.6)) as drawing:
         for ax, one in zip(drawing.axes, names, strict=True):
-            panel(ax, tidy[tidy["metric"] == one], x, report.titles)
+            panel(ax, tidy[tidy["metric"] == one], x, report.titles, styles=styles)
+            ax.set_xticks(list(levels), list(levels.values()))
             ax.set_ylabel(metric(one, FAMILY).axis)
             ax.set_xlabel(label)
         drawing.legend("below", columns=4)

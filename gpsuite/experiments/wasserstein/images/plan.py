@@ -3,63 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
-from gpsuite.data.loading import PreparedDataset
-from gpsuite.experiments.base import MethodOptions, Request, Task, require
-from gpsuite.experiments.params import LEFT_OUT
+from gpsuite.experiments.base import Request, Task, require
+from gpsuite.experiments.wasserstein.images.rows import check_images
 from gpsuite.experiments.wasserstein.images.settings import ImageSettings
+from gpsuite.experiments.wasserstein.images.tasks import ImageTask, Outside
 from gpsuite.experiments.wasserstein.methods import ClassifierMethod
-from gpsuite.experiments.wasserstein.training_settings import TrainingParams
 from gpsuite.seeds import derived_seed
 
 _SECONDS_PER_ROW = {"map": 0.3, "temperature": 0.3, "mc_dropout": 0.4, "ensemble": 1.5, "laplace": 0.5}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outside:
-    """A dataset whose images the classifier has never seen.
-
-    Attributes:
-        name: of the dataset.
-        content: hash of what it holds.
-        prepared: where it is found.
-    """
-
-    name: str
-    content: str
-    prepared: PreparedDataset = field(metadata=LEFT_OUT)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImageTask:
-    """A classifier trained and tested once; settings as `ImageSettings`.
-
-    Attributes:
-        method: which classifier.
-        training: how.
-        seed: of rows, noise and training: the same for every method of a repetition.
-        label_noise: share of training labels replaced.
-        outside: other datasets.
-    """
-
-    method: MethodOptions
-    training: TrainingParams
-    seed: int
-    label_noise: float
-    test_share: float
-    train_rows: int
-    test_rows: int
-    outside_rows: int
-    convolution: bool
-    epsilon: float
-    dropout: float
-    members: int
-    draws: int
-    bins: int
-    shifts: tuple[float, ...]
-    outside: tuple[Outside, ...]
-    kind: str = "wasserstein_image"
 
 
 def plan(request: Request[ImageSettings]) -> list[Task[ImageTask]]:
@@ -68,12 +20,19 @@ def plan(request: Request[ImageSettings]) -> list[Task[ImageTask]]:
     for name in settings.noise_methods:
         allowed = f"a method of this run: {', '.join(request.methods)}"
         require(name in request.methods or len(settings.label_noise) == 1, "noise_methods", name, allowed)
-    return list(_tasks(request))
+    tasks = list(_tasks(request))
+    data, *others = request.prepared
+    check_images(
+        data, others, list({(t.params.seed, t.params.label_noise): t.params for t in tasks}.values())
+    )
+    rows = round((1.0 - settings.test_share) * data.rows)
+    settings.check_inducing(min(settings.train_rows or rows, rows))
+    return tasks
 
 
 def _tasks(request: Request[ImageSettings]) -> Iterator[Task[ImageTask]]:
     settings = request.settings
-    data, *others = request.datasets.values()
+    data, *others = request.prepared
     outside = tuple(Outside(name=o.name, content=o.content_hash, prepared=o) for o in others)
     rows = min(settings.train_rows or data.rows, data.rows)
     for repetition in range(settings.repetitions):

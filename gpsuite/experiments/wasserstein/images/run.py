@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
-from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import load
-from gpsuite.data.splits import train_test_indices
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task, finite_or_none
-from gpsuite.experiments.wasserstein.images.plan import ImageTask
+from gpsuite.experiments.wasserstein.images.rows import Images, learned_rows, read_images
+from gpsuite.experiments.wasserstein.images.tasks import ImageTask
 from gpsuite.experiments.wasserstein.methods import ClassifierMethod
 from gpsuite.methods.wasserstein.scoring import classification as scores
 from gpsuite.methods.wasserstein.scoring.detection import auroc, average_precision, false_positives_at_95
@@ -28,61 +26,6 @@ SHOWN = 6  # most and least certain images that are kept
 ENTROPY_BINS = 30
 COVERAGES = np.linspace(0.02, 1.0, 50)
 _STATUS = {"done": DONE, "budget": BUDGET, "diverged": DIVERGED}
-
-
-@dataclass(frozen=True, eq=False)
-class Images:
-    """Rows of one repetition, grey levels from 0 to 1.
-
-    Attributes:
-        X: training inputs, validation rows among them [N, D].
-        y: their labels as the learner sees them [N].
-        X_test: test inputs [N', D].
-        y_test: their labels [N'].
-        n_classes: C.
-        side: height and width.
-        largest: grey level that became 1.
-    """
-
-    X: FloatArray
-    y: IntArray
-    X_test: FloatArray
-    y_test: IntArray
-    n_classes: int
-    side: int
-    largest: float
-
-
-def read_images(data: Dataset, params: ImageTask) -> Images:
-    """Choose, scale and, where asked, spoil the rows of a repetition.
-
-    Raises:
-        ValueError: if the images are not square.
-    """
-    rng = stream(params.seed, "rows")
-    if data.fixed_split is not None:
-        train, test = data.fixed_split
-        train, test = rng.permutation(train), rng.permutation(test)
-    else:
-        train, test = train_test_indices(len(data.X), params.test_share, params.seed)
-    train, test = train[: params.train_rows or None], test[: params.test_rows]
-    side = int(np.sqrt(data.X.shape[1]))
-    if side * side != data.X.shape[1]:
-        raise ValueError(f"{data.X.shape[1]} inputs are no square image")
-    y = data.y[:, 0].astype(np.int64)
-    largest = float(data.X[train].max()) or 1.0
-    noisy = with_noise(y[train], data.n_classes, params.label_noise, stream(params.seed, "labels"))
-    return Images(
-        data.X[train] / largest, noisy, data.X[test] / largest, y[test], data.n_classes, side, largest
-    )
-
-
-def with_noise(y: IntArray, n_classes: int, share: float, rng: np.random.Generator) -> IntArray:
-    """Return labels of which a share, rounded, are replaced by another class, uniformly."""
-    changed = rng.permutation(len(y))[: round(share * len(y))]
-    noisy = y.copy()
-    noisy[changed] = (y[changed] + rng.integers(1, n_classes, len(changed))) % n_classes
-    return noisy
 
 
 def run(task: Task[ImageTask], shared: SharedWork) -> Outcome:
@@ -113,7 +56,9 @@ def run(task: Task[ImageTask], shared: SharedWork) -> Outcome:
         }
     metrics |= {f"chosen {name}": value for name, value in found.chosen.items()}
     metrics |= member_scores(found, images) | formula_errors(found, images, params)
-    metrics["epochs"] = found.report.state.best_epoch
+    state = found.report.state
+    metrics |= {"epochs": state.best_epoch, "validation_nll": state.best_score}
+    metrics |= {"chosen batch": state.batch, "chosen learning_rate": state.learning_rate}
     headline = f"accuracy {metrics['accuracy']:.3f}, NLL {metrics['nll']:.3f}, ECE {metrics['ece']:.3f}"
     status = _STATUS[found.report.status]
     reason = "" if status == DONE else found.report.reason
@@ -127,14 +72,14 @@ def fit(task: Task[ImageTask], images: Images, shared: SharedWork) -> FittedClas
 
     configure()  # before anything else imports TensorFlow
     from gpsuite.budget import Budget
-    from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, ClassifierOptions, Fit
-    from gpsuite.methods.wasserstein.training import TrainingOptions, split_rows
+    from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, ClassifierOptions, Fit, NoKeeper
+    from gpsuite.methods.wasserstein.states import StateFolder
     from gpsuite.models.networks.spec import NetworkSpec
 
     params, t = task.params, task.params.training
     image = (images.side, images.side, 1) if params.convolution else None
     options = ClassifierOptions(
-        training=TrainingOptions(t.epochs, t.batch, t.learning_rate, t.patience),
+        training=t.training,
         network=NetworkSpec(t.widths, t.activation, image),
         prior=t.prior,
         prior_mean=t.prior_mean,
@@ -146,12 +91,13 @@ def fit(task: Task[ImageTask], images: Images, shared: SharedWork) -> FittedClas
         members=params.members,
         draws=params.draws,
     )
-    rows = split_rows(images.X, images.y, t.validation_share, stream(params.seed, "validation"))
-    budget = Budget(task.budget_seconds, evaluations=None, observer=shared.observer)
+    rows = learned_rows(images, params)
     assert isinstance(params.method, ClassifierMethod)
-    return CLASSIFIERS.get(params.method.classifier)(
-        Fit(rows, images.n_classes, options, params.seed, budget)
-    )
+    name = params.method.classifier
+    steps = t.training.steps(len(rows.X)) * (params.members if name == "ensemble" else 1)
+    budget = Budget(task.budget_seconds, evaluations=steps, observer=shared.observer)
+    keeper = NoKeeper() if shared.states is None else StateFolder(shared.states)
+    return CLASSIFIERS.get(name)(Fit(rows, images.n_classes, options, params.seed, budget, keeper))
 
 
 def test_scores(prediction: ClassPrediction, y: IntArray, bins: int) -> dict[str, float]:
@@ -225,10 +171,6 @@ def _outside(params: ImageTask, images: Images) -> dict[str, FloatArray]:
     found = {}
     for other in params.outside:
         data = load(other.prepared)
-        if data.X.shape[1] != images.X.shape[1]:
-            raise ValueError(
-                f"{other.name} has {data.X.shape[1]} pixels, the images learned {images.X.shape[1]}"
-            )
         test = np.arange(len(data.X)) if data.fixed_split is None else data.fixed_split[1]
         rows = stream(params.seed, "outside", other.name).permutation(test)[: params.outside_rows]
         found[other.name] = data.X[rows] / (float(data.X[rows].max()) or 1.0)

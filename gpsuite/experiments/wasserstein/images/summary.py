@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import Report
 from gpsuite.experiments.wasserstein.images import figures
 from gpsuite.experiments.wasserstein.images.claims import claims
@@ -25,7 +26,7 @@ from gpsuite.reporting.tables import metric_statistics, summarise_groups
 if TYPE_CHECKING:
     import pandas as pd
 
-CHOICES = "epoch, temperature and precision chosen on validation rows alone"
+CHOICES = "learning rate, batch, epoch, temperature and precision chosen on validation rows alone"
 
 
 def summarise(report: Report[ImageSettings]) -> list[Statistic]:
@@ -34,7 +35,7 @@ def summarise(report: Report[ImageSettings]) -> list[Statistic]:
     if not clean:
         return []
     every, frame = frame_of(report.records()), frame_of(clean)
-    name = next(iter(report.request.datasets))
+    name = report.request.prepared[0].name
     bins = report.settings.bins
     tidy = summarise_groups(frame, ["method"], [*SCORES, *UNCERTAINTY])
     caption = (
@@ -64,11 +65,22 @@ def summarise(report: Report[ImageSettings]) -> list[Statistic]:
     figures.draw_curves(report, shifts, "shift", noise_label, "shifts")
     if every["label_noise"].max() > 0.0:
         _label_noise(report, every, name)
+    report.answer.extend(_named_labels(report.request.prepared[0]))
     return [
         *metric_statistics(tidy, ["method"]),
         *metric_statistics(detection, ["method", "outside"]),
         *claims(frame, every),
     ]
+
+
+def _named_labels(data: PreparedDataset) -> list[str]:
+    """Return a line on the numbers that stand for the labels of a file of the user's own."""
+    if data.spec.get("n_classes") is not None:
+        return []
+    names = load(data).label_names or ()
+    if names == tuple(map(str, range(len(names)))):
+        return []
+    return ["labels are numbered: " + ", ".join(f"{number} = {name}" for number, name in enumerate(names))]
 
 
 def _label_noise(report: Report[ImageSettings], every: pd.DataFrame, name: str) -> None:

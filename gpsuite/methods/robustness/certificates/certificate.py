@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.atomic import write_described
 from gpsuite.methods.robustness.certificates.plain_model import PlainModel
 from gpsuite.untrusted import (
@@ -28,8 +28,6 @@ from gpsuite.untrusted import (
     real,
     words,
 )
-
-IntArray = npt.NDArray[np.int64]
 
 FORMAT = "gpsuite-certificate"
 KIND = "robustness"

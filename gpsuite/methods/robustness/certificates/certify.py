@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from scipy.special import ndtri
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.certificates.certificate import (
     Certificate,
@@ -28,10 +29,8 @@ from gpsuite.methods.robustness.certificates.certificate import (
 from gpsuite.methods.robustness.certificates.checker import attained, node_bounds, shrink_to_ball
 from gpsuite.methods.robustness.certificates.form import most_nodes
 from gpsuite.methods.robustness.certificates.plain_bound import PlainBound, class_probability
-from gpsuite.methods.robustness.certificates.plain_cubic import FloatArray
-from gpsuite.methods.robustness.certificates.plain_model import EXTENDED, Known, PlainModel
+from gpsuite.methods.robustness.certificates.plain_model import EXTENDED, Known, ModelProducts, PlainModel
 from gpsuite.methods.robustness.level_bound.posterior_products import posterior_products
-from gpsuite.methods.robustness.level_bound.posterior_slice import posterior_slice
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum, choose_cuts
 from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.models.classification.posterior import GPCPosterior
@@ -39,9 +38,7 @@ from gpsuite.models.classification.posterior import GPCPosterior
 LOOSER = 1e-9  # relative, on what is stated: other machines' exp and log differ in the last bits
 WITNESS = 1e-11  # the same for what a witness attains, beside a tenth of its own rounding
 LEAST_BOXES = 1000
-BOXES_EACH = (
-    20  # for a box of the search; few are used but for Matérn kernels, where its bound is much tighter
-)
+BOXES_EACH = 20  # for a box of the search; few are used
 BATCH = 16  # boxes cut at once
 LEAST_SHARE = 1e-3  # of what loosens a bound, that every input has at least
 SET_UP = (
@@ -80,7 +77,7 @@ def certify(
     Raises:
         ValueError: if the checker knows no plain bound for this model.
     """
-    model, digest = _stored(posterior)
+    model, digest, products = _stored(posterior)
     stored = StoredRegion(region.centre, region.free, region.lower, region.upper, region.norm, region.radius)
     left = np.inf if budget is None or budget.seconds is None else budget.seconds - budget.elapsed
     ends, out_of_time = time.monotonic() + left, _set_up_seconds(model) > left
@@ -89,8 +86,7 @@ def certify(
     if out_of_time:
         claims = tuple(_trivial_claim(model, extremum.sign) for extremum in ordered)
     else:
-        hard = any(extremum.boxes > 1 for extremum in extrema)
-        plain = PlainBound(model, region.centre, region.free, _known(posterior, region, hard))
+        plain = PlainBound(model, region.centre, region.free, products)
         for rank, extremum in enumerate(ordered):
             share = (ends - time.monotonic()) / (len(ordered) - rank)
             most = max(LEAST_BOXES, BOXES_EACH * extremum.boxes) if most_boxes is None else most_boxes
@@ -106,27 +102,22 @@ def certify(
     return Certificate(model, stored, claims, digest, search, origin)
 
 
-_STORED: WeakKeyDictionary[GPCPosterior, tuple[PlainModel, str]] = WeakKeyDictionary()
+_STORED: WeakKeyDictionary[GPCPosterior, tuple[PlainModel, str, ModelProducts]] = WeakKeyDictionary()
 
 
-def _stored(posterior: GPCPosterior) -> tuple[PlainModel, str]:
-    """Return the stored form of a posterior and its hash, computed once."""
+def _stored(posterior: GPCPosterior) -> tuple[PlainModel, str, ModelProducts]:
+    """Return the stored form of a posterior, its hash and what is computed of it once.
+
+    For many data those products are the search's, so that a proposal costs none of N x N.
+    """
     known = _STORED.get(posterior)
     if known is None:
-        model = plain_model(posterior)
-        known = _STORED[posterior] = model, model_hash(model)
+        model, given = plain_model(posterior), None
+        if len(posterior.X) > EXTENDED:
+            kept = posterior_products(posterior)
+            given = Known(kept.reduction, kept.operator.below, kept.operator.above, kept.norm2)
+        known = _STORED[posterior] = model, model_hash(model), ModelProducts(model, given)
     return known
-
-
-def _known(posterior: GPCPosterior, region: Region, hard: bool) -> Known | None:
-    """Return what the search keeps of a posterior, so that a proposal costs no products of N x N; None for few data."""
-    if len(posterior.X) <= EXTENDED:
-        return None
-    kept = posterior_products(posterior)
-    norm2 = kept.norm2
-    if hard:
-        norm2 = posterior_slice(posterior, region.centre, region.free).with_slice_norm().norm2
-    return Known(kept.reduction, kept.operator.below, kept.operator.above, norm2)
 
 
 def plain_model(posterior: GPCPosterior) -> PlainModel:

@@ -13,12 +13,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.errors import UserError
 from gpsuite.methods.robustness.certificates.certificate import Certificate, Claim, StoredRegion, model_hash
 from gpsuite.methods.robustness.certificates.form import MalformedError, check_form, rebuild_boxes
-from gpsuite.methods.robustness.certificates.plain_bound import BoolArray, PlainBound
-from gpsuite.methods.robustness.certificates.plain_cubic import FloatArray
+from gpsuite.methods.robustness.certificates.plain_bound import PlainBound
 from gpsuite.methods.robustness.certificates.plain_kernel import UNIT, Long
+from gpsuite.methods.robustness.certificates.plain_model import ModelProducts
 
 EULER = "2.71828182845904523536028747135266249775724709"
 EXTENDED_UNIT = 2.0**-63
@@ -73,7 +74,7 @@ def check_certificate(certificate: Certificate) -> Report:
         return Report((problem,), 0, 0)
     region = certificate.region
     try:
-        plain = PlainBound(certificate.model, region.centre, region.free)
+        plain = PlainBound(certificate.model, region.centre, region.free, _shared_products(certificate))
     except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
         raise MalformedError(f"the model cannot be bounded: {error}") from error
     problems, boxes, leaves = [], 0, 0
@@ -86,6 +87,18 @@ def check_certificate(certificate: Certificate) -> Report:
             problems.append(f"{side}: {error}")
         leaves += len(claim.leaf)
     return Report(tuple(problems), boxes, leaves)
+
+
+_LAST: dict[str, ModelProducts] = {}
+
+
+def _shared_products(certificate: Certificate) -> ModelProducts:
+    """Return the products of a certificate's model; those of the last one are kept, by the hash of its floats."""
+    digest = certificate.model_hash
+    if digest not in _LAST:
+        _LAST.clear()
+        _LAST[digest] = ModelProducts(certificate.model)
+    return _LAST[digest]
 
 
 def node_bounds(

@@ -9,14 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpsuite.methods.robustness.certificates.certificate import (
-    Certificate,
-    Claim,
-    IntArray,
-    Origin,
-    StoredRegion,
-)
-from gpsuite.methods.robustness.certificates.plain_cubic import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.methods.robustness.certificates.certificate import Certificate, Claim, Origin, StoredRegion
 from gpsuite.methods.robustness.certificates.plain_kernel import CURVATURE
 from gpsuite.methods.robustness.certificates.plain_model import PlainModel
 

@@ -15,17 +15,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logit, ndtr
 
-from gpsuite.methods.robustness.certificates.plain_cubic import FloatArray, cubic_maximum
+from gpsuite.arrays import FloatArray
+from gpsuite.methods.robustness.certificates.plain_cubic import cubic_maximum
 from gpsuite.methods.robustness.certificates.plain_link import (
     QUADRATURE,
     largest_on_line,
     logistic_moments,
     logistic_value,
 )
-from gpsuite.methods.robustness.certificates.plain_model import Known, PlainModel, plain_slice
+from gpsuite.methods.robustness.certificates.plain_model import ModelProducts, PlainModel, plain_slice
 from gpsuite.methods.robustness.certificates.plain_moments import Expander, Expansion
-
-BoolArray = npt.NDArray[np.bool_]
 
 OUTWARD = 1e-12  # relative, of a score and a probability
 SMALLEST = 1e-300  # below it the normal distribution function has no relative accuracy any more
@@ -42,17 +41,21 @@ class PlainBound:
         model: the stored classifier.
         centre: [D] the point; inputs that are not free stay there.
         free: [d] indices of the free inputs.
-        known: products that need not be computed again.
+        products: the model's, if they are there.
 
     Raises:
         ValueError: if the model is not one this bound knows, or its numbers are too large.
     """
 
     def __init__(
-        self, model: PlainModel, centre: FloatArray, free: npt.NDArray[np.int64], known: Known | None = None
+        self,
+        model: PlainModel,
+        centre: FloatArray,
+        free: npt.NDArray[np.int64],
+        products: ModelProducts | None = None,
     ) -> None:
         self.model, self.s = model, model.variance
-        self.slice = plain_slice(model, centre, free, known)
+        self.slice = plain_slice(model, centre, free, products)
         self.expander = Expander(self.slice)
         self._last: tuple[bytes, Expansion] | None = None
 

@@ -6,9 +6,8 @@ Equation: derived, upper bound of a cubic, quadratic form over a box
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from gpsuite.arrays import FloatArray
 
 UNIT64 = 2.0**-53
 EIGENVALUE = 1e-11  # of a symmetric matrix, relative to its Frobenius norm: far above LAPACK's error

@@ -1,7 +1,7 @@
 """The radial kernels of the plain bound in any precision: values, derivatives and bounds of Taylor remainders.
 
 A kernel is f(q), q = |D - x|^2 with D the offset of a datum from the centre, in lengthscales. Along any line its second
-to fourth derivatives are, with c the cosine between line and offset, those in `derivative_bound`.
+to fifth derivatives are, with c the cosine between line and offset, those in `derivative_bound`.
 
 Equation: derived, stationary kernels to degree 1
 """
@@ -11,18 +11,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 Long = np.longdouble
 
-LongArray = npt.NDArray[np.longdouble]
 
 UNIT = Long(np.finfo(Long).eps)  # in its own precision: 1 + UNIT is not 1
 CURVATURE = {"squared_exponential": 1.0, "matern32": 3.0, "matern52": 5 / 3}
 NU = {"matern32": 3, "matern52": 5}
-DEGREE = {"squared_exponential": 3, "matern32": 2, "matern52": 3}
-"""Up to which order sums of kernels are kept: one less than the derivatives that are bounded at the datum itself."""
-
+NEAREST = 1e-50  # below it a datum lies at the centre, and derivatives that are infinite there count as 0
 FARTHEST = 1e4  # lengthscales; every kernel is zero in 64 bits from there on
 FEATURES = {2: 0.8660255, 3: 0.6454973, 4: 0.4269563}
 """sqrt((2k - 1)!!) / k! rounded up: |phi(c + x) - its Taylor sum below order k| <= that |x|^k, squared exponential."""
@@ -34,9 +30,9 @@ def kappa(kernel: str, r: Any) -> Any:
 
 
 def derivatives(kernel: str, q: Any, order: int = 3) -> tuple[Any, ...]:
-    """Return f(q) and its derivatives in q up to `order`; those that are infinite at 0 are 0 there.
+    """Return f(q) and its derivatives in q up to `order`, at most 4 (3 for the squared exponential).
 
-    They come with offsets of that datum as factors, of a higher power.
+    Those that are infinite at 0 are 0 there: they come with offsets of that datum as factors, of a higher power.
     """
     if kernel == "squared_exponential":
         value = np.exp(-q / 2)
@@ -44,30 +40,62 @@ def derivatives(kernel: str, q: Any, order: int = 3) -> tuple[Any, ...]:
     nu = NU[kernel]
     z = np.sqrt(nu * np.minimum(q, FARTHEST**2))
     decay = np.exp(-z)
-    inverse = np.divide(decay, z, out=np.zeros_like(decay), where=z > 0)
     if kernel == "matern32":
-        return ((1 + z) * decay, -1.5 * decay, 2.25 * inverse)[: order + 1]
-    value = (1 + z + z**2 / 3) * decay
-    return (value, -5 * (1 + z) * decay / 6, 25 * decay / 12, -125 * inverse / 24)[: order + 1]
+        found = [(1 + z) * decay, -1.5 * decay]
+    else:
+        found = [(1 + z + z**2 / 3) * decay, -5 * (1 + z) * decay / 6, 25 * decay / 12]
+    if order >= len(found):
+        inverse = np.divide(1.0, z, out=np.zeros_like(decay), where=z > NEAREST)
+        # df/dq = (nu / (2 z)) df/dz, of e^-z / z^k in turn
+        factor = -found[-1] * (nu / 2) * inverse
+        found.append(factor)
+        found.append(-factor * (nu / 2) * (1 + z) * inverse**2)
+        found.append(factor * (nu / 2) ** 2 * (3 + 3 * z + z**2) * inverse**4)
+    return tuple(found[: order + 1])
 
 
 def derivative_bound(kernel: str, order: int, r: Any) -> Any:
     """Bound the kernel's derivative of this order along any line, at distances of at least r; for Matérn kernels.
 
-    5/2: k'' = (5/3) e^-z (c^2 z^2 - 1 - z), k''' = e^-z (z/sqrt 5) (25 c - (25/3) c^3 z),
-    k'''' = e^-z (25 - 50 c^2 z + (25/3) c^4 z (z + 1)), z = sqrt(5) r;
-    3/2: k'' = 3 e^-z (c^2 z - 1), k''' = 9 sqrt 3 e^-z (c^3 (1 + z)/3 - c), z = sqrt(3) r.
-    The bounds fall with z from where they are taken.
+    5/2, z = sqrt(5) r: order 2 = (5/3) e^-z (c^2 z^2 - 1 - z), order 3 = 5 sqrt 5 e^-z (c z - c^3 z^2 / 3),
+    order 4 = 25 e^-z (1 - 2 c^2 z + c^4 z (z + 1) / 3),
+    order 5 = (25/3) sqrt 5 e^-z (-15 c + 10 c^3 (z + 1) - c^5 (z^2 + 3 z + 3));
+    3/2, z = sqrt(3) r: order 2 = 3 e^-z (c^2 z - 1), order 3 = 9 sqrt 3 e^-z (c^3 (1 + z)/3 - c),
+    order 4 = (9/z) e^-z (3 (1 - c^2)^2 - 6 c^2 z + 3 c^4 z + c^4 z^2),
+    order 5 = (9 sqrt 3 / z^2) e^-z (15 c (1 + z) (1 - c^2)^2 - 10 c^3 z^2 + 6 c^5 z^2 + c^5 z^3).
+    The bounds fall with z from where they are taken, and are infinite at 0 where the derivatives are.
     """
     z = np.sqrt(NU[kernel]) * r
     if kernel == "matern32":
-        return {2: 3 * (1 + z), 3: 3 * np.sqrt(3) * (2 + z)}[order] * np.exp(-z)
+        return _bound_of_matern32(order, z) * np.exp(-z)
+    if order == 5:
+        return (
+            25
+            / 3
+            * np.sqrt(5)
+            * np.maximum(np.maximum(8 - 2.7 * z, 5.1 + 0.22 * z), z**2 - 7 * z + 8)
+            * np.exp(-z)
+        )
     if order == 4:
-        return 25 * (1 + z**2 / 3) * np.exp(-z)
+        return 25 * np.maximum(np.maximum(1, z / 2), 1 - 5 * z / 3 + z**2 / 3) * np.exp(-z)
     z = np.maximum(z, 1)
     if order == 3:
-        return 25 / np.sqrt(5) * z * np.maximum(1, z / 3) * np.exp(-z)
+        return 5 * np.sqrt(5) * np.maximum(0.91 * np.sqrt(z), z**2 / 3 - z) * np.exp(-z)
     return 5 / 3 * (1 + z + z**2) * np.exp(-z)
+
+
+def _bound_of_matern32(order: int, z: Any) -> Any:
+    """Return the bounds without the factor e^-z."""
+    if order == 2:
+        return 3 * (1 + z)
+    if order == 3:
+        return 3 * np.sqrt(3) * np.maximum(2 / np.sqrt(1 + z), z - 2)
+    with np.errstate(divide="ignore"):
+        if order == 4:
+            inside = z * (3 + 2 * z) / (3 + 3 * z + z**2)
+            return 9 * np.maximum(np.maximum(3, 3 * inside), z**2 - 3 * z) / z
+        flat = 4.3 * (1 + z) + z**2 * np.maximum(z - 4, 0)
+        return 9 * np.sqrt(3) * np.maximum(flat, 4 * z**2 * (6 / (z + 6)) ** 1.5) / z**2
 
 
 def first_order_rest(kernel: str, rho: Any) -> Any:

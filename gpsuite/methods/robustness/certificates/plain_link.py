@@ -12,10 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit, log_ndtr, ndtr
 
-FloatArray = npt.NDArray[np.float64]
+from gpsuite.arrays import FloatArray
 
 QUADRATURE = 1e-12  # absolute, of an expectation: some hundred terms in double precision
 CELLS = 24

@@ -16,11 +16,13 @@ import numpy.typing as npt
 from scipy.linalg.blas import dtrmm
 from scipy.spatial.distance import cdist
 
-from gpsuite.methods.robustness.certificates.plain_cubic import UNIT64, FloatArray
+from gpsuite.arrays import FloatArray
+from gpsuite.methods.robustness.certificates.plain_cubic import UNIT64
 from gpsuite.methods.robustness.certificates.plain_kernel import CURVATURE, Long, gram, kappa
 
 EXTENDED = 400
 FELT = 1e-7  # rounding of latent moments, relative of the mean's norm, from which extended precision pays
+EXTENDED_SHARE = 4.0 * float(np.finfo(Long).eps) / UNIT64  # of the rounding of double precision
 RANGE = 1e-11  # of the operator's largest eigenvalue, above what rounding explains
 
 
@@ -86,16 +88,70 @@ class PlainSlice:
 
 @dataclass(frozen=True)
 class Known:
-    """What may be taken from elsewhere when bounds are proposed, not when they are checked; see `PlainSlice`."""
+    """R, the range of G and at least |h|^2 over all inputs; see `PlainSlice`.
 
-    reduction: FloatArray
+    Fixing inputs is a projection in features: of a slice the range is no wider and the norm no larger.
+    """
+
+    reduction: Any
     below: float
     above: float
     norm2: float
 
 
+class ModelProducts:
+    """What the bounds of a stored classifier need whatever the point and its free inputs, computed once.
+
+    Args:
+        model: the stored classifier.
+        given: products in double precision from elsewhere; for bounds that are proposed, not for those of a check.
+    """
+
+    def __init__(self, model: PlainModel, given: Known | None = None) -> None:
+        self.model, self.given = model, given
+        n, inputs = model.X.shape
+        unit = np.full(n, n + 4.0 * inputs + 64.0)
+        with np.errstate(all="ignore"):  # overflow ends in inf or NaN, which `plain_slice` refuses
+            self.slack_mean = float(UNIT64 * (np.abs(model.alpha) @ unit))
+            self.slack_root = _product_slack(model, np.ones(n), unit, np.ones(len(model.weights)))
+        self._made: dict[bool, Known] = {}
+
+    def known(self, extended: bool) -> Known:
+        """Return the products, in extended precision or not."""
+        if extended not in self._made:
+            self._made[extended] = self._make(extended)
+        return self._made[extended]
+
+    def _make(self, extended: bool) -> Known:
+        model, rank, given = self.model, len(self.model.weights), self.given
+        shrunk = EXTENDED_SHARE if extended else 1.0
+        slack = 4 * shrunk * self.slack_mean * float(np.sum(np.abs(model.alpha)))
+        rounding = 4 * shrunk * self.slack_root
+        if given is not None and not extended:
+            least = operator_range(model.weights, least_eigenvalue(rank, rounding))
+            if given.below <= least[0]:
+                above = max(given.above, least[1])
+                return replace(given, below=least[0], above=above, norm2=given.norm2 + slack)
+        work = Long if extended else np.float64
+        root, alpha = model.root.astype(work), model.alpha.astype(work)
+        if extended:
+            prior = gram(model.X.astype(Long), model.lengthscales.astype(Long), model.kernel)
+        else:
+            # of differences of stored floats: the error does not depend on how far they lie from the origin
+            prior = kappa(model.kernel, cdist(model.X, model.X, "seuclidean", V=model.lengthscales**2))
+        norm2 = max(0.0, float(alpha @ prior @ alpha)) + slack
+        half = root * np.sqrt(model.variance * np.abs(model.weights).astype(work))[:, None]
+        down, up = half[model.weights < 0], half[model.weights > 0]
+        reduction = down.T @ down - up.T @ up
+        products = np.asarray(model.variance * congruence(root, prior), dtype=np.float64)
+        return Known(reduction, *operator_range(model.weights, largest_eigenvalue(products, rounding)), norm2)
+
+
 def plain_slice(
-    model: PlainModel, centre: FloatArray, free: npt.NDArray[np.int64], known: Known | None = None
+    model: PlainModel,
+    centre: FloatArray,
+    free: npt.NDArray[np.int64],
+    products: ModelProducts | None = None,
 ) -> PlainSlice:
     """Restrict a stored classifier.
 
@@ -106,7 +162,7 @@ def plain_slice(
         model: the stored classifier.
         centre: [D] the point; inputs that are not free stay there.
         free: [d] indices of the free inputs.
-        known: products that need not be computed again.
+        products: the model's, if they are there.
 
     Raises:
         ValueError: if the model is not one this bound knows, or its numbers are too large.
@@ -120,20 +176,12 @@ def plain_slice(
     unit = (n + 4 * inputs + 64 + (0.5 * (inputs + 8) * fixed if folds else 0)) * fold
     with np.errstate(all="ignore"):  # overflow ends in inf or NaN, which are refused
         slack_mean = float(UNIT64 * (np.abs(model.alpha) @ unit))
-        slack_root = _product_slack(model, fold, unit, np.ones(len(model.weights)))
         slack_gram = _product_slack(model, fold, unit, np.abs(model.weights))
-        least = operator_range(model.weights, least_eigenvalue(len(model.weights), 4 * slack_root))
-        if known is not None and known.below <= least[0]:
-            known = replace(known, below=least[0], above=max(known.above, least[1]))
-        else:
-            if n <= EXTENDED and model.variance * max(slack_mean, slack_gram) > FELT:
-                fixed, fold = _fixed(model, centre, free, folds, Long)
-                shrunk = 4.0 * float(np.finfo(Long).eps) / UNIT64
-                slack_mean, slack_root, slack_gram = (
-                    shrunk * slack for slack in (slack_mean, slack_root, slack_gram)
-                )
-            places = free if folds else np.arange(inputs)
-            known = _products(model, places, fold, slack_mean, slack_root)
+        extended = n <= EXTENDED and model.variance * max(slack_mean, slack_gram) > FELT
+        if extended:
+            fixed, fold = _fixed(model, centre, free, folds, Long)
+            slack_mean, slack_gram = EXTENDED_SHARE * slack_mean, EXTENDED_SHARE * slack_gram
+        known = (products or ModelProducts(model)).known(extended)
     if not np.all(np.isfinite([known.below, known.above, known.norm2, slack_mean, slack_gram])):
         raise ValueError("the model's numbers are too large")
     return PlainSlice(
@@ -168,27 +216,6 @@ def _product_slack(model: PlainModel, fold: FloatArray, unit: FloatArray, weight
     rows, terms = size @ fold, 2.0 * (sum(model.root.shape) + 16)
     slack = UNIT64 * model.variance * float((weights * rows) @ (2 * (size @ unit) + terms * rows))
     return slack * (1 + slack)
-
-
-def _products(
-    model: PlainModel, places: npt.NDArray[np.int64], fold: Any, slack_mean: float, slack_root: float
-) -> Known:
-    """Return R, the range of G and the norm of h for the kernel over the inputs `places`, in the fold's precision."""
-    points, scale, work = model.X[:, places], model.lengthscales[places], fold.dtype
-    if work == Long:
-        prior = gram(points.astype(Long), scale.astype(Long), model.kernel)
-    else:
-        # of differences of stored floats: the error does not depend on how far they lie from the origin
-        prior = kappa(model.kernel, cdist(points, points, "seuclidean", V=scale**2))
-    folded, root = model.alpha * fold, model.root.astype(work)
-    norm2 = max(0.0, float(folded @ prior @ folded)) + 4 * slack_mean * float(np.sum(np.abs(folded)))
-    half = root * np.sqrt(model.variance * np.abs(model.weights).astype(work))[:, None]
-    down, up = half[model.weights < 0], half[model.weights > 0]
-    reduction = down.T @ down - up.T @ up
-    products = np.asarray(model.variance * congruence(root * fold, prior), dtype=np.float64)
-    return Known(
-        reduction, *operator_range(model.weights, largest_eigenvalue(products, 4 * slack_root)), norm2
-    )
 
 
 def congruence(root: Any, prior: Any) -> Any:

@@ -7,7 +7,7 @@ k'Rk = p'Rp + 2 u'(k - p) + 2 (U x)'(k - p) + (k - p)'R(k - p).
 Rests, squared exponential: |phi - T phi| of the feature map is known at every order (`FEATURES`), so that with
 H = G + nu >= 0 the rests are <phi(c), H (phi - T_3 phi)> and <D phi x, H (phi - T_2 phi)>, by Cauchy-Schwarz in H, and
 the square of phi - T_1 phi, which is not negative. Matérn kernels have few derivatives: the sums over the data of
-bounds of theirs, and the square in R, which has a sign too.
+bounds of theirs (`Remainders`), and the square in R, which has a sign too.
 
 Sums over the data are in the precision of `PlainSlice`, everything else in double precision; rounding is bounded and
 added.
@@ -24,22 +24,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.methods.robustness.certificates.plain_cubic import (
-    EIGENVALUE,
-    UNIT64,
-    FloatArray,
-    quadratic_range,
-)
+from gpsuite.arrays import FloatArray
+from gpsuite.methods.robustness.certificates.plain_cubic import EIGENVALUE, UNIT64, quadratic_range
 from gpsuite.methods.robustness.certificates.plain_kernel import (
     CURVATURE,
-    DEGREE,
     FEATURES,
-    derivative_bound,
     derivatives,
     first_order_rest,
     kappa,
 )
 from gpsuite.methods.robustness.certificates.plain_model import PlainSlice
+from gpsuite.methods.robustness.certificates.plain_remainders import Remainders, fourth_order, remainders
 
 MOST_CUBED = 64  # free inputs up to which cubic terms are kept
 ORDERS = (
@@ -93,7 +88,7 @@ class _Sums:
         W: R V.
         r: half-widths, [B, d].
         rho: their norm, [B].
-        distance: least distance of each datum from the box, [B, N].
+        left: what each datum's kernel leaves out; None for the squared exponential.
     """
 
     f: tuple[Any, ...]
@@ -102,7 +97,7 @@ class _Sums:
     W: Any
     r: FloatArray
     rho: FloatArray
-    distance: FloatArray
+    left: Remainders | None
 
 
 @dataclass(frozen=True)
@@ -118,7 +113,7 @@ class Expander:
     @property
     def degree(self) -> int:
         """The highest order of the kernels that is kept."""
-        return DEGREE[self.form.kernel] if len(self.form.scale) <= MOST_CUBED else 2
+        return 3 if len(self.form.scale) <= MOST_CUBED else 2
 
     def expand(self, lo: FloatArray, hi: FloatArray) -> Expansion:
         """Return mean and variance over boxes [B, d]."""
@@ -128,12 +123,13 @@ class Expander:
         work = form.reduction.dtype
         D = (form.points.T.astype(work) - c[:, :, None]) / form.scale.astype(work)[:, None]
         q = np.einsum("bjn,bjn->bn", D, D) + form.fixed
-        f = tuple(each * form.fold for each in derivatives(self.form.kernel, q))
+        matern = form.kernel != "squared_exponential"
+        f = tuple(each * form.fold for each in derivatives(form.kernel, q, 4 if matern else 3))
         V = np.concatenate([f[0][:, None], -2 * f[1][:, None] * D], axis=1)
         W = (V.reshape(-1, V.shape[2]) @ form.reduction).reshape(V.shape)
         rho = np.sqrt(np.sum(r**2, axis=1)) * (1 + (8 + r.shape[1]) * UNIT64)
-        distance = np.maximum(0.0, np.sqrt(q) * (1 - 1e-12) - rho[:, None]).astype(float)
-        sums = _Sums(f, D, V, W, r, rho, distance)
+        left = remainders(form.kernel, q, rho, self.degree) if matern else None
+        sums = _Sums(f, D, V, W, r, rho, left)
         return Expansion(r, self._mean(sums), self._variance(sums))
 
     def at(self, points: FloatArray) -> tuple[FloatArray, FloatArray, tuple[float, float]]:
@@ -150,18 +146,21 @@ class Expander:
         first = np.asarray(sums.V @ alpha, dtype=float)
         square, cubic = self._second_order(sums, weights), None
         rounding = ORDERS * self.form.slack_mean * _growth(r)
-        rest = self._sum_rest(norm, weights, sums, self.degree)
         if self.degree > 2:
             cubic = self._third_order(sums, weights, None)
-            if self.form.kernel == "squared_exponential":
-                rest = np.minimum(rest, self._projected_rest(first, square, r, rho))
-        rest = rest + rounding
+        if sums.left is not None:
+            below, above = _left_out(sums, sums.left, weights)
+        else:
+            below = norm * FEATURES[self.degree + 1] * rho ** (self.degree + 1)
+            below = np.minimum(below, self._projected_rest(first, square, r, rho))
+            above = below
+        below, above = below + rounding, above + rounding
         low, high = _range(first[:, 1:], square, cubic, r)
         reach = norm * _distance(self.form.kernel, rho) + rounding
         return Moment(
-            first[:, 0], first[:, 1:], square, cubic, rest, rest,
-            np.maximum(first[:, 0] + np.maximum(low - rest, -reach), -norm),
-            np.minimum(first[:, 0] + np.minimum(high + rest, reach), norm),
+            first[:, 0], first[:, 1:], square, cubic, below, above,
+            np.maximum(first[:, 0] + np.maximum(low - below, -reach), -norm),
+            np.minimum(first[:, 0] + np.minimum(high + above, reach), norm),
         )  # fmt: skip
 
     def _variance(self, sums: _Sums) -> Moment:
@@ -196,9 +195,11 @@ class Expander:
     def _third_order(self, sums: _Sums, weights: Any, slopes: Any) -> FloatArray:
         """Return the symmetric form [B, d, d, d] of sum_i w_i (order 3 of kappa_i) + (S_i x) (order 2 of it).
 
-        Order 3 is -(4/3) f_3 (Dx)^3 - 2 f_2 Dx |x|^2.
+        Order 3 is -(4/3) f_3 (Dx)^3 - 2 f_2 Dx |x|^2, of those data whose order 3 is kept.
         """
-        D, (_, f1, f2, f3) = sums.D, sums.f
+        D, (f1, f2, f3) = sums.D, sums.f[1:4]
+        if sums.left is not None:
+            weights = np.where(sums.left.third, weights, 0)
         rows, bent = D * (-4 / 3 * weights * f3)[:, None], -2 * D * (weights * f2)[:, None]
         if slopes is not None:
             rows, bent = rows + 2 * slopes * f2[:, None], bent + slopes * f1[:, None]
@@ -214,23 +215,15 @@ class Expander:
             cubic[:, j, j, :] += third
         return cubic
 
-    def _sum_rest(self, norm: float, weights: Any, sums: _Sums, degree: int) -> FloatArray:
-        """Bound |sum_i w_i (kappa_i - its orders up to `degree`)| for an element of that norm, [B]."""
-        if self.form.kernel == "squared_exponential":
-            return np.asarray(norm * FEATURES[degree + 1] * sums.rho ** (degree + 1))
-        by_datum = derivative_bound(self.form.kernel, degree + 1, sums.distance)
-        order = sums.rho ** (degree + 1) / (2, 6, 24)[degree - 1]
-        total = np.asarray(np.sum(np.abs(weights) * by_datum, axis=1), dtype=float)
-        return np.asarray(total * order * (1 + 1e-12))
-
     def _projected_rest(
         self, first: FloatArray, square: FloatArray, r: FloatArray, rho: FloatArray
     ) -> FloatArray:
-        """Bound the mean's orders above 3 by what is known of its degrees up to 2 in the orthonormal basis, [B].
+        """Bound the mean's orders that are not kept by its degrees up to 2 in the orthonormal basis, [B].
 
         phi = E sum_m x^m / sqrt(m!) e_m, E = exp(-|x|^2/2). Of phi - T_3 phi the degrees 0 and 1 are
         (E - 1 + |x|^2/2), at most |x|^4/8, times those of phi / E, the degrees 2 and 3 (E - 1) times them, and the norm
-        above degree 3 is at most |x|^4 / sqrt(24).
+        above degree 3 is at most |x|^4 / sqrt(24). Of phi - T_2 phi the degree 0 is the same, the degrees 1 and 2 are
+        (E - 1) times them, and the norm above degree 2 is at most |x|^3 / sqrt(6).
         """
         d = r.shape[1]
         second = square + 0.5 * first[:, :1, None] * np.eye(d)
@@ -238,10 +231,13 @@ class Expander:
         error = ORDERS * self.form.slack_mean * np.sqrt((d + 1) * (d + 2) / 2)
         known = np.maximum(np.sqrt(known) * (1 - 1e-12) - error, 0) ** 2
         left = np.sqrt(np.maximum(self.form.norm2 - known * (1 - 1e-12), 0))
-        low = np.abs(first[:, 0]) + np.sum(np.abs(first[:, 1:]) * r, axis=1)
+        value, slope = np.abs(first[:, 0]), np.sum(np.abs(first[:, 1:]) * r, axis=1)
         bent = np.einsum("bj,bjk,bk->b", r, np.abs(second), r)
-        beyond = left * rho**4 * np.sqrt((1 + rho**2) / 24)
-        return np.asarray((beyond + rho**4 / 8 * low + rho**2 / 2 * bent) * (1 + 1e-11))
+        if self.degree > 2:
+            beyond = left * rho**4 * np.sqrt((1 + rho**2) / 24) + rho**4 / 8 * slope
+        else:
+            beyond = left * rho**3 / np.sqrt(6) + rho**2 / 2 * slope
+        return np.asarray((beyond + rho**4 / 8 * value + rho**2 / 2 * bent) * (1 + 1e-11))
 
     def _variance_rests(
         self, constant: FloatArray, block: FloatArray, sums: _Sums, rounding: FloatArray
@@ -256,11 +252,14 @@ class Expander:
             parts = value * FEATURES[degree + 1] + slope * FEATURES[degree]
             cross = 2 * np.sqrt(g) * parts * rho ** (degree + 1) * (1 + 1e-12)
             return cross + rounding, cross + g * square * (1 + 1e-12) + rounding
+        assert sums.left is not None
         u, U = sums.W[:, 0], sums.W[:, 1:]
-        cross = 2 * self._sum_rest(0.0, u, sums, degree)
-        cross += 2 * self._sum_rest(0.0, np.einsum("bjn,bj->bn", np.abs(U), sums.r), sums, degree - 1)
-        below, above = (1 + self.form.below) * square, max(self.form.above - 1, 0) * square
-        return cross + below * (1 + 1e-12) + rounding, cross + above * (1 + 1e-12) + rounding
+        size = np.einsum("bjn,bj->bn", np.abs(U), sums.r)
+        slopes = 2 * np.asarray(np.sum(size * sums.left.slope, axis=1), dtype=float)
+        below, above = _left_out(sums, sums.left, -2 * u)
+        below = below + (slopes + (1 + self.form.below) * square) * (1 + 1e-12)
+        above = above + (slopes + max(self.form.above - 1, 0) * square) * (1 + 1e-12)
+        return below + rounding, above + rounding
 
     def _slope_size(self, block: FloatArray) -> FloatArray:
         """Return at least the largest eigenvalue of <D_j phi, H D_k phi> = (1 + nu) lambda I - block, [B]."""
@@ -269,6 +268,13 @@ class Expander:
         sound = np.where(finite[:, None, None], own, 0)
         size = np.sqrt(np.sum(sound**2, axis=(1, 2)))
         return np.where(finite, np.maximum(np.linalg.eigvalsh(sound)[:, -1], 0) + EIGENVALUE * size, np.inf)
+
+
+def _left_out(sums: _Sums, left: Remainders, weights: Any) -> tuple[FloatArray, FloatArray]:
+    """Return how far sum_i w_i kappa_i may lie below and above the orders that are kept of it, [B] each."""
+    rest = np.asarray(np.sum(np.abs(weights) * left.value, axis=1), dtype=float) * (1 + 1e-12)
+    low, high = fourth_order(weights, sums.f, sums.D, left, sums.rho)
+    return rest - low, rest + high
 
 
 def _growth(r: FloatArray) -> FloatArray:

@@ -26,8 +26,8 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.spatial.distance import cdist
 from scipy.special import expit, log_ndtr
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.certificates.certificate import Origin
-from gpsuite.methods.robustness.certificates.plain_cubic import FloatArray
 from gpsuite.methods.robustness.certificates.plain_kernel import gram, kappa
 from gpsuite.methods.robustness.certificates.plain_link import expected_derivatives, logistic_moments
 from gpsuite.methods.robustness.certificates.plain_model import PlainModel

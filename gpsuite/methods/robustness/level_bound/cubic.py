@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.methods.robustness.rounding import UNIT
 
 

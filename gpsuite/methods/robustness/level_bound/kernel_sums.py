@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.methods.robustness.level_bound.matern_derivatives import MaternKernel
 from gpsuite.methods.robustness.rounding import TAIL
-from gpsuite.methods.robustness.search.regions import BoolArray
 
 # Up to here the order-4 sums keep all pairs of inputs (d^4/4 numbers a box); above, only their traces' bounds.
 MOST_PAIRED_INPUTS = 12

@@ -20,10 +20,9 @@ from typing import Protocol
 import numpy as np
 from scipy.special import logit, ndtri
 
-from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.methods.robustness.class_probability import ProbabilityScore, ProbitScore, Score, score_of
 from gpsuite.methods.robustness.rounding import QUADRATURE, SHORT_SUM
-from gpsuite.methods.robustness.search.regions import BoolArray
 from gpsuite.models.classification.links import Link
 
 _CELLS = 24
@@ -90,7 +89,7 @@ class ProbitLevel:
 
     def edges(self, low: FloatArray, high: FloatArray, cells: int) -> FloatArray:
         """Return edges equally far apart in sqrt(1 + v)."""
-        return _edges(low, high, cells, 1.0)
+        return root_edges(low, high, cells, 1.0)
 
     def bound(self, G: FloatArray, slope: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """Return max of (G + k_1 v) / sqrt(1 + v): at an end, or inside where k_1 < 0 and G < k_1."""
@@ -149,7 +148,7 @@ class ProbabilityLevel:
 
     def edges(self, low: FloatArray, high: FloatArray, cells: int) -> FloatArray:
         """Return edges equally far apart in the scale of a probit of the same shape."""
-        return _edges(low, high, cells, _SHAPE)
+        return root_edges(low, high, cells, _SHAPE)
 
     def bound(self, G: FloatArray, slope: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """Return max E sigma along the line from a grid of variances.
@@ -188,7 +187,8 @@ def level_of(link: Link) -> Level:
     return ProbitLevel(score) if isinstance(score, ProbitScore) else ProbabilityLevel(ProbabilityScore(link))
 
 
-def _edges(low: FloatArray, high: FloatArray, cells: int, rate: float) -> FloatArray:
+def root_edges(low: FloatArray, high: FloatArray, cells: int, rate: float) -> FloatArray:
+    """Return the ends of `cells` parts of [low, high], equally far apart in sqrt(1 + rate v), [B, cells + 1]."""
     share = np.linspace(0.0, 1.0, cells + 1)
     bottom, top = (np.sqrt(1.0 + rate * end)[:, None] for end in (low, high))
     edges = ((bottom + share * (top - bottom)) ** 2 - 1.0) / rate

@@ -10,13 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import (
-    BoxBounds,
-    FloatArray,
-    IntArray,
-    checked_boxes,
-    trivial_where_invalid,
-)
+from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.methods.robustness.box_bounds import BoxBounds, checked_boxes, trivial_where_invalid
 from gpsuite.methods.robustness.class_probability import LatentRanges
 from gpsuite.methods.robustness.level_bound.concave_relaxation import CubicMaximum, cubic_maximum
 from gpsuite.methods.robustness.level_bound.latent_model import Expansion, LatentModel

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.box_bounds import FloatArray
 from gpsuite.methods.robustness.level_bound.latent_model import LatentModel
 from gpsuite.methods.robustness.level_bound.level_bound import LevelBound, LevelBounds, split_scores
 from gpsuite.methods.robustness.level_bound.newton import newton_steps

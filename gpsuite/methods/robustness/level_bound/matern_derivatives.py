@@ -15,7 +15,7 @@ from functools import cache
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.arrays import FloatArray
 
 _STEP, _LAST = 0.004, 64.0
 _SMALLEST = 1e-100  # below it a datum counts as lying at the point: the singular terms are zero there

@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray
+from gpsuite.arrays import FloatArray, IntArray
 
 
 @cache

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.level_bound.latent_model import Expansion
 from gpsuite.methods.robustness.level_bound.level import Level
 

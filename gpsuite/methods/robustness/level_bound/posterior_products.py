@@ -10,11 +10,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.operator_form import squared_norm
 from gpsuite.methods.robustness.operator_range import OperatorRange, operator_range
 from gpsuite.methods.robustness.rounding import UNDERFLOW, dot_product_unit, spread_unit
-from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.latent import LatentPosterior
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class PosteriorProducts:
     operator: OperatorRange
 
 
-_KEPT: WeakKeyDictionary[GPCPosterior, PosteriorProducts] = WeakKeyDictionary()
+_KEPT: WeakKeyDictionary[LatentPosterior, PosteriorProducts] = WeakKeyDictionary()
 
 
-def posterior_products(posterior: GPCPosterior) -> PosteriorProducts:
+def posterior_products(posterior: LatentPosterior) -> PosteriorProducts:
     """Return the products of a posterior, computed at the first call."""
     known = _KEPT.get(posterior)
     if known is None:
@@ -49,7 +49,7 @@ def posterior_products(posterior: GPCPosterior) -> PosteriorProducts:
     return known
 
 
-def compute_products(posterior: GPCPosterior) -> PosteriorProducts:
+def compute_products(posterior: LatentPosterior) -> PosteriorProducts:
     """Return the products of a posterior: three products and an eigenvalue of N x N in all."""
     strength = posterior.variance * posterior.weights
     with np.errstate(over="ignore", invalid="ignore"):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.methods.robustness.level_bound.posterior_products import (
     PosteriorProducts,
     posterior_products,
@@ -30,7 +30,7 @@ from gpsuite.methods.robustness.rounding import (
     outward_radius,
     spread_unit,
 )
-from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.latent import LatentPosterior
 from gpsuite.models.radial import kappa
 
 # Offsets held at once (8 MB).
@@ -56,6 +56,8 @@ class PosteriorSlice:
         ceiling: upper bound, likewise.
         mean_error: rounding error of every mean coefficient <h, e_m> of basis values |e_m| <= 1.
         gram_error: that of every covariance coefficient <e_m, (I - G) e_m'>.
+
+    The last four are arrays [B] where every box has a slice of its own (`explain.lines`).
     """
 
     kernel: str
@@ -68,10 +70,10 @@ class PosteriorSlice:
     alpha: FloatArray
     products: PosteriorProducts
     norm2: float
-    floor: float
-    ceiling: float
-    mean_error: float
-    gram_error: float
+    floor: float | FloatArray
+    ceiling: float | FloatArray
+    mean_error: float | FloatArray
+    gram_error: float | FloatArray
 
     @property
     def allowance(self) -> float:
@@ -94,8 +96,8 @@ class PosteriorSlice:
         """
         norm = float(np.sqrt(self.norm2)) * (1.0 + TAIL)
         reach = norm * np.sqrt(2.0 * np.minimum(drop, 1.0)) + self.mean_error + SHORT_SUM * np.abs(centre)
-        low = np.fmax(centre - reach, max(-norm, self.floor))
-        return low, np.fmin(centre + reach, min(norm, self.ceiling))
+        low = np.fmax(centre - reach, np.maximum(-norm, self.floor))
+        return low, np.fmin(centre + reach, np.minimum(norm, self.ceiling))
 
     def offsets(self, points: FloatArray) -> FloatArray:
         """Return (X - x) / l for points [B, d], [B, d, n]."""
@@ -134,7 +136,7 @@ class PosteriorSlice:
         return replace(self, norm2=min(self.norm2, norm2))
 
 
-def posterior_slice(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> PosteriorSlice:
+def posterior_slice(posterior: LatentPosterior, x0: FloatArray, free: IntArray) -> PosteriorSlice:
     """Restrict a posterior to the free inputs around x0.
 
     Args:
@@ -160,18 +162,18 @@ def posterior_slice(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> 
         floor=kept.floor,
         ceiling=kept.ceiling,
         mean_error=float(np.abs(posterior.alpha * kept.weight) @ kept.unit) + kept.lost,
-        gram_error=_gram_error(products, kept.weight, kept.unit),
+        gram_error=float(gram_error(products, kept.weight, kept.unit)),
     )
 
 
-def _gram_error(products: PosteriorProducts, weight: FloatArray, unit: FloatArray) -> float:
-    """Return the rounding error of V'RV for columns |V_i| <= w_i with errors unit_i w_i.
+def gram_error(products: PosteriorProducts, weight: FloatArray, unit: FloatArray) -> FloatArray:
+    """Return the rounding error of V'RV for columns |V_i| <= w_i with errors unit_i w_i, [...] for weights [..., n].
 
     The errors of V by Cauchy-Schwarz with zeta >= |F dV|, the two products over the data by |R|, and the product that
     made R by the rows of F.
     """
-    largest = float(weight.max())
-    zeta = float(np.max(unit * weight)) * float(np.sqrt(products.root_size))
-    data = 2.0 * (len(weight) + 8.0) * UNIT * largest * float(weight @ products.row_sums)
+    largest = weight.max(axis=-1)
+    zeta = np.max(unit * weight, axis=-1) * float(np.sqrt(products.root_size))
+    data = 2.0 * (weight.shape[-1] + 8.0) * UNIT * largest * (weight @ products.row_sums)
     root = 2.0 * (products.rank + 8.0) * UNIT * largest**2 * products.root_size
-    return 2.0 * zeta * float(np.sqrt(products.operator.size)) + zeta**2 + data + root
+    return np.asarray(2.0 * zeta * float(np.sqrt(products.operator.size)) + zeta**2 + data + root)

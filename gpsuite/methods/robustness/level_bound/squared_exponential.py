@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.level_bound.cubic import Cubic, symmetric_part
 from gpsuite.methods.robustness.level_bound.latent_model import LatentModel
 from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice

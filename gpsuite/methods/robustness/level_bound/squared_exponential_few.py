@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.level_bound.cubic import Cubic, sum_slack
 from gpsuite.methods.robustness.level_bound.monomials import coefficients, homogeneous_range
 from gpsuite.methods.robustness.rounding import SHORT_SUM

@@ -14,7 +14,7 @@ from math import comb, factorial
 import numpy as np
 from scipy.special import gammainc
 
-from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.level_bound.cubic import Cubic, add_norm_times_linear, sum_slack
 from gpsuite.methods.robustness.level_bound.latent_model import MomentModel
 from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.arrays import FloatArray
 
 
 def third_order_sums(rows: FloatArray, offset: FloatArray) -> FloatArray:

@@ -14,14 +14,9 @@ from typing import Literal
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.errors import UserError, unknown_name
-from gpsuite.methods.robustness.box_bounds import (
-    BoxBounds,
-    FloatArray,
-    IntArray,
-    checked_boxes,
-    trivial_where_invalid,
-)
+from gpsuite.methods.robustness.box_bounds import BoxBounds, checked_boxes, trivial_where_invalid
 from gpsuite.methods.robustness.class_probability import LatentRanges, Score, score_of
 from gpsuite.methods.robustness.envelope import envelope_mean, envelope_mean_extrema
 from gpsuite.methods.robustness.operator_form import OperatorForm, operator_form

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr
 
-from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.models.classification.links import Link
 
 # Cells reach this many standard deviations beyond the means; the rest of the line is two cells more.
@@ -47,7 +47,7 @@ def cell_probability_bounds(
     low = (np.hstack([np.zeros_like(ends), sigma]) * smallest).sum(axis=1)
     high = (np.hstack([sigma, np.ones_like(ends)]) * largest).sum(axis=1)
     slack = n_cells * _CELL
-    return np.clip(low - slack, 0.0, 1.0), np.clip(high + slack, 0.0, 1.0)
+    return np.maximum(low - slack, 0.0), np.minimum(high + slack, 1.0)
 
 
 def cell_mass_bounds(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from gpsuite.methods.robustness.box_bounds import FloatArray, IntArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.methods.robustness.envelope import Line, lowest_point, weighted_line
 from gpsuite.methods.robustness.operator_form import OperatorForm
 from gpsuite.methods.robustness.rounding import SHORT_SUM, UNIT

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog
 
-from gpsuite.methods.robustness.box_bounds import FloatArray
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.envelope import chord_line, distance_ranges, tangent_line
 from gpsuite.methods.robustness.operator_form import OperatorForm
 from gpsuite.methods.robustness.rounding import SHORT_SUM

@@ -14,8 +14,9 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import Bounds, minimize
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.search.branch_and_bound import Attack
-from gpsuite.methods.robustness.search.regions import FloatArray, Region
+from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.models.classification.posterior import GPCPosterior
 
 STEPS = 100
@@ -90,7 +91,11 @@ def strong_attack(
 
 def local_search(posterior: GPCPosterior, region: Region, sign: int) -> Attack:
     """Return a local search over the region: L-BFGS-B in a box, spectral projected gradients in a ball."""
-    objective = _score(posterior, region, sign)
+    return climb(_score(posterior, region, sign), region)
+
+
+def climb(objective: Objective, region: Region) -> Attack:
+    """Return a local search of an objective over the region, as `local_search`."""
     if region.norm == "box":
         return lambda start: _lbfgs(objective, region, start)
     return lambda start: _projected_gradients(objective, region, start)

@@ -14,8 +14,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.search.regions import BoolArray, FloatArray, IntArray, Region
+from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.methods.robustness.search.tree import GrowingTree, Pool, SearchTree
 
 Attack = Callable[[FloatArray], FloatArray]
@@ -88,7 +89,7 @@ class Extremum:
     seconds: float
     trace: FloatArray
     tree: SearchTree
-    rounding: float = 0.0
+    rounding: float
 
     @property
     def gap(self) -> float:

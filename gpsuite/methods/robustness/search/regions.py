@@ -15,11 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.errors import UserError
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
-IntArray = npt.NDArray[np.int64]
 Domain = tuple[npt.ArrayLike, npt.ArrayLike]
 
 UNIT = 2.0**-53  # relative rounding error of one operation

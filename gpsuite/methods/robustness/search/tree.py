@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.methods.robustness.search.regions import BoolArray, FloatArray, IntArray
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 
 FIRST_CAPACITY = 256
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,11 +21,11 @@ from gpsuite.reporting.published import read_published
 NAME = "active_learning/convergence"
 
 
-def request_of(*words: str) -> Request:
+def request_of(*words: str) -> Request[Any]:
     return read_request([f"experiment={NAME}", "scale=smoke", *words])[0]
 
 
-def records_of(request: Request) -> list[Record]:
+def records_of(request: Request[Any]) -> list[Record]:
     entry = EXPERIMENTS.get(request.experiment)
     tasks = entry.plan(request)
     outcomes = [entry.run(task, SharedWork()) for task in tasks]
@@ -106,7 +107,7 @@ def test_the_drawn_convolution_process_is_the_models() -> None:
     lmc = replace(params, kernel="se")
     model = ConvolutionProcess(2, 2)
     # the same stream again, for W and the lengthscales
-    rng = cells.stream(params.seed, "process")
+    rng = cells.stream(params.seed, "process")  # type: ignore[attr-defined]
     assert np.array_equal(rng.uniform(-1.0, 1.0, (5, 2)), X)
     W = rng.standard_normal((2, 2))
     W /= np.linalg.norm(W, axis=1)[:, None]

@@ -6,6 +6,7 @@ import csv
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,7 +80,7 @@ def run(*more: str, path: str = "m.csv") -> Path:
     return report.folder
 
 
-def task(*more: str, path: str = "m.csv") -> Task:
+def task(*more: str, path: str = "m.csv") -> Task[Any]:
     request, _ = read_request(words(*more, path=path))
     [found] = EXPERIMENTS.get(request.experiment).plan(request)
     return found

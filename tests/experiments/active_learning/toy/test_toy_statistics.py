@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,13 +27,13 @@ METHODS = ("al_mogp", "rs_mogp", "al_indgps", "al_mogp_nosafe")
 TIMED = {"likelihood_cost_slope"}  # a measured time: in a timing table, not among the statistics
 
 
-def runs(part: str, methods: Sequence[str], steps: int, level: float = 1.0, **own: object) -> list[Record]:
+def runs(part: str, methods: Sequence[str], steps: int, level: float = 1.0, **own: Any) -> list[Record]:
     found = []
     for number, method in enumerate(methods):
         for r in range(8):
             error = [level * (1.0 + 0.1 * number) - 0.02 * k + 0.001 * r for k in range(steps)]
             words = {"part": part, "inference": "smc", **own}
-            made = record(method, r, error, **words)  # type: ignore[arg-type]
+            made = record(method, r, error, **words)
             found.append(made)
     return found
 
@@ -47,7 +48,7 @@ def toy_records() -> list[Record]:
         *with_axis(runs("pipelines", METHODS, 31, query_at_maximum=True), prior_factor=1.0),
         *with_axis(runs("inference", METHODS[:1], 11, 1.2), inference="map", prior_factor=1.0),
         *with_axis(runs("inference", METHODS[:1], 11, 0.8), inference="ml", prior_factor=1.0),
-        *with_axis(runs("hmc", METHODS, 11, **acceptance), inference="hmc", prior_factor=1.0),
+        *with_axis(runs("hmc", METHODS, 11, **acceptance), inference="hmc", prior_factor=1.0),  # type: ignore[arg-type]
         *with_axis(runs("prior", METHODS[:1], 31, 1.3), prior_factor=2.0),
         record("", 0, [1.0], part="identity_lmc", inference="", max_relative_error=1e-15),
     ]

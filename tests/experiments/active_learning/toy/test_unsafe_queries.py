@@ -35,7 +35,7 @@ SETS = {"smc": LONG, "hmc": SHORT}
 
 def test_samplers_are_compared_on_the_same_number_of_queries() -> None:
     rows = unsafe_by_seed(SETS).set_index(["counted", "inference", "method", "repetition"]).sort_index()
-    assert set(rows.index.droplevel("repetition")) == {
+    assert set(rows.index.droplevel("repetition")) == {  # type: ignore[arg-type]
         (2, "smc", "al_mogp"), (2, "smc", "rs_mogp"), (2, "hmc", "al_mogp"),
         (4, "smc", "al_mogp"), (4, "smc", "rs_mogp"),
     }  # fmt: skip

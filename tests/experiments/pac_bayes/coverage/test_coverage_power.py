@@ -36,8 +36,8 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _records(simulations: int = 40) -> list[Record]:
     found = []
-    request = replace(REQUEST, settings=replace(REQUEST.settings, power_simulations=simulations))
-    for task in power_tasks(request, version=1):
+    request = replace(REQUEST, settings=replace(REQUEST.settings, power_simulations=simulations))  # type: ignore[type-var]
+    for task in power_tasks(request, version=1):  # type: ignore[arg-type]
         outcome = run_power(task, SharedWork())
         found.append(Record("k", task.experiment, "", task.axes, "done", "", outcome.metrics, {}))
     return found
@@ -58,7 +58,7 @@ def test_the_bound_is_not_contradicted() -> None:
 
 def _fault(name: str) -> tuple[str, Callable[..., Any]]:
     """Return what of `certificates` is replaced by what."""
-    penalty, kl_bound, lower = certificates.penalty, certificates.kl_bound, certificates.kl_inverse_lower
+    penalty, kl_bound, lower = certificates.penalty, certificates.kl_bound, certificates.kl_inverse_lower  # type: ignore[attr-defined]
     if name == "no KL":
         return "penalty", lambda kl, terms: penalty(0.0, terms)
     if name == "a tenth of the KL":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ EPSILONS = (0.2, 0.4, 0.6, 0.8, 1.0)
 ORDER = {"full_gp": 0, "kl_pac_gp": 1, "sqrt_pac_gp": 2}
 
 
-def frame(**changes: object) -> pd.DataFrame:
+def frame(**changes: Any) -> pd.DataFrame:
     """Return records in which every claim of the paper holds: see `numbers`."""
     rng = np.random.default_rng(5)
     rows = []

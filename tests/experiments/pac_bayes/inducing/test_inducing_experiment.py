@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -24,7 +26,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GPSUITE_DATA_PATH", raising=False)  # the numbers of rows are the stand-in's
 
 
-def plan(*words: str) -> list[Task]:
+def plan(*words: str) -> Sequence[Task[Any]]:
     request, _ = read_request([POL, "scale=smoke", *words])
     return EXPERIMENTS.get(request.experiment).plan(request)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -24,7 +26,7 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def plan(*words: str) -> list[Task]:
+def plan(*words: str) -> Sequence[Task[Any]]:
     request, _ = read_request(list(words))
     return EXPERIMENTS.get(request.experiment).plan(request)
 
@@ -64,7 +66,7 @@ def test_at_the_papers_scale_as_well() -> None:
 
 
 def test_kernels_follow_the_dataset_and_the_model() -> None:
-    def kernels(*words: str) -> set[tuple[object, object]]:
+    def kernels(*words: str) -> set[tuple[object, Any]]:
         return {(t.axes["dataset"], t.params.ard) for t in plan(LOSSES, "scale=smoke", *words)}
 
     assert kernels() == {("pol", True), ("kin40k", True), ("sarcos", False)}

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,16 +16,16 @@ from gpsuite.experiments.pac_bayes.overfit_fitc.claims import claims
 from gpsuite.experiments.pac_bayes.overfit_fitc.run import draw_split, run
 
 
-def request_of(*words: str) -> Request:
+def request_of(*words: str) -> Request[Any]:
     return read_request(["experiment=pac_bayes/overfit_fitc", "scale=smoke", *words])[0]
 
 
-def tasks_of(*words: str) -> list[Task]:
+def tasks_of(*words: str) -> Sequence[Task[Any]]:
     request = request_of(*words)
     return EXPERIMENTS.get(request.experiment).plan(request)
 
 
-def outcomes(tasks: list[Task]) -> list[Outcome]:
+def outcomes(tasks: list[Task[Any]]) -> list[Outcome]:
     return [run(task, SharedWork()) for task in tasks]
 
 
@@ -67,14 +69,14 @@ def test_impossible_settings_are_refused(word: str) -> None:
 def test_fitc_learns_too_little_noise_and_vfe_does_not() -> None:
     tasks = tasks_of("methods=[fitc,vfe]", "repetitions=4", "max_evaluations=200")
     noise = {"fitc": 0.0, "vfe": 0.0}
-    for task, outcome in zip(tasks, outcomes(tasks), strict=True):
+    for task, outcome in zip(tasks, outcomes(tasks), strict=True):  # type: ignore[arg-type]
         noise[str(task.axes["method"])] += float(outcome.metrics["noise_std"] or 0) / 4
     assert noise["fitc"] < 0.75 * 0.28
     assert noise["vfe"] == pytest.approx(0.28, rel=0.2)
 
 
 def test_the_gap_is_the_difference_of_the_risks() -> None:
-    (outcome,) = outcomes(tasks_of("methods=[kl_pac_sgp]", "repetitions=1"))
+    (outcome,) = outcomes(tasks_of("methods=[kl_pac_sgp]", "repetitions=1"))  # type: ignore[arg-type]
     numbers = {
         name: float(value) for name, value in outcome.metrics.items() if isinstance(value, int | float)
     }

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from gpsuite.experiments.base import EXPERIMENTS, Outcome, Record, Report, Reque
 from gpsuite.experiments.pac_bayes.predictive_snelson.claims import claims
 from gpsuite.experiments.pac_bayes.predictive_snelson.run import roughness, run
 from gpsuite.experiments.pac_bayes.predictive_snelson.tables import closest_triple, scan_table
+from tests.arrays import Array
 
 EXPERIMENT = "experiment=pac_bayes/predictive_snelson"
 
@@ -24,11 +27,11 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPSUITE_OFFLINE", "1")
 
 
-def request_of(*words: str) -> Request:
+def request_of(*words: str) -> Request[Any]:
     return read_request([EXPERIMENT, "scale=smoke", *words])[0]
 
 
-def tasks_of(*words: str) -> list[Task]:
+def tasks_of(*words: str) -> Sequence[Task[Any]]:
     request = request_of(*words)
     return EXPERIMENTS.get(request.experiment).plan(request)
 
@@ -38,7 +41,7 @@ def record(metrics: dict[str, float | None], **axes: str | int | float) -> Recor
     return Record("key", "pac_bayes/predictive_snelson", "", full, "done", "", metrics, {})
 
 
-def as_record(task: Task, outcome: Outcome) -> Record:
+def as_record(task: Task[Any], outcome: Outcome) -> Record:
     return Record(task_key(task), task.experiment, task.label, task.axes, outcome.status, outcome.reason,
                   outcome.metrics, {}, arrays=outcome.arrays)  # fmt: skip
 
@@ -99,7 +102,7 @@ def test_the_claims_follow_the_numbers() -> None:
 
 
 def test_roughness_is_the_integral_of_the_squared_second_derivative() -> None:
-    def sine(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def sine(x: Array) -> tuple[Array, Array]:
         return 2.0 * np.sin(3.0 * x[:, 0]), np.ones(len(x))
 
     assert roughness(sine, 0.0, np.pi) == pytest.approx(4 * 81 * np.pi / 2, rel=1e-4)

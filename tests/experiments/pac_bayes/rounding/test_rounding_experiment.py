@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,12 +25,12 @@ from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL
 from gpsuite.models.config import Hyperparameters
 
 
-def request_of(*words: str) -> Request:
+def request_of(*words: str) -> Request[Any]:
     chosen = ["experiment=pac_bayes/rounding", "dataset=diabetes", "scale=smoke", "max_evaluations=10"]
     return read_request([*chosen, *words])[0]
 
 
-def tasks_of(*words: str) -> list[Task]:
+def tasks_of(*words: str) -> Sequence[Task[Any]]:
     request = request_of(*words)
     return EXPERIMENTS.get(request.experiment).plan(request)
 
@@ -100,7 +102,7 @@ def test_the_claims_follow_the_numbers() -> None:
 def test_the_grids_of_a_training_share_it(monkeypatch: pytest.MonkeyPatch) -> None:
     trainings: Counter[float] = Counter()
 
-    def count(work: object, loss: BandLoss) -> Trained:
+    def count(work: Any, loss: BandLoss) -> Trained:
         trainings[loss.epsilon] += 1
         return Trained(Hyperparameters(1.2, (2.1,), 0.5), "done", "", 1, 0.5)
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,16 +22,16 @@ REGION = "bands=[region_ellipsoid,region_pointwise,region_members]"
 NUMPY = "bands=[region_ellipsoid,region_pointwise,region_members,bootstrap,bootstrap_sup,mapie_split]"
 
 
-def plan(*words: str) -> list[Task]:
+def plan(*words: str) -> Sequence[Task[Any]]:
     request, _ = read_request([NAME, "scale=smoke", *words])
     return EXPERIMENTS.get(request.experiment).plan(request)
 
 
-def run(task: Task) -> Outcome:
+def run(task: Task[Any]) -> Outcome:
     return run_task(task, SharedWork())
 
 
-def record(task: Task) -> Record:
+def record(task: Task[Any]) -> Record:
     outcome = run(task)
     parts = {"arrays": outcome.arrays, "timing": {}, "reason": outcome.reason, "status": outcome.status}
     return Record(task_key(task), task.experiment, task.label, task.axes, metrics=outcome.metrics, **parts)  # type: ignore[arg-type]
@@ -107,7 +109,7 @@ def test_conformal_intervals_cover_responses(band: str) -> None:
 def test_a_small_run_is_summarised(tmp_path: Path) -> None:
     request, _ = read_request([NAME, "scale=smoke", NUMPY])
     records = [record(task) for task in plan(NUMPY)]
-    found = {s.name for s in summary.summarise(Report(request, records, tmp_path, "note"))}
+    found = {s.name for s in summary.summarise(Report(request, records, tmp_path, "note"))}  # type: ignore[arg-type]
     assert "band_width[noise=laplace,band=bootstrap]" in found
     table = summary.band_table([r for r in records if r.axes["band"] == "region_ellipsoid"])
     assert table["n"].tolist() == [2]

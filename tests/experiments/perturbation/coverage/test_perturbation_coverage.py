@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from gpsuite.experiments.perturbation.coverage.summary import coverage_table, su
 NAME = "experiment=perturbation/coverage"
 
 
-def plan(*words: str) -> list[Task]:
+def plan(*words: str) -> Sequence[Task[Any]]:
     request, _ = read_request([NAME, *words])
     return EXPERIMENTS.get(request.experiment).plan(request)
 
@@ -121,9 +123,9 @@ def test_a_small_run_is_summarised(tmp_path: Path) -> None:
         outcome = EXPERIMENTS.get(request.experiment).run(task, SharedWork())
         arrays = {"arrays": outcome.arrays, "timing": {}, "reason": "", "status": outcome.status}
         records.append(
-            Record(task_key(task), task.experiment, task.label, task.axes, metrics=outcome.metrics, **arrays)
-        )  # type: ignore[arg-type]
-    found = {s.name: s.value for s in summarise(Report(request, records, tmp_path, "note"))}
+            Record(task_key(task), task.experiment, task.label, task.axes, metrics=outcome.metrics, **arrays)  # type: ignore[arg-type]
+        )
+    found = {s.name: s.value for s in summarise(Report(request, records, tmp_path, "note"))}  # type: ignore[arg-type]
     assert found["share_coverage_as_stated"] == 1.0
     assert found["coverage_pooled_p_value"] > 1e-3
     for name in ("tables/coverage.csv", "tables/coverage_broken.csv", "figures/coverage.png"):

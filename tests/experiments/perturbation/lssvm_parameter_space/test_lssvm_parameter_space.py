@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,13 +19,14 @@ from gpsuite.experiments.perturbation.lssvm_parameter_space.run import (
     star_violations,
 )
 from gpsuite.experiments.perturbation.shared.linear import compass
+from tests.arrays import Array
 
 
-def request_of(*words: str) -> Request:
+def request_of(*words: str) -> Request[Any]:
     return read_request(["experiment=perturbation/lssvm_parameter_space", "scale=smoke", *words])[0]
 
 
-def records_of(request: Request) -> list[Record]:
+def records_of(request: Request[Any]) -> list[Record]:
     entry = EXPERIMENTS.get(request.experiment)
     tasks = entry.plan(request)
     outcomes = [entry.run(task, SharedWork()) for task in tasks]
@@ -89,7 +91,7 @@ def test_the_printed_rank_is_the_wrong_way_round_and_violations_can_be_seen() ->
         estimate = region.estimate
         calls = 0
 
-        def contains(self, alphas: np.ndarray) -> np.ndarray:
+        def contains(self, alphas: Array) -> Array:
             self.calls += 1
             return np.full(len(alphas), self.calls % 2 == 1)
 
@@ -100,10 +102,10 @@ def test_the_printed_rank_is_the_wrong_way_round_and_violations_can_be_seen() ->
 def test_a_radius_that_shrinks_or_a_rule_that_fails_is_seen() -> None:
     good = {"holds_estimate": True, "excludes_far": True, "segments": 5, "star_violations": 0}
     good |= {"printed_holds_estimate": False, "printed_excludes_far": False, "outside_ellipsoid": 0}
-    good |= {"ellipsoid_area": 3.0, "region_area": 2.0}
+    good |= {"ellipsoid_area": 3.0, "region_area": 2.0}  # type: ignore[dict-item]
 
-    def record(q: int, **metrics: object) -> Record:
-        return Record("", "", "", {"model": "lssvm", "draw": 0, "q": q}, "done", "", {**good, **metrics}, {})  # type: ignore[dict-item]
+    def record(q: int, **metrics: Any) -> Record:
+        return Record("", "", "", {"model": "lssvm", "draw": 0, "q": q}, "done", "", {**good, **metrics}, {})
 
     rising = [record(50, radius=1.0), record(10, radius=2.0), record(5, radius=None)]
     assert nested(rising) == [True, True]

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from gpsuite.experiments.perturbation.region.problem import input_number, read_p
 NAME = "experiment=perturbation/region"
 
 
-def plan(*words: str) -> list[Task]:
+def plan(*words: str) -> Sequence[Task[Any]]:
     request, _ = read_request([NAME, "scale=smoke", *words])
     return EXPERIMENTS.get(request.experiment).plan(request)
 
@@ -135,9 +137,12 @@ def test_a_small_run_is_summarised(tmp_path: Path) -> None:
         outcome = run.run(task, SharedWork())
         parts = {"arrays": outcome.arrays, "timing": {}, "reason": "", "status": outcome.status}
         records.append(
-            Record(task_key(task), task.experiment, task.label, task.axes, metrics=outcome.metrics, **parts)
-        )  # type: ignore[arg-type]
-    found = summary.summarise(Report(request, records, tmp_path, "note"))
+            Record(task_key(task), task.experiment, task.label, task.axes, metrics=outcome.metrics, **parts)  # type: ignore[arg-type]
+        )
+    found = summary.summarise(Report(request, records, tmp_path, "note"))  # type: ignore[arg-type]
     assert found[0].value == 0
+    shares = [each for each in found if each.name.startswith("unbounded_share")]
+    assert {share.n for share in shares} == {request.settings.rays}  # type: ignore[attr-defined]
+    assert all(share.judged("low") <= share.value < share.judged("high") for share in shares)
     for name in ("tables/region.csv", "tables/region_candidates.csv", "figures/region.png"):
         assert (tmp_path / name).is_file()

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,16 +16,16 @@ from gpsuite.experiments.robustness.bounds_1d.summary import statements
 NAME = "experiment=robustness/bounds_1d"
 
 
-def request_of(*words: str) -> Request:
+def request_of(*words: str) -> Request[Any]:
     return read_request([NAME, "scale=smoke", *words])[0]
 
 
-def tasks_of(*words: str) -> list[Task]:
+def tasks_of(*words: str) -> Sequence[Task[Any]]:
     request = request_of(*words)
     return EXPERIMENTS.get(request.experiment).plan(request)
 
 
-def records_of(tasks: list[Task]) -> list[Record]:
+def records_of(tasks: list[Task[Any]]) -> list[Record]:
     outcomes = [run(task, SharedWork()) for task in tasks]
     return [
         Record("", "", "", task.axes, outcome.status, "", outcome.metrics, {}, arrays=outcome.arrays)
@@ -32,7 +34,7 @@ def records_of(tasks: list[Task]) -> list[Record]:
 
 
 def test_both_statements_hold_for_both_methods_and_bounds_are_never_crossed() -> None:
-    records = records_of(tasks_of("methods=[laplace,ep]", "levels=5"))
+    records = records_of(tasks_of("methods=[laplace,ep]", "levels=5"))  # type: ignore[arg-type]
     assert len(records) == 4
     found = statements(records)
     assert (found.value, found.n) == (1.0, 2)
@@ -79,7 +81,7 @@ def test_impossible_settings_are_refused(words: list[str], message: str) -> None
 def test_tables_and_figure(tmp_path: Path) -> None:
     request = request_of("model=matern52", "bounds=[rkhs_taylor]")
     entry = EXPERIMENTS.get(request.experiment)
-    found = entry.summarise(Report(request, records_of(entry.plan(request)), tmp_path, None))
+    found = entry.summarise(Report(request, records_of(entry.plan(request)), tmp_path, None))  # type: ignore[arg-type]
     assert [each.name for each in found] == ["share_bounds_hold_and_shrink"]
     assert (tmp_path / "figures" / "bounds_1d.png").stat().st_size > 10_000
     assert "Taylor" in (tmp_path / "tables" / "bounds_1d.md").read_text(encoding="utf-8")

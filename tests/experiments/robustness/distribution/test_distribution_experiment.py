@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,7 +28,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GPSUITE_DATA_PATH", raising=False)
 
 
-def plan(*words: str) -> list[Task]:
+def plan(*words: str) -> Sequence[Task[Any]]:
     request, _ = read_request([*words, "scale=smoke"])
     return EXPERIMENTS.get(request.experiment).plan(request)
 
@@ -110,7 +112,7 @@ def test_limits_and_failures_become_statuses(monkeypatch: pytest.MonkeyPatch) ->
     assert "boxes used up" in limited.reason
     assert limited.metrics["delta_proved"] is not None
 
-    def fail(*_: object) -> None:
+    def fail(*_: Any) -> None:
         raise NotConvergedError("no start")
 
     monkeypatch.setattr("gpsuite.experiments.robustness.shared.probability_change.task_classifier", fail)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,11 +46,11 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GPSUITE_DATA_PATH", raising=False)
 
 
-def request_of(*words: str) -> Request:
+def request_of(*words: str) -> Request[Any]:
     return read_request([NAME, "scale=smoke", *words])[0]
 
 
-def tasks_of(*words: str) -> list[Task]:
+def tasks_of(*words: str) -> Sequence[Task[Any]]:
     request = request_of(*words)
     return EXPERIMENTS.get(request.experiment).plan(request)
 
@@ -195,7 +196,7 @@ def latents_of(posterior: Any, X: npt.NDArray[np.float64], converged_: bool = Tr
     return Latents(mean + np.sqrt(0.5 * variance) * noise, 0.5 * variance, converged_)
 
 
-def hmc_task() -> Task:
+def hmc_task() -> Task[Any]:
     return next(
         task for task in tasks_of("datasets=[synthetic2d]", *SMALL) if isinstance(task.params, HMCTask)
     )
@@ -216,12 +217,12 @@ def test_an_exact_approximation_has_no_distance_and_the_other_has() -> None:
         assert far[distance].mean() > 2 * near[distance].mean()
 
 
-def records_of(request: Request, converged_: bool, monkeypatch: pytest.MonkeyPatch) -> list[Record]:
+def records_of(request: Request[Any], converged_: bool, monkeypatch: pytest.MonkeyPatch) -> list[Record]:
     def sample(problem: Any, posteriors: Any, params: Any) -> Latents:
         return latents_of(posteriors["ep"], problem.X_test, converged_)
 
     monkeypatch.setattr("gpsuite.experiments.robustness.posterior_quality.run._sample", sample)
-    records, shared = [], {}
+    records, shared = [], {}  # type: ignore[var-annotated]
     for task in EXPERIMENTS.get(request.experiment).plan(request):
         outcome: Outcome = EXPERIMENTS.get(request.experiment).run(
             task, shared.setdefault(task.group, SharedWork())
@@ -270,7 +271,7 @@ def test_chains_that_did_not_converge_are_shown_and_left_out(
 
 
 def test_an_approximation_that_fails_is_a_diverged_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: Any) -> None:
         raise NotConvergedError("EP cycles")
 
     monkeypatch.setattr("gpsuite.experiments.robustness.posterior_quality.run.approximations", fail)

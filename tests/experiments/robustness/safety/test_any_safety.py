@@ -39,12 +39,10 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def write_table(path: Path, rows: int = 70, classes: int = 2) -> None:
+def write_table(path: Path, rows: int = 70) -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((rows, 3))
-    label = np.digitize(
-        X[:, 0] + 0.5 * X[:, 1], np.linspace(-0.5, 0.5, classes - 1) if classes > 2 else [0.0]
-    )
+    label = np.digitize(X[:, 0] + 0.5 * X[:, 1], [0.0])
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(label=[f"class {k}" for k in label])
     frame.to_csv(path, index=False)
 
@@ -154,13 +152,6 @@ def test_mistakes_exit_2(words: list[str], message: str, capsys: pytest.CaptureF
     assert message in said
     assert len(said.splitlines()) <= 4
     assert not Path("results/robustness").exists() or not list(Path("results/robustness").rglob("*.json"))
-
-
-def test_a_table_with_three_classes_asks_which_two(capsys: pytest.CaptureFixture[str]) -> None:
-    write_table(Path("three.csv"), classes=3)
-    words = ("dataset=csv", "dataset.path=three.csv", "dataset.target=label")
-    assert gpsuite("run", "experiment=robustness/safety", "scale=smoke", *words) == 2
-    assert "name two of them: classes=[class 0,class 1]" in capsys.readouterr().err
 
 
 def test_no_boxes_is_the_trivial_bound_and_no_error() -> None:

@@ -23,6 +23,7 @@ from gpsuite.methods.robustness.search.regions import linf_ball
 from gpsuite.methods.robustness.verdict import probability_extremum
 from gpsuite.models.classification.links import LINKS
 from gpsuite.statistics.estimates import OF_POINTS
+from tests.arrays import Array
 from tests.models.gpc_problems import fitted_posterior
 
 GAMMAS = [0.0, 0.5, 1.0]
@@ -33,7 +34,7 @@ def curve(point: int, inner: list[float], gpfgs: list[float], **metrics: Any) ->
     values = np.array(inner)
     hit, attack = values > 0.5, np.array(gpfgs) > 0.5
 
-    def first(where: np.ndarray) -> float | None:
+    def first(where: Array) -> float | None:
         return GAMMAS[int(np.argmax(where))] if where.any() else None
 
     own: dict[str, Any] = {
@@ -63,7 +64,7 @@ def curve(point: int, inner: list[float], gpfgs: list[float], **metrics: Any) ->
         "seconds": np.zeros(3),
     }
     axes = {"features": "all", "method": "laplace", "part": "point", "point": point}
-    return Record(f"k{point}", "robustness/safety_spam", "", axes, "done", "", own, {}, arrays=arrays)
+    return Record(f"k{point}", "robustness/safety_spam", "", axes, "done", "", own, {}, arrays=arrays)  # type: ignore[arg-type]
 
 
 NEVER = curve(0, [0.1, 0.2, 0.3], [0.1, 0.1, 0.1])
@@ -141,7 +142,7 @@ def test_shares_of_points_of_one_classifier_say_so() -> None:
 def test_accuracy_gain_is_paired() -> None:
     def record(inputs: str, split: int, accuracy: float) -> Record:
         axes = {"features": inputs, "method": "laplace", "part": "accuracy", "point": split}
-        return Record("k", "e", "", axes, "done", "", {"test_accuracy": accuracy}, {})
+        return Record("k", "e", "", axes, "done", "", {"test_accuracy": accuracy}, {})  # type: ignore[arg-type]
 
     pairs = [(0.9, 0.88), (0.8, 0.79), (0.7, 0.70)]
     records = [record("ours", k, a) for k, (a, _) in enumerate(pairs)]
@@ -172,7 +173,7 @@ def test_curve_metrics_of_a_real_search() -> None:
     assert metrics["monotone"]
     assert metrics["safe_gamma"] == 3.0  # the verdicts given
     assert metrics["gpfgs_gamma"] is None
-    assert metrics["largest_gap"] <= 0.02  # type: ignore[operator]
+    assert metrics["largest_gap"] <= 0.02
     reversed_metrics = curve_metrics([0.0, 0.3, 3.0], sign, steps[::-1], 0.02)
     assert not reversed_metrics["monotone"]
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -31,7 +33,7 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(free_inputs, "opencv_found", lambda: False)  # the same with and without the extra
 
 
-def plan(*words: str) -> list[Task]:
+def plan(*words: str) -> Sequence[Task[Any]]:
     request, _ = read_request(list(words))
     return EXPERIMENTS.get(request.experiment).plan(request)
 

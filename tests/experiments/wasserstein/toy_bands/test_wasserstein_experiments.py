@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,13 +17,14 @@ from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, SharedWork, Task
 from gpsuite.experiments.wasserstein.images.claims import claims
-from gpsuite.experiments.wasserstein.images.run import SHUFFLED, read_images, with_noise
+from gpsuite.experiments.wasserstein.images.rows import read_images, with_noise
+from gpsuite.experiments.wasserstein.images.run import SHUFFLED
 from gpsuite.experiments.wasserstein.images.tables import differences
 from gpsuite.experiments.wasserstein.regression import fold_rows
 from gpsuite.methods.wasserstein.names import CLASSIFIER_NAMES, REGRESSOR_NAMES
 
 
-def tasks_of(*words: str) -> list[Task]:
+def tasks_of(*words: str) -> Sequence[Task[Any]]:
     request, _ = read_request([*words, "scale=smoke"])
     return list(EXPERIMENTS.get(request.experiment).plan(request))
 

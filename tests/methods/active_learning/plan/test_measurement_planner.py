@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,11 +43,11 @@ def measured(n: int = 10, *, seed: int = 0, outputs: int = 2) -> tuple[FloatArra
     return X[:n], Y[:n], z[:n]
 
 
-def new(limit: SafetyLimit = LIMIT, **options: object) -> MeasurementPlanner:
-    return MeasurementPlanner(limit, np.random.default_rng(1), smc=SMALL, **options)  # type: ignore[arg-type]
+def new(limit: SafetyLimit = LIMIT, **options: Any) -> MeasurementPlanner:
+    return MeasurementPlanner(limit, np.random.default_rng(1), smc=SMALL, **options)
 
 
-def told(n: int = 10, limit: SafetyLimit = LIMIT, outputs: int = 2, **options: object) -> MeasurementPlanner:
+def told(n: int = 10, limit: SafetyLimit = LIMIT, outputs: int = 2, **options: Any) -> MeasurementPlanner:
     planner = new(limit, **options)
     planner.tell(*measured(n, outputs=outputs))
     return planner

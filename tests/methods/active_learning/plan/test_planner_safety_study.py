@@ -44,10 +44,10 @@ def kept(request: pytest.FixtureRequest) -> Callable[[str, Callable[[], Any]], A
 
     def once(name: str, compute: Callable[[], Any]) -> Any:
         key = f"planner_safety/{code}/{name.replace('/', ' per ')}"
-        found = request.config.cache.get(key, None)  # type: ignore[union-attr]
+        found = request.config.cache.get(key, None)
         if found is None:
             found = compute()
-            request.config.cache.set(key, found)  # type: ignore[union-attr]
+            request.config.cache.set(key, found)
         return found
 
     return once

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import _kl_of_logit, binary_kl, kl_inverse, kl_inverse_lower
+from tests.arrays import Array
 
 probabilities = st.floats(0.0, 1.0)
 levels = st.floats(0.0, 50.0)
@@ -51,7 +52,7 @@ def test_derivatives_agree_with_differences(q: float, c: float) -> None:
     steps = np.array([-2.0, -1.0, 1.0, 2.0])
     weights = np.array([1.0, -8.0, 8.0, -1.0]) / 12.0
 
-    def values(qs: np.ndarray, cs: np.ndarray) -> np.ndarray:
+    def values(qs: Array, cs: Array) -> Array:
         # differences of the smaller of p and 1 - p keep their digits
         moved = kl_inverse(qs, cs)
         return moved.p if inverse.p < 0.5 else -moved.one_minus_p
@@ -149,7 +150,7 @@ def test_lower_derivatives_agree_with_differences(q: float, share: float) -> Non
     steps = np.array([-2.0, -1.0, 1.0, 2.0])
     weights = np.array([1.0, -8.0, 8.0, -1.0]) / 12.0
 
-    def values(qs: np.ndarray, cs: np.ndarray) -> np.ndarray:
+    def values(qs: Array, cs: Array) -> Array:
         moved = kl_inverse_lower(qs, cs)
         return moved.p if lower.p < 0.5 else -moved.one_minus_p
 

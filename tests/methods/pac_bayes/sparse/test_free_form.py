@@ -15,21 +15,23 @@ from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.linalg import NotPositiveDefiniteError
+from tests.arrays import Array
 
-Data = tuple[np.ndarray, np.ndarray]
+Data = tuple[Array, Array]
 LOSS = BandLoss(0.5)
 RNG = np.random.default_rng(5)
 M = 6
 Z = RNG.normal(size=(M, 3)) * 1.2
 LOWER = np.tril_indices(M)
 GAUSSIAN = WhitenedGaussian(
-    RNG.normal(size=M), np.tril(RNG.normal(size=(M, M)) * 0.2, -1) + np.diag(RNG.uniform(0.3, 1.2, size=M))
+    RNG.normal(size=M),
+    np.tril(RNG.normal(size=(M, M)) * 0.2, -1) + np.diag(RNG.uniform(0.3, 1.2, size=M)),  # type: ignore[arg-type]
 )
 THETA = np.array([0.3, 0.2, 0.7, 1.1])
 ALPHAS = [0.0, 0.5, 1.0]
 
 
-def packed(theta: np.ndarray, z: np.ndarray, mean: np.ndarray, factor: np.ndarray) -> np.ndarray:
+def packed(theta: Array, z: Array, mean: Array, factor: Array) -> Array:
     return np.concatenate([theta, z.ravel(), mean, factor[LOWER]])
 
 
@@ -46,7 +48,7 @@ def test_gradient_agrees_with_fourth_order_differences(
     np.testing.assert_array_equal(np.triu(d.d_factor, 1), 0.0)
     point = packed(theta, Z, GAUSSIAN.mean, GAUSSIAN.factor)
 
-    def value(x: np.ndarray) -> float:
+    def value(x: Array) -> float:
         kernel, inputs, mean, triangle = np.split(x, np.cumsum([len(theta), Z.size, M]))
         factor = np.zeros((M, M))
         factor[LOWER] = triangle

@@ -14,8 +14,9 @@ from gpsuite.methods.pac_bayes.sparse.free_form_training import TrainedFreeForm,
 from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
 from gpsuite.methods.pac_bayes.sparse.training import train_sparse_gp
 from gpsuite.models.config import Hyperparameters
+from tests.arrays import Array
 
-Data = tuple[np.ndarray, np.ndarray]
+Data = tuple[Array, Array]
 LOSS = BandLoss(0.6)
 EPSILON = float(np.finfo(float).eps)
 

@@ -13,8 +13,9 @@ from gpsuite.methods.pac_bayes.sparse.algebra import BLOCK, symmetric
 from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.models.config import Hyperparameters
+from tests.arrays import Array
 
-Data = tuple[np.ndarray, np.ndarray]
+Data = tuple[Array, Array]
 ALPHAS = [0.0, 0.5, 1.0]
 LOSS = BandLoss(0.5)
 Z = np.random.default_rng(5).normal(size=(7, 3)) * 1.2
@@ -47,7 +48,7 @@ def test_gradient_agrees_with_fourth_order_differences(
     bound.use_covariance_form = covariance_form
     point = np.concatenate([THETA if ard else [0.3, 0.5, -1.2], Z.ravel()])
 
-    def value(x: np.ndarray) -> float:
+    def value(x: Array) -> float:
         return bound.value_and_gradient(x[:n_theta], x[n_theta:].reshape(7, 3))[0]
 
     _, d_theta, d_Z, _ = bound.value_and_gradient(point[:n_theta], Z)

@@ -17,8 +17,9 @@ from gpsuite.methods.pac_bayes.sparse.likelihood import FORMS, Form, SparseLikel
 from gpsuite.methods.pac_bayes.sparse.training import train_sparse_likelihood
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.regression.sparse import build_fitc, build_sgpr
+from tests.arrays import Array
 
-Data = tuple[np.ndarray, np.ndarray]
+Data = tuple[Array, Array]
 Z = np.random.default_rng(5).normal(size=(7, 3)) * 1.2
 THETA = np.array([0.3, 0.2, 0.7, 1.1, -1.2])
 # form and whether the covariance form is used
@@ -33,18 +34,18 @@ def made_up(n: int, dimension: int, seed: int = 1) -> Data:
     return X, np.sin(X.sum(axis=1)) + 0.3 * rng.normal(size=n)
 
 
-def objective(X: np.ndarray, y: np.ndarray, form: Form, ard: bool, M: int) -> SparseLikelihoodObjective:
+def objective(X: Array, y: Array, form: Form, ard: bool, M: int) -> SparseLikelihoodObjective:
     return SparseLikelihoodObjective(X, y, ard, form, M)
 
 
-def gpflow_model(X: np.ndarray, y: np.ndarray, Z: np.ndarray, theta: np.ndarray, form: Form) -> Any:
+def gpflow_model(X: Array, y: Array, Z: Array, theta: Array, form: Form) -> Any:
     build = build_sgpr if form == "vfe" else build_fitc
     return build(X, y, Z, ModelSpec(ard=len(theta) > 3), Hyperparameters.from_log(theta))
 
 
 def gpflow_value_and_gradient(
-    X: np.ndarray, y: np.ndarray, Z: np.ndarray, theta: np.ndarray, form: Form
-) -> tuple[float, np.ndarray, np.ndarray]:
+    X: Array, y: Array, Z: Array, theta: Array, form: Form
+) -> tuple[float, Array, Array]:
     with gpflow.config.as_context(NO_JITTER):
         model = gpflow_model(X, y, Z, theta, form)
         positive = [model.kernel.variance, model.kernel.lengthscales, model.likelihood.variance]
@@ -59,7 +60,7 @@ def gpflow_value_and_gradient(
     return float(loss), np.concatenate([np.atleast_1d(part) for part in d_log]), d_Z
 
 
-def assert_close(actual: np.ndarray, expected: np.ndarray, tolerance: float) -> None:
+def assert_close(actual: Array, expected: Array, tolerance: float) -> None:
     np.testing.assert_allclose(actual, expected, rtol=0.0, atol=tolerance * np.abs(expected).max())
 
 
@@ -98,7 +99,7 @@ def test_gradient_agrees_with_fourth_order_differences(
     ours.use_covariance_form = covariance_form
     point = np.concatenate([THETA if ard else [0.3, 0.5, -1.2], Z.ravel()])
 
-    def value(x: np.ndarray) -> float:
+    def value(x: Array) -> float:
         return ours.value_and_gradient(x[:n_theta], x[n_theta:].reshape(7, 3))[0]
 
     _, d_theta, d_Z = ours.value_and_gradient(point[:n_theta], Z)
@@ -110,7 +111,7 @@ def test_gradient_agrees_with_fourth_order_differences(
     assert ours.use_covariance_form == covariance_form
 
 
-def exact(X: np.ndarray, y: np.ndarray, theta: np.ndarray) -> tuple[float, float]:
+def exact(X: Array, y: Array, theta: Array) -> tuple[float, float]:
     """Return the exact GP's negative log marginal likelihood and its derivative in ln s."""
     h = Hyperparameters.from_log(theta)
     values, vectors = np.linalg.eigh(se_kernel(X, X, h))
@@ -204,7 +205,7 @@ def test_evaluations_do_not_depend_on_what_came_before(
     first = ours.value_and_gradient(THETA, Z)
     ours.value_and_gradient(THETA + 1.0, Z * 2.0)
     for before, after in zip(first, ours.value_and_gradient(THETA, Z), strict=True):
-        np.testing.assert_array_equal(after, before)
+        np.testing.assert_array_equal(after, before)  # type: ignore[arg-type]
 
 
 def test_the_covariance_form_is_not_taken_up_again(small_data: Data) -> None:

@@ -9,20 +9,20 @@ from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
 from gpsuite.methods.pac_bayes.se_kernel import se_kernel
+from gpsuite.methods.pac_bayes.sparse import algebra
 from gpsuite.methods.pac_bayes.sparse.algebra import BLOCK, JITTERS, InducingKernel
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.linalg import NotPositiveDefiniteError
+from tests.arrays import Array
 
-Data = tuple[np.ndarray, np.ndarray]
+Data = tuple[Array, Array]
 ALPHAS = [0.0, 0.5, 1.0]
 H = Hyperparameters(1.2, (0.9, 1.4, 2.0), 0.2)
 Z = np.random.default_rng(5).normal(size=(7, 3)) * 1.5
 
 
-def _textbook(
-    X: np.ndarray, y: np.ndarray, new: np.ndarray, alpha: float
-) -> tuple[float, np.ndarray, np.ndarray]:
+def _textbook(X: Array, y: Array, new: Array, alpha: float) -> tuple[float, Array, Array]:
     """Eq. 9 to 11 as they stand: KL, mean and variance at new inputs."""
     Kzz, Kzx, Kzn = se_kernel(Z, Z, H), se_kernel(Z, X, H), se_kernel(Z, new, H)
     prior = np.linalg.inv(Kzz)
@@ -98,6 +98,24 @@ def test_repeated_inducing_inputs_need_a_jitter_that_is_recorded(small_data: Dat
     np.testing.assert_allclose(twice.train_variance, single.train_variance, atol=1e-6)
 
 
+def test_a_matrix_that_needs_more_than_the_largest_jitter_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A millionth of the variance at most: K_ZZ off by three times that has no factor, off by a third has one."""
+    factors = algebra.log_kernel_factors  # type: ignore[attr-defined]
+
+    def too_alike(excess: float) -> None:
+        def moved(scaled: Array, log_variance: float) -> tuple[Array, Array]:
+            return factors(scaled, log_variance + np.log1p(excess))
+
+        monkeypatch.setattr(algebra, "log_kernel_factors", moved)
+
+    theta = np.log([2.0, 1.0, 0.1])
+    too_alike(0.3e-6)
+    assert InducingKernel.factorise(np.zeros((2, 1)), theta).jitter == 1e-6
+    too_alike(3e-6)
+    with pytest.raises(NotPositiveDefiniteError):
+        InducingKernel.factorise(np.zeros((2, 1)), theta)
+
+
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_nearly_constant_kernel_stays_finite(small_data: Data, alpha: float) -> None:
     posterior = SparseGPPosterior.fit(Hyperparameters(1.0, (300.0,), 0.1), *small_data, Z, alpha)
@@ -165,9 +183,7 @@ def test_is_certified_like_any_posterior(small_data: Data) -> None:
         (Z, np.nan, "alpha"),
     ],
 )
-def test_rejects_what_does_not_fit(
-    small_data: Data, inducing: np.ndarray, alpha: float, message: str
-) -> None:
+def test_rejects_what_does_not_fit(small_data: Data, inducing: Array, alpha: float, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         SparseGPPosterior.fit(H, *small_data, inducing, alpha)
 

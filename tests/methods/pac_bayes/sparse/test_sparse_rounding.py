@@ -18,9 +18,10 @@ from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior, Whiten
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.methods.pac_bayes.sparse.rounding import LARGEST_SLACK
 from gpsuite.models.config import Hyperparameters
+from tests.arrays import Array
 from tests.methods.pac_bayes.exact_sparse import Exact
 
-Problem = tuple[Hyperparameters, np.ndarray, np.ndarray, np.ndarray, float, float]
+Problem = tuple[Hyperparameters, Array, Array, Array, float, float]
 
 
 def _problem(rng: np.random.Generator, points: int = 20, inducing: int = 8) -> Problem:
@@ -73,14 +74,14 @@ def test_no_certificate_of_many_rests_on_less_than_the_exact_numbers() -> None:
 
 
 def _moments(
-    K: np.ndarray,
-    cross: np.ndarray,
-    y: np.ndarray,
+    K: Array,
+    cross: Array,
+    y: Array,
     prior: Hyperparameters,
     alpha: float | None,
-    m: np.ndarray,
-    T: np.ndarray,
-) -> tuple[float, np.ndarray, np.ndarray]:  # fmt: skip
+    m: Array,
+    T: Array,
+) -> tuple[float, Array, Array]:  # fmt: skip
     """Return KL, means and variances as functions of K_ZZ; alpha None is the free form N(m, T T')."""
     L = np.linalg.cholesky(K)
     V = np.linalg.solve(L, cross)
@@ -107,7 +108,7 @@ def test_the_slack_is_the_derivative_in_the_kernel_times_its_rounding(alpha: flo
         posterior = SparseGPPosterior.fit(h, X, y, Z, alpha)
     cross = se_kernel(Z, X, h)
 
-    def numbers(K: np.ndarray) -> np.ndarray:
+    def numbers(K: Array) -> Array:
         kl, mean, variance = _moments(K, cross, y, h, alpha, m, T)
         return np.array([kl, loss.expected(y, mean, variance).mean()])
 

@@ -14,8 +14,9 @@ from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.methods.pac_bayes.sparse.training import train_sparse_gp
 from gpsuite.models.config import Hyperparameters
+from tests.arrays import Array
 
-Data = tuple[np.ndarray, np.ndarray]
+Data = tuple[Array, Array]
 LOSS = BandLoss(0.6)
 HERE = Path(__file__).parents[3] / "reference"
 REFERENCE = Path(os.environ.get("GPSUITE_REFERENCE_DIR") or HERE) / "pac_bayes.json"
@@ -84,7 +85,7 @@ def test_rejects_a_start_that_does_not_fit(small_data: Data) -> None:
         train_sparse_gp(Problem(X, y, LOSS, 0.01), X[:4, :2], 1.0, Search(Budget()))
 
 
-def _snelson() -> tuple[np.ndarray, np.ndarray, list[dict[str, Any]]]:
+def _snelson() -> tuple[Array, Array, list[dict[str, Any]]]:
     folders = [Path(p) / "snelson" for p in os.environ.get("GPSUITE_DATA_PATH", "").split(os.pathsep) if p]
     folders = [folder for folder in folders if (folder / "train_inputs").exists()]
     if not folders or not REFERENCE.exists():

@@ -21,6 +21,7 @@ from gpsuite.methods.pac_bayes.verification import verify as verification
 from gpsuite.methods.pac_bayes.verification.plain_risk import largest_risk, on_grid, smallest_risk
 from gpsuite.methods.pac_bayes.verification.verify import verify_certificate
 from gpsuite.untrusted import UnusableFileError, read_description
+from tests.arrays import Array
 from tests.methods.pac_bayes.certified_fit import KINDS, certified, params, small_dataset, written
 
 DATA = small_dataset()
@@ -193,7 +194,7 @@ def test_the_prior_itself_is_a_free_form_posterior(tmp_path: Path) -> None:
         ("whitened_factor", np.zeros((9, 9))), ("surplus", np.ones(2)),
     ],
 )  # fmt: skip
-def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, name: str, array: np.ndarray) -> None:
+def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, name: str, array: Array) -> None:
     arrays = certified("free_form", params(), DATA)[2]
     with pytest.raises(UnusableFileError, match=r"fit\."):
         _verify(written({**arrays, name: array}, tmp_path))

@@ -21,11 +21,12 @@ from gpsuite.methods.perturbation.geometry.sampling import isotropic_directions,
 from gpsuite.methods.perturbation.objectives.quadratic import KernelRidge, LinearLSSVM
 from gpsuite.methods.perturbation.ranks.groups import Perturbations
 from gpsuite.methods.perturbation.region import Region
+from tests.arrays import Array
 from tests.methods.perturbation.geometry_problems import GROUPS, gaussian, quadratic_of, quadratic_region
 from tests.methods.perturbation.semidefinite_oracle import inequality, smallest_radius
 
 
-def matrices(region: Region) -> np.ndarray:
+def matrices(region: Region) -> Array:
     """Return the matrices G_i [I, N, N]."""
     return np.stack([region.perturbations.apply(row) for row in np.eye(len(region.y))], axis=-1)
 
@@ -40,7 +41,7 @@ def test_the_scalar_root_agrees_with_the_semidefinite_program(kind: str, group: 
     bounded = np.flatnonzero(np.isfinite(radii))
     assert len(bounded) >= 5
     for i in bounded:
-        A, b, c = inequality(objective.P, objective.T, objective.design, region.y, matrices(region)[i])
+        A, b, c = inequality(objective.P, objective.T, objective.design, region.y, matrices(region)[i])  # type: ignore[attr-defined]
         assert smallest_radius(A, b, c) == pytest.approx(radii[i], rel=1e-5)
 
 
@@ -105,7 +106,7 @@ def test_a_singular_gram_matrix_gives_infinity() -> None:
 
 def test_permutations_do_not_identify_a_constant() -> None:
     region = quadratic_region(0, "linear", "permutations")
-    biased = LinearLSSVM(region.objective.inputs, 1.0)
+    biased = LinearLSSVM(region.objective.inputs, 1.0)  # type: ignore[attr-defined]
     quadratic = PerturbedQuadratic.of(biased, region.y, region.perturbations)
     assert outer_ellipsoid(quadratic, 2).radius == np.inf
 
@@ -115,7 +116,7 @@ def test_identity_perturbations_have_an_infinite_radius() -> None:
     signs = np.array(region.perturbations.signs)
     signs[1] = 1.0
     drawn = Perturbations("signs", signs, None, None)
-    radii = outer_radii(PerturbedQuadratic.of(region.objective, region.y, drawn))
+    radii = outer_radii(PerturbedQuadratic.of(region.objective, region.y, drawn))  # type: ignore[arg-type]
     assert np.isinf(radii).tolist() == [False, True, False]
 
 
@@ -145,9 +146,7 @@ def test_the_dual_is_minimised_over_mu(p: int) -> None:
     found = _smallest_dual(lam, squares, constant)
     for ours, spectrum, square, const in zip(found, lam, squares, constant, strict=True):
 
-        def dual(
-            share: float, lam: np.ndarray = spectrum, sq: np.ndarray = square, c: float = const
-        ) -> float:
+        def dual(share: float, lam: Array = spectrum, sq: Array = square, c: float = const) -> float:
             mu = share * lam[0]
             return float(np.log((c + np.sum(sq / (lam - mu))) / mu))
 

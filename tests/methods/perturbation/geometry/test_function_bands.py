@@ -20,6 +20,7 @@ from gpsuite.methods.perturbation.objectives.nonsmooth import EpsilonSVR
 from gpsuite.methods.perturbation.objectives.quadratic import KernelRidge, LinearLSSVM, SparseKernelRidge
 from gpsuite.methods.perturbation.ranks.groups import Perturbations
 from gpsuite.methods.perturbation.region import ModelClass, Region, confidence_region
+from tests.arrays import Array
 from tests.methods.perturbation.geometry_problems import (
     GROUPS,
     data,
@@ -104,7 +105,7 @@ def test_sampled_members_are_confirmed_and_named() -> None:
 
 
 def test_points_in_a_gap_of_the_region_are_refused() -> None:
-    def contains(alphas: np.ndarray) -> np.ndarray:
+    def contains(alphas: Array) -> Array:
         t = alphas[:, 0]
         return np.asarray((t <= 1.0) | ((t >= 3.0) & (t <= 5.0)))
 
@@ -121,7 +122,7 @@ def test_points_in_a_gap_of_the_region_are_refused() -> None:
 def test_kernel_directions_have_unit_length_in_their_metric(metric: str) -> None:
     x, _, rng = data(0, 8)
     K = gaussian(x, x, 0.3)
-    rays = kernel_directions(50, K, metric, rng, free=1)
+    rays = kernel_directions(50, K, metric, rng, free=1)  # type: ignore[arg-type]
     squares = {"coefficients": np.eye(8), "rkhs": K, "values": K @ K}[metric]
     length = rays[:, 0] ** 2 + np.einsum("jk,kl,jl->j", rays[:, 1:], squares, rays[:, 1:])
     np.testing.assert_allclose(length, 1.0, rtol=1e-9)
@@ -131,7 +132,7 @@ def test_region_and_band_from_arrays() -> None:
     x, y, rng = data(3, 30)
     centres = np.linspace(-2.0, 2.0, 5)
 
-    def kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def kernel(a: Array, b: Array) -> Array:
         return gaussian(a[:, 0], b[:, 0])
 
     region = confidence_region(
@@ -156,7 +157,7 @@ def test_region_and_band_from_arrays() -> None:
 def test_objectives_that_are_not_quadratic_need_members() -> None:
     x, y, rng = data(3, 12)
 
-    def kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def kernel(a: Array, b: Array) -> Array:
         return gaussian(a[:, 0], b[:, 0], 0.3)
 
     build = partial(EpsilonSVR, C=10.0, epsilon=0.2)

@@ -11,6 +11,7 @@ from gpsuite.methods.perturbation.geometry.sampling import Members, sample_membe
 from gpsuite.methods.perturbation.objectives.quadratic import KernelLSSVM, KernelRidge
 from gpsuite.methods.perturbation.ranks.groups import Perturbations
 from gpsuite.methods.perturbation.region import Region
+from tests.arrays import Array
 from tests.methods.perturbation.geometry_problems import (
     data,
     gaussian,
@@ -22,7 +23,7 @@ from tests.methods.perturbation.geometry_problems import (
 GRID = np.linspace(-2.4, 2.4, 25)
 
 
-def many_rays(region: Region, seed: int = 0) -> np.ndarray:
+def many_rays(region: Region, seed: int = 0) -> Array:
     K = region.objective.design
     rng = np.random.default_rng(seed)
     return np.concatenate([rng.normal(size=(300, len(K))), single_point_directions(K)])
@@ -30,7 +31,7 @@ def many_rays(region: Region, seed: int = 0) -> np.ndarray:
 
 def test_ball_steps_end_on_the_sphere() -> None:
     region = quadratic_region(0, "kernel", n=10)
-    ball = NormBall(region.objective.gram, 4.0)
+    ball = NormBall(region.objective.gram, 4.0)  # type: ignore[attr-defined]
     rays = many_rays(region)
     steps = ball.steps(region.estimate, rays)
     np.testing.assert_allclose(ball.norms(region.estimate + steps[:, None] * rays), 4.0, rtol=1e-10)
@@ -38,7 +39,7 @@ def test_ball_steps_end_on_the_sphere() -> None:
 
 
 def test_a_bias_alone_has_no_norm() -> None:
-    K = quadratic_region(0, "kernel", n=5).objective.gram
+    K = quadratic_region(0, "kernel", n=5).objective.gram  # type: ignore[attr-defined]
     ball = NormBall(K, 2.0, free=1)
     rays = np.vstack([np.eye(6)[0], np.eye(6)[1]])
     assert np.isinf(ball.steps(np.zeros(6), rays)).tolist() == [True, False]
@@ -47,7 +48,7 @@ def test_a_bias_alone_has_no_norm() -> None:
 def test_an_estimate_outside_the_ball_is_refused() -> None:
     region = quadratic_region(0, "kernel", n=10)
     with pytest.raises(ValueError, match=r"exceeds the bound B=0\.01"):
-        region.boundary(many_rays(region), NormBall(region.objective.gram, 0.01))
+        region.boundary(many_rays(region), NormBall(region.objective.gram, 0.01))  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("bound", [0.0, -1.0, np.inf, np.nan])
@@ -63,7 +64,7 @@ def test_with_the_ball_every_ray_is_bounded() -> None:
         nonsmooth_region(1, "svr"),
         nonsmooth_region(1, "lasso"),
     ):
-        ball = NormBall(region.objective.gram, 5.0)
+        ball = NormBall(region.objective.gram, 5.0)  # type: ignore[attr-defined]
         rays = many_rays(region)
         assert region.boundary(rays).unbounded_share > 0.0
         boundary = region.boundary(rays, ball)
@@ -81,7 +82,7 @@ def test_the_power_function_is_zero_at_the_data_and_the_prior_far_away() -> None
     np.testing.assert_allclose(powers, np.append(np.zeros(8), 1.0), atol=1e-6)
 
 
-def interpolants(region: Region, x: np.ndarray, alphas: np.ndarray, bound: float, rng: np.random.Generator):
+def interpolants(region: Region, x: Array, alphas: Array, bound: float, rng: np.random.Generator):
     """Return values on GRID of functions of norm B that equal f_alpha at x: f_alpha plus a part that vanishes there."""
     far = rng.uniform(-3.0, 3.0, size=(len(alphas), 6))
     values = []
@@ -102,7 +103,7 @@ def interpolants(region: Region, x: np.ndarray, alphas: np.ndarray, bound: float
 def test_envelopes_contain_the_interpolants_of_that_norm(bound: float) -> None:
     region = quadratic_region(4, "kernel", n=12, m=20, q=10)
     x, _, rng = data(4, 12)
-    ball = NormBall(region.objective.gram, bound)
+    ball = NormBall(region.objective.gram, bound)  # type: ignore[attr-defined]
     boundary = region.boundary(many_rays(region), ball)
     members = sample_members(boundary, region.contains, "mixed", rng, inner=1)
     members = Members(members.alphas[ball.contains(members.alphas)], members.sampler, members.rays, 0.0, 0)
@@ -123,7 +124,7 @@ def test_the_outer_band_knows_the_data() -> None:
     region = quadratic_region(4, "kernel", n=12, m=100, q=50)
     x, _, _ = data(4, 12)
     at = np.append(x, 40.0)
-    ball = NormBall(region.objective.gram, 4.0)
+    ball = NormBall(region.objective.gram, 4.0)  # type: ignore[attr-defined]
     band = norm_ball_band(quadratic_of(region), 50, gaussian(at, x, 0.2), ball, np.ones(13))
     assert np.mean((band.upper - band.lower)[:-1]) < 0.9 * 8.0
     assert band.upper[-1] == pytest.approx(4.0, rel=0.02)
@@ -150,7 +151,7 @@ def test_a_model_with_bias_keeps_its_members_in_the_band() -> None:
     region = Region(KernelLSSVM(K, 2.0), y, source.perturbations, 10)
     ball = NormBall(K, 4.0, free=1)
     rows = np.column_stack([np.ones(len(GRID)), gaussian(GRID, x, 0.2)])
-    quadratic = PerturbedQuadratic.of(region.objective, y, region.perturbations)
+    quadratic = PerturbedQuadratic.of(region.objective, y, region.perturbations)  # type: ignore[arg-type]
     band = norm_ball_band(quadratic, 10, rows, ball, np.ones(len(GRID)))
     boundary = region.boundary(rng.normal(size=(300, 11)), ball)
     values = boundary.members @ rows.T
@@ -174,10 +175,10 @@ def test_the_ball_band_of_one_perturbation_is_nearly_the_exact_one(seed: int, bi
     left = 1.0 - np.einsum("jk,kj->j", rows[:, int(bias) :], np.linalg.solve(K, rows[:, int(bias) :].T))
     power = np.sqrt(np.maximum(left, 0.0))  # zero at a datum, up to rounding
 
-    def norm_left(z: np.ndarray) -> float:
+    def norm_left(z: Array) -> float:
         return float(9.0 - z[int(bias) : -1] @ K @ z[int(bias) : -1] - z[-1] ** 2)
 
-    def gap(z: np.ndarray) -> float:
+    def gap(z: Array) -> float:
         Z = region.z_values(z[None, :-1])[0]
         return float(Z[1] - Z[0])
 

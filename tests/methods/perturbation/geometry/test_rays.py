@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -19,6 +21,7 @@ from gpsuite.methods.perturbation.geometry.sampling import kernel_directions, si
 from gpsuite.methods.perturbation.objectives.quadratic import SparseKernelRidge
 from gpsuite.methods.perturbation.ranks.groups import Perturbations
 from gpsuite.methods.perturbation.region import Region
+from tests.arrays import Array
 from tests.methods.perturbation.geometry_problems import (
     GROUPS,
     decisive,
@@ -30,7 +33,7 @@ from tests.methods.perturbation.geometry_problems import (
 KINDS = ["sparse", "linear", "kernel"]
 
 
-def directions_of(region: Region, count: int, seed: int = 0) -> np.ndarray:
+def directions_of(region: Region, count: int, seed: int = 0) -> Array:
     rng = np.random.default_rng(seed)
     return rng.normal(size=(count, len(region.estimate)))
 
@@ -100,7 +103,7 @@ def test_the_tie_breaking_permutation_decides_for_identities() -> None:
 def test_other_weightings_find_the_last_of_several_ends() -> None:
     """Without star shape the region may end and come back: the largest step in it counts."""
     region = quadratic_region(7, "sparse", n=12, m=20, q=12)
-    objective = SparseKernelRidge(region.objective.cross, region.objective.centres_gram, 0.01, "identity")
+    objective = SparseKernelRidge(region.objective.cross, region.objective.centres_gram, 0.01, "identity")  # type: ignore[attr-defined]
     plain = Region(objective, region.y, region.perturbations, 12)
     rays = directions_of(plain, 400)
     exact = plain.boundary(rays)
@@ -148,7 +151,7 @@ def test_a_residual_of_zero_is_not_an_identity() -> None:
 def test_a_return_of_the_region_is_found() -> None:
     """Membership made to end at 1 and hold again in [3, 5]."""
 
-    def contains(alphas: np.ndarray) -> np.ndarray:
+    def contains(alphas: Array) -> Array:
         t = alphas[:, 0]
         return np.asarray((t <= 1.0) | ((t >= 3.0) & (t <= 5.0)))
 
@@ -178,7 +181,7 @@ def test_bisected_ends_bracket_a_change_of_membership(kind: str) -> None:
 
 
 @pytest.mark.parametrize("bad", [[[0.0, 0.0]], [[np.nan, 1.0]], [1.0, 2.0]])
-def test_bad_directions_are_refused(bad: list[object]) -> None:
+def test_bad_directions_are_refused(bad: list[Any]) -> None:
     quadratic = quadratic_of(quadratic_region(0, "linear"))
     with pytest.raises(ValueError, match="direction"):
         exact_boundary(quadratic, 2, bad)
@@ -252,7 +255,7 @@ def test_the_enclosures_are_as_narrow_as_stated() -> None:
 def test_bisection_starts_at_a_millionth_of_a_millionth_of_its_cap() -> None:
     """A region that ends at 1e-10 of the largest step tried is found; one without any member has no end inside."""
 
-    def contains(alphas: np.ndarray) -> np.ndarray:
+    def contains(alphas: Array) -> Array:
         return np.asarray(alphas[:, 0] <= 2e-4)
 
     boundary = bisected_boundary(contains, np.zeros(1), np.array([[1.0], [2.0]]))
@@ -284,7 +287,7 @@ def test_blocks_of_perturbations_change_no_geometry(monkeypatch: pytest.MonkeyPa
     quadratic, rows = quadratic_of(region), np.eye(4)
     rays = {"many": directions_of(region, 30), "few": directions_of(region, 2)}
 
-    def geometry() -> list[np.ndarray]:
+    def geometry() -> list[Array]:
         band = pointwise_band(quadratic, 2, rows)
         ends = [exact_boundary(quadratic, 2, directions).inside for directions in rays.values()]
         return [outer_radii(quadratic), band.lower, band.upper, *ends]

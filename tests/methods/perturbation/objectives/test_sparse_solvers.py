@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from gpsuite.methods.perturbation.objectives.nonsmooth import EpsilonSVR, KernelLasso
 from gpsuite.methods.perturbation.objectives.sparse_solvers import lasso, polished, support_vectors
+from tests.arrays import Array
 from tests.methods.perturbation.made_up_objectives import gaussian, inputs
 
 K = gaussian(inputs(12), inputs(12))
 
 
-def quadratic_program(seed: int) -> tuple[np.ndarray, np.ndarray, float, float]:
+def quadratic_program(seed: int) -> tuple[Array, Array, float, float]:
     """Return Q, r, l1, bound with coefficients at zero, free, and at the bound."""
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(9, 7))

@@ -24,6 +24,7 @@ from gpsuite.methods.perturbation.objectives.quadratic import (
 from gpsuite.methods.perturbation.ranks.groups import Group, Permutations, SignChanges, SignedPermutations
 from gpsuite.methods.perturbation.ranks.ranks import simulated_ranks
 from gpsuite.seeds import stream
+from tests.arrays import Array
 from tests.methods.perturbation.made_up_objectives import gaussian
 
 pytestmark = pytest.mark.guarantee
@@ -35,7 +36,7 @@ LEVELS = {10: (1, 3, 5, 9), 20: (1, 2, 4, 10, 15, 18), 40: (2, 4, 10, 20, 30, 36
 FAST_LEVELS = {20: LEVELS[20]}
 
 CENTRES = np.linspace(-1.5, 1.5, 4)[:, None]
-MODELS: dict[str, Callable[[np.ndarray], Objective]] = {
+MODELS: dict[str, Callable[[Array], Objective]] = {
     "lssvm_linear": lambda X: LinearLSSVM(X, 1.0),
     "lssvm_kernel": lambda X: KernelLSSVM(gaussian(X, X), 1.0),
     "krr": lambda X: KernelRidge(gaussian(X, X), 0.05),
@@ -43,7 +44,7 @@ MODELS: dict[str, Callable[[np.ndarray], Objective]] = {
     "svr": lambda X: EpsilonSVR(gaussian(X, X), 12.0, 0.2),
     "klasso": lambda X: KernelLasso(gaussian(X, X), 0.15),
 }
-Noise = Callable[[np.random.Generator, tuple[int, int], np.ndarray], np.ndarray]
+Noise = Callable[[np.random.Generator, tuple[int, int], Array], Array]
 IDENTICAL: dict[str, Noise] = {
     "gauss": lambda rng, size, x: 0.5 * rng.standard_normal(size),
     "laplace": lambda rng, size, x: 0.4 * rng.laplace(size=size),
@@ -65,7 +66,7 @@ CELLS: list[tuple[str, str, Group]] = [
 ]
 
 
-def _ranks(model: str, noise: Noise, name: str, group: Group, m: int, repetitions: int) -> np.ndarray:
+def _ranks(model: str, noise: Noise, name: str, group: Group, m: int, repetitions: int) -> Array:
     """Ranks of the true coefficients, `repetitions` of them over several designs."""
     found = []
     for design in range(DESIGNS):
@@ -80,7 +81,7 @@ def _ranks(model: str, noise: Noise, name: str, group: Group, m: int, repetition
     return np.concatenate(found)
 
 
-def _outside(ranks: np.ndarray, m: int, q: int, error: float) -> bool:
+def _outside(ranks: Array, m: int, q: int, error: float) -> bool:
     """Whether the number of repetitions inside the region leaves its binomial interval."""
     inside, total, p = int(np.count_nonzero(ranks <= m - q)), len(ranks), (m - q) / m
     return bool(min(binom.cdf(inside, total, p), binom.sf(inside - 1, total, p)) < 0.5 * error)
@@ -113,11 +114,11 @@ def test_coverage_is_exact_over_many_repetitions(cell: tuple[str, str, Group]) -
     assert list(_violations(*cell, LEVELS, 20_000)) == []
 
 
-def _skewed(rng: np.random.Generator, size: tuple[int, int], x: np.ndarray) -> np.ndarray:
+def _skewed(rng: np.random.Generator, size: tuple[int, int], x: Array) -> Array:
     return rng.lognormal(size=size) - np.exp(0.5)
 
 
-def _shifted(rng: np.random.Generator, size: tuple[int, int], x: np.ndarray) -> np.ndarray:
+def _shifted(rng: np.random.Generator, size: tuple[int, int], x: Array) -> Array:
     return 0.5 * rng.standard_normal(size) + 0.5
 
 

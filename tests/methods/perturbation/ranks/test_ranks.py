@@ -20,6 +20,7 @@ from gpsuite.methods.perturbation.ranks.groups import (
 )
 from gpsuite.methods.perturbation.ranks.perturbed_norms import PerturbedNorms
 from gpsuite.methods.perturbation.ranks.ranks import RankTest, rank, ranks_of_noise, simulated_ranks
+from tests.arrays import Array
 from tests.methods.perturbation.made_up_objectives import dense_z, gaussian, inputs, objectives, outputs
 
 OBJECTIVES = objectives()
@@ -28,7 +29,7 @@ every_objective = pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=
 every_group = pytest.mark.parametrize("group", GROUPS, ids=lambda group: type(group).__name__)
 
 
-def _rank_by_definition(Z: np.ndarray, perturbations: Perturbations) -> int:
+def _rank_by_definition(Z: Array, perturbations: Perturbations) -> int:
     assert perturbations.priority is not None
     first, *priorities = perturbations.priority
     found = 1
@@ -44,7 +45,7 @@ def _test(objective: Objective, group: Group, m: int = 20) -> RankTest:
     return RankTest(objective, y, drawn, objective.fit(y).alpha)
 
 
-def _alphas(test: RankTest, count: int = 30) -> np.ndarray:
+def _alphas(test: RankTest, count: int = 30) -> Array:
     rng = np.random.default_rng(6)
     steps = np.geomspace(1e-4, 10.0, count)[:, None] * rng.standard_normal((count, len(test.alpha_hat)))
     return np.asarray(np.vstack([test.alpha_hat + steps, np.zeros(len(test.alpha_hat))]))
@@ -96,7 +97,7 @@ def test_quadratic_forms_decide_as_the_residuals_do(group: Group) -> None:
 def test_quadratic_forms_leave_rounding_to_the_residuals() -> None:
     """Huge outputs hide ties in the expanded forms: zero noise ties everything at the truth."""
     X = np.round(inputs(9, 2), 2)
-    objective = LinearLSSVM(X, 1.0)
+    objective = LinearLSSVM(X, 1.0)  # type: ignore[arg-type]
     truth = np.array([2.0**20, 3.0, -5.0])
     drawn = SignChanges().draw(9, 12, np.random.default_rng(8))
     y = objective.design @ truth

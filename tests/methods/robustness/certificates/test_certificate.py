@@ -15,6 +15,7 @@ from gpsuite.methods.robustness.certificates import form as certificate_form
 from gpsuite.methods.robustness.certificates.certificate import (
     Certificate,
     model_hash,
+    pack,
     read_certificate,
     write_certificate,
 )
@@ -28,12 +29,13 @@ from gpsuite.methods.robustness.search.tree import SearchTree
 from gpsuite.methods.robustness.verdict import build_bound, certify_class, probability_range
 from gpsuite.models.classification.links import LINKS
 from gpsuite.untrusted import UnusableFileError
+from tests.arrays import Array
 from tests.methods.robustness.certified_point import certified, small_certificate
 from tests.methods.robustness.made_up_posteriors import random_posterior
 from tests.models.gpc_problems import fitted_posterior
 
 
-def flat(value: object) -> list[object]:
+def flat(value: Any) -> list[Any]:
     """Every float and array of a certificate, in order."""
     if dataclasses.is_dataclass(value):
         return [x for field in dataclasses.fields(value) for x in flat(getattr(value, field.name))]
@@ -55,6 +57,11 @@ def test_what_is_written_is_read_to_the_last_bit(tmp_path: Path, norm: str) -> N
     assert same(read_certificate(npz), certificate)
     assert same(read_certificate(other), certificate)
     assert json.loads(other.read_text())["claims"]["minimum"]["outer"] == certificate.claims[0].outer
+
+
+def test_files_state_their_format() -> None:
+    """Certificates are kept by their owners: this number is raised when the fields' meaning changes, never else."""
+    assert pack(small_certificate())[0]["version"] == 3
 
 
 def test_the_hash_is_of_the_floats_and_the_structure() -> None:
@@ -118,7 +125,7 @@ def test_sparse_posteriors_and_balls_are_certified(kernel: str) -> None:
 
 
 def test_a_link_without_a_plain_bound_is_refused() -> None:
-    model = dataclasses.replace(LINKS.get("probit"), name="cauchit")
+    model = dataclasses.replace(LINKS.get("probit"), name="cauchit")  # type: ignore[type-var]
     posterior = dataclasses.replace(fitted_posterior()[0], link=model)
     with pytest.raises(ValueError, match="cauchit"):
         certify(posterior, linf_ball([0.0, 0.0], 0.1), ())
@@ -183,7 +190,7 @@ def test_seconds_end_a_certificate_which_then_claims_less(monkeypatch: pytest.Mo
     trivial = certify(posterior, region, extrema, budget=Budget(seconds=0.0))
     assert [(claim.outer, claim.inner) for claim in trivial.claims] == [(0.0, None), (1.0, None)]
     clock = itertools.count()
-    monkeypatch.setattr(certify_module.time, "monotonic", lambda: next(clock) * 0.1)
+    monkeypatch.setattr(certify_module.time, "monotonic", lambda: next(clock) * 0.1)  # type: ignore[attr-defined]
     limited = certify(posterior, region, extrema, slack=1e-8, budget=Budget(seconds=1.5, started=0.0))
     for part, claim, extremum in zip(limited.claims, whole.claims, extrema, strict=True):
         assert len(part.leaf) < len(claim.leaf)
@@ -198,7 +205,7 @@ def test_the_second_claim_gets_half_of_what_is_left(monkeypatch: pytest.MonkeyPa
     shares: list[float] = []
     build = certify_module._Builder.__init__
 
-    def noted(self: object, *given: Any) -> None:
+    def noted(self: Any, *given: Any) -> None:
         shares.append(given[-1])
         build(self, *given)
 
@@ -226,7 +233,7 @@ def test_boxes_that_the_search_found_too_loose_are_not_bounded_again(monkeypatch
     found = probability_range(posterior, region, 0.002, Budget(boxes=4000), "paper")
     bounded: list[int] = []
 
-    def counted(plain: Any, where: Any, sign: int, lo: np.ndarray, *others: np.ndarray) -> Any:
+    def counted(plain: Any, where: Any, sign: int, lo: Array, *others: Array) -> Any:
         bounded.append(len(lo))
         return node_bounds(plain, where, sign, lo, *others)
 

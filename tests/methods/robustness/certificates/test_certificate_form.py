@@ -99,6 +99,10 @@ def test_what_does_not_fit_is_refused(words: str, part: str, changes: dict[str, 
         check_certificate(replaced(part, **changes))
 
 
+def test_a_ball_without_radius_is_the_point_alone_and_no_fault() -> None:
+    check_form(replaced("ball", radius=0.0))
+
+
 CLAIM = small_certificate().claims[1]
 CLAIMS: list[tuple[str, dict[str, Any]]] = [
     ("incomplete", {"leaf_bound": CLAIM.leaf_bound[1:]}),

@@ -25,7 +25,9 @@ from gpsuite.methods.robustness.certificates.checker import (
 from gpsuite.methods.robustness.certificates.form import MalformedError, rebuild_boxes
 from gpsuite.methods.robustness.certificates.plain_bound import PlainBound
 from gpsuite.methods.robustness.certificates.plain_kernel import UNIT
+from gpsuite.methods.robustness.certificates.plain_model import Known, ModelProducts, PlainModel
 from gpsuite.methods.robustness.search.regions import l1_ball, l2_ball
+from tests.arrays import Array
 from tests.methods.robustness.certified_point import (
     certified,
     changed,
@@ -45,6 +47,7 @@ CHECKERS = (
     "plain_link",
     "plain_model",
     "plain_moments",
+    "plain_remainders",
 )
 
 
@@ -65,6 +68,31 @@ def test_the_checker_imports_nothing_of_the_search() -> None:
     assert {name for name in reached if name.count(".") == 1} <= {
         "gpsuite.arrays", "gpsuite.atomic", "gpsuite.errors", "gpsuite.untrusted"
     }  # fmt: skip
+
+
+def test_products_are_computed_once_for_certificates_of_the_same_floats(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, made = small_certificate(), list[PlainModel]()
+    compute = ModelProducts._make
+
+    def counted(products: ModelProducts, extended: bool) -> Known:
+        made.append(products.model)
+        return compute(products, extended)
+
+    monkeypatch.setattr(ModelProducts, "_make", counted)
+    monkeypatch.setattr(checker, "_LAST", {})
+    again = dataclasses.replace(first, model=dataclasses.replace(first.model, alpha=first.model.alpha.copy()))
+    assert check_certificate(first).confirmed and check_certificate(again).confirmed
+    assert len(made) == 1
+    # a model of other floats has products of its own, and the old ones are not kept
+    louder = dataclasses.replace(first.model, alpha=2 * first.model.alpha)
+    other = dataclasses.replace(first, model=louder, model_hash=model_hash(louder))
+    assert not check_certificate(other).confirmed and not check_certificate(other).confirmed
+    assert [len(made), len(checker._LAST)] == [2, 1] and made[1] is louder
+    # a hash that the floats do not have never reaches them
+    assert not check_certificate(dataclasses.replace(other, model_hash=first.model_hash)).confirmed
+    assert check_certificate(first).confirmed and len(made) == 3
 
 
 @pytest.mark.parametrize("norm", ["box", "l2", "l1"])
@@ -163,7 +191,7 @@ def shrink_the_lengthscales(c: Certificate) -> Certificate:
 
 def move_the_witness_out(c: Certificate) -> Certificate:
     outside = np.nextafter(c.region.upper[0], np.inf)
-    return with_claim(c, 0, witness=changed(c.claims[0].witness, 0, outside))
+    return with_claim(c, 0, witness=changed(c.claims[0].witness, 0, outside))  # type: ignore[arg-type]
 
 
 def move_the_witness(c: Certificate) -> Certificate:
@@ -278,8 +306,8 @@ def test_rebuilding_follows_the_cuts() -> None:
     lo, hi = rebuild_boxes(
         region, np.array([-1, 0, 0, 2, 2]), np.array([-1, 0, 0, 1, 1]), np.array([0, 0.5, 0.5, 0, 0])
     )
-    np.testing.assert_array_equal(lo[1:], [[-1, -1], [0.5, -1], [0.5, -1], [0.5, 0]])
-    np.testing.assert_array_equal(hi[1:], [[0.5, 1], [1, 1], [1, 0], [1, 1]])
+    np.testing.assert_array_equal(lo[1:], [[-1, -1], [0.5, -1], [0.5, -1], [0.5, 0]])  # type: ignore[arg-type]
+    np.testing.assert_array_equal(hi[1:], [[0.5, 1], [1, 1], [1, 0], [1, 1]])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -365,7 +393,7 @@ def test_the_report_counts_leaves_and_bounds() -> None:
 
 def test_what_is_attained_is_enclosed_by_both_roundings() -> None:
     class Wide:
-        def at(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def at(self, points: Array) -> tuple[Array, Array]:
             assert points.shape == (1, 2)
             return np.array([0.1]), np.array([0.3])
 

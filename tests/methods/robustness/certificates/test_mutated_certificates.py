@@ -41,6 +41,7 @@ from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.radial import kappa
 from gpsuite.untrusted import UnusableFileError, read_description
+from tests.arrays import Array
 from tests.methods.robustness.certified_point import CENTRE, CONTENT, its_dataset, origin_of, with_claim
 from tests.models.gpc_problems import two_classes
 
@@ -75,7 +76,7 @@ def originals() -> list[Certificate]:
     return found
 
 
-def probability(model: PlainModel, points: np.ndarray) -> np.ndarray:
+def probability(model: PlainModel, points: Array) -> Array:
     """Class probability at full inputs [B, D], latent variance at least 0."""
     squared = cdist(points / model.lengthscales, model.X / model.lengthscales, "sqeuclidean")
     k = model.variance * kappa(model.kernel, squared)
@@ -86,7 +87,7 @@ def probability(model: PlainModel, points: np.ndarray) -> np.ndarray:
     return model.squeeze + (1 - 2 * model.squeeze) * ndtr(mean / np.sqrt(1 + variance))
 
 
-def points_of(certificate: Certificate, rng: np.random.Generator) -> np.ndarray:
+def points_of(certificate: Certificate, rng: np.random.Generator) -> Array:
     """Points [B, D] of the region stated: random ones, pulled into the ball, its corners and the witnesses."""
     region = certificate.region
     share = rng.random((400, len(region.free)))
@@ -121,8 +122,8 @@ def is_true(certificate: Certificate, rng: np.random.Generator) -> bool:
 
 
 def mutate(
-    description: dict[str, Any], arrays: dict[str, np.ndarray], rng: np.random.Generator
-) -> tuple[dict[str, Any], dict[str, np.ndarray], str]:
+    description: dict[str, Any], arrays: dict[str, Array], rng: np.random.Generator
+) -> tuple[dict[str, Any], dict[str, Array], str]:
     """Return a certificate's content with one to three changes, half of the time with the hash made to fit."""
     description, arrays = copy.deepcopy(description), {name: array.copy() for name, array in arrays.items()}
     kinds = []
@@ -135,7 +136,7 @@ def mutate(
     return description, arrays, "+".join(kinds)
 
 
-def _fit_hash(description: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+def _fit_hash(description: dict[str, Any], arrays: dict[str, Array]) -> None:
     about = description["model"]
     try:
         names = ("X", "lengthscales", "alpha", "root", "weights")
@@ -157,14 +158,14 @@ def number(value: float, rng: np.random.Generator) -> float:
     return float(value * (1 + rng.choice([-1, 1]) * size) + (kind == 1) * rng.normal() * size)
 
 
-def a_claim(d: dict[str, Any], a: dict[str, np.ndarray], rng: np.random.Generator) -> None:
+def a_claim(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator) -> None:
     side = str(rng.choice(["minimum", "maximum"]))
     key = str(rng.choice(["outer", "inner"]))
     if side in d["claims"]:
         d["claims"][side][key] = number(float(d["claims"][side][key] or 0.0), rng)
 
 
-def a_stronger_claim(d: dict[str, Any], a: dict[str, np.ndarray], rng: np.random.Generator) -> None:
+def a_stronger_claim(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator) -> None:
     """Move an outer bound inward, and all leaves with it half of the time."""
     for side, sign in (("minimum", -1.0), ("maximum", 1.0)):
         if side in d["claims"]:
@@ -174,7 +175,7 @@ def a_stronger_claim(d: dict[str, Any], a: dict[str, np.ndarray], rng: np.random
                 a[f"{side}_leaf_bound"] = a[f"{side}_leaf_bound"] - sign * 10 * step
 
 
-def a_float(d: dict[str, Any], a: dict[str, np.ndarray], rng: np.random.Generator) -> None:
+def a_float(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator) -> None:
     names = [name for name, array in a.items() if array.dtype == np.float64 and array.size]
     name = str(rng.choice(names))
     flat = a[name].reshape(-1)
@@ -182,28 +183,28 @@ def a_float(d: dict[str, Any], a: dict[str, np.ndarray], rng: np.random.Generato
     flat[place] = number(float(flat[place]), rng)
 
 
-def an_integer(d: dict[str, Any], a: dict[str, np.ndarray], rng: np.random.Generator) -> None:
+def an_integer(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator) -> None:
     name = str(rng.choice([name for name, array in a.items() if array.dtype == np.int64 and array.size]))
     flat = a[name].reshape(-1)
     flat[int(rng.integers(flat.size))] = rng.choice([-1, 0, 1, 2, 3, int(rng.integers(-10, 100)), 2**62])
 
 
-def an_array_scaled(d: dict[str, Any], a: dict[str, np.ndarray], rng: np.random.Generator) -> None:
+def an_array_scaled(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator) -> None:
     name = str(rng.choice([name for name, array in a.items() if array.dtype == np.float64]))
     a[name] = a[name] * rng.choice([0.0, -1.0, 0.5, 0.999, 1.001, 2.0])
 
 
-def an_array_cut(d: dict[str, Any], a: dict[str, np.ndarray], rng: np.random.Generator) -> None:
+def an_array_cut(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator) -> None:
     name = str(rng.choice(list(a)))
     a[name] = a[name][: max(0, len(a[name]) - int(rng.integers(1, 4)))]
 
 
-def an_array_permuted(d: dict[str, Any], a: dict[str, np.ndarray], rng: np.random.Generator) -> None:
+def an_array_permuted(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator) -> None:
     name = str(rng.choice(list(a)))
     a[name] = rng.permutation(a[name])
 
 
-def the_region(d: dict[str, Any], a: dict[str, np.ndarray], rng: np.random.Generator) -> None:
+def the_region(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator) -> None:
     step = 10.0 ** rng.uniform(-9, 0)
     if rng.random() < 0.5:
         a["region_lower"], a["region_upper"] = a["region_lower"] - step, a["region_upper"] + step
@@ -212,7 +213,7 @@ def the_region(d: dict[str, Any], a: dict[str, np.ndarray], rng: np.random.Gener
         d["region"]["radius"] = None if d["region"]["norm"] == "box" else float(rng.choice([step, 0.3, 0.5]))
 
 
-def the_model(d: dict[str, Any], a: dict[str, np.ndarray], rng: np.random.Generator) -> None:
+def the_model(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator) -> None:
     key = str(rng.choice(["kernel", "link", "variance", "squeeze", "sha256"]))
     d["model"][key] = {
         "kernel": str(rng.choice(["squared_exponential", "matern32", "matern52"])),
@@ -223,7 +224,7 @@ def the_model(d: dict[str, Any], a: dict[str, np.ndarray], rng: np.random.Genera
     }[key]
 
 
-def the_origin(d: dict[str, Any], a: dict[str, np.ndarray], rng: np.random.Generator) -> None:
+def the_origin(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator) -> None:
     if d["origin"] is None:
         return
     key = str(rng.choice(["row", "classes", "inputs", "inference", "content"]))
@@ -236,12 +237,12 @@ def the_origin(d: dict[str, Any], a: dict[str, np.ndarray], rng: np.random.Gener
     }[key]
 
 
-def no_witness(d: dict[str, Any], a: dict[str, np.ndarray], rng: np.random.Generator) -> None:
+def no_witness(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator) -> None:
     for side in d["claims"]:
         d["claims"][side]["inner"], a[f"{side}_witness"] = None, np.empty(0)
 
 
-def the_sides_swapped(d: dict[str, Any], a: dict[str, np.ndarray], rng: np.random.Generator) -> None:
+def the_sides_swapped(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator) -> None:
     if set(d["claims"]) == {"minimum", "maximum"}:
         d["claims"] = {"minimum": d["claims"]["maximum"], "maximum": d["claims"]["minimum"]}
         other = {name.replace("minimum", "MAX").replace("maximum", "minimum").replace("MAX", "maximum"): array
@@ -250,7 +251,7 @@ def the_sides_swapped(d: dict[str, Any], a: dict[str, np.ndarray], rng: np.rando
         a.update(other)
 
 
-def one_side_dropped(d: dict[str, Any], a: dict[str, np.ndarray], rng: np.random.Generator) -> None:
+def one_side_dropped(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator) -> None:
     side = str(rng.choice(["minimum", "maximum"]))
     if len(d["claims"]) == 2:
         del d["claims"][side]
@@ -258,7 +259,7 @@ def one_side_dropped(d: dict[str, Any], a: dict[str, np.ndarray], rng: np.random
             del a[name]
 
 
-def a_key_dropped(d: dict[str, Any], a: dict[str, np.ndarray], rng: np.random.Generator) -> None:
+def a_key_dropped(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator) -> None:
     part = str(rng.choice(["model", "region", "claims", "search"]))
     if isinstance(d.get(part), dict) and d[part]:
         del d[part][str(rng.choice(list(d[part])))]

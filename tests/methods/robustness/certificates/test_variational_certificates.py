@@ -121,7 +121,7 @@ def test_expected_derivatives_agree_with_a_finer_rule(link: str, squeeze: float,
             density / p if squeeze else np.exp(-(t**2) / 2 - log_ndtr(t)) / np.sqrt(2 * np.pi)
         )
         bend = slope * (slope + t)
-    first, second = expected_derivatives(link, squeeze, y, mean, variance)
+    first, second = expected_derivatives(link, squeeze, y, mean, variance)  # type: ignore[arg-type]
     np.testing.assert_allclose(first, y * (slope @ weights), rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(second, bend @ weights, rtol=1e-10, atol=1e-10)
 

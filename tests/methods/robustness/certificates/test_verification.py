@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import log_ndtr
+from scipy.stats import norm
 
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.certificates.certificate import Certificate, model_hash
 from gpsuite.methods.robustness.certificates.certify import certify, plain_model
 from gpsuite.methods.robustness.certificates.form import MalformedError
+from gpsuite.methods.robustness.certificates.plain_kernel import gram
 from gpsuite.methods.robustness.certificates.stationarity import TOLERANCE, stationarity_residuals
 from gpsuite.methods.robustness.certificates.verification import (
     CONFIRMED,
@@ -27,6 +30,7 @@ from gpsuite.models.classification.approximation import BinaryProblem
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
+from tests.arrays import Array
 from tests.methods.robustness.certified_point import (
     certified,
     changed,
@@ -150,6 +154,18 @@ def test_a_residual_within_rounding_is_neither_confirmed_nor_refuted() -> None:
     assert level.outcome == OPEN and "too ill-conditioned" in level.reason
 
 
+def test_rounding_counts_every_term_of_the_means_equation() -> None:
+    """Far from the optimum alpha and the likelihood's slope are both large and of opposite signs."""
+    model, origin = residuals("laplace", "squared_exponential", "probit")
+    moved = dataclasses.replace(model, alpha=-5.0 * origin.labels)
+    K = model.variance * gram(model.X, model.lengthscales, model.kernel)
+    reached = origin.labels * (K @ moved.alpha)
+    slope = np.exp(norm.logpdf(reached) - log_ndtr(reached))
+    size = np.abs(moved.alpha) + slope + slope * (slope + reached) * (K @ np.abs(moved.alpha))
+    stated = 64 * len(size) * 2.0**-53 * np.sqrt(size @ K @ size)
+    assert stationarity_residuals(moved, origin).rounding == pytest.approx(stated, rel=1e-6)
+
+
 @pytest.mark.parametrize("which", [0, 1])
 def test_moved_sites_are_not_stationary(which: int) -> None:
     """Sites that agree with alpha and R but not with the likelihood: those of Laplace's method."""
@@ -185,7 +201,7 @@ def test_the_mean_residual_bounds_the_distance_to_the_exact_mean() -> None:
     assert 0.1 * found < np.abs(moved).max() / np.sqrt(model.variance) <= found
 
 
-def swapped(first: int, second: int) -> np.ndarray:
+def swapped(first: int, second: int) -> Array:
     rows = np.arange(30)
     rows[[first, second]] = second, first
     return rows
@@ -216,7 +232,7 @@ def test_rows_that_are_not_the_datasets_are_refuted(
 ) -> None:
     certificate = originating(small_certificate(), **origin)
     if words == "labels" and origin:  # the classes swapped: the same labels read the other way round
-        assert "labels" in dataset_fault(certificate, certificate.origin, its_dataset())
+        assert "labels" in dataset_fault(certificate, certificate.origin, its_dataset())  # type: ignore[arg-type]
     assert certificate.origin is not None
     assert words in dataset_fault(certificate, certificate.origin, its_dataset(**dataset))
     assert check_levels(certificate, its_dataset(**dataset))[2].outcome == REFUTED
@@ -267,7 +283,7 @@ def test_many_free_inputs_are_not_all_listed() -> None:
     origin = originating(small_certificate(), inputs=tuple("abcdefghijklmnopqrst")).origin
     wide = dataclasses.replace(
         small_certificate(),
-        origin=dataclasses.replace(origin, offset=np.zeros(20), scale=np.ones(20)),
+        origin=dataclasses.replace(origin, offset=np.zeros(20), scale=np.ones(20)),  # type: ignore[type-var]
         region=dataclasses.replace(
             small_certificate().region, free=np.arange(20), lower=np.zeros(20), upper=np.ones(20)
         ),

@@ -37,7 +37,7 @@ def value(model: Cubic, x: Array, box: int = 0) -> Array:
 def random_cubic(rng: np.random.Generator, boxes: int, d: int, bent: float = 1.0) -> Cubic:
     """Return polynomials with normal coefficients; `bent` scales the cubic parts."""
     M, C = rng.standard_normal((boxes, d, d)), rng.standard_normal((boxes, d, d, d))
-    C = sum(
+    C = sum(  # type: ignore[assignment]
         C.transpose(0, *axes) for axes in ((1, 2, 3), (1, 3, 2), (2, 1, 3), (2, 3, 1), (3, 1, 2), (3, 2, 1))
     )
     return Cubic(

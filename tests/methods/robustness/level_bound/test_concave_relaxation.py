@@ -55,7 +55,7 @@ def test_diagonals_dominate_and_none_is_wasteful(d: int) -> None:
     M = rng.standard_normal((40, d, d)) * 10.0 ** rng.uniform(-3.0, 1.0, (40, 1, d))
     H = M + M.transpose(0, 2, 1)
     with np.errstate(invalid="ignore"):
-        A = dominating_diagonal(H)
+        A = dominating_diagonal(H)  # type: ignore[arg-type]
     least = np.linalg.eigvalsh(A[:, :, None] * np.eye(d) - H)[:, 0]
     size = np.abs(H).max(axis=(1, 2))
     assert (least >= -1e-12 * size).all()

@@ -8,22 +8,28 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpsuite.methods.robustness.level_bound.cubic import Cubic
+from gpsuite.methods.robustness.level_bound.cubic import Cubic, sum_slack
 from gpsuite.methods.robustness.level_bound.monomials import coefficients, homogeneous_range, monomials
 from gpsuite.methods.robustness.level_bound.squared_exponential import expand_squared_exponential
-from gpsuite.methods.robustness.level_bound.squared_exponential_few import HighOrders, high_orders, high_rests
+from gpsuite.methods.robustness.level_bound.squared_exponential_few import (
+    HighOrders,
+    high_orders,
+    high_rests,
+    high_size,
+)
 from gpsuite.methods.robustness.level_bound.squared_exponential_rests import (
     cross_terms,
     mean_model,
     mean_remainder,
     variance_model,
 )
+from tests.arrays import Array
 from tests.methods.robustness.level_bound.level_models import one_datum, value
 
 SHARP = 0.97
 
 
-def at(high: HighOrders, x: np.ndarray) -> float:
+def at(high: HighOrders, x: Array) -> float:
     """Return orders 4 and 5 of one box at one point."""
     parts = ((high.fourth, 4), (high.fifth, 5))
     return float(sum(each[0] @ np.prod(x ** monomials(len(x), order)[1], axis=1) for each, order in parts))
@@ -62,6 +68,15 @@ def test_ranges_of_homogeneous_polynomials(d: int, order: int) -> None:
     low, high = homogeneous_range(coefficients(square, d, order), radius[:1], order)
     assert high[0] == pytest.approx(radius[0, 0] ** order)
     assert low[0] == pytest.approx(0.0 if order == 4 else -(radius[0, 0] ** order))
+
+
+def test_the_size_of_high_orders_pays_for_its_sum() -> None:
+    """|x^4| + |x^5| at 1 is 2, and what a sum's rounding may take from it is added."""
+    high = replace(
+        high_orders(np.ones((1, 1)), None, np.ones((1, 1, 1))), fourth=np.ones((1, 1)), fifth=-np.ones((1, 1))
+    )
+    paid = high_size(high, np.ones((1, 1)))[0] / 2.0 - 1.0
+    assert 0.9 * sum_slack(1) <= paid <= 1.1 * sum_slack(1)
 
 
 @pytest.mark.parametrize("rate", [0.5, 1.0])
@@ -127,7 +142,7 @@ def test_high_orders_tighten_the_model_where_there_are_few_inputs() -> None:
     mean = mean_model(form, replace(expansion.A, cubic=third[0]), radius)
     variance = variance_model(form, replace(expansion.P, cubic=third[1]), expansion.block, radius)
     for few, many in ((found.mean, mean), (found.variance, variance)):
-        np.testing.assert_array_equal(few.model.cubic, many.model.cubic)
+        np.testing.assert_array_equal(few.model.cubic, many.model.cubic)  # type: ignore[arg-type]
         assert few.above[0] + few.below[0] < 0.9 * (many.above[0] + many.below[0])
     x = rng.uniform(-1.0, 1.0, (500, 2)) * radius
     k = np.exp(-0.5 * ((x - form.X.T[0]) ** 2).sum(axis=1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -9,14 +10,13 @@ import pytest
 
 from gpsuite.methods.robustness.level_bound import level as level_module
 from gpsuite.methods.robustness.level_bound.level import Level, level_of
-from gpsuite.models.classification.links import LINKS
+from gpsuite.models.classification.links import LINKS, Logistic
+from tests.arrays import Array
 
 NAMES = ("probit", "squeezed_probit", "logistic")
 
 
-def lines(
-    rng: np.random.Generator, count: int, level: Level
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def lines(rng: np.random.Generator, count: int, level: Level) -> tuple[Array, Array, Array, Array]:
     """Return G, slope, low, high: half of the slopes for a level, half arbitrary, some intervals of no width."""
     low = 10.0 ** rng.uniform(-3.0, 1.5, count)
     high = low + rng.choice([0.0, 0.1, 1.0, 10.0], count) * rng.random(count)
@@ -59,7 +59,7 @@ def test_at_its_threshold_the_line_lies_on_the_safe_side_of_the_level(name: str)
             G = 0.5 * (left + right)
             below = level.bound(G, slope, low, high) <= T
             left, right = np.where(below, G, left), np.where(below, right, G)
-        score = level.score.value(left + slope * middle, middle)
+        score = level.score.value(left + slope * middle, middle)  # type: ignore[arg-type]
         assert (score <= T + 1e-9).all()
         # What a chord loses: T dv^2 / 32 in t, and less in p.
         assert (score >= T - 0.04 * (high - low) ** 2 - 1e-3 * (name == "logistic")).all()
@@ -83,7 +83,7 @@ def test_derivatives_are_those_of_an_increasing_function_of_the_score(name: str)
     shape = 0.125 * np.pi if name == "logistic" else 1.0
     m, v, h = np.array([0.7]), np.array([2.0]), 1e-4
 
-    def f(m: np.ndarray, v: np.ndarray) -> np.ndarray:
+    def f(m: Array, v: Array) -> Array:
         return m / np.sqrt(1.0 + shape * v)
 
     found = [each[0] for each in level.derivatives(m, v)]
@@ -136,9 +136,29 @@ def test_chords_over_parts_lie_on_the_safe_side_outside_their_part(name: str) ->
         left, right = 0.0, 20.0
         for _ in range(60):
             m = 0.5 * (left + right)
-            left, right = (m, right) if level.score.value(m, np.array(start)) <= T else (left, m)
+            left, right = (m, right) if level.score.value(m, np.array(start)) <= T else (left, m)  # type: ignore[arg-type]
         outside = (v < start - 0.1) | (v > end + 0.1)
         assert (level.score.value(left + slope * (v - start), v)[outside] >= T - 1e-4).all()
+
+
+@dataclass(frozen=True)
+class Peaked(Logistic):
+    """A logistic whose probability is large at one variance alone, and nothing is to be paid for what lies between."""
+
+    at: float = 0.0
+    B2: float = 0.0
+    B3: float = 0.0
+    B4: float = 0.0
+
+    def probability(self, mean: Array, variance: Array) -> Array:
+        return np.where(np.abs(variance - self.at) < 1e-9, 0.75, 0.25)
+
+
+def test_every_point_of_the_grid_counts() -> None:
+    low, high = np.array([0.3]), np.array([6.3])
+    for at in np.linspace(low[0], high[0], level_module._CELLS + 1):
+        bound = level_of(Peaked(at=at)).bound(np.zeros(1), np.array([-0.4]), low, high)
+        assert bound[0] == pytest.approx(0.75, abs=1e-9)
 
 
 def test_what_lies_between_the_grid_points_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:

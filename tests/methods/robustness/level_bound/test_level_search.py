@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,24 +15,23 @@ from gpsuite.methods.robustness.search.attacks import local_search, strong_attac
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region, box, l1_ball, l2_ball, linf_ball
 from gpsuite.models.classification.posterior import GPCPosterior
+from tests.arrays import Array
 from tests.methods.robustness.made_up_posteriors import KERNELS, random_posterior
 
 EPS = 1e-3
 
 
-def problem(
-    kernel: str, link: str = "probit", seed: int = 0, inputs: int = 3
-) -> tuple[GPCPosterior, np.ndarray]:
+def problem(kernel: str, link: str = "probit", seed: int = 0, inputs: int = 3) -> tuple[GPCPosterior, Array]:
     rng = np.random.default_rng([seed, inputs])
     posterior = random_posterior(rng, kernel, link, 20, inputs)
     return replace(posterior, alpha=5.0 * posterior.alpha / np.sqrt(posterior.variance)), posterior.X[0] + 0.1
 
 
-def run(posterior: GPCPosterior, region: Region, sign: int = 1, eps: float = EPS, **more: object) -> Extremum:
+def run(posterior: GPCPosterior, region: Region, sign: int = 1, eps: float = EPS, **more: Any) -> Extremum:
     bound = level_bound(posterior, region.centre, region.free)
-    budget = Budget(boxes=more.pop("boxes", 4000))  # type: ignore[arg-type]
+    budget = Budget(boxes=more.pop("boxes", 4000))
     attack = local_search(posterior, region, sign)
-    return level_search(bound, region, eps, budget, sign, attack=attack, **more)  # type: ignore[arg-type]
+    return level_search(bound, region, eps, budget, sign, attack=attack, **more)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_the_minimum_is_the_maximum_of_the_other_class(link: str) -> None:
     assert low.boxes == high.boxes
     assert low.inner == pytest.approx(1.0 - high.inner, abs=1e-12)
     assert low.outer == pytest.approx(1.0 - high.outer, abs=1e-9)
-    np.testing.assert_allclose(low.witness, high.witness)
+    np.testing.assert_allclose(low.witness, high.witness)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.level_bound.cubic import Cubic
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
 from gpsuite.methods.robustness.level_bound.squared_exponential import expand_squared_exponential
-from tests.methods.robustness.level_bound.level_models import Array, value
+from tests.methods.robustness.level_bound.level_models import value
 from tests.methods.robustness.made_up_posteriors import Exact, random_posterior
 
 SLACK = 1e-3
@@ -19,7 +20,7 @@ SLACK = 1e-3
 def moved(rng: np.random.Generator, polynomial: Cubic, factorials: bool) -> Cubic:
     """Return the polynomial with <h, e_m>, or pairs of basis values, off by `SLACK` each."""
 
-    def off(shape: tuple[int, ...]) -> Array:
+    def off(shape: tuple[int, ...]) -> FloatArray:
         return SLACK * rng.choice([-1.0, 1.0], shape)
 
     # The coefficient of x^m is a_m / sqrt(m!): an entry of the square moves by half of it at least.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.level_bound.level_bound import LevelBound, level_bound
 from tests.methods.robustness.level_bound.level_models import value
 from tests.methods.robustness.made_up_posteriors import (
     KERNELS,
     LINK_NAMES,
-    Array,
     Exact,
     count_violations,
     points_inside,
@@ -23,7 +23,7 @@ ROUNDING = 1e-11  # of the direct evaluation, relative to the terms' sizes
 
 
 def model_violations(
-    rng: np.random.Generator, bound: LevelBound, exact: Exact, low: Array, high: Array, points: int
+    rng: np.random.Generator, bound: LevelBound, exact: Exact, low: FloatArray, high: FloatArray, points: int
 ) -> tuple[int, int]:
     """Return checks and failures of model - below <= moment <= model + above, and of scores at other thresholds."""
     centre, latent = bound.latent_model(low, high)
@@ -44,9 +44,9 @@ def model_violations(
             failures += int(np.sum(~(moment <= model + found.above[b] + slack)))
             failures += int(np.sum(~(moment >= model - found.below[b] - slack)))
         score = scores_of(exact.posterior, mean, variance)
-        for sign, found in scores:
+        for sign, found in scores:  # type: ignore[assignment]
             checks += len(x)
-            failures += int(np.sum(~(sign * score <= found.outer[b])))
+            failures += int(np.sum(~(sign * score <= found.outer[b])))  # type: ignore[attr-defined]
     return checks, failures
 
 

@@ -12,18 +12,19 @@ from gpsuite.methods.robustness.level_bound.kernel_sums import kernel_orders, or
 from gpsuite.methods.robustness.level_bound.matern import expand_matern
 from gpsuite.methods.robustness.level_bound.matern_derivatives import MATERN_KERNELS, radial_derivatives
 from gpsuite.models.radial import kappa
+from tests.arrays import Array
 from tests.methods.robustness.level_bound.level_models import one_datum
 
 NAMES = tuple(MATERN_KERNELS)
 Wide = np.longdouble  # 64-bit mantissa: the orders cancel to far below one
 
 
-def exact(name: str, q: np.ndarray) -> np.ndarray:
+def exact(name: str, q: Array) -> Array:
     z = np.sqrt(Wide(MATERN_KERNELS[name].nu) * q)
     return ((1 + z + z * z / 3) if name == "matern52" else (1 + z)) * np.exp(-z)
 
 
-def orders(name: str, offset: np.ndarray, x: np.ndarray) -> list[np.ndarray]:
+def orders(name: str, offset: Array, x: Array) -> list[Array]:
     """Return orders 0 to 4 of the kernel at x, for a datum at `offset`, in extended precision."""
     q, h, g = offset @ offset, -2 * offset @ x, x @ x
     nu = Wide(MATERN_KERNELS[name].nu)
@@ -160,7 +161,7 @@ def test_slopes_by_norms() -> None:
         norm2 = (
             2
             + Wide(25) / 4 * rho**4
-            - 2 * exact("matern52", Wide(rho) ** 2)
+            - 2 * exact("matern52", Wide(rho) ** 2)  # type: ignore[arg-type]
             + 2 * rho * first
             - rho**2 * second
         )

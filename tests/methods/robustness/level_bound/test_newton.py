@@ -13,6 +13,7 @@ from gpsuite.methods.robustness.level_bound.newton import (
     newton_steps,
     score_derivatives,
 )
+from tests.arrays import Array
 from tests.methods.robustness.made_up_posteriors import random_posterior
 
 
@@ -48,7 +49,7 @@ def test_steps_raise_the_score_by_what_the_model_says(kernel: str, sign: int) ->
     bound = level_bound(posterior, posterior.X[0], np.arange(2))
     centre = posterior.X[0] + 0.2 * posterior.lengthscales
 
-    def score(x: np.ndarray) -> float:
+    def score(x: Array) -> float:
         mean, variance = (float(each[0]) for each in posterior.latent(x[None]))
         return sign * mean / np.sqrt(1.0 + variance)
 
@@ -78,10 +79,10 @@ def test_the_curvature_is_that_of_the_gradient(kernel: str) -> None:
         float(each[0]) for each in bound.level.derivatives(np.array([mean]), np.array([variance]))
     )
 
-    def moments(x: np.ndarray) -> tuple[float, float]:
+    def moments(x: Array) -> tuple[float, float]:
         return tuple(float(each[0]) for each in posterior.latent((centre + x * posterior.lengthscales)[None]))  # type: ignore[return-value]
 
-    def to_second_order(x: np.ndarray) -> float:
+    def to_second_order(x: Array) -> float:
         d_mean, d_variance = np.subtract(moments(x), (mean, variance))
         return (
             by_mean * d_mean

@@ -16,6 +16,7 @@ from gpsuite.methods.robustness.paper_bound.pairs import Pairs, pair_variance
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import l2_ball, linf_ball
 from gpsuite.models.classification.links import LINKS
+from tests.arrays import Array
 from tests.methods.robustness.made_up_posteriors import (
     LINK_NAMES,
     Exact,
@@ -37,7 +38,7 @@ def test_every_point_lies_within_the_bounds(variant: str, n: int, models: int, b
             rng, "squared_exponential", LINK_NAMES[model % 3], n, 6, variant == "quick" and model % 2 == 1
         )
         low, high = random_boxes(rng, posterior, x0, free, boxes)
-        bound = paper_bound(posterior, x0, free, variant)
+        bound = paper_bound(posterior, x0, free, variant)  # type: ignore[arg-type]
         failures += count_violations(rng, bound, Exact(posterior, x0, free), low, high, 8)[1]
     assert failures == 0
 
@@ -46,7 +47,7 @@ def test_every_point_lies_within_the_bounds(variant: str, n: int, models: int, b
 def test_a_point_box_gives_the_value_at_the_point(variant: str) -> None:
     posterior = random_posterior(np.random.default_rng(1), "squared_exponential", "probit", 6, 2)
     x0, free = posterior.X[0] + 0.1, np.arange(2)
-    bound = paper_bound(posterior, x0, free, variant)
+    bound = paper_bound(posterior, x0, free, variant)  # type: ignore[arg-type]
     b = bound.bounds(x0[None], x0[None])
     mean, variance = posterior.latent(x0[None])
     scale = posterior.variance
@@ -77,12 +78,10 @@ def test_what_the_baseline_cannot_do_is_refused() -> None:
     with pytest.raises(UserError, match="Laplace"):
         paper_bound(sparse, sparse.X[0], np.arange(2), "slow")
     with pytest.raises(UserError, match="variant"):
-        paper_bound(sparse, sparse.X[0], np.arange(2), "other")
+        paper_bound(sparse, sparse.X[0], np.arange(2), "other")  # type: ignore[arg-type]
 
 
-def relaxation(
-    weights: np.ndarray, q: np.ndarray, nearest: np.ndarray, farthest: np.ndarray
-) -> tuple[float, float]:
+def relaxation(weights: Array, q: Array, nearest: Array, farthest: Array) -> tuple[float, float]:
     """Return sum_p weights_p line_p(q_p), the line below weights_p exp(-q/2) on [nearest, farthest], and its size."""
     middle = 0.5 * (nearest + farthest)
     tangent = np.exp(-middle / 2) * (1 - (q - middle) / 2)
@@ -93,7 +92,7 @@ def relaxation(
 
 
 def relaxed_moments(
-    bound: PaperBound, low: np.ndarray, high: np.ndarray, points: np.ndarray
+    bound: PaperBound, low: Array, high: Array, points: Array
 ) -> tuple[list[float], list[float]]:
     """Return what the relaxations of one box give at its four candidates, and the sizes of their sums."""
     form, s = bound.form, bound.form.variance

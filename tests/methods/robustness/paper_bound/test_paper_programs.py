@@ -16,9 +16,10 @@ from gpsuite.methods.robustness.paper_bound.programs import (
     program_variance,
     relaxation_of,
 )
+from tests.arrays import Array
 from tests.methods.robustness.made_up_posteriors import random_posterior
 
-Box = tuple[OperatorForm, np.ndarray, np.ndarray]
+Box = tuple[OperatorForm, Array, Array]
 
 
 def box(seed: int, d: int = 2, n: int = 5) -> Box:
@@ -29,7 +30,7 @@ def box(seed: int, d: int = 2, n: int = 5) -> Box:
     return form, form.X[1] + 0.3 * rng.standard_normal(d), rng.uniform(0.1, 0.8, d)
 
 
-def kernel_vector(form: OperatorForm, x: np.ndarray) -> np.ndarray:
+def kernel_vector(form: OperatorForm, x: Array) -> Array:
     """Return exp(-q/2) of each datum at x [d] in units of X, q with the fixed inputs that were not folded."""
     return np.exp(-0.5 * (np.sum(((form.X - x) / form.lengthscales) ** 2, axis=1) + form.fixed))
 

@@ -17,6 +17,7 @@ from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
+from tests.arrays import Array
 from tests.models.gpc_problems import fitted_posterior
 
 HERE = Path(__file__).parents[3] / "reference"
@@ -36,7 +37,7 @@ def posterior(request: pytest.FixtureRequest) -> GPCPosterior:
     return dataclasses.replace(fitted, link=LINKS.get(request.param))
 
 
-def inside(region: Region, points: np.ndarray) -> bool:
+def inside(region: Region, points: Array) -> bool:
     fixed = np.delete(points, region.free, axis=-1) == np.delete(region.centre, region.free)
     return bool(fixed.all() and region.contains(np.atleast_2d(points)[:, region.free]).all())
 
@@ -147,11 +148,11 @@ def test_a_strong_attack_uses_as_many_starts_as_it_is_given(
 ) -> None:
     begun, seen, whole = [], [], GPCPosterior.probability
 
-    def probability(posterior: GPCPosterior, X: np.ndarray) -> np.ndarray:
+    def probability(posterior: GPCPosterior, X: Array) -> Array:
         seen.append(len(X))
         return whole(posterior, X)
 
-    def search(start: np.ndarray) -> np.ndarray:
+    def search(start: Array) -> Array:
         begun.append(start)
         return start
 

@@ -30,13 +30,17 @@ from tests.models.gpc_problems import fitted_posterior
 
 REGION = linf_ball([0.2, 0.1], 0.5)
 NO_TREE = SearchTree(
-    *(np.zeros(1, dtype=np.int64),) * 2, np.zeros(1), np.zeros(1), *(np.zeros(1, dtype=np.int64),) * 2
+    *(np.zeros(1, dtype=np.int64),) * 2,
+    np.zeros(1),
+    np.zeros(1),
+    *(np.zeros(1, dtype=np.int64),) * 2,  # type: ignore[arg-type]
 )
 
 
 def extremum(sign: int, inner: float, outer: float) -> Extremum:
     witness = np.array([0.3, 0.2])
-    return Extremum(sign, inner, outer, witness, "budget", "boxes used up", 1, 0.1, np.zeros((1, 4)), NO_TREE)
+    trace = np.zeros((1, 4))
+    return Extremum(sign, inner, outer, witness, "budget", "boxes used up", 1, 0.1, trace, NO_TREE, 0.0)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gpsuite.errors import UserError
 from gpsuite.methods.robustness.search.regions import Region, box, interval_box, l1_ball, l2_ball, linf_ball
+from tests.arrays import Array
 
 BALLS = {"l1": l1_ball, "l2": l2_ball}
 SEEDS = st.integers(0, 10_000)
@@ -22,7 +23,7 @@ def random_ball(norm: str, rng: np.random.Generator) -> Region:
     return BALLS[norm](centre, 10.0 ** rng.uniform(-6, 0.5), [int(i) for i in free], domain)
 
 
-def size(region: Region, points: np.ndarray) -> np.ndarray:
+def size(region: Region, points: Array) -> Array:
     steps = (points - region.start).astype(np.longdouble)
     return np.abs(steps).sum(-1) if region.norm == "l1" else np.sqrt((steps**2).sum(-1))
 
@@ -124,7 +125,7 @@ def test_a_point_on_the_rim_is_inside_only_if_surely_so() -> None:
     assert not region.contains(np.array([[np.nan, 0.0]]))[0]
 
 
-def exact_power(region: Region, point: np.ndarray) -> Fraction:
+def exact_power(region: Region, point: Array) -> Fraction:
     """Return |x - centre|_1 or |x - centre|_2^2 of floats without rounding."""
     power = 1 if region.norm == "l1" else 2
     steps = zip(point, region.start, strict=True)

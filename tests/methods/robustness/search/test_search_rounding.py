@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from gpsuite.methods.robustness.search.branch_and_bound import (
     choose_cuts,
 )
 from gpsuite.methods.robustness.search.regions import Region, box, interval_box, l2_ball
+from tests.arrays import Array
 from tests.methods.robustness.search.test_branch_and_bound import Answer
 
 
@@ -24,28 +27,26 @@ class Blurred:
 
     def __init__(self, slope: list[float], constant: float, blur: float, seen: float = 0.0) -> None:
         self.slope, self.constant, self.blur, self.seen = np.array(slope), constant, blur, seen
-        self.evaluated: list[np.ndarray] = []
+        self.evaluated: list[Array] = []
 
-    def bounds(self, lo: np.ndarray, hi: np.ndarray) -> Answer:
+    def bounds(self, lo: Array, hi: Array) -> Answer:
         middle = self.constant + 0.5 * (lo + hi) @ self.slope
         parts = 0.5 * (hi - lo) * np.abs(self.slope)
         reach = parts.sum(axis=1) + self.blur
         return Answer(middle - reach, middle + reach, middle + self.seen, parts)
 
-    def evaluate(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def evaluate(self, points: Array) -> tuple[Array, Array]:
         self.evaluated.append(points)
         value = self.constant + points @ self.slope
         return value - self.blur, value + self.blur
 
-    def outward_probability(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def outward_probability(self, low: Array, high: Array) -> tuple[Array, Array]:
         return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
 
-def run(
-    bounding: Blurred, region: Region, sign: int = 1, tolerance: float = 1e-6, **more: object
-) -> Extremum:
-    budget = Budget(boxes=more.pop("boxes", 4000))  # type: ignore[arg-type]
-    return branch_and_bound(bounding, region, tolerance, budget, sign, **more)  # type: ignore[arg-type]
+def run(bounding: Blurred, region: Region, sign: int = 1, tolerance: float = 1e-6, **more: Any) -> Extremum:
+    budget = Budget(boxes=more.pop("boxes", 4000))
+    return branch_and_bound(bounding, region, tolerance, budget, sign, **more)
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -57,7 +58,7 @@ def test_what_is_attained_is_rounded_inwards(sign: int) -> None:
     assert found.outer == pytest.approx(truth + sign * 1e-9, abs=1e-15)
     assert found.rounding == pytest.approx(2e-9, abs=1e-15)
     assert found.gap == pytest.approx(2e-9, abs=1e-15)
-    np.testing.assert_array_equal(found.witness, [sign])
+    np.testing.assert_array_equal(found.witness, [sign])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -65,7 +66,7 @@ def test_a_contradiction_of_the_last_bit_is_raised_and_agreement_is_not(sign: in
     class Pinned(Blurred):
         attained = 0.5
 
-        def evaluate(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def evaluate(self, points: Array) -> tuple[Array, Array]:
             return np.full(len(points), self.attained), np.full(len(points), self.attained)
 
     bounding = Pinned([0.0], 0.5, 0.0)
@@ -118,7 +119,7 @@ def test_a_decision_ends_at_the_first_point_beyond(sign: int) -> None:
         Blurred([0.25], 0.5, 0.0), box([0.0], 1.0), sign, decide=0.5, incumbent=np.array([[0.5 * sign]])
     )
     assert (found.status, found.boxes) == ("decided", 1)
-    np.testing.assert_array_equal(found.witness, [0.5 * sign])
+    np.testing.assert_array_equal(found.witness, [0.5 * sign])  # type: ignore[arg-type]
 
 
 def test_proposals_are_evaluated_before_they_are_believed() -> None:
@@ -141,7 +142,7 @@ def test_points_outside_the_region_are_never_evaluated_nor_kept() -> None:
 
 def test_points_without_a_value_are_passed_over() -> None:
     class Partly(Blurred):
-        def evaluate(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def evaluate(self, points: Array) -> tuple[Array, Array]:
             low, high = super().evaluate(points)
             unknown = points[:, 0] > 0.5
             return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
@@ -165,7 +166,7 @@ def test_where_nothing_says_what_to_cut_the_widest_input_is_cut() -> None:
 def test_the_attack_starts_from_the_best_point_and_only_if_it_helps() -> None:
     starts: list[float] = []
 
-    def attack(point: np.ndarray) -> np.ndarray:
+    def attack(point: Array) -> Array:
         starts.append(float(point[0]))
         return point
 

@@ -32,10 +32,10 @@ def predictions(seed: int, count: int = 60, classes: int = 4) -> tuple[FloatArra
 
 def test_likelihood_and_brier_against_scikit_learn() -> None:
     p, y = predictions(0)
-    assert negative_log_likelihood(p, y) == pytest.approx(log_loss(y, p, labels=range(4)), rel=1e-12)
+    assert negative_log_likelihood(p, y) == pytest.approx(log_loss(y, p, labels=range(4)), rel=1e-12)  # type: ignore[arg-type]
     two, labels = predictions(1, classes=2)
     # scikit-learn's counts one class, ours both
-    assert brier_score(two, labels) == pytest.approx(2.0 * brier_score_loss(labels, two[:, 1]), rel=1e-12)
+    assert brier_score(two, labels) == pytest.approx(2.0 * brier_score_loss(labels, two[:, 1]), rel=1e-12)  # type: ignore[arg-type]
 
 
 def test_a_perfect_prediction_scores_best_and_the_opposite_worst() -> None:
@@ -62,8 +62,8 @@ def test_calibration_error_point_by_point(seed: int, bins: int) -> None:
         if inside.any():
             right = p.argmax(axis=1)[inside] == y[inside]
             total += inside.mean() * abs(right.mean() - p.max(axis=1)[inside].mean())
-    assert calibration_error(p, y, bins) == pytest.approx(total, abs=1e-14)
-    assert reliability(p, y, bins).counts.sum() == len(y)
+    assert calibration_error(p, y, bins) == pytest.approx(total, abs=1e-14)  # type: ignore[arg-type]
+    assert reliability(p, y, bins).counts.sum() == len(y)  # type: ignore[arg-type]
 
 
 def test_a_confidence_on_an_edge_belongs_to_the_bin_below() -> None:
@@ -75,7 +75,7 @@ def test_a_confidence_on_an_edge_belongs_to_the_bin_below() -> None:
 
 def test_one_bin_is_the_mean_gap() -> None:
     p, y = predictions(2)
-    assert calibration_error(p, y, 1) == pytest.approx(abs(overconfidence(p, y)))
+    assert calibration_error(p, y, 1) == pytest.approx(abs(overconfidence(p, y)))  # type: ignore[arg-type]
 
 
 @settings(max_examples=30)
@@ -127,8 +127,8 @@ def test_what_is_no_prediction_is_refused(p: FloatArray, y: list[int], words: st
 
 def test_bad_bins_and_uncertainties_are_refused() -> None:
     with pytest.raises(ValueError, match="bins=0"):
-        calibration_error(*predictions(3), 0)
+        calibration_error(*predictions(3), 0)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="finite"):
-        risk_coverage(np.array([np.nan, 1.0]), np.zeros(2))
+        risk_coverage(np.array([np.nan, 1.0]), np.zeros(2))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="same length"):
-        risk_coverage(np.ones(2), np.zeros(3))
+        risk_coverage(np.ones(2), np.zeros(3))  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
 from gpsuite.methods.wasserstein.scoring.detection import auroc, average_precision, false_positives_at_95
+from tests.arrays import Array
 
 
 @settings(max_examples=40)
@@ -54,7 +55,7 @@ def test_only_the_order_counts() -> None:
 
 
 @pytest.mark.parametrize("bad", [np.zeros(0), np.array([np.nan]), np.zeros((2, 1))])
-def test_what_is_no_sample_is_refused(bad: np.ndarray) -> None:
+def test_what_is_no_sample_is_refused(bad: Array) -> None:
     for score in (auroc, average_precision, false_positives_at_95):
         with pytest.raises(ValueError, match="inside scores"):
             score(bad, np.ones(2))

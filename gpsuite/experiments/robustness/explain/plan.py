@@ -1,0 +1,96 @@
+"""Tasks of robustness/explain: test points of any dataset, all inputs of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpsuite.data.loading import load
+from gpsuite.experiments.base import Request, Task, require
+from gpsuite.experiments.robustness.explain.settings import ExplainSettings
+from gpsuite.experiments.robustness.safety.plan import own_domain
+from gpsuite.experiments.robustness.safety.settings import DEFAULT_CLASSES
+from gpsuite.experiments.robustness.shared.classifiers import read_problem
+from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, classifier_params
+
+VERSION = 1  # raised when the numbers of a task change; the classifier has its own in the model
+
+
+@dataclass(frozen=True)
+class PointTask:
+    """What every input does alone at a test point.
+
+    Attributes:
+        model: the classifier.
+        point: number of the test row.
+        radius: as every other field, of `ExplainSettings`.
+    """
+
+    model: ClassifierParams
+    point: int
+    radius: float
+    domain: Sequence[float]
+    tolerance: float
+    boxes: int
+    kind: str = "explain"
+
+
+@dataclass(frozen=True)
+class GradientTask:
+    """Effects of falling radii against the gradient at a test point."""
+
+    model: ClassifierParams
+    point: int
+    radii: Sequence[float]
+    boxes: int
+    kind: str = "explain_gradient"
+
+
+def plan(request: Request[ExplainSettings]) -> list[Task[object]]:
+    """Return one task per method and point, and the checks against the gradient at the first points.
+
+    The data are read here, so that wrong labels, points and domains are refused before any work.
+
+    Raises:
+        UserError: if the data have not two classes or too few rows, or a point lies outside the domain.
+    """
+    settings, dataset = request.settings, request.require_dataset()
+    classes = settings.classes or DEFAULT_CLASSES.get(dataset.name, [])
+    chosen = replace(settings, classes=classes)
+    tasks: list[Task[object]] = []
+    for number, (method, options) in enumerate(request.methods.items()):
+        model = classifier_params(request, chosen, options, 0, settings.evaluations)
+        if number == 0:
+            _check_domain(request, model)
+        cost = 0.5 * (min(dataset.rows, settings.train_rows) / 300) ** 2
+        for rank, point in enumerate(settings.chosen_points):
+            own = PointTask(
+                model, point, settings.radius, settings.domain, settings.tolerance, settings.boxes
+            )
+            title = f"{options.title}  point {point}"
+            axes: dict[str, str | int | float] = {"method": method, "part": "point", "point": point}
+            group = model.group(dataset)
+            tasks.append(request.task(own, label=title, axes=axes, version=VERSION, cost=cost, group=group))
+            if rank < settings.check_points:
+                check = GradientTask(model, point, settings.check_radii, settings.boxes)
+                title, axes = f"{options.title}  gradient at point {point}", {**axes, "part": "gradient"}
+                tasks.append(
+                    request.task(check, label=title, axes=axes, version=VERSION, cost=cost, group=group)
+                )
+    return tasks
+
+
+def _check_domain(request: Request[ExplainSettings], model: ClassifierParams) -> None:
+    settings, dataset = request.settings, request.require_dataset()
+    problem, rows = read_problem(dataset, model), load(dataset).X
+    low, high = own_domain(rows, settings.domain)
+    for point in settings.chosen_points:
+        x = rows[problem.test_rows[point]]
+        outside = np.flatnonzero((x < low) | (x > high))
+        if len(outside):
+            fault = (
+                f"test point {point} lies outside: its {problem.input_names[outside[0]]} is {x[outside[0]]:g}"
+            )
+            require(False, "domain", settings.domain, fault)

@@ -1,0 +1,104 @@
+"""One point of robustness/explain: proved ranges as each input moves alone, LIME, and the check of the gradient."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpsuite.arrays import FloatArray
+from gpsuite.budget import Budget
+from gpsuite.data.loading import load
+from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task
+from gpsuite.experiments.robustness.explain.plan import GradientTask, PointTask
+from gpsuite.experiments.robustness.safety.plan import own_domain
+from gpsuite.experiments.robustness.safety_curves.plan import label_name
+from gpsuite.experiments.robustness.shared.classifiers import task_classifier
+from gpsuite.methods.robustness.decision import HALF
+from gpsuite.methods.robustness.explain.binary_lines import binary_lines
+from gpsuite.methods.robustness.explain.effects import OneSidedRanges, one_sided_ranges
+from gpsuite.methods.robustness.explain.lime import lime_weights
+from gpsuite.models.classification.approximation import NotConvergedError
+from gpsuite.seeds import stream
+
+EXACT = 1e-10  # tolerance of the effects that are held against the gradient
+CLEAR = 10.0  # a difference from the gradient counts if it is so many times its own uncertainty
+
+
+def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
+    """Explain one point.
+
+    Arrays: moved, how far each input moves down and up in its own units [D, 2]; ranges, of the class probability on
+    the way: lowest proved, lowest attained, highest attained, highest proved [D, 2, 4]; delta, delta_low, delta_high;
+    LIME's slopes per scaled unit, [D] each.
+    """
+    clock, params = Budget(seconds=task.budget_seconds), task.params
+    try:
+        problem, trained = task_classifier(task, shared)
+    except NotConvergedError as error:
+        return Outcome({}, DIVERGED, str(error))
+    posterior, rows = trained.fit.require_converged(), load(task.require_dataset()).X
+    x, own = problem.X_test[params.point], rows[problem.test_rows[params.point]]
+    low, high = own_domain(rows, params.domain)
+    domain = np.minimum(x, x + (low - own) / problem.scale), np.maximum(x, x + (high - own) / problem.scale)
+    points, inputs = x[None], np.arange(len(x))
+    row = int(problem.test_rows[params.point])
+    left = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
+    budget = Budget(seconds=left, boxes=params.boxes, observer=shared.observer)
+    lines = binary_lines(posterior, points, inputs)
+    found = one_sided_ranges(lines, points, inputs, params.radius, domain, params.tolerance, budget)
+    lime = lime_weights(posterior.probability, x, stream(params.model.draw_seed, "lime", row))
+    probability = float(posterior.probability(points)[0])
+    positive, predicted = bool(problem.y_test[params.point] > 0), probability > HALF
+    delta = found.delta[0]
+    strongest = int(np.argmax(np.abs(delta)))
+    still_open = int(np.count_nonzero(~found.closed))
+    metrics: dict[str, float | int | str | bool | None] = {
+        "row": row,
+        "label": label_name(problem, positive),
+        "predicted": label_name(problem, predicted),
+        "probability": probability,
+        "strongest": problem.input_names[strongest],
+        "strongest_effect": float(delta[strongest]),
+        "boxes": found.boxes,
+        "open_intervals": still_open,
+    }
+    moved = (found.ends[0] - x[:, None]) * problem.scale[:, None]
+    arrays = {"moved": moved, **_range_arrays(found), "lime": lime}
+    status, reason = (BUDGET, f"{still_open} intervals are open") if still_open else (DONE, "")
+    headline = f"p {probability:.3f}, strongest {metrics['strongest']} {delta[strongest]:+.3f}"
+    return Outcome(metrics, status, reason, arrays, headline)
+
+
+def _range_arrays(found: OneSidedRanges) -> dict[str, FloatArray]:
+    ends = (found.lowest_proved, found.lowest, found.highest, found.highest_proved)
+    low, high = found.delta_range
+    ranges = np.stack(ends, axis=-1)[0]
+    return {"ranges": ranges, "delta": found.delta[0], "delta_low": low[0], "delta_high": high[0]}
+
+
+def run_gradient(task: Task[GradientTask], shared: SharedWork) -> Outcome:
+    """Return how fast |Delta / (2 gamma) - d pi / d x_i| falls with gamma: the smallest log-log slope over inputs.
+
+    Inputs whose difference at some radius is not well above what is known of the effect are left out.
+    """
+    params = task.params
+    try:
+        problem, trained = task_classifier(task, shared)
+    except NotConvergedError as error:
+        return Outcome({}, DIVERGED, str(error))
+    posterior, x = trained.fit.require_converged(), problem.X_test[params.point]
+    points, inputs = x[None], np.arange(len(x))
+    lines, gradient = binary_lines(posterior, points, inputs), posterior.probability_with_gradient(points)[1]
+    everywhere, errors, seen = (-np.inf, np.inf), [], np.ones(len(x), dtype=bool)
+    for radius in params.radii:
+        budget = Budget(boxes=params.boxes, observer=shared.observer)
+        found = one_sided_ranges(lines, points, inputs, radius, everywhere, EXACT, budget)
+        low, high = found.delta_range
+        errors.append(np.abs(found.delta / (2.0 * radius) - gradient)[0])
+        seen &= errors[-1] > CLEAR * (high - low)[0] / (2.0 * radius)
+    falls = np.array(errors)
+    logs = np.log(falls[:, seen])
+    centred = np.log(params.radii) - np.mean(np.log(params.radii))
+    slopes = centred @ (logs - logs.mean(axis=0)) / (centred @ centred)
+    smallest = float(slopes.min()) if len(slopes) else None
+    metrics = {"smallest_slope": smallest, "inputs_seen": int(seen.sum())}
+    return Outcome(metrics, arrays={"errors": falls}, headline=f"{len(slopes)} slopes, least {smallest}")

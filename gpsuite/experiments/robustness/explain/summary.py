@@ -1,0 +1,53 @@
+"""What a run of robustness/explain shows of its records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpsuite.data.loading import load
+from gpsuite.experiments.base import Report
+from gpsuite.experiments.robustness.explain.figures import draw_bars, draw_maps, draw_means, is_image
+from gpsuite.experiments.robustness.explain.settings import ExplainSettings
+from gpsuite.experiments.robustness.explain.tables import mean_table, point_table
+from gpsuite.experiments.robustness.safety.settings import DEFAULT_CLASSES
+from gpsuite.experiments.robustness.shared.records import timing_table
+from gpsuite.reporting.comparison import Statistic
+
+SCALED = {"none": "", "pixels": " (pixels from 0 to 1)"}
+
+
+def summarise(report: Report[ExplainSettings]) -> list[Statistic]:
+    """Write the effects of every input, at each point and on average; draw both; return the check of the gradient."""
+    settings, dataset = report.settings, report.request.require_dataset()
+    points, checks = report.records(part="point"), report.records(part="gradient")
+    slopes = [
+        record.number("smallest_slope") for record in checks if record.metrics["smallest_slope"] is not None
+    ]
+    note = f"points with a difference above rounding; radii {settings.check_radii}"
+    value = min(slopes, default=float("nan"))
+    statistics = [Statistic("min_gradient_error_slope", value, n=len(slopes), note=note)]
+    if not points:
+        return statistics
+    data = load(dataset)
+    named = settings.classes or DEFAULT_CLASSES.get(dataset.name, [])
+    positive = named[1] if named else (data.label_names or ("0", "1"))[-1]
+    name = Path(dataset.spec["path"]).name if "path" in dataset.spec else dataset.name
+    unit = SCALED.get(settings.scaling, " standard deviations")
+    caption = (
+        f"{name}: probability of {positive} as each input alone moves by up to {settings.radius:g}{unit} within its "
+        f"domain; tolerance {settings.tolerance:g}"
+    )
+    own = f"{caption}; how far each input moves is in its own units"
+    table = point_table(points, report.titles, data.input_names)
+    means = mean_table(points, report.titles, data.input_names)
+    report.table(table, "explain_points", own)
+    effect = "effect Δ: change of highest plus change of lowest probability between raising and lowering"
+    report.table(means, "explain", f"{caption}; mean over the points of the {effect}")
+    report.table(timing_table(points, ["method"], report.titles), "explain_timing", "CPU seconds per point")
+    first = [record for record in points if record.axes["method"] == points[0].axes["method"]]
+    if is_image(data):
+        draw_maps(report, first, data, f"images: {data.name}, {data.citation}" if data.citation else "")
+    else:
+        draw_bars(report, first, data, positive, table)
+    draw_means(report, means)
+    return statistics

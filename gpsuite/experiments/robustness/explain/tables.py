@@ -1,0 +1,86 @@
+"""Tables of robustness/explain: every input at every point, and the mean over the points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpsuite.experiments.base import Record
+from gpsuite.methods.robustness.explain.effects import DOWN, UP
+from gpsuite.statistics.estimates import mean
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ENDS = ("lowest proved", "lowest", "highest", "highest proved")
+
+
+def point_table(
+    records: Sequence[Record], titles: Mapping[str, str], input_names: Sequence[str]
+) -> pd.DataFrame:
+    """Return one row per method, point and input, the strongest effects of a point first."""
+    import pandas as pd
+
+    parts = []
+    for record in records:
+        arrays = record.arrays
+        order = np.argsort(-np.abs(arrays["delta"]), kind="stable")
+        sides = {
+            f"{name}, {word}": arrays["ranges"][order, side, place]
+            for side, word in ((DOWN, "down"), (UP, "up"))
+            for place, name in enumerate(ENDS)
+        }
+        parts.append(
+            pd.DataFrame(
+                {
+                    "method": titles[str(record.axes["method"])],
+                    "point": record.axes["point"],
+                    "row": record.metrics["row"],
+                    "label": record.metrics["label"],
+                    "predicted": record.metrics["predicted"],
+                    "probability": record.metrics["probability"],
+                    "input": [input_names[place] for place in order],
+                    "down by": arrays["moved"][order, DOWN],
+                    "up by": arrays["moved"][order, UP],
+                    **sides,
+                    "effect": arrays["delta"][order],
+                    "effect, proved low": arrays["delta_low"][order],
+                    "effect, proved high": arrays["delta_high"][order],
+                    "LIME slope": arrays["lime"][order],
+                }
+            )
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def mean_table(
+    records: Sequence[Record], titles: Mapping[str, str], input_names: Sequence[str]
+) -> pd.DataFrame:
+    """Return one row per method and input: means over the points, the strongest first."""
+    import pandas as pd
+
+    parts = []
+    for method, title in titles.items():
+        own = [record for record in records if record.axes["method"] == method]
+        if not own:
+            continue
+        effects = [
+            mean([record.arrays["delta"][place] for record in own]) for place in range(len(input_names))
+        ]
+        frame = pd.DataFrame(
+            {
+                "method": title,
+                "input": list(input_names),
+                "mean": [each.value for each in effects],
+                "interval_low": [each.low for each in effects],
+                "interval_high": [each.high for each in effects],
+                "n": len(own),
+                "proved_low": np.mean([record.arrays["delta_low"] for record in own], axis=0),
+                "proved_high": np.mean([record.arrays["delta_high"] for record in own], axis=0),
+                "LIME slope": np.mean([record.arrays["lime"] for record in own], axis=0),
+            }
+        )
+        parts.append(frame.sort_values("mean", key=np.abs, ascending=False, kind="stable"))
+    return pd.concat(parts, ignore_index=True)

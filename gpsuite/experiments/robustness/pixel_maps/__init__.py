@@ -1,0 +1,20 @@
+"""robustness/explain_mnist358: what each pixel does to the class of an image (Blaas et al. 2020, Fig. 5)."""
+
+from __future__ import annotations
+
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
+from gpsuite.experiments.robustness.methods import CLASSIFIER
+from gpsuite.experiments.robustness.pixel_maps import plan, run, settings, summary
+from gpsuite.experiments.robustness.shared.settings import AGREEMENT
+
+EXPERIMENTS.register("robustness/explain_mnist358")(
+    Experiment(
+        settings.PixelMapSettings,
+        plan.plan,
+        run.run,
+        summary.summarise,
+        method_traits=(CLASSIFIER,),
+        published=only_arrays("delta", "delta_low", "delta_high", "lime", "patch"),
+        agreement=AGREEMENT,
+    )
+)

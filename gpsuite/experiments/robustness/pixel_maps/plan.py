@@ -1,0 +1,75 @@
+"""Tasks of robustness/explain_mnist358: one image of each digit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpsuite.experiments.base import Request, Task, require
+from gpsuite.experiments.robustness.pixel_maps.settings import PixelMapSettings
+from gpsuite.experiments.robustness.shared.several_classes import read_classes
+from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, classifier_params
+
+VERSION = 1  # raised when the numbers of a task change; the classifier has its own in the model
+
+
+@dataclass(frozen=True)
+class PixelMapTask:
+    """Effects of all pixels of one image.
+
+    Attributes:
+        model: the classifier.
+        digit: label of the image.
+        shown_probability: as every other field, of `PixelMapSettings`.
+    """
+
+    model: ClassifierParams
+    digit: str
+    shown_probability: float
+    gamma: float
+    negative: float
+    random_patches: int
+    lime_samples: int
+    tolerance: float
+    boxes: int
+    kind: str = "pixel_map"
+
+
+def plan(request: Request[PixelMapSettings]) -> list[Task[object]]:
+    """Return one task per digit, with Laplace's approximation of the softmax.
+
+    Raises:
+        UserError: if a digit is none of the labels.
+    """
+    settings, dataset = request.settings, request.require_dataset()
+    method, options = next(iter(request.methods.items()))
+    model = classifier_params(request, settings, options, 0, settings.evaluations)
+    require(model.method.inference == "laplace", "methods", method, "several classes need laplace")
+    names = read_classes(dataset, model).label_names
+    tasks: list[Task[object]] = []
+    digits = (
+        names[: len(settings.digits)] if dataset.stand_in else settings.digits
+    )  # a stand-in's labels are numbers
+    for digit in digits:
+        require(digit in names, "digits", digit, f"no such label\nvalid: {', '.join(names)}")
+        params = PixelMapTask(
+            model=model,
+            digit=digit,
+            shown_probability=settings.shown_probability,
+            gamma=settings.gamma,
+            negative=settings.negative,
+            random_patches=settings.random_patches,
+            lime_samples=settings.lime_samples,
+            tolerance=settings.tolerance,
+            boxes=settings.boxes,
+        )
+        tasks.append(
+            request.task(
+                params,
+                label=f"digit {digit}",
+                axes={"digit": digit},
+                version=VERSION,
+                cost=40.0 * (settings.train_rows / 500) ** 2,
+                group=model.group(dataset),
+            )
+        )
+    return tasks

@@ -1,0 +1,22 @@
+"""robustness/regression: how far a regression's prediction moves when inputs are known within so much only."""
+
+from __future__ import annotations
+
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array
+from gpsuite.experiments.robustness.methods import REGRESSOR
+from gpsuite.experiments.robustness.regression import plan, run, settings, summary
+from gpsuite.experiments.robustness.shared.settings import AGREEMENT
+
+EXPERIMENTS.register("robustness/regression")(
+    Experiment(
+        settings.RegressionSettings,
+        plan.plan,
+        run.run,
+        summary.summarise,
+        method_traits=(REGRESSOR,),
+        dataset_tasks=("regression",),
+        parts=("count",),
+        published=every_array,
+        agreement=AGREEMENT,
+    )
+)

@@ -1,0 +1,113 @@
+"""One point of robustness/regression: proved ranges of mean and quantiles, and the model's own values in the box."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtri
+
+from gpsuite.arrays import FloatArray
+from gpsuite.budget import Budget
+from gpsuite.experiments.base import BUDGET, DONE, Outcome, SharedWork, Task
+from gpsuite.experiments.robustness.regression.models import RegressionProblem, build, trained_regression
+from gpsuite.experiments.robustness.regression.plan import RangeTask
+from gpsuite.methods.robustness.regression.prediction_range import MEAN, QuantileRange, prediction_range
+from gpsuite.methods.robustness.search.regions import Region, box
+from gpsuite.models.config import Hyperparameters
+from gpsuite.seeds import stream
+
+if TYPE_CHECKING:
+    from gpflow.models import GPR, SGPR
+
+UNITS = 1e-14  # relative: what the change to the target's own units rounds
+
+
+def run(task: Task[RangeTask], shared: SharedWork) -> Outcome:
+    """Bound the predictions around one point.
+
+    Arrays: ranges [K, 5], for mean and quantiles the value at the point, lowest proved and attained, highest attained
+    and proved, in the target's own units; moved [D], how far each input may be off, in its own units.
+    """
+    from gpsuite.models.regression.latent import regression_posterior
+
+    clock, params = Budget(seconds=task.budget_seconds), task.params
+    problem, found, Z = trained_regression(task.require_dataset(), params.model, shared, task.budget_seconds)
+    model = build(problem, params.model.spec, found, Z)
+    posterior = regression_posterior(model)
+    region = uncertain_box(problem, params)
+    levels = [MEAN, *params.quantiles]
+    left = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
+    budget = Budget(seconds=left, boxes=params.boxes, observer=shared.observer)
+    ranges = prediction_range(
+        posterior.latent, posterior.noise_variance, region, levels, params.tolerance, budget
+    )
+    own = np.array([own_units(problem, each) for each in ranges])
+    outside = _outside(problem, model, found, region, own, levels, params)
+    open_ends = [each.status for each in ranges if each.status != "closed"]
+    mean = own[0]
+    metrics = {
+        "row": int(problem.test_rows[params.point]),
+        "target": float(problem.y_test[params.point]),
+        "prediction": float(mean[0]),
+        "largest_change": float(max(mean[4] - mean[0], mean[0] - mean[1])),
+        "target_deviation": problem.target_scale,
+        "noise_deviation": float(problem.target_scale * np.sqrt(found.noise_variance)),
+        "boxes": sum(each.boxes for each in ranges),
+        "outside": outside,
+    }
+    metrics["relative_change"] = float(metrics["largest_change"]) / problem.target_scale
+    moved = np.zeros(len(problem.inputs))
+    moved[region.free] = (region.upper - region.start) * problem.input_scale[region.free]
+    status, reason = (BUDGET, open_ends[0]) if open_ends else (DONE, "")
+    headline = f"{mean[0]:.4g} in [{mean[1]:.4g}, {mean[4]:.4g}]"
+    return Outcome(metrics, status, reason, {"ranges": own, "moved": moved}, headline)
+
+
+def uncertain_box(problem: RegressionProblem, params: RangeTask) -> Region:
+    """Return the box of what the inputs may be, standardised."""
+    names = list(params.uncertain) or list(problem.inputs)
+    places = np.array([problem.inputs.index(name) for name in names])
+    radii = np.zeros(len(problem.inputs))
+    radii[places] = np.array(params.within) / problem.input_scale[places] if params.within else params.radius
+    return box(problem.X_test[params.point], radii)
+
+
+def own_units(problem: RegressionProblem, found: QuantileRange) -> FloatArray:
+    """Return centre, lowest proved and attained, highest attained and proved [5], in own units, outwards."""
+    values = problem.own_units(
+        np.array([found.centre, found.lowest_proved, found.lowest, found.highest, found.highest_proved])
+    )
+    with np.errstate(invalid="ignore"):
+        slack = UNITS * (abs(problem.target_offset) + np.abs(values))
+    outward = np.array([0.0, -1.0, 1.0, -1.0, 1.0]) * np.where(np.isfinite(slack), slack, 0.0)
+    return np.asarray(values + outward)
+
+
+def _outside(
+    problem: RegressionProblem,
+    model: GPR | SGPR,
+    found: Hyperparameters,
+    region: Region,
+    ranges: FloatArray,
+    levels: list[float],
+    params: RangeTask,
+) -> int:
+    """Return how many values of GPflow's own prediction at random points of the box lie outside the proved ranges.
+
+    A thousandth of the target's deviation is allowed for GPflow's jitter of 1e-6 on the inducing covariance.
+    """
+    from gpsuite.models.regression.prediction import predict
+
+    rng = stream(params.model.draw_seed, "samples", params.point)
+    share = rng.choice([0.0, 0.5, 1.0], (params.samples, len(region.free)))
+    share = np.where(rng.random((params.samples, 1)) < 0.5, share, rng.random(share.shape))
+    points = region.embed(region.lower + share * (region.upper - region.lower))
+    mean, variance = (part[:, 0] for part in predict(model, points))
+    deviation, room = np.sqrt(variance + found.noise_variance), 1e-3 * problem.target_scale
+    count = 0
+    for level, row in zip(levels, ranges, strict=True):
+        z = 0.0 if level == MEAN else float(ndtri(level))
+        values = problem.own_units(mean + z * deviation)
+        count += int(np.count_nonzero((values < row[1] - room) | (values > row[4] + room)))
+    return count

@@ -1,0 +1,99 @@
+"""Table, figure and statistics of robustness/regression."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpsuite.data.loading import load
+from gpsuite.experiments.base import Record, Report
+from gpsuite.experiments.robustness.regression.settings import RegressionSettings
+from gpsuite.experiments.robustness.shared.records import timing_table
+from gpsuite.reporting.comparison import Statistic, statistic_name
+from gpsuite.reporting.palette import BLACK, BLUE, SKY
+from gpsuite.statistics.estimates import mean
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ENDS = ("at the point", "lowest proved", "lowest", "highest", "highest proved")
+
+
+def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
+    """Write and draw the ranges; return the mean relative change per method and the count of values outside."""
+    settings, dataset, records = report.settings, report.request.require_dataset(), report.records()
+    if not records:
+        return []
+    data = load(dataset)
+    name = Path(dataset.spec["path"]).name if "path" in dataset.spec else dataset.name
+    moved = records[0].arrays["moved"]
+    known = ", ".join(
+        f"{each} ± {moved[place]:.3g}" for place, each in enumerate(data.input_names) if moved[place] > 0.0
+    )
+    caption = (
+        f"{name}: {data.target_names[0]} predicted where inputs are known within so much only ({known}); "
+    )
+    caption += f"proved up to {settings.tolerance:g} deviations of the target"
+    table = range_table(records, report.titles, settings.quantiles)
+    report.table(table, "regression", caption)
+    report.table(
+        timing_table(records, ["method"], report.titles), "regression_timing", "CPU seconds per point"
+    )
+    draw(report, records, data.target_names[0], table)
+    found = []
+    for method in report.titles:
+        own = [record for record in records if record.axes["method"] == method]
+        changes = mean([record.number("relative_change") for record in own])
+        note = "largest proved change of the mean, in deviations of the target; given the model"
+        found.append(Statistic.of(statistic_name("relative_change", method=method), changes, note=note))
+    outside = float(sum(record.number("outside") for record in records))
+    asked = settings.samples * len(records) * (1 + len(settings.quantiles))
+    return [*found, Statistic("points_outside_range", outside, n=asked, note="values of the model itself")]
+
+
+def range_table(
+    records: Sequence[Record], titles: Mapping[str, str], quantiles: Sequence[float]
+) -> pd.DataFrame:
+    """Return one row per method, point and predicted quantity, in the target's own units."""
+    import pandas as pd
+
+    names = ["mean", *(f"{100 * level:g} % quantile" for level in quantiles)]
+    rows = [
+        {
+            "method": titles[str(record.axes["method"])],
+            "point": record.axes["point"],
+            "row": record.metrics["row"],
+            "quantity": name,
+            **dict(zip(ENDS, values.tolist(), strict=True)),
+            "status": record.status,
+        }
+        for record in records
+        for name, values in zip(names, record.arrays["ranges"], strict=True)
+    ]
+    return pd.DataFrame(rows)
+
+
+def draw(
+    report: Report[RegressionSettings], records: Sequence[Record], target: str, table: pd.DataFrame
+) -> None:
+    """Draw, per method, every point's proved range of the mean and, wide, from the lowest to the highest quantile."""
+    present = [method for method in report.titles if any(each.axes["method"] == method for each in records)]
+    with report.figure("regression", rows=len(present), size=(7.5, 0.6 + 3.4 * len(present))) as drawing:
+        for ax, method in zip(drawing.axes, present, strict=True):
+            own = sorted(
+                (each for each in records if each.axes["method"] == method),
+                key=lambda each: each.number("prediction"),
+            )
+            ranges, places = np.array([each.arrays["ranges"] for each in own]), np.arange(len(own))
+            low, high = ranges[:, 1:, 1].min(axis=1), ranges[:, 1:, 4].max(axis=1)
+            ax.vlines(places, low, high, color=SKY, lw=5, alpha=0.6, label="quantiles, proved")
+            ax.vlines(places, ranges[:, 0, 1], ranges[:, 0, 4], color=BLUE, lw=5, label="mean, proved")
+            ax.plot(places, ranges[:, 0, 0], "_", color=BLACK, ms=8, label="mean at the point")
+            ax.set_xticks(places, [str(each.axes["point"]) for each in own], fontsize=7)
+            ax.set_title(report.titles[method])
+        drawing.name_axes("test point, by prediction", target)
+        drawing.legend("below")
+        drawing.data = table

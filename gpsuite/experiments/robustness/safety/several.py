@@ -1,0 +1,121 @@
+"""One point of robustness/safety among several classes: verdict, range of the predicted class, attack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpsuite.budget import Budget
+from gpsuite.data.loading import load
+from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task
+from gpsuite.experiments.robustness.safety.plan import ClassesTask, point_region
+from gpsuite.experiments.robustness.shared.free_inputs import choose
+from gpsuite.experiments.robustness.shared.several_classes import SeveralClasses, trained_classes
+from gpsuite.methods.robustness.decision import Verdict
+from gpsuite.methods.robustness.multiclass.multiclass_search import (
+    ClassRange,
+    MultiClassSearch,
+    margin_attack,
+)
+from gpsuite.methods.robustness.search.branch_and_bound import Extremum
+from gpsuite.methods.robustness.search.regions import Region
+from gpsuite.models.classification.approximation import NotConvergedError
+from gpsuite.seeds import stream
+
+UNTIMED = [0, 2, 3]  # columns of a trace: boxes, inner and outer
+
+
+def run_classes(task: Task[ClassesTask], shared: SharedWork) -> Outcome:
+    """Judge one point: first its class, then the range of its probability with the boxes that are left."""
+    clock, params = Budget(seconds=task.budget_seconds), task.params
+    try:
+        found = trained_classes(task.require_dataset(), params.model, shared, task.budget_seconds)
+    except NotConvergedError as error:
+        return Outcome({}, DIVERGED, str(error))
+    problem, posterior, point = found.problem, found.posterior, params.point
+    rows = load(task.require_dataset()).X
+    chosen = choose(params.features, problem, posterior.lengthscales, problem.X_test[point])
+    region = point_region(problem, rows, params, chosen.inputs.tolist())
+    search = MultiClassSearch(posterior, region.centre, region.free)
+    seconds = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
+    budget = Budget(seconds=seconds, boxes=params.boxes, observer=shared.observer)
+    verdict, extrema = search.decide(region, budget)
+    verdict, attack = _attacked(search, region, verdict, params)
+    own = search.centre.own
+    spread = search.range(own, region, params.tolerance, budget)
+    searches = (*extrema, spread.minimum, spread.maximum)
+    limits = list(dict.fromkeys(each.reason for each in searches if each.status == "budget"))
+    timed = verdict.status == "unknown" and any("seconds" in reason for reason in limits)
+    metrics: dict[str, Any] = {
+        **_identity(found, point, search),
+        "chosen_by": chosen.by,
+        "free_inputs": len(chosen.inputs),
+        "verdict": "timeout" if timed else verdict.status,
+        "why": _named(verdict.reason, found),
+        **_range_metrics(spread, searches),
+        **attack,
+    }
+    arrays = {f"{side}_trace": getattr(spread, side).trace[:, UNTIMED] for side in ("minimum", "maximum")}
+    arrays["free"] = region.free
+    if verdict.counterexample is not None:
+        arrays["change"] = (verdict.counterexample - region.centre) * problem.scale
+        arrays["counterexample"] = rows[problem.test_rows[point]] + arrays["change"]
+    headline = f"{metrics['verdict']}, p {metrics['probability']:.3f} of class {metrics['predicted']}"
+    return Outcome(metrics, BUDGET if limits else DONE, "; ".join(limits), arrays, headline)
+
+
+def _range_metrics(spread: ClassRange, searches: Sequence[Extremum]) -> dict[str, float]:
+    return {
+        "min_proved": spread.minimum.outer,
+        "min_attained": spread.minimum.inner,
+        "max_attained": spread.maximum.inner,
+        "max_proved": spread.maximum.outer,
+        "gap": max(spread.minimum.gap, spread.maximum.gap),
+        "boxes": sum(each.boxes for each in searches),
+        "search_seconds": sum(each.seconds for each in searches),
+    }
+
+
+def _identity(found: SeveralClasses, point: int, search: MultiClassSearch) -> dict[str, Any]:
+    problem, own = found.problem, search.centre.own
+    true = int(problem.y_test[point])
+    return {
+        "row": int(problem.test_rows[point]),
+        "label": problem.label_names[true],
+        "predicted": problem.label_names[own],
+        "correct": true == own,
+        "probability": float(search.centre.values[own]),
+        "probabilities_proved": search.centre.proved,
+    }
+
+
+def _named(reason: str, found: SeveralClasses) -> str:
+    """Return a reason with the dataset's names of the classes."""
+    for number in reversed(range(len(found.problem.label_names))):
+        name = found.problem.label_names[number]
+        reason = reason.replace(f"class {number} is ahead", f"class {name} is ahead")
+    return reason
+
+
+def _attacked(
+    search: MultiClassSearch, region: Region, verdict: Verdict, params: ClassesTask
+) -> tuple[Verdict, dict[str, Any]]:
+    """Set an attack from several starts against the verdict; `attacked` is the least margin that it surely reached.
+
+    Its success decides where the search left the class open.
+    """
+    own, rng = search.centre.own, stream(0, "attack", params.point)
+    points, margins, rivals = margin_attack(search, region, params.starts, rng)
+    best = int(np.argmin(margins))
+    succeeds = not search.centre.undecided and any(
+        contest.crossed(0.5 + 0.5 * margins[best])
+        for contest in search.centre.contests
+        if contest.rival == rivals[best]
+    )
+    if succeeds and verdict.status == "unknown":
+        reason = f"class {rivals[best]} is ahead by {-margins[best]:.6g} at the attack's counterexample"
+        verdict = Verdict("unsafe", reason, region.embed(points[best]))
+    assert own not in rivals
+    return verdict, {"attacked": float(margins[best]), "attack_succeeds": bool(succeeds)}

@@ -1,0 +1,110 @@
+"""Training rows, test rows and trained softmax classifiers of three to ten classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpsuite.budget import Budget
+from gpsuite.data.dataset import Dataset
+from gpsuite.data.loading import PreparedDataset, load
+from gpsuite.errors import UserError
+from gpsuite.experiments.base import SharedWork
+from gpsuite.experiments.robustness.shared.classifiers import (
+    Problem,
+    check_names,
+    drawn_rows,
+    present_classes,
+    shown_names,
+    start_of,
+)
+from gpsuite.experiments.robustness.shared.tasks import ClassifierParams
+from gpsuite.models.classification.approximation import NotConvergedError
+from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
+from gpsuite.models.classification.softmax_laplace import MultiClassProblem
+from gpsuite.models.classification.training import TrainedMultiClass, train_multiclass_gpc
+
+MOST_CLASSES = 10
+LEAST_ROWS = 2  # of a class: one may be a test row
+
+
+@dataclass(frozen=True, eq=False)
+class SeveralClasses:
+    """A trained classifier of several classes.
+
+    Attributes:
+        problem: the rows; its labels are the numbers of `problem.label_names`.
+        trained: what the search for hyperparameters found.
+        posterior: there.
+    """
+
+    problem: Problem
+    trained: TrainedMultiClass
+    posterior: MultiClassPosterior
+
+
+def class_count(data: Dataset, classes: Sequence[str]) -> int:
+    """Return how many classes are asked for: those named, else those that the dataset's rows have."""
+    return len(classes) or len(present_classes(data)[2])
+
+
+def read_classes(dataset: PreparedDataset, model: ClassifierParams) -> Problem:
+    """Return the rows that a model's parameters choose, scaled; labels are numbers in the order of the names.
+
+    Args:
+        dataset: a classification dataset.
+        model: what decides the classifier; `classes` names three to ten labels, or none for all.
+
+    Raises:
+        UserError: if the dataset has not the classes, too many of them, too few rows of one, or the training rows
+            lack one.
+    """
+    data = load(dataset)
+    known, labels, present = present_classes(data)
+    check_names(data, model.classes, present)
+    names = tuple(model.classes or present)
+    if len(names) > MOST_CLASSES:
+        fault = f"{data.name} has {len(names)} classes ({shown_names(names)}), at most {MOST_CLASSES} are compared"
+        raise UserError(f"classes: {fault}; name some: classes=[{','.join(names[:3])}]", key="classes")
+    numbers = [known.index(name) for name in names]
+    counts = np.array([int((labels == number).sum()) for number in numbers])
+    if counts.min() < LEAST_ROWS:
+        rare = names[int(np.argmin(counts))]
+        left = [name for name, count in zip(names, counts, strict=True) if count >= LEAST_ROWS]
+        fault = f"{data.name} has one row of class {rare}, a class needs {LEAST_ROWS}"
+        raise UserError(f"classes: {fault}; leave it out: classes=[{','.join(left)}]", key="classes")
+    rows = np.flatnonzero(np.isin(labels, numbers))
+    y = np.array([numbers.index(label) for label in labels[rows]], dtype=np.float64)
+    problem = drawn_rows(data, model, rows, y, names)
+    missing = sorted(set(range(len(names))) - set(problem.y.astype(int).tolist()))
+    if missing:
+        fault = f"no training row of {data.name} is of class {names[missing[0]]}"
+        raise UserError(f"train_rows={model.train_rows}: {fault}; take more", key="train_rows")
+    return problem
+
+
+def trained_classes(
+    dataset: PreparedDataset, model: ClassifierParams, shared: SharedWork, seconds: float | None = None
+) -> SeveralClasses:
+    """Return problem, classifier and posterior; the tasks of one group train it once.
+
+    Raises:
+        NotConvergedError: if there is no converged approximation at the start.
+    """
+
+    def attempt() -> SeveralClasses | NotConvergedError:
+        problem = read_classes(dataset, model)
+        budget = Budget(seconds=seconds, evaluations=model.evaluations, observer=shared.observer)
+        data = MultiClassProblem(problem.X, problem.y.astype(np.int64), len(problem.label_names), model.spec)
+        try:
+            trained = train_multiclass_gpc(data, start_of(problem, model), budget, model.largest_variance)
+        except NotConvergedError as error:
+            return error
+        return SeveralClasses(problem, trained, trained.fit.require_converged())
+
+    found = shared.once(f"classes {model.name}", attempt)
+    if isinstance(found, NotConvergedError):
+        raise found
+    return found

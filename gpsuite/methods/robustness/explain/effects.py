@@ -1,0 +1,113 @@
+"""What moving one input alone does to a class probability: proved ranges over one-sided intervals.
+
+For input i and radius gamma, T+ = [x, x + gamma e_i] and T- = [x - gamma e_i, x]. The effect
+Delta_i = (max over T+ - max over T-) + (min over T+ - min over T-) is positive where raising the input raises the
+probability; for a linear probability of slope b it is 2 gamma b.
+
+Equation: Blaas et al. 2020, App. G
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
+from gpsuite.budget import Budget
+from gpsuite.methods.robustness.explain.line_search import Lines, line_extrema
+
+DOWN, UP = 0, 1
+
+
+@dataclass(frozen=True)
+class OneSidedRanges:
+    """Ranges of a class probability over both one-sided intervals of P points along d inputs; arrays [P, d, 2].
+
+    The last axis is the direction: `DOWN` for T-, `UP` for T+.
+
+    Attributes:
+        ends: the far end of each interval.
+        lowest_proved: no point of the interval has less.
+        lowest: surely attained.
+        highest: surely attained.
+        highest_proved: no point has more.
+        closed: whether both gaps are within the tolerance.
+        boxes: pieces bounded for all of them.
+    """
+
+    ends: FloatArray
+    lowest_proved: FloatArray
+    lowest: FloatArray
+    highest: FloatArray
+    highest_proved: FloatArray
+    closed: BoolArray
+    boxes: int
+
+    @property
+    def delta(self) -> FloatArray:
+        """Delta by attained values, [P, d]."""
+        both = self.highest + self.lowest
+        return np.asarray(both[..., UP] - both[..., DOWN])
+
+    @property
+    def delta_range(self) -> tuple[FloatArray, FloatArray]:
+        """Proved lower and upper bounds of Delta, [P, d] each."""
+        least, most = self.highest + self.lowest_proved, self.highest_proved + self.lowest
+        slack = 8.0 * np.finfo(np.float64).eps
+        return least[..., UP] - most[..., DOWN] - slack, most[..., UP] - least[..., DOWN] + slack
+
+
+def one_sided_ranges(
+    lines: Lines,
+    points: FloatArray,
+    inputs: IntArray,
+    radius: npt.ArrayLike,
+    domain: tuple[npt.ArrayLike, npt.ArrayLike],
+    tolerance: float,
+    budget: Budget,
+) -> OneSidedRanges:
+    """Bound a class probability over the one-sided intervals of all points and inputs in one search per end.
+
+    Args:
+        lines: the probability along the lines through `points` along `inputs`, points first.
+        points: [P, D].
+        inputs: indices, [d].
+        radius: gamma, one number or one for each of the inputs, [d].
+        domain: lowest and highest values of every input ([D] or numbers), to which intervals are cut.
+        tolerance: largest gap between attained and proved probability.
+        budget: boxes and seconds for both ends together; each end has half of the boxes.
+
+    Raises:
+        ValueError: if a radius is negative or not finite, or a point lies outside its domain.
+    """
+    x = points[:, inputs]
+    reach = np.broadcast_to(np.asarray(radius, dtype=np.float64), (len(inputs),))
+    bottom, top = (np.broadcast_to(np.asarray(end, float), points.shape[1:])[inputs] for end in domain)
+    if not (np.isfinite(reach).all() and (reach >= 0).all()):
+        raise ValueError("radius: must be finite and not negative")
+    if not ((x >= bottom) & (x <= top)).all():
+        raise ValueError("a point lies outside its domain")
+    low, high = np.maximum(x - reach, bottom), np.minimum(x + reach, top)
+    starts = np.stack([low, x], axis=-1)
+    stops = np.stack([x, high], axis=-1)
+    which = np.repeat(np.arange(x.size), 2)
+    half = None if budget.boxes is None else (budget.boxes - budget.spent_boxes) // 2
+    found = []
+    for sign in (-1, 1):
+        left = None if budget.seconds is None else max(0.0, budget.seconds - budget.elapsed)
+        own = Budget(seconds=left, boxes=half, observer=budget.observer)
+        found.append(line_extrema(lines, which, starts.ravel(), stops.ravel(), sign, tolerance, own))
+        budget.spend(boxes=found[-1].boxes)
+    minimum, maximum = found
+    shape = starts.shape
+    return OneSidedRanges(
+        ends=np.stack([low, high], axis=-1),
+        lowest_proved=minimum.outer.reshape(shape),
+        lowest=minimum.inner.reshape(shape),
+        highest=maximum.inner.reshape(shape),
+        highest_proved=maximum.outer.reshape(shape),
+        closed=(minimum.closed & maximum.closed).reshape(shape),
+        boxes=minimum.boxes + maximum.boxes,
+    )

@@ -1,0 +1,1 @@
+"""Several classes: bounds of softmax class probabilities and of margins over boxes, and searches with them."""

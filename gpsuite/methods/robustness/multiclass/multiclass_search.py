@@ -1,0 +1,284 @@
+"""Certified ranges of class probabilities of several classes over regions around a point, and verdicts on its class.
+
+Equation: Blaas et al. 2020, Sec. 5, Definition 2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import softmax
+
+from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.budget import Budget
+from gpsuite.methods.robustness.decision import HALF, Contest, Verdict, judge
+from gpsuite.methods.robustness.multiclass.softmax_bound import Ends, LocalModel, SoftmaxBound
+from gpsuite.methods.robustness.search.attacks import climb
+from gpsuite.methods.robustness.search.branch_and_bound import Attack, Extremum, branch_and_bound
+from gpsuite.methods.robustness.search.regions import Region
+from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
+
+RESOLUTION = 1e-6  # when only the class is asked for, a search ends at ties this close
+BATCH = 16
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What a search is about: a class probability, or (1 + p_own - p_rival) / 2, which is above 1/2 where own wins.
+
+    Attributes:
+        bound: of the posterior.
+        own: the class.
+        rival: the other one, or None for the class probability itself.
+    """
+
+    bound: SoftmaxBound
+    own: int
+    rival: int | None = None
+
+    def over(self, local: LocalModel) -> Ends:
+        """Bound the quantity over boxes whose local models are known."""
+        if self.rival is None:
+            return self.bound.class_ends(local, self.own)
+        ends = self.bound.margin_ends(local, self.own, self.rival)
+        low, high, centre = (_half(each) for each in (ends.low, ends.high, ends.centre))
+        return Ends(low - 1e-16, high + 1e-16, centre, ends.split_score)
+
+    def bounds(self, lo: FloatArray, hi: FloatArray) -> Ends:
+        """Bound the quantity over boxes lo[b] <= x_free <= hi[b], [B, d]."""
+        return self.over(self.bound.over(lo, hi))
+
+    def evaluate(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper bounds [B] at points [B, d]."""
+        if self.rival is None:
+            return self.bound.class_at(points, self.own)
+        low, high = self.bound.margin_at(points, self.own, self.rival)
+        return _half(low) - 1e-16, _half(high) + 1e-16
+
+    def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the bounds clipped to [0, 1]; NaN gives 0 and 1."""
+        lower = np.where(np.isnan(low), 0.0, np.clip(low, 0.0, 1.0))
+        return lower, np.where(np.isnan(high), 1.0, np.clip(high, 0.0, 1.0))
+
+
+def _half(margin: FloatArray) -> FloatArray:
+    return np.asarray(0.5 + 0.5 * margin)
+
+
+@dataclass(frozen=True)
+class PointClasses:
+    """The class probabilities at a point, and which class it has: the largest, the first of equals.
+
+    Attributes:
+        values: computed, [C].
+        low: lower bounds, [C].
+        high: upper bounds, [C].
+        proved: whether these are bounds; with many classes the cubature's error is statistical.
+        lead: lower bounds of (1 + p_own - p_j) / 2 for every class j, [C].
+    """
+
+    values: FloatArray
+    low: FloatArray
+    high: FloatArray
+    proved: bool
+    lead: FloatArray
+
+    @property
+    def own(self) -> int:
+        """The point's class."""
+        return int(np.argmax(self.values))
+
+    @property
+    def contests(self) -> tuple[Contest, ...]:
+        """The class against every other one; a tie goes to the first class."""
+        return tuple(
+            Contest(self.own, rival, -1, HALF, tie=rival < self.own)
+            for rival in range(len(self.values))
+            if rival != self.own
+        )
+
+    @property
+    def undecided(self) -> str:
+        """Why the point's own class is not known, empty if it is."""
+        if not np.isfinite(self.values).all():
+            return "a class probability at the point is not finite"
+        tied = [contest.rival for contest in self.contests if contest.crossed(self.lead[contest.rival])]
+        if tied:
+            return f"tie within rounding between classes {self.own} and {tied[0]} at the point itself"
+        return ""
+
+
+@dataclass(frozen=True)
+class ClassRange:
+    """The range of a class probability over a region."""
+
+    own: int
+    minimum: Extremum
+    maximum: Extremum
+
+
+class MultiClassSearch:
+    """Searches over regions around one point: its bound and its own class are found once.
+
+    Args:
+        posterior: of C classes.
+        centre: the point, [D].
+        free: indices of the inputs that may move, [d].
+
+    Attributes:
+        bound: of every class.
+        centre: the class probabilities at the point.
+
+    Raises:
+        ValueError: if the point or the inputs do not fit the classifier.
+    """
+
+    def __init__(self, posterior: MultiClassPosterior, centre: FloatArray, free: IntArray) -> None:
+        self.posterior, self.point, self.free = posterior, np.asarray(centre, dtype=np.float64), free
+        self.bound = SoftmaxBound(posterior, self.point, free)
+        self.centre = self._point_classes()
+
+    def range(
+        self, own: int, region: Region, tolerance: float, budget: Budget, batch: int = BATCH
+    ) -> ClassRange:
+        """Bound the smallest and the largest probability of a class over a region from both sides.
+
+        Args:
+            own: the class.
+            region: around the point.
+            tolerance: largest gap between attained and proved probability.
+            budget: for both searches; the minimum gets half of the boxes and seconds, the maximum what is left.
+            batch: boxes bounded at once.
+
+        Raises:
+            ValueError: if tolerance or batch is out of range, or the region is around another point.
+            UnsoundBoundError: if a point attains more than the bounds allow.
+        """
+        first = Budget(
+            seconds=None if budget.seconds is None else (budget.seconds - budget.elapsed) / 2,
+            boxes=None if budget.boxes is None else (budget.boxes - budget.spent_boxes) // 2,
+        )
+        minimum = self.extremum(own, region, -1, tolerance, first, batch)
+        budget.spend(boxes=minimum.boxes)
+        return ClassRange(own, minimum, self.extremum(own, region, 1, tolerance, budget, batch))
+
+    def extremum(
+        self, own: int, region: Region, sign: int, tolerance: float, budget: Budget, batch: int = BATCH
+    ) -> Extremum:
+        """Bound the largest (`sign=1`) or smallest (`sign=-1`) probability of a class over a region.
+
+        Raises:
+            ValueError: if sign, tolerance or batch is out of range, or the region is around another point.
+            UnsoundBoundError: if a point attains more than the bounds allow.
+        """
+        return self._search(Quantity(self.bound, own), region, sign, tolerance, budget, batch, None)
+
+    def decide(
+        self, region: Region, budget: Budget, batch: int = BATCH
+    ) -> tuple[Verdict, Sequence[Extremum]]:
+        """Decide whether the whole region has the point's class, by one search of the margin for every other class.
+
+        The rival that is nearest at the point comes first; a counterexample ends it.
+
+        Raises:
+            ValueError: if the region is around another point.
+            UnsoundBoundError: if a point attains more than the bounds allow.
+        """
+        contests = self.centre.contests
+        if self.centre.undecided:
+            return Verdict("unknown", self.centre.undecided), ()
+        found: dict[int, Extremum] = {}
+        for contest in sorted(contests, key=lambda each: -self.centre.values[each.rival]):
+            quantity = Quantity(self.bound, contest.own, contest.rival)
+            extremum = self._search(quantity, region, -1, RESOLUTION, budget, batch, HALF)
+            found[contest.rival] = extremum
+            if extremum.witness is not None and contest.crossed(extremum.inner):
+                reason = f"class {contest.rival} is ahead by {1.0 - 2.0 * extremum.inner:.6g}"
+                witness = region.embed(extremum.witness)
+                return Verdict("unsafe", reason, witness), tuple(found.values())
+        extrema = [found[contest.rival] for contest in contests]
+        return judge(self.centre, extrema, region), extrema
+
+    def box_ranges(self, own: int, lo: FloatArray, hi: FloatArray) -> Ends:
+        """Bound the probability of a class over many boxes of the free inputs at once, without cutting them."""
+        return Quantity(self.bound, own).bounds(lo, hi)
+
+    def _search(
+        self,
+        quantity: Quantity,
+        region: Region,
+        sign: int,
+        tolerance: float,
+        budget: Budget,
+        batch: int,
+        decide: float | None,
+    ) -> Extremum:
+        if not (np.array_equal(region.centre, self.point) and np.array_equal(region.free, self.free)):
+            raise ValueError("the region is around another point, or has other free inputs")
+        attack = plug_in_attack(self.posterior, region, quantity, sign)
+        return branch_and_bound(
+            quantity, region, tolerance, budget, sign, attack=attack, batch=batch, decide=decide
+        )
+
+    def _point_classes(self) -> PointClasses:
+        point = self.point[self.free][None]
+        ends = [self.bound.class_at(point, own) for own in range(self.posterior.n_classes)]
+        low, high = (np.array([end[side][0] for end in ends]) for side in (0, 1))
+        values = 0.5 * (low + high)
+        own = int(np.argmax(values))
+        lead = [
+            1.0 if rival == own else float(Quantity(self.bound, own, rival).evaluate(point)[0][0])
+            for rival in range(len(values))
+        ]
+        proved = self.posterior.moments(self.point[None]).proved
+        return PointClasses(values, low, high, proved, np.array(lead))
+
+
+def margin_attack(
+    search: MultiClassSearch, region: Region, starts: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Search points at which other classes come near or win, by local search from several starts for every rival.
+
+    The starts are the centre and uniform points of the box, projected to the region.
+
+    Returns:
+        the best point of every rival [C - 1, d], upper bounds of the margin p_own - p_rival there, and the rivals.
+    """
+    own, bound = search.centre.own, search.bound
+    random = rng.uniform(region.lower, region.upper, size=(max(0, starts - 1), len(region.free)))
+    first = region.project(np.vstack([region.start[None], random]))
+    rivals = [rival for rival in range(search.posterior.n_classes) if rival != own]
+    points, margins = [], []
+    for rival in rivals:
+        attack = plug_in_attack(search.posterior, region, Quantity(bound, own, rival), -1)
+        found = np.vstack([first, np.array([attack(start) for start in first])])
+        high = bound.margin_at(found, own, rival)[1]
+        best = int(np.argmin(high))
+        points.append(found[best])
+        margins.append(high[best])
+    return np.array(points), np.array(margins), np.array(rivals, dtype=np.int64)
+
+
+def plug_in_attack(posterior: MultiClassPosterior, region: Region, quantity: Quantity, sign: int) -> Attack:
+    """Return a local search with the softmax of the latent means in place of its expectation: exact gradients, cheap.
+
+    What it finds is evaluated before it counts.
+    """
+    own, rival = quantity.own, quantity.rival
+
+    def objective(points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        x = region.embed(points)
+        mean, gradient = posterior.mean_with_gradient(x)
+        slope = gradient[:, :, region.free]
+        if rival is not None:
+            margin, steepest = mean[:, own] - mean[:, rival], slope[:, own] - slope[:, rival]
+            return np.asarray(sign * margin), np.asarray(sign * steepest)
+        others = np.delete(mean, own, axis=1)
+        weights = softmax(others, axis=1)
+        top = np.log(np.exp(others - others.max(axis=1, keepdims=True)).sum(axis=1)) + others.max(axis=1)
+        moved = np.einsum("bj,bjd->bd", weights, np.delete(slope, own, axis=1))
+        return np.asarray(sign * (mean[:, own] - top)), np.asarray(sign * (slope[:, own] - moved))
+
+    return climb(objective, region)

@@ -1,0 +1,221 @@
+"""Bounds of softmax class probabilities, and of differences of two, over boxes of the free inputs.
+
+With a reference (m0, S0) near the box: at S0 every class probability is monotone in the differences of the means, and
+moves by its gradient in them plus at most (spread)^2 / (12 sqrt 3); then the covariance moves from S0 to what it is.
+The gradient's combination of all means is one cubic over the box. The work grows with the square of the number of
+classes, not exponentially.
+
+Equation: derived, softmax of several classes
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.methods.robustness.box_bounds import checked_boxes
+from gpsuite.methods.robustness.level_bound.concave_relaxation import cubic_maximum
+from gpsuite.methods.robustness.level_bound.latent_model import LatentModel
+from gpsuite.methods.robustness.multiclass.covariance_change import CURVATURE, covariance_change
+from gpsuite.methods.robustness.multiclass.latent_differences import (
+    DifferenceRanges,
+    LatentDifferences,
+    Pair,
+    combined_means,
+)
+from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
+from gpsuite.models.classification.softmax_expectation import SoftmaxMoments, softmax_moments
+
+_ROUNDING = 1e-12
+_FLOOR = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class LocalModel:
+    """What is known over B boxes, for every class and pair of classes.
+
+    Attributes:
+        models: of all latent differences.
+        ranges: of them.
+        moments: of the softmax at the reference.
+        radius: half-widths in lengthscales, [B, d].
+    """
+
+    models: dict[Pair, LatentModel]
+    ranges: DifferenceRanges
+    moments: SoftmaxMoments
+    radius: FloatArray
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Bounds over B boxes, the value at a reference inside, and scores for the cut, [B] and [B, d]."""
+
+    low: FloatArray
+    high: FloatArray
+    centre: FloatArray
+    split_score: FloatArray
+
+
+class SoftmaxBound:
+    """Bounds for every class of a posterior whose inputs outside `free` are fixed at x0.
+
+    Args:
+        posterior: of C classes.
+        x0: [D].
+        free: indices of the free inputs, [d].
+
+    Attributes:
+        name: of the bound.
+        version: of the formulas.
+
+    Raises:
+        ValueError: if the point or the indices do not fit.
+    """
+
+    name = "softmax_differences"
+    version = 1
+
+    def __init__(self, posterior: MultiClassPosterior, x0: FloatArray, free: IntArray) -> None:
+        self.posterior = posterior
+        self.differences = LatentDifferences(posterior, x0, free)
+        self.dims = self.differences.bounds[0].dims
+        self.n_classes = posterior.n_classes
+
+    def over(self, lo: FloatArray, hi: FloatArray) -> LocalModel:
+        """Return the local models over boxes lo[b] <= x_free <= hi[b], [B, d], in the units of X."""
+        low, high = checked_boxes(lo, hi, len(self.dims))
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+            models, ranges = self.differences.over(low, high)
+        radius = next(iter(models.values())).radius
+        return LocalModel(models, ranges, softmax_moments(ranges.mean, ranges.root), radius)
+
+    def class_ends(self, local: LocalModel, own: int) -> Ends:
+        """Bound the probability of a class over the boxes."""
+        product = local.moments.product[:, own]
+        # m_own - m_j rises by t: p rises by t E[p_own p_j]
+        low, high, score = self._linear(local, own, np.maximum(product, 0.0), local.moments.mean[:, own], 1.0)
+        least, most = _monotone(local, own)
+        low, high = np.fmax(low, least), np.fmin(high, most)
+        change = covariance_change(local.ranges.change_low, local.ranges.change_high, own)
+        return _closed(
+            local, change.lowest(low), change.highest(high), local.moments.mean[:, own], score, 0.0
+        )
+
+    def margin_ends(self, local: LocalModel, own: int, rival: int) -> Ends:
+        """Bound p_own - p_rival over the boxes."""
+        moments, C = local.moments, self.n_classes
+        product, p = moments.product, moments.mean
+        gradient = np.zeros((len(p), C))
+        gradient[:, own], gradient[:, rival] = p[:, own], -p[:, rival]
+        gradient += product[:, rival] - product[:, own]
+        value = p[:, own] - p[:, rival]
+        low, high, score = self._linear(local, own, -gradient, value, 2.0)
+        mine, theirs = (
+            covariance_change(local.ranges.change_low, local.ranges.change_high, each)
+            for each in (own, rival)
+        )
+        low, high = low - mine.down - theirs.up, high + mine.up + theirs.down
+        first, second = self.class_ends(local, own), self.class_ends(local, rival)
+        low, high = np.fmax(low, first.low - second.high), np.fmin(high, first.high - second.low)
+        return _closed(local, low, high, value, score, -1.0)
+
+    def class_at(self, points: FloatArray, own: int) -> tuple[FloatArray, FloatArray]:
+        """Bound the probability of a class at points [B, d] of the free inputs, [B] each."""
+        ranges = self.differences.at(points)
+        moments = softmax_moments(ranges.mean, ranges.root)
+        value = moments.mean[:, own]
+        # |dp / dt| <= p (1 - p) spread
+        room = moments.error + 0.25 * ranges.spread + _ROUNDING
+        change = covariance_change(ranges.change_low, ranges.change_high, own)
+        low, high = change.lowest(value - room), change.highest(value + room)
+        return np.where(ranges.valid, np.fmax(low, 0.0), 0.0), np.where(ranges.valid, np.fmin(high, 1.0), 1.0)
+
+    def margin_at(self, points: FloatArray, own: int, rival: int) -> tuple[FloatArray, FloatArray]:
+        """Bound p_own - p_rival at points [B, d], [B] each."""
+        ranges = self.differences.at(points)
+        moments = softmax_moments(ranges.mean, ranges.root)
+        value = moments.mean[:, own] - moments.mean[:, rival]
+        room = 2.0 * moments.error + 0.5 * ranges.spread + _ROUNDING
+        mine, theirs = (covariance_change(ranges.change_low, ranges.change_high, c) for c in (own, rival))
+        low, high = value - room - mine.down - theirs.up, value + room + mine.up + theirs.down
+        return np.where(ranges.valid, low, -1.0), np.where(ranges.valid, high, 1.0)
+
+    def _linear(
+        self, local: LocalModel, own: int, weights: FloatArray, value: FloatArray, functions: float
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Bound value + weights (change of the differences) + curvature at the reference covariance.
+
+        Args:
+            local: over the boxes.
+            own: class that the differences are taken from.
+            weights: derivatives by m_own - m_j, [B, C].
+            value: at the reference, [B].
+            functions: how many class probabilities the quantity adds, for errors and curvature.
+        """
+        ranges, moments = local.ranges, local.moments
+        weights = weights.copy()
+        weights[:, own] = 0.0
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+            total, below, above = combined_means(local.models, own, weights)
+            upper = cubic_maximum(total, local.radius)
+            lower = cubic_maximum(total.scaled(-1.0), local.radius)
+            start = np.einsum("bj,bj->b", weights, ranges.offset[:, own])
+            C = self.n_classes
+            errors = functions * moments.error * (1.0 + C * ranges.spread)
+            rounding = _ROUNDING * (1.0 + np.abs(total.constant) + np.abs(start))
+            room = functions * CURVATURE * ranges.spread**2 + errors + rounding
+            variance = np.max([np.abs(each.variance.model.linear) for each in local.models.values()], axis=0)
+            score = local.radius * (np.abs(total.linear) + functions * CURVATURE * variance + _FLOOR)
+            return (
+                value - start - lower.bound - below - room,
+                value - start + upper.bound + above + room,
+                score,
+            )
+
+
+def _monotone(local: LocalModel, own: int) -> tuple[FloatArray, FloatArray]:
+    """Bound the class probability at the reference covariance by its monotony in the differences of the means.
+
+    Where the cubature is cheap, its values in the two extreme corners. Else with p' = p e^h / (p e^h + 1 - p), which
+    is concave in p for h >= 0 and convex for h <= 0, Jensen's inequality at the largest rise and the largest fall.
+    """
+    if local.moments.proved:
+        return _corners(local.ranges, own)
+    ranges, moments = local.ranges, local.moments
+    others = [c for c in range(ranges.mean.shape[1]) if c != own]
+    rise = (ranges.mean_high - ranges.offset)[:, own, others].max(axis=1)
+    fall = (ranges.offset - ranges.mean_low)[:, own, others].max(axis=1)
+    p, error = moments.mean[:, own], moments.error
+    # increasing in p, so its error is that of the ends
+    low, high = _tilted(np.clip(p - error, 0.0, 1.0), -fall), _tilted(np.clip(p + error, 0.0, 1.0), rise)
+    return np.where(ranges.valid, low - _ROUNDING, 0.0), np.where(ranges.valid, high + _ROUNDING, 1.0)
+
+
+def _tilted(p: FloatArray, h: FloatArray) -> FloatArray:
+    """Return p e^h / (p e^h + 1 - p)."""
+    up = p * np.exp(np.clip(h, -700.0, 700.0))
+    return np.asarray(up / (up + 1.0 - p))
+
+
+def _corners(ranges: DifferenceRanges, own: int) -> tuple[FloatArray, FloatArray]:
+    """Return the class probability at the reference covariance in the two extreme corners of the differences."""
+    valid = ranges.valid
+    ends = [-np.where(valid[:, None], each[:, own], 0.0) for each in (ranges.mean_low, ranges.mean_high)]
+    for each in ends:
+        each[:, own] = 0.0
+    found = softmax_moments(np.vstack(ends), np.concatenate([ranges.root, ranges.root]))
+    least, most = np.split(found.mean[:, own], 2)
+    first, second = np.split(found.error, 2)
+    return np.where(valid, least - first, 0.0), np.where(valid, most + second, 1.0)
+
+
+def _closed(
+    local: LocalModel, low: FloatArray, high: FloatArray, value: FloatArray, score: FloatArray, least: float
+) -> Ends:
+    """Return the bounds clipped to [least, 1]; what is not known says nothing."""
+    sound = local.ranges.valid & (low <= high)
+    low, high = np.where(sound, np.fmax(low, least), least), np.where(sound, np.fmin(high, 1.0), 1.0)
+    return Ends(low, high, value, np.where(np.isfinite(score), score, 0.0))

@@ -1,0 +1,54 @@
+"""Training and validation rows, without TensorFlow.
+
+Equation: none, data
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.arrays import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """Training and validation rows.
+
+    Attributes:
+        X: inputs [N, D].
+        y: targets [N]: integers 0, ..., C - 1 or numbers.
+        X_validation: held-out inputs [N', D].
+        y_validation: their targets [N'].
+
+    Raises:
+        ValueError: if shapes do not fit, a part has no rows, or a value is not finite.
+    """
+
+    X: FloatArray
+    y: npt.NDArray[Any]
+    X_validation: FloatArray
+    y_validation: npt.NDArray[Any]
+
+    def __post_init__(self) -> None:
+        for X, y in ((self.X, self.y), (self.X_validation, self.y_validation)):
+            if X.ndim != 2 or y.shape != (len(X),) or len(X) == 0 or X.shape[1] != self.X.shape[1]:
+                raise ValueError(f"inputs [N, D] and targets [N], N >= 1, are needed: {X.shape}, {y.shape}")
+            if not (np.isfinite(X).all() and np.isfinite(y).all()):
+                raise ValueError("inputs and targets must be finite")
+
+
+def split_rows(X: FloatArray, y: npt.NDArray[Any], share: float, rng: np.random.Generator) -> TrainingRows:
+    """Return a random split with about `share` of the rows for validation, at least one of both.
+
+    Raises:
+        ValueError: if there are fewer than 2 rows, or the share is not in (0, 1).
+    """
+    if len(X) < 2 or not 0.0 < share < 1.0:
+        raise ValueError(f"{len(X)} rows, share {share}: at least 2 rows and a share in (0, 1) are needed")
+    order = rng.permutation(len(X))
+    held = min(max(round(share * len(X)), 1), len(X) - 1)
+    return TrainingRows(X[order[held:]], y[order[held:]], X[order[:held]], y[order[:held]])

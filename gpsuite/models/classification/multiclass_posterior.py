@@ -1,0 +1,190 @@
+"""Posterior of a softmax Gaussian process classifier in the form that prediction and certification need."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from gpsuite.arrays import FloatArray
+from gpsuite.errors import unknown_name
+from gpsuite.models.classification.links import LINKS
+from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.classification.softmax_expectation import (
+    SoftmaxMoments,
+    centred_root,
+    softmax_moments,
+)
+from gpsuite.models.config import KERNEL_NAMES
+from gpsuite.models.radial import kappa, kappa_and_slope, squared_distances
+
+_BLOCK = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class MultiClassPosterior:
+    """Latent posterior f(x) ~ N(m(x), S(x)) of C functions with one kernel; class probabilities by the softmax.
+
+    With k_i = s kappa(|(x - X_i) / l|): m_c = k' alpha_c and S_cj = s delta_cj + sum_r w_r (F_rc k)(F_rj k).
+
+    Attributes:
+        X: training or inducing inputs, shape [N, D].
+        kernel: name in `gpsuite.models.config.KERNEL_NAMES`.
+        variance: s, prior variance of every latent function.
+        lengthscales: l, shape [D], positive, in units of X.
+        alpha: weights of the means, shape [C, N].
+        root: F, shape [R, C, N].
+        weights: w, shape [R]; -1 for Laplace, eigenvalues minus 1 for variational posteriors.
+        operator_bound: g with S <= g s I everywhere: 1 for Laplace.
+
+    Raises:
+        UserError: if the kernel is unknown.
+        ValueError: if shapes do not fit or a value is not finite or not in its range.
+    """
+
+    X: FloatArray
+    kernel: str
+    variance: float
+    lengthscales: FloatArray
+    alpha: FloatArray
+    root: FloatArray
+    weights: FloatArray
+    operator_bound: float
+
+    def __post_init__(self) -> None:
+        if self.kernel not in KERNEL_NAMES:
+            raise unknown_name("kernel", self.kernel, KERNEL_NAMES)
+        if self.X.ndim != 2 or 0 in self.X.shape or self.alpha.ndim != 2 or len(self.alpha) < 2:
+            raise ValueError(
+                f"inputs [N, D] and weights [C, N], C >= 2, are needed, got {self.X.shape}, {self.alpha.shape}"
+            )
+        (n, inputs), C = self.X.shape, len(self.alpha)
+        for name, wanted in (
+            ("lengthscales", (inputs,)),
+            ("alpha", (C, n)),
+            ("root", (len(self.weights), C, n)),
+        ):
+            if getattr(self, name).shape != wanted:
+                raise ValueError(f"{name}: shape {getattr(self, name).shape}, expected {wanted}")
+        for name in ("X", "lengthscales", "alpha", "root", "weights"):
+            if not np.isfinite(getattr(self, name)).all():
+                raise ValueError(f"{name} has non-finite values")
+        if not (math.isfinite(self.variance) and self.variance > 0.0 and (self.lengthscales > 0.0).all()):
+            raise ValueError("variance and lengthscales must be positive")
+        if not (math.isfinite(self.operator_bound) and self.operator_bound >= 1.0):
+            raise ValueError(f"operator_bound={self.operator_bound}: must be at least 1")
+
+    @property
+    def n_classes(self) -> int:
+        """C."""
+        return len(self.alpha)
+
+    def latent(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the mean vectors [B, C] and covariance matrices [B, C, C] of the latent functions.
+
+        Raises:
+            ValueError: if `Xnew` is not finite or not of shape [B, D].
+        """
+        scaled = self._scaled(Xnew)
+        C = self.n_classes
+        mean, covariance = np.empty((len(scaled), C)), np.empty((len(scaled), C, C))
+        for part in self._parts(len(scaled)):
+            k = self.variance * kappa(self.kernel, squared_distances(scaled[part], self._inputs))
+            mean[part] = k @ self.alpha.T
+            features = (k @ self._stacked.T).reshape(len(k), len(self.weights), C)
+            covariance[part] = (features * self.weights[:, None]).transpose(0, 2, 1) @ features
+        covariance[:, np.arange(C), np.arange(C)] += self.variance
+        return mean, covariance
+
+    def moments(self, Xnew: FloatArray) -> SoftmaxMoments:
+        """Return the class probabilities [B, C] with the cubature's error, and E softmax softmax' [B, C, C].
+
+        Raises:
+            ValueError: if `Xnew` is not finite or not of shape [B, D].
+        """
+        mean, covariance = self.latent(Xnew)
+        return softmax_moments(mean, centred_root(covariance))
+
+    def probabilities(self, Xnew: FloatArray) -> FloatArray:
+        """Return the class probabilities [B, C] at inputs [B, D].
+
+        Raises:
+            ValueError: if `Xnew` is not finite or not of shape [B, D].
+        """
+        return self.moments(Xnew).mean
+
+    def mean_with_gradient(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the latent means [B, C] and their gradients in the inputs, [B, C, D].
+
+        Raises:
+            ValueError: if `Xnew` is not finite or not of shape [B, D].
+        """
+        scaled = self._scaled(Xnew)
+        k, slope = kappa_and_slope(self.kernel, squared_distances(scaled, self._inputs))
+        weights = self.variance * slope[:, None, :] * self.alpha
+        moved = weights @ self._inputs - weights.sum(axis=2)[:, :, None] * scaled[:, None, :]
+        return np.asarray(self.variance * k @ self.alpha.T), np.asarray(moved / self.lengthscales)
+
+    def difference(self, i: int, j: int) -> GPCPosterior:
+        """Return f_i - f_j as the latent function of a binary classifier with kernel 2 k and the logistic link.
+
+        For two classes its class probability is that of class i. More rows than data are put together by an
+        orthogonal transformation, which moves the variance by `difference_error` at most.
+
+        Raises:
+            ValueError: if the classes are the same or out of range.
+        """
+        if i == j or not (0 <= i < self.n_classes and 0 <= j < self.n_classes):
+            raise ValueError(f"classes {i} and {j}: two distinct ones of {self.n_classes} are needed")
+        root, weights = 0.5 * (self.root[:, i] - self.root[:, j]), self.weights
+        used = np.abs(root).max(axis=1, initial=0.0) > 0.0
+        root, weights = root[used], weights[used]
+        if len(root) > len(self.X) and len(np.unique(weights)) == 1:
+            root, weights = np.asarray(np.linalg.qr(root, mode="r")), weights[: len(self.X)]
+        return GPCPosterior(
+            self.X,
+            self.kernel,
+            2.0 * self.variance,
+            self.lengthscales,
+            0.5 * (self.alpha[i] - self.alpha[j]),
+            np.ascontiguousarray(root),
+            weights,
+            self.operator_bound,
+            LINKS.get("logistic"),
+        )
+
+    @cached_property
+    def difference_error(self) -> float:
+        """Bound of what the rounding of `difference` does to a variance.
+
+        Householder's triangle is that of a matrix within c r n u |F|_F of F (c below 4), and |F k| <= sqrt(s).
+        """
+        rows, _, n = self.root.shape
+        size = float(np.sqrt(np.max(np.einsum("rcn,rcn->c", self.root, self.root), initial=0.0)))
+        unit = 4.0 * np.finfo(np.float64).eps * float(np.sqrt(float(rows) * n)) * size
+        moved = 2.0 * unit * self.variance * math.sqrt(n)
+        return float(moved * (2.0 * math.sqrt(2.0 * self.variance * self.operator_bound) + moved))
+
+    @cached_property
+    def _stacked(self) -> FloatArray:
+        return np.ascontiguousarray(self.root.reshape(-1, self.root.shape[2]))
+
+    @cached_property
+    def _centre(self) -> FloatArray:
+        return np.asarray(self.X.mean(axis=0))
+
+    @cached_property
+    def _inputs(self) -> FloatArray:
+        return (self.X - self._centre) / self.lengthscales
+
+    def _scaled(self, Xnew: FloatArray) -> FloatArray:
+        Xnew = np.asarray(Xnew, dtype=np.float64)
+        if Xnew.ndim != 2 or Xnew.shape[1] != self.X.shape[1] or not np.isfinite(Xnew).all():
+            raise ValueError(f"finite inputs [B, {self.X.shape[1]}] are needed, got shape {Xnew.shape}")
+        return (Xnew - self._centre) / self.lengthscales
+
+    def _parts(self, count: int) -> list[slice]:
+        rows = max(1, _BLOCK // max(1, self._stacked.shape[0]))
+        return [slice(start, start + rows) for start in range(0, count, rows)]

@@ -1,0 +1,88 @@
+"""robustness/safety with three to ten classes: tables, verdicts checked by the model, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.experiments.robustness.safety_runs import gpsuite, run
+
+CSV = ("dataset=csv", "dataset.path=my.csv", "dataset.target=label", "features=all")
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def write_table(classes: int, changed: Mapping[int, str]) -> pd.DataFrame:
+    rows = 60
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((rows, 3))
+    score = X[:, 0] + 0.3 * X[:, 1]
+    label = np.digitize(score, np.quantile(score, np.arange(1, classes) / classes))
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(label=[f"kind {k}" for k in label])
+    for row, name in changed.items():
+        frame.loc[row, "label"] = name
+    frame.to_csv("my.csv", index=False)
+    return frame
+
+
+def test_a_table_of_three_classes_is_judged(capsys: pytest.CaptureFixture[str]) -> None:
+    frame = write_table(3, {})
+    folder = run("safety", *CSV, "radius=0.1", "count=2")
+    said = capsys.readouterr()
+    assert "certificates are written for two classes only" in said.out + said.err
+    table = pd.read_csv(folder / "tables" / "safety_points.csv")
+    assert set(table["method"]) == {"Laplace"} and len(table) == 2
+    assert table["label"].tolist() == frame["label"][table["row"]].tolist()
+    assert set(table["predicted"]) <= {"kind 0", "kind 1", "kind 2"}
+    assert set(table["verdict"]) <= {"safe", "unsafe", "unknown"} and table["probabilities_proved"].all()
+    assert (table["min_proved"] <= table["min_attained"]).all()
+    assert (table["min_attained"] <= table["probability"] + 1e-9).all()
+    assert (table["probability"] <= table["max_attained"] + 1e-9).all()
+    assert (table["max_attained"] <= table["max_proved"]).all()
+    # an attack that succeeds where the verdict is safe would disprove it
+    assert not (table["attack_succeeds"] & (table["verdict"] == "safe")).any()
+    assert (folder / "figures" / "safety.png").exists()
+    assert not (folder / "certificates").exists()
+
+
+def test_digits_of_three_classes(capsys: pytest.CaptureFixture[str]) -> None:
+    """With both methods asked for, the one there is is used, and the user told."""
+    folder = run("safety", "classes=[3,5,8]", "radius=0.05", "count=1", "boxes=40")
+    assert "more than two classes have Laplace's method only" in capsys.readouterr().err
+    table = pd.read_csv(folder / "tables" / "safety_points.csv")
+    assert set(table["label"].astype(str)) <= {"3", "5", "8"}
+
+
+@pytest.mark.parametrize(
+    ("classes", "changed", "words", "message"),
+    [
+        (3, {}, ["method=ep"], "more than two classes have Laplace's method only; use method=laplace"),
+        (3, {}, ["bound=paper"], "bound=paper: more than two classes have the bound rkhs_taylor only"),
+        (
+            3,
+            {5: "odd"},
+            [],
+            "one row of class odd, a class needs 2; leave it out: classes=[kind 0,kind 1,",
+        ),
+        (3, {5: "NA"}, [], "line 7, column 'label': the label 'NA' stands for a missing one"),
+        (30, {}, [], "has 30 classes (kind 0, kind 1, kind 10, "),
+        (12, {}, ["classes=[kind 0,kind 1,kind x]"], "has no label kind x"),
+        (12, {}, ["classes=[kind 0]"], "name two to ten different labels"),
+        (3, {}, ["train_rows=2"], "no training row of csv is of class"),
+    ],
+)
+def test_mistakes_exit_2(
+    classes: int, changed: dict[int, str], words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_table(classes, changed)
+    assert gpsuite("run", "experiment=robustness/safety", "scale=smoke", *CSV, *words) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert len(said.splitlines()) <= 4

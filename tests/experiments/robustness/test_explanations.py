@@ -1,0 +1,149 @@
+"""robustness/explain, explain_synthetic2d, explain_spam and regression, from the command line to tables and claims."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gpsuite.experiments.base import Record
+from gpsuite.experiments.robustness.global_effects.claims import cosine, global_claims
+from gpsuite.experiments.robustness.regression.run import own_units
+from gpsuite.methods.robustness.regression.prediction_range import QuantileRange
+from gpsuite.reporting.comparison import read_statistics
+from tests.experiments.robustness.safety_runs import gpsuite, run
+
+CSV = ("dataset=csv", "dataset.path=my table.csv")
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def write_table() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.uniform(20.0, 80.0, 70), "dose, mg": rng.normal(5.0, 1.0, 70)})
+    frame["sick"] = np.where(frame["age"] + rng.normal(0.0, 5.0, 70) > 50.0, "yes", "no")
+    frame["pressure"] = 100.0 + 0.5 * frame["age"] + rng.normal(0.0, 2.0, 70)
+    frame.to_csv("my table.csv", index=False)
+
+
+def draw_record(lime: list[float], delta: list[float], direction: list[float]) -> Record:
+    arrays = {"lime": np.array([lime]), "delta": np.array([[delta]]), "direction": np.array(direction)}
+    return cast(Record, SimpleNamespace(arrays=arrays))
+
+
+def test_claims_can_say_yes_and_no() -> None:
+    wrong = draw_record([-1.0, 2.0], [-2.0, 4.0], [1.0, -1.0])
+    right = draw_record([1.0, -2.0], [-2.0, 4.0], [1.0, -1.0])
+    half = draw_record([1.0, 2.0], [2.0, 2.0], [1.0, -1.0])
+    values = {
+        name: {each.name: each.value for each in global_claims([record, record], [2.0], 0.1)}
+        for name, record in (("wrong", wrong), ("right", right), ("half", half))
+    }
+    assert [values[name]["share_lime_signs_wrong"] for name in values] == [1.0, 0.0, 0.0]
+    assert [values[name]["share_signs_as_lime"] for name in values] == [1.0, 0.0, 1.0]
+    assert values["wrong"]["cosine_delta_with_lime[gamma=2.0]"] == pytest.approx(1.0)
+    assert values["right"]["cosine_delta_with_lime[gamma=2.0]"] == pytest.approx(-1.0)
+    assert values["half"]["cosine_delta_with_truth[gamma=2.0]"] == pytest.approx(0.0, abs=1e-15)
+    assert np.isnan(cosine(np.zeros(2), np.ones(2)))
+
+
+@pytest.mark.parametrize("name", ["explain_synthetic2d", "explain_spam"])
+def test_global_effects_run(name: str) -> None:
+    folder = run(name, "draws=1")
+    table = pd.read_csv(folder / "tables" / f"{name}.csv")
+    effects = table[table["measure"].str.startswith("Δ")]
+    assert (effects["proved_low"] <= effects["mean"]).all() and (
+        effects["mean"] <= effects["proved_high"]
+    ).all()
+    assert table.groupby("measure")["normed"].agg(lambda values: values.abs().max()).eq(1.0).all()
+    assert (folder / "figures" / f"{name}.png").stat().st_size > 5000
+
+
+def test_explanations_of_a_csv_are_in_its_own_units() -> None:
+    write_table()
+    folder = run(
+        "explain", *CSV, "dataset.target=sick", "dataset.inputs=[age]", "radius=0.5", "evaluations=8"
+    )
+    table = pd.read_csv(folder / "tables" / "explain_points.csv")
+    assert set(table["input"]) == {"age"}
+    deviation = pd.read_csv("my table.csv")["age"].std()
+    assert table["up by"].max() == pytest.approx(0.5 * deviation, rel=0.2)
+    assert (table["lowest proved, up"] <= table["probability"]).all()
+    assert (table["probability"] <= table["highest proved, down"]).all()
+    assert (table["effect"] > 0.0).all()
+    [slope] = read_statistics(folder / "tables")
+    assert slope.name == "min_gradient_error_slope" and slope.value > 1.3
+
+
+def test_explanations_of_images_are_maps() -> None:
+    folder = run("explain", "check_points=0", "count=1")
+    numbers = pd.read_csv(folder / "figures" / "explain_points.csv")
+    assert len(numbers) == 64
+    assert (folder / "figures" / "explain_points.png").stat().st_size > 5000
+
+
+def test_a_regression_of_a_csv_with_amounts_in_own_units() -> None:
+    write_table()
+    words = (
+        "dataset.target=pressure",
+        "dataset.inputs=['age','dose, mg']",
+        "uncertain=[age]",
+        "within=[3.0]",
+    )
+    folder = run("regression", *CSV, *words, "methods=[gpr]", "evaluations=30", "count=3")
+    table = pd.read_csv(folder / "tables" / "regression.csv")
+    assert set(table["quantity"]) == {"mean", "5 % quantile", "95 % quantile"}
+    assert (table["lowest proved"] <= table["at the point"]).all()
+    assert (table["at the point"] <= table["highest proved"]).all()
+    means = table[table["quantity"] == "mean"]
+    width = means["highest proved"] - means["lowest proved"]
+    # a slope of .5 over six years, within the search's tolerance and the model's error
+    assert width.between(2.0, 4.5).all()
+    statistics = {each.name: each.value for each in read_statistics(folder / "tables")}
+    assert statistics["points_outside_range"] == 0.0
+
+
+def test_both_regressions_of_embedded_data_hold_their_own_values() -> None:
+    folder = run("regression", "count=1")
+    assert set(pd.read_csv(folder / "tables" / "regression.csv")["method"]) == {"exact GP", "sparse GP"}
+    statistics = {each.name: each for each in read_statistics(folder / "tables")}
+    assert statistics["points_outside_range"].value == 0.0
+    assert statistics["points_outside_range"].n == 300
+
+
+def test_own_units_round_outwards() -> None:
+    problem = SimpleNamespace(
+        own_units=lambda values: 1e6 + 1e-3 * values, target_offset=1e6, target_scale=1e-3
+    )
+    found = QuantileRange(0.5, 0.0, -0.1, -0.1, 0.1, 0.1, None, None, "closed", 1)
+    _, low, attained_low, attained_high, high = own_units(problem, found)  # type: ignore[arg-type]
+    assert low < 1e6 - 1e-4 < attained_low and attained_high < 1e6 + 1e-4 < high
+
+
+@pytest.mark.parametrize(
+    ("experiment", "words", "said"),
+    [
+        ("explain", ("points=[77]",), "points=77: the test rows are numbered 0 to 9"),
+        ("explain", ("domain=[5.0,6.0]",), "domain=[5.0, 6.0]: test point"),
+        ("explain", ("check_radii=[0.1,0.2]",), "check_radii=[0.1, 0.2]: two or more falling numbers"),
+        ("regression", ("uncertain=[weight]",), "uncertain=weight: no such input"),
+        ("regression", ("uncertain=[age]", "within=[1.0,2.0]"), "within=[1.0, 2.0]: one amount per input"),
+        ("regression", ("quantiles=[0.0,0.5]",), "quantiles=0.0: must lie between 0 and 1"),
+        ("regression", ("test_rows=440",), "test_rows=440: diabetes has 442 rows"),
+        ("regression", ("methods=[laplace]",), "laplace"),
+        ("explain_spam", ("points=11",), "points=11: must be 1 to 10"),
+    ],
+)
+def test_a_mistake_is_said_in_few_lines(
+    experiment: str, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert gpsuite("run", f"experiment=robustness/{experiment}", "scale=smoke", *words) == 2
+    error = capsys.readouterr().err
+    assert said in error and len(error.strip().splitlines()) <= 4

@@ -1,0 +1,46 @@
+"""LIME's weights: exact on linear functions, the published settings, against scikit-learn's weighted regression."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression
+
+from gpsuite.arrays import FloatArray
+from gpsuite.methods.robustness.explain.lime import lime_weights, proximity, weighted_slopes
+
+
+def test_a_linear_function_is_found_exactly() -> None:
+    slopes = np.array([0.5, -2.0, 0.0])
+    found = lime_weights(lambda X: 0.3 + X @ slopes, np.array([1.0, 2.0, 3.0]), np.random.default_rng(0))
+    np.testing.assert_allclose(found, slopes, atol=1e-12)
+
+
+def test_slopes_are_those_of_weighted_least_squares() -> None:
+    rng = np.random.default_rng(1)
+    X, values, weights = rng.standard_normal((90, 4)), rng.random(90), rng.random(90)
+    oracle = LinearRegression().fit(X, values, sample_weight=weights)
+    np.testing.assert_allclose(weighted_slopes(X, values, weights), oracle.coef_, rtol=1e-10)
+
+
+def test_samples_far_in_angle_count_little_and_never_nothing() -> None:
+    point = np.array([1.0, 0.0])
+    samples = np.array([[2.0, 0.0], [1.0, 1.0], [-1.0, 0.0], [0.0, 0.0]])
+    cosine_distance = 1.0 - np.sqrt(0.5)
+    wanted = [1.0, np.exp(-0.5 * (cosine_distance / 0.25) ** 2), 0.01, 0.01]
+    np.testing.assert_allclose(proximity(samples, point), wanted)
+    np.testing.assert_allclose(proximity(samples, np.zeros(2)), 0.01)
+
+
+def test_thirty_samples_an_input_with_unit_variance_around_the_point() -> None:
+    seen: list[FloatArray] = []
+
+    def probability(X: FloatArray) -> FloatArray:
+        seen.append(X)
+        return X[:, 0]
+
+    point = np.full(40, 7.0)
+    lime_weights(probability, point, np.random.default_rng(2))
+    assert seen[0].shape == (1200, 40)
+    assert np.mean(seen[0]) == pytest.approx(7.0, abs=0.02)
+    assert np.std(seen[0]) == pytest.approx(1.0, abs=0.02)

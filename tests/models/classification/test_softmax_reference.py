@@ -1,0 +1,53 @@
+"""Several classes: comparison with the independently computed posteriors of robustness.json."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.models.softmax_problems import reference_fit
+
+pytestmark = pytest.mark.reference
+
+HERE = Path(__file__).parents[2] / "reference"
+FILE = Path(os.environ.get("GPSUITE_REFERENCE_DIR") or HERE) / "robustness.json"
+REFERENCE: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
+CASES = [
+    pytest.param(case, id=case["id"]) for case in REFERENCE.get("cases", []) if case["kind"] == "multiclass"
+]
+NEAR = 1e-9  # the file: 1e-10 for Laplace, its cubature below 1e-10
+SEARCHED = 1e-6  # extrema were found by search
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_posterior(case: dict[str, Any]) -> None:
+    fit = reference_fit(case)
+    assert fit.log_marginal_likelihood == pytest.approx(case["log_marginal_likelihood"], abs=NEAR)
+    np.testing.assert_allclose(fit.mode.T, case["latent_mode_at_train"], rtol=NEAR, atol=NEAR)
+    posterior = fit.require_converged()
+    points = np.array([point["x"] for point in case["points"]])
+    moments = posterior.moments(points)
+    assert moments.proved and np.all(moments.error < NEAR)
+    for key, value in zip(
+        ("latent_mean", "latent_covariance", "class_probabilities"),
+        (*posterior.latent(points), moments.mean),
+        strict=True,
+    ):
+        np.testing.assert_allclose(
+            value, [point[key] for point in case["points"]], rtol=NEAR, atol=NEAR, err_msg=key
+        )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_probabilities_at_the_extrema_of_boxes(case: dict[str, Any]) -> None:
+    posterior = reference_fit(case).require_converged()
+    for box in case["boxes"]:
+        for each in box["classes"]:
+            for side in ("min", "max"):
+                found = posterior.probabilities(np.array([each[f"pi_arg{side}"]]))[0, each["cls"]]
+                assert found == pytest.approx(each[f"pi_{side}"], abs=SEARCHED), (box["name"], each["cls"])
