@@ -14,6 +14,12 @@ from gpsuite.errors import DataError, nearest
 
 MISSING: Any = "???"  # OmegaConf's mark of a mandatory value; written out so that listing needs no OmegaConf
 
+CSV_OPTIONS = (
+    "path", "target", "inputs", "ignore", "task", "separator", "decimal", "thousands", "missing", "skip_rows",
+    "categories", "strict", "safety", "limit", "candidates",
+)  # fmt: skip
+"""What the user may set of their own table, as `dataset.KEY`."""
+
 
 @dataclass
 class FileSpec:
@@ -106,7 +112,7 @@ class DatasetSpec:
 
 @dataclass
 class CsvSpec:
-    r"""The user's own table; path, target, inputs, task, separator, safety, limit and candidates are theirs to set.
+    r"""The user's own table; `CSV_OPTIONS` are theirs to set.
 
     Attributes:
         name: always `csv`.
@@ -154,6 +160,27 @@ class CsvSpec:
     licence: str = ""
     citation: str = ""
     note: str = ""
+
+
+def csv_value(key: str, text: Any) -> Any:
+    """Return the value of `dataset.KEY=TEXT` as `CsvSpec` takes it; `null` is what the file says.
+
+    Raises:
+        DataError: if it must be a number, or true or false, and is not.
+    """
+    if not isinstance(text, str):
+        return text
+    if text == "null" and key in ("ignore", "separator", "decimal", "thousands", "missing"):
+        return None
+    if key in ("skip_rows", "categories"):
+        if not (text.isascii() and text.isdigit() and len(text) < 10):
+            raise DataError(f"dataset.{key}={text}: must be a whole number, 0 or more", key=f"dataset.{key}")
+        return int(text)
+    if key == "strict":
+        if text.casefold() not in ("true", "false"):
+            raise DataError(f"dataset.{key}={text}: must be true or false", key=f"dataset.{key}")
+        return text.casefold() == "true"
+    return text
 
 
 Spec: TypeAlias = DatasetSpec | CsvSpec

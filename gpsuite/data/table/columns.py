@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.data.table.formats import (
-    FALSE_WORDS,
+    BOOLEAN_WORDS,
     MISSING_MARKS,
     TRUE_WORDS,
     NumberFormat,
@@ -26,7 +26,11 @@ from gpsuite.text import visible
 Kind: TypeAlias = Literal["number", "yes/no", "date", "category", "text", "empty"]
 
 _MOSTLY = 0.8  # share of cells that are numbers in a column of numbers with mistakes
-_ID_NAME = re.compile(r"(?:.*[ _.])?(?:id|index|idx|nr|no|row|rownames?|column_\d+|row_number|#)", re.IGNORECASE)
+_ID_NAME = re.compile(r"(?:.*[ _.-])?(?:id|uid|uuid|index|idx|key)|(?-i:.*[a-z]I[Dd])", re.IGNORECASE)
+_DATE_LIKE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(?: .*)?")
+_COUNTER_NAME = re.compile(
+    r"(?:.*[ _.-])?(?:nr|no|num|number|row|rows|rownames?|column_\d+|obs|case|#)", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +58,23 @@ class Column:
     notes: tuple[str, ...] = ()
     useless: str = ""
 
+    @property
+    def unread(self) -> BoolArray:
+        """Cells [N] that give no value: gaps, and those that cannot be read."""
+        return self.gaps | np.isin(np.arange(len(self.gaps)), list(self.bad))
+
+
+def plain_column(name: str, cells: Sequence[str]) -> Column | None:
+    """Return the column if every cell is a finite number as programs write it, None if any needs a closer look."""
+    try:
+        values = np.array(list(map(float, cells)))
+    except ValueError:
+        return None
+    if not np.isfinite(values).all() or any("_" in cell for cell in cells):
+        return None
+    gaps = np.zeros(len(values), dtype=bool)
+    return Column(name, "number", values, (), gaps, {}, useless=_useless_numbers(name, values))
+
 
 def read_column(
     name: str, cells: Sequence[str], written: NumberFormat, *, categories: int, strict: bool = False
@@ -67,23 +88,27 @@ def read_column(
         categories: the largest number of levels of a category.
         strict: numbers are the only kind; whatever else stands there is a bad cell.
     """
-    gaps = np.array([is_missing(cell) for cell in cells])
-    counts = Counter(cell for cell, gap in zip(cells, gaps, strict=True) if not gap)
-    texts = list(counts)
+    counts = Counter(cells)
+    missing = {text for text in counts if is_missing(text)}
+    texts = [text for text in counts if text not in missing]
+    gaps: BoolArray = np.array([cell in missing for cell in cells], dtype=bool)
     if not texts:
         return Column(name, "empty", np.full(len(cells), np.nan), (), gaps, {}, useless="it is empty")
-    symbol = _shared_symbol(texts)
+    symbol = "" if strict else _shared_symbol(texts)
     known = {text: written.number(without_symbol(text)[0] if symbol else text) for text in texts}
     numeric = sum(counts[text] for text, number in known.items() if number is not None)
     other = [text for text, number in known.items() if number is None]
-    notes = [f"column {shorten(name)!r} is read without its {symbol}"] if symbol else []
+    notes = [f"column {shorten(name)!r} is read without its {symbol}"] if symbol and numeric else []
     if not strict and numeric and len(other) == 1 and other[0].casefold() in MISSING_MARKS:
         notes.append(f"{other[0]!r} in column {shorten(name)!r} is read as missing")
         gaps = gaps | np.array([cell == other[0] for cell in cells])
         other = []
-    if strict or not other or numeric >= _MOSTLY * sum(counts.values()):
+    by_spelling = {text: counts[text] for text in texts}
+    if not strict and other and {text.casefold() for text in texts} <= BOOLEAN_WORDS:
+        return yes_no_column(name, cells, by_spelling, gaps)
+    if strict or not other or numeric >= _MOSTLY * (len(cells) - gaps.sum()):
         return _numbers(name, cells, known, gaps, tuple(notes))
-    return _words(name, cells, counts, gaps, categories)
+    return _words(name, cells, by_spelling, gaps, categories, mixed=numeric > 0)
 
 
 def _numbers(
@@ -91,29 +116,39 @@ def _numbers(
 ) -> Column:
     finite = {text: number for text, number in known.items() if number is not None and np.isfinite(number)}
     values = np.array([finite.get(cell, np.nan) for cell in cells])
-    wrong = np.isnan(values) & ~gaps
-    bad = {int(row): cells[row] for row in np.flatnonzero(wrong)}
+    bad = {int(row): cells[row] for row in np.flatnonzero(np.isnan(values) & ~gaps)}
     values[gaps] = np.nan
-    return Column(name, "number", values, (), gaps, bad, notes, _useless_numbers(name, values))
+    return Column(name, "number", values, (), gaps, bad, notes, "" if bad else _useless_numbers(name, values))
 
 
 def _useless_numbers(name: str, values: FloatArray) -> str:
-    """Why a column of numbers tells nothing: it is constant, or counts the rows and is called so."""
+    """Why a column of numbers tells nothing: it is constant, or only names or counts the rows."""
     given = values[~np.isnan(values)]
     if not len(given):
         return "it is empty"
     if given.min() == given.max():
         return f"it is constant ({given[0]:g})"
-    if len(given) == len(values) and _ID_NAME.fullmatch(name) and (np.abs(np.diff(values)) == 1.0).all():
-        return "it counts the rows"
+    if len(given) < len(values):
+        return ""
+    if _ID_NAME.fullmatch(name) or _COUNTER_NAME.fullmatch(name):
+        if (np.diff(values) == 1.0).all() or (np.diff(values) == -1.0).all():
+            return "it counts the rows"
+        whole = (values == np.floor(values)).all() and len(np.unique(values)) == len(values)
+        if whole and _ID_NAME.fullmatch(name):
+            return "it is an id, another number in every row"
     return ""
 
 
-def _words(name: str, cells: Sequence[str], counts: Counter[str], gaps: BoolArray, categories: int) -> Column:
-    """Understand a column that does not hold numbers."""
-    folded = {text: text.casefold() for text in counts}
-    if set(folded.values()) <= TRUE_WORDS | FALSE_WORDS:
-        return _yes_no(name, cells, counts, gaps)
+def _words(
+    name: str,
+    cells: Sequence[str],
+    counts: Mapping[str, int],
+    gaps: BoolArray,
+    categories: int,
+    *,
+    mixed: bool,
+) -> Column:
+    """Understand a column of dates, categories or texts; `mixed`: numbers are among them."""
     days = date_days(list(counts))
     if days is not None:
         values = np.array([days.get(cell, np.nan) for cell in cells])
@@ -124,25 +159,32 @@ def _words(name: str, cells: Sequence[str], counts: Counter[str], gaps: BoolArra
     values = np.array([np.nan if gap else code[cell] for cell, gap in zip(cells, gaps, strict=True)])
     shown = tuple(visible(level) for level in levels)
     if len(levels) == 1:
-        return Column(name, "category", values, shown, gaps, {}, (), f"it is constant ({shorten(shown[0])!r})")
-    if len(levels) <= categories:
-        return Column(name, "category", values, shown, gaps, {})
-    useless = (
-        "every row has another text"
-        if len(levels) == sum(counts.values())
-        else f"{len(levels)} different texts, more than dataset.categories={categories}"
-    )
+        return Column(
+            name, "category", values, shown, gaps, {}, (), f"it is constant ({shorten(shown[0])!r})"
+        )
+    if len(levels) <= categories and len(levels) < sum(counts.values()):
+        what = "numbers and texts, all read as" if mixed else "texts, read as"
+        note = f"column {shorten(name)!r} holds {what} {len(levels)} categories"
+        return Column(name, "category", values, shown, gaps, {}, (note,))
+    if all(_DATE_LIKE.fullmatch(level) for level in levels):
+        useless = f"its dates, as {shown[0]!r}, do not say whether day or month comes first"
+    elif len(levels) == sum(counts.values()):
+        useless = f"every row has another text, as {shorten(shown[0], 30)!r}"
+    else:
+        useless = f"{len(levels)} different texts, more than dataset.categories={categories}"
     return Column(name, "text", values, shown, gaps, {}, (), useless)
 
 
-def _yes_no(name: str, cells: Sequence[str], counts: Counter[str], gaps: BoolArray) -> Column:
+def yes_no_column(name: str, cells: Sequence[str], counts: Mapping[str, int], gaps: BoolArray) -> Column:
+    """Return a column of words for no and yes as 0 and 1; `counts` of each spelling."""
     yes = {text for text in counts if text.casefold() in TRUE_WORDS}
     no = set(counts) - yes
     values = np.array([np.nan if gap else float(cell in yes) for cell, gap in zip(cells, gaps, strict=True)])
     levels = tuple(max(side, key=lambda text: (counts[text], text), default="") for side in (no, yes))
     useless = "" if yes and no else f"it is constant ({shorten(next(iter(counts)))!r})"
-    spellings = ", ".join(sorted(counts))
-    notes = (f"column {shorten(name)!r}: {spellings} are two classes",) if len(counts) > 2 else ()
+    notes = (
+        (f"column {shorten(name)!r}: {', '.join(sorted(counts))} are two classes",) if len(counts) > 2 else ()
+    )
     return Column(name, "yes/no", values, levels, gaps, {}, notes, useless)
 
 
@@ -152,13 +194,16 @@ def _shared_symbol(texts: Sequence[str]) -> str:
     return next(iter(signs)) if len(signs) == 1 else ""
 
 
-def encode(column: Column) -> tuple[FloatArray, list[str]]:
-    """Return a column's inputs [N, K] and their K names: one per level of a category of three or more, else one."""
-    name = column.name
+def encode(column: Column, rows: BoolArray) -> tuple[FloatArray, list[str]]:
+    """Return a column's inputs in the rows used, [N', K], and their K names.
+
+    A category has one input for each level that occurs, two levels one in all, everything else its values.
+    """
+    values, name = column.values[rows], column.name
     if column.kind != "category":
-        return column.values[:, None], [name]
-    if len(column.levels) == 2:
-        return column.values[:, None], [f"{name}={column.levels[1]}"]
-    hot = (column.values[:, None] == np.arange(len(column.levels))).astype(np.float64)
-    hot[np.isnan(column.values)] = np.nan
-    return hot, [f"{name}={level}" for level in column.levels]
+        return values[:, None], [name]
+    present = np.unique(values)
+    if len(present) == 2:
+        present = present[1:]
+    hot = (values[:, None] == present).astype(np.float64)
+    return hot, [f"{name}={column.levels[int(level)]}" for level in present]

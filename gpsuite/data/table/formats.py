@@ -10,19 +10,33 @@ from gpsuite.data.table.names import csv_error, shorten
 
 MISSING_WORDS = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "?"})
 # further marks, taken as gaps where they are the only text in a column of numbers
-MISSING_MARKS = frozenset({"-", "--", "---", ".", "..", "*", "none", "nil", "unknown", "missing", "n.a.", "nd", "n/d"})
+MISSING_MARKS = frozenset(
+    {"-", "--", "---", ".", "..", "*", "none", "nil", "unknown", "missing", "n.a.", "nd", "n/d"}
+)
 
 TRUE_WORDS = frozenset({"true", "t", "yes", "y", "1"})
 FALSE_WORDS = frozenset({"false", "f", "no", "n", "0"})
+BOOLEAN_WORDS = TRUE_WORDS | FALSE_WORDS
 
 _GROUP_SPACES = " \u00a0\u202f\u2009'’"
 _SPACED = re.compile(rf"[+-]?\d{{1,3}}(?:[{_GROUP_SPACES}]\d{{3}})+(?:[.,]\d*)?")
 _COMMA_DECIMAL = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)?,\d+(?:[eE][+-]?\d+)?")
 _COMMA_GROUPS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
 _DOT_GROUPS = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+")
+_POINT = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _SYMBOL = re.compile(r"([$€£¥])?\s*(.*?)\s*([%€£¥$])?")
 
-DATE_FORMATS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%d.%m.%y", "%d-%b-%Y", "%d %b %Y", "%b %d, %Y", "%d-%b-%y")
+DATE_FORMATS = (
+    "%d.%m.%Y",
+    "%d/%m/%Y",
+    "%m/%d/%Y",
+    "%d-%m-%Y",
+    "%d.%m.%y",
+    "%d-%b-%Y",
+    "%d %b %Y",
+    "%b %d, %Y",
+    "%d-%b-%y",
+)
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 _ISO = re.compile(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}(?:[T ]\d.*)?")
 
@@ -74,24 +88,35 @@ def without_symbol(text: str) -> tuple[str, str]:
 
 
 def find_format(
-    path: str, columns: Iterable[tuple[str, Sequence[str]]], decimal: str | None, thousands: str | None
+    path: str,
+    columns: Iterable[tuple[str, Sequence[str]]],
+    plain: Iterable[tuple[str, Sequence[str]]],
+    decimal: str | None,
+    thousands: str | None,
 ) -> tuple[NumberFormat, str]:
     """Return the format in which the file's numbers are written, and a sentence if it is not the usual one.
 
     The columns decide together: 1,5 can only have a decimal comma, 1,234.5 only a comma between thousands, and 1,234
-    may be either.
+    may be either, unless there is a number such as 1.5 somewhere.
 
     Args:
         path: the file, for messages.
-        columns: name and different texts of each column.
-        decimal, thousands: what the user says, None where they say nothing.
+        columns: name and different texts of each column that holds more than plain numbers.
+        plain: name and cells of the columns of plain numbers; looked at where the others leave a doubt.
+        decimal: the mark the user says, None where they say nothing.
+        thousands: the same between thousands.
 
     Raises:
         DataError: if the marks are no marks, the columns contradict each other, or cannot say.
     """
-    for key, mark, allowed in (("decimal", decimal, (".", ",")), ("thousands", thousands, (",", ".", "", " ", "'"))):
+    for key, mark, allowed in (
+        ("decimal", decimal, (".", ",")),
+        ("thousands", thousands, (",", ".", "", " ", "'")),
+    ):
         if mark is not None and mark not in allowed:
-            raise csv_error(key, mark, "is no such mark", "it is " + " or ".join(repr(each) for each in allowed if each))
+            raise csv_error(
+                key, mark, "is no such mark", "it is " + " or ".join(repr(each) for each in allowed if each)
+            )
     if decimal is not None or thousands is not None:
         point = decimal or ("," if thousands == "." else ".")
         if point == thousands:
@@ -100,50 +125,81 @@ def find_format(
     seen = _Seen()
     for name, texts in columns:
         seen.add(name, [without_symbol(text)[0] for text in texts if not is_missing(text)])
-    if seen.decimal and seen.groups:
-        text = f"{seen.decimal} needs a decimal comma, {seen.groups} a comma between thousands"
+    if seen.decimal or seen.proved or seen.either:
+        for name, texts in plain:
+            seen.add_plain(name, texts)
+    comma, points = seen.decimal or seen.proved, seen.groups or seen.point
+    if comma and points:
+        text = f"{comma} needs a decimal comma, {points} a decimal point"
         raise csv_error("path", path, text, "write all numbers in one way, as 1234.5")
-    if seen.decimal:
-        return NumberFormat(",", "."), f"numbers are read with a decimal comma ({seen.decimal})"
-    if seen.groups:
-        return NumberFormat(".", ","), f"numbers are read with a comma between thousands ({seen.groups})"
+    if comma and seen.dotted and not seen.proved:
+        text = f"{comma} needs a decimal comma; is the point in {seen.dotted} between thousands?"
+        raise csv_error("path", path, text, "if it is:", fix={"decimal": ",", "thousands": "."})
+    if comma:
+        return NumberFormat(",", "."), f"numbers are read with a decimal comma ({comma})"
+    if seen.groups or (seen.either and seen.point):
+        return NumberFormat(
+            ".", ","
+        ), f"numbers are read with a comma between thousands ({seen.groups or seen.either})"
     if seen.either:
         text = f"{seen.either}: a decimal comma, or a comma between thousands?"
-        raise csv_error("path", path, text, "say dataset.decimal=, or dataset.thousands=, (with the comma)")
+        raise csv_error(
+            "path", path, text, "dataset.decimal=, if it is decimal; if not:", fix={"thousands": ","}
+        )
     return NumberFormat(), ""
 
 
 class _Seen:
-    """The first cell of each kind that tells how the file writes numbers, as `'1,5' in column 'a'`."""
+    """The first number of each kind that tells how the file writes them, as `'1,5' in column 'a'`.
+
+    Attributes:
+        decimal: only with a decimal comma.
+        groups: only with a comma between thousands.
+        either: with one of the two.
+        point: only with a decimal point.
+        dotted: with a decimal point or a point between thousands.
+        proved: only with a point between thousands.
+    """
 
     def __init__(self) -> None:
-        self.decimal = self.groups = self.either = ""
+        self.decimal = self.groups = self.either = self.point = self.dotted = self.proved = ""
 
     def add(self, name: str, texts: Sequence[str]) -> None:
-        if not texts or not any("," in text for text in texts):
-            return
-        kinds = {text: _comma_kind(text) for text in texts}
-        like_numbers = sum(bool(kind) or plain_number(text) is not None for text, kind in kinds.items())
-        if like_numbers < 0.8 * len(kinds):
+        """Look at different texts; a column that does not hold numbers says nothing."""
+        kinds = {text: _mark_kind(text) for text in texts}
+        if sum(bool(kind) or plain_number(text) is not None for text, kind in kinds.items()) < 0.8 * len(
+            kinds
+        ):
             return
         for text, kind in kinds.items():
-            where = f"{shorten(text)!r} in column {shorten(name)!r}"
-            if kind == "decimal":
-                self.decimal = self.decimal or where
-            elif kind == "groups":
-                self.groups = self.groups or where
-            elif kind == "either":
-                self.either = self.either or where
+            self._note(kind, name, text)
+            if kind == "decimal" and "." in text:
+                self._note("proved", name, text)
+
+    def add_plain(self, name: str, texts: Sequence[str]) -> None:
+        """Look at cells that are all plain numbers, for one with a point."""
+        for text in texts:
+            if "." in text:
+                self._note(_mark_kind(text), name, text)
+            if self.point:
+                return
+
+    def _note(self, kind: str, name: str, text: str) -> None:
+        if kind and not getattr(self, kind):
+            setattr(self, kind, f"{shorten(text)!r} in column {shorten(name)!r}")
 
 
-def _comma_kind(text: str) -> str:
-    """Return `decimal`, `groups`, `either` or an empty string: what a comma in the text can be."""
+def _mark_kind(text: str) -> str:
+    """Return which attribute of `_Seen` a number with marks speaks for, or an empty string."""
     grouped, decimal = _COMMA_GROUPS.fullmatch(text), _COMMA_DECIMAL.fullmatch(text)
-    if grouped and decimal and not text.lstrip("+-").startswith("0"):
-        return "either"
-    if decimal:
+    zero = text.lstrip("+-").startswith("0")
+    if decimal and not (grouped and not zero):
         return "decimal"
-    return "groups" if grouped else ""
+    if grouped:
+        return "groups" if not decimal else "either"
+    if _DOT_GROUPS.fullmatch(text) and not zero:
+        return "dotted" if text.count(".") == 1 else "proved"
+    return "point" if _POINT.fullmatch(text) else ""
 
 
 def _grouped(text: str, thousands: str, decimal: str) -> bool:
@@ -166,7 +222,9 @@ def date_days(texts: Sequence[str]) -> dict[str, float] | None:
     found = []
     for date in DATE_FORMATS:
         for time in _TIMES:
-            if _days(pd.to_datetime(list(texts[:1]), format=date + time, errors="coerce", utc=True), texts[:1]):
+            if _days(
+                pd.to_datetime(list(texts[:1]), format=date + time, errors="coerce", utc=True), texts[:1]
+            ):
                 parsed = pd.to_datetime(list(texts), format=date + time, errors="coerce", utc=True)
                 days = _days(parsed, texts)
                 if days is not None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -14,11 +15,13 @@ from gpsuite.data.spec import CsvSpec
 from gpsuite.data.table.formats import is_missing, plain_number
 from gpsuite.data.table.names import csv_error, first_repeated, shorten
 from gpsuite.data.table.text import decode, parse_separator, read_bytes
+from gpsuite.errors import DataError
 from gpsuite.text import visible
 
 Row: TypeAlias = tuple[int, list[str]]  # the line of the file it begins in, counted from 1, and its cells
 
 SEPARATORS = (",", ";", "\t", "|")
+_MOST_TITLES = 20  # rows above the names
 _LOOKED_AT = 50  # rows that decide on separator and width
 
 
@@ -34,6 +37,7 @@ class Grid:
         lines: line of the file each of the N rows begins in.
         rows: the N rows of K stripped cells.
         units: column name -> unit, from a line of units.
+        repeated: names that several columns have; the second is called NAME_2.
         notes: what was decided, each a sentence.
         faults: rows that are not as long as the header, each a sentence with its line.
     """
@@ -45,6 +49,7 @@ class Grid:
     lines: tuple[int, ...]
     rows: tuple[list[str], ...]
     units: dict[str, str]
+    repeated: frozenset[str]
     notes: tuple[str, ...]
     faults: tuple[str, ...]
 
@@ -65,19 +70,24 @@ def read_grid(spec: CsvSpec, key: str = "path", least: int = 2) -> Grid:
     path = getattr(spec, key) or ""
     data = read_bytes(path, key)
     text, notes = decode(path, data, key, strict=spec.strict)
-    text, stated = _without_sep_line(text)
+    text = _blanked(text, spec.skip_rows)
+    text, stated = (text, None) if spec.strict else _without_sep_line(text)
     separator = _separator(spec, text, stated, notes)
-    raw = list(split_rows(path, text, separator, key))[spec.skip_rows :]
+    raw = list(split_rows(path, text, separator, key))
+    if not raw:
+        rest = "no line is left", "it is the number of lines above the names"
+        raise csv_error("skip_rows", spec.skip_rows, *rest, fix={"skip_rows": "0"})
     start = 0 if spec.strict else _first_of_table(raw)
     if start:
-        notes.append(f"{_count(start, 'line')} above the column names left out")
-    raw = raw[start:]
-    if not raw:
-        raise csv_error(
-            "skip_rows", spec.skip_rows, "no line is left", "it is the number of lines above the names"
+        notes.append(
+            f"{_count(start, 'line')} above the column names left out, as {shorten(','.join(raw[0][1]))!r}"
         )
-    header, raw = _header(spec, path, raw, separator, notes, key, least)
-    rows, faults = _even(header, raw)
+    first = [visible(cell) for cell in raw[start][1]]
+    repeated = frozenset(name for name, times in Counter(first).items() if name and times > 1)
+    header, raw = _header(spec, path, raw[start:], separator, notes, key, least)
+    rows, faults = _even(header, raw, notes, strict=spec.strict)
+    if not rows:
+        raise csv_error(key, path, "no row has as many cells as there are names", *faults[:1])
     units: dict[str, str] = {}
     if not spec.strict and (found := _units(header, rows)):
         notes.append(f"line {rows[0][0]} is read as a line of units")
@@ -90,6 +100,7 @@ def read_grid(spec: CsvSpec, key: str = "path", least: int = 2) -> Grid:
         tuple(line for line, _ in rows),
         tuple(cells for _, cells in rows),
         units,
+        repeated,
         tuple(notes),
         tuple(faults),
     )
@@ -118,6 +129,18 @@ def split_rows(path: str, text: str, separator: str, key: str = "path") -> Itera
             yield start, cells
 
 
+def refuse_repeated(grid: Grid, names: Iterable[str], key: str = "path") -> None:
+    """Refuse names given by the user that several columns have: nobody can tell which is meant.
+
+    Raises:
+        DataError: naming them.
+    """
+    wrong = [name for name in names if name in grid.repeated]
+    if wrong:
+        text = "; ".join(f"two columns are named {shorten(name)!r}" for name in wrong)
+        raise csv_error(key, grid.path, text, "the first line must hold the column names, all different")
+
+
 def without_empty_tail(grid: Grid) -> Grid:
     """Return the table without rows in which every cell is empty (spreadsheets leave them behind)."""
     kept = [position for position, row in enumerate(grid.rows) if any(row)]
@@ -130,6 +153,16 @@ def without_empty_tail(grid: Grid) -> Grid:
         rows=tuple(grid.rows[position] for position in kept),
         notes=(*grid.notes, note),
     )
+
+
+def _blanked(text: str, lines: int) -> str:
+    """Return the text with its first lines emptied, so that the others keep their numbers."""
+    if lines < 0:
+        raise csv_error("skip_rows", lines, "is negative", "it is the number of lines above the column names")
+    rest = text
+    for _ in range(lines):
+        rest = rest.partition("\n")[2]
+    return "\n" * lines + rest
 
 
 def _without_sep_line(text: str) -> tuple[str, str | None]:
@@ -154,31 +187,55 @@ def _separator(spec: CsvSpec, text: str, stated: str | None, notes: list[str]) -
     return found
 
 
-def _fit(text: str, separator: str) -> tuple[float, int]:
-    """How well a separator fits: the share of rows of the most frequent width above 1, then that width."""
+def _fit(text: str, separator: str) -> tuple[float, float, int]:
+    """How well a separator fits: the share of rows of the most frequent width above 1, that of numbers, the width."""
     try:
-        rows = [
-            cells for _, cells in zip(range(_LOOKED_AT), split_rows("", text, separator), strict=False)
-        ]
-    except Exception:  # noqa: BLE001 - a separator that breaks the quoting does not fit
-        return 0.0, 0
-    widths = Counter(len(cells) for _, cells in rows)
+        rows = [cells for _, cells in itertools.islice(split_rows("", text, separator), _LOOKED_AT)]
+    except DataError:  # a separator that breaks the quoting does not fit
+        return 0.0, 0.0, 0
+    widths = Counter(len(cells) for cells in rows)
     width, count = max(widths.items(), key=lambda item: (item[0] > 1, item[1]), default=(1, 0))
-    return (count / len(rows), width) if width > 1 else (0.0, 0)
+    if width < 2:
+        return 0.0, 0.0, 0
+    cells = [cell for row in rows if len(row) == width for cell in row]
+    numbers = sum(not cell or _like_number(cell) for cell in cells)
+    return count / len(rows), numbers / len(cells), width
+
+
+def _like_number(cell: str) -> bool:
+    return plain_number(cell.replace(",", "", 1)) is not None
 
 
 def _first_of_table(raw: Sequence[Row]) -> int:
-    """Return how many rows stand above the names: titles and comments, narrower than the table."""
+    """Return how many rows stand above the names: titles and comments, narrower than the table or of one cell."""
     widths = Counter(len(cells) for _, cells in raw[:_LOOKED_AT])
-    if not widths:
-        return 0
     width = max(widths, key=lambda each: (widths[each], each))
-    for position, (_, cells) in enumerate(raw[:_LOOKED_AT]):
-        if len(cells) >= width and not cells[0].startswith("#"):
+    if width < 2:
+        return 0
+    for position, (_, cells) in enumerate(raw[:_MOST_TITLES]):
+        filled = sum(map(bool, cells))
+        title = len(cells) < width or filled == 1 < width - 1 or cells[0].startswith("#")
+        if not title:
             return position
-        if len(_without_tail(cells)) > 1 and not cells[0].startswith("#"):
-            return 0  # a short row with several cells may be a header that lacks a name
+        if filled > 1 and not any(_names(row, width) for _, row in raw[position + 1 : _MOST_TITLES]):
+            return 0  # a short row of several cells may be names of which one is absent
+        if (
+            filled == 1
+            and len(cells) == width
+            and not any(_names(row, width) for _, row in raw[position + 1 :][:1])
+        ):
+            return position
     return 0
+
+
+def _names(cells: Sequence[str], width: int) -> bool:
+    """Whether a row can hold column names: texts, all different."""
+    return (
+        len(cells) == width
+        and all(cells)
+        and len(set(cells)) == width
+        and all(plain_number(cell) is None and not is_missing(cell) for cell in cells)
+    )
 
 
 def _header(
@@ -187,11 +244,12 @@ def _header(
     names = [visible(cell) for cell in raw[0][1]]
     if len(_without_tail(names)) < least:
         shown = "\\t" if separator == "\t" else separator
-        line = "".join(names)
+        line = "".join(raw[0][1])
         others = [mark for mark in SEPARATORS if mark in line and mark != separator]
         what = "\\t" if others[:1] == ["\t"] else "".join(others[:1])
         fix = f"set dataset.separator='{what}'" if others else "it needs a target and one input at least"
-        raise csv_error("separator", f"'{shown}'", f"only one column found in {path}: {shorten(line)!r}", fix)
+        text = f"only one column found in {path}: {shorten(visible(line))!r}"
+        raise csv_error("separator", f"'{shown}'", text, fix, fix={"separator": what} if others else None)
     if len(raw) == 1:
         raise csv_error(key, path, "the file has column names but no rows", "add the rows")
     if spec.strict:
@@ -200,10 +258,19 @@ def _header(
             fix = "the first line must hold the column names, all different"
             raise csv_error(key, path, f"two columns are named {shorten(repeated)!r}", fix)
         return names, raw[1:]
-    if all(plain_number(name) is not None for name in names if name) and len(set(names)) > 1:
+    if all(plain_number(name) is not None for name in names if name) and not _named_by_user(spec, names):
         notes.append(f"the first line holds numbers only: the columns are named c1 to c{len(names)}")
         return [f"c{position + 1}" for position in range(len(names))], raw
     return _distinct(names, notes), raw[1:]
+
+
+def _named_by_user(spec: CsvSpec, names: Sequence[str]) -> bool:
+    """Whether a first line of numbers holds names: 0, 1, 2, ... as programs give them, or the user's target."""
+    numbers = [plain_number(name) for name in names if name]
+    if all(b - a == 1.0 for a, b in itertools.pairwise(each or 0.0 for each in numbers)):
+        return True
+    given = spec.target if isinstance(spec.target, list | tuple) else str(spec.target).strip("[]").split(",")
+    return all(str(each).strip() in names for each in given)
 
 
 def _distinct(names: Sequence[str], notes: list[str]) -> list[str]:
@@ -223,15 +290,22 @@ def _distinct(names: Sequence[str], notes: list[str]) -> list[str]:
     return result
 
 
-def _even(header: list[str], raw: Sequence[Row]) -> tuple[list[Row], list[str]]:
+def _even(
+    header: list[str], raw: Sequence[Row], notes: list[str], *, strict: bool
+) -> tuple[list[Row], list[str]]:
     """Return the rows of the header's length, and a sentence for each other; empty cells at the end do not count.
 
-    A table with a row number has one name less than cells: such a column is called `row`.
+    A table with row names has one name less than cells: such a column is called `row`. Lines that repeat the names
+    (of files put together) are left out.
     """
-    if raw and all(len(cells) == len(header) + 1 and cells[-1] for _, cells in raw):
+    if not strict and raw and all(len(cells) == len(header) + 1 and cells[-1] for _, cells in raw):
         header.insert(0, "row" if "row" not in header else "row_number")
+        notes.append(f"the first column has no name and is called {header[0]!r}")
     rows, faults = [], []
     for line, cells in raw:
+        if not strict and cells == header:
+            notes.append(f"line {line} repeats the column names and is left out")
+            continue
         wide = cells
         while len(wide) > len(header) and not wide[-1]:
             wide = wide[:-1]

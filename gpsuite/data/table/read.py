@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -11,18 +12,17 @@ from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.data.dataset import TASKS, Dataset, Task
 from gpsuite.data.hashing import json_hash
 from gpsuite.data.spec import MISSING, CsvSpec
-from gpsuite.data.table.columns import Column, encode, read_column
-from gpsuite.data.table.formats import find_format
-from gpsuite.data.table.labels import label_classes
-from gpsuite.data.table.layout import Grid, read_grid, without_empty_tail
+from gpsuite.data.table.cells import read_columns, reading_of
+from gpsuite.data.table.columns import Column, encode
+from gpsuite.data.table.labels import label_column
+from gpsuite.data.table.layout import Grid, read_grid, refuse_repeated, without_empty_tail
 from gpsuite.data.table.measurements import read_measurements
-from gpsuite.data.table.names import choose_columns, csv_error, name_list, shorten
-from gpsuite.data.table.rows import complete_rows, describe_faults
+from gpsuite.data.table.names import choose_columns, csv_error, name_list, other_columns, shorten
+from gpsuite.data.table.rows import all_others, complete_rows, leaving_out
 from gpsuite.data.table.spread import check_spread
 from gpsuite.errors import unknown_name
 
 MIN_ROWS = 10
-_VERSION = 1  # of the decisions; part of the hash of a table for which some were made
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,6 @@ class Choice:
 
     targets: list[int]
     inputs: list[int]
-    all_others: bool  # the inputs are all other columns: those that tell nothing are left out
 
 
 def read_csv(spec: CsvSpec) -> Dataset:
@@ -58,15 +57,25 @@ def read_resolved(spec: CsvSpec) -> tuple[Dataset, CsvSpec]:
     """Return the dataset, and the spec with its columns as lists of names, for another process to read the same."""
     task = _task(spec)
     if task == "measurements":
-        return read_measurements(spec)
+        dataset = read_measurements(spec)
+        safety = dataset.safety
+        assert safety is not None  # the container insists on it
+        names: dict[str, Any] = {
+            "target": list(dataset.target_names),
+            "safety": [safety.name],
+            "inputs": None if spec.inputs is None else list(dataset.input_names),
+        }
+        return dataset, replace(spec, **names)
     _refuse_unused(spec, task)
     grid = without_empty_tail(read_grid(spec))
     choice = _choose(spec, task, grid.header)
+    named = choice.targets if all_others(spec, grid.header) else [*choice.targets, *choice.inputs]
+    refuse_repeated(grid, [grid.header[position] for position in named])
     dataset = _assemble(spec, task, grid, choice)
-    named = {"target": [grid.header[column] for column in choice.targets]}
-    if not choice.all_others:
-        named["inputs"] = [grid.header[column] for column in choice.inputs]
-    return dataset, replace(spec, **named)
+    resolved: dict[str, Any] = {"target": [grid.header[column] for column in choice.targets]}
+    if not all_others(spec, grid.header):
+        resolved["inputs"] = [grid.header[column] for column in choice.inputs]
+    return dataset, replace(spec, **resolved)
 
 
 def _task(spec: CsvSpec) -> Task:
@@ -90,55 +99,52 @@ def _choose(spec: CsvSpec, task: Task, header: Sequence[str]) -> Choice:
         raise csv_error("target", "", "no target named", f"columns: {name_list(header)}")
     targets = choose_columns("target", spec.target, header)
     if task == "classification" and len(targets) > 1:
-        raise csv_error("target", spec.target, "classification takes one target column", "name one of them")
+        text = "classification takes one target column"
+        raise csv_error("target", spec.target, text, "name one of them", fix={"target": header[targets[0]]})
     ignored = [] if spec.ignore is None else choose_columns("ignore", spec.ignore, header)
-    # values arrive as they were typed: `dataset.inputs=null` as a text
-    all_others = spec.inputs is None or (spec.inputs == "null" and "null" not in header)
-    if all_others:
-        inputs = [column for column in range(len(header)) if column not in {*targets, *ignored}]
-        if not inputs:
-            text = "all columns are targets or ignored, no input is left"
-            raise csv_error("target", spec.target, text, "name fewer")
-    else:
-        inputs = choose_columns("inputs", spec.inputs, header)
-    for key, others in (("target", targets), ("ignore", ignored)):
-        shared = [header[column] for column in inputs if column in others]
+    if all_others(spec, header):
+        return Choice(targets, other_columns(spec.path, spec.target, [*targets, *ignored], header))
+    inputs = choose_columns("inputs", spec.inputs, header)
+    for columns, what in ((targets, "the target"), (ignored, "ignored")):
+        shared = [header[column] for column in inputs if column in columns]
         if shared:
-            what = "the target" if key == "target" else "ignored"
+            rest = [header[column] for column in inputs if column not in {*targets, *ignored}]
             raise csv_error(
-                "inputs", spec.inputs, f"column {shorten(shared[0])!r} is also {what}", "leave it out of dataset.inputs"
+                "inputs",
+                spec.inputs,
+                f"column {shorten(shared[0])!r} is also {what}",
+                "leave it out of dataset.inputs",
+                fix={"inputs": name_list(rest)} if rest else None,
             )
-    return Choice(targets, inputs, all_others)
+    return Choice(targets, inputs)
 
 
 def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
-    used = [*choice.targets, *choice.inputs]
-    cells = {column: grid.column(column) for column in used}
-    written, said = find_format(
-        grid.path, [(grid.header[c], list(dict.fromkeys(cells[c]))) for c in used], spec.decimal, spec.thousands
-    )
-    columns = {
-        c: read_column(grid.header[c], cells[c], written, categories=spec.categories, strict=spec.strict)
-        for c in choice.inputs
-    }
-    notes = [*grid.notes, *([said] if said else [])]
-    inputs = _useful(spec, list(columns.values()), choice, notes)
-    read_target = label_classes if task == "classification" else _number_target
-    targets = [read_target(spec, grid, grid.header[c], cells[c], written) for c in choice.targets]
-    faults = [*grid.faults, *_bad_cells(grid, [*targets, *inputs])]
-    if faults:
-        raise describe_faults(grid.path, faults)
+    notes = list(grid.notes)
+    labelled = task == "classification"
+    columns = read_columns(spec, grid, [*choice.inputs, *([] if labelled else choice.targets)], notes)
+    inputs = _useful(spec, grid, [columns[position] for position in choice.inputs], notes)
+    targets = [
+        label_column(grid.header[position], grid.column(position), strict=spec.strict)
+        if labelled
+        else _number_target(spec, columns[position])
+        for position in choice.targets
+    ]
     kept, inputs = complete_rows(spec, grid, targets, inputs, notes)
+    if kept.sum() < MIN_ROWS:
+        raise csv_error("path", spec.path, f"{kept.sum()} rows; at least {MIN_ROWS} are needed", "add rows")
     inputs = _still_useful(spec, inputs, kept, notes)
     X, names = _matrix(inputs, kept)
     y = np.column_stack([column.values[kept] for column in targets])
-    if len(X) < MIN_ROWS:
-        raise csv_error("path", spec.path, f"{len(X)} rows; at least {MIN_ROWS} are needed", "add rows")
+    levels = targets[0].levels
+    if labelled:
+        y, levels = _present_labels(spec, y, levels)
     _check_target_varies(spec, y, targets)
     target_names = [column.name for column in targets]
     check_spread(spec.path, np.column_stack([X, y]), [*names, *target_names])
     notes += [note for column in [*targets, *inputs] for note in column.notes]
     groups = _copies(X, y, notes)
+    choices = [target_names, names, grid.separator, task]
     return Dataset(
         name=spec.name,
         task=task,
@@ -146,8 +152,8 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
         y=y,
         input_names=tuple(names),
         target_names=tuple(target_names),
-        content_hash=_hash(spec, grid, task, target_names, names, changed=bool(notes)),
-        label_names=targets[0].levels if task == "classification" else None,
+        content_hash=json_hash(["csv", grid.sha256, *choices, *(reading_of(spec) if notes else [])]),
+        label_names=levels if labelled else None,
         units={name: unit for name, unit in grid.units.items() if name in {*names, *target_names}},
         licence=spec.licence,
         citation=spec.citation,
@@ -156,78 +162,87 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
     )
 
 
-def _number_target(spec: CsvSpec, grid: Grid, name: str, cells: Sequence[str], written: NumberFormat) -> Column:
-    column = read_column(name, cells, written, categories=spec.categories, strict=spec.strict)
+def _present_labels(
+    spec: CsvSpec, y: FloatArray, levels: Sequence[str]
+) -> tuple[FloatArray, tuple[str, ...]]:
+    """Return labels and names without the classes that no row used has."""
+    present, numbers = np.unique(y, return_inverse=True)
+    if len(present) < 2:
+        only = shorten(levels[int(present[0])])
+        raise csv_error("target", spec.target, f"all rows used have the label {only!r}", "two are needed")
+    return numbers.reshape(y.shape).astype(np.float64), tuple(levels[int(label)] for label in present)
+
+
+def _number_target(spec: CsvSpec, column: Column) -> Column:
     if column.kind in ("number", "empty"):
         return column
-    shown = shorten(next(cell for cell, gap in zip(cells, column.gaps, strict=True) if not gap))
-    text = f"column {shorten(name)!r} holds {column.kind} ({shown!r}), not numbers"
-    raise csv_error("target", spec.target, text, "to tell its classes apart set dataset.task=classification")
+    held = shorten(column.levels[-1]) if column.levels else "dates"
+    text = f"column {shorten(column.name)!r} holds {column.kind} ({held!r}), not numbers"
+    raise csv_error("target", spec.target, text, "its classes are told apart by experiment=robustness/safety")
 
 
-def _useful(spec: CsvSpec, columns: list[Column], choice: Choice, notes: list[str]) -> list[Column]:
-    """Return the inputs that tell something; a useless one that the user named is an error."""
-    useless = [column for column in columns if column.useless]
-    if useless and (spec.strict or not choice.all_others):
-        column = useless[0]
-        others = [each.name for each in columns if not each.useless]
-        fix = f"leave it out: dataset.inputs={name_list(others)}" if others else "no other input is left"
-        raise csv_error("path", spec.path, f"input column {shorten(column.name)!r} is no use: {column.useless}", fix)
-    notes += [f"column {shorten(column.name)!r} left out: {column.useless}" for column in useless]
-    kept = [column for column in columns if not column.useless]
+def _useful(spec: CsvSpec, grid: Grid, columns: list[Column], notes: list[str]) -> list[Column]:
+    """Return the inputs that tell something: a useless one is left out, unless the user named it."""
+    others = all_others(spec, grid.header) and not spec.strict
+    useless = [column for column in columns if column.useless and (others or not _usable(column))]
+    kept = [column for column in columns if column not in useless]
+    why = "; ".join(f"input column {shorten(column.name)!r}: {column.useless}" for column in useless)
     if not kept:
-        why = "; ".join(f"{shorten(column.name)!r}: {column.useless}" for column in useless)
-        raise csv_error("path", spec.path, f"no input is left ({why})", "add a column that varies")
+        raise csv_error("path", spec.path, f"{why}; no other input is left", "add a column that varies")
+    if useless and not others:
+        names = [column.name for column in useless]
+        fix = leaving_out(spec, grid.header, columns, names)
+        raise csv_error(
+            "path", spec.path, why, "leave it out:" if len(names) == 1 else "leave them out:", fix=fix
+        )
+    notes += [f"column {shorten(column.name)!r} left out: {column.useless}" for column in useless]
     return kept
+
+
+def _usable(column: Column) -> bool:
+    """Whether a column can be an input all the same, where the user names it: an id."""
+    given = column.values[~np.isnan(column.values)]
+    return column.kind == "number" and len(given) > 0 and bool(np.ptp(given) > 0.0)
 
 
 def _still_useful(spec: CsvSpec, columns: list[Column], kept: BoolArray, notes: list[str]) -> list[Column]:
     """Return the inputs that vary over the rows that are used."""
-    fixed = [column for column in columns if np.ptp(column.values[kept]) == 0.0]
+    fixed = [column for column in columns if column.values[kept].min() == column.values[kept].max()]
     if len(fixed) == len(columns):
-        raise csv_error("path", spec.path, "no input varies over the rows without gaps", "set dataset.missing=drop_columns")
-    notes += [f"column {shorten(column.name)!r} left out: it is constant in the rows used" for column in fixed]
+        text = "no input varies over the rows without gaps"
+        raise csv_error(
+            "path", spec.path, text, "leave out columns with gaps:", fix={"missing": "drop_columns"}
+        )
+    notes += [
+        f"column {shorten(column.name)!r} left out: it is constant in the rows used" for column in fixed
+    ]
     return [column for column in columns if column not in fixed]
 
 
-def _bad_cells(grid: Grid, columns: Sequence[Column]) -> list[str]:
-    return [
-        f"line {grid.lines[row]}, column {shorten(column.name)!r}: {shorten(text)!r} is not a finite number"
-        for column in columns
-        for row, text in column.bad.items()
-    ]
-
-
 def _matrix(columns: Sequence[Column], kept: BoolArray) -> tuple[FloatArray, list[str]]:
-    blocks = [encode(column) for column in columns]
-    return np.column_stack([block[kept] for block, _ in blocks]), [name for _, names in blocks for name in names]
+    blocks = [encode(column, kept) for column in columns]
+    return np.column_stack([block for block, _ in blocks]), [name for _, names in blocks for name in names]
 
 
 def _check_target_varies(spec: CsvSpec, y: FloatArray, targets: Sequence[Column]) -> None:
     same = y.min(axis=0) == y.max(axis=0)
     if same.any():
         column = int(same.argmax())
-        value = targets[column].levels[int(y[0, column])] if targets[column].levels else f"{y[0, column]:g}"
-        text = f"column {shorten(targets[column].name)!r} is constant ({shorten(value)} in all rows)"
+        text = f"column {shorten(targets[column].name)!r} is constant ({y[0, column]:g} in all rows)"
         raise csv_error("target", spec.target, text, "choose a target that varies")
 
 
 def _copies(X: FloatArray, y: FloatArray, notes: list[str]) -> IntArray | None:
-    """Return the group [N] of each row, equal for rows that are copies of each other; None if none are."""
-    _, groups, counts = np.unique(np.column_stack([X, y]), axis=0, return_inverse=True, return_counts=True)
-    repeated = int((counts - 1).sum())
+    """Return for each row the number of the first row that equals it, [N]; None if all differ."""
+    first: dict[bytes, int] = {}
+    rows = np.column_stack([X, y]) + 0.0  # -0 is 0
+    groups = np.array(
+        [first.setdefault(row.tobytes(), number) for number, row in enumerate(rows)], dtype=np.int64
+    )
+    repeated = len(groups) - len(first)
     if not repeated:
         return None
-    notes.append(f"{repeated} rows are copies of others: copies stay on one side of every split")
-    return groups.reshape(-1).astype(np.int64)
-
-
-def _hash(
-    spec: CsvSpec, grid: Grid, task: Task, targets: Sequence[str], inputs: Sequence[str], *, changed: bool
-) -> str:
-    """Hash of content and choices; settings that only decide how to read count where something was decided."""
-    parts: list[object] = ["csv", grid.sha256, list(targets), list(inputs), grid.separator, task]
-    if changed:
-        settings = [spec.decimal, spec.thousands, spec.missing, spec.skip_rows, spec.categories, spec.strict]
-        parts.append(["reading", _VERSION, *settings])
-    return json_hash(parts)
+    notes.append(
+        f"{repeated} of {len(groups)} rows are copies of others: copies stay on one side of every split"
+    )
+    return groups

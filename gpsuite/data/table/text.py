@@ -81,7 +81,9 @@ def decode(path: str, data: bytes, key: str = "path", *, strict: bool = False) -
         line = data.count(b"\n", 0, error.start) + 1
         if not strict and not _BINARY.search(data[:4096]):
             with contextlib.suppress(UnicodeDecodeError):
-                return data.decode("cp1252"), [f"the file is not UTF-8 (line {line}) and read as Windows-1252"]
+                return data.decode("cp1252"), [
+                    f"the file is not UTF-8 (line {line}) and read as Windows-1252"
+                ]
             return data.decode("latin-1"), [f"the file is not UTF-8 (line {line}) and read as Latin-1"]
         raise csv_error(key, path, f"is not a text CSV in UTF-8 (line {line})", fix) from error
 
