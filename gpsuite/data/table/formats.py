@@ -23,22 +23,18 @@ _SPACED = re.compile(rf"[+-]?\d{{1,3}}(?:[{_GROUP_SPACES}]\d{{3}})+(?:[.,]\d*)?"
 _COMMA_DECIMAL = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)?,\d+(?:[eE][+-]?\d+)?")
 _COMMA_GROUPS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
 _DOT_GROUPS = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+")
+_MINUS = ("\u2212", "\u2013")  # the minus sign and the dash that word processors write for it
 _POINT = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _SYMBOL = re.compile(r"([$€£¥])?\s*(.*?)\s*([%€£¥$])?")
 
 DATE_FORMATS = (
-    "%d.%m.%Y",
-    "%d/%m/%Y",
-    "%m/%d/%Y",
-    "%d-%m-%Y",
-    "%d.%m.%y",
-    "%d-%b-%Y",
-    "%d %b %Y",
-    "%b %d, %Y",
-    "%d-%b-%y",
-)
+    "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%Y/%m/%d",
+    "%Y.%m.%d", "%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%b-%d-%Y",
+    "%b %Y", "%B %Y", "%b-%Y",
+)  # fmt: skip
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
-_ISO = re.compile(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}(?:[T ]\d.*)?")
+_ISO = re.compile(r"\d{4}-\d{1,2}(?:-\d{1,2}(?:[T ]\d.*)?)?")
+_QUARTER = re.compile(r"(\d{4})[ -]?[Qq]([1-4])")
 
 
 @dataclass(frozen=True)
@@ -55,6 +51,8 @@ class NumberFormat:
 
     def number(self, text: str) -> float | None:
         """Return the number, None if the text is none; infinite for `inf` and for what leaves float64."""
+        if text[:1] in _MINUS and text[1:2].isdigit():
+            text = f"-{text[1:]}"
         if _SPACED.fullmatch(text):
             text = re.sub(f"[{_GROUP_SPACES}]", "", text)
         if self.thousands and _grouped(text, self.thousands, self.decimal):
@@ -217,6 +215,12 @@ def date_days(texts: Sequence[str]) -> dict[str, float] | None:
         return None
     import pandas as pd
 
+    if all(_QUARTER.fullmatch(text) for text in texts):
+        starts = {
+            text: _QUARTER.sub(lambda found: f"{found[1]}-{3 * int(found[2]) - 2:02d}-01", text)
+            for text in texts
+        }
+        return _days(pd.to_datetime(list(starts.values()), format="%Y-%m-%d", utc=True), texts)
     if all(_ISO.fullmatch(text) for text in texts):
         return _days(pd.to_datetime(list(texts), format="ISO8601", errors="coerce", utc=True), texts)
     found = []

@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import itertools
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,9 +19,14 @@ from gpsuite.data.table.text import decode, parse_separator, read_bytes
 from gpsuite.errors import DataError
 from gpsuite.text import visible
 
+_BLANKS = re.compile(r"[ \t]+")
+_END_BLANKS = re.compile(r"[ \t]+(?=\r|\n|\Z)")
+
 Row: TypeAlias = tuple[int, list[str]]  # the line of the file it begins in, counted from 1, and its cells
 
-SEPARATORS = (",", ";", "\t", "|")
+SEPARATORS = (",", ";", "\t", "|")  # and blanks, where none of these fits
+_SEPARATOR_NAMES = {"\t": "tabs", " ": "blanks"}
+_FITS = 0.8  # least share of rows of the same width
 _MOST_TITLES = 20  # rows above the names
 _LOOKED_AT = 50  # rows that decide on separator and width
 
@@ -112,6 +118,8 @@ def split_rows(path: str, text: str, separator: str, key: str = "path") -> Itera
     Raises:
         DataError: where the quoting is broken.
     """
+    if separator == " ":
+        text = _BLANKS.sub(" ", _END_BLANKS.sub("", text))
     reader = csv.reader(
         io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True, strict=True
     )
@@ -182,8 +190,11 @@ def _separator(spec: CsvSpec, text: str, stated: str | None, notes: list[str]) -
     if spec.strict:
         return ","
     found = max(SEPARATORS, key=lambda mark: _fit(text, mark))
+    if _fit(text, found)[0] < _FITS:
+        share, numbers, _ = _fit(text, " ")
+        found = " " if share > _FITS and numbers >= 0.5 else found
     if found != ",":
-        notes.append(f"cells are separated by {'tab' if found == chr(9) else repr(found)}")
+        notes.append(f"cells are separated by {_SEPARATOR_NAMES.get(found, repr(found))}")
     return found
 
 
@@ -214,17 +225,11 @@ def _first_of_table(raw: Sequence[Row]) -> int:
         return 0
     for position, (_, cells) in enumerate(raw[:_MOST_TITLES]):
         filled = sum(map(bool, cells))
-        title = len(cells) < width or filled == 1 < width - 1 or cells[0].startswith("#")
-        if not title:
+        later = any(_names(row, width) for _, row in raw[position + 1 : _MOST_TITLES])
+        if len(cells) == width and not (later and (cells[0].startswith("#") or filled == 1 < width - 1)):
             return position
-        if filled > 1 and not any(_names(row, width) for _, row in raw[position + 1 : _MOST_TITLES]):
-            return 0  # a short row of several cells may be names of which one is absent
-        if (
-            filled == 1
-            and len(cells) == width
-            and not any(_names(row, width) for _, row in raw[position + 1 :][:1])
-        ):
-            return position
+        if len(cells) == width - 1 and filled == width - 1 and not later:
+            return 0  # row names have none
     return 0
 
 
@@ -258,6 +263,9 @@ def _header(
             fix = "the first line must hold the column names, all different"
             raise csv_error(key, path, f"two columns are named {shorten(repeated)!r}", fix)
         return names, raw[1:]
+    if all(len(name) > 2 and name[0] == name[-1] == "'" for name in names):
+        notes.append("the column names are read without their quotes")
+        names = [name[1:-1].strip() for name in names]
     if all(plain_number(name) is not None for name in names if name) and not _named_by_user(spec, names):
         notes.append(f"the first line holds numbers only: the columns are named c1 to c{len(names)}")
         return [f"c{position + 1}" for position in range(len(names))], raw
@@ -301,7 +309,9 @@ def _even(
     if not strict and raw and all(len(cells) == len(header) + 1 and cells[-1] for _, cells in raw):
         header.insert(0, "row" if "row" not in header else "row_number")
         notes.append(f"the first column has no name and is called {header[0]!r}")
-    rows, faults = [], []
+    if not strict:
+        raw = _without_footer(raw, len(header), notes)
+    rows, faults, padded = [], [], 0
     for line, cells in raw:
         if not strict and cells == header:
             notes.append(f"line {line} repeats the column names and is left out")
@@ -309,11 +319,34 @@ def _even(
         wide = cells
         while len(wide) > len(header) and not wide[-1]:
             wide = wide[:-1]
+        if not strict and len(wide) < len(header) and not cells[-1] and any(cells):
+            wide = [*wide, *[""] * (len(header) - len(wide))]
+            padded += 1
         if len(wide) == len(header):
             rows.append((line, wide))
         else:
             faults.append(f"line {line} has {len(wide)} cells, the header has {len(header)}")
+    if padded:
+        notes.append(
+            f"{_count(padded, 'row')} with fewer cells, the last of them empty: the others are empty, too"
+        )
     return rows, faults
+
+
+def _without_footer(raw: Sequence[Row], width: int, notes: list[str]) -> Sequence[Row]:
+    """Return the rows without remarks below the table: lines of one cell, a text."""
+    stop = len(raw)
+    while stop > 1 and _is_remark(raw[stop - 1][1], width):
+        stop -= 1
+    if stop < len(raw):
+        shown = shorten(next(cell for cell in raw[stop][1] if cell))
+        notes.append(f"{_count(len(raw) - stop, 'line')} below the table left out, as {shown!r}")
+    return raw[:stop]
+
+
+def _is_remark(cells: Sequence[str], width: int) -> bool:
+    filled = [cell for cell in cells if cell]
+    return len(filled) == 1 < width and len(cells) < width and plain_number(filled[0]) is None
 
 
 def _units(header: Sequence[str], rows: Sequence[Row]) -> dict[str, str] | None:

@@ -18,9 +18,9 @@ from gpsuite.data.table.labels import label_column
 from gpsuite.data.table.layout import Grid, read_grid, refuse_repeated, without_empty_tail
 from gpsuite.data.table.measurements import read_measurements
 from gpsuite.data.table.names import choose_columns, csv_error, name_list, other_columns, shorten
-from gpsuite.data.table.rows import all_others, complete_rows, leaving_out
+from gpsuite.data.table.rows import LARGEST_LOSS, all_others, complete_rows, leaving_out
 from gpsuite.data.table.spread import check_spread
-from gpsuite.errors import unknown_name
+from gpsuite.errors import DataError, unknown_name
 
 MIN_ROWS = 10
 
@@ -125,9 +125,7 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
     columns = read_columns(spec, grid, [*choice.inputs, *([] if labelled else choice.targets)], notes)
     inputs = _useful(spec, grid, [columns[position] for position in choice.inputs], notes)
     targets = [
-        label_column(grid.header[position], grid.column(position), strict=spec.strict)
-        if labelled
-        else _number_target(spec, columns[position])
+        _class_target(spec, grid, position) if labelled else _number_target(spec, columns[position])
         for position in choice.targets
     ]
     kept, inputs = complete_rows(spec, grid, targets, inputs, notes)
@@ -176,9 +174,26 @@ def _present_labels(
 def _number_target(spec: CsvSpec, column: Column) -> Column:
     if column.kind in ("number", "empty"):
         return column
-    held = shorten(column.levels[-1]) if column.levels else "dates"
-    text = f"column {shorten(column.name)!r} holds {column.kind} ({held!r}), not numbers"
-    raise csv_error("target", spec.target, text, "its classes are told apart by experiment=robustness/safety")
+    held = f"{column.kind}, as {shorten(column.levels[-1])!r}" if column.levels else "dates"
+    text = f"column {shorten(column.name)!r} holds {held}: no numbers"
+    if column.kind not in ("category", "yes/no"):
+        raise csv_error("target", spec.target, text, "name another column")
+    raise _other_experiment(spec, text, "robustness/safety", "classification")
+
+
+def _class_target(spec: CsvSpec, grid: Grid, position: int) -> Column:
+    column = label_column(grid.header[position], grid.column(position), strict=spec.strict)
+    if len(column.bad) <= LARGEST_LOSS * len(grid.rows):
+        return column
+    text = f"column {shorten(column.name)!r} holds numbers, as {next(iter(column.bad.values()))}, no labels"
+    raise _other_experiment(spec, text, "pac_bayes/regression", "regression")
+
+
+def _other_experiment(spec: CsvSpec, text: str, name: str, task: str) -> DataError:
+    """Build the error that proposes an experiment for what the target holds."""
+    error = csv_error("target", spec.target, text, f"{task} is experiment={name}:", fix={"task": task})
+    error.fix["experiment"] = name
+    return error
 
 
 def _useful(spec: CsvSpec, grid: Grid, columns: list[Column], notes: list[str]) -> list[Column]:

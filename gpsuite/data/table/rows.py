@@ -175,4 +175,8 @@ def _too_many(
             return csv_error("path", spec.path, text, less, fix=leaving_out(spec, grid.header, inputs, names))
     if rows - lost >= 10:
         return csv_error("path", spec.path, text, all_rows, fix={"missing": "drop_rows"})
+    labelled = int((~np.any([column.gaps for column in targets], axis=0)).sum())
+    if labelled >= 10 and any(not column.gaps.any() for column in inputs):
+        columns = f"without the columns that have gaps {labelled} rows are left:"
+        return csv_error("path", spec.path, text, columns, fix={"missing": "drop_columns"})
     return csv_error("path", spec.path, text, "fill the gaps, or name fewer columns by dataset.inputs=[...]")
