@@ -15,7 +15,7 @@ from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.data.spec import CsvSpec
 from gpsuite.engine.keys import short_hash
 from gpsuite.engine.runner import RunOptions
-from gpsuite.errors import UserError
+from gpsuite.errors import DataError, UserError
 from gpsuite.experiments.base import EXPERIMENTS, Request
 
 
@@ -75,11 +75,21 @@ def _prepare(composed: Composed) -> PreparedDataset | None:
     """Verify the dataset's files (or read the user's CSV) before any work."""
     if composed.dataset is None:
         return None
-    return prepare(
+    prepared = prepare(
         composed.dataset,
         cache_dir=Path(composed.run.data_dir),
         allow_stand_in=composed.run.scale == "smoke",
     )
+    if isinstance(composed.dataset, CsvSpec) and prepared.task != "measurements":
+        targets = prepared.spec["target"]
+        if len(targets) > 1:
+            raise DataError(
+                f"dataset.target=[{', '.join(targets)}]: {composed.experiment} learns one target\n"
+                "name one of them:",
+                key="dataset.target",
+                fix={"dataset.target": targets[0]},
+            )
+    return prepared
 
 
 def _science(composed: Composed, prepared: PreparedDataset | None) -> dict[str, Any]:
