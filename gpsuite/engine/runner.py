@@ -282,7 +282,7 @@ def _finish(
     before = read_json(folder / RUN)
     if computed == 0 and before is not None and before.get("science") == options.science:
         return summary  # nothing was computed: the provenance of what is shown has not changed
-    write_json(folder / RUN, _provenance(request, options, records, store, started, computed, summary.notes))
+    write_json(folder / RUN, _provenance(request, options, records, store, started, computed, summary))
     return summary
 
 
@@ -293,7 +293,7 @@ def _provenance(
     store: RecordStore,
     started: float,
     computed: int,
-    notes: Sequence[str],
+    summary: Summary,
 ) -> dict[str, Any]:
     now = time.time()
     meta = options.meta or {}
@@ -316,7 +316,8 @@ def _provenance(
             {"task": label, "reason": reason, "traceback": path.name}
             for label, reason, path in _failures(records, store)
         ],
-        "notes": list(notes),
+        "notes": list(summary.notes),
+        "answer": list(summary.answer),
         "versions": versions(),
         "git": git_state(),
         "machine": machine(),

@@ -1,4 +1,4 @@
-"""What the report's contents list: runs by family, values by verdict, and values that no run answers yet."""
+"""What the report's contents list: published values by verdict."""
 
 from __future__ import annotations
 
@@ -40,36 +40,6 @@ class VerdictGroup:
     experiments: list[tuple[str, list[VerdictEntry]]]
 
 
-@dataclass(frozen=True)
-class MissingExperiment:
-    """An experiment with published values and no shipped run.
-
-    Args:
-        name: `<family>/<name>`.
-        count: of its published values.
-        runnable: whether this installation has it.
-    """
-
-    name: str
-    count: int
-    runnable: bool
-
-
-@dataclass(frozen=True)
-class MissingPaper:
-    """A paper's values that no run answers.
-
-    Args:
-        paper: its short name.
-        count: of the values.
-        experiments: that would answer them.
-    """
-
-    paper: str
-    count: int
-    experiments: list[MissingExperiment]
-
-
 def row_anchor(section: str, entry: str) -> str:
     """Return the page's anchor of a published value's row in a run's section."""
     return f"{section}-{entry}"
@@ -79,7 +49,7 @@ def group_by_verdict(best: Iterable[RunComparison], anchors: Mapping[Path, str])
     """Group the values of each experiment's best shipped run by verdict, in the order of VERDICTS.
 
     Args:
-        best: the comparisons; those without a run are left to `group_missing`.
+        best: the comparisons; those without a run are left out.
         anchors: of the runs' sections, by folder.
     """
     answered = [(item, anchors[item.run.path]) for item in best if item.run is not None]
@@ -100,22 +70,3 @@ def _verdict_entry(row: ComparisonRow, anchor: str) -> VerdictEntry:
     # a mean is told apart from its sisters by method and condition, a claim's condition is a long definition
     about = [part for part in (row.method, row.condition) if part and len(part) <= 40]
     return VerdictEntry(row.id, ", ".join([row.quantity, *about]), row_anchor(anchor, row.id))
-
-
-def group_missing(best: Iterable[RunComparison], conf_dir: Path) -> list[MissingPaper]:
-    """Fold the values of experiments without a shipped run by paper."""
-    papers: dict[str, dict[str, int]] = {}
-    for item in best:
-        if item.run is not None:
-            continue
-        for row in item.rows:
-            counts = papers.setdefault(row.paper, {})
-            counts[item.experiment] = counts.get(item.experiment, 0) + 1
-    return [
-        MissingPaper(paper, sum(counts.values()), [_missing(*pair, conf_dir) for pair in counts.items()])
-        for paper, counts in papers.items()
-    ]
-
-
-def _missing(name: str, count: int, conf_dir: Path) -> MissingExperiment:
-    return MissingExperiment(name, count, (conf_dir / "experiment" / f"{name}.yaml").is_file())

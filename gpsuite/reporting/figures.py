@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpsuite.reporting.atomic import write_bytes, write_text
+from gpsuite.reporting.images import shrink
 from gpsuite.reporting.palette import NOTE
 from gpsuite.text import visible_lines
 
@@ -161,7 +162,7 @@ def _save(fig: Figure, data: pd.DataFrame, folder: Path, name: str, note: str | 
     below = _draw_note(fig, note) if note else 0.0
     # dates would make equal figures differ
     image, page = _render(fig, "png", {}, below), _render(fig, "pdf", {"CreationDate": None}, below)
-    write_bytes(folder / f"{name}.png", image)
+    write_bytes(folder / f"{name}.png", shrink(image, picture=any(ax.images for ax in fig.axes)))
     write_bytes(folder / f"{name}.pdf", page)
     write_text(folder / f"{name}.csv", data.to_csv(index=False, lineterminator="\n"))
 

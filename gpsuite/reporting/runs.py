@@ -1,4 +1,4 @@
-"""Where runs lie: results/<family>/<name>/<scale>[~<tag>]/."""
+"""Where runs lie: results/<family>/<name>/<scale>[~<tag>]/, and published copies under results/published."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ SCALES = ("paper", "quick", "smoke")
 FAMILIES = ("pac_bayes", "robustness", "perturbation", "active_learning", "wasserstein")
 """In the order in which they are shown; others follow."""
 
+PUBLISHED = "published"
+"""The folder of a results folder that holds copies of runs, with the same paths inside."""
+
 _MARKERS = ("run.json", "plan.json", "comparison.csv")
 
 
@@ -25,12 +28,14 @@ class RunFolder:
         experiment: `<family>/<name>`, or one word for an experiment without a family.
         scale: `smoke`, `quick` or `paper`.
         tag: what follows `~` in the folder's name; empty for the shipped experiment.
+        published: whether it is a published copy; there is no run of the same name beside it then.
     """
 
     path: Path
     experiment: str
     scale: str
     tag: str
+    published: bool = False
 
     @property
     def family(self) -> str:
@@ -39,14 +44,24 @@ class RunFolder:
 
     @property
     def name(self) -> str:
-        """`<experiment>/<scale>[~<tag>]`, which is also the path below the results folder."""
+        """`<experiment>/<scale>[~<tag>]`, which is also the path below the results folder or its published copies."""
         return f"{self.experiment}/{self.path.name}"
 
 
 def find_runs(results_dir: Path) -> list[RunFolder]:
-    """Return all run folders, finished or not: by experiment, shipped before tagged, best scale first."""
-    found = [_parse(path, results_dir) for depth in ("*/*", "*/*/*") for path in results_dir.glob(depth)]
-    return sorted((run for run in found if run is not None), key=_order)
+    """Return all run folders, finished or not: by experiment, shipped before tagged, best scale first.
+
+    A published copy counts where there is no run of its name.
+    """
+    own = _runs_in(results_dir, published=False)
+    names = {run.name for run in own}
+    copies = [run for run in _runs_in(results_dir / PUBLISHED, published=True) if run.name not in names]
+    return sorted(own + copies, key=_order)
+
+
+def _runs_in(folder: Path, published: bool) -> list[RunFolder]:
+    found = [_parse(path, folder, published) for depth in ("*/*", "*/*/*") for path in folder.glob(depth)]
+    return [run for run in found if run is not None]
 
 
 def folders_with(results_dir: Path, experiment: str, name: str) -> list[Path]:
@@ -63,14 +78,14 @@ def family_order(family: str) -> tuple[int, str]:
     return (FAMILIES.index(family) if family in FAMILIES else len(FAMILIES), family)
 
 
-def _parse(path: Path, results_dir: Path) -> RunFolder | None:
-    parts = path.relative_to(results_dir).parts
+def _parse(path: Path, folder: Path, published: bool) -> RunFolder | None:
+    parts = path.relative_to(folder).parts
     scale, _, tag = path.name.partition("~")
-    if scale not in SCALES or parts[0] in ("published", "bench") or parts[0].startswith("."):
+    if scale not in SCALES or parts[0] in (PUBLISHED, "bench") or parts[0].startswith("."):
         return None
     if not any(present(path / marker) for marker in _MARKERS):  # whatever they are by now
         return None
-    return RunFolder(path, "/".join(parts[:-1]), scale, tag)
+    return RunFolder(path, "/".join(parts[:-1]), scale, tag, published)
 
 
 def _order(run: RunFolder) -> tuple[tuple[int, str], str, bool, int, str]:

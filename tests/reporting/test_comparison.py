@@ -297,7 +297,8 @@ def test_collect_shows_the_best_shipped_run_and_what_has_none(places: tuple[Path
 
 
 def test_collect_shows_all_runs_of_an_experiment_asked_for(places: tuple[Path, Path]) -> None:
-    assert [name for _, name, _ in summary(places, "family/one")] == ["quick", "smoke", "quick~mine"]
+    shown = ["paper", "quick", "smoke", "quick~mine"]  # of these paper is the published copy
+    assert [name for _, name, _ in summary(places, "family/one")] == shown
     assert summary(places, "family/two") == [("family/two", None, [("X3", "not run")])]
 
 
@@ -311,6 +312,15 @@ def test_collect_shows_a_part_of_the_paper_s_run_where_that_alone_decides(places
     assert summary(places)[0][1] == "paper~part"
     write_comparison(results / "family/one" / "paper", [only(entry, Statistic("risk", 5.0))])
     assert summary(places)[0][1] == "paper"
+
+
+def test_collect_takes_a_published_run_where_there_is_no_better_one(places: tuple[Path, Path]) -> None:
+    results, _ = places
+    entry = published(experiment="family/one")
+    write_comparison(results / "published/family/one/paper", [only(entry, Statistic("risk", 9.0))])
+    assert summary(places)[0] == ("family/one", "paper", [("X1", "not reproduced"), ("X2", "not run")])
+    write_comparison(results / "family/one/paper", [only(entry, Statistic("risk", 5.0))])
+    assert summary(places)[0] == ("family/one", "paper", [("X1", "reproduced"), ("X2", "not run")])
 
 
 def test_collect_without_any_result(places: tuple[Path, Path], tmp_path: Path) -> None:
@@ -329,7 +339,7 @@ def test_comparing_imports_neither_pandas_nor_tensorflow() -> None:
 
 
 @pytest.mark.parametrize(
-    ("experiments", "others"), [([], ["quick~mine"]), (["family/one"], ["smoke", "quick~mine"])]
+    ("experiments", "others"), [([], ["quick~mine"]), (["family/one"], ["paper", "smoke", "quick~mine"])]
 )
 def test_a_comparison_that_cannot_be_read_is_passed_over_and_said_once(
     places: tuple[Path, Path], experiments: list[str], others: list[str]

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpsuite.reporting.comparison import RunComparison
-from gpsuite.reporting.contents import MissingExperiment, group_by_verdict, group_missing
+from gpsuite.reporting.contents import group_by_verdict
 from gpsuite.reporting.rows import ComparisonRow
 from gpsuite.reporting.runs import RunFolder
 
@@ -31,17 +31,3 @@ def test_values_are_grouped_by_verdict_then_experiment_and_point_to_their_rows()
     assert [name for name, _ in groups[1].experiments] == ["pac_bayes/one", "pac_bayes/two"]
     assert groups[1].experiments[1][1][0].target == "run-two-X3"
     assert groups[1].experiments[1][1][0].text == "risk, m"
-
-
-def test_values_without_a_run_are_folded_by_paper(tmp_path: Path) -> None:
-    (tmp_path / "experiment/a").mkdir(parents=True)
-    (tmp_path / "experiment/a/here.yaml").write_text("meta: {}\n")
-    rows = [replace(ROW, verdict="not run"), replace(ROW, verdict="not run", paper="p2")]
-    best = [
-        RunComparison("pac_bayes/one", RUN, [ROW]),
-        RunComparison("a/here", None, rows),
-        RunComparison("a/later", None, rows[:1]),
-    ]
-    first, second = group_missing(best, tmp_path)
-    assert (first.paper, first.count, second.paper, second.count) == ("p1", 2, "p2", 1)
-    assert first.experiments == [MissingExperiment("a/here", 1, True), MissingExperiment("a/later", 1, False)]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import re
 from html import escape
@@ -7,12 +8,15 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
-from gpsuite.reporting import pages
+from gpsuite.reporting import sections
 from gpsuite.reporting.comparison import Criterion, Published, Statistic, compare, write_comparison
-from gpsuite.reporting.pages import MAX_ROWS, write_report
+from gpsuite.reporting.pages import write_report
+from gpsuite.reporting.sections import MAX_ROWS
 from gpsuite.reporting.tables import write_table
 
 PNG = bytes.fromhex(
@@ -20,7 +24,7 @@ PNG = bytes.fromhex(
     "1f15c4890000000d49444154789c6360606060000000050001a5f645400000000049454e44ae426082"
 )
 EVIL = "<script>alert(1)</script>"
-VOID = {"meta", "img", "br", "link"}
+VOID = {"meta", "img", "br", "link", "input"}
 
 
 class Page(HTMLParser):
@@ -79,6 +83,7 @@ def full(tmp_path: Path) -> tuple[Path, Path]:
         git={"commit": "deadbeef", "dirty": True},
         machine={"cpu": "x"},
         wall_seconds=600.0,
+        cpu_seconds=1200.0,
         peak_memory_mb=512.4,
         notes=["a note"],
     )
@@ -107,7 +112,16 @@ def test_page_shows_the_run(full: tuple[Path, Path]) -> None:
             "changed code",
             "deadbeef with uncommitted",
         ),
-        *("numpy 1.26.4", "10.0 min", "512 MB", "abc123", "a note", "last line", "PAC-Bayes bounds"),
+        *(
+            "numpy 1.26.4",
+            "20.0 min",
+            "10.0 min",
+            "512 MB",
+            "abc123",
+            "a note",
+            "last line",
+            "PAC-Bayes bounds",
+        ),
         *(
             "not reproduced",
             "5.5 ± 0.2",
@@ -129,7 +143,7 @@ def test_page_is_well_formed_self_contained_and_escaped(full: tuple[Path, Path])
     text = report(*full)
     page = Page(text)
     assert page.open == []
-    assert "<script" not in text and text.count("&lt;script&gt;") >= 4
+    assert text.count("<script") == 1 and text.count("&lt;script&gt;") >= 4  # the page's own
     (image,) = page.attributes("img")
     assert (
         image["src"]
@@ -185,19 +199,36 @@ def test_a_table_keeps_the_caption_it_was_written_with(tmp_path: Path) -> None:
     assert f'<p class="quiet">{escape(caption)}</p>' in report(tmp_path / "results", tmp_path)
 
 
+def noise(seed: int) -> bytes:
+    """Return a picture that no palette makes small."""
+    stream = io.BytesIO()
+    levels = np.random.default_rng(seed).integers(0, 256, (1400, 1000), dtype=np.uint8)
+    Image.fromarray(levels).convert("P").save(stream, "PNG")
+    return stream.getvalue()
+
+
 def test_page_stays_small_and_links_what_it_leaves_out(tmp_path: Path) -> None:
     results = tmp_path / "results"
     for number in range(4):
         folder = make_run(results, f"pac_bayes/e{number}/quick")
-        for figure in "ab":
-            (folder / f"figures/{figure}.png").write_bytes(PNG + bytes(700_000))
+        for place, figure in enumerate("ab"):
+            (folder / f"figures/{figure}.png").write_bytes(noise(2 * number + place))
         (folder / "tables/wide.csv").write_text("a\n" + ("x" * 9000 + "\n") * 40)
     path = results / "report.html"
     text = report(results, tmp_path)
-    assert path.stat().st_size < 5_000_000
+    assert path.stat().st_size < 9_000_000
     sources = re.findall(r'<img src="data:[^"]{99}', text)
     assert len(sources) == 4  # each run's first figure comes before any second one
     assert "pac_bayes/e3/quick/figures/b.png" in text and "not shown, to keep the page small" in text
+
+
+def test_the_same_figure_is_on_the_page_once(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    for name in ("pac_bayes/one/quick", "pac_bayes/two/quick"):
+        (make_run(results, name) / "figures/same.png").write_bytes(PNG)
+    text = report(results, tmp_path)
+    assert text.count('src="data:') == 1
+    assert 'The same figure as <a href="#run-pac-bayes-one-quick-same">above</a>' in text
 
 
 def test_values_without_a_run_and_bench_are_listed(tmp_path: Path) -> None:
@@ -209,13 +240,23 @@ def test_values_without_a_run_and_bench_are_listed(tmp_path: Path) -> None:
     assert 'id="bench"' in text and "objective" in text
 
 
-def test_published_values_without_a_run_are_folded_by_paper(tmp_path: Path) -> None:
+def test_a_paper_says_what_is_missing_folded_away(tmp_path: Path) -> None:
     text = report(tmp_path / "results", Path(__file__).parents[2] / "conf")
-    page = Page(text)
-    missing = text[text.index('id="missing"') :]
     for paper in ("blaas2020", "csaji_kis", "gwi_notes", "li2022", "reeb2018"):
-        assert re.search(rf"<details><summary>{paper} .*not run", missing), paper
-    assert all("open" not in attributes for attributes in page.attributes("details"))
+        card = text[text.index(f'id="paper-{paper}"') :].split("</section>")[0]
+        assert re.search(r"<details><summary>What is missing .*not run", card, flags=re.DOTALL), paper
+        assert "@" in card.split(f'id="bibtex-{paper}">')[1]
+
+
+def test_the_page_opens_with_what_the_runs_answer(full: tuple[Path, Path]) -> None:
+    sentence = "At most 3 % of predictions are off by more than 5 <units>."
+    make_run(full[0], "pac_bayes/two/quick", title="Two", answer=[sentence])
+    make_run(full[0] / "published", "pac_bayes/two/paper", title="Not mine", answer=["another"])
+    text = report(*full)
+    own = text[text.index('id="own"') :].split("</section>")[0]
+    assert escape(sentence) in own and "Not mine" not in own
+    assert text.index(escape(sentence)) < text.index('id="family-pac_bayes"')
+    assert "Not mine" in text
 
 
 def test_contents_by_verdict_lead_to_the_rows(full: tuple[Path, Path]) -> None:
@@ -257,7 +298,7 @@ def test_own_settings_and_budgets_are_marked(tmp_path: Path) -> None:
 
 
 def test_seconds_are_given_in_a_fitting_unit() -> None:
-    assert [pages._seconds(value) for value in (3.0, 600, 36000.0, None, "x")] == [
+    assert [sections._seconds(value) for value in (3.0, 600, 36000.0, None, "x")] == [
         "3.0 s",
         "10.0 min",
         "10.0 h",

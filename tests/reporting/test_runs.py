@@ -16,6 +16,7 @@ def test_finds_run_folders_in_the_order_shown(tmp_path: Path) -> None:
         ),
         *(
             "published/pac_bayes/b/paper",
+            "published/pac_bayes/b/paper~u",
             "published/tour/quick",
             ".records/pac_bayes/quick",
             "pac_bayes/b/other",
@@ -26,8 +27,10 @@ def test_finds_run_folders_in_the_order_shown(tmp_path: Path) -> None:
     (tmp_path / "pac_bayes/b/quick").mkdir()  # empty: not a run
     runs = find_runs(tmp_path)
     assert [run.name for run in runs] == [
-        *("pac_bayes/b/paper", "pac_bayes/b/smoke", "pac_bayes/b/paper~t", "robustness/a/quick", "tour/quick")
+        *("pac_bayes/b/paper", "pac_bayes/b/smoke", "pac_bayes/b/paper~t", "pac_bayes/b/paper~u"),
+        *("robustness/a/quick", "tour/quick"),
     ]
+    assert [run.name for run in runs if run.published] == ["pac_bayes/b/paper~u"]  # the others have own runs
     assert [(run.family, run.experiment, run.scale, run.tag) for run in runs[2:3]] == [
         ("pac_bayes", "pac_bayes/b", "paper", "t")
     ]

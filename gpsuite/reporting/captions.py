@@ -1,0 +1,93 @@
+"""Captions of figures in sentences: what is drawn, how many repetitions, which interval, what was found."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from gpsuite.reporting.catalogue import FigureNote
+from gpsuite.reporting.reading import read_bytes
+from gpsuite.reporting.rows import ComparisonRow
+
+_COUNTS = ("repetitions", "runs", "n")  # columns that say how many values are behind a mark, the surest first
+_ERRORS = {"standard_error", "interval_low", "low"}
+_PLACE = re.compile(r"(Fig|Table|Sec|App|Theorem|Lemma|Eq|Prop)s?\.? ")
+
+
+def places(text: str) -> set[str]:
+    """Return the places of a paper that a text names, one by one.
+
+    `Sec. 6.1, Fig. 2-3` is `Sec. 6.1`, `Fig. 2` and `Fig. 3`; words without a number stand as they are.
+    """
+    found: set[str] = set()
+    kind = ""
+    for part in text.split(", "):
+        match = _PLACE.match(part)
+        if match:
+            kind = match[1] + ("." if match[0].rstrip(" ").endswith(".") else "")
+        number = part[match.end() :] if match else part
+        span = re.fullmatch(r"(\d+)-(\d+)", number)
+        if span and kind:
+            found |= {f"{kind} {each}" for each in range(int(span[1]), int(span[2]) + 1)}
+        elif match or (kind and number[:1].isdigit()):
+            found.add(f"{kind} {number.split(' ')[0]}")
+        else:
+            found.add(part)
+    return found
+
+
+def caption(note: FigureNote, csv_path: Path, rows: Iterable[ComparisonRow]) -> str:
+    """Return a figure's caption.
+
+    Args:
+        note: what is drawn, and what of the paper it stands for.
+        csv_path: the numbers that it shows.
+        rows: its run's comparison with the published values.
+    """
+    return " ".join(text for text in (note.shows, _behind(csv_path), _found(note.of, rows)) if text)
+
+
+def _behind(path: Path) -> str:
+    """Return how many values are behind a mark, and which interval its numbers have; nothing where they do not say."""
+    try:
+        table = list(csv.DictReader(io.StringIO(read_bytes(path).decode("utf-8"), newline="")))
+    except (OSError, ValueError, csv.Error):
+        return ""
+    columns = set(table[0]) if table else set()
+    if not columns & _ERRORS:
+        return ""
+    count = next((found for name in _COUNTS if name in columns and (found := _range(table, name))), "")
+    named = sorted({line["interval"] for line in table if line.get("interval")})
+    said = [
+        f"n = {count}" if count else "",
+        f"each mean with its {' or '.join(named)} in the CSV" if named else "",
+    ]
+    text = ", ".join(part for part in said if part)
+    return f"{text[:1].upper() if not count else text[:1]}{text[1:]}." if text else ""
+
+
+def _range(table: Sequence[dict[str, str]], column: str) -> str:
+    try:
+        found = sorted({int(float(line[column])) for line in table if line[column]})
+    except (ValueError, OverflowError, TypeError):
+        return ""
+    if not found:
+        return ""
+    return str(found[0]) if found[0] == found[-1] else f"{found[0]} to {found[-1]}"
+
+
+def _found(of: str, rows: Iterable[ComparisonRow]) -> str:
+    if not of:
+        return ""
+    verdicts = Counter(row.verdict for row in rows if places(of) & places(row.where))
+    decided = sum(verdicts[name] for name in ("reproduced", "partly", "not reproduced"))
+    stands = f"Stands for {of} of the paper"
+    if not decided:
+        return f"{stands}."
+    misses = [f"{verdicts[name]} {name}" for name in ("partly", "not reproduced") if verdicts[name]]
+    rest = f", {', '.join(misses)}" if misses else ""
+    return f"{stands}: of {decided} values and claims {verdicts['reproduced']} are reproduced{rest}."

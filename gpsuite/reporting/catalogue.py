@@ -1,0 +1,120 @@
+"""What conf/ says of experiments, methods and papers in words, for pages and tables; read without composing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+# libyaml's loader is the same safe loader, ten times faster
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True)
+class FigureNote:
+    """What a figure is.
+
+    Args:
+        of: the figure, table or section of the paper that it stands for; empty if there is none.
+        shows: what is drawn, in one or two sentences; empty if nobody has said.
+    """
+
+    of: str = ""
+    shows: str = ""
+
+
+@dataclass(frozen=True)
+class ExperimentNote:
+    """What an experiment's file says in its `meta` block.
+
+    Args:
+        title: in one line.
+        paper: authors and year.
+        figure: what of the paper it stands for.
+        cost: scale -> time, in words.
+        data: names of the datasets that it needs.
+        figures: file name without ending -> what it is.
+    """
+
+    title: str = ""
+    paper: str = ""
+    figure: str = ""
+    cost: Mapping[str, str] = field(default_factory=dict)
+    data: tuple[str, ...] = ()
+    figures: Mapping[str, FigureNote] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PaperNote:
+    """What a paper's file says of the paper itself.
+
+    Args:
+        name: the file's name, `reeb2018`.
+        title: of the paper.
+        authors: their names.
+        venue: where and when it appeared.
+        sentence: what it is about.
+        figures: its figures, tables and theorems, each with the experiments that stand for it.
+        bibtex: its entry.
+    """
+
+    name: str
+    title: str
+    authors: str = ""
+    venue: str = ""
+    sentence: str = ""
+    figures: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    bibtex: str = ""
+
+
+def read_experiments(conf_dir: Path) -> dict[str, ExperimentNote]:
+    """Return name -> note of every file under `conf_dir`/experiment."""
+    root = conf_dir / "experiment"
+    return {
+        path.relative_to(root).with_suffix("").as_posix(): _experiment(_mapping(_load(path).get("meta")))
+        for path in sorted(root.rglob("*.yaml"))
+    }
+
+
+def read_papers(conf_dir: Path) -> list[PaperNote]:
+    """Return a note on every file of `conf_dir`/paper, in the files' order."""
+    return [_paper(path) for path in sorted((conf_dir / "paper").glob("*.yaml"))]
+
+
+def method_titles(conf_dir: Path) -> dict[str, str]:
+    """Return method name -> its title."""
+    found = {path.stem: _load(path).get("title") for path in sorted((conf_dir / "method").glob("*/*.yaml"))}
+    return {name: str(title) for name, title in found.items() if title}
+
+
+def _experiment(meta: Mapping[str, Any]) -> ExperimentNote:
+    figures = {name: _mapping(note) for name, note in _mapping(meta.get("figures")).items()}
+    return ExperimentNote(
+        title=str(meta.get("title", "")),
+        paper=str(meta.get("paper", "")),
+        figure=str(meta.get("figure", "")),
+        cost={str(scale): str(cost) for scale, cost in _mapping(meta.get("cost")).items()},
+        data=tuple(str(name) for name in meta.get("data") or []),
+        figures={
+            str(name): FigureNote(str(note.get("of", "")), str(note.get("shows", "")).strip())
+            for name, note in figures.items()
+        },
+    )
+
+
+def _paper(path: Path) -> PaperNote:
+    about = _mapping(_load(path).get("about"))
+    texts = {key: str(about.get(key, "")) for key in ("authors", "venue", "sentence", "bibtex")}
+    figures = {str(of): tuple(map(str, names)) for of, names in _mapping(about.get("figures")).items()}
+    return PaperNote(name=path.stem, title=str(about.get("title", path.stem)), figures=figures, **texts)
+
+
+def _load(path: Path) -> Mapping[str, Any]:
+    return _mapping(yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader))
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

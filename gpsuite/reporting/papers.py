@@ -1,0 +1,177 @@
+"""What the page shows of one paper: verdicts, what is missing, its figures beside ours, all differences in one plot."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpsuite.reporting.captions import places
+from gpsuite.reporting.catalogue import ExperimentNote, PaperNote
+from gpsuite.reporting.comparison import VERDICTS, ComparisonRow, Published, RunComparison, Verdict
+from gpsuite.reporting.runs import family_order
+from gpsuite.reporting.sections import Figure, Section
+
+FAR = 5.0
+"""Combined standard errors at which the plot of differences ends."""
+
+
+@dataclass(frozen=True)
+class MissingExperiment:
+    """An experiment with published values and no run.
+
+    Args:
+        name: `<family>/<name>`.
+        count: of its published values.
+        cost: of its run at the paper's scale, in words.
+        runnable: whether this installation has it.
+    """
+
+    name: str
+    count: int
+    cost: str
+    runnable: bool
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    """One of the paper's figures, tables or theorems.
+
+    Args:
+        name: `Fig. 2`.
+        experiments: that stand for it.
+        verdicts: each verdict on what is printed there, with its count.
+        figures: ours.
+    """
+
+    name: str
+    experiments: Sequence[str]
+    verdicts: list[tuple[Verdict, int]]
+    figures: list[Figure]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Ours minus published of one value.
+
+    Args:
+        place: along the plot, in percent of its width.
+        far: whether it lies beyond the plot's end.
+        row: the value.
+        errors: the difference in combined standard errors.
+    """
+
+    place: float
+    far: bool
+    row: ComparisonRow
+    errors: float
+
+
+@dataclass(frozen=True)
+class PaperCard:
+    """A paper on the page.
+
+    Args:
+        note: what its file says of it.
+        family: of its experiments.
+        verdicts: each verdict that occurs, with its count.
+        missing: experiments without a run.
+        parts: runs that leave out something of the paper's setting, with what they leave out.
+        figures: the paper's, with ours.
+        differences: by experiment and quantity; only of values whose error is known.
+    """
+
+    note: PaperNote
+    family: str
+    verdicts: list[tuple[Verdict, int]]
+    missing: list[MissingExperiment]
+    parts: list[tuple[Section, list[str]]]
+    figures: list[PaperFigure]
+    differences: list[tuple[str, list[Difference]]]
+
+    @property
+    def share(self) -> list[tuple[Verdict, float]]:
+        """Each verdict's share in percent."""
+        total = sum(count for _, count in self.verdicts)
+        return [(verdict, 100.0 * count / total) for verdict, count in self.verdicts]
+
+
+def paper_cards(
+    papers: Sequence[PaperNote],
+    published: Sequence[Published],
+    best: Sequence[RunComparison],
+    sections: Sequence[Section],
+    known: Mapping[str, ExperimentNote],
+) -> list[PaperCard]:
+    """Return a card for each paper that has published values.
+
+    Args:
+        papers: what is known of them.
+        published: their values.
+        best: each experiment's comparison.
+        sections: of the runs on the page.
+        known: what is known of the experiments that there are.
+    """
+    entries = {entry.id: entry for entry in published}
+    cards = []
+    for note in papers:
+        items = [(item, [row for row in item.rows if row.paper == note.name]) for item in best]
+        rows = [row for _, found in items for row in found]
+        if not rows:
+            continue
+        names = {row.experiment for row in rows}
+        runs = [section for section in sections if section.run.experiment in names]
+        absent = Counter(row.experiment for item, found in items if item.run is None for row in found)
+        cards.append(
+            PaperCard(
+                note=note,
+                family=rows[0].experiment.split("/")[0],
+                verdicts=count_verdicts(rows),
+                missing=[_missing(name, count, known) for name, count in absent.items()],
+                parts=[(section, section.cut) for section in runs if section.cut],
+                figures=[_paper_figure(name, of, rows, sections) for name, of in note.figures.items()],
+                differences=_differences(rows, entries),
+            )
+        )
+    return sorted(cards, key=lambda card: family_order(card.family))
+
+
+def count_verdicts(rows: Iterable[ComparisonRow]) -> list[tuple[Verdict, int]]:
+    """Return each verdict that occurs, with its count."""
+    counts = Counter(row.verdict for row in rows)
+    return [(verdict, counts[verdict]) for verdict in VERDICTS if counts[verdict]]
+
+
+def _missing(name: str, count: int, known: Mapping[str, ExperimentNote]) -> MissingExperiment:
+    cost = known[name].cost.get("paper", "") if name in known else ""
+    return MissingExperiment(name, count, cost, name in known)
+
+
+def _paper_figure(
+    name: str, experiments: Sequence[str], rows: Sequence[ComparisonRow], sections: Sequence[Section]
+) -> PaperFigure:
+    """Return our figures that say they stand for it, each once; the experiments' first ones where none does."""
+    own = [section.figures for section in sections if section.run.experiment in experiments]
+    stand = [figure for figures in own for figure in figures if figure.note.of == name]
+    shown = {figure.name: figure for figure in reversed(stand or [figures[0] for figures in own if figures])}
+    held = [row for row in rows if row.experiment in experiments and name in places(row.where)]
+    return PaperFigure(name, experiments, count_verdicts(held), list(reversed(shown.values())))
+
+
+def _differences(
+    rows: Sequence[ComparisonRow], entries: Mapping[str, Published]
+) -> list[tuple[str, list[Difference]]]:
+    groups: dict[str, list[Difference]] = {}
+    for row in rows:
+        entry = entries.get(row.id)
+        if entry is None or entry.test.kind != "equality" or row.difference is None:
+            continue
+        combined = math.hypot(entry.standard_error or 0.0, row.standard_error or 0.0)
+        if not (math.isfinite(combined) and combined > 0 and math.isfinite(row.difference)):
+            continue
+        errors = row.difference / combined
+        place = 50.0 + 50.0 * max(-FAR, min(FAR, errors)) / FAR
+        group = f"{row.experiment.split('/')[-1].replace('_', ' ')}: {row.quantity}"
+        groups.setdefault(group, []).append(Difference(place, abs(errors) > FAR, row, errors))
+    return list(groups.items())

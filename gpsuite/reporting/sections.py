@@ -1,0 +1,341 @@
+"""What the page shows of one run: figures, tables, comparison, facts, failures, provenance."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from html import unescape
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from gpsuite.errors import ResultsError
+from gpsuite.reporting.atomic import cannot
+from gpsuite.reporting.captions import caption
+from gpsuite.reporting.catalogue import ExperimentNote, FigureNote
+from gpsuite.reporting.comparison import ComparisonRow, read_comparison
+from gpsuite.reporting.reading import list_folder, present, read_bytes, read_mapping
+from gpsuite.reporting.runs import RunFolder
+
+T = TypeVar("T")
+
+MAX_ROWS = 40
+"""Rows of a table shown on the page; the rest is in its CSV."""
+
+UNFINISHED = "not finished: run the same command again to resume"
+
+_TABLES_LIMIT = 1_000_000  # characters
+_FAILURES_SHOWN = 10
+_TRACEBACK_LINES = 15
+_CUT = re.compile(r"\w+=.+ of .+")  # a note such as `repetitions=3 of 10`
+
+
+@dataclass
+class Table:
+    """A CSV file's beginning, as texts, and the caption of the Markdown file beside it."""
+
+    name: str
+    link: str
+    caption: str = ""
+    header: list[str] = field(default_factory=list)
+    rows: list[list[str]] = field(default_factory=list)
+    note: str = ""
+
+
+@dataclass
+class Figure:
+    """A figure to embed.
+
+    Attributes:
+        anchor: its place on the page.
+        source: stays empty when the page has no room for it, or shows the same elsewhere.
+        same: anchor of the figure that is the same, byte by byte.
+        size: width and height in pixels; zeros when it is not embedded.
+        picture: whether it shows images, whose colours must stay.
+    """
+
+    name: str
+    link: str
+    path: Path
+    anchor: str
+    note: FigureNote
+    caption: str = ""
+    source: str = ""
+    same: str = ""
+    size: tuple[int, int] = (0, 0)
+    picture: bool = False
+
+    @property
+    def alt(self) -> str:
+        """What a screen reader says."""
+        return self.caption or self.name.replace("_", " ")
+
+
+@dataclass
+class Section:
+    """What the page shows of one run."""
+
+    run: RunFolder
+    anchor: str
+    title: str
+    badges: list[str]
+    answer: list[str]
+    facts: list[tuple[str, str]]
+    provenance: list[tuple[str, str]]
+    failures: list[dict[str, str]]
+    hidden_failures: int
+    notes: list[str]
+    comparison: list[ComparisonRow]
+    problems: list[str]
+    figures: list[Figure] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+
+    @property
+    def cut(self) -> list[str]:
+        """What the run leaves out of the experiment's own setting, such as `repetitions=3 of 10`."""
+        return [note for note in self.notes if _CUT.match(note)]
+
+
+def tried(problems: list[str], read: Callable[[Path], T], path: Path) -> T | None:
+    """Return what `read` finds; None where it finds damage, which is noted."""
+    try:
+        return read(path)
+    except ResultsError as error:
+        problems.append(str(error))
+        return None
+
+
+def read_section(run: RunFolder, results_dir: Path, known: ExperimentNote) -> Section:
+    """Read a run's folder, whatever has become of it; what cannot be read is named in the section's problems.
+
+    Args:
+        run: the run.
+        results_dir: links are relative to it.
+        known: of the experiment.
+    """
+    problems: list[str] = []
+    about = tried(problems, read_mapping, run.path / "run.json")
+    if about is None:
+        about, problems = {}, problems or [UNFINISHED]
+    comparison: list[ComparisonRow] = []
+    if present(run.path / "comparison.csv"):
+        comparison = tried(problems, read_comparison, run.path) or []
+    failures = [item for item in _list(about.get("failures")) if isinstance(item, dict)]
+    return Section(
+        run=run,
+        anchor=_anchor(run.name),
+        title=str(about.get("title") or run.experiment),
+        badges=_badges(run, about),
+        answer=[str(line) for line in _list(about.get("answer"))],
+        facts=_facts(run, about),
+        provenance=_provenance(about),
+        failures=[
+            _failure(item, results_dir / ".records" / run.family) for item in failures[:_FAILURES_SHOWN]
+        ],
+        hidden_failures=max(0, len(failures) - _FAILURES_SHOWN),
+        notes=[str(note) for note in _list(about.get("notes"))],
+        comparison=comparison,
+        problems=problems,
+        figures=[
+            _figure(path, run, results_dir, known)
+            for path in tried(problems, list_folder, run.path / "figures") or []
+            if path.suffix == ".png"
+        ],
+    )
+
+
+def _anchor(*names: str) -> str:
+    return "run-" + "".join(letter if letter.isalnum() else "-" for letter in "-".join(names))
+
+
+def _figure(path: Path, run: RunFolder, results_dir: Path, known: ExperimentNote) -> Figure:
+    note = known.figures.get(path.stem, FigureNote())
+    return Figure(path.stem, _link(path, results_dir), path, _anchor(run.name, path.stem), note)
+
+
+def _badges(run: RunFolder, about: Mapping[str, Any]) -> list[str]:
+    tasks = _dict(about.get("tasks"))
+    marks = [
+        ("published", run.published),
+        ("not finished", not about),
+        ("stand-in data", any(data.get("stand_in") for data in _datasets(about))),
+        ("smoke scale", run.scale == "smoke"),
+        ("failed tasks", any(tasks.get(status) for status in ("error", "diverged"))),
+        ("ended by its budget", bool(tasks.get("budget"))),
+        ("infeasible tasks", bool(tasks.get("infeasible"))),
+        ("part of the paper's setting", any(_CUT.match(str(note)) for note in _list(about.get("notes")))),
+        ("own settings", bool(run.tag)),
+        ("changed code", bool(_dict(about.get("git")).get("dirty"))),
+    ]
+    return [text for text, given in marks if given]
+
+
+def _facts(run: RunFolder, about: Mapping[str, Any]) -> list[tuple[str, str]]:
+    facts = [
+        ("reproduces", ", ".join(str(about[key]) for key in ("paper", "figure") if about.get(key))),
+        ("status", about.get("status")),
+        ("tasks", _pairs(about.get("tasks"))),
+        ("scale", run.scale),
+        ("settings changed", ", ".join(str(name) for name in _list(about.get("changed")))),
+        ("data", ", ".join(_data(data) for data in _datasets(about))),
+        ("CPU time of all tasks", _seconds(about.get("cpu_seconds"))),
+        ("command", shlex.join(str(word) for word in _list(about.get("command")))),
+    ]
+    return [(name, str(value)) for name, value in facts if value not in (None, "")]
+
+
+def _datasets(about: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what run.json says of its dataset, or of each of several."""
+    return [_dict(each) for each in (_list(about.get("datasets")) or [about.get("dataset")])]
+
+
+def _data(dataset: Mapping[str, Any]) -> str:
+    name = str(dataset.get("name") or "")
+    licence = f" ({dataset['licence']})" if dataset.get("licence") else ""
+    return f"made-up stand-in for {name}" if dataset.get("stand_in") else name + licence
+
+
+def _provenance(about: Mapping[str, Any]) -> list[tuple[str, str]]:
+    git = _dict(about.get("git"))
+    commit = (
+        f"{git['commit']}{' with uncommitted changes' if git.get('dirty') else ''}"
+        if git.get("commit")
+        else ""
+    )
+    memory = _float(about.get("peak_memory_mb"))
+    facts = [
+        ("commit", commit),
+        ("versions", _pairs(about.get("versions"))),
+        ("machine", _pairs(about.get("machine"))),
+        ("threads", about.get("threads")),
+        ("seed", about.get("seed")),
+        (
+            "dataset hash",
+            ", ".join(str(data["content_hash"]) for data in _datasets(about) if "content_hash" in data),
+        ),
+        ("started", about.get("started")),
+        ("finished", about.get("finished")),
+        ("wall time of the last command", _seconds(about.get("wall_seconds"))),
+        ("peak memory", None if memory is None else f"{memory:.0f} MB"),
+    ]
+    return [(name, str(value)) for name, value in facts if value not in (None, "")]
+
+
+def _failure(item: Mapping[str, Any], records: Path) -> dict[str, str]:
+    """Return a failed task's texts; its traceback is a file among the records, by name."""
+    name = Path(str(item.get("traceback") or "")).name
+    try:
+        text = read_bytes(records / name).decode("utf-8", "replace")
+    except (OSError, ValueError):  # none, or a name that no file can have
+        text = ""
+    return {
+        "task": str(item.get("task", "")),
+        "reason": str(item.get("reason", "")),
+        "traceback": "\n".join(text.splitlines()[-_TRACEBACK_LINES:]),
+        "file": name,
+    }
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _pairs(value: object) -> str:
+    return ", ".join(f"{name} {content}" for name, content in _dict(value).items())
+
+
+def _seconds(value: object) -> str:
+    seconds = _float(value)
+    if seconds is None or seconds < 120:
+        return "" if seconds is None else f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _float(value: object) -> float | None:
+    try:
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    except OverflowError:
+        return None
+
+
+def _link(path: Path, results_dir: Path) -> str:
+    return quote(os.fsencode(path.relative_to(results_dir).as_posix()))
+
+
+def fill_tables(sections: Sequence[Section], results_dir: Path, titles: Mapping[str, str]) -> None:
+    """Read the sections' tables while there is room; methods are called by their titles."""
+    room, read = _TABLES_LIMIT, partial(read_table, results_dir, titles)
+    for section in sections:
+        folder, problems = section.run.path / "tables", section.problems
+        for path in tried(problems, list_folder, folder) or []:
+            table = tried(problems, read, path) if path.suffix == ".csv" else None
+            if table is None:
+                continue
+            size = sum(len(cell) + 10 for row in table.rows for cell in row)
+            if size > room:
+                table.header, table.rows = [], []
+                table.note = "not shown, to keep the page small"
+            else:
+                room -= size
+            section.tables.append(table)
+
+
+def read_table(results_dir: Path, titles: Mapping[str, str], path: Path) -> Table:
+    """Return the beginning of a CSV file.
+
+    Raises:
+        ResultsError: if it cannot be read.
+    """
+    try:
+        lines = csv.reader(io.StringIO(read_bytes(path).decode("utf-8"), newline=""))
+        header = next(lines, [])
+        named = {number for number, name in enumerate(header) if name == "method"}
+        rows = [
+            [
+                titles.get(cell, cell) if number in named else _shorten(cell)
+                for number, cell in enumerate(line)
+            ]
+            for line in islice(lines, MAX_ROWS)
+        ]
+        hidden = sum(1 for _ in lines)
+    except (OSError, ValueError, csv.Error) as error:
+        raise cannot("read", path, error) from error
+    note = f"first {MAX_ROWS} of {MAX_ROWS + hidden} rows" if hidden else ""
+    return Table(path.stem, _link(path, results_dir), _caption(path.with_suffix(".md")), header, rows, note)
+
+
+def _caption(path: Path) -> str:
+    """Return the first line of a table in Markdown, without its escapes; nothing if there is no such file."""
+    try:
+        text = read_bytes(path).decode("utf-8")
+    except (OSError, ValueError):
+        return ""
+    return unescape(re.sub(r"\\([\\|])", r"\1", text.split("\n", 1)[0].strip()))
+
+
+def _shorten(cell: str) -> str:
+    """Round what is a decimal number; the CSV keeps all digits."""
+    if not any(mark in cell for mark in ".eE"):
+        return cell
+    try:
+        return f"{float(cell):.5g}"
+    except ValueError:
+        return cell
+
+
+def write_captions(sections: Sequence[Section]) -> None:
+    """Say under each figure what it shows, once the comparisons are known."""
+    for section in sections:
+        for figure in section.figures:
+            figure.caption = caption(figure.note, figure.path.with_suffix(".csv"), section.comparison)
