@@ -278,11 +278,14 @@ def _finish(
 ) -> Summary:
     write_records(folder, records)
     copy_arrays(folder, records, store)
-    summary = publish_results(request, records, folder, options.conf_dir, options.changed, options.parts)
+    below = str((options.meta or {}).get("below_paper") or "")
+    summary = publish_results(
+        request, records, folder, options.conf_dir, options.changed, options.parts, below
+    )
     before = read_json(folder / RUN)
     if computed == 0 and before is not None and before.get("science") == options.science:
         return summary  # nothing was computed: the provenance of what is shown has not changed
-    write_json(folder / RUN, _provenance(request, options, records, store, started, computed, summary.notes))
+    write_json(folder / RUN, _provenance(request, options, records, store, started, computed, summary))
     return summary
 
 
@@ -293,7 +296,7 @@ def _provenance(
     store: RecordStore,
     started: float,
     computed: int,
-    notes: Sequence[str],
+    summary: Summary,
 ) -> dict[str, Any]:
     now = time.time()
     meta = options.meta or {}
@@ -316,7 +319,9 @@ def _provenance(
             {"task": label, "reason": reason, "traceback": path.name}
             for label, reason, path in _failures(records, store)
         ],
-        "notes": list(notes),
+        "notes": list(summary.notes),
+        "not_comparable": summary.not_comparable,
+        "below_paper": meta.get("below_paper") if request.scale == "paper" else None,
         "versions": versions(),
         "git": git_state(),
         "machine": machine(),

@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from gpsuite.errors import ResultsError
 from gpsuite.reporting.atomic import cannot, write_text
-from gpsuite.reporting.comparison import collect_comparisons, read_published
+from gpsuite.reporting.comparison import collect_comparisons
 from gpsuite.reporting.contents import group_by_verdict, group_missing, row_anchor
 from gpsuite.reporting.equations import NONE, package_equations
 from gpsuite.reporting.reading import list_folder, present, read_bytes, read_mapping
@@ -127,7 +127,6 @@ def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
         "verdicts": _count_verdicts(row for item in best for row in item.rows),
         "groups": group_by_verdict(best, anchors),
         "missing": group_missing(best, conf_dir),
-        "asked": {entry.id: str(entry.test) for entry in read_published(conf_dir)},
         "bench": bench if bench is not None and bench.rows else None,
         "equations": [each for each in package_equations() if each.reference != NONE],
     }
