@@ -47,8 +47,8 @@ def main(words: list[str]) -> int:
     from gpsuite.engine.runner import TaskFailedError, run_experiment
 
     requests = [read_request(run) for run in runs]
-    decided = dict.fromkeys(note for request, _ in requests if request.dataset for note in request.dataset.notes)
-    for note in decided:
+    read = [request.dataset for request, _ in requests if request.dataset]
+    for note in dict.fromkeys(note for dataset in read for note in dataset.notes):
         print(f"dataset=csv: {visible(note)}", file=sys.stderr)
     code = 0
     for request, options in requests:

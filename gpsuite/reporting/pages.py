@@ -78,7 +78,6 @@ def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
         "papers": paper_cards(read_papers(conf_dir), published, best, sections, known),
         "verdicts": count_verdicts(row for item in best for row in item.rows),
         "groups": group_by_verdict(best, anchors),
-        "asked": {entry.id: str(entry.test) for entry in published},
         "titles": titles,
         "far": FAR,
         "bench": bench if bench is not None and bench.rows else None,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpsuite.reporting.pages import write_report
-from gpsuite.reporting.rows import write_comparison
+from gpsuite.reporting.rows import Verdict, write_comparison
 from tests.browser import Browser, browser, installed
 from tests.reporting.test_contents import ROW
 from tests.reporting.test_pages import make_run, noise
@@ -31,7 +31,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, title in (("one", "Bounds"), ("two", "Curves")):
         folder = make_run(results, f"pac_bayes/{name}/quick~{'long_' * 20}", title=title, notes=["a note"])
         (folder / "figures/same.png").write_bytes(noise(1))
-    verdicts = ("reproduced", "not reproduced", "reproduced")
+    verdicts: tuple[Verdict, ...] = ("reproduced", "not reproduced", "reproduced")
     rows = [
         replace(ROW, id=f"X{number}", experiment="pac_bayes/one", ours=value, verdict=verdict)
         for number, (value, verdict) in enumerate(zip((2.0, 10.0, 9.0), verdicts, strict=True))

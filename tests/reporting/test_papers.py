@@ -16,8 +16,8 @@ MISSING = replace(ROW, id="X9", experiment="pac_bayes/two", verdict="not run", d
 
 
 def published(id: str, test: Criterion, error: float | None = None) -> Published:
-    texts = ("p1", "Table 1", "pac_bayes/one", "toy", "m", "risk", "0.5", "risk", "", "paper", "risk")
-    return Published(id, *texts, test=test, standard_error=error)
+    texts = ("p1", "Table 1", "pac_bayes/one", "toy", "m", "risk", "0.5", "risk", "", "risk")
+    return Published(id, *texts, test=test, basis="result", standard_error=error)
 
 
 def card(
