@@ -47,7 +47,9 @@ def main(words: list[str]) -> int:
     from gpsuite.engine.runner import TaskFailedError, run_experiment
 
     requests = [read_request(run) for run in runs]
-    decided = dict.fromkeys(note for request, _ in requests if request.dataset for note in request.dataset.notes)
+    decided = dict.fromkeys(
+        note for request, _ in requests if request.dataset for note in request.dataset.notes
+    )
     for note in decided:
         print(f"dataset=csv: {visible(note)}", file=sys.stderr)
     code = 0
