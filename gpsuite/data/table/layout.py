@@ -226,7 +226,8 @@ def _first_of_table(raw: Sequence[Row]) -> int:
     for position, (_, cells) in enumerate(raw[:_MOST_TITLES]):
         filled = sum(map(bool, cells))
         later = any(_names(row, width) for _, row in raw[position + 1 : _MOST_TITLES])
-        if len(cells) == width and not (later and (cells[0].startswith("#") or filled == 1 < width - 1)):
+        whole = len(cells) == width or len(_without_tail(cells)) == width
+        if whole and not (later and (cells[0].startswith("#") or filled == 1 < width - 1)):
             return position
         if len(cells) == width - 1 and filled == width - 1 and not later:
             return 0  # row names have none
@@ -263,6 +264,9 @@ def _header(
             fix = "the first line must hold the column names, all different"
             raise csv_error(key, path, f"two columns are named {shorten(repeated)!r}", fix)
         return names, raw[1:]
+    widest = max(len(cells) for _, cells in raw[1:])
+    while len(names) > max(widest, least) and not names[-1]:
+        names.pop()
     if all(len(name) > 2 and name[0] == name[-1] == "'" for name in names):
         notes.append("the column names are read without their quotes")
         names = [name[1:-1].strip() for name in names]
