@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from gpsuite.data.table.names import csv_error, shorten
 
@@ -51,8 +52,7 @@ class NumberFormat:
 
     def number(self, text: str) -> float | None:
         """Return the number, None if the text is none; infinite for `inf` and for what leaves float64."""
-        if text[:1] in _MINUS and text[1:2].isdigit():
-            text = f"-{text[1:]}"
+        text = _plain_minus(text)
         if _SPACED.fullmatch(text):
             text = re.sub(f"[{_GROUP_SPACES}]", "", text)
         if self.thousands and _grouped(text, self.thousands, self.decimal):
@@ -62,6 +62,16 @@ class NumberFormat:
                 return None
             text = text.replace(",", ".")
         return plain_number(text)
+
+
+def _plain_minus(text: str) -> str:
+    return f"-{text[1:]}" if text[:1] in _MINUS and text[1:2].isdigit() else text
+
+
+def like_number(text: str) -> bool:
+    """Whether a text is a number in any of the ways that are read, whichever the file's is."""
+    bare = _plain_minus(without_symbol(text)[0])
+    return plain_number(bare) is not None or bool(_mark_kind(bare)) or bool(_SPACED.fullmatch(bare))
 
 
 def plain_number(text: str) -> float | None:
@@ -122,7 +132,8 @@ def find_format(
         return NumberFormat(point, thousands or ""), ""
     seen = _Seen()
     for name, texts in columns:
-        seen.add(name, [without_symbol(text)[0] for text in texts if not is_missing(text)])
+        numbers = [_plain_minus(without_symbol(text)[0]) for text in texts if not is_missing(text)]
+        seen.add(name, numbers)
     if seen.decimal or seen.proved or seen.either:
         for name, texts in plain:
             seen.add_plain(name, texts)
@@ -223,17 +234,20 @@ def date_days(texts: Sequence[str]) -> dict[str, float] | None:
         return _days(pd.to_datetime(list(starts.values()), format="%Y-%m-%d", utc=True), texts)
     if all(_ISO.fullmatch(text) for text in texts):
         return _days(pd.to_datetime(list(texts), format="ISO8601", errors="coerce", utc=True), texts)
-    found = []
-    for date in DATE_FORMATS:
-        for time in _TIMES:
-            if _days(
-                pd.to_datetime(list(texts[:1]), format=date + time, errors="coerce", utc=True), texts[:1]
-            ):
-                parsed = pd.to_datetime(list(texts), format=date + time, errors="coerce", utc=True)
-                days = _days(parsed, texts)
-                if days is not None:
-                    found.append(days)
+    fitting = [
+        form for date in DATE_FORMATS for form in (date + time for time in _TIMES) if _fits(texts[0], form)
+    ]
+    parsed = [pd.to_datetime(list(texts), format=form, errors="coerce", utc=True) for form in fitting]
+    found = [days for each in parsed if (days := _days(each, texts)) is not None]
     return found[0] if found and all(each == found[0] for each in found) else None
+
+
+def _fits(text: str, form: str) -> bool:
+    try:
+        datetime.strptime(text, form)
+    except ValueError:
+        return False
+    return True
 
 
 def _days(parsed: object, texts: Sequence[str]) -> dict[str, float] | None:

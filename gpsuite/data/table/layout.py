@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from gpsuite.data.spec import CsvSpec
-from gpsuite.data.table.formats import is_missing, plain_number
+from gpsuite.data.table.formats import is_missing, like_number, plain_number
 from gpsuite.data.table.names import csv_error, first_repeated, shorten
 from gpsuite.data.table.text import decode, parse_separator, read_bytes
 from gpsuite.errors import DataError
@@ -209,12 +209,8 @@ def _fit(text: str, separator: str) -> tuple[float, float, int]:
     if width < 2:
         return 0.0, 0.0, 0
     cells = [cell for row in rows if len(row) == width for cell in row]
-    numbers = sum(not cell or _like_number(cell) for cell in cells)
+    numbers = sum(not cell or like_number(cell) for cell in cells)
     return count / len(rows), numbers / len(cells), width
-
-
-def _like_number(cell: str) -> bool:
-    return plain_number(cell.replace(",", "", 1)) is not None
 
 
 def _first_of_table(raw: Sequence[Row]) -> int:
@@ -226,7 +222,8 @@ def _first_of_table(raw: Sequence[Row]) -> int:
     for position, (_, cells) in enumerate(raw[:_MOST_TITLES]):
         filled = sum(map(bool, cells))
         later = any(_names(row, width) for _, row in raw[position + 1 : _MOST_TITLES])
-        if len(cells) == width and not (later and (cells[0].startswith("#") or filled == 1 < width - 1)):
+        whole = len(cells) == width or len(_without_tail(cells)) == width
+        if whole and not (later and (cells[0].startswith("#") or filled == 1 < width - 1)):
             return position
         if len(cells) == width - 1 and filled == width - 1 and not later:
             return 0  # row names have none
@@ -239,7 +236,7 @@ def _names(cells: Sequence[str], width: int) -> bool:
         len(cells) == width
         and all(cells)
         and len(set(cells)) == width
-        and all(plain_number(cell) is None and not is_missing(cell) for cell in cells)
+        and not any(like_number(cell) or is_missing(cell) for cell in cells)
     )
 
 
@@ -263,6 +260,9 @@ def _header(
             fix = "the first line must hold the column names, all different"
             raise csv_error(key, path, f"two columns are named {shorten(repeated)!r}", fix)
         return names, raw[1:]
+    widest = max(len(cells) for _, cells in raw[1:])
+    while len(names) > max(widest, least) and not names[-1]:
+        names.pop()
     if all(len(name) > 2 and name[0] == name[-1] == "'" for name in names):
         notes.append("the column names are read without their quotes")
         names = [name[1:-1].strip() for name in names]
@@ -346,24 +346,21 @@ def _without_footer(raw: Sequence[Row], width: int, notes: list[str]) -> Sequenc
 
 def _is_remark(cells: Sequence[str], width: int) -> bool:
     filled = [cell for cell in cells if cell]
-    return len(filled) == 1 < width and len(cells) < width and plain_number(filled[0]) is None
+    return len(filled) == 1 < width and len(cells) < width and not like_number(filled[0])
 
 
 def _units(header: Sequence[str], rows: Sequence[Row]) -> dict[str, str] | None:
     """Return the units if the first row holds some: no number in it, in columns that hold numbers otherwise."""
     if len(rows) < 3:
         return None
-    first = rows[0][1]
-    if any(plain_number(cell) is not None for cell in first):
+    first, later = rows[0][1], [cells for _, cells in rows[1:_LOOKED_AT]]
+    if any(like_number(cell) for cell in first):
         return None
     numeric = [
         position
         for position in range(len(header))
-        if all(
-            is_missing(cells[position]) or plain_number(cells[position]) is not None
-            for _, cells in rows[1:_LOOKED_AT]
-        )
-        and any(plain_number(cells[position]) is not None for _, cells in rows[1:_LOOKED_AT])
+        if all(is_missing(cells[position]) or like_number(cells[position]) for cells in later)
+        and any(like_number(cells[position]) for cells in later)
     ]
     if not numeric or any(is_missing(first[position]) and first[position] for position in numeric):
         return None
