@@ -50,7 +50,7 @@ numbers = dict.fromkeys(["bound_kl", "bound_sqrt", "gibbs_risk_train", "gibbs_ri
                          "mse_test", "nll_test", "kl_over_n", "noise_variance", "rmse_test_own_units",
                          "kl", "log_theta", "confidence", "n_train"], 0.5)
 records = [Record(task_key(t), t.experiment, t.label, t.axes, "done", "", numbers, {}) for t in tasks]
-publish_results(request, records, Path("out"), options.conf_dir, options.changed, {})
+publish_results(request, records, Path("out"), options.conf_dir, options.changed, {}, "")
 assert list(Path("out/figures").glob("*.png"))
 print([name for name in ("tensorflow", "gpflow") if name in sys.modules])
 """

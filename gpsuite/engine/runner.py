@@ -278,7 +278,10 @@ def _finish(
 ) -> Summary:
     write_records(folder, records)
     copy_arrays(folder, records, store)
-    summary = publish_results(request, records, folder, options.conf_dir, options.changed, options.parts)
+    below = str((options.meta or {}).get("below_paper") or "")
+    summary = publish_results(
+        request, records, folder, options.conf_dir, options.changed, options.parts, below
+    )
     before = read_json(folder / RUN)
     if computed == 0 and before is not None and before.get("science") == options.science:
         return summary  # nothing was computed: the provenance of what is shown has not changed
@@ -318,6 +321,8 @@ def _provenance(
         ],
         "notes": list(summary.notes),
         "answer": list(summary.answer),
+        "not_comparable": summary.not_comparable,
+        "below_paper": meta.get("below_paper") if request.scale == "paper" else None,
         "versions": versions(),
         "git": git_state(),
         "machine": machine(),

@@ -26,11 +26,13 @@ class Summary:
 
     Attributes:
         notes: what limits its tables and figures.
+        not_comparable: why it must not be held against the paper, or empty.
         answer: told to the user when the run ends.
         warnings: told beside it.
     """
 
     notes: Sequence[str]
+    not_comparable: str = ""
     answer: Sequence[str] = ()
     warnings: Sequence[str] = ()
 
@@ -48,9 +50,11 @@ def publish_results(
     conf_dir: Path,
     changed: Sequence[str],
     parts: Mapping[str, str],
+    below_paper: str,
 ) -> Summary:
-    """Write tables, figures, statistics and the comparison."""
-    notes = [*parts.values(), *limitations(request, records)]
+    """Write tables, figures, statistics and the comparison, which has no rows if the run must not be compared."""
+    below = [below_paper] if below_paper and request.scale == "paper" else []
+    notes = [*parts.values(), *below, *limitations(request, records)]
     report = Report(request, records, folder, "; ".join(notes) or None)
     statistics = []
     if report.records():
@@ -58,9 +62,8 @@ def publish_results(
         write_statistics(folder / "tables", statistics)
     why_not = not_comparable(request, records, [key for key in changed if key not in parts])
     published = read_published(conf_dir, request.experiment)
-    rows = compare(published, statistics, comparable=not why_not, why_not=why_not)
-    write_comparison(folder, rows)
-    return Summary(notes, report.answer, report.warnings)
+    write_comparison(folder, [] if why_not else compare(published, statistics))
+    return Summary(notes, why_not if published else "", report.answer, report.warnings)
 
 
 def limitations(request: Request[object], records: Sequence[Record]) -> list[str]:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from gpsuite.errors import ResultsError
 from gpsuite.reporting.published import Criterion, Published, read_published
-from gpsuite.reporting.reading import present
+from gpsuite.reporting.reading import present, read_mapping
 from gpsuite.reporting.rows import (
     VERDICTS,
+    Cause,
     ComparisonRow,
     Statistic,
     Verdict,
@@ -43,7 +44,6 @@ __all__ = [
 ]
 
 _DECIDED = ("reproduced", "partly", "not reproduced")
-_CONTEXT = "printed for orientation, no test decides it"
 
 # relative; so that 5.2 lies within 0.1 of 5.1 although their difference is 0.10000000000000053
 _ROUNDING = 1e-12
@@ -70,7 +70,7 @@ def judge(test: Criterion, ours: float) -> tuple[Verdict, float]:
     """Decide on a number, which may be infinite: a threshold never reached, say.
 
     Args:
-        test: what is asked; of any kind but `context`.
+        test: what is asked; of any kind but `each` and `context`.
         ours: the statistic, or the end of its interval that is judged; for `all_of` a share in [0, 1].
 
     Returns:
@@ -90,54 +90,78 @@ def judge(test: Criterion, ours: float) -> tuple[Verdict, float]:
     slack = _ROUNDING * max(abs(ours), abs(ours - difference)) if math.isfinite(ours) else 0.0
     if outside <= test.tolerance + slack:
         return "reproduced", difference
-    return ("partly" if outside <= _partly_distance(test) + slack else "not reproduced"), difference
+    partly = 0.0 if test.partly is None else 1.0 - test.partly
+    return ("partly" if outside <= partly + slack else "not reproduced"), difference
 
 
-def _partly_distance(test: Criterion) -> float:
-    if test.kind == "all_of":
-        return 1.0 - (1.0 if test.partly is None else test.partly)
-    if test.partly is not None:
-        return test.partly
-    return 2.0 * test.tolerance if test.kind == "equality" else test.tolerance
+def judge_each(test: Criterion, ours: Sequence[float]) -> tuple[Verdict, float, str]:
+    """Decide on repetitions, each held against its own value.
+
+    Args:
+        test: of kind `each`.
+        ours: as many values, in the same order.
+
+    Returns:
+        The verdict, the difference of largest size, and how many are within the tolerance.
+    """
+    differences = [own - value for own, value in zip(ours, test.values, strict=True)]
+    within = [abs(difference) <= test.tolerance for difference in differences]
+    largest = max(differences, key=abs)
+    counted = f"{sum(within)} of {len(within)} within {test.tolerance:g}; largest difference {largest:.2g}"
+    share = sum(within) / len(within)
+    if share == 1.0:
+        return "reproduced", largest, counted
+    return ("partly" if share >= (test.partly or 1.0) else "not reproduced"), largest, counted
 
 
-def compare(
-    published: Iterable[Published], statistics: Iterable[Statistic], comparable: bool, why_not: str
-) -> list[ComparisonRow]:
+def compare(published: Iterable[Published], statistics: Iterable[Statistic]) -> list[ComparisonRow]:
     """Set each published value beside the run's statistic of that name.
 
     Args:
         published: the experiment's entries.
-        statistics: what the run computed.
-        comparable: False for a run on stand-in data or at smoke scale; its numbers are then kept out.
-        why_not: the reason, put into each row's note.
+        statistics: what the run computed; it must be one that may be held against the paper.
     """
     by_name = {statistic.name: statistic for statistic in statistics}
     rows = []
     for entry in published:
         ours = by_name.get(entry.statistic)
-        if not comparable:
-            rows.append(_row(entry, "not comparable", why_not))
-        elif entry.test.kind == "context":
+        if entry.test.kind == "context":
             shown = ours if ours is not None and math.isfinite(ours.value) else None
-            rows.append(_row(entry, "not comparable", _CONTEXT, ours.note if ours else "", ours=shown))
+            note = ours.note if ours else ""
+            rows.append(_row(entry, "not comparable", note, ours=shown, cause=entry.test.cause))
         elif ours is None:
             rows.append(_row(entry, "not run", f"this run has no statistic {entry.statistic}"))
+        elif entry.test.kind == "each":
+            rows.append(_compare_each(entry, ours))
         else:
             rows.append(_compare_one(entry, ours))
     return rows
 
 
+def _compare_each(entry: Published, ours: Statistic) -> ComparisonRow:
+    if len(ours.repetitions) != len(entry.test.values):
+        found = f"ours has {len(ours.repetitions)} repetitions, not {len(entry.test.values)}"
+        return _row(entry, "not comparable", found, ours.note, cause="value lost")
+    if not all(map(math.isfinite, ours.repetitions)):
+        return _lost(entry, ours)
+    verdict, difference, counted = judge_each(entry.test, ours.repetitions)
+    return _row(entry, verdict, counted, ours.note, ours=ours, difference=difference)
+
+
+def _lost(entry: Published, ours: Statistic) -> ComparisonRow:
+    return _row(entry, "not comparable", "ours could not be computed", ours.note, cause="value lost")
+
+
 def _compare_one(entry: Published, ours: Statistic) -> ComparisonRow:
     number = ours.judged(entry.test.of)
     if math.isnan(ours.value):
-        return _row(entry, "not comparable", "ours could not be computed", ours.note)
+        return _lost(entry, ours)
     if math.isnan(number):
-        return _row(entry, "not comparable", f"ours has no {entry.test.of} end of an interval", ours.note)
+        found = f"ours has no {entry.test.of} end of an interval"
+        return _row(entry, "not comparable", found, ours.note, cause="value lost")
     if entry.test.kind == "all_of" and (not 0.0 <= ours.value <= 1.0 or ours.n == 0):
-        return _row(
-            entry, "not comparable", f"ours is not a share of cells: {ours.value:g}, n={ours.n}", ours.note
-        )
+        found = f"ours is not a share of cells: {ours.value:g}, n={ours.n}"
+        return _row(entry, "not comparable", found, ours.note, cause="value lost")
     verdict, difference = judge(entry.test, number)
     judged = "" if entry.test.of == "value" else f"judged: {entry.test.of} end of the interval, {number:.6g}"
     if math.isinf(number):
@@ -169,8 +193,8 @@ def _row(
     *notes: str,
     ours: Statistic | None = None,
     difference: float | None = None,
+    cause: Cause | None = None,
 ) -> ComparisonRow:
-    source = "" if entry.source == "paper" else f"published: {entry.source}"
     return ComparisonRow(
         id=entry.id,
         paper=entry.paper,
@@ -178,18 +202,22 @@ def _row(
         experiment=entry.experiment,
         dataset=entry.dataset,
         method=entry.method,
+        basis=entry.basis,
         quantity=entry.quantity,
         unit=entry.unit,
         condition=entry.condition,
         published=entry.published,
+        asked=str(entry.test),
         ours=ours.value if ours else None,
         standard_error=ours.standard_error if ours else None,
         n=ours.n if ours else None,
         interval=_interval(ours) if ours else "",
         difference=difference,
-        tolerance=None if entry.test.kind == "context" else entry.test.tolerance,
         verdict=verdict,
-        note="; ".join(note for note in (source, *notes) if note),
+        cause=cause,
+        note="; ".join(note for note in notes if note),
+        remark=entry.remark,
+        rules=entry.rules,
     )
 
 
@@ -248,9 +276,18 @@ def _collect_run(run: RunFolder, entries: list[Published]) -> RunComparison:
     except ResultsError as error:
         return RunComparison(run.experiment, run, [], str(error))
     known = {row.id for row in rows}
-    new = [
-        _row(entry, "not run", "added after this run; run it again")
-        for entry in entries
-        if entry.id not in known
-    ]
+    why = _not_comparable(run)
+    if why and run.tag:
+        return RunComparison(run.experiment, run, rows)  # a study of its own: it answers no published value
+    note = f"{run.path.name}: {why}" if why else "added after this run; run it again"
+    new = [_row(entry, "not run", note) for entry in entries if entry.id not in known]
     return RunComparison(run.experiment, run, rows + new)
+
+
+def _not_comparable(run: RunFolder) -> str:
+    """Return why a run was not held against the paper, as its run.json says; empty if it was, or nobody knows."""
+    try:
+        about = read_mapping(run.path / "run.json") or {}
+    except ResultsError:  # said where the run itself is shown
+        return ""
+    return str(about.get("not_comparable") or "")

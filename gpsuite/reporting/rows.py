@@ -22,6 +22,13 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 Judged = Literal["value", "low", "high"]
 """What of a statistic a criterion judges: the number, or an end of its interval."""
 
+Basis = Literal["result", "claim", "dataset", "identity", "measurement"]
+"""What a published value is: a printed result, a claim in words, a fact about a dataset, something that holds by
+mathematics, or what another code measured. They say different things of a reproduction and are counted apart."""
+
+Cause = Literal["value lost", "data lost", "protocol unclear", "other metric", "context"]
+"""Why a published value is not comparable; `context`: it holds by selection or is no result to be had again."""
+
 Row = TypeVar("Row")
 
 
@@ -39,6 +46,7 @@ class Statistic:
         interval: the interval's name, such as `95 % t interval`; empty if there is none.
         unit: of the value.
         note: anything a reader must know.
+        repetitions: the values behind a mean, in their order, where they are held against another code's.
     """
 
     name: str
@@ -50,6 +58,7 @@ class Statistic:
     interval: str = ""
     unit: str = ""
     note: str = ""
+    repetitions: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, name: str, estimate: Estimate, unit: str = "", note: str = "") -> Statistic:
@@ -77,18 +86,22 @@ class ComparisonRow:
     experiment: str
     dataset: str
     method: str
+    basis: Basis
     quantity: str
     unit: str
     condition: str
     published: str
+    asked: str
     ours: float | None
     standard_error: float | None
     n: int | None
     interval: str
     difference: float | None
-    tolerance: float | None
     verdict: Verdict
+    cause: Cause | None
     note: str
+    remark: str
+    rules: str
 
 
 def statistic_name(metric: str, **axes: str | float) -> str:
@@ -144,8 +157,7 @@ def _write(path: Path, kind: type[Any], rows: Sequence[object]) -> None:
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(columns)
     for row in rows:
-        values = (getattr(row, column) for column in columns)
-        writer.writerow(["" if value is None else value for value in values])
+        writer.writerow([_cell(getattr(row, column)) for column in columns])
     write_text(path, stream.getvalue())
 
 
@@ -165,11 +177,16 @@ def _read(path: Path, kind: type[Row]) -> list[Row]:
         raise cannot("read", path, error) from error
 
 
-def _verdict(text: str) -> Verdict:
-    for verdict in VERDICTS:
-        if text == verdict:
-            return verdict
-    raise ValueError(f"unknown verdict {text!r}")
+def _cell(value: object) -> object:
+    if isinstance(value, tuple):
+        return " ".join(map(repr, value))
+    return "" if value is None else value
+
+
+def _word(text: str, allowed: tuple[str, ...]) -> str:
+    if text not in allowed:
+        raise ValueError(f"unknown word {text!r}")
+    return text
 
 
 # by the annotation, which is a string here
@@ -178,5 +195,8 @@ _PARSERS: dict[Any, Any] = {
     "float": float,
     "float | None": lambda text: float(text) if text else None,
     "int | None": lambda text: int(text) if text else None,
-    "Verdict": _verdict,
+    "tuple[float, ...]": lambda text: tuple(map(float, text.split())),
+    "Verdict": lambda text: _word(text, VERDICTS),
+    "Basis": lambda text: _word(text, get_args(Basis)),
+    "Cause | None": lambda text: _word(text, get_args(Cause)) if text else None,
 }

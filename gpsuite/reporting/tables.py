@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,24 +104,31 @@ def summarise_groups(
     return pd.DataFrame(lines, columns=columns)
 
 
-def metric_statistics(tidy: pd.DataFrame, by: Sequence[str]) -> list[Statistic]:
-    """Return every mean of `summarise_groups` as a statistic named `metric[axis=value,...]`."""
+def metric_statistics(
+    tidy: pd.DataFrame, by: Sequence[str], repetitions: pd.DataFrame | None = None
+) -> list[Statistic]:
+    """Return every mean of `summarise_groups` as a statistic named `metric[axis=value,...]`.
+
+    Args:
+        tidy: the means.
+        by: the axes of a group.
+        repetitions: the rows behind the means, in their order, where single repetitions are held against another code.
+    """
     from gpsuite.statistics.estimates import Estimate
 
-    return [
-        Statistic.of(
-            statistic_name(line["metric"], **{axis: line[axis] for axis in by}),
-            Estimate(
-                float(line["mean"]),
-                float(line["standard_error"]),
-                int(line["n"]),
-                float(line["interval_low"]),
-                float(line["interval_high"]),
-                str(line["interval"]),
-            ),
-        )
-        for _, line in tidy.iterrows()
-    ]
+    groups = {} if repetitions is None else dict(tuple(repetitions.groupby(list(by))))
+    found = []
+    for _, line in tidy.iterrows():
+        axes = {axis: line[axis] for axis in by}
+        numbers = [
+            float(line[name]) for name in ("mean", "standard_error", "n", "interval_low", "interval_high")
+        ]
+        value, error, n, low, high = numbers
+        single = groups[tuple(axes.values())][line["metric"]].astype(float) if groups else ()
+        name = statistic_name(line["metric"], **axes)
+        mean = Statistic.of(name, Estimate(value, error, int(n), low, high, str(line["interval"])))
+        found.append(replace(mean, repetitions=tuple(single)))
+    return found
 
 
 def write_table(

@@ -53,7 +53,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (run / "tables" / "regression.csv").write_text("a,b\n1,2\n", encoding="utf-8")
         (run / "tables" / "regression.md").write_text("caption\n\n| a | b |\n", encoding="utf-8")
         (run / "figures" / "regression.png").write_bytes(b"\x89PNG" + bytes(40))
-        write_comparison(run, compare(published, [], comparable=True, why_not=""))
+        write_comparison(run, compare(published, []))
     (root / "bench").mkdir()
     (root / "bench" / "bench.csv").write_text("family,case\npac_bayes,x\n", encoding="utf-8")
     return root

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
 import subprocess
 import sys
@@ -29,30 +30,59 @@ from gpsuite.reporting.comparison import (
 from gpsuite.statistics.estimates import Estimate
 
 EQUALITY = Criterion("equality", value=5.0, tolerance=0.1)
-BETWEEN = Criterion("between", low=1.0, high=2.0, tolerance=0.0, partly=0.5)
+BETWEEN = Criterion("between", low=1.0, high=2.0)
+EACH = Criterion("each", values=(1.0, 2.0, 3.0, 4.0, 5.0), tolerance=1e-4, partly=0.8)
 
 
 def published(test: Criterion = EQUALITY, **changes: Any) -> Published:
     values: dict[str, Any] = {
         **{"id": "X1", "paper": "p1", "where": "Table 1", "experiment": "family/name", "dataset": "toy"},
         **{"method": "m", "quantity": "risk", "published": "5.0", "unit": "risk", "condition": ""},
-        **{"source": "paper", "statistic": "risk", "test": test, **changes},
+        **{"basis": "result", "statistic": "risk", "test": test, **changes},
     }
     return Published(**values)
 
 
 def only(entry: Published, *statistics: Statistic) -> ComparisonRow:
-    (row,) = compare([entry], statistics, comparable=True, why_not="")
+    (row,) = compare([entry], statistics)
     return row
 
 
 def test_context_is_shown_beside_ours_without_a_verdict() -> None:
-    entry = published(Criterion("context"))
+    entry = published(Criterion("context", cause="data lost"))
     row = only(entry, Statistic("risk", 9.0, note="ours"))
-    assert (row.verdict, row.ours, row.tolerance, row.difference) == ("not comparable", 9.0, None, None)
-    assert "no test decides it" in row.note and "ours" in row.note
+    assert (row.verdict, row.ours, row.cause, row.difference) == ("not comparable", 9.0, "data lost", None)
+    assert (row.asked, row.note) == ("no test", "ours")
     assert only(entry).verdict == only(entry, Statistic("risk", math.nan)).verdict == "not comparable"
     assert only(entry, Statistic("risk", math.nan)).ours is None
+
+
+@pytest.mark.parametrize(
+    ("ours", "verdict", "difference"),
+    [
+        ((1.0, 2.0, 3.0, 4.0, 5.00009), "reproduced", 9e-5),
+        ((1.0, 2.0, 2.9, 4.0, 5.0), "partly", -0.1),  # one split in five
+        ((1.0, 2.0, 2.9, 4.2, 5.0), "not reproduced", 0.2),
+        (
+            (0.9, 1.8, 2.7, 3.6, 4.5),
+            "not reproduced",
+            -0.5,
+        ),  # the means of such a fault may be close all the same
+    ],
+)
+def test_repetitions_are_held_against_their_own_values(
+    ours: tuple[float, ...], verdict: str, difference: float
+) -> None:
+    row = only(published(EACH), Statistic("risk", sum(ours) / 5, repetitions=ours))
+    assert row.verdict == verdict
+    assert row.difference == pytest.approx(difference)
+    assert "of 5 within 0.0001; largest difference" in row.note
+
+
+@pytest.mark.parametrize("ours", [(), (1.0, 2.0), (1.0, 2.0, math.nan, 4.0, 5.0)])
+def test_repetitions_that_are_missing_are_not_compared(ours: tuple[float, ...]) -> None:
+    row = only(published(EACH), Statistic("risk", 3.0, repetitions=ours))
+    assert (row.verdict, row.cause) == ("not comparable", "value lost")
 
 
 @pytest.mark.parametrize(
@@ -60,21 +90,17 @@ def test_context_is_shown_beside_ours_without_a_verdict() -> None:
     [
         (EQUALITY, 5.1, "reproduced", 0.1),
         (EQUALITY, 4.9, "reproduced", -0.1),
-        (EQUALITY, 5.2, "partly", 0.2),  # twice the tolerance by default
-        (EQUALITY, 5.21, "not reproduced", 0.21),
-        (Criterion("equality", value=5.0, tolerance=0.1, partly=0.1), 5.15, "not reproduced", 0.15),
+        (EQUALITY, 5.11, "not reproduced", 0.11),  # no zone outside the limit that stands in the row
         (Criterion("equality", value=506.0, tolerance=0.0), 506.0, "reproduced", 0.0),
         (Criterion("equality", value=506.0, tolerance=0.0), 505.0, "not reproduced", -1.0),
         (Criterion("at_least", value=2.0), 2.0, "reproduced", 0.0),
         (Criterion("at_least", value=2.0), 9.0, "reproduced", 7.0),
         (Criterion("at_least", value=2.0), 1.99, "not reproduced", -0.01),
-        (Criterion("at_least", value=2.0, partly=0.5), 1.6, "partly", -0.4),
         (Criterion("at_most", value=0.0), 0.0, "reproduced", 0.0),
         (Criterion("at_most", value=0.0), 0.02, "not reproduced", 0.02),
-        (Criterion("at_most", value=1.0, tolerance=0.1, partly=0.2), 1.15, "partly", 0.15),
         (BETWEEN, 1.5, "reproduced", 0.0),
         (BETWEEN, 1.0, "reproduced", 0.0),
-        (BETWEEN, 0.6, "partly", -0.4),
+        (BETWEEN, 0.99, "not reproduced", -0.01),
         (BETWEEN, 2.6, "not reproduced", 0.6),
         (Criterion("all_of", partly=0.6), 1.0, "reproduced", 0.0),
         (Criterion("all_of", partly=0.6), 0.6, "partly", -0.4),
@@ -169,19 +195,13 @@ def test_missing_statistic_is_not_run() -> None:
     assert "risk" in row.note
 
 
-def test_run_that_is_not_comparable_keeps_its_numbers_out() -> None:
-    (row,) = compare([published()], [Statistic("risk", 5.0)], comparable=False, why_not="stand-in data")
-    assert (row.verdict, row.ours, row.note) == ("not comparable", None, "stand-in data")
-
-
-def test_row_carries_error_interval_cells_and_source() -> None:
+def test_row_carries_error_interval_cells_rule_and_remark() -> None:
     statistic = Statistic("risk", 5.05, 0.03, 10, 4.98, 5.12, "95 % t interval", note="10 splits")
-    row = only(published(standard_error=0.04, source="authors' method, measured"), statistic)
-    assert (row.ours, row.standard_error, row.n, row.tolerance) == (5.05, 0.03, 10, 0.1)
+    row = only(published(standard_error=0.04, basis="claim", remark="A pool.", rules="abc"), statistic)
+    assert (row.ours, row.standard_error, row.n, row.asked) == (5.05, 0.03, 10, "4.9 to 5.1")
     assert row.interval == "95 % t interval [4.98, 5.12]"
-    assert row.note == (
-        "published: authors' method, measured; difference = 1.00 combined standard errors; 10 splits"
-    )
+    assert row.note == "difference = 1.00 combined standard errors; 10 splits"
+    assert (row.basis, row.remark, row.rules, row.cause) == ("claim", "A pool.", "abc", None)
     share = only(published(Criterion("all_of", partly=0.5)), Statistic("risk", 0.8, n=5))
     assert share.note == "holds in 4 of 5"
 
@@ -202,7 +222,18 @@ def test_statistic_name() -> None:
 
 def test_statistics_survive_writing_byte_for_byte(tmp_path: Path) -> None:
     statistics = [
-        Statistic("a", 0.1 + 0.2, 1e-17, 10, -1 / 3, 1 / 3, "95 % t interval", "risk", 'says "x", y\nz'),
+        Statistic(
+            "a",
+            0.1 + 0.2,
+            1e-17,
+            10,
+            -1 / 3,
+            1 / 3,
+            "95 % t interval",
+            "risk",
+            'says "x", y\nz',
+            (0.1, 1 / 3),
+        ),
         Statistic("b[x=1]", 1.0),
     ]
     write_statistics(tmp_path, statistics)
@@ -225,23 +256,36 @@ def test_comparison_columns_and_round_trip(tmp_path: Path) -> None:
     with (tmp_path / "comparison.csv").open(newline="") as stream:
         header = next(csv.reader(stream))
     assert header == [
-        *("id", "paper", "where", "experiment", "dataset", "method", "quantity", "unit", "condition"),
+        *(
+            "id",
+            "paper",
+            "where",
+            "experiment",
+            "dataset",
+            "method",
+            "basis",
+            "quantity",
+            "unit",
+            "condition",
+        ),
         *(
             "published",
+            "asked",
             "ours",
             "standard_error",
             "n",
             "interval",
             "difference",
-            "tolerance",
             "verdict",
+            "cause",
             "note",
         ),
+        *("remark", "rules"),
     ]
     assert read_comparison(tmp_path) == rows
 
 
-@pytest.mark.parametrize("spoil", [("verdict", "vrdct"), ("reproduced", "maybe"), ("0.1", "abc")])
+@pytest.mark.parametrize("spoil", [("verdict", "vrdct"), ("reproduced", "maybe"), ("5.0", "abc")])
 def test_spoilt_comparison_is_named(spoil: tuple[str, str], tmp_path: Path) -> None:
     write_comparison(tmp_path, [only(published(), Statistic("risk", 5.0, note="a note"))])
     path = tmp_path / "comparison.csv"
@@ -262,7 +306,7 @@ PAPER = """
 paper: p1
 entries:
   - &one {id: X1, where: T, experiment: family/one, dataset: d, method: m, quantity: q, published: "5.0",
-          unit: u, source: paper, statistic: risk, test: {kind: equality, value: 5.0, tolerance: 0.1}}
+          unit: u, basis: result, statistic: risk, test: {kind: equality, value: 5.0, tolerance: 0.1}}
   - {<<: *one, id: X2}
   - {<<: *one, id: X3, experiment: family/two}
 """
@@ -305,9 +349,10 @@ def test_collect_shows_all_runs_of_an_experiment_asked_for(places: tuple[Path, P
 def test_collect_shows_a_part_of_the_paper_s_run_where_that_alone_decides(places: tuple[Path, Path]) -> None:
     results, _ = places
     entry = published(experiment="family/one")
-    undecided = compare([entry], [Statistic("risk", 5.0)], comparable=False, why_not="settings differ")
-    write_comparison(results / "family/one" / "paper~aaa", undecided)
+    write_comparison(results / "family/one" / "paper~aaa", [])
+    write_run(results / "family/one" / "paper~aaa", "settings differ")
     assert summary(places)[0][1] == "quick"
+    assert "paper~aaa" not in [name for _, name, _ in summary(places, "family/one")]
     write_comparison(results / "family/one" / "paper~part", [only(entry, Statistic("risk", 5.0))])
     assert summary(places)[0][1] == "paper~part"
     write_comparison(results / "family/one" / "paper", [only(entry, Statistic("risk", 5.0))])
@@ -321,6 +366,20 @@ def test_collect_takes_a_published_run_where_there_is_no_better_one(places: tupl
     assert summary(places)[0] == ("family/one", "paper", [("X1", "not reproduced"), ("X2", "not run")])
     write_comparison(results / "family/one/paper", [only(entry, Statistic("risk", 5.0))])
     assert summary(places)[0] == ("family/one", "paper", [("X1", "reproduced"), ("X2", "not run")])
+
+
+def write_run(folder: Path, why_not: str) -> None:
+    (folder / "run.json").write_text(json.dumps({"not_comparable": why_not}))
+
+
+def test_a_run_that_is_not_held_against_the_paper_says_why(places: tuple[Path, Path]) -> None:
+    folder = places[0] / "family/two" / "smoke"
+    write_comparison(folder, [])
+    write_run(folder, "stand-in data")
+    (found,) = collect_comparisons(*places, experiments=["family/two"])
+    assert [(row.verdict, row.ours, row.note) for row in found.rows] == [
+        ("not run", None, "smoke: stand-in data")
+    ]
 
 
 def test_collect_without_any_result(places: tuple[Path, Path], tmp_path: Path) -> None:

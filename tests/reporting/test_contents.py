@@ -9,8 +9,21 @@ from gpsuite.reporting.rows import ComparisonRow
 from gpsuite.reporting.runs import RunFolder
 
 ROW = ComparisonRow(
-    *("X1", "p1", "Table 1", "pac_bayes/one", "toy", "m", "risk", "risk", "eps = 0.2", "0.5"),
-    *(0.5, None, 3, "", 0.0, 0.1, "reproduced", ""),
+    *(
+        "X1",
+        "p1",
+        "Table 1",
+        "pac_bayes/one",
+        "toy",
+        "m",
+        "result",
+        "risk",
+        "risk",
+        "eps = 0.2",
+        "0.5",
+        "0.4 to 0.6",
+    ),
+    *(0.5, None, 3, "", 0.0, "reproduced", None, "", "", ""),
 )
 RUN = RunFolder(Path("results/pac_bayes/one/quick"), "pac_bayes/one", "quick", "")
 OTHER = RunFolder(Path("results/pac_bayes/two/quick"), "pac_bayes/two", "quick", "")

@@ -94,10 +94,11 @@ def full(tmp_path: Path) -> tuple[Path, Path]:
     rows = "".join(f"m{number},{1 / 3 + number}\n" for number in range(60))
     (folder / "tables/summary.csv").write_text(f"method_name,risk\n{EVIL},0.123456789\n{rows}")
     entry = Published(
-        *("X1", "p1", "Table 1", "pac_bayes/one", "toy", "m", EVIL, "5.0", "risk", "", "paper", "risk"),
+        *("X1", "p1", "Table 1", "pac_bayes/one", "toy", "m", EVIL, "5.0", "risk", "", "risk"),
         test=Criterion("equality", value=5.0, tolerance=0.1),
+        basis="result",
     )
-    write_comparison(folder, compare([entry], [Statistic("risk", 5.5, 0.2, 10)], True, ""))
+    write_comparison(folder, compare([entry], [Statistic("risk", 5.5, 0.2, 10)]))
     return tmp_path / "results", tmp_path
 
 
@@ -270,7 +271,7 @@ def test_values_added_since_the_run_are_shown_with_what_is_asked(full: tuple[Pat
     results, conf = full
     entry = {
         **dict.fromkeys(("where", "dataset", "method", "quantity", "published", "unit"), "text"),
-        **{"id": "X9", "experiment": "pac_bayes/one", "source": "paper", "statistic": "other"},
+        **{"id": "X9", "experiment": "pac_bayes/one", "basis": "result", "statistic": "other"},
         "test": {"kind": "between", "low": 2.5, "high": 10.0},
     }
     (conf / "paper").mkdir()

@@ -80,7 +80,6 @@ def test_points_and_iterations_to_a_threshold() -> None:
     found = by_name(claims.threshold_statistics(three_methods(), 0.4))
     # 1 - 0.028 k + 0.0055 <= 0.4 from k = 22, 1 - 0.024 k + 0.0055 <= 0.4 from k = 26
     assert found["points_to_rmse[method=al_mogp,threshold=0.4]"].value == 34
-    assert found["iteration_to_rmse[method=al_mogp,threshold=0.4]"].value == 23
     assert found["points_to_rmse[method=al_indgps,threshold=0.4]"].value == 38
     never = found["points_to_rmse[method=rs_mogp,threshold=0.4]"]
     assert never.value == np.inf
@@ -94,7 +93,6 @@ def test_full_queries_count_iterations_by_their_own_step() -> None:
     own = record("al_mogp_full", 0, [1.0, 0.5, 0.3], n_sum=[12, 16, 20])
     found = by_name(claims.threshold_statistics(Curves.from_records([own], ("al_mogp_full",)), 0.4))
     assert found["points_to_rmse[method=al_mogp_full,threshold=0.4]"].value == 20
-    assert found["iteration_to_rmse[method=al_mogp_full,threshold=0.4]"].value == 3
 
 
 def test_claims_hold_for_the_better_method_and_not_for_the_worse() -> None:

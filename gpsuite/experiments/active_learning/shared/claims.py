@@ -103,7 +103,7 @@ def extreme(name: str, cells: Sequence[Estimate], pick: Callable[..., Estimate],
 
 
 def threshold_statistics(curves: Curves, threshold: float) -> list[Statistic]:
-    """Return points and iterations needed for a mean RMSE at most the threshold, with bootstrap intervals."""
+    """Return the points needed for a mean RMSE at most the threshold, with bootstrap intervals."""
     found = []
     for method in curves.methods:
         curve = curves.curve(method, "rmse")
@@ -111,12 +111,8 @@ def threshold_statistics(curves: Curves, threshold: float) -> list[Statistic]:
         reached = first_below(curve.n_sum, curve.mean, threshold)
         low, high = threshold_interval(curve, threshold)
         note = "" if np.isfinite(reached) else f"{NOT_REACHED} up to {curve.n_sum[-1]} points"
-        n, start, step = len(curve.lines), int(curve.n_sum[0]), _step(curve)
-        points = Estimate(reached, n=n, low=low, high=high, interval=BOOTSTRAP_INTERVAL)
+        points = Estimate(reached, n=len(curve.lines), low=low, high=high, interval=BOOTSTRAP_INTERVAL)
         found.append(Statistic.of(statistic_name("points_to_rmse", **axes), points, "points", note))
-        iterations = (reached - start) / step + 1.0
-        name = statistic_name("iteration_to_rmse", **axes)
-        found.append(Statistic(name, iterations, n=n, unit="iteration (first = 1)", note=note))
     return found
 
 
@@ -181,8 +177,3 @@ def whole_area(curves: Curves, method: str) -> FloatArray:
     """Return each repetition's mean RMSE over the whole curve [R]."""
     curve = curves.curve(method, "rmse")
     return curve.area(int(curve.n_sum[0]), int(curve.n_sum[-1]))
-
-
-def _step(curve: Curve) -> int:
-    """Return how many values an iteration adds."""
-    return int(curve.n_sum[1] - curve.n_sum[0]) if len(curve.n_sum) > 1 else 1

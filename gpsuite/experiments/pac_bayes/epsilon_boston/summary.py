@@ -29,5 +29,5 @@ def summarise(report: Report[EpsilonSettings]) -> list[Statistic]:
     report.table(wide_table(tidy, ["epsilon", "method"], report.titles), "epsilon_boston", caption)
     report.table(tidy, "epsilon_boston_tidy", caption)
     draw(report, tidy, f"bars: mean over {count} splits; ticks: standard error")
-    means = metric_statistics(tidy, ["method", "epsilon"])
+    means = metric_statistics(tidy, ["method", "epsilon"], frame.sort_values("split"))
     return [*dataset_statistics(report.request), *means, *boston_claims(frame, report.settings.delta)]

@@ -12,6 +12,7 @@ from gpsuite.data.generators.classes import SYNTHETIC2D_SHIFT
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.safety_curves.display import DisplayedPoint
 from gpsuite.methods.robustness.decision import HALF, binary_contest
+from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.statistics.estimates import OF_POINTS, corrected_mean, share
 from gpsuite.statistics.paired import Paired
@@ -65,20 +66,30 @@ def gpfgs_statistics(shown: Sequence[DisplayedPoint]) -> list[Statistic]:
     if not shown:
         return []
     points = [each.record for each in shown]
+    rising = any(_still_rising(record) for record in points)
     largest = max(record.number("largest_gpfgs") for record in points)
+    undecided = f"{largest:.5f} where the radii end, still rising" if rising and largest <= HALF else ""
     failing = [crosses(record, "cross") and not crosses(record, "gpfgs") for record in points]
     with_bounds = [_with_the_bounds(record) for record in points]
     whole = [_fails_at_the_end(record) for record in points]
     linear = ", ".join(f"{record.number('linear_r2'):.3f}" for record in points)
     return [
-        Statistic("max_attack_probability", largest, n=len(points)),
-        Statistic.of("attack_fails_although_adversarial", share(failing)),
+        Statistic(
+            "max_attack_probability", float("nan") if undecided else largest, n=len(points), note=undecided
+        ),
+        claim("attack_fails_although_adversarial", [] if undecided else failing, undecided),
         Statistic.of(
             "share_attack_crosses_with_bounds", share(with_bounds), note=f"R² of the linear fit: {linear}"
         ),
         Statistic("largest_gamma_attack_fails", min(map(_last_failure, points)), n=len(points)),
         Statistic.of("share_attack_fails_at_whole_range", share(whole)),
     ]
+
+
+def _still_rising(record: Record) -> bool:
+    """Tell whether the attack's curve moves towards the other class where the radii end."""
+    curve = int(record.number("sign")) * record.arrays["gpfgs"]
+    return len(curve) > 1 and bool(curve[-1] > curve[-2])
 
 
 def _with_the_bounds(record: Record) -> bool:

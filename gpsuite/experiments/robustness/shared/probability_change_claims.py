@@ -24,9 +24,6 @@ LAPLACE, EP = "laplace", "ep"
 ABOUT_FIVE = (2.5, 10.0)  # "about 5 times", within a factor of two
 
 
-WIDEST = 4.0  # end over end of an interval that still says something
-
-
 SLACK = 1e-12  # the two definitions differ by sums of the same rounded numbers
 
 
@@ -103,20 +100,11 @@ def ep_more_robust(deltas: Paired, test_over_training: float) -> Statistic:
 
 
 def about_five(ratios: Sequence[Estimate]) -> list[bool]:
-    """Return which ratios are "about 5": in the range, with an interval that could have said no.
-
-    Left out are ratios without an interval, and those whose interval meets the range but is so wide that it would meet
-    nearly any.
-    """
+    """Return which ratios are "about 5": the whole interval lies in the range; those without one are left out."""
     low, high = ABOUT_FIVE
-    cells = []
-    for each in ratios:
-        if not np.isfinite([each.low, each.high]).all():
-            continue
-        meets = not (each.above(high) or each.below(low))
-        if not meets or each.high <= WIDEST * each.low:
-            cells.append(meets and low <= each.value <= high)
-    return cells
+    return [
+        low <= each.low and each.high <= high for each in ratios if np.isfinite([each.low, each.high]).all()
+    ]
 
 
 def falls_with_evaluations(deltas: Paired, methods: Sequence[str], test_over_training: float) -> Statistic:

@@ -249,11 +249,14 @@ def test_closed_form_is_tighter_than_cells() -> None:
 
 
 def test_check_statistics_leave_budgeted_runs_out() -> None:
-    def record(gap: float, unbudgeted: bool) -> Record:
+    def record(gap: float, unbudgeted: bool, prop1_gap: float = 0.01) -> Record:
         metrics = {
             "unbudgeted[eps=0.02]": unbudgeted,
             "gap[eps=0.02]": gap,
-            "prop1_gap[eps=0.02]": 0.01,
+            "prop1_gap[eps=0.1]": 0.05,
+            "gap[eps=0.1]": None,
+            "unbudgeted[eps=0.1]": False,
+            "prop1_gap[eps=0.02]": prop1_gap,
             "points_outside_bounds": 1,
             "closed_form_boxes": 4,
             "closed_form_violations": 0,
@@ -266,7 +269,11 @@ def test_check_statistics_leave_budgeted_runs_out() -> None:
     assert found["prop1_cells[eps=0.02]"].value == 100
     assert (found["share_runs_with_gap_closed"].value, found["share_runs_with_gap_closed"].n) == (1.0, 1)
     assert found["points_outside_bounds"].value == 2
-    assert found["share_prop1_approaches_closed_form"].value == 0.75
+    assert found["share_prop1_approaches_closed_form"].value == 1.0
+    slow = check_statistics([record(0.02, True), record(0.02, True, prop1_gap=0.021)], [0.02])
+    (half,) = [s for s in slow if s.name == "share_prop1_approaches_closed_form"]
+    assert half.value == 0.5  # five times the cells, and the gap fell to .42 only
+    assert "in 6 of 8 boxes" in half.note
 
 
 def made_up_candidate_boxes(kernel: str, radius: float) -> dict[str, int | None]:

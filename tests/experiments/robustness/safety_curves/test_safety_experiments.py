@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -55,8 +54,9 @@ def test_a_smoke_run_without_data(experiment: str) -> None:
     table = (folder / "tables" / f"{experiment}.md").read_text(encoding="utf-8")
     if experiment != "safety_synthetic2d":
         assert "stand-in data" in table
-    with (folder / "comparison.csv").open(encoding="utf-8", newline="") as stream:
-        assert {row["verdict"] for row in csv.DictReader(stream)} == {"not comparable"}
+    assert len((folder / "comparison.csv").read_text(encoding="utf-8").splitlines()) == 1  # the header alone
+    about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    assert about["not_comparable"] in ("stand-in data", "smoke scale")
     if experiment != "runtime_mnist38":  # its statistics are named after cells that smoke leaves out
         found = set(pd.read_csv(folder / "tables" / "statistics.csv")["name"])
         assert not {name for name in named(experiment) - found if not name.startswith("class_percent")}
