@@ -23,7 +23,7 @@ COMMON = ("dataset", "scale=", "seed=", "results_dir=", "data_dir=")
 # command -> what --help says; each is gpsuite.commands.<command>.main(words) -> exit code
 COMMANDS = {
     "run": "run an experiment: gpsuite run experiment=<family>/<name> [scale=smoke|quick|paper] [key=value ...]",
-    "list": "what there is: gpsuite list [experiments|datasets|methods]",
+    "list": "what there is: gpsuite list [experiments|datasets|methods|NAME]",
     "status": "tasks done, failed, missing: gpsuite status [experiment ...]",
     "compare": "published | ours | n | difference | verdict: gpsuite compare [experiment ...]",
     "report": "one self-contained HTML page over all results: gpsuite report",

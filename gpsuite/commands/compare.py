@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
-from gpsuite.commands.show import show_table
+from gpsuite.commands.show import show_lines, show_table
 from gpsuite.commands.words import experiment_names, read_words
 from gpsuite.config.files import conf_dir
-from gpsuite.reporting.comparison import ComparisonRow, RunComparison, collect_comparisons
+from gpsuite.reporting.comparison import VERDICTS, ComparisonRow, RunComparison, collect_comparisons
 from gpsuite.reporting.tables import mean_and_error
 from gpsuite.text import visible
 
 HELP = """
 gpsuite compare [experiment ...] [results_dir=DIR]
 
-published | ours +- standard error | n | difference | verdict, for the shipped runs of the largest scale;
-naming an experiment also shows its runs with other settings.
+Counts of verdicts, one line an experiment, then what was not or only partly reproduced, and totals: for the shipped
+runs of the largest scale, published ones where there is no own run. Naming an experiment shows every value and its
+runs with other settings. A pipe gets every value, whole and tab separated.
 Verdicts: reproduced, partly, not reproduced, not run, not comparable.
 A comparison that cannot be read is named and left out; the exit code is then 2.
 """
+
+MISSES = ("not reproduced", "partly")
+_SHORT = {"not reproduced": "not", "not comparable": "other"}  # heads of narrow columns
 
 
 def main(words: list[str]) -> int:
@@ -28,30 +34,79 @@ def main(words: list[str]) -> int:
     given = read_words(words)
     names = experiment_names(given.names) if given.names else None
     found = collect_comparisons(given.results_dir, conf_dir(), names)
-    rows = [_columns(run, row) for run in found for row in run.rows]
-    show_table("comparison with the published numbers", rows)
+    if sys.stdout.isatty() and any(run.rows for run in found):
+        _show(found, details=names is not None)
+    else:
+        rows = [_columns(run, row) for run in found for row in run.rows]
+        show_table("comparison with the published numbers", rows)
     problems = [run.problem for run in found if run.problem]
     for problem in problems:
         print(f"gpsuite: {visible(problem)}", file=sys.stderr)
     return 2 if problems else 0
 
 
-def _columns(run: RunComparison, row: ComparisonRow) -> dict[str, Any]:
+def _show(found: Sequence[RunComparison], details: bool) -> None:
+    shown = [run for run in found if run.rows]
+    show_lines([_counts(run) for run in shown])
+    if any(run.run is not None and run.run.published for run in shown):
+        print("* as published")
+    rows = [row for run in shown for row in run.rows]
+    if details:
+        print()
+        show_lines([_line(row) for row in rows])
+    missed = [row for verdict in MISSES for row in rows if row.verdict == verdict]
+    if missed and not details:
+        print()
+        show_lines([_line(row) for row in missed])
+    for row in missed if details else ():
+        print(f"\n{row.id} {row.verdict}: {visible('; '.join(filter(None, (row.note, row.remark))))}")
+    totals = Counter(row.verdict for row in rows)
+    print("\ntotal: " + ", ".join(f"{verdict} {totals[verdict]}" for verdict in VERDICTS if totals[verdict]))
+
+
+def _counts(run: RunComparison) -> dict[str, Any]:
+    verdicts = Counter(row.verdict for row in run.rows)
+    name = "" if run.run is None else f"{run.run.path.name}{'*' if run.run.published else ''}"
+    return {
+        "experiment": run.experiment,
+        "run": name,
+        **{_SHORT.get(verdict, verdict): verdicts[verdict] or "" for verdict in VERDICTS},
+    }
+
+
+def _ours(row: ComparisonRow) -> str:
     if row.ours is None:
-        ours = ""
-    else:
-        ours = f"{row.ours:g}" if math.isinf(row.ours) else mean_and_error(row.ours, row.standard_error)
+        return ""
+    return f"{row.ours:g}" if math.isinf(row.ours) else mean_and_error(row.ours, row.standard_error)
+
+
+def _line(row: ComparisonRow) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "verdict": row.verdict,
+        "quantity": ", ".join(text for text in (row.quantity, row.method, row.condition) if text),
+        "published": row.published,
+        "ours ± s.e.": _ours(row),
+        "n": row.n,
+    }
+
+
+def _columns(run: RunComparison, row: ComparisonRow) -> dict[str, Any]:
     return {
         "id": row.id,
         "experiment": row.experiment,
-        "run": run.run.path.name if run.run is not None else "",
+        "run": "" if run.run is None else run.run.path.name,
         "where": row.where,
         "quantity": row.quantity,
         "condition": row.condition,
         "published": row.published,
-        "ours ± s.e.": ours,
+        "ours ± s.e.": _ours(row),
         "n": row.n,
         "difference": "" if row.difference is None else f"{row.difference:.2g}",
         "verdict": row.verdict,
         "note": row.note,
+        "kind": row.basis,
+        "asked": row.asked,
+        "cause": row.cause,
+        "remark": row.remark,
     }

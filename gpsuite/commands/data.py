@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from gpsuite.commands.list import dataset_lines
 from gpsuite.commands.show import show_table
 from gpsuite.commands.words import read_words
 from gpsuite.config.files import conf_dir
@@ -46,7 +47,7 @@ def main(words: list[str]) -> int:
             raise unknown_name("dataset", name, known)
     if action == "list":
         rows = [row for row in describe(conf_dir(), given.data_dir) if not names or row.name in names]
-        show_table("datasets", [asdict(row) for row in rows])
+        show_table("datasets", [asdict(row) for row in rows], dataset_lines(rows))
         return 0
     chosen = list(_named_datasets(names or known))
     return _fetch(chosen, given.data_dir) if action == "fetch" else _verify(chosen, given.data_dir)

@@ -2,60 +2,106 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from gpsuite.commands.show import show_table
+from gpsuite.commands.show import show_lines, show_table
 from gpsuite.commands.words import read_words
 from gpsuite.config.files import conf_dir, group_choices, read_file
 from gpsuite.config.schema import SCALES
-from gpsuite.data.catalogue import describe
+from gpsuite.data.catalogue import Description, describe
 from gpsuite.errors import unknown_name
+from gpsuite.reporting.catalogue import ExperimentNote, read_experiments
 
 HELP = """
-gpsuite list [experiments|datasets|methods]
+gpsuite list [experiments|datasets|methods|NAME ...] [scale=quick|paper|smoke]
 
-experiments: the paper's figure or table, the cost at each scale, the data needed and whether it is here
-datasets:    rows, inputs, licence, and where each was found
+experiments: the paper's figure or table, the cost at the scale, the data needed and whether it is here
+datasets:    rows, inputs, licence, and whether each was found
 methods:     title and source of each
+NAME:        everything about one of them
+
+A terminal shows one line each; a pipe gets every column, whole and tab separated.
 """
+
+KINDS = ("experiments", "datasets", "methods")
+
+Rows = Sequence[Mapping[str, Any]]
 
 
 def main(words: list[str]) -> int:
-    """Print the lists asked for, all three by default."""
-    given = read_words(words)
-    kinds = given.names or ("experiments", "datasets", "methods")
-    for kind in kinds:
-        if kind not in ("experiments", "datasets", "methods"):
-            raise unknown_name("list", kind, ("experiments", "datasets", "methods"))
-    states = {row.name: row for row in describe(conf_dir(), given.data_dir)}
-    for kind in kinds:
-        if kind == "experiments":
-            show_table("experiments", _experiments({name: row.state for name, row in states.items()}))
-        elif kind == "datasets":
-            show_table("datasets", [asdict(row) for row in states.values()])
+    """Print the lists asked for, all three by default, or everything about what is named."""
+    given = read_words(words, choices={"scale": ("quick", *(each for each in SCALES if each != "quick"))})
+    found = describe(conf_dir(), given.data_dir)
+    states = {row.name: row.state for row in found}
+    known = {name: note for name, note in read_experiments(conf_dir()).items()}
+    lists: dict[str, tuple[Rows, Rows]] = {
+        "experiments": (
+            [_experiment(name, note, states) for name, note in known.items()],
+            [_experiment_brief(name, note, states, given.choices["scale"]) for name, note in known.items()],
+        ),
+        "datasets": ([asdict(row) for row in found], dataset_lines(found)),
+        "methods": (_methods(), _methods()),
+    }
+    named = {next(iter(row.values())): row for rows, _ in lists.values() for row in rows}
+    for word in given.names:
+        if word not in (*KINDS, *named):
+            raise unknown_name("list", word, (*KINDS, *named))
+    for word in given.names or KINDS:
+        if word in KINDS:
+            if sys.stdout.isatty() and len(given.names) != 1:
+                print(f"{chr(10) if word != KINDS[0] else ''}{word.upper()}")
+            show_table(word, *lists[word])
         else:
-            show_table("methods", _methods())
+            show_table(word, [named[word]])
+            if sys.stdout.isatty() and word in known and known[word].figures:
+                show_lines(
+                    [
+                        {"figure": name, "of": note.of, "shows": note.shows}
+                        for name, note in known[word].figures.items()
+                    ]
+                )
     return 0
 
 
-def _experiments(states: dict[str, str]) -> list[dict[str, Any]]:
-    rows = []
-    for name in group_choices()["experiment"]:
-        meta = read_file("experiment", name).get("meta") or {}
-        cost = meta.get("cost") or {}
-        needed = [str(each) for each in meta.get("data") or []]
-        rows.append(
-            {
-                "experiment": name,
-                "paper": meta.get("paper", ""),
-                "figure or table": meta.get("figure", ""),
-                "what": meta.get("title", ""),
-                **{f"cost {scale}": cost.get(scale, "") for scale in SCALES},
-                "data": ", ".join(f"{each} ({states.get(each, 'unknown')})" for each in needed) or "none",
-            }
-        )
-    return rows
+def dataset_lines(found: Sequence[Description]) -> Rows:
+    """Return what a terminal shows of datasets: no addresses."""
+    return [
+        {
+            "name": row.name,
+            "rows x inputs": row.shape,
+            "task": row.task,
+            "state": row.state,
+            "licence": row.licence,
+        }
+        for row in found
+    ]
+
+
+def _needed(note: ExperimentNote, states: Mapping[str, str]) -> str:
+    return ", ".join(f"{each} ({states.get(each, 'unknown')})" for each in note.data) or "none"
+
+
+def _experiment(name: str, note: ExperimentNote, states: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "experiment": name,
+        "paper": note.paper,
+        "figure or table": note.figure,
+        "what": note.title,
+        **{f"cost {scale}": note.cost.get(scale, "") for scale in SCALES},
+        "data": _needed(note, states),
+    }
+
+
+def _experiment_brief(
+    name: str, note: ExperimentNote, states: Mapping[str, str], scale: str
+) -> dict[str, Any]:
+    missing = [each for each in note.data if states.get(each) == "missing"]
+    data = f"missing: {', '.join(missing)}" if missing else ", ".join(note.data) or "none"
+    cost = note.cost.get(scale, "")
+    return {"experiment": name, "figure or table": note.figure, f"cost {scale}": cost, "data": data}
 
 
 def _methods() -> list[dict[str, Any]]:

@@ -1,28 +1,61 @@
-"""Tables on stdout: drawn by rich on a terminal, tab separated and never truncated otherwise."""
+"""Tables on stdout: drawn on a terminal, in brief where asked; tab separated and never truncated otherwise."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpsuite.text import visible
 
+SHORTEST = 8
+"""Letters of a column that are never cut."""
+
 FOLDABLE = 1.3  # a table this much wider than the terminal is still readable with folded cells
 
 
-def show_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print rows that share their columns."""
+def show_table(
+    title: str, rows: Sequence[Mapping[str, Any]], brief: Sequence[Mapping[str, Any]] | None = None
+) -> None:
+    """Print rows that share their columns.
+
+    Args:
+        title: of a drawn table.
+        rows: whole, for readers that are programs.
+        brief: shown on a terminal instead, one line each; what does not fit its width is cut.
+    """
     if not rows:
         print(f"{title}: none")
         return
     columns = list(rows[0])
     if sys.stdout.isatty():
-        _draw(title, columns, rows)
+        if brief is None:
+            _draw(title, columns, rows)
+        else:
+            show_lines(brief)
         return
     print("\t".join(columns))
     for row in rows:
         print("\t".join(_cell(row.get(column)) for column in columns))
+
+
+def show_lines(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print one line per row under their columns, the widest but the first cut until they fit the terminal."""
+    if not rows:
+        return
+    columns = list(rows[0])
+    table = [columns, *([_cell(row.get(column)) for column in columns] for row in rows)]
+    widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
+    room = shutil.get_terminal_size().columns - 2 * (len(widths) - 1)
+    while sum(widths) > room and max(widths[1:], default=0) > SHORTEST:
+        widths[widths.index(max(widths[1:]), 1)] -= 1
+    for line in table:
+        print("  ".join(_cut(cell, width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def _cut(cell: str, width: int) -> str:
+    return f"{cell:<{width}}" if len(cell) <= width else f"{cell[: width - 1]}…"
 
 
 def _draw(title: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:

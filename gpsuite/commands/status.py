@@ -16,7 +16,7 @@ from gpsuite.engine.store import RecordStore, satisfies
 from gpsuite.errors import ResultsError
 from gpsuite.experiments.base import BUDGET, STATUSES
 from gpsuite.reporting.reading import read_mapping
-from gpsuite.reporting.runs import folders_with
+from gpsuite.reporting.runs import PUBLISHED, folders_with
 from gpsuite.text import visible
 
 T = TypeVar("T")
@@ -26,6 +26,7 @@ gpsuite status [experiment ...] [results_dir=DIR]
 
 One row per run: tasks by status, missing ones, and whether its tables are complete. Every record is read and held
 against its checksum; a damaged one is named and counts as missing, as does one of an earlier version's format.
+Published runs are listed as they were published where there is no own run of their name.
 """
 
 
@@ -37,13 +38,28 @@ def main(words: list[str]) -> int:
     for name in experiment_names(given.names):
         family = name.split("/")[0]
         store = stores.setdefault(family, RecordStore(given.results_dir, family))
-        for folder in folders_with(given.results_dir, name, PLAN):
+        own = folders_with(given.results_dir, name, PLAN)
+        for folder in own:
             rows.append({"experiment": name, "run": folder.name, **_counts(folder, store)})
+        for folder in folders_with(given.results_dir / PUBLISHED, name, RUN):
+            if folder.name not in {each.name for each in own}:
+                rows.append({"experiment": name, "run": folder.name, **_published_counts(folder)})
     if not rows:
         print(f"no runs under {visible(str(given.results_dir))}; start with: gpsuite run experiment=tour")
         return 0
-    show_table("status", rows)
+    counted = ("tasks", *STATUSES, "missing")
+    empty = [column for column in counted[1:] if not any(row[column] for row in rows)]
+    show_table("status", rows, [{key: row[key] or "" for key in row if key not in empty} for row in rows])
     return 0
+
+
+def _published_counts(folder: Path) -> dict[str, Any]:
+    """Return how many tasks of a published run ended how, as its run.json says."""
+    run = _read(read_mapping, folder / RUN) or {}
+    tasks = run.get("tasks")
+    tasks = tasks if isinstance(tasks, dict) else {}
+    known = {status: tasks[status] if isinstance(tasks.get(status), int) else 0 for status in STATUSES}
+    return {"tasks": sum(known.values()), **known, "missing": 0, "tables": "published"}
 
 
 def _counts(folder: Path, store: RecordStore) -> dict[str, Any]:

@@ -14,20 +14,26 @@ PLACES = ("results_dir", "data_dir")
 
 @dataclass(frozen=True)
 class Words:
-    """Names in the order typed, the places results and data are in, and a command's own numbers."""
+    """Names in the order typed, the places results and data are in, and a command's own numbers and choices."""
 
     names: tuple[str, ...]
     results_dir: Path
     data_dir: Path
     numbers: Mapping[str, int] = field(default_factory=dict)
+    choices: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_words(words: Sequence[str], numbers: Mapping[str, int] | None = None) -> Words:
-    """Split names from `results_dir=`, `data_dir=` and a command's own numbers.
+def read_words(
+    words: Sequence[str],
+    numbers: Mapping[str, int] | None = None,
+    choices: Mapping[str, Sequence[str]] | None = None,
+) -> Words:
+    """Split names from `results_dir=`, `data_dir=` and a command's own numbers and choices.
 
     Args:
         words: as typed.
         numbers: key -> default of each whole number, zero or more, that the command takes.
+        choices: key -> what each may be, its default first.
 
     Raises:
         UserError: for another option, or what is no such number.
@@ -35,20 +41,27 @@ def read_words(words: Sequence[str], numbers: Mapping[str, int] | None = None) -
     names: list[str] = []
     places = {"results_dir": "results", "data_dir": "data"}
     found = dict(numbers or {})
+    chosen = {key: allowed[0] for key, allowed in (choices or {}).items()}
     for word in words:
         key, equals, value = word.partition("=")
         if equals and key in found:
             found[key] = _whole_number(key, value)
+        elif equals and choices and key in choices:
+            if value not in choices[key]:
+                raise unknown_name(key, value, choices[key])
+            chosen[key] = value
         elif equals and key in PLACES:
             places[key] = value
         elif equals:
-            valid = [*(f"{place}=DIR" for place in PLACES), *(f"{name}=NUMBER" for name in found)]
+            own = [f"{name}=NUMBER" for name in found]
+            own += [f"{name}={'|'.join(allowed)}" for name, allowed in (choices or {}).items()]
+            valid = [*(f"{place}=DIR" for place in PLACES), *own]
             raise UserError(f"{word}: unknown setting\nvalid: {', '.join(valid)}")
         elif word.startswith("-"):
             raise UserError(f"{word}: unknown option")
         else:
             names.append(word)
-    return Words(tuple(names), Path(places["results_dir"]), Path(places["data_dir"]), found)
+    return Words(tuple(names), Path(places["results_dir"]), Path(places["data_dir"]), found, chosen)
 
 
 def _whole_number(key: str, value: str) -> int:

@@ -13,7 +13,7 @@ from gpsuite.reporting.comparison import collect_comparisons, read_published
 from gpsuite.reporting.contents import group_by_verdict, row_anchor
 from gpsuite.reporting.equations import NONE, package_equations
 from gpsuite.reporting.images import is_picture, pixels, shrink
-from gpsuite.reporting.papers import FAR, count_verdicts, paper_cards
+from gpsuite.reporting.papers import FAR, KINDS, count_verdicts, paper_cards
 from gpsuite.reporting.reading import present, read_bytes
 from gpsuite.reporting.runs import SCALES, family_order, find_runs
 from gpsuite.reporting.sections import (
@@ -79,6 +79,7 @@ def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
         "verdicts": count_verdicts(row for item in best for row in item.rows),
         "groups": group_by_verdict(best, anchors),
         "titles": titles,
+        "kinds": KINDS,
         "far": FAR,
         "bench": bench if bench is not None and bench.rows else None,
         "equations": [each for each in package_equations() if each.reference != NONE],

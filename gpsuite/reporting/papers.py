@@ -10,8 +10,18 @@ from dataclasses import dataclass
 from gpsuite.reporting.captions import places
 from gpsuite.reporting.catalogue import ExperimentNote, PaperNote
 from gpsuite.reporting.comparison import VERDICTS, ComparisonRow, Published, RunComparison, Verdict
+from gpsuite.reporting.rows import Basis
 from gpsuite.reporting.runs import family_order
 from gpsuite.reporting.sections import Figure, Section
+
+KINDS: dict[Basis, str] = {
+    "result": "printed results",
+    "claim": "claims in words",
+    "measurement": "measurements of the authors' method by other code",
+    "identity": "mathematical identities",
+    "dataset": "facts about datasets",
+}
+"""What is said of a kind of statement, those that tell most of a reproduction first."""
 
 FAR = 5.0
 """Combined standard errors at which the plot of differences ends."""
@@ -76,6 +86,7 @@ class PaperCard:
         note: what its file says of it.
         family: of its experiments.
         verdicts: each verdict that occurs, with its count.
+        kinds: the same for each kind of statement.
         missing: experiments without a run.
         parts: runs that leave out something of the paper's setting, with what they leave out.
         figures: the paper's, with ours.
@@ -85,6 +96,7 @@ class PaperCard:
     note: PaperNote
     family: str
     verdicts: list[tuple[Verdict, int]]
+    kinds: list[tuple[Basis, list[tuple[Verdict, int]]]]
     missing: list[MissingExperiment]
     parts: list[tuple[Section, list[str]]]
     figures: list[PaperFigure]
@@ -128,6 +140,7 @@ def paper_cards(
                 note=note,
                 family=rows[0].experiment.split("/")[0],
                 verdicts=count_verdicts(rows),
+                kinds=count_kinds(rows),
                 missing=[_missing(name, count, known) for name, count in absent.items()],
                 parts=[(section, section.cut) for section in runs if section.cut],
                 figures=[_paper_figure(name, of, rows, sections) for name, of in note.figures.items()],
@@ -141,6 +154,15 @@ def count_verdicts(rows: Iterable[ComparisonRow]) -> list[tuple[Verdict, int]]:
     """Return each verdict that occurs, with its count."""
     counts = Counter(row.verdict for row in rows)
     return [(verdict, counts[verdict]) for verdict in VERDICTS if counts[verdict]]
+
+
+def count_kinds(rows: Sequence[ComparisonRow]) -> list[tuple[Basis, list[tuple[Verdict, int]]]]:
+    """Return the verdicts of each kind of statement that occurs."""
+    return [
+        (basis, count_verdicts(row for row in rows if row.basis == basis))
+        for basis in KINDS
+        if any(row.basis == basis for row in rows)
+    ]
 
 
 def _missing(name: str, count: int, known: Mapping[str, ExperimentNote]) -> MissingExperiment:

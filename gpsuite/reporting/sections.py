@@ -171,6 +171,7 @@ def _badges(run: RunFolder, about: Mapping[str, Any]) -> list[str]:
         ("ended by its budget", bool(tasks.get("budget"))),
         ("infeasible tasks", bool(tasks.get("infeasible"))),
         ("part of the paper's setting", any(_CUT.match(str(note)) for note in _list(about.get("notes")))),
+        ("below the paper's setting", bool(about.get("below_paper"))),
         ("own settings", bool(run.tag)),
         ("changed code", bool(_dict(about.get("git")).get("dirty"))),
     ]

@@ -32,6 +32,7 @@ def card(
 def test_a_card_counts_verdicts_and_names_what_has_no_run() -> None:
     found = card([ROW, replace(ROW, paper="p7")])
     assert found.verdicts == [("reproduced", 1), ("not run", 1)]
+    assert found.kinds == [("result", [("reproduced", 1), ("not run", 1)])]
     assert found.share == [("reproduced", 50.0), ("not run", 50.0)]
     assert found.missing == [MissingExperiment("pac_bayes/two", 1, "3 min", True)]
 
