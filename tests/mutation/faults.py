@@ -26,8 +26,9 @@ _PAIRS = [
 _OPPOSITES = {a: b for pair in _PAIRS for a, b in (pair, pair[::-1])}
 _WORDS = {"left": "right", "right": "left"}
 _SYMMETRIC = {
-    "max", "min", "maximum", "minimum", "fmax", "fmin", "logaddexp", "hypot", "array_equal", "isinstance", "issubclass", "cast",
-    "getattr", "zip", "shuffle", "warn", "TypeVar", "NewType", "Protocol", "namedtuple", "partial", "einsum",
+    "max", "min", "maximum", "minimum", "fmax", "fmin", "logaddexp", "hypot", "array_equal", "isinstance",
+    "issubclass", "cast", "getattr", "zip", "shuffle", "warn", "TypeVar", "NewType", "Protocol",
+    "namedtuple", "partial", "einsum",
 }  # fmt: skip
 """Calls whose first two arguments can be swapped without a change, or that fail at once when they are."""
 _DEFENSIVE = {
