@@ -13,7 +13,11 @@ from scipy.special import expit, softmax
 
 from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.multiclass import softmax_bound as module
-from gpsuite.methods.robustness.multiclass.covariance_change import CURVATURE, covariance_change
+from gpsuite.methods.robustness.multiclass.covariance_change import (
+    CURVATURE,
+    CovarianceChange,
+    covariance_change,
+)
 from gpsuite.methods.robustness.multiclass.latent_differences import DifferenceRanges
 from gpsuite.methods.robustness.multiclass.softmax_bound import SoftmaxBound
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
@@ -281,6 +285,10 @@ def test_the_covariances_change_is_the_formula(C: int) -> None:
             lowest = max(q - down, q / factor, 1.0 - (1.0 - q) * factor)
             assert change.highest(p)[row] == pytest.approx(highest, rel=1e-10)
             assert change.lowest(p)[row] == pytest.approx(lowest, rel=1e-10)
+            # rounded outwards
+            assert change.up[row] > up * (1.0 + 5e-13) or up == 0.0
+            assert change.down[row] > down * (1.0 + 5e-13) or down == 0.0
+            assert change.rate[row] > np.log(factor) * (1.0 + 5e-13) or factor == 1.0
 
 
 @pytest.mark.parametrize("q", [1e-9, 0.3, 1.0 - 1e-9])
@@ -290,6 +298,12 @@ def test_the_covariances_change_is_rounded_outwards(q: float) -> None:
     change, p = covariance_change(none, none, 0), np.array([q])
     assert p[0] <= change.highest(p)[0] <= p[0] * (1.0 + 1e-11)
     assert p[0] * (1.0 - 1e-11) <= change.lowest(p)[0] <= p[0]
+
+
+def test_the_factor_of_a_small_probability_is_rounded_outwards() -> None:
+    change, p = CovarianceChange(np.ones(1), np.ones(1), np.full(1, 0.3)), np.full(1, 1e-6)
+    assert change.highest(p)[0] > 1e-6 * np.exp(0.3) * (1.0 + 5e-13)
+    assert change.lowest(p)[0] < 1e-6 * np.exp(-0.3) * (1.0 - 5e-13)
 
 
 def test_what_is_out_of_order_or_not_finite_is_closed_to_the_trivial_bound() -> None:
