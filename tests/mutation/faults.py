@@ -20,14 +20,15 @@ _OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.Mod: ast.FloorDiv, ast.Pow: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
 }  # fmt: skip
 _PAIRS = [
-    ("min", "max"), ("minimum", "maximum"), ("argmin", "argmax"), ("floor", "ceil"), ("any", "all"),
+    ("min", "max"), ("minimum", "maximum"), ("fmin", "fmax"), ("argmin", "argmax"), ("floor", "ceil"), ("any", "all"),
     ("amin", "amax"), ("reduce_min", "reduce_max"), ("sin", "cos"), ("log1p", "log"), ("expm1", "exp"),
 ]  # fmt: skip
 _OPPOSITES = {a: b for pair in _PAIRS for a, b in (pair, pair[::-1])}
 _WORDS = {"left": "right", "right": "left"}
 _SYMMETRIC = {
-    "max", "min", "maximum", "minimum", "logaddexp", "hypot", "array_equal", "isinstance", "issubclass", "cast",
-    "getattr", "zip", "shuffle", "warn", "TypeVar", "NewType", "Protocol", "namedtuple", "partial", "einsum",
+    "max", "min", "maximum", "minimum", "fmax", "fmin", "logaddexp", "hypot", "array_equal", "isinstance",
+    "issubclass", "cast", "getattr", "zip", "shuffle", "warn", "TypeVar", "NewType", "Protocol",
+    "namedtuple", "partial", "einsum",
 }  # fmt: skip
 """Calls whose first two arguments can be swapped without a change, or that fail at once when they are."""
 _DEFENSIVE = {
