@@ -66,6 +66,7 @@ def test_what_is_derived_is_listed_or_written_down_once() -> None:
     """A name that is not in the list may be a slip of the pen: it must be one of these."""
     names = {each.locator for each in package_equations() if each.reference == "derived"}
     assert names - {locator for reference, locator in LISTED if reference == "derived"} == {
+        "copies among the rows",
         "rounding of the sparse posterior",
         "tempering of Gaussian predictions",
     }

@@ -3,6 +3,8 @@
 If equal rows are independent draws that happen to agree, the mean loss over all n rows bounds the risk, with n rows or
 with fewer. If each is one draw stored several times, the mean over the m different rows does, with m. The larger of
 the two means with m rows is sound in both cases.
+
+Equation: derived, copies among the rows
 """
 
 from __future__ import annotations
