@@ -230,10 +230,10 @@ def test_linear_bounds_begin_with_the_value_and_its_derivatives(monkeypatch: pyt
         seen.clear()
 
     for own in range(3):
-        bound.class_ends(local, own)
+        bound.class_ends(bound.over(x - 1e-3, x + 1e-3), own)
         check(np.eye(3)[own], own, 1.0)
         rival = (own + 2) % 3
-        bound.margin_ends(local, own, rival)
+        bound.margin_ends(bound.over(x - 1e-3, x + 1e-3), own, rival)
         check(np.eye(3)[own] - np.eye(3)[rival], own, 2.0)
 
 
