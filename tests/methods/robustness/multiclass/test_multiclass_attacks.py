@@ -9,6 +9,7 @@ import pytest
 from scipy.special import logit, softmax
 
 from gpsuite.arrays import FloatArray
+from gpsuite.budget import Budget
 from gpsuite.methods.robustness.decision import HALF, Contest
 from gpsuite.methods.robustness.multiclass import multiclass_search as module
 from gpsuite.methods.robustness.multiclass.multiclass_search import (
@@ -154,3 +155,24 @@ def test_probabilities_are_clipped_and_what_is_not_known_says_nothing() -> None:
         np.array([-0.2, 0.3, np.nan, 1.3]), np.array([0.2, 1.4, np.nan, -0.1])
     )
     assert low.tolist() == [0.0, 0.3, 0.0, 1.0] and high.tolist() == [0.2, 1.0, 1.0, 0.0]
+
+
+def test_a_verdict_ends_at_ties_closer_than_a_millionth_and_at_the_threshold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    posterior, seen, real = drawn(C=3, inputs=2), [], module.branch_and_bound
+
+    def spy(
+        quantity: Any, region: Any, tolerance: float, budget: Budget, sign: int, *args: Any, **named: Any
+    ) -> Any:
+        seen.append((quantity.rival, tolerance, sign, named["decide"]))
+        return real(quantity, region, tolerance, budget, sign, *args, **named)
+
+    monkeypatch.setattr(module, "branch_and_bound", spy)
+    search = MultiClassSearch(posterior, posterior.X[0], np.arange(2))
+    verdict, extrema = search.decide(linf_ball(posterior.X[0], 1e-4), Budget(boxes=100))
+    assert verdict.status == "safe" and len(extrema) == 2
+    others = [c for c in range(3) if c != search.centre.own]
+    nearest = sorted(others, key=lambda c: -search.centre.values[c])
+    assert [each[0] for each in seen] == nearest
+    assert all(0.0 < each[1] <= 1e-6 and each[2:] == (-1, 0.5) for each in seen)

@@ -81,7 +81,7 @@ def test_a_point_pays_a_quarter_of_the_means_spread() -> None:
     points = np.zeros((1, 2))
     low, high = bound.class_at(points, 0)
     assert high[0] >= expit(spread) and low[0] <= expit(-spread)
-    np.testing.assert_allclose([low[0], high[0]], [0.5 - spread / 4, 0.5 + spread / 4], atol=CUBATURE)
+    np.testing.assert_allclose([low[0], high[0]], [0.5 - spread / 4, 0.5 + spread / 4], atol=3e-10)
     low, high = bound.margin_at(points, 0, 1)
     np.testing.assert_allclose([low[0], high[0]], [-spread / 2, spread / 2], atol=CUBATURE)
 
@@ -202,6 +202,64 @@ def _slopes(posterior: MultiClassPosterior, x: FloatArray) -> tuple[FloatArray, 
         up, down = (posterior.difference(i, j).latent(points)[1] for points in steps)
         variances.append((up - down) / (2.0 * STEP))
     return by_mean @ gradient * scale, np.abs(variances).max(axis=0)
+
+
+def test_linear_bounds_begin_with_the_value_and_its_derivatives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By m_own - m_j, at the reference, against differences of the exact expectations."""
+    posterior = drawn()
+    x, seen = posterior.X[:2] + 0.1, []
+    bound = SoftmaxBound(posterior, posterior.X[0], np.arange(2))
+    local, real = bound.over(x - 1e-3, x + 1e-3), bound._linear
+    mean, root, step = local.ranges.mean, local.ranges.root, 1e-4
+
+    def spy(local: Any, own: int, *rest: Any) -> Any:
+        seen.append((own, *rest))
+        return real(local, own, *rest)
+
+    monkeypatch.setattr(bound, "_linear", spy)
+
+    def check(quantity: FloatArray, own: int, functions: float) -> None:
+        compared, weights, value, times = seen[0]
+        assert (compared, times) == (own, functions)
+        np.testing.assert_allclose(value, softmax_moments(mean, root).mean @ quantity, atol=CUBATURE)
+        for j in range(3):
+            if j != own:
+                moved = step * np.eye(3)[j]
+                up, down = (softmax_moments(mean + s * moved, root).mean @ quantity for s in (-1.0, 1.0))
+                np.testing.assert_allclose(weights[:, j], (up - down) / (2.0 * step), atol=1e-5)
+        seen.clear()
+
+    for own in range(3):
+        bound.class_ends(bound.over(x - 1e-3, x + 1e-3), own)
+        check(np.eye(3)[own], own, 1.0)
+        rival = (own + 2) % 3
+        bound.margin_ends(bound.over(x - 1e-3, x + 1e-3), own, rival)
+        check(np.eye(3)[own] - np.eye(3)[rival], own, 2.0)
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_a_box_pays_for_the_covariance_of_every_class_it_asks_for(sign: float) -> None:
+    posterior = drawn()
+    bound = SoftmaxBound(posterior, posterior.X[0], np.arange(2))
+    x = posterior.X[:2] + 0.1
+    change = np.zeros((2, 3, 3))
+    change[:, 1, 2] = change[:, 2, 1] = 1e-3 * sign
+
+    def ends(low: FloatArray, high: FloatArray) -> list[FloatArray]:
+        local = bound.over(x - 1e-5, x + 1e-5)
+        known = replace(local, ranges=replace(local.ranges, change_low=low, change_high=high))
+        own, margin = bound.class_ends(known, 0), bound.margin_ends(known, 0, 1)
+        assert np.all(own.low <= own.centre) and np.all(own.centre <= own.high)
+        assert np.all(margin.low <= margin.centre) and np.all(margin.centre <= margin.high)
+        assert np.all(own.high - own.low < 4e-3) and np.all(margin.high - margin.low < 4e-3)
+        return [own.low, own.high, margin.low, margin.high]
+
+    none = ends(0.0 * change, 0.0 * change)
+    some = ends(np.minimum(change, 0.0), np.maximum(change, 0.0))
+    alone, rival = 1e-3 / 27.0, 1e-3 * CURVATURE
+    wanted = [-alone, 0.0, -alone - rival, rival] if sign > 0 else [0.0, alone, -rival, alone + rival]
+    for before, after, moved in zip(none, some, wanted, strict=True):
+        np.testing.assert_allclose(after - before, moved, atol=2e-8)
 
 
 def test_the_longest_way_of_the_quantity_is_cut_first() -> None:
