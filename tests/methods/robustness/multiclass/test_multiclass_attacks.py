@@ -160,7 +160,7 @@ def test_probabilities_are_clipped_and_what_is_not_known_says_nothing() -> None:
 def test_a_verdict_ends_at_ties_closer_than_a_millionth_and_at_the_threshold(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    posterior, seen, real = drawn(C=3, inputs=2), [], module.branch_and_bound
+    posterior, seen, real = drawn(C=3, inputs=2), [], module.branch_and_bound  # type: ignore[attr-defined]
 
     def spy(
         quantity: Any, region: Any, tolerance: float, budget: Budget, sign: int, *args: Any, **named: Any
