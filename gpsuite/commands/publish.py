@@ -7,10 +7,12 @@ from functools import partial
 from pathlib import Path
 
 from gpsuite.commands.words import experiment_names, read_words
+from gpsuite.config.files import conf_dir
 from gpsuite.engine.archive import NAME
 from gpsuite.engine.folder import PLAN, RUN
 from gpsuite.engine.publishing import pack_run, published_bytes
 from gpsuite.errors import ResultsError, UserError
+from gpsuite.reporting.gallery import write_gallery
 from gpsuite.reporting.publish import publish
 from gpsuite.reporting.runs import folders_with
 from gpsuite.text import visible_lines
@@ -47,6 +49,7 @@ def main(words: list[str]) -> int:
         except ResultsError as error:  # one run's damage does not keep the others back
             print(f"gpsuite: {visible_lines(str(error))}", file=sys.stderr)
             code = 2
+    write_gallery(given.results_dir, conf_dir())
     return code
 
 

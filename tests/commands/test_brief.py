@@ -83,7 +83,10 @@ def test_compare_counts_by_experiment_and_names_the_misses(
 ) -> None:
     found = lines("compare")
     [counts] = [line.split() for line in found if line.startswith(NAME)]
-    assert (counts[:5], counts[6:]) == ([NAME, "paper*", *"111"], ["1"])  # conf/paper has more, which are not run
+    assert (counts[:5], counts[6:]) == (
+        [NAME, "paper*", *"111"],
+        ["1"],
+    )  # conf/paper has more, which are not run
     assert [line.split()[0] for line in found if line.startswith("X")] == ["X1", "X2"]
     assert found[-1].startswith("total: reproduced 1, partly 1, not reproduced 1, not run ")
     assert not any("because" in line for line in found)
