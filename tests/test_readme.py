@@ -1,8 +1,10 @@
-"""What the README shows works as printed."""
+"""What the README and the guide show works as printed."""
 
 from __future__ import annotations
 
+import io
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,17 +12,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpsuite import cli
 from gpsuite.cli import COMMANDS
 from gpsuite.config.request import read_request
 
 FAMILIES = ("pac_bayes", "robustness", "perturbation", "active_learning")
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / ".github/GUIDE.md").read_text(encoding="utf-8")
 
 
 def examples() -> list[str]:
     """Return the blocks of code in the section on Python use."""
-    [section] = re.findall(r"## Python use\n(.*?)\n## ", README, flags=re.DOTALL)
+    [section] = re.findall(r"## Python use\n(.*)", GUIDE, flags=re.DOTALL)
     blocks = re.findall(r"(?:^    .*\n(?:\n(?=    ))?)+", section, flags=re.MULTILINE)
     return ["\n".join(line[4:] for line in block.splitlines()) for block in blocks]
 
@@ -65,26 +69,72 @@ def test_a_face_names_what_it_exports_and_needs_no_tensorflow(family: str) -> No
     assert ended.stdout == "[] []\n"
 
 
-def test_the_run_commands_compose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def commands(text: str, word: str) -> list[list[str]]:
+    """Return the words of every `gpsuite WORD` command of a text."""
+    joined = text.replace("\\\n", " ")
+    return [
+        shlex.split(line, comments=True)
+        for line in re.findall(rf"^    gpsuite {word} (experiment=.*)", joined, flags=re.MULTILINE)
+    ]
+
+
+@pytest.mark.parametrize("name", ["README.md", ".github/GUIDE.md"])
+def test_the_run_commands_compose(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GPSUITE_OFFLINE", "1")
-    rows = "\n".join(f"{i},{i % 7},{i * 0.5 + i % 7}" for i in range(40))
-    Path("my.csv").write_text(f"a,b,price\n{rows}\n", encoding="utf-8")
-    lines = re.findall(
-        r"^    gpsuite run (experiment=pac_bayes/regression[^#\n]*)", README, flags=re.MULTILINE
+    head = "age,dose,hc,o2,y,price,label,temperature"
+    rows = "\n".join(
+        f"{i},{i % 7},{i % 5},{i % 3},{i % 11},{i * 0.5 + i % 7},{i % 2},{i / 80}" for i in range(40)
     )
-    assert lines
-    for line in lines:
-        words = line.split()
-        if "dataset=boston" in words:  # its file is not here; a smoke run needs none
-            words.append("scale=smoke")
-        request, _ = read_request(words)
-        assert request.methods
+    for file in ("my.csv", "measured.csv"):
+        Path(file).write_text(f"{head}\n{rows}\n", encoding="utf-8")
+    Path("candidates.csv").write_text("age,dose,y,price,label\n1,2,3,4,1\n", encoding="utf-8")
+    found = commands((ROOT / name).read_text(encoding="utf-8"), "run")
+    shown = [words for words in found if "<" not in words[0]]
+    assert len(shown) > 5
+    for words in shown:  # a smoke run needs no files of datasets
+        scaled = any(word.startswith(("scale=", "dataset.path=")) for word in words)
+        smoke = ["scale=smoke" if word.startswith("scale=") else word for word in words]
+        request, _ = read_request(smoke if scaled else [*smoke, "scale=smoke"])
+        assert request.experiment == words[0].removeprefix("experiment=")
+
+
+class Screen(io.StringIO):
+    """What is written, on a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_first_two_commands_print_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed = ""
+    for words in (
+        ["run", "experiment=pac_bayes/kl_inverse", "scale=paper"],
+        ["compare", "pac_bayes/kl_inverse"],
+    ):
+        assert f"    gpsuite {' '.join(words)}\n" in README
+        stdout = Screen()
+        monkeypatch.setattr("sys.stdout", stdout)
+        assert cli.dispatch(words) == 0
+        printed += stdout.getvalue()
+    shown = re.findall(
+        r"^    ( *results/pac_bayes.*|experiment +run.*|pac_bayes/.*)$", README, flags=re.MULTILINE
+    )
+    assert len(shown) == 6
+    assert [line for line in shown if line not in [each.rstrip() for each in printed.splitlines()]] == []
+
+
+def test_readme_is_short_and_what_it_links_to_exists() -> None:
+    assert len(README.splitlines()) <= 150
+    for text, folder in ((README, ROOT), (GUIDE, ROOT / ".github")):
+        for target in re.findall(r"\]\(([^)#]+)", text):
+            assert (folder / target).exists(), target
 
 
 def test_every_command_is_named() -> None:
     for name in COMMANDS:
-        assert f"gpsuite {name}" in README
+        assert f"`{name}`" in README and f"gpsuite {name}" in GUIDE
 
 
 def test_contributing_names_files_that_exist_and_shows_the_figure_of_the_example() -> None:

@@ -7,11 +7,13 @@ from functools import partial
 from pathlib import Path
 
 from gpsuite.commands.words import experiment_names, read_words
+from gpsuite.config.files import conf_dir
 from gpsuite.engine.archive import NAME
 from gpsuite.engine.folder import PLAN, RUN
 from gpsuite.engine.publishing import pack_run, published_bytes
 from gpsuite.errors import ResultsError, UserError
 from gpsuite.reporting.joint_figures import draw_joint_figures
+from gpsuite.reporting.gallery import write_gallery
 from gpsuite.reporting.publish import publish
 from gpsuite.reporting.runs import folders_with
 from gpsuite.text import visible_lines
@@ -50,6 +52,7 @@ def main(words: list[str]) -> int:
             code = 2
     for path in draw_joint_figures(given.results_dir / "published"):
         print(path)
+    write_gallery(given.results_dir, conf_dir())
     return code
 
 

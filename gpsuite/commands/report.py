@@ -8,13 +8,16 @@ from pathlib import Path
 from gpsuite.commands.words import read_words
 from gpsuite.config.files import conf_dir
 from gpsuite.errors import UserError
+from gpsuite.reporting.gallery import write_gallery
 from gpsuite.reporting.pages import write_report
 from gpsuite.text import visible
 
 HELP = """
 gpsuite report [results_dir=DIR]
 
-Writes report.html: every run with figures, tables, comparison, command and provenance, readable offline.
+Writes report.html: what your runs answer, each paper with its verdicts, and every run with figures, tables,
+comparison, command and provenance, readable offline. Published runs are shown where there is no own one of their name;
+of these alone it writes published/README.md, for those who read on a code host.
 """
 
 
@@ -34,8 +37,9 @@ def main(words: list[str]) -> int:
 
 
 def show_page(results_dir: Path) -> None:
-    """Write the page of a results folder; print its path, and on stderr the files that it had to leave out."""
+    """Write the pages of a results folder; print its path, and on stderr the files that it had to leave out."""
     path, problems = write_report(results_dir, conf_dir())
+    write_gallery(results_dir, conf_dir())
     for problem in problems:
         print(f"gpsuite: {visible(problem)}", file=sys.stderr)
     print(path)

@@ -1,0 +1,205 @@
+"""results/published/README.md: the published runs for those who read on a code host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpsuite.reporting.atomic import write_text
+from gpsuite.reporting.catalogue import ExperimentNote, method_titles, read_experiments, read_papers
+from gpsuite.reporting.comparison import ComparisonRow, Verdict, collect_comparisons, read_published
+from gpsuite.reporting.overview import NAME as OVERVIEW
+from gpsuite.reporting.overview import draw_overview
+from gpsuite.reporting.papers import KINDS, PaperCard, paper_cards
+from gpsuite.reporting.reading import present, read_bytes, read_mapping
+from gpsuite.reporting.runs import PUBLISHED, find_runs
+from gpsuite.reporting.sections import Section, read_section, tried, write_captions
+
+NAME = "README.md"
+NOTES = "NOTES.md"
+"""Beside the runs of a family: what was measured on them, written by hand."""
+
+DECIDED: tuple[Verdict, ...] = ("reproduced", "partly", "not reproduced")
+
+_HEAD = """# Published results
+
+Made by `gpsuite report` from the runs beside this page: their tables, figures (PNG, PDF and the numbers as CSV),
+comparisons with the papers and records. In a fresh clone `gpsuite report` draws the whole page, with filter and all
+values, without computing; `gpsuite run experiment=NAME scale=paper` redraws a run from its records; `gpsuite recheck`
+computes some of them anew. What else was measured: [notes](NOTES.md).
+
+Verdicts: *reproduced*; *partly*; *not reproduced*; *not run*; *not comparable*, with its cause. The kinds of statements
+are counted apart: a mathematical identity that holds says less of a reproduction than a printed result.
+"""
+
+
+@dataclass(frozen=True)
+class _Gallery:
+    """A paper with all its values and the runs of its family."""
+
+    card: PaperCard
+    rows: Sequence[ComparisonRow]
+    sections: Sequence[Section]
+
+
+def write_gallery(results_dir: Path, conf_dir: Path) -> Path | None:
+    """Write `results_dir`/published/README.md from the published runs; nothing where there are none.
+
+    Raises:
+        ResultsError: if it cannot be written.
+        ValueError: if a file of conf/paper is malformed.
+    """
+    root = results_dir / PUBLISHED
+    if not find_runs(root):
+        return None
+    draw_overview(root, method_titles(conf_dir))
+    path = root / NAME
+    write_text(path, gallery_text(root, conf_dir))
+    return path
+
+
+def gallery_text(root: Path, conf_dir: Path) -> str:
+    """Return the page of a folder of published runs, as Markdown.
+
+    Raises:
+        ValueError: if a file of conf/paper is malformed.
+    """
+    known = read_experiments(conf_dir)
+    sections = [
+        read_section(run, root, known.get(run.experiment, ExperimentNote())) for run in find_runs(root)
+    ]
+    best = [item for item in collect_comparisons(root, conf_dir) if not item.problem]
+    newest = {item.run.path: item.rows for item in best if item.run is not None}
+    for section in sections:
+        section.comparison = newest.get(section.run.path, section.comparison)
+    write_captions(sections)
+    cards = paper_cards(read_papers(conf_dir), read_published(conf_dir), best, sections, known)
+    lines = [_HEAD]
+    if present(root / f"{OVERVIEW}.png"):
+        lines += [f"![one panel a guarantee]({OVERVIEW}.png)", ""]
+    lines += ["## Verdicts", "", *verdict_table(cards), "", *_licences(sections)]
+    for card in cards:
+        own = [section for section in sections if section.run.family == card.family]
+        rows = [row for item in best for row in item.rows if row.paper == card.note.name]
+        lines += _paper(_Gallery(card, rows, own), known, root)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def verdict_table(cards: Sequence[PaperCard], page: str = "") -> list[str]:
+    """Return one line a paper: how much is reproduced of what could be decided, by kind of statement.
+
+    Args:
+        cards: of the papers.
+        page: that the links lead to; empty on the page itself.
+    """
+    head = ["paper", *(f"{text}, reproduced" for text in KINDS.values()), "not run", "not comparable"]
+    rows = []
+    for card in cards:
+        kinds = {basis: dict(verdicts) for basis, verdicts in card.kinds}
+        total = dict(card.verdicts)
+        shares = [_share(kinds.get(basis, {})) for basis in KINDS]
+        last = [str(total.get("not run", 0)), str(total.get("not comparable", 0))]
+        rows.append([f"[{card.note.authors or card.note.name}]({page}#{_anchor(card)})", *shares, *last])
+    return _table(head, rows)
+
+
+def _share(counts: Mapping[Verdict, int]) -> str:
+    decided = sum(counts.get(verdict, 0) for verdict in DECIDED)
+    return f"{counts.get('reproduced', 0)} of {decided}" if decided else "–"
+
+
+def _licences(sections: Sequence[Section]) -> list[str]:
+    """Return the licences of the data behind the runs, and who is to be cited."""
+    found: dict[str, tuple[str, str]] = {}
+    for section in sections:
+        about = tried([], read_mapping, section.run.path / "run.json") or {}
+        several = about.get("datasets")
+        for data in several if isinstance(several, list) else [about.get("dataset")]:
+            if isinstance(data, dict) and data.get("name"):
+                found[str(data["name"])] = (str(data.get("licence") or ""), str(data.get("citation") or ""))
+    rows = [[f"`{name}`", *texts] for name, texts in sorted(found.items())]
+    return (
+        ["## Data behind the runs", "", *_table(["dataset", "licence", "citation"], rows), ""] if rows else []
+    )
+
+
+def _paper(gallery: _Gallery, known: Mapping[str, ExperimentNote], root: Path) -> list[str]:
+    card = gallery.card
+    lines = [f"## {card.note.title}", "", f"{card.note.authors}, {card.note.venue}. {card.note.sentence}", ""]
+    if present(root / card.family / NOTES):
+        lines += [
+            f"What was measured, and what was not reproduced and why: [notes]({card.family}/{NOTES}).",
+            "",
+        ]
+    lines += _costs(gallery, known)
+    lines += _misses(gallery.rows)
+    shown: set[bytes] = set()
+    for section in gallery.sections:
+        for figure in section.figures:
+            try:
+                content = read_bytes(figure.path)
+            except OSError:  # named by the page
+                continue
+            if content in shown:
+                continue
+            shown.add(content)
+            lines += [f"![{figure.name}]({figure.link})", "", f"`{section.run.name}`: {figure.alt}", ""]
+    return lines
+
+
+def _costs(gallery: _Gallery, known: Mapping[str, ExperimentNote]) -> list[str]:
+    rows = []
+    for section in gallery.sections:
+        facts, note = dict(section.facts), known.get(section.run.experiment, ExperimentNote())
+        spent = facts.get("CPU time of all tasks", "")
+        left_out = "; ".join(section.cut)
+        rows.append([f"`{section.run.name}`", note.figure, spent, note.cost.get("paper", ""), left_out])
+    for item in gallery.card.missing:
+        note = known.get(item.name, ExperimentNote())
+        rows.append([f"`{item.name}`", note.figure, "not run", item.cost, f"{item.count} values"])
+    head = ["run", "stands for", "CPU time", "a full run, two cores", "left out"]
+    return ["### Runs", "", *_table(head, rows), ""]
+
+
+def _misses(rows: Sequence[ComparisonRow]) -> list[str]:
+    """Return a table of what was not or only partly reproduced, and of what cannot be compared, with the causes."""
+    missed = [row for verdict in ("not reproduced", "partly") for row in rows if row.verdict == verdict]
+    table = [
+        [
+            row.id,
+            row.verdict,
+            f"{row.quantity} ({row.where})",
+            row.published,
+            _ours(row),
+            "; ".join(filter(None, (row.note, row.remark))),
+        ]
+        for row in missed
+    ]
+    lines = ["### Misses", "", *_table(["id", "verdict", "what", "published", "ours", "why"], table), ""]
+    causes: dict[str, list[str]] = {}
+    for row in rows:
+        if row.verdict == "not comparable" and row.cause:
+            causes.setdefault(row.cause, []).append(row.id)
+    told = [f"* {cause}: {', '.join(ids)}" for cause, ids in sorted(causes.items())]
+    return [*(lines if table else []), *(["Not comparable, by cause:", "", *told, ""] if told else [])]
+
+
+def _ours(row: ComparisonRow) -> str:
+    if row.ours is None:
+        return ""
+    return f"{row.ours:.4g}" + ("" if row.standard_error is None else f" ± {row.standard_error:.2g}")
+
+
+def _anchor(card: PaperCard) -> str:
+    kept = "".join(letter for letter in card.note.title.lower() if letter.isalnum() or letter in " -")
+    return kept.replace(" ", "-")
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [head, ["---"] * len(head), *rows]
+    return ["| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines]
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpsuite.reporting.comparison import collect_comparisons
+from gpsuite.reporting.gallery import gallery_text, write_gallery
+from gpsuite.reporting.rows import Verdict, write_comparison
+from tests.reporting.test_contents import ROW
+from tests.reporting.test_pages import PNG, make_run
+
+ROOT = Path(__file__).parents[2]
+EXPERIMENT = "pac_bayes/rounding"
+VERDICTS: tuple[Verdict, ...] = ("reproduced", "not reproduced", "not comparable")
+
+
+def test_the_page_of_published_runs(tmp_path: Path) -> None:
+    data = {"name": "toy", "licence": "free", "citation": "Somebody 2001"}
+    folder = make_run(
+        tmp_path,
+        f"published/{EXPERIMENT}/paper",
+        dataset=data,
+        cpu_seconds=600.0,
+        notes=["repetitions=3 of 10"],
+    )
+    (folder / "figures/rounding.png").write_bytes(PNG)
+    (folder / "figures/same.png").write_bytes(PNG)
+    rows = [
+        replace(
+            ROW, id=f"X{number}", paper="reeb2018", experiment=EXPERIMENT, verdict=verdict, remark="why | not"
+        )
+        for number, verdict in enumerate(VERDICTS)
+    ]
+    write_comparison(folder, [rows[0], rows[1], replace(rows[2], cause="data lost")])
+    (tmp_path / "published/pac_bayes/NOTES.md").write_text("measured", encoding="utf-8")
+    path = write_gallery(tmp_path, ROOT / "conf")
+    assert path is not None
+    text = path.read_text(encoding="utf-8")
+    for expected in (
+        *("| `toy` | free | Somebody 2001 |", "1 of 2", "[notes](pac_bayes/NOTES.md)", "* data lost: X2"),
+        *("| `pac_bayes/rounding/paper` | App. F | 10.0 min | 15 s | repetitions=3 of 10 |", "why \\| not"),
+        "| `pac_bayes/epsilon_boston` | Fig. 2, Table 1 | not run | 1 min |",
+    ):
+        assert expected in text, expected
+    assert text.count("![") == 1 and "What rounding the hyperparameters" in text
+    for target in re.findall(r"\]\(([^)#]+)", text.replace("(NOTES.md)", "")):
+        assert (path.parent / target).exists(), target
+    assert gallery_text(path.parent, ROOT / "conf") == text
+
+
+def test_no_published_runs_no_page(tmp_path: Path) -> None:
+    make_run(tmp_path, f"{EXPERIMENT}/paper", title="Mine")
+    assert write_gallery(tmp_path, ROOT / "conf") is None
+    assert not (tmp_path / "published").exists()
+
+
+def test_what_is_committed_is_what_the_published_runs_give() -> None:
+    published = ROOT / "results/published"
+    if any(item.problem for item in collect_comparisons(published, ROOT / "conf")):
+        pytest.skip("published comparisons are of another version: publish them anew")
+    text = gallery_text(published, ROOT / "conf")
+    assert json.dumps(text) == json.dumps((published / "README.md").read_text(encoding="utf-8")), (
+        "gpsuite report"
+    )
+    table = text.split("## Verdicts\n\n")[1].split("\n\n")[0].replace("](#", "](results/published/README.md#")
+    assert table in (ROOT / "README.md").read_text(encoding="utf-8")
