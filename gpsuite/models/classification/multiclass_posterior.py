@@ -155,6 +155,27 @@ class MultiClassPosterior:
             LINKS.get("logistic"),
         )
 
+    def function(self, c: int) -> GPCPosterior:
+        """Return f_c as the latent function of a binary classifier with the logistic link.
+
+        Raises:
+            ValueError: if the class is out of range.
+        """
+        if not 0 <= c < self.n_classes:
+            raise ValueError(f"class {c}: one of {self.n_classes} is needed")
+        used = np.abs(self.root[:, c]).max(axis=1, initial=0.0) > 0.0
+        return GPCPosterior(
+            self.X,
+            self.kernel,
+            self.variance,
+            self.lengthscales,
+            self.alpha[c],
+            np.ascontiguousarray(self.root[used, c]),
+            self.weights[used],
+            self.operator_bound,
+            LINKS.get("logistic"),
+        )
+
     @cached_property
     def difference_error(self) -> float:
         """Bound of what the rounding of `difference` does to a variance.

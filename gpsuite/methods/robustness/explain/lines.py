@@ -14,11 +14,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
-from gpsuite.methods.robustness.level_bound.posterior_products import posterior_products
-from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice, gram_error
+from gpsuite.methods.robustness.level_bound.posterior_products import (
+    PosteriorProducts,
+    posterior_products,
+)
+from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice, gram_error, mean_sizes
 from gpsuite.methods.robustness.profiles import PROFILES
-from gpsuite.methods.robustness.restriction import sum_upwards
-from gpsuite.methods.robustness.rounding import UNDERFLOW, dot_product_unit
+from gpsuite.methods.robustness.rounding import dot_product_unit
 from gpsuite.models.latent import LatentPosterior
 
 
@@ -74,6 +76,17 @@ def line_slices(posterior: LatentPosterior, points: FloatArray, inputs: IntArray
     Raises:
         ValueError: if points are not finite or of the wrong shape, or the indices are not distinct and in range.
     """
+    return restricted_lines(posterior, points, inputs, posterior_products(posterior))[0]
+
+
+def restricted_lines(
+    posterior: LatentPosterior, points: FloatArray, inputs: IntArray, products: PosteriorProducts
+) -> tuple[LineSlices, FloatArray]:
+    """Return `line_slices` with known products, and the relative errors of the data's parts, [L, n].
+
+    Raises:
+        ValueError: as `line_slices`.
+    """
     points, inputs = np.asarray(points, dtype=np.float64), np.asarray(inputs, dtype=np.int64)
     D = posterior.X.shape[1]
     if points.ndim != 2 or points.shape[1] != D or not np.isfinite(points).all():
@@ -81,15 +94,14 @@ def line_slices(posterior: LatentPosterior, points: FloatArray, inputs: IntArray
     distinct = inputs.ndim == 1 and len(inputs) and len(np.unique(inputs)) == len(inputs)
     if not distinct or inputs.min() < 0 or inputs.max() >= D:
         raise ValueError(f"inputs {inputs}: distinct indices in [0, {D}) are needed")
-    products = posterior_products(posterior)
     distance = np.concatenate([_other_inputs(posterior, point)[inputs] for point in points])
     folds = PROFILES.get(posterior.kernel).folds
     weight = np.exp(-0.5 * distance) if folds else np.ones_like(distance)
     fixed = np.zeros_like(distance) if folds else distance
     unit = dot_product_unit(len(posterior.alpha), D, distance if folds else np.zeros_like(distance))
     dims = np.tile(inputs, len(points))
-    lost = UNDERFLOW * float(np.count_nonzero(posterior.alpha))
-    return LineSlices(
+    floor, ceiling, mean_error = mean_sizes(posterior.alpha, weight, unit)
+    found = LineSlices(
         kernel=posterior.kernel,
         variance=posterior.variance,
         dims=dims,
@@ -100,11 +112,12 @@ def line_slices(posterior: LatentPosterior, points: FloatArray, inputs: IntArray
         alpha=posterior.alpha,
         products=products,
         norm2=products.norm2,
-        floor=-sum_upwards(-posterior.alpha, weight, unit),
-        ceiling=sum_upwards(posterior.alpha, weight, unit),
-        mean_error=np.einsum("ln,ln->l", np.abs(posterior.alpha * weight), unit) + lost,
+        floor=floor,
+        ceiling=ceiling,
+        mean_error=mean_error,
         gram_error=gram_error(products, weight, unit),
     )
+    return found, unit
 
 
 def _other_inputs(posterior: LatentPosterior, point: FloatArray) -> FloatArray:

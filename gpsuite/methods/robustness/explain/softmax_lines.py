@@ -5,50 +5,30 @@ Equation: derived, softmax of several classes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.methods.robustness.explain.line_search import PieceBounds
-from gpsuite.methods.robustness.explain.lines import LineSlices, line_slices
-from gpsuite.methods.robustness.level_bound.latent_model import LatentModel
-from gpsuite.methods.robustness.level_bound.level import level_of
-from gpsuite.methods.robustness.level_bound.level_bound import LevelBound
-from gpsuite.methods.robustness.multiclass.latent_differences import LatentDifferences
+from gpsuite.methods.robustness.explain.lines import restricted_lines
+from gpsuite.methods.robustness.multiclass.latent_differences import (
+    LatentDifferences,
+    any_difference,
+    difference_functions,
+)
 from gpsuite.methods.robustness.multiclass.softmax_bound import Ends, SoftmaxBound
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 
 
-@dataclass(frozen=True)
-class LineBound(LevelBound):
-    """The level bound over slices of which every one has boxes of its own."""
-
-    def latent_model(self, lo: FloatArray, hi: FloatArray) -> tuple[FloatArray, LatentModel]:
-        """Return the centres [B, 1] and the models over one box of each line, [B, 1]."""
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
-            centre = 0.5 * lo + 0.5 * hi
-            return centre, self.expand(centre).over(self.form.radius(lo, hi, centre))
-
-
-class LineDifferences(LatentDifferences):
-    """All differences of latent functions along lines: `LatentDifferences` with a slice per line."""
-
-    def __init__(self, n_classes: int, bounds: Sequence[LevelBound], error: float) -> None:
-        self.n_classes = n_classes
-        self.pairs = tuple((i, j) for i in range(n_classes) for j in range(i + 1, n_classes))
-        self.bounds = tuple(bounds)
-        self.error = error
-
-
 class LineSoftmaxBound(SoftmaxBound):
-    """Bounds of class probabilities along lines: `SoftmaxBound` over `LineDifferences`."""
+    """Bounds of class probabilities along lines: `SoftmaxBound` with a slice per line."""
 
-    def __init__(self, posterior: MultiClassPosterior, differences: LineDifferences) -> None:
+    def __init__(self, posterior: MultiClassPosterior, differences: LatentDifferences) -> None:
         self.posterior, self.differences = posterior, differences
         self.dims = np.zeros(1, dtype=np.int64)
         self.n_classes = posterior.n_classes
+        self._root, self._points = None, {}
 
 
 @dataclass(frozen=True)
@@ -97,18 +77,18 @@ class SoftmaxLines:
 
     Attributes:
         posterior: of C classes.
-        bounds: one for each difference of two classes, over the slices of all lines.
+        differences: over the slices of all lines.
         own: the class.
     """
 
     posterior: MultiClassPosterior
-    bounds: tuple[LineBound, ...]
+    differences: LatentDifferences
     own: int
 
     @property
     def width(self) -> int:
         """Numbers held per piece and array: the data for every difference."""
-        return len(self.posterior.X) * len(self.bounds)
+        return len(self.posterior.X) * len(self.differences.form.alpha)
 
     def of_class(self, own: int) -> SoftmaxLines:
         """Return another class' probability along the same lines."""
@@ -118,13 +98,9 @@ class SoftmaxLines:
         """Expand pieces [low, high] of lines, [B] each."""
         bound = self._rows(lines)
         local = bound.over(low[:, None], high[:, None])
-        scale = bound.differences.bounds[0].form.lengthscales[:, 0]
-        slope, bend = np.zeros(len(low)), np.zeros(len(low))
-        for (i, j), latent in local.models.items():
-            if self.own in (i, j):
-                weight = local.moments.product[:, i, j] * (1.0 if self.own == i else -1.0)
-                slope += weight * latent.mean.model.linear[:, 0] / scale
-                bend += weight * latent.mean.model.quadratic[:, 0, 0] / scale**2
+        scale = bound.differences.form.lengthscales[:, 0]
+        total, _, _ = local.models.combined_means(self.own, local.moments.product[:, self.own])
+        slope, bend = total.linear[:, 0] / scale, total.quadratic[:, 0, 0] / scale**2
         return SoftmaxPieces(low, high, bound.class_ends(local, self.own), slope, bend)
 
     def evaluate(self, lines: IntArray, points: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -137,12 +113,8 @@ class SoftmaxLines:
         return lower, np.where(np.isnan(high), 1.0, np.clip(high, 0.0, 1.0))
 
     def _rows(self, lines: IntArray) -> LineSoftmaxBound:
-        chosen = []
-        for bound in self.bounds:
-            assert isinstance(bound.form, LineSlices)
-            chosen.append(replace(bound, form=bound.form.take(lines)))
-        differences = LineDifferences(self.posterior.n_classes, chosen, self.posterior.difference_error)
-        return LineSoftmaxBound(self.posterior, differences)
+        chosen = replace(self.differences, form=self.differences.form.take(lines))
+        return LineSoftmaxBound(self.posterior, chosen)
 
 
 def softmax_lines(
@@ -156,6 +128,7 @@ def softmax_lines(
     C = posterior.n_classes
     if not 0 <= own < C:
         raise ValueError(f"class {own}: there are {C}")
-    differences = (posterior.difference(i, j) for i in range(C) for j in range(i + 1, C))
-    bounds = tuple(LineBound(line_slices(each, points, inputs), level_of(each.link)) for each in differences)
-    return SoftmaxLines(posterior, bounds, own)
+    functions = difference_functions(posterior)
+    one, unit = restricted_lines(any_difference(posterior), points, inputs, functions.products[0])
+    differences = LatentDifferences(C, functions.stack(one, unit), posterior.difference_error)
+    return SoftmaxLines(posterior, differences, own)

@@ -51,6 +51,17 @@ class Cubic:
         cubic = None if self.cubic is None else self.cubic[rows]
         return Cubic(self.constant[rows], self.linear[rows], self.quadratic[rows], cubic)
 
+    def followed_by(self, *others: Cubic) -> Cubic:
+        """Return the polynomials of all, one after another; all have cubic parts, or none."""
+        parts = (self, *others)
+        cubics = [each.cubic for each in parts if each.cubic is not None]
+        return Cubic(
+            np.concatenate([each.constant for each in parts]),
+            np.concatenate([each.linear for each in parts]),
+            np.concatenate([each.quadratic for each in parts]),
+            np.concatenate(cubics) if cubics else None,
+        )
+
     def at(self, x: FloatArray) -> FloatArray:
         """Return the values of a single polynomial, B = 1, at points [K, d]."""
         value = self.constant + x @ self.linear[0] + np.einsum("kj,ji,ki->k", x, self.quadratic[0], x)
@@ -77,6 +88,11 @@ class Cubic:
         """Return a bound of the sum of the absolute terms over |x_j| <= radius_j, [B], for rounding."""
         rows = np.abs(self.linear) + weighted_rows(self.quadratic, radius)
         return np.abs(self.constant) + _dot(rows, radius) + cubic_size(self.cubic, radius)
+
+
+def by_box(values: FloatArray, kept: int = 0) -> FloatArray:
+    """Return values [..., B] and `kept` axes behind with all leading axes made one: function after function."""
+    return values.reshape(-1, *values.shape[values.ndim - kept :])
 
 
 def sum_slack(n_inputs: int) -> float:

@@ -76,12 +76,12 @@ def kernel_orders(
 
 
 def order_four(orders: KernelOrders, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Bound the kept order-4 terms of sum_i w_i f(q_i) over the boxes from below and above, [B] each."""
+    """Bound the kept order-4 terms of sum_i w_i f(q_i), w [..., B, n], from below and above, [..., B] each."""
     _, _, second, third, fourth = orders.f
     kept = np.where(orders.fourth, weights, 0.0)
     if not orders.fourth.any():
-        return np.zeros(len(weights)), np.zeros(len(weights))
-    flat = 0.5 * np.einsum("bn,bn->b", kept, second)
+        return np.zeros(kept.shape[:-1]), np.zeros(kept.shape[:-1])
+    flat = 0.5 * np.einsum("...n,...n->...", kept, second)
     squares = _eigenvalues(2.0 * kept * third, orders.offset)
     low, high = _quartic(2.0 / 3.0 * kept * fourth, orders.offset)
     low, high = low + squares[0] + np.minimum(flat, 0.0), high + squares[1] + np.maximum(flat, 0.0)
@@ -103,11 +103,11 @@ def _quartic(weights: FloatArray, offset: FloatArray) -> tuple[FloatArray, Float
 
 
 def _eigenvalues(weights: FloatArray, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return min(0, least) and max(0, largest) eigenvalue of sum_i w_i v_i v_i', rounded outwards, [B] each."""
-    matrix = np.matmul(vectors * weights[:, None], vectors.transpose(0, 2, 1))
-    sound = np.isfinite(matrix).all(axis=(1, 2))
-    values = np.linalg.eigvalsh(np.where(sound[:, None, None], matrix, 0.0))
+    """Return min(0, least) and max(0, largest) eigenvalue of sum_i w_i v_i v_i', rounded outwards, [..., B] each."""
+    matrix = np.matmul(vectors * weights[..., None, :], vectors.transpose(0, 2, 1))
+    sound = np.isfinite(matrix).all(axis=(-1, -2))
+    values = np.linalg.eigvalsh(np.where(sound[..., None, None], matrix, 0.0))
     # Rounding of the sums and of the decomposition, by the sum of the absolute terms.
-    size = np.einsum("bn,bjn,bjn->b", np.abs(weights), vectors, vectors)
+    size = np.einsum("...n,...jn,...jn->...", np.abs(weights), vectors, vectors)
     slack = np.where(sound, _EIGENVALUE * size, np.inf)
-    return np.minimum(0.0, values[:, 0]) - slack, np.maximum(0.0, values[:, -1]) + slack
+    return np.minimum(0.0, values[..., 0]) - slack, np.maximum(0.0, values[..., -1]) + slack

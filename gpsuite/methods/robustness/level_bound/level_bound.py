@@ -36,6 +36,11 @@ _FLOOR = 1e-3
 _ROUNDING = 1e-12  # of the combined model, relative to its terms
 
 
+def expand(form: PosteriorSlice, centre: FloatArray) -> Expansion:
+    """Return the expansion of mean and variance at centres [B, d] in units of X."""
+    return _EXPANSIONS[form.kernel](form, centre)
+
+
 @dataclass(frozen=True)
 class LevelBounds:
     """Bounds of the score towards one class over B boxes.
@@ -76,7 +81,7 @@ class LevelBound:
 
     def expand(self, centre: FloatArray) -> Expansion:
         """Return the expansion at centres [B, d] in units of X."""
-        return _EXPANSIONS[self.form.kernel](self.form, centre)
+        return expand(self.form, centre)
 
     def latent_model(self, lo: FloatArray, hi: FloatArray) -> tuple[FloatArray, LatentModel]:
         """Return the centres [B, d] and the models of mean and variance over boxes.

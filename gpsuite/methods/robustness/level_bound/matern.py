@@ -20,6 +20,7 @@ from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.level_bound.cubic import (
     Cubic,
     add_norm_times_linear,
+    by_box,
     sum_slack,
     symmetric_part,
     weighted_rows,
@@ -60,7 +61,9 @@ class MaternExpansion:
         f: f to f'''' at the centres, [B, n] each.
         distance: of the data over all inputs, [B, n].
         V: values and slopes of the kernels, [B, 1 + d, n].
-        W: R V.
+        W: R V, [..., B, 1 + d, n].
+
+    Of a stack of F functions the models have F B rows, function by function.
     """
 
     form: PosteriorSlice
@@ -92,21 +95,33 @@ class MaternExpansion:
     @cached_property
     def _to_degree_two(self) -> tuple[Cubic, Cubic]:
         """Mean and variance in units of s, without the terms of order 3."""
-        u = self.W[:, 0]
+        u = self.W[..., 0, :]
         mean = self._sum(np.broadcast_to(self.form.alpha, u.shape))
         data = self._sum(-2.0 * u)
-        gram = np.matmul(self.W[:, 1:], self.V[:, 1:].transpose(0, 2, 1))
-        constant = 1.0 + np.einsum("bn,bn->b", self.V[:, 0], u) + data.constant
+        gram = self._gram
+        constant = 1.0 + by_box(np.einsum("...n,...n->...", self.V[:, 0], u)) + data.constant
         quadratic = data.quadratic - 0.5 * (gram + gram.transpose(0, 2, 1))
         return mean, Cubic(constant, data.linear, quadratic, None)
 
+    @property
+    def _gram(self) -> FloatArray:
+        """V_1' R V_1, one matrix for each row of the models."""
+        return by_box(np.matmul(self.W[..., 1:, :], self.V[:, 1:].transpose(0, 2, 1)), 2)
+
     def _sum(self, weights: FloatArray) -> Cubic:
-        """Return orders 0 to 2 of sum_i w_i k_i, weights [B, n]."""
+        """Return orders 0 to 2 of sum_i w_i k_i, weights [..., B, n]."""
         value, first, second = self.f[:3]
-        linear = -2.0 * np.einsum("bjn,bn->bj", self.offset, weights * first)
-        quadratic = np.matmul(self.offset * (2.0 * weights * second)[:, None], self.offset.transpose(0, 2, 1))
-        np.einsum("bjj->bj", quadratic)[...] += np.einsum("bn,bn->b", weights, first)[:, None]
-        return Cubic(np.einsum("bn,bn->b", weights, value), linear, quadratic, None)
+        weighted = self.offset * (2.0 * weights * second)[..., None, :]
+        quadratic = by_box(np.matmul(weighted, self.offset.transpose(0, 2, 1)), 2)
+        np.einsum("bjj->bj", quadratic)[...] += self._dots(weights, first)[:, None]
+        return Cubic(self._dots(weights, value), self._slopes(weights * first), quadratic, None)
+
+    def _dots(self, weights: FloatArray, values: FloatArray) -> FloatArray:
+        return by_box(np.einsum("...n,...n->...", weights, values))
+
+    def _slopes(self, weights: FloatArray) -> FloatArray:
+        """Return -2 sum_i w_i D_i, one row for each of the models."""
+        return by_box(-2.0 * np.einsum("bjn,...bn->...bj", self.offset, weights), 1)
 
     def over(self, radius: FloatArray) -> LatentModel:
         """Return the models over |x - centre| <= radius in lengthscales, [B, d]."""
@@ -117,42 +132,44 @@ class MaternExpansion:
         if most > 2:
             third = self._order_three(orders)
             mean, variance = replace(mean, cubic=third[0]), replace(variance, cubic=third[1])
+        form, radius = self.form.for_boxes(radius)
         return LatentModel(
             radius,
-            self._mean_model(mean, orders, radius),
-            self._variance_model(variance, orders, radius),
+            self._mean_model(form, mean, orders, radius),
+            self._variance_model(form, variance, orders, radius),
         )
 
     def _order_three(self, orders: KernelOrders) -> tuple[FloatArray, FloatArray]:
         """Return the order-3 tensors of mean and variance, [B, d, d, d]."""
         _, first, second, third, _ = self.f
-        d, slopes = self.offset.shape[1], self.W[:, 1:]
+        d, slopes = self.offset.shape[1], self.W[..., 1:, :]
         mean = np.where(orders.third, self.form.alpha, 0.0)
-        data = np.where(orders.third, -2.0 * self.W[:, 0], 0.0)
+        data = np.where(orders.third, -2.0 * self.W[..., 0, :], 0.0)
         rows = np.concatenate(
             [
-                self.offset * (-4.0 / 3.0 * mean * third)[:, None],
-                self.offset * (-4.0 / 3.0 * data * third)[:, None] - 4.0 * second[:, None] * slopes,
+                self.offset * (-4.0 / 3.0 * mean * third)[..., None, :],
+                self.offset * (-4.0 / 3.0 * data * third)[..., None, :] - 4.0 * second[:, None] * slopes,
             ],
-            axis=1,
+            axis=-2,
         )
-        sums = third_order_sums(rows, self.offset)
+        sums = by_box(third_order_sums(rows, self.offset), 3)
         tensors = np.ascontiguousarray(sums[:, :d]), symmetric_part(sums[:, d:])
-        add_norm_times_linear(tensors[0], -2.0 * np.einsum("bjn,bn->bj", self.offset, mean * second))
-        linear = -2.0 * np.einsum("bjn,bn->bj", self.offset, data * second)
-        linear -= 2.0 * np.einsum("bjn,bn->bj", slopes, first)
-        add_norm_times_linear(tensors[1], linear)
+        add_norm_times_linear(tensors[0], self._slopes(mean * second))
+        moved = 2.0 * by_box(np.einsum("...bjn,bn->...bj", slopes, first), 1)
+        add_norm_times_linear(tensors[1], self._slopes(data * second) - moved)
         return tensors
 
-    def _mean_model(self, mean: Cubic, orders: KernelOrders, radius: FloatArray) -> MomentModel:
-        form, s = self.form, self.form.variance
-        weights = np.broadcast_to(form.alpha, orders.remainder.shape)
-        low, high = order_four(orders, weights)
+    def _mean_model(
+        self, form: PosteriorSlice, mean: Cubic, orders: KernelOrders, radius: FloatArray
+    ) -> MomentModel:
+        s, alpha = form.variance, self.form.alpha
+        weights = np.broadcast_to(alpha, self.W[..., 0, :].shape)
+        low, high = (by_box(each) for each in order_four(orders, weights))
         error = _ORDERS * form.mean_error * growth(radius) + sum_slack(radius.shape[1]) * mean.magnitude(
             radius
         )
-        left = (orders.remainder @ np.abs(form.alpha)) * (1.0 + TAIL) + error
-        near, far = form.mean_range(mean.constant, self._drop(orders.rho))
+        left = by_box(self.form.sums(orders.remainder, np.abs(alpha))) * (1.0 + TAIL) + error
+        near, far = form.mean_range(mean.constant, self._drop(np.sqrt(squared(radius))))
         model, below, above = mean.scaled(s), s * (left - low), s * (left + high)
         least, most = model.range(radius)
         return MomentModel(
@@ -163,48 +180,51 @@ class MaternExpansion:
             np.fmin(most + above, s * far),
         )
 
-    def _variance_model(self, variance: Cubic, orders: KernelOrders, radius: FloatArray) -> MomentModel:
-        form = self.form
-        data = -2.0 * self.W[:, 0]
-        low, high = order_four(orders, data)
+    def _variance_model(
+        self, form: PosteriorSlice, variance: Cubic, orders: KernelOrders, radius: FloatArray
+    ) -> MomentModel:
+        data, rho = -2.0 * self.W[..., 0, :], np.sqrt(squared(radius))
+        low, high = (by_box(each) for each in order_four(orders, data))
         error = _ORDERS * form.gram_error * growth(radius) ** 2
         error += sum_slack(radius.shape[1]) * variance.magnitude(radius)
-        left = np.einsum("bn,bn->b", orders.remainder, np.abs(data)) + self._slopes_left_out(orders, radius)
+        left = self._dots(orders.remainder, np.abs(data)) + self._slopes_left_out(form, orders, radius, rho)
         left = left * (1.0 + TAIL) + error
         # What is left of phi after degree 1: its square under B = I - G, with -nu <= G <= g.
-        square = self._beyond_degree_one(orders.rho)
+        square = self._beyond_degree_one(rho)
         below = left - low + (1.0 + form.allowance) * square
-        above = left + high + (form.products.operator.above - 1.0) * square
+        above = left + high + (form.above - 1.0) * square
         least, most = variance.range(radius)
         # Bounds of <phi, H phi> = Sigma/s + nu.
         nu = form.allowance
-        near, far = distance_form(form, variance.constant + nu, self._drop(orders.rho))
+        near, far = distance_form(form, variance.constant + nu, self._drop(rho))
         shifted = replace(variance, constant=variance.constant + nu)
         low, high = np.fmax(least - below + nu, near), np.fmin(most + above + nu, far)
         return without_allowance(MomentModel(shifted, below, above, low, high), nu, form.variance)
 
-    def _slopes_left_out(self, orders: KernelOrders, radius: FloatArray) -> FloatArray:
+    def _slopes_left_out(
+        self, form: PosteriorSlice, orders: KernelOrders, radius: FloatArray, rho: FloatArray
+    ) -> FloatArray:
         """Bound 2 |sum_i (U_1i x) (k_i - its kept orders)|: by the data, or by Cauchy-Schwarz in the RKHS."""
-        sizes = np.einsum("bjn,bj->bn", np.abs(self.W[:, 1:]), radius)
+        shared = radius[: len(orders.rho)]
+        sizes = np.einsum("...bjn,bj->...bn", np.abs(self.W[..., 1:, :]), shared)
         if radius.shape[1] > MANY_INPUTS:
             # Not even order 2 is kept; the second derivative is at most lambda.
-            return np.asarray(sizes.sum(axis=1) * self.kernel.curvature * orders.rho**2)
-        by_data = 2.0 * np.einsum("bn,bn->b", sizes, orders.slope_remainder)
+            return by_box(sizes.sum(axis=-1)) * self.kernel.curvature * rho**2
+        by_data = 2.0 * self._dots(sizes, orders.slope_remainder)
         if self.kernel is not MATERN52:
             return np.asarray(by_data)
-        rho, drop = orders.rho, self._drop(orders.rho)
+        drop = self._drop(rho)
         z = np.sqrt(5.0) * rho
         decay = np.exp(-z)
         slope, bend = -(5.0 / 3.0) * rho * (1.0 + z) * decay, -(5.0 / 3.0) * (1.0 + z - z * z) * decay
         square = 2.0 * drop + 6.25 * rho**4 + 2.0 * rho * slope - rho * rho * bend
         square += 64.0 * UNIT * (1.0 + rho**4)
-        gram = np.matmul(self.W[:, 1:], self.V[:, 1:].transpose(0, 2, 1))
-        size = np.einsum("bj,bj->b", weighted_rows(gram, radius), radius)
-        size += _ORDERS * self.form.gram_error * growth(radius)
+        size = np.einsum("bj,bj->b", weighted_rows(self._gram, radius), radius)
+        size += _ORDERS * form.gram_error * growth(radius)
         # B + t >= 0 with t = g - 1: Cauchy-Schwarz there, and t times the norms.
-        excess = self.form.products.operator.above - 1.0
+        excess = form.above - 1.0
         slopes = self.kernel.curvature * rho**2
-        most = 1.0 + self.form.allowance + excess
+        most = 1.0 + form.allowance + excess
         by_norm = np.sqrt((size + excess * slopes) * most) + excess * np.sqrt(slopes)
         return np.asarray(np.minimum(by_data, 2.0 * by_norm * np.sqrt(np.maximum(0.0, square))))
 
@@ -229,5 +249,4 @@ def expand_matern(form: PosteriorSlice, centre: FloatArray) -> MaternExpansion:
     V = np.empty((n_boxes, 1 + d, q.shape[1]))
     V[:, 0] = f[0]
     np.multiply(offset, -2.0 * f[1][:, None], out=V[:, 1:])
-    W = (V.reshape(-1, q.shape[1]) @ form.products.reduction).reshape(V.shape)
-    return MaternExpansion(form, kernel, centre, offset, f, np.sqrt(q), V, W)
+    return MaternExpansion(form, kernel, centre, offset, f, np.sqrt(q), V, form.reduced(V))

@@ -20,7 +20,7 @@ from gpsuite.methods.robustness.level_bound.posterior_products import (
     posterior_products,
 )
 from gpsuite.methods.robustness.operator_form import squared_norm
-from gpsuite.methods.robustness.restriction import restriction
+from gpsuite.methods.robustness.restriction import Restriction, restriction, sum_upwards
 from gpsuite.methods.robustness.rounding import (
     SHORT_SUM,
     TAIL,
@@ -57,7 +57,8 @@ class PosteriorSlice:
         mean_error: rounding error of every mean coefficient <h, e_m> of basis values |e_m| <= 1.
         gram_error: that of every covariance coefficient <e_m, (I - G) e_m'>.
 
-    The last four are arrays [B] where every box has a slice of its own (`explain.lines`).
+    The last four are arrays [B] where every box has a slice of its own (`explain.lines`); `SliceStack` has a leading
+    axis of functions.
     """
 
     kernel: str
@@ -69,21 +70,38 @@ class PosteriorSlice:
     weight: FloatArray
     alpha: FloatArray
     products: PosteriorProducts
-    norm2: float
+    norm2: float | FloatArray
     floor: float | FloatArray
     ceiling: float | FloatArray
     mean_error: float | FloatArray
     gram_error: float | FloatArray
 
     @property
-    def allowance(self) -> float:
+    def allowance(self) -> float | FloatArray:
         """The nu with G + nu >= 0."""
         return self.products.operator.below
 
     @property
-    def bound(self) -> float:
+    def above(self) -> float | FloatArray:
+        """An upper bound of G."""
+        return self.products.operator.above
+
+    @property
+    def bound(self) -> float | FloatArray:
         """An upper bound g of G + nu."""
-        return self.products.operator.above + self.products.operator.below
+        return self.above + self.allowance
+
+    def sums(self, values: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return the sums over the data, values [B, ..., n], with weights like `alpha`."""
+        return np.asarray(values @ weights)
+
+    def reduced(self, V: FloatArray) -> FloatArray:
+        """Return R V for columns V, [B, T, n]."""
+        return np.asarray((V.reshape(-1, V.shape[2]) @ self.products.reduction).reshape(V.shape))
+
+    def for_boxes(self, radius: FloatArray) -> tuple[PosteriorSlice, FloatArray]:
+        """Return the slice with its constants, and the radii, for every row of the models over boxes [B, d]."""
+        return self, radius
 
     def mean_range(self, centre: FloatArray, drop: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Bound the mean per unit s over boxes by norms and signs alone.
@@ -94,7 +112,7 @@ class PosteriorSlice:
             centre: the mean at the centres per unit s, [B].
             drop: 1 - kappa at the boxes' radii, [B].
         """
-        norm = float(np.sqrt(self.norm2)) * (1.0 + TAIL)
+        norm = np.sqrt(self.norm2) * (1.0 + TAIL)
         reach = norm * np.sqrt(2.0 * np.minimum(drop, 1.0)) + self.mean_error + SHORT_SUM * np.abs(centre)
         low = np.fmax(centre - reach, np.maximum(-norm, self.floor))
         return low, np.fmin(centre + reach, np.minimum(norm, self.ceiling))
@@ -133,7 +151,7 @@ class PosteriorSlice:
         unit = spread_unit(unit, d, float(np.max(np.abs(scaled))))
         lost = UNDERFLOW * float(np.count_nonzero(self.alpha))
         norm2 = squared_norm(self.kernel, scaled, self.alpha * self.weight, unit) + lost
-        return replace(self, norm2=min(self.norm2, norm2))
+        return replace(self, norm2=np.minimum(self.norm2, norm2))
 
 
 def posterior_slice(posterior: LatentPosterior, x0: FloatArray, free: IntArray) -> PosteriorSlice:
@@ -148,6 +166,13 @@ def posterior_slice(posterior: LatentPosterior, x0: FloatArray, free: IntArray) 
         ValueError: if x0 is not finite or of the wrong length, or the indices are not distinct and in range.
     """
     kept, products = restriction(posterior, x0, free), posterior_products(posterior)
+    return restricted_slice(posterior, kept, products)
+
+
+def restricted_slice(
+    posterior: LatentPosterior, kept: Restriction, products: PosteriorProducts
+) -> PosteriorSlice:
+    """Return the slice over the free inputs of a restriction of the posterior."""
     return PosteriorSlice(
         kernel=posterior.kernel,
         variance=posterior.variance,
@@ -164,6 +189,15 @@ def posterior_slice(posterior: LatentPosterior, x0: FloatArray, free: IntArray) 
         mean_error=float(np.abs(posterior.alpha * kept.weight) @ kept.unit) + kept.lost,
         gram_error=float(gram_error(products, kept.weight, kept.unit)),
     )
+
+
+def mean_sizes(
+    alpha: FloatArray, weight: FloatArray, unit: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return floor, ceiling and error of a mean per unit s, [...] for folds and relative errors [..., n]."""
+    lost = UNDERFLOW * float(np.count_nonzero(alpha))
+    error = np.einsum("...n,...n->...", np.abs(alpha * weight), unit) + lost
+    return -sum_upwards(-alpha, weight, unit), sum_upwards(alpha, weight, unit), np.asarray(error)
 
 
 def gram_error(products: PosteriorProducts, weight: FloatArray, unit: FloatArray) -> FloatArray:

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.methods.robustness.level_bound.cubic import Cubic, symmetric_part
+from gpsuite.methods.robustness.level_bound.cubic import Cubic, by_box, symmetric_part
 from gpsuite.methods.robustness.level_bound.latent_model import LatentModel
 from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice
 from gpsuite.methods.robustness.level_bound.squared_exponential_few import (
@@ -26,6 +26,7 @@ from gpsuite.methods.robustness.level_bound.squared_exponential_few import (
     high_orders,
 )
 from gpsuite.methods.robustness.level_bound.squared_exponential_rests import mean_model, variance_model
+from gpsuite.methods.robustness.level_bound.squared_exponential_shared import second_orders, third_orders
 from gpsuite.methods.robustness.level_bound.tensors import third_order_sums
 
 MANY_INPUTS = 64
@@ -44,7 +45,9 @@ class SquaredExponentialExpansion:
         offset: D, [B, d, n].
         values: w_i e_i, [B, n].
         reduced: R V = [u, U_1] for the columns w e and w e D of V, [B, 1 + d, n].
-        rows: whose sums with D_k D_l are 3 A_3 and q_C, [B, 2 d, n].
+        rows: whose sums with D_k D_l are 3 A_3 and q_C, [B, 2 d, n]; None for a stack.
+
+    Of a stack of F functions the coefficients have F B rows, function by function, and `reduced` a leading axis.
     """
 
     form: PosteriorSlice
@@ -55,7 +58,7 @@ class SquaredExponentialExpansion:
     offset: FloatArray
     values: FloatArray
     reduced: FloatArray
-    rows: FloatArray
+    rows: FloatArray | None
 
     @property
     def mean(self) -> FloatArray:
@@ -77,6 +80,7 @@ class SquaredExponentialExpansion:
     def over(self, radius: FloatArray) -> LatentModel:
         """Return the models over |x - centre| <= radius in lengthscales, [B, d]."""
         A, P = self.A, self.P
+        form, radius = self.form.for_boxes(radius)
         high: tuple[HighOrders | None, HighOrders | None] = (None, None)
         if radius.shape[1] <= FEW_INPUTS:
             high = self._high_orders
@@ -85,22 +89,24 @@ class SquaredExponentialExpansion:
             A, P = replace(A, cubic=A3), replace(P, cubic=q_C)
         return LatentModel(
             radius,
-            mean_model(self.form, A, radius, high[0]),
-            variance_model(self.form, P, self.block, radius, high[1]),
+            mean_model(form, A, radius, high[0]),
+            variance_model(form, P, self.block, radius, high[1]),
         )
 
     @cached_property
     def _high_orders(self) -> tuple[HighOrders, HighOrders]:
         """Orders 4 and 5 of A and P."""
         mean = self.form.alpha * self.values
-        variance = -2.0 * self.reduced[:, 0] * self.values
-        slopes = -2.0 * self.reduced[:, 1:] * self.values[:, None]
+        variance = -2.0 * self.reduced[..., 0, :] * self.values
+        slopes = -2.0 * self.reduced[..., 1:, :] * self.values[:, None]
         return high_orders(mean, None, self.offset), high_orders(variance, slopes, self.offset)
 
     @cached_property
     def _degree_three(self) -> tuple[FloatArray, FloatArray]:
         """A_3 and q_C, [B, d, d, d]."""
         d = self.offset.shape[1]
+        if self.rows is None:
+            return third_orders(self.form.alpha, self.reduced, self.values, self.offset)
         sums = third_order_sums(self.rows, self.offset)
         return sums[:, :d] / 3.0, symmetric_part(sums[:, d:])
 
@@ -113,23 +119,30 @@ def expand_squared_exponential(form: PosteriorSlice, centre: FloatArray) -> Squa
     V = np.empty((n_boxes, 1 + d, e.shape[1]))
     V[:, 0] = e
     np.multiply(offset, e[:, None], out=V[:, 1:])
-    W = (V.reshape(-1, e.shape[1]) @ form.products.reduction).reshape(V.shape)
-    first = V @ form.alpha
-    gram = np.matmul(W[:, 1:], V[:, 1:].transpose(0, 2, 1))
+    W, first = form.reduced(V), form.sums(V, form.alpha)
+    gram = np.matmul(W[..., 1:, :], V[:, 1:].transpose(0, 2, 1))
     # Row 0 of both products pairs the degrees 0 and 1 of the variance.
-    low = np.matmul(V, W[:, 0, :, None])[:, :, 0]
-    weighted = np.stack([0.5 * form.alpha * V[:, 1:], -W[:, :1] * V[:, 1:]], axis=1)
-    pairs = np.matmul(weighted, offset[:, None].transpose(0, 1, 3, 2))
-    rows = np.concatenate([weighted[:, 0], weighted[:, 1] / 3.0 - W[:, 1:] * e[:, None]], axis=1)
+    low = np.matmul(V, W[..., 0, :, None])[..., 0]
+    if W.ndim > V.ndim:
+        rows, pairs = None, second_orders(form.alpha, W[:, :, 0], e, offset)
+    else:
+        weighted = np.stack([0.5 * form.alpha * V[:, 1:], -W[:, :1] * V[:, 1:]], axis=1)
+        pairs = np.matmul(weighted, offset[:, None].transpose(0, 1, 3, 2))
+        rows = np.concatenate([weighted[:, 0], weighted[:, 1] / 3.0 - W[:, 1:] * e[:, None]], axis=1)
     # H = G + nu adds nu to the diagonal of the degrees 0 and 1.
-    own = 1.0 + form.allowance
-    block = own * np.eye(d) - 0.5 * (gram + gram.transpose(0, 2, 1))
+    own = np.asarray(1.0 + form.allowance)
+    block = own[..., None, None] * np.eye(d) - 0.5 * (gram + gram.swapaxes(-1, -2))
     return SquaredExponentialExpansion(
         form,
         centre,
-        A=Cubic(first[:, 0], first[:, 1:], pairs[:, 0], None),
-        P=Cubic(own - low[:, 0], -2.0 * low[:, 1:], block + pairs[:, 1], None),
-        block=block,
+        A=Cubic(by_box(first[..., 0]), by_box(first[..., 1:], 1), by_box(pairs[..., 0, :, :], 2), None),
+        P=Cubic(
+            by_box(own - low[..., 0]),
+            by_box(-2.0 * low[..., 1:], 1),
+            by_box(block + pairs[..., 1, :, :], 2),
+            None,
+        ),
+        block=by_box(block, 2),
         offset=offset,
         values=e,
         reduced=W,

@@ -41,20 +41,21 @@ def high_orders(weights: FloatArray, slopes: FloatArray | None, offset: FloatArr
     """Return orders 4 and 5 of sum_i w_i (D_i x)^q / q! + (S_i x) (D_i x)^(q-1) / (q-1)!.
 
     Args:
-        weights: w, [B, n].
-        slopes: S, [B, d, n]; None for zero.
+        weights: w, [..., B, n].
+        slopes: S, [..., B, d, n]; None for zero.
         offset: D, [B, d, n].
     """
     n_boxes, d, n = offset.shape
     square = (offset[:, :, None] * offset[:, None]).reshape(n_boxes, d * d, n)
     cube = (square[:, :, None] * offset[:, None]).reshape(n_boxes, d**3, n)
-    fourth = np.matmul(square * weights[:, None], square.transpose(0, 2, 1)).reshape(n_boxes, -1) / 24.0
-    fifth = np.matmul(square * weights[:, None], cube.transpose(0, 2, 1)).reshape(n_boxes, -1) / 120.0
+    weighted = square * weights[..., None, :]
+    fourth = np.matmul(weighted, square.transpose(0, 2, 1)).reshape(-1, d**4) / 24.0
+    fifth = np.matmul(weighted, cube.transpose(0, 2, 1)).reshape(-1, d**5) / 120.0
     norm2 = 24.0 * np.einsum("bk,bk->b", fourth, fourth) + 120.0 * np.einsum("bk,bk->b", fifth, fifth)
     if slopes is not None:
-        mixed = (slopes[:, :, None] * offset[:, None]).reshape(n_boxes, d * d, n)
-        fourth = fourth + np.matmul(slopes, cube.transpose(0, 2, 1)).reshape(n_boxes, -1) / 6.0
-        fifth = fifth + np.matmul(mixed, cube.transpose(0, 2, 1)).reshape(n_boxes, -1) / 24.0
+        mixed = (slopes[..., :, None, :] * offset[:, None]).reshape(*slopes.shape[:-2], d * d, n)
+        fourth = fourth + np.matmul(slopes, cube.transpose(0, 2, 1)).reshape(-1, d**4) / 6.0
+        fifth = fifth + np.matmul(mixed, cube.transpose(0, 2, 1)).reshape(-1, d**5) / 24.0
     return HighOrders(coefficients(fourth, d, 4), coefficients(fifth, d, 5), norm2)
 
 

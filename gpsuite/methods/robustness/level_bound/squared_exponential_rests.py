@@ -156,7 +156,7 @@ def distance_form(
     return near, np.minimum((high + reach) ** 2 * (1.0 + SHORT_SUM), form.bound)
 
 
-def without_allowance(found: MomentModel, nu: float, s: float) -> MomentModel:
+def without_allowance(found: MomentModel, nu: float | FloatArray, s: float) -> MomentModel:
     """Return the variance's model from that of <phi, H phi> = Sigma/s + nu; below zero it counts as zero."""
     low, high = found.low - nu, np.maximum(found.high - nu, 0.0)
     model = replace(found.model, constant=found.model.constant - nu).scaled(s)

@@ -11,21 +11,21 @@ from gpsuite.arrays import FloatArray
 
 
 def third_order_sums(rows: FloatArray, offset: FloatArray) -> FloatArray:
-    """Return sum_i rows[b, r, i] offset[b, j, i] offset[b, k, i], [B, R, d, d].
+    """Return sum_i rows[..., b, r, i] offset[b, j, i] offset[b, k, i], [..., B, R, d, d].
 
     One slice of pairs (j, k >= j) is filled and multiplied at a time, so that it stays in the cache.
 
     Args:
-        rows: [B, R, n].
+        rows: [..., B, R, n].
         offset: [B, d, n].
     """
     n_boxes, d, n = offset.shape
-    sums = np.empty((n_boxes, rows.shape[1], d, d))
+    sums = np.empty((*rows.shape[:-1], d, d))
     pairs = np.empty((n_boxes, d, n))
     for j in range(d):
         piece = pairs[:, : d - j]
         np.multiply(offset[:, j:], offset[:, j : j + 1], out=piece)
         part = np.matmul(rows, piece.transpose(0, 2, 1))
-        sums[:, :, j, j:] = part
-        sums[:, :, j:, j] = part
+        sums[..., j, j:] = part
+        sums[..., j:, j] = part
     return sums

@@ -1,24 +1,62 @@
 """Local models of all differences f_i - f_j of latent functions: each is the latent function of a binary classifier.
 
+The pairs of classes share one expansion: centres, offsets, kernels and monomials; only coefficients differ.
+
 Equation: derived, softmax of several classes
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
+from gpsuite.methods.robustness.class_probability import LatentRanges
 from gpsuite.methods.robustness.level_bound.cubic import Cubic
-from gpsuite.methods.robustness.level_bound.latent_model import LatentModel
-from gpsuite.methods.robustness.level_bound.level_bound import LevelBound, level_bound
+from gpsuite.methods.robustness.level_bound.latent_model import LatentModel, MomentModel
+from gpsuite.methods.robustness.level_bound.level_bound import expand
+from gpsuite.methods.robustness.level_bound.posterior_products import compute_products
+from gpsuite.methods.robustness.level_bound.posterior_slice import restricted_slice
+from gpsuite.methods.robustness.level_bound.slice_stack import (
+    SliceStack,
+    StackedFunctions,
+    stacked_functions,
+)
 from gpsuite.methods.robustness.point_bounds import latent_ranges
+from gpsuite.methods.robustness.restriction import restriction
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from gpsuite.models.classification.softmax_expectation import centred_root
+from gpsuite.models.latent import LatentPosterior
 
 Pair = tuple[int, int]
+
+ENTRIES = 1 << 21
+"""Numbers per array that an expansion holds at once (16 MB): more pairs are expanded one group after another."""
+
+
+def class_pairs(n_classes: int) -> tuple[Pair, ...]:
+    """Return (i, j) with i < j."""
+    return tuple((i, j) for i in range(n_classes) for j in range(i + 1, n_classes))
+
+
+_KEPT: WeakKeyDictionary[MultiClassPosterior, StackedFunctions] = WeakKeyDictionary()
+
+
+def difference_functions(posterior: MultiClassPosterior) -> StackedFunctions:
+    """Return what the bounds need of all differences whatever the point, computed once for a posterior."""
+    known = _KEPT.get(posterior)
+    if known is None:
+        alpha, products = [], []
+        # one root at a time: with many classes they would be most of the memory
+        for i, j in class_pairs(posterior.n_classes):
+            difference = posterior.difference(i, j)
+            alpha.append(difference.alpha)
+            products.append(compute_products(difference))
+        known = _KEPT[posterior] = stacked_functions(np.stack(alpha), products)
+    return known
 
 
 @dataclass(frozen=True)
@@ -63,74 +101,122 @@ class DifferenceRanges:
         return np.asarray(distance.max(axis=(1, 2)))
 
 
-class LatentDifferences:
-    """All differences around a point of which some inputs are free.
-
-    Args:
-        posterior: of C classes.
-        x0: the point that fixes the other inputs, [D].
-        free: indices of the free inputs, [d].
+@dataclass(frozen=True)
+class DifferenceModels:
+    """Local models of all differences over B boxes; rows pair by pair.
 
     Attributes:
-        pairs: (i, j) with i < j.
-        bounds: of each pair's binary classifier.
-
-    Raises:
-        ValueError: if the point or the indices do not fit.
+        n_classes: C.
+        n_boxes: B.
+        mean: of every difference, F B rows.
+        variance: of every difference, F B rows.
+        radius: half-widths in lengthscales, [B, d].
     """
 
-    def __init__(self, posterior: MultiClassPosterior, x0: FloatArray, free: IntArray) -> None:
-        C = posterior.n_classes
-        self.n_classes = C
-        self.pairs: tuple[Pair, ...] = tuple((i, j) for i in range(C) for j in range(i + 1, C))
-        self.bounds: tuple[LevelBound, ...] = tuple(
-            level_bound(posterior.difference(i, j), x0, free) for i, j in self.pairs
-        )
-        self.error = posterior.difference_error
+    n_classes: int
+    n_boxes: int
+    mean: MomentModel
+    variance: MomentModel
+    radius: FloatArray
 
-    def over(self, lo: FloatArray, hi: FloatArray) -> tuple[dict[Pair, LatentModel], DifferenceRanges]:
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """The differences."""
+        return class_pairs(self.n_classes)
+
+    def of(self, pair: Pair) -> LatentModel:
+        """Return the models of one difference, B rows."""
+        rows = self.pairs.index(pair) * self.n_boxes + np.arange(self.n_boxes)
+        return LatentModel(self.radius, self.mean.take(rows), self.variance.take(rows))
+
+    def variance_slopes(self) -> FloatArray:
+        """Return the largest slope of any difference's variance, [B, d]."""
+        slopes = np.abs(self.variance.model.linear)
+        return np.asarray(slopes.reshape(-1, self.n_boxes, slopes.shape[1]).max(axis=0))
+
+    def combined_means(self, own: int, weights: FloatArray) -> tuple[Cubic, FloatArray, FloatArray]:
+        """Return sum_j weights_j (m_own - m_j) over the boxes as a cubic, and how far it may lie below and above, [B].
+
+        Args:
+            own: the class that the others are compared with.
+            weights: [B, C]; that of the class itself is not used.
+        """
+        mine = [place for place, pair in enumerate(self.pairs) if own in pair]
+        others = [sum(self.pairs[place]) - own for place in mine]
+        # the models are of f_i - f_j, i < j
+        signs = np.array([1.0 if own < other else -1.0 for other in others])
+        weight = weights[:, others].T * signs[:, None]
+        mean = self.mean.take(np.add.outer(np.array(mine) * self.n_boxes, np.arange(self.n_boxes)).ravel())
+        below, above = (each.reshape(weight.shape) for each in (mean.below, mean.above))
+        down, up = np.maximum(-weight, 0.0), np.maximum(weight, 0.0)
+
+        def combined(tensor: FloatArray) -> FloatArray:
+            parts = tensor.reshape(*weight.shape, *tensor.shape[1:])
+            return np.asarray(np.einsum("kb,kb...->b...", weight, parts))
+
+        model = mean.model
+        cubic = None if model.cubic is None else combined(model.cubic)
+        total = Cubic(combined(model.constant), combined(model.linear), combined(model.quadratic), cubic)
+        return total, (up * below + down * above).sum(axis=0), (up * above + down * below).sum(axis=0)
+
+
+@dataclass(frozen=True)
+class LatentDifferences:
+    """All differences f_i - f_j, i < j, over the free inputs around a point, or along lines.
+
+    Attributes:
+        n_classes: C.
+        form: one function for each pair.
+        error: of a variance, by the rounding of its difference's root.
+    """
+
+    n_classes: int
+    form: SliceStack
+    error: float
+
+    def over(self, lo: FloatArray, hi: FloatArray) -> tuple[DifferenceModels, DifferenceRanges]:
         """Return the models of every difference over boxes [B, d], and their ranges."""
-        models = {
-            pair: bound.latent_model(lo, hi)[1] for pair, bound in zip(self.pairs, self.bounds, strict=True)
-        }
-        means = [each.mean for each in models.values()]
-        variances = [each.variance for each in models.values()]
-        middle = [np.clip(each.model.constant, each.low, each.high) for each in variances]
-        return models, self._ranges(
-            [each.model.constant for each in means],
-            [(each.low, each.high) for each in means],
-            middle,
-            [(each.low, each.high) for each in variances],
+        centre = 0.5 * lo + 0.5 * hi
+        radius, found = self.form.radius(lo, hi, centre), []
+        count, (boxes, d) = len(self.form.alpha), centre.shape
+        group = max(1, ENTRIES // max(1, boxes * (1 + d) * self.form.alpha.shape[2]))
+        for start in range(0, count, group):
+            found.append(expand(self.form.functions(slice(start, start + group)), centre).over(radius))
+        mean, variance = (
+            _joined([each.mean for each in found]),
+            _joined([each.variance for each in found]),
         )
+        values, spread = mean.model.constant, variance.model.constant
+        at = LatentRanges(
+            mean.low,
+            mean.high,
+            variance.low,
+            variance.high,
+            values,
+            np.clip(spread, variance.low, variance.high),
+        )
+        return DifferenceModels(self.n_classes, boxes, mean, variance, radius), self._ranges(at)
 
     def at(self, points: FloatArray) -> DifferenceRanges:
         """Return the ranges at points [B, d]: of rounding only."""
-        found = [latent_ranges(bound.form, points) for bound in self.bounds]
-        return self._ranges(
-            [each.mean for each in found],
-            [(each.mean_low, each.mean_high) for each in found],
-            [np.clip(each.variance, each.variance_low, each.variance_high) for each in found],
-            [(each.variance_low, each.variance_high) for each in found],
-        )
+        found = latent_ranges(self.form, points)
+        middle = np.clip(found.variance, found.variance_low, found.variance_high)
+        return self._ranges(replace(found, variance=middle))
 
-    def _ranges(
-        self,
-        mean: list[FloatArray],
-        means: list[tuple[FloatArray, FloatArray]],
-        variance: list[FloatArray],
-        variances: list[tuple[FloatArray, FloatArray]],
-    ) -> DifferenceRanges:
-        B, C = len(mean[0]), self.n_classes
+    def _ranges(self, found: LatentRanges) -> DifferenceRanges:
+        """Return the ranges of all C^2 differences from those of the pairs, F B numbers or [F, B]."""
+        C, pairs = self.n_classes, np.array(class_pairs(self.n_classes)).T
+        i, j = pairs
+        values = {name: each.reshape(len(i), -1).T for name, each in vars(found).items()}
+        B = len(values["mean"])
         low, high, D, least, most = (np.zeros((B, C, C)) for _ in range(5))
+        low[:, i, j], high[:, i, j] = values["mean_low"], values["mean_high"]
+        low[:, j, i], high[:, j, i] = -values["mean_high"], -values["mean_low"]
+        D[:, i, j] = D[:, j, i] = values["variance"]
+        least[:, i, j] = least[:, j, i] = values["variance_low"] - self.error
+        most[:, i, j] = most[:, j, i] = values["variance_high"] + self.error
         reference = np.zeros((B, C))
-        for place, (i, j) in enumerate(self.pairs):
-            if i == 0:
-                reference[:, j] = -mean[place]
-            low[:, i, j], high[:, i, j] = means[place]
-            low[:, j, i], high[:, j, i] = -means[place][1], -means[place][0]
-            D[:, i, j] = D[:, j, i] = variance[place]
-            least[:, i, j] = least[:, j, i] = variances[place][0] - self.error
-            most[:, i, j] = most[:, j, i] = variances[place][1] + self.error
+        reference[:, j[i == 0]] = -values["mean"][:, i == 0]
         reference, D = (np.where(np.isfinite(each), each, 0.0) for each in (reference, D))
         root = centred_root(-0.5 * D)
         D0 = ((root[:, :, None] - root[:, None]) ** 2).sum(axis=3)
@@ -140,26 +226,48 @@ class LatentDifferences:
         return DifferenceRanges(reference, root, low, high, least - D0 - pad, most - D0 + pad)
 
 
-def combined_means(
-    models: dict[Pair, LatentModel], own: int, weights: FloatArray
-) -> tuple[Cubic, FloatArray, FloatArray]:
-    """Return sum_j weights_j (m_own - m_j) over the boxes as a cubic, and how far it may lie below and above, [B].
+def latent_differences(posterior: MultiClassPosterior, x0: FloatArray, free: IntArray) -> LatentDifferences:
+    """Return all differences around a point of which some inputs are free.
 
     Args:
-        models: of all pairs.
-        own: the class that the others are compared with.
-        weights: [B, C]; that of the class itself is not used.
+        posterior: of C classes.
+        x0: the point that fixes the other inputs, [D].
+        free: indices of the free inputs, [d].
+
+    Raises:
+        ValueError: if the point or the indices do not fit.
     """
-    total: Cubic | None = None
-    below, above = np.zeros(len(weights)), np.zeros(len(weights))
-    for (i, j), latent in models.items():
-        if own not in (i, j):
-            continue
-        # the model is of f_i - f_j
-        weight = weights[:, j] if own == i else -weights[:, i]
-        mean = latent.mean
-        total = (total or mean.model).combined(0.0 if total is None else 1.0, mean.model, weight)
-        below += np.where(weight >= 0.0, weight * mean.below, -weight * mean.above)
-        above += np.where(weight >= 0.0, weight * mean.above, -weight * mean.below)
-    assert total is not None
-    return total, below, above
+    functions, one = difference_functions(posterior), any_difference(posterior)
+    kept = restriction(one, x0, free)
+    form = functions.stack(restricted_slice(one, kept, functions.products[0]), kept.unit)
+    return LatentDifferences(posterior.n_classes, form, posterior.difference_error)
+
+
+def any_difference(posterior: MultiClassPosterior) -> LatentPosterior:
+    """Return what all differences have in common, with the mean of one of them and without a root."""
+    n = len(posterior.X)
+    return LatentPosterior(
+        posterior.X,
+        posterior.kernel,
+        2.0 * posterior.variance,
+        posterior.lengthscales,
+        0.5 * (posterior.alpha[0] - posterior.alpha[1]),
+        np.zeros((0, n)),
+        np.zeros(0),
+        posterior.operator_bound,
+    )
+
+
+def _joined(parts: list[MomentModel]) -> MomentModel:
+    """Return the rows of all parts, one after another."""
+    if len(parts) == 1:
+        return parts[0]
+
+    model = parts[0].model.followed_by(*(each.model for each in parts[1:]))
+    return MomentModel(
+        model,
+        np.concatenate([each.below for each in parts]),
+        np.concatenate([each.above for each in parts]),
+        np.concatenate([each.low for each in parts]),
+        np.concatenate([each.high for each in parts]),
+    )

@@ -5,8 +5,9 @@ Equation: Blaas et al. 2020, Sec. 5, Definition 2
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy.special import softmax
@@ -14,14 +15,40 @@ from scipy.special import softmax
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.decision import HALF, Contest, Verdict, judge
-from gpsuite.methods.robustness.multiclass.softmax_bound import Ends, LocalModel, SoftmaxBound
+from gpsuite.methods.robustness.multiclass.paper_softmax_bound import PaperSoftmaxBound
+from gpsuite.methods.robustness.multiclass.softmax_bound import Ends, PointModel, SoftmaxBound
 from gpsuite.methods.robustness.search.attacks import climb
 from gpsuite.methods.robustness.search.branch_and_bound import Attack, Extremum, branch_and_bound
 from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
+from gpsuite.registry import Registry
 
 RESOLUTION = 1e-6  # when only the class is asked for, a search ends at ties this close
 BATCH = 16
+
+
+class ClassBound(Protocol):
+    """Bounds for every class around a point; see `SoftmaxBound` and `PaperSoftmaxBound`."""
+
+    def class_bounds(self, lo: FloatArray, hi: FloatArray, own: int) -> Ends:
+        """Bound the probability of a class over boxes [B, d]."""
+
+    def margin_bounds(self, lo: FloatArray, hi: FloatArray, own: int, rival: int) -> Ends:
+        """Bound p_own - p_rival over boxes [B, d]."""
+
+    def at(self, points: FloatArray) -> PointModel:
+        """Return what is known at points [B, d]."""
+
+    def class_of(self, local: PointModel, own: int) -> tuple[FloatArray, FloatArray]:
+        """Bound the probability of a class at points that are known, [B] each."""
+
+    def margin_of(self, local: PointModel, own: int, rival: int) -> tuple[FloatArray, FloatArray]:
+        """Bound p_own - p_rival at points that are known, [B] each."""
+
+
+BOUNDS: Registry[Callable[[MultiClassPosterior, FloatArray, IntArray], ClassBound]] = Registry("bound")
+BOUNDS.register("rkhs_taylor")(SoftmaxBound)
+BOUNDS.register("paper")(PaperSoftmaxBound)
 
 
 @dataclass(frozen=True)
@@ -34,27 +61,27 @@ class Quantity:
         rival: the other one, or None for the class probability itself.
     """
 
-    bound: SoftmaxBound
+    bound: ClassBound
     own: int
     rival: int | None = None
 
-    def over(self, local: LocalModel) -> Ends:
-        """Bound the quantity over boxes whose local models are known."""
+    def bounds(self, lo: FloatArray, hi: FloatArray) -> Ends:
+        """Bound the quantity over boxes lo[b] <= x_free <= hi[b], [B, d]."""
         if self.rival is None:
-            return self.bound.class_ends(local, self.own)
-        ends = self.bound.margin_ends(local, self.own, self.rival)
+            return self.bound.class_bounds(lo, hi, self.own)
+        ends = self.bound.margin_bounds(lo, hi, self.own, self.rival)
         low, high, centre = (_half(each) for each in (ends.low, ends.high, ends.centre))
         return Ends(low - 1e-16, high + 1e-16, centre, ends.split_score)
 
-    def bounds(self, lo: FloatArray, hi: FloatArray) -> Ends:
-        """Bound the quantity over boxes lo[b] <= x_free <= hi[b], [B, d]."""
-        return self.over(self.bound.over(lo, hi))
-
     def evaluate(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds [B] at points [B, d]."""
+        return self.at(self.bound.at(points))
+
+    def at(self, local: PointModel) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper bounds [B] at points that are known."""
         if self.rival is None:
-            return self.bound.class_at(points, self.own)
-        low, high = self.bound.margin_at(points, self.own, self.rival)
+            return self.bound.class_of(local, self.own)
+        low, high = self.bound.margin_of(local, self.own, self.rival)
         return _half(low) - 1e-16, _half(high) + 1e-16
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -126,6 +153,7 @@ class MultiClassSearch:
         posterior: of C classes.
         centre: the point, [D].
         free: indices of the inputs that may move, [d].
+        bound: "rkhs_taylor", or "paper" (three classes, squared exponential).
 
     Attributes:
         bound: of every class.
@@ -135,9 +163,15 @@ class MultiClassSearch:
         ValueError: if the point or the inputs do not fit the classifier.
     """
 
-    def __init__(self, posterior: MultiClassPosterior, centre: FloatArray, free: IntArray) -> None:
+    def __init__(
+        self,
+        posterior: MultiClassPosterior,
+        centre: FloatArray,
+        free: IntArray,
+        bound: str = "rkhs_taylor",
+    ) -> None:
         self.posterior, self.point, self.free = posterior, np.asarray(centre, dtype=np.float64), free
-        self.bound = SoftmaxBound(posterior, self.point, free)
+        self.bound: ClassBound = BOUNDS.get(bound)(posterior, self.point, free)
         self.centre = self._point_classes()
 
     def range(
@@ -160,9 +194,13 @@ class MultiClassSearch:
             seconds=None if budget.seconds is None else (budget.seconds - budget.elapsed) / 2,
             boxes=None if budget.boxes is None else (budget.boxes - budget.spent_boxes) // 2,
         )
-        minimum = self.extremum(own, region, -1, tolerance, first, batch)
+        quantity = Quantity(self.bound, own)
+        attacks = [self._attack(region, quantity, sign) for sign in (-1, 1)]
+        starts = _reached(region, attacks)
+        minimum = self._search(quantity, region, -1, tolerance, first, batch, None, attacks[0], starts)
         budget.spend(boxes=minimum.boxes)
-        return ClassRange(own, minimum, self.extremum(own, region, 1, tolerance, budget, batch))
+        maximum = self._search(quantity, region, 1, tolerance, budget, batch, None, attacks[1], starts)
+        return ClassRange(own, minimum, maximum)
 
     def extremum(
         self, own: int, region: Region, sign: int, tolerance: float, budget: Budget, batch: int = BATCH
@@ -173,26 +211,44 @@ class MultiClassSearch:
             ValueError: if sign, tolerance or batch is out of range, or the region is around another point.
             UnsoundBoundError: if a point attains more than the bounds allow.
         """
-        return self._search(Quantity(self.bound, own), region, sign, tolerance, budget, batch, None)
+        quantity = Quantity(self.bound, own)
+        attack = self._attack(region, quantity, sign)
+        return self._search(
+            quantity, region, sign, tolerance, budget, batch, None, attack, _reached(region, [attack])
+        )
 
     def decide(
         self, region: Region, budget: Budget, batch: int = BATCH
     ) -> tuple[Verdict, Sequence[Extremum]]:
         """Decide whether the whole region has the point's class, by one search of the margin for every other class.
 
-        The rival that is nearest at the point comes first; a counterexample ends it.
+        The rival that is nearest at the point comes first; a counterexample ends it. All searches begin with the
+        bounds of the whole region, and those that these leave open with the points that attacks reach.
 
         Raises:
             ValueError: if the region is around another point.
             UnsoundBoundError: if a point attains more than the bounds allow.
         """
+        self._require_own(region)
         contests = self.centre.contests
         if self.centre.undecided:
             return Verdict("unknown", self.centre.undecided), ()
         found: dict[int, Extremum] = {}
-        for contest in sorted(contests, key=lambda each: -self.centre.values[each.rival]):
-            quantity = Quantity(self.bound, contest.own, contest.rival)
-            extremum = self._search(quantity, region, -1, RESOLUTION, budget, batch, HALF)
+        nearest = sorted(contests, key=lambda each: -self.centre.values[each.rival])
+        quantities = [Quantity(self.bound, contest.own, contest.rival) for contest in nearest]
+        attacks: list[Attack | None] = [None] * len(nearest)
+        starts = region.start[None][:0]
+        if not budget.exhausted:
+            whole = [each[None] for each in region.root_box()]
+            attacks = [
+                self._attack(region, quantity, -1)
+                if contest.crossed(float(quantity.bounds(*whole).low[0]))
+                else None
+                for contest, quantity in zip(nearest, quantities, strict=True)
+            ]
+            starts = _reached(region, [attack for attack in attacks if attack is not None])
+        for contest, quantity, attack in zip(nearest, quantities, attacks, strict=True):
+            extremum = self._search(quantity, region, -1, RESOLUTION, budget, batch, HALF, attack, starts)
             found[contest.rival] = extremum
             if extremum.witness is not None and contest.crossed(extremum.inner):
                 reason = f"class {contest.rival} is ahead by {1.0 - 2.0 * extremum.inner:.6g}"
@@ -214,26 +270,49 @@ class MultiClassSearch:
         budget: Budget,
         batch: int,
         decide: float | None,
+        attack: Attack | None,
+        starts: FloatArray,
     ) -> Extremum:
-        if not (np.array_equal(region.centre, self.point) and np.array_equal(region.free, self.free)):
-            raise ValueError("the region is around another point, or has other free inputs")
-        attack = plug_in_attack(self.posterior, region, quantity, sign)
         return branch_and_bound(
-            quantity, region, tolerance, budget, sign, attack=attack, batch=batch, decide=decide
+            quantity, region, tolerance, budget, sign, starts, attack, batch=batch, decide=decide
         )
 
+    def _require_own(self, region: Region) -> None:
+        if not (np.array_equal(region.centre, self.point) and np.array_equal(region.free, self.free)):
+            raise ValueError("the region is around another point, or has other free inputs")
+
+    def _attack(self, region: Region, quantity: Quantity, sign: int) -> Attack:
+        self._require_own(region)
+        return _settled(plug_in_attack(self.posterior, region, quantity, sign))
+
     def _point_classes(self) -> PointClasses:
-        point = self.point[self.free][None]
-        ends = [self.bound.class_at(point, own) for own in range(self.posterior.n_classes)]
+        known = self.bound.at(self.point[self.free][None])
+        ends = [self.bound.class_of(known, own) for own in range(self.posterior.n_classes)]
         low, high = (np.array([end[side][0] for end in ends]) for side in (0, 1))
         values = 0.5 * (low + high)
         own = int(np.argmax(values))
         lead = [
-            1.0 if rival == own else float(Quantity(self.bound, own, rival).evaluate(point)[0][0])
+            1.0 if rival == own else float(Quantity(self.bound, own, rival).at(known)[0][0])
             for rival in range(len(values))
         ]
-        proved = self.posterior.moments(self.point[None]).proved
-        return PointClasses(values, low, high, proved, np.array(lead))
+        return PointClasses(values, low, high, known.moments.proved, np.array(lead))
+
+
+def _settled(attack: Attack) -> Attack:
+    """Return the attack, which stays where it has led to before."""
+    ends: set[bytes] = set()
+
+    def run(start: FloatArray) -> FloatArray:
+        end = start if start.tobytes() in ends else attack(start)
+        ends.add(end.tobytes())
+        return end
+
+    return run
+
+
+def _reached(region: Region, attacks: Sequence[Attack]) -> FloatArray:
+    """Return the points [K, d] that attacks from the centre reach."""
+    return np.array([attack(region.start) for attack in attacks]).reshape(-1, len(region.free))
 
 
 def margin_attack(
@@ -254,7 +333,7 @@ def margin_attack(
     for rival in rivals:
         attack = plug_in_attack(search.posterior, region, Quantity(bound, own, rival), -1)
         found = np.vstack([first, np.array([attack(start) for start in first])])
-        high = bound.margin_at(found, own, rival)[1]
+        high = bound.margin_of(bound.at(found), own, rival)[1]
         best = int(np.argmin(high))
         points.append(found[best])
         margins.append(high[best])

@@ -10,43 +10,25 @@ Equation: derived, softmax of several classes
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.methods.robustness.box_bounds import checked_boxes
 from gpsuite.methods.robustness.level_bound.concave_relaxation import cubic_maximum
-from gpsuite.methods.robustness.level_bound.latent_model import LatentModel
 from gpsuite.methods.robustness.multiclass.covariance_change import CURVATURE, covariance_change
 from gpsuite.methods.robustness.multiclass.latent_differences import (
+    DifferenceModels,
     DifferenceRanges,
-    LatentDifferences,
-    Pair,
-    combined_means,
+    latent_differences,
 )
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from gpsuite.models.classification.softmax_expectation import SoftmaxMoments, softmax_moments
 
 _ROUNDING = 1e-12
 _FLOOR = 1e-3
-
-
-@dataclass(frozen=True, eq=False)
-class LocalModel:
-    """What is known over B boxes, for every class and pair of classes.
-
-    Attributes:
-        models: of all latent differences.
-        ranges: of them.
-        moments: of the softmax at the reference.
-        radius: half-widths in lengthscales, [B, d].
-    """
-
-    models: dict[Pair, LatentModel]
-    ranges: DifferenceRanges
-    moments: SoftmaxMoments
-    radius: FloatArray
+_KEPT_POINTS = 4
 
 
 @dataclass(frozen=True)
@@ -57,6 +39,31 @@ class Ends:
     high: FloatArray
     centre: FloatArray
     split_score: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class LocalModel:
+    """What is known over B boxes, for every class and pair of classes.
+
+    Attributes:
+        models: of all latent differences.
+        ranges: of them.
+        moments: of the softmax at the reference.
+        known: bounds of class probabilities (c,) and margins (c, j) that were asked for before.
+    """
+
+    models: DifferenceModels
+    ranges: DifferenceRanges
+    moments: SoftmaxMoments
+    known: dict[tuple[int, ...], Ends] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class PointModel:
+    """What is known at B points, for every class and pair of classes: ranges by rounding, and the softmax there."""
+
+    ranges: DifferenceRanges
+    moments: SoftmaxMoments
 
 
 class SoftmaxBound:
@@ -80,20 +87,60 @@ class SoftmaxBound:
 
     def __init__(self, posterior: MultiClassPosterior, x0: FloatArray, free: IntArray) -> None:
         self.posterior = posterior
-        self.differences = LatentDifferences(posterior, x0, free)
-        self.dims = self.differences.bounds[0].dims
+        self.differences = latent_differences(posterior, x0, free)
+        self.dims = self.differences.form.dims
         self.n_classes = posterior.n_classes
+        self._root: tuple[tuple[bytes, bytes], LocalModel] | None = None
+        self._points: dict[bytes, PointModel] = {}
 
     def over(self, lo: FloatArray, hi: FloatArray) -> LocalModel:
-        """Return the local models over boxes lo[b] <= x_free <= hi[b], [B, d], in the units of X."""
+        """Return the local models over boxes lo[b] <= x_free <= hi[b], [B, d], in the units of X.
+
+        Those of the last single box are kept: every search of a region begins with it.
+        """
+        if len(lo) != 1:
+            return self._over(lo, hi)
+        key = (lo.tobytes(), hi.tobytes())
+        if self._root is None or self._root[0] != key:
+            self._root = key, self._over(lo, hi)
+        return self._root[1]
+
+    def _over(self, lo: FloatArray, hi: FloatArray) -> LocalModel:
         low, high = checked_boxes(lo, hi, len(self.dims))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
             models, ranges = self.differences.over(low, high)
-        radius = next(iter(models.values())).radius
-        return LocalModel(models, ranges, softmax_moments(ranges.mean, ranges.root), radius)
+        return LocalModel(models, ranges, softmax_moments(ranges.mean, ranges.root))
+
+    def at(self, points: FloatArray) -> PointModel:
+        """Return what is known at points [B, d] of the free inputs.
+
+        What was asked for last is kept: the searches for all rivals begin with the same points.
+        """
+        key = points.tobytes()
+        found = self._points.pop(key, None)
+        if found is None:
+            ranges = self.differences.at(points)
+            found = PointModel(ranges, softmax_moments(ranges.mean, ranges.root))
+        self._points[key] = found
+        if len(self._points) > _KEPT_POINTS:
+            del self._points[next(iter(self._points))]
+        return found
+
+    def class_bounds(self, lo: FloatArray, hi: FloatArray, own: int) -> Ends:
+        """Bound the probability of a class over boxes [B, d]."""
+        return self.class_ends(self.over(lo, hi), own)
+
+    def margin_bounds(self, lo: FloatArray, hi: FloatArray, own: int, rival: int) -> Ends:
+        """Bound p_own - p_rival over boxes [B, d]."""
+        return self.margin_ends(self.over(lo, hi), own, rival)
 
     def class_ends(self, local: LocalModel, own: int) -> Ends:
         """Bound the probability of a class over the boxes."""
+        if (own,) not in local.known:
+            local.known[own,] = self._class_ends(local, own)
+        return local.known[own,]
+
+    def _class_ends(self, local: LocalModel, own: int) -> Ends:
         product = local.moments.product[:, own]
         # m_own - m_j rises by t: p rises by t E[p_own p_j]
         low, high, score = self._linear(local, own, np.maximum(product, 0.0), local.moments.mean[:, own], 1.0)
@@ -106,6 +153,11 @@ class SoftmaxBound:
 
     def margin_ends(self, local: LocalModel, own: int, rival: int) -> Ends:
         """Bound p_own - p_rival over the boxes."""
+        if (own, rival) not in local.known:
+            local.known[own, rival] = self._margin_ends(local, own, rival)
+        return local.known[own, rival]
+
+    def _margin_ends(self, local: LocalModel, own: int, rival: int) -> Ends:
         moments, C = local.moments, self.n_classes
         product, p = moments.product, moments.mean
         gradient = np.zeros((len(p), C))
@@ -124,8 +176,11 @@ class SoftmaxBound:
 
     def class_at(self, points: FloatArray, own: int) -> tuple[FloatArray, FloatArray]:
         """Bound the probability of a class at points [B, d] of the free inputs, [B] each."""
-        ranges = self.differences.at(points)
-        moments = softmax_moments(ranges.mean, ranges.root)
+        return self.class_of(self.at(points), own)
+
+    def class_of(self, local: PointModel, own: int) -> tuple[FloatArray, FloatArray]:
+        """Bound the probability of a class at points that are known, [B] each."""
+        ranges, moments = local.ranges, local.moments
         value = moments.mean[:, own]
         # |dp / dt| <= p (1 - p) spread
         room = moments.error + 0.25 * ranges.spread + _ROUNDING
@@ -135,8 +190,11 @@ class SoftmaxBound:
 
     def margin_at(self, points: FloatArray, own: int, rival: int) -> tuple[FloatArray, FloatArray]:
         """Bound p_own - p_rival at points [B, d], [B] each."""
-        ranges = self.differences.at(points)
-        moments = softmax_moments(ranges.mean, ranges.root)
+        return self.margin_of(self.at(points), own, rival)
+
+    def margin_of(self, local: PointModel, own: int, rival: int) -> tuple[FloatArray, FloatArray]:
+        """Bound p_own - p_rival at points that are known, [B] each."""
+        ranges, moments = local.ranges, local.moments
         value = moments.mean[:, own] - moments.mean[:, rival]
         room = 2.0 * moments.error + 0.5 * ranges.spread + _ROUNDING
         mine, theirs = (covariance_change(ranges.change_low, ranges.change_high, c) for c in (own, rival))
@@ -159,19 +217,20 @@ class SoftmaxBound:
         weights = weights.copy()
         weights[:, own] = 0.0
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
-            total, below, above = combined_means(local.models, own, weights)
-            upper = cubic_maximum(total, local.radius)
-            lower = cubic_maximum(total.scaled(-1.0), local.radius)
+            radius = local.models.radius
+            total, below, above = local.models.combined_means(own, weights)
+            both = total.followed_by(total.scaled(-1.0))
+            upper, lower = np.split(cubic_maximum(both, np.concatenate([radius, radius])).bound, 2)
             start = np.einsum("bj,bj->b", weights, ranges.offset[:, own])
             C = self.n_classes
             errors = functions * moments.error * (1.0 + C * ranges.spread)
             rounding = _ROUNDING * (1.0 + np.abs(total.constant) + np.abs(start))
             room = functions * CURVATURE * ranges.spread**2 + errors + rounding
-            variance = np.max([np.abs(each.variance.model.linear) for each in local.models.values()], axis=0)
-            score = local.radius * (np.abs(total.linear) + functions * CURVATURE * variance + _FLOOR)
+            variance = local.models.variance_slopes()
+            score = radius * (np.abs(total.linear) + functions * CURVATURE * variance + _FLOOR)
             return (
-                value - start - lower.bound - below - room,
-                value - start + upper.bound + above + room,
+                value - start - lower - below - room,
+                value - start + upper + above + room,
                 score,
             )
 

@@ -291,7 +291,9 @@ class Search:
         if self.decide is not None and self._crosses(self.inner):
             return
         if self.attack is not None and self.witness is not None and not self.budget.exhausted:
-            self._offer(self.attack(self.witness)[None])
+            reached = self.attack(self.witness)
+            if not np.array_equal(reached, self.witness):
+                self._offer(reached[None])
 
     def _fathomed(self, bound: FloatArray) -> BoolArray:
         """Tell which boxes cannot change the answer."""

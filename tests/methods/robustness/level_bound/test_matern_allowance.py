@@ -28,7 +28,7 @@ def test_the_variances_range_hardly_depends_on_the_allowance(kernel: str) -> Non
         changed = replace(form, products=replace(form.products, operator=operator))
         return expand_matern(changed, centre).over(radius).variance
 
-    found, wide = ranges(form.allowance), ranges(0.25)
+    found, wide = ranges(form.products.operator.below), ranges(0.25)
     exact = Exact(posterior, posterior.X[0], free)
     for box in range(5):
         _, variance = exact(centre[box] + scale * radius[box] * rng.uniform(-1.0, 1.0, (20, 2)))

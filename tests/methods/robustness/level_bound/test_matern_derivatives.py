@@ -134,7 +134,7 @@ def test_slopes_against_what_is_left_out_of_the_kernels(name: str) -> None:
             form = one_datum(name, np.array([distance]), weight=5.0)
             expansion, r = expand_matern(form, np.zeros((1, 1))), np.array([[rho]])
             orders_there = kernel_orders(kernel, expansion.offset, expansion.distance, expansion.f, r[0], 2)
-            bound = expansion._slopes_left_out(orders_there, r)[0]
+            bound = expansion._slopes_left_out(form, orders_there, r, r[0])[0]
             slope = abs(expansion.W[0, 1, 0])
             for x in (rho, -rho):
                 offset, step = np.array([distance]).astype(Wide), np.array([x]).astype(Wide)
@@ -154,7 +154,8 @@ def test_slopes_by_norms() -> None:
         found = kernel_orders(
             MATERN_KERNELS["matern52"], expansion.offset, expansion.distance, expansion.f, r[0], 2
         )
-        bound = expansion._slopes_left_out(replace(found, slope_remainder=np.full((1, 1), 1e9)), r)[0]
+        far = replace(found, slope_remainder=np.full((1, 1), 1e9))
+        bound = expansion._slopes_left_out(form, far, r, r[0])[0]
         z = np.sqrt(Wide(5)) * Wide(rho)
         decay = np.exp(-z)
         first, second = -Wide(5) / 3 * rho * (1 + z) * decay, -Wide(5) / 3 * (1 + z - z * z) * decay

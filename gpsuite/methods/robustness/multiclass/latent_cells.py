@@ -1,0 +1,204 @@
+"""Class probabilities of three classes by cells of the latent space: the paper's bound, a checked baseline.
+
+The latent space is cut into N^3 cells. In each, the softmax lies between its values in two corners, and the mass of the
+latent distribution is at most (least) a product of largest (least) masses of one-dimensional conditional ones, whose
+mean is mu_i + Sigma_iI Sigma_II^-1 (f - mu_I); the paper prints a minus there. The conditional moments over a box and a
+cell come from ranges of mean and covariance by interval arithmetic. The work is exponential in the number of classes.
+
+Equation: Blaas et al. 2020, Prop. 3, Prop. 4
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from gpsuite.arrays import FloatArray
+from gpsuite.methods.robustness.paper_bound.cells import cell_mass_bounds
+
+CLASSES = 3
+N_CELLS = 12
+_REACH = 4.0  # deviations beyond the means that the bounded cells cover
+_OUTWARD = 1e-12
+
+Range = tuple[FloatArray, FloatArray]
+
+
+@dataclass(frozen=True)
+class LatentBoxes:
+    """Ranges of the latent mean vector and covariance matrix over B boxes.
+
+    Attributes:
+        mean: lower and upper bounds, [B, 3] each.
+        covariance: lower and upper bounds, [B, 3, 3] each, symmetric.
+    """
+
+    mean: Range
+    covariance: Range
+
+    def reordered(self, order: tuple[int, ...]) -> LatentBoxes:
+        """Return the ranges with the classes in another order."""
+        low, high = (each[:, order][:, :, order] for each in self.covariance)
+        return LatentBoxes((self.mean[0][:, order], self.mean[1][:, order]), (low, high))
+
+
+def class_probability_cells(
+    latent: LatentBoxes, own: int, n_cells: int = N_CELLS, sign: float = 1.0
+) -> tuple[FloatArray, FloatArray]:
+    """Bound E softmax_own over boxes, [B] each.
+
+    Args:
+        latent: ranges over the boxes.
+        own: the class.
+        n_cells: cells of every latent axis, two of them reaching to infinity.
+        sign: 1; -1 is the conditional mean as printed, which gives no bounds.
+
+    Raises:
+        ValueError: for fewer than three cells.
+    """
+    if n_cells < 3:
+        raise ValueError(f"n_cells={n_cells}: at least 3")
+    others = tuple(c for c in range(CLASSES) if c != own)
+    latent = latent.reordered((own, *others))
+    edges = [_edges(latent, axis, n_cells) for axis in range(CLASSES)]
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        least, most = mass_of_cells(latent, edges, sign)
+        low, high = _softmax_of_cells(edges)
+        lower, upper = (least * low).sum(axis=(1, 2, 3)), (most * high).sum(axis=(1, 2, 3))
+    lower = np.where(np.isnan(lower), 0.0, np.maximum(lower - _OUTWARD, 0.0))
+    return lower, np.where(np.isnan(upper), 1.0, np.minimum(upper + _OUTWARD, 1.0))
+
+
+def mass_of_cells(latent: LatentBoxes, edges: list[FloatArray], sign: float) -> Range:
+    """Bound the mass of every cell, [B, N, N, N] each; the axes are the classes.
+
+    Args:
+        latent: ranges over the boxes.
+        edges: of the cells along every axis, [B, N + 1], infinite at the ends.
+        sign: of the conditional mean's correction.
+    """
+    (m_low, m_high), (s_low, s_high) = latent.mean, latent.covariance
+
+    def entry(i: int, j: int) -> Range:
+        return s_low[:, i, j], s_high[:, i, j]
+
+    variance = [_positive(entry(i, i)) for i in range(CLASSES)]
+    cells = [(each[:, :-1], each[:, 1:]) for each in edges]
+    away = [
+        _times_sign(_minus(cells[i], (m_low[:, i, None], m_high[:, i, None])), sign) for i in range(CLASSES)
+    ]
+    last = cell_mass_bounds(*cells[2], (m_low[:, 2], m_high[:, 2]), variance[2])
+    # class 1 given class 2
+    slope = _over(entry(1, 2), variance[2])
+    shift = _times(_wide(slope, 1), away[2])
+    mean = m_low[:, 1, None] + shift[0], m_high[:, 1, None] + shift[1]
+    left = _positive(_minus(variance[1], _times(slope, entry(1, 2))), variance[1])
+    middle = _conditional_masses(cells[1], mean, left)
+    # class 0 given classes 1 and 2
+    determinant = _minus(_times(variance[1], variance[2]), _square(entry(1, 2)))
+    determinant = _positive(determinant)
+    first = _over(_minus(_times(entry(0, 1), variance[2]), _times(entry(0, 2), entry(1, 2))), determinant)
+    second = _over(_minus(_times(entry(0, 2), variance[1]), _times(entry(0, 1), entry(1, 2))), determinant)
+    near, far = _times(_wide(first, 1), away[1]), _times(_wide(second, 1), away[2])
+    ends = [
+        m[:, 0, None, None] + a[:, :, None] + b[:, None, :]
+        for m, a, b in zip((m_low, m_high), near, far, strict=True)
+    ]
+    explained = _plus(_times(first, entry(0, 1)), _times(second, entry(0, 2)))
+    rest = _positive(_minus(variance[0], explained), variance[0])
+    own = _conditional_masses(cells[0], (ends[0], ends[1]), rest)
+    # own is [B, N1, N2, N0], middle [B, N2, N1]
+    least, most = (
+        np.moveaxis(o, 3, 1) * np.swapaxes(c, 1, 2)[:, None] * f[:, None, None, :]
+        for o, c, f in zip(own, middle, last, strict=True)
+    )
+    return least, most
+
+
+def _conditional_masses(cells: Range, mean: Range, variance: Range) -> Range:
+    """Bound the mass of cells [B, N] under means [B, ...] and variances [B], [B, ..., N] each."""
+    shape = mean[0].shape
+    rows = int(np.prod(shape[1:]))
+    # what is not known of a mean says nothing: an infinite range
+    low = np.where(np.isnan(mean[0]), -np.inf, mean[0]).ravel()
+    high = np.where(np.isnan(mean[1]), np.inf, mean[1]).ravel()
+    known = np.isfinite(low) & np.isfinite(high)
+    a, b = (np.repeat(end, rows, axis=0) for end in cells)
+    spread = [np.repeat(end, rows) for end in variance]
+    ends = np.where(known, low, 0.0), np.where(known, high, 0.0)
+    least, most = cell_mass_bounds(a, b, ends, (spread[0], spread[1]))
+    least, most = np.where(known[:, None], least, 0.0), np.where(known[:, None], most, 1.0)
+    return least.reshape(*shape, -1), most.reshape(*shape, -1)
+
+
+def _edges(latent: LatentBoxes, axis: int, n_cells: int) -> FloatArray:
+    """Return the ends of the cells along a class' axis, [B, N + 1]."""
+    deviation = np.sqrt(np.maximum(latent.covariance[1][:, axis, axis], 0.0))
+    low, high = latent.mean[0][:, axis] - _REACH * deviation, latent.mean[1][:, axis] + _REACH * deviation
+    inner = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, n_cells - 1)
+    ends = np.full((len(low), 1), np.inf)
+    return np.hstack([-ends, inner, ends])
+
+
+def _softmax_of_cells(edges: list[FloatArray]) -> Range:
+    """Return the least and the largest softmax of class 0 in every cell, [B, N, N, N] each."""
+
+    def value(own: FloatArray, first: FloatArray, second: FloatArray) -> FloatArray:
+        rivals = np.logaddexp(first[:, None, :, None], second[:, None, None, :])
+        apart = own[:, :, None, None] - rivals
+        return np.asarray(expit(apart))
+
+    low, high = [each[:, :-1] for each in edges], [each[:, 1:] for each in edges]
+    least, most = value(low[0], high[1], high[2]), value(high[0], low[1], low[2])
+    # infinity against infinity is not known
+    return np.where(np.isnan(least), 0.0, least), np.where(np.isnan(most), 1.0, most)
+
+
+def _wide(x: Range, axes: int) -> Range:
+    ends = [each.reshape(each.shape + (1,) * axes) for each in x]
+    return ends[0], ends[1]
+
+
+def _times(x: Range, y: Range) -> Range:
+    products = np.stack([a * b for a in x for b in y])
+    # zero times infinity: the other factor may be anything
+    products = np.where(np.isnan(products), 0.0, products)
+    return products.min(axis=0), products.max(axis=0)
+
+
+def _times_sign(x: Range, sign: float) -> Range:
+    return x if sign > 0.0 else (-x[1], -x[0])
+
+
+def _square(x: Range) -> Range:
+    low, high = np.minimum(np.abs(x[0]), np.abs(x[1])), np.maximum(np.abs(x[0]), np.abs(x[1]))
+    least = np.where((x[0] <= 0.0) & (x[1] >= 0.0), 0.0, low)
+    return np.asarray(least * least), np.asarray(high * high)
+
+
+def _over(x: Range, positive: Range) -> Range:
+    """Divide by a range that is not negative; by zero, nothing is known."""
+    safe = positive[0] > 0.0
+    low, high = np.where(safe, positive[0], 1.0), np.where(safe, positive[1], 1.0)
+    found = _times(x, (1.0 / high, 1.0 / low))
+    return np.where(safe, found[0], -np.inf), np.where(safe, found[1], np.inf)
+
+
+def _plus(x: Range, y: Range) -> Range:
+    return x[0] + y[0], x[1] + y[1]
+
+
+def _minus(x: Range, y: Range) -> Range:
+    return x[0] - y[1], x[1] - y[0]
+
+
+def _positive(x: Range, at_most: Range | None = None) -> Range:
+    """Clip a range of variances to what they may be; what is not known is [0, the largest]."""
+    low = np.where(np.isnan(x[0]), 0.0, np.maximum(x[0], 0.0))
+    high = np.maximum(x[1], 0.0)
+    if at_most is not None:
+        high = np.where(np.isnan(high), at_most[1], np.minimum(high, at_most[1]))
+        low = np.minimum(low, high)
+    return low, high
