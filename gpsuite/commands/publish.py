@@ -12,8 +12,8 @@ from gpsuite.engine.archive import NAME
 from gpsuite.engine.folder import PLAN, RUN
 from gpsuite.engine.publishing import pack_run, published_bytes
 from gpsuite.errors import ResultsError, UserError
-from gpsuite.reporting.joint_figures import draw_joint_figures
 from gpsuite.reporting.gallery import write_gallery
+from gpsuite.reporting.joint_figures import draw_joint_figures
 from gpsuite.reporting.publish import publish
 from gpsuite.reporting.runs import folders_with
 from gpsuite.text import visible_lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpsuite.reporting.figures import figure, math_label
 from gpsuite.reporting.metrics import metric
@@ -134,7 +134,8 @@ def _draw_changes(folder: Path, name: str, title: str, parts: Sequence[Part]) ->
     ]
     note = "; ".join(dict.fromkeys(part.heading for part in parts))
     with figure(folder, name, note, size=(1.6 * len(cells) + 4.0, 4.4)) as drawing:
-        ax, style = drawing.ax, method_style("kl_pac_sgp")
+        ax = drawing.ax
+        style: dict[str, Any] = dict(method_style("kl_pac_sgp"))
         ax.axhline(0.0, color=LIMIT, lw=1.0)
         ends = [changes["mean"] - changes["interval_low"], changes["interval_high"] - changes["mean"]]
         ax.errorbar(
@@ -152,7 +153,7 @@ def _draw_changes(folder: Path, name: str, title: str, parts: Sequence[Part]) ->
         ax.set_xticks(range(len(cells)), cells)
         ax.set_ylabel("change of the test MSE (%)")
         drawing.legend("above", title=title)
-        drawing.data = changes.assign(printed=printed)
+        drawing.data = changes.assign(printed=pd.Series(printed, index=changes.index, dtype=float))
 
 
 def _draw_deltas(folder: Path, name: str, title: str, parts: Sequence[Part]) -> None:

@@ -95,15 +95,15 @@ def _judge(
         points = np.vstack([points, each.witness])
     p = true_probabilities(posterior, region.embed(points), separable)
     bound, counts = search.bound, Counter({"triples": POINTS, "regions": 1})
-    local = bound.over(region.lower[None], region.upper[None])
-    ends, margin = bound.class_ends(local, own), bound.margin_ends(local, own, rival)
+    box, local = (region.lower[None], region.upper[None]), bound.at(points)
+    ends, margin = bound.class_bounds(*box, own), bound.margin_bounds(*box, own, rival)
     apart = p[:, own] - p[:, rival]
     counts["total"] += int(np.sum(np.abs(p.sum(axis=1) - 1) > 1e-14))
     counts["outside: class"] += _outside(p[:, own], ends.low, ends.high)
     counts["outside: margin"] += _outside(apart, margin.low, margin.high)
     counts["outside: range"] += _outside(p[:, own], found.minimum.outer, found.maximum.outer)
-    counts["outside: at"] += _outside(p[:, own], *bound.class_at(points, own))
-    counts["outside: margin at"] += _outside(apart, *bound.margin_at(points, own, rival))
+    counts["outside: at"] += _outside(p[:, own], *bound.class_of(local, own))
+    counts["outside: margin at"] += _outside(apart, *bound.margin_of(local, own, rival))
     for each, truth in zip(reached, p[POINTS:, own], strict=True):
         counts["witnesses"] += 1
         counts["overclaimed"] += bool(each.sign * (each.inner - truth) > ROUNDING)
