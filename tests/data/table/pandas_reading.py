@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 from pathlib import Path
 
@@ -46,7 +47,8 @@ def _close(ours: FloatArray, theirs: FloatArray) -> bool:
 
 
 def _frame(grid: Grid, content: bytes) -> pd.DataFrame | None:
-    for encoding in ("utf-8-sig", "cp1252", "utf-16"):
+    marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    for encoding in ("utf-16",) if marked else ("utf-8-sig", "cp1252"):
         try:
             text = content.decode(encoding)
             break

@@ -80,6 +80,7 @@ def test_damaged_files_are_read_as_pandas_reads_them_or_refused(tmp_path: Path) 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_ten_thousand_mutated_files(tmp_path: Path) -> None:
     read = [check_written(tmp_path, number) for number in range(1000, 6000)]
     agreed = [check_damaged(tmp_path, number) for number in range(1000, 7000)]
