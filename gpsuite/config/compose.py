@@ -16,6 +16,7 @@ from gpsuite.config.files import conf_dir, group_choices, method_families, read_
 from gpsuite.config.overrides import Overrides, unknown_key
 from gpsuite.config.schema import SCALES, RunSettings
 from gpsuite.config.several import read_datasets, refuse_single
+from gpsuite.data.csv_task import suggested_task
 from gpsuite.data.dataset import TASKS
 from gpsuite.data.spec import CsvSpec, DatasetSpec
 from gpsuite.errors import UserError, nearest, unknown_name
@@ -25,7 +26,7 @@ from gpsuite.models.config import ModelSpec
 
 FILE_ONLY = ("meta", "scales")  # parts of an experiment file that are no settings
 METHOD_FIXED = ("builder", "title", "reference")  # what a method is, not how it is set
-CSV_OPTIONS = ("path", "target", "inputs", "task", "separator", "safety", "limit", "candidates")
+CSV_OPTIONS = ("path", "target", "inputs", "task", "separator", "safety", "limit", "candidates", "new")
 
 
 @dataclass(frozen=True)
@@ -294,7 +295,9 @@ def _typed(
     }
     dataset: Any = built.get("dataset")
     if isinstance(dataset, CsvSpec) and dataset.task is None and entry.dataset_tasks:
-        dataset.task = entry.dataset_tasks[0]  # what the experiment is made for
+        # what the experiment is made for; where that is more than one, what the target looks like
+        several = len(entry.dataset_tasks) > 1
+        dataset.task = suggested_task(dataset) if several else entry.dataset_tasks[0]
     composed = Composed(
         experiment=experiment,
         entry=entry,

@@ -102,6 +102,8 @@ def _prepare_csv(spec: CsvSpec, default_task: Task) -> PreparedDataset:
     inputs = None if spec.inputs is None else list(dataset.input_names)
     path = str(csv_path(fixed.path).absolute())
     plain = {**to_plain(fixed), "path": path, "target": list(dataset.target_names), "inputs": inputs}
+    if fixed.new is not None:
+        plain["new"] = str(csv_path(fixed.new).absolute())
     if dataset.safety is not None and fixed.candidates is not None:
         plain |= {"safety": [dataset.safety.name], "candidates": str(csv_path(fixed.candidates).absolute())}
     return PreparedDataset(spec.name, dataset.task, len(dataset.X), dataset.content_hash, False, plain, {})
