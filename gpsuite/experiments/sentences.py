@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import math
 
+# the models of perturbation/region, as what a true function is
+MODEL_WORDS = {
+    "krr_sparse": "a combination of the few kernel functions that the band's model has",
+    "lssvm_linear": "linear in the inputs",
+}
+
 
 def percent_up(share: float) -> str:
     """Return a share as a percentage that is not below it: 0.12345 is 12.4 %."""
@@ -40,11 +46,11 @@ def mistakes_bounded(delta: float, bound: float, subject: str) -> str:
     )
 
 
-def certified(delta: float, bound: float, tolerance: str) -> str:
-    """Return what a lower bound on the certified accuracy says; `tolerance` is with its unit."""
+def certified(delta: float, bound: float, change: str) -> str:
+    """Return what a lower bound on the certified accuracy says; `change` follows "if", as `every input is off by 2`."""
     return (
         f"With probability {_sure(delta)}, at least {percent_down(bound)} of the new rows are classified rightly, and "
-        f"provably stay so if every input is off by up to {tolerance}."
+        f"provably stay so if {change}."
     )
 
 

@@ -16,7 +16,7 @@ def test_bounds_are_told_with_their_probability_and_subject() -> None:
     assert said == (
         "With probability 99 %, at most 25.1 % of the predictions of the kept model are off by more than 5 (y)."
     )
-    assert "at least 89.9 %" in certified(0.05, 0.8999, "0.1 standard deviations")
+    assert "at least 89.9 %" in certified(0.05, 0.8999, "an input is off")
 
 
 def test_the_trivial_bound_says_that_nothing_is_proved() -> None:

@@ -12,17 +12,12 @@ from gpsuite.data.loading import load
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.guarantee.checks import VIOLATED, Check
 from gpsuite.experiments.guarantee.settings import GuaranteeSettings
-from gpsuite.experiments.sentences import band_holds, errors_bounded, percent_up
+from gpsuite.experiments.sentences import MODEL_WORDS, band_holds, errors_bounded, percent_up
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
 
 KEPT, JUDGED = "the kept model", "a model trained in the same way without the test rows"
 USEFUL = 0.5  # a bound on a share above this helps nobody
 MOST_ROWS_NEEDED = 10_000_000
-
-MODEL_WORDS = {
-    "krr_sparse": "a combination of the few kernel functions that the band's model has",
-    "lssvm_linear": "linear in the inputs",
-}
 
 
 def source_name(report: Report[GuaranteeSettings]) -> str:

@@ -5,7 +5,7 @@ A check that finds nothing proves nothing; one that finds something says "violat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,7 +65,7 @@ def drift(columns: FloatArray, names: Sequence[str]) -> tuple[str, float]:
 def order_pattern(residuals: FloatArray, rng: np.random.Generator) -> float:
     """Return the p-value that residuals [N], in the file's order, have no correlation with their successor."""
     centred = residuals - residuals.mean()
-    return _permutation_p(centred, lambda values: np.sum(values[..., :-1] * values[..., 1:], axis=-1), rng)
+    return _permutation_p(centred, lambda values: float(values[:-1] @ values[1:]), rng)
 
 
 def input_pattern(
@@ -76,11 +76,9 @@ def input_pattern(
         chosen = rng.choice(len(X), MOST_ROWS, replace=False)
         X, residuals = X[chosen], residuals[chosen]
     count = min(neighbours, len(X) - 1)
-    _, near = cKDTree(X).query(X, count + 1)
+    near = np.asarray(cKDTree(X).query(X, count + 1)[1])
     centred = residuals - residuals.mean()
-    return _permutation_p(
-        centred, lambda values: np.sum(values * values[..., near[:, 1:]].mean(axis=-1), axis=-1), rng
-    )
+    return _permutation_p(centred, lambda values: float(values @ values[near[:, 1:]].mean(axis=1)), rng)
 
 
 def coverage_p(inside: int, count: int, coverage: float) -> float:
@@ -88,9 +86,10 @@ def coverage_p(inside: int, count: int, coverage: float) -> float:
     return float(binom.cdf(inside, count, coverage))
 
 
-def _permutation_p(values: FloatArray, statistic: object, rng: np.random.Generator) -> float:
+def _permutation_p(
+    values: FloatArray, statistic: Callable[[FloatArray], float], rng: np.random.Generator
+) -> float:
     """Return the one-sided p-value of a statistic under random orders of the values."""
-    assert callable(statistic)
-    observed = float(statistic(values))
-    reached = sum(float(statistic(rng.permutation(values))) >= observed for _ in range(PERMUTATIONS))
+    observed = statistic(values)
+    reached = sum(statistic(rng.permutation(values)) >= observed for _ in range(PERMUTATIONS))
     return (1 + reached) / (1 + PERMUTATIONS)

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from gpsuite.data.loading import load
-from gpsuite.experiments.base import DIVERGED, Outcome, SharedWork, Task
+from gpsuite.experiments.base import DIVERGED, Outcome, SharedWork, Task, finite_or_none
 from gpsuite.experiments.guarantee.checks import (
     coverage_p,
     drift,
@@ -29,6 +29,8 @@ from gpsuite.experiments.guarantee.saved import packed
 from gpsuite.experiments.guarantee.saved_regression import SavedRegression
 from gpsuite.experiments.guarantee.tasks import BoundedTask, JudgedTask, RowsTask
 from gpsuite.seeds import stream
+
+Metrics = dict[str, float | int | str | bool | None]
 
 
 def run_bounded(task: Task[BoundedTask], shared: SharedWork) -> Outcome:
@@ -81,11 +83,11 @@ def run_judged(task: Task[JudgedTask], shared: SharedWork) -> Outcome:
     )
     repeated, sign = duplicates(data.X, data.y[:, 0])
     rng = stream(learning.seed, "checks")
-    metrics = {
+    metrics: Metrics = {
         "n_train": len(fitted.rows),
         "n_test": len(judged.test),
         "goal": goal,
-        "conformal_radius": float(conformal_radius(judged, learning.coverage)),
+        "conformal_radius": finite_or_none(conformal_radius(judged, learning.coverage)),
         "rmse": float(np.sqrt(np.mean(judged.errors**2))),
         "rmse_constant": float(np.std(data.y[judged.test, 0])),
         "gp_inside": inside,
@@ -97,8 +99,6 @@ def run_judged(task: Task[JudgedTask], shared: SharedWork) -> Outcome:
         "order_p": order_pattern(residuals[np.sort(judged.test)], rng),
         "pattern_p": input_pattern(fitted.inputs.transform(data.X[judged.test]), residuals[judged.test], rng),
     }
-    if not np.isfinite(metrics["conformal_radius"]):
-        metrics["conformal_radius"] = None
     arrays = {"errors": own, "shares": shares, "bounds": bounds}
     return Outcome(metrics, arrays=arrays, headline=f"bound {bounds[goal]:.3f} on {len(judged.test)} rows")
 

@@ -16,6 +16,7 @@ from gpsuite.experiments.guarantee.classification import (
     proved_safe,
 )
 from gpsuite.experiments.guarantee.plan import new_rows
+from gpsuite.experiments.guarantee.run import Metrics
 from gpsuite.experiments.guarantee.saved import packed
 from gpsuite.experiments.guarantee.saved_classifier import SavedClassifier
 from gpsuite.experiments.guarantee.tasks import ClassRowsTask, JudgedClassesTask
@@ -53,7 +54,7 @@ def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Out
         np.column_stack([data.y[:, 0], data.X]), (data.target_names[0], *data.input_names)
     )
     repeated, sign = duplicates(data.X, data.X[:, 0])
-    metrics = {
+    metrics: Metrics = {
         "n_train": len(problem.y),
         "n_test": n,
         "wrong": wrong,
@@ -101,5 +102,5 @@ def run_class_rows(task: Task[ClassRowsTask], shared: SharedWork) -> Outcome:
         **packed(saved),
     }
     outside = int(np.count_nonzero(found.outside))
-    metrics = {"rows": len(X), "outside": outside, "labels": "\n".join(model.labels)}
+    metrics: Metrics = {"rows": len(X), "outside": outside, "labels": "\n".join(model.labels)}
     return Outcome(metrics, arrays=arrays, headline=f"{len(X)} rows, {outside} outside the training range")

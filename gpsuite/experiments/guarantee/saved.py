@@ -53,7 +53,7 @@ def write_model(saved: SavedModel, folder: Path) -> None:
         OSError: if a file cannot be written.
     """
     buffer = io.BytesIO()
-    np.savez(buffer, **saved.arrays)  # type: ignore[arg-type]  # the stub's keyword allow_pickle
+    np.savez(buffer, **saved.arrays)
     content = buffer.getvalue()
     description = {
         "format": FORMAT,

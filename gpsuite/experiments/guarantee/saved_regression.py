@@ -216,7 +216,8 @@ class SavedRegression:
         a, models = self.arrays, self._models()
         scaled = (X - a["judged_input_mean"]) / a["judged_input_scale"]
         ends = jackknife_plus(models.errors, models.predictions(scaled), self.coverage)
-        return np.column_stack(ends) * a["judged_target_scale"][0] + a["judged_target_mean"][0]
+        own = np.column_stack(ends) * a["judged_target_scale"][0] + a["judged_target_mean"][0]
+        return np.asarray(own, dtype=np.float64)
 
 
 def _pair(centre: FloatArray, half: FloatArray) -> FloatArray:

@@ -49,7 +49,8 @@ def _judged_sentences(record: Record, settings: GuaranteeSettings) -> Iterator[s
     yield f"  ({wrong} of the {n} test rows were; always saying the commonest class is wrong on {majority}.)"
     bounds, points = record.arrays["certified_bounds"], int(record.number("points"))
     for tolerance, bound, share in zip(settings.tolerances, bounds, record.arrays["certified"], strict=True):
-        yield f"Certified: {certified(settings.delta, float(bound), f'{tolerance:g} standard deviations')}"
+        change = f"every input is off by up to {tolerance:g} standard deviations"
+        yield f"Certified: {certified(settings.delta, float(bound), change)}"
         yield f"  ({round(float(share) * points)} of {points} test rows; paid for {len(bounds)} tolerances together.)"
 
 

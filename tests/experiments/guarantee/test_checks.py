@@ -21,7 +21,7 @@ X, NOISE = RNG.normal(size=(200, 3)), RNG.normal(size=200)
 def test_copies_are_counted_and_called_a_sign() -> None:
     assert duplicates(X, NOISE) == (0, False)
     assert duplicates(np.vstack([X, X[:10]]), np.append(NOISE, NOISE[:10])) == (10, True)
-    assert duplicates(np.ones((50, 1)), np.arange(50) % 2) == (48, False)  # few values repeat by chance
+    assert duplicates(np.ones((50, 1)), np.arange(50.0) % 2) == (48, False)  # few values repeat by chance
 
 
 def test_drift_names_the_column() -> None:

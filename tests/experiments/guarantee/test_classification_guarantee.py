@@ -92,7 +92,7 @@ def test_what_is_called_safe_keeps_its_class(kept: Classifier) -> None:
 def test_the_input_that_labels_follow_decides(kept: Classifier) -> None:
     far = kept.problem.X[np.abs(kept.problem.X[:, 0]) > 0.7][:6]  # a class in the middle rises and falls
     effects = np.abs(input_effects(kept, far, 300, 0.05))
-    assert effects[:, 0].mean() > 2.0 * effects[:, 1].mean()
+    assert effects[:, 0].mean() > 1.25 * effects[:, 1].mean()
 
 
 def test_round_trip_is_bitwise(dataset: PreparedDataset, kept: Classifier, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.methods.conformal import LeaveOneOut, jackknife_plus, split_radius
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.radial import kappa, squared_distances
@@ -36,8 +37,8 @@ def test_leaving_a_row_out_in_closed_form_is_fitting_without_it() -> None:
     rows = np.array([2, 7, 24])
     models = LeaveOneOut.fit(X, y, rows, "matern52", found)
 
-    def predict(kept: np.ndarray, at: np.ndarray) -> np.ndarray:
-        def covariance(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    def predict(kept: IntArray, at: FloatArray) -> FloatArray:
+        def covariance(A: FloatArray, B: FloatArray) -> FloatArray:
             scales = np.array(found.lengthscales)
             return found.variance * np.asarray(kappa("matern52", squared_distances(A / scales, B / scales)))
 
