@@ -30,6 +30,7 @@ COMMANDS = {
     "publish": "copy results to results/published: gpsuite publish experiment ...",
     "recheck": "compute some published records anew and compare: gpsuite recheck [experiment ...] sample=5 seed=0",
     "data": "datasets: gpsuite data list|fetch|verify|describe [name or file ...]",
+    "predict": "new rows by the model that a run kept: gpsuite predict RUN FILE.csv [output=FILE]",
     "verify": "independent check of a certificate: gpsuite verify CERTIFICATE [dataset=NAME]",
     "bench": "ratios against baselines and the LAPACK/BLAS floor: gpsuite bench [family]",
     "doctor": "versions, threads, data found, free disk, backends: gpsuite doctor",

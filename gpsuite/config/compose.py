@@ -18,6 +18,7 @@ from gpsuite.config.schema import SCALES, RunSettings
 from gpsuite.config.several import read_datasets, refuse_single
 from gpsuite.data.dataset import TASKS
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, DatasetSpec, csv_value
+from gpsuite.data.table.task import suggested_task
 from gpsuite.errors import UserError, nearest, unknown_name
 from gpsuite.experiments.base import EXPERIMENTS, METHODS, Experiment, Method, MethodOptions
 from gpsuite.experiments.settings import check_settings
@@ -293,7 +294,9 @@ def _typed(
     }
     dataset: Any = built.get("dataset")
     if isinstance(dataset, CsvSpec) and dataset.task is None and entry.dataset_tasks:
-        dataset.task = entry.dataset_tasks[0]  # what the experiment is made for
+        # what the experiment is made for; where that is more than one, what the target looks like
+        several = len(entry.dataset_tasks) > 1
+        dataset.task = suggested_task(dataset) if several else entry.dataset_tasks[0]
     composed = Composed(
         experiment=experiment,
         entry=entry,

@@ -11,8 +11,10 @@ from gpsuite.config.compose import Composed, compose_run
 from gpsuite.config.files import conf_dir, group_choices
 from gpsuite.config.overrides import Overrides, read_overrides
 from gpsuite.config.several import prepare_datasets
+from gpsuite.data.file_hashes import hash_file
 from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.data.spec import CsvSpec
+from gpsuite.data.table.text import read_bytes
 from gpsuite.engine.keys import short_hash
 from gpsuite.engine.runner import RunOptions
 from gpsuite.errors import DataError, UserError
@@ -97,6 +99,8 @@ def _science(composed: Composed, prepared: PreparedDataset | None) -> dict[str, 
     dataset: dict[str, Any] = {"name": composed.dataset_name}
     if isinstance(composed.dataset, CsvSpec) and prepared is not None:
         dataset["content"] = prepared.content_hash
+        if composed.dataset.new is not None:  # another file of rows to predict is another run
+            dataset["new"] = hash_file(read_bytes(composed.dataset.new, "new"))[0].stored
     several = {"datasets": sorted(composed.datasets)} if composed.datasets else {}
     return {
         **asdict(composed.settings),

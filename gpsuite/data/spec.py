@@ -16,7 +16,7 @@ MISSING: Any = "???"  # OmegaConf's mark of a mandatory value; written out so th
 
 CSV_OPTIONS = (
     "path", "target", "inputs", "ignore", "task", "separator", "decimal", "thousands", "missing", "skip_rows",
-    "categories", "strict", "safety", "limit", "candidates",
+    "categories", "strict", "safety", "limit", "candidates", "new",
 )  # fmt: skip
 """What the user may set of their own table, as `dataset.KEY`."""
 
@@ -134,6 +134,7 @@ class CsvSpec:
         safety: measurements only: the column that must stay on one side of a limit.
         limit: measurements only: what is safe, `<=1.0` or `>=0.7`.
         candidates: measurements only: the file of inputs that may be measured next.
+        new: a file of rows to predict, with the columns of inputs; experiment=guarantee only.
         licence: licence of the data.
         citation: whom to cite.
         note: anything a reader of results should know.
@@ -157,6 +158,7 @@ class CsvSpec:
     safety: Any = None
     limit: Any = None
     candidates: str | None = None
+    new: str | None = None
     licence: str = ""
     citation: str = ""
     note: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from gpsuite.experiments.pac_bayes.shared.tables import (
     wide_table,
 )
 from gpsuite.experiments.pac_bayes.shared.tasks import FitTask, Goal
+from gpsuite.experiments.sentences import errors_bounded, percent_up
 from gpsuite.experiments.settings import Positive
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.panels import panel
@@ -72,6 +74,7 @@ def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
         f"{_dataset(request)}: share of predictions off by more than {_goal(request)}, mean ± standard error over "
         f"{counted} random splits; bounds hold with probability {1 - report.settings.delta:g}"
     )
+    report.answer.extend(_sentences(report))
     paid = tidy["metric"].isin(PENALTY)
     report.table(wide_table(tidy[~paid], ["method"], titles), "regression", caption)
     report.table(tidy, "regression_tidy", caption)
@@ -79,6 +82,22 @@ def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
     report.table(wide_table(tidy[paid], ["method"], titles), "regression_penalty", pays)
     _draw(report, tidy, f"{_dataset(request)}, accuracy goal {_goal(request)}")
     return metric_statistics(tidy, ["method"])
+
+
+def _sentences(report: Report[RegressionSettings]) -> Iterator[str]:
+    """Yield what the bounds of the first split say, each of one model, and the range of the others' bounds."""
+    delta, error = report.settings.delta, _goal(report.request)
+    for method, title in report.titles.items():
+        records = report.records(method=method)
+        if not records:
+            continue
+        first, bounds = records[0], [record.number("bound_kl") for record in records]
+        model = f"{title} trained on the {int(first.number('n_train'))} rows of split {first.axes['split']}"
+        yield errors_bounded(delta, bounds[0], error, f"a random draw of {model}")
+        yield errors_bounded(delta, first.number("bound_bayes"), error, f"the posterior mean of {model}")
+        if len(bounds) > 1:
+            low, high = percent_up(min(bounds)), percent_up(max(bounds))
+            yield f"  (Models of {len(bounds)} splits have bounds from {low} to {high}, each its own.)"
 
 
 def _dataset(request: Request[RegressionSettings]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from gpsuite.experiments.base import Record, Report, Request
 from gpsuite.experiments.perturbation.region.figures import draw
 from gpsuite.experiments.perturbation.region.run import CANDIDATES
 from gpsuite.experiments.perturbation.region.settings import MODELS, RegionSettings
+from gpsuite.experiments.sentences import MODEL_WORDS, band_holds
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.statistics.estimates import proportion
 
@@ -36,6 +37,7 @@ def summarise(report: Report[RegionSettings]) -> list[Statistic]:
     report.table(sizes, "region", caption, LABELS)
     candidates = candidate_table(records, report.settings)
     report.table(candidates, "region_candidates", f"{caption}; which functions are members")
+    report.answer.extend(_sentences(report))
     draw(report)
     outside = int(sizes["members_outside_ellipsoid"].sum())
     found = [Statistic("members_outside_ellipsoid", outside, n=int(sizes["members"].sum()))]
@@ -47,6 +49,18 @@ def summarise(report: Report[RegionSettings]) -> list[Statistic]:
         unbounded = proportion(round(float(row["unbounded_share"]) * rays), rays)
         found.append(Statistic.of(statistic_name("unbounded_share", **axes), unbounded))
     return found
+
+
+def _sentences(report: Report[RegionSettings]) -> Iterator[str]:
+    """Yield what the widest band of each model says."""
+    q, target = min(report.settings.excluded), load(report.request.require_dataset()).target_names[0]
+    for record in report.records():
+        model, width = str(record.axes["model"]), record.metrics[f"pointwise_width_{q}"]
+        if width is None:
+            yield f"Band: unbounded for a function that is {MODEL_WORDS[model]}; more rows are needed."
+        else:
+            size = f"{record.number(f'pointwise_width_{q}'):.4g} ({target})"
+            yield f"Band: {band_holds(1.0 - q / report.settings.m, MODEL_WORDS[model], size)}"
 
 
 def size_table(records: Sequence[Record], settings: RegionSettings) -> pd.DataFrame:

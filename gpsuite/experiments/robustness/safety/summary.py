@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gpsuite.data.loading import load
-from gpsuite.experiments.base import Report, Request
+from gpsuite.experiments.base import Record, Report, Request
 from gpsuite.experiments.robustness.safety.claims import check_statistics, point_statistics
 from gpsuite.experiments.robustness.safety.figures import draw_ranges, draw_traces
 from gpsuite.experiments.robustness.safety.plan import classes_of, has_several
@@ -19,8 +19,11 @@ from gpsuite.experiments.robustness.safety.tables import (
     timing_table,
 )
 from gpsuite.experiments.robustness.shared.free_inputs import describe, told_fallbacks
+from gpsuite.experiments.sentences import certified
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.statistics.estimates import clopper_pearson
 
+DELTA = 0.01  # allowed probability that a sentence on new rows is wrong
 NORMS = {"linf": "L-infinity", "l2": "L2", "l1": "L1"}
 
 
@@ -37,6 +40,8 @@ def summarise(report: Report[SafetySettings]) -> list[Statistic]:
     several = has_several(request.require_dataset(), settings)
     titles = {name: title for name, title in report.titles.items() if not several or name in computed}
     caption = _caption(request, str(points[0].metrics["chosen_by"]))
+    if not settings.points:  # points that the user chose are no sample
+        report.answer.extend(_sentences(report, points, titles))
     rows = point_table(points, titles)
     report.table(summary_table(points, titles), "safety", caption)
     where = (
@@ -55,6 +60,24 @@ def summarise(report: Report[SafetySettings]) -> list[Statistic]:
     draw_ranges(report, rows, "the predicted class" if several else _positive(request, labels), not several)
     draw_traces(report, points)
     return statistics + point_statistics(points, titles)
+
+
+def _sentences(
+    report: Report[SafetySettings], points: Sequence[Record], titles: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield what the certified test rows of each method say of new rows."""
+    settings = report.settings
+    scaled = {"none": "", "pixels": " (pixels from 0 to 1)"}.get(settings.scaling, " standard deviations")
+    change = (
+        f"{describe(settings.features)} move within the {NORMS[settings.norm]} ball of radius "
+        f"{settings.radius:g}{scaled}"
+    )
+    for method, title in titles.items():
+        own = [record for record in points if record.axes["method"] == method]
+        held = sum(bool(each.metrics["correct"]) and each.metrics["verdict"] == "safe" for each in own)
+        bound = clopper_pearson(held, len(own), 2.0 * DELTA)[0]
+        yield f"{title}: {certified(DELTA, bound, change)}"
+        yield f"  ({held} of {len(own)} test rows.)"
 
 
 def _positive(request: Request[SafetySettings], labels: Sequence[str]) -> str:

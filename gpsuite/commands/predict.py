@@ -1,0 +1,74 @@
+"""`gpsuite predict`: new rows by the model that a run kept, with the run's guarantee restated."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpsuite.errors import UserError
+from gpsuite.text import visible
+
+HELP = """
+gpsuite predict RUN FILE.csv [output=FILE] [separator=CHARACTER]
+
+RUN       folder of a run of experiment=guarantee: results/guarantee/...
+FILE.csv  rows to predict, with the columns of the run's inputs; others are not looked at
+output=   where predictions and intervals go as CSV; without it they are printed
+separator=  of the cells; found by default
+
+Rows outside the range of the training rows are marked: no guarantee was ever checked there.
+"""
+
+OPTIONS = ("output", "separator")
+
+
+def main(words: list[str]) -> int:
+    """Predict the rows of a file; the table goes to stdout or a file, what it is worth to stderr."""
+    from gpsuite import load
+
+    names, options = _read(words)
+    saved = load(names[0])
+    import pandas as pd
+
+    from gpsuite.data.table.inputs import inputs_of_file
+    from gpsuite.reporting.atomic import write_text
+
+    rows = inputs_of_file(names[1], saved.inputs, options.get("separator"))
+    found = saved.predict(rows.X)
+    columns = found.columns()
+    frame = pd.DataFrame({"row": range(1, len(rows.X) + 1), **columns})
+    text = frame.rename(columns={"outside": "outside_training_range"}).to_csv(
+        index=False, lineterminator="\n"
+    )
+    if "output" in options:
+        write_text(Path(options["output"]), text)
+        print(options["output"])
+    else:
+        print(text, end="")
+    outside = int(found.outside.sum())
+    told = [*saved.guarantee, f"{outside} of {len(rows.X)} rows lie outside the training range."]
+    for line in told:
+        print(visible(line), file=sys.stderr)
+    return 0
+
+
+def _read(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return run and file, and the options.
+
+    Raises:
+        UserError: unless there are these two, or for an unknown option.
+    """
+    names, options = [], {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if equals and key in OPTIONS:
+            options[key] = value
+        else:
+            names.append(word)
+    if len(names) != 2:
+        raise UserError(
+            f"predict: a run's folder and a file are needed, not {' '.join(names) or 'nothing'}\n"
+            "gpsuite predict results/guarantee/quick~1a2b3c4d new.csv output=predictions.csv"
+        )
+    return names, options

@@ -1,0 +1,34 @@
+"""guarantee: the user's own table, and every guarantee that applies to it, in plain words."""
+
+from __future__ import annotations
+
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
+from gpsuite.experiments.guarantee import plan, run, run_classes, settings, summary
+from gpsuite.experiments.guarantee.tasks import (
+    BoundedTask,
+    ClassRowsTask,
+    JudgedClassesTask,
+    JudgedTask,
+    RowsTask,
+)
+from gpsuite.experiments.perturbation.region.run import run as run_region
+from gpsuite.experiments.perturbation.region.tasks import RegionTask
+
+EXPERIMENTS.register("guarantee")(
+    Experiment(
+        settings.GuaranteeSettings,
+        plan.plan,
+        {
+            BoundedTask: run.run_bounded,
+            JudgedTask: run.run_judged,
+            RowsTask: run.run_rows,
+            RegionTask: run_region,
+            JudgedClassesTask: run_classes.run_judged_classes,
+            ClassRowsTask: run_classes.run_class_rows,
+        },
+        summary.summarise,
+        dataset_tasks=("regression", "classification"),
+        # never the model: it holds rows
+        published=only_arrays("errors", "bounds", "gibbs_bounds", "shares", "certified*"),
+    )
+)

@@ -1,0 +1,148 @@
+"""What a run of guarantee answers, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from gpsuite.data.dataset import Dataset
+from gpsuite.data.loading import load
+from gpsuite.experiments.base import Record, Report
+from gpsuite.experiments.guarantee.checks import VIOLATED, Check
+from gpsuite.experiments.guarantee.settings import GuaranteeSettings
+from gpsuite.experiments.sentences import MODEL_WORDS, band_holds, errors_bounded, percent_up
+from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
+
+KEPT, JUDGED = "the kept model", "a model trained in the same way without the test rows"
+USEFUL = 0.5  # a bound on a share above this helps nobody
+MOST_ROWS_NEEDED = 10_000_000
+
+
+def source_name(report: Report[GuaranteeSettings]) -> str:
+    """Return the file's name, or the dataset's."""
+    data = report.request.require_dataset()
+    return Path(data.spec["path"]).name if "path" in data.spec else data.name
+
+
+def heading(report: Report[GuaranteeSettings], data: Dataset) -> str:
+    """Return what was read, and as what."""
+    target = data.target_names[0]
+    return (
+        f"{source_name(report)}: {len(data.X)} rows, {data.X.shape[1]} inputs; {data.task} of {target} "
+        f"(dataset.task= says otherwise)"
+    )
+
+
+def goal_error(record: Record) -> float:
+    """Return the error that matters, in own units."""
+    return float(record.arrays["errors"][int(record.number("goal"))])
+
+
+def regression_sentences(
+    report: Report[GuaranteeSettings], parts: dict[str, Record], bands: Sequence[Record]
+) -> list[str]:
+    """Return the answer of a regression: what is proved, what it is proved of, and what it rests on."""
+    data = load(report.request.require_dataset())
+    said = [heading(report, data), ""]
+    if "judged" in parts:
+        said += [*_test_sentences(parts["judged"], report.settings, data.target_names[0])]
+    if "bounded" in parts:
+        said += [*_pac_bayes_sentences(parts["bounded"], report.settings, data.target_names[0])]
+    if "judged" in parts:
+        said += [*_interval_sentences(parts["judged"], report.settings, data.target_names[0])]
+    said += [*_band_sentences(bands, report.settings, data.target_names[0])]
+    if "rows" in parts:
+        said += [*_range_sentences(parts["rows"], report.settings, data.target_names[0])]
+    return said
+
+
+def _test_sentences(record: Record, settings: GuaranteeSettings, target: str) -> Iterator[str]:
+    goal = int(record.number("goal"))
+    bound, share = float(record.arrays["bounds"][goal]), float(record.arrays["shares"][goal])
+    n = int(record.number("n_test"))
+    error = f"{goal_error(record):.4g} ({target})"
+    yield f"Test rows: {errors_bounded(settings.delta, bound, error, JUDGED)}"
+    yield f"  ({round(share * n)} of the {n} test rows were; paid for {len(record.arrays['errors'])} errors together.)"
+
+
+def _pac_bayes_sentences(record: Record, settings: GuaranteeSettings, target: str) -> Iterator[str]:
+    goal, bounds = int(record.number("goal")), record.arrays["bounds"]
+    error = f"{goal_error(record):.4g} ({target})"
+    yield f"PAC-Bayes: {errors_bounded(settings.delta, float(bounds[goal]), error, KEPT)}"
+    if bounds[goal] > USEFUL:
+        yield f"  {_needed(record)}"
+    useful = np.flatnonzero(bounds < 1.0)
+    if bounds[goal] >= 1.0 and len(useful):
+        wide = f"{float(record.arrays['errors'][useful[0]]):.4g} ({target})"
+        yield f"  {errors_bounded(settings.delta, float(bounds[useful[0]]), wide, KEPT)}"
+
+
+def _needed(record: Record) -> str:
+    """Return how many rows would make the bound useful, if nothing but their number changed."""
+    risk, penalty = record.number("gibbs_risk_train"), record.number("penalty")
+    low, high = int(record.number("n_train")), MOST_ROWS_NEEDED
+    if 2.0 * kl_inverse(risk, penalty / high).p > USEFUL:
+        return "No number of rows would help at this error: take a larger one (accuracy=), or inputs that tell more."
+    while high - low > max(1, low // 100):
+        middle = (low + high) // 2
+        low, high = (middle, high) if 2.0 * kl_inverse(risk, penalty / middle).p > USEFUL else (low, middle)
+    rows = f"{float(f'{high:.2g}'):.0f}"
+    return f"It needs more rows: from about {rows} like these on it would be below {percent_up(USEFUL)}."
+
+
+def _interval_sentences(record: Record, settings: GuaranteeSettings, target: str) -> Iterator[str]:
+    level, radius = f"{100 * settings.coverage:g} %", record.metrics["conformal_radius"]
+    n, inside = int(record.number("n_test")), int(record.number("gp_inside"))
+    if radius is None:
+        yield f"Split conformal: {n} test rows are too few for an interval of {level}."
+    else:
+        yield (
+            f"Split conformal: a new {target} lies within {float(record.number('conformal_radius')):.4g} of the "
+            f"prediction of {JUDGED} with probability {level} or more."
+        )
+    yield f"Jackknife+: its interval of each row (predictions.csv) holds a new {target} with {level} or more."
+    yield (
+        f"The model's own {level} intervals are no guarantee: they held {inside} of the {n} test rows' targets."
+    )
+
+
+def _band_sentences(bands: Sequence[Record], settings: GuaranteeSettings, target: str) -> Iterator[str]:
+    confidence = 1.0 - settings.excluded / settings.m
+    for record in bands:
+        width = record.metrics[f"pointwise_width_{settings.excluded}"]
+        model = str(record.axes["model"])
+        if width is None:
+            yield f"Band: unbounded for a function that is {MODEL_WORDS[model]}; more rows are needed."
+        else:
+            size = f"{record.number(f'pointwise_width_{settings.excluded}'):.4g} ({target})"
+            yield f"Band: {band_holds(confidence, MODEL_WORDS[model], size)}"
+    if not bands:
+        yield "Band: does not apply (too few rows, repeated rows, or inputs that depend on each other)."
+
+
+def _range_sentences(record: Record, settings: GuaranteeSettings, target: str) -> Iterator[str]:
+    ranges, prediction = record.arrays["ranges"], record.arrays["prediction"][: len(record.arrays["ranges"])]
+    which = "rows of the table" if len(record.arrays["examples"]) else "first new rows"
+    for place, tolerance in enumerate(settings.tolerances):
+        ends = ranges[:, place]
+        moved = float(np.max(np.abs(ends - prediction[:, None])))
+        if np.isfinite(moved):
+            yield (
+                f"Proved: if every input is off by up to {tolerance:g} standard deviations, predictions of "
+                f"{len(ends)} {which} move by at most {moved:.4g} ({target})."
+            )
+    outside = int(np.count_nonzero(record.arrays["outside"]))
+    if outside:
+        rows = len(record.arrays["outside"])
+        yield f"{outside} of {rows} rows lie outside the training range: marked in predictions.csv."
+
+
+def violations(checks: Sequence[Check]) -> list[str]:
+    """Return a sentence for each assumption that the data contradict."""
+    return [
+        f"Assumption violated: {check.assumption} ({check.finding}). Do not rely on: {check.needed_by}."
+        for check in checks
+        if check.verdict == VIOLATED
+    ]

@@ -1,0 +1,95 @@
+"""What the guarantees assume, each held against the data where that is possible.
+
+A check that finds nothing proves nothing; one that finds something says "violated".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial import cKDTree
+from scipy.stats import binom, ks_2samp
+
+from gpsuite.arrays import FloatArray
+
+LEVEL = 0.001  # of a check: a table has about ten, and a false alarm is told to everybody
+PERMUTATIONS = 1999
+MOST_ROWS = 2000  # that a permutation check looks at
+PARTS = 3  # the first third of the rows is compared with the last
+
+HOLDS, VIOLATED, UNCHECKED = "no sign against it", "violated", "not checked"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One assumption.
+
+    Attributes:
+        assumption: in words.
+        needed_by: the guarantees that need it.
+        finding: what was looked at and found.
+        verdict: `HOLDS`, `VIOLATED` or `UNCHECKED`.
+    """
+
+    assumption: str
+    needed_by: str
+    finding: str
+    verdict: str
+
+    @classmethod
+    def of(cls, assumption: str, needed_by: str, finding: str, violated: bool) -> Check:
+        """Return the check with its verdict."""
+        return cls(assumption, needed_by, finding, VIOLATED if violated else HOLDS)
+
+
+def duplicates(X: FloatArray, y: FloatArray) -> tuple[int, bool]:
+    """Return how many rows repeat an earlier one in inputs [N, D] and target [N], and whether that is a sign.
+
+    Rows of few whole numbers repeat by chance; more than a hundredth of rows with different values does not.
+    """
+    table = np.column_stack([X, y])
+    repeated = len(table) - len(np.unique(table, axis=0))
+    return repeated, repeated > 0.01 * len(table) and len(np.unique(y)) > 10
+
+
+def drift(columns: FloatArray, names: Sequence[str]) -> tuple[str, float]:
+    """Return the column of [N, K] that differs most between the first and last rows, and its corrected p-value."""
+    size = max(len(columns) // PARTS, 1)
+    p = [float(ks_2samp(column[:size], column[-size:]).pvalue) for column in columns.T]
+    least = int(np.argmin(p))
+    return names[least], min(1.0, len(p) * p[least])
+
+
+def order_pattern(residuals: FloatArray, rng: np.random.Generator) -> float:
+    """Return the p-value that residuals [N], in the file's order, have no correlation with their successor."""
+    centred = residuals - residuals.mean()
+    return _permutation_p(centred, lambda values: float(values[:-1] @ values[1:]), rng)
+
+
+def input_pattern(
+    X: FloatArray, residuals: FloatArray, rng: np.random.Generator, neighbours: int = 5
+) -> float:
+    """Return the p-value that residuals [N] have no correlation with those of the rows of nearest inputs [N, D]."""
+    if len(X) > MOST_ROWS:
+        chosen = rng.choice(len(X), MOST_ROWS, replace=False)
+        X, residuals = X[chosen], residuals[chosen]
+    count = min(neighbours, len(X) - 1)
+    near = np.asarray(cKDTree(X).query(X, count + 1)[1])
+    centred = residuals - residuals.mean()
+    return _permutation_p(centred, lambda values: float(values @ values[near[:, 1:]].mean(axis=1)), rng)
+
+
+def coverage_p(inside: int, count: int, coverage: float) -> float:
+    """Return the probability that so few of `count` targets lie inside intervals of this coverage."""
+    return float(binom.cdf(inside, count, coverage))
+
+
+def _permutation_p(
+    values: FloatArray, statistic: Callable[[FloatArray], float], rng: np.random.Generator
+) -> float:
+    """Return the one-sided p-value of a statistic under random orders of the values."""
+    observed = statistic(values)
+    reached = sum(statistic(rng.permutation(values)) >= observed for _ in range(PERMUTATIONS))
+    return (1 + reached) / (1 + PERMUTATIONS)

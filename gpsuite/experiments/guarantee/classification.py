@@ -1,0 +1,187 @@
+"""The two classifiers of a table, and what is proved of them; two classes or several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.budget import Budget
+from gpsuite.data.loading import PreparedDataset, load
+from gpsuite.experiments.base import SharedWork
+from gpsuite.experiments.guarantee.tasks import Learning
+from gpsuite.experiments.robustness.shared.classifiers import Problem, trained_classifier
+from gpsuite.experiments.robustness.shared.several_classes import class_count, trained_classes
+from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, GPCParams
+from gpsuite.methods.robustness.explain.binary_lines import binary_lines
+from gpsuite.methods.robustness.explain.effects import one_sided_ranges
+from gpsuite.methods.robustness.explain.softmax_lines import softmax_lines
+from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
+from gpsuite.methods.robustness.search.regions import box
+from gpsuite.methods.robustness.verdict import PointSearch
+from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
+from gpsuite.models.classification.posterior import GPCPosterior
+
+KERNEL, LINK, INFERENCE = "squared_exponential", "probit", "laplace"
+LEAST_TEST_ROWS = 5
+STEP = 1.0  # standard deviations that an input moves alone, to see how it decides
+
+
+@dataclass(frozen=True, eq=False)
+class Classifier:
+    """A trained classifier of C classes.
+
+    Attributes:
+        problem: its training rows, test rows and scales.
+        posterior: binary, of the second class' probability, or of all classes.
+    """
+
+    problem: Problem
+    posterior: GPCPosterior | MultiClassPosterior
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the classes, in the order of the probabilities."""
+        return self.problem.label_names
+
+    def scaled(self, X: FloatArray) -> FloatArray:
+        """Return inputs [B, D] in own units as the classifier takes them."""
+        return np.asarray((X - self.problem.offset) / self.problem.scale)
+
+    @property
+    def test_classes(self) -> IntArray:
+        """Numbers of the test rows' classes [T]."""
+        y = self.problem.y_test
+        return np.asarray((y > 0) if len(self.labels) == 2 else y, dtype=np.int64)
+
+
+def class_probabilities(posterior: GPCPosterior | MultiClassPosterior, scaled: FloatArray) -> FloatArray:
+    """Return class probabilities [B, C] at scaled inputs [B, D]."""
+    if isinstance(posterior, MultiClassPosterior):
+        return posterior.probabilities(scaled)
+    second = posterior.probability(scaled)
+    return np.column_stack([1.0 - second, second])
+
+
+def kept_classifier(dataset: PreparedDataset, learning: Learning, shared: SharedWork) -> Classifier:
+    """Return the classifier that is kept, of all rows or the most that a model takes.
+
+    Raises:
+        NotConvergedError: if there is no converged approximation.
+    """
+    return _trained(dataset, replace(_params(dataset, learning), test_rows=0), shared)
+
+
+def judged_classifier(dataset: PreparedDataset, learning: Learning, shared: SharedWork) -> Classifier:
+    """Return the classifier that test rows judge, trained in the same way without them.
+
+    Raises:
+        NotConvergedError: if there is no converged approximation.
+    """
+    return _trained(dataset, _params(dataset, learning), shared)
+
+
+def _params(dataset: PreparedDataset, learning: Learning) -> ClassifierParams:
+    count = class_count(load(dataset), [])
+    most = learning.most_rows if count == 2 else learning.most_rows // count  # a matrix of C N rows
+    test = max(round(learning.test_share * dataset.rows), LEAST_TEST_ROWS, dataset.rows - most)
+    return ClassifierParams(
+        method=GPCParams("gpc", INFERENCE, LINK),
+        version=1,
+        kernel=KERNEL,
+        ard=False,
+        draw_seed=learning.seed,
+        evaluations=learning.max_evaluations,
+        train_rows=most,
+        test_rows=test,
+        classes=[],
+        start_variance=1.0,
+        start_lengthscale=1.0,
+        largest_variance=1e4,
+        scaling="train",
+    )
+
+
+def _trained(dataset: PreparedDataset, params: ClassifierParams, shared: SharedWork) -> Classifier:
+    if class_count(load(dataset), []) > 2:
+        found = trained_classes(dataset, params, shared)
+        return Classifier(found.problem, found.posterior)
+    problem, trained = trained_classifier(dataset, params, shared)
+    return Classifier(problem, trained.fit.require_converged())
+
+
+def proved_safe(model: Classifier, scaled: FloatArray, tolerances: Sequence[float], boxes: int) -> int:
+    """Return up to how many of the increasing tolerances [K] the class at a scaled point [D] provably stays."""
+    free = np.arange(len(scaled))
+    posterior = model.posterior
+    binary = None if isinstance(posterior, MultiClassPosterior) else PointSearch(posterior, scaled, free)
+    several = (
+        MultiClassSearch(posterior, scaled, free) if isinstance(posterior, MultiClassPosterior) else None
+    )
+    for place, radius in enumerate(tolerances):
+        region, budget = box(scaled, np.full(len(scaled), radius)), Budget(boxes=boxes)
+        if binary is not None:
+            verdict = binary.decide(region, budget)[0]
+        else:
+            assert several is not None
+            verdict = several.decide(region, budget)[0]
+        if verdict.status != "safe":
+            return place
+    return len(tolerances)
+
+
+def probability_ranges(
+    model: Classifier, scaled: FloatArray, tolerances: Sequence[float], boxes: int, tolerance: float
+) -> FloatArray:
+    """Return the proved range [B, K, 2] of the predicted class' probability at scaled points [B, D].
+
+    Args:
+        model: the classifier.
+        scaled: the points.
+        tolerances: how far every input may be off, in standard deviations, K.
+        boxes: limit for each point and tolerance.
+        tolerance: largest gap between attained and proved probability.
+    """
+    found, posterior = np.empty((len(scaled), len(tolerances), 2)), model.posterior
+    free = np.arange(scaled.shape[1])
+    own = np.argmax(class_probabilities(posterior, scaled), axis=1)
+    for row, x in enumerate(scaled):
+        for place, radius in enumerate(tolerances):
+            region, budget = box(x, np.full(len(x), radius)), Budget(boxes=boxes)
+            if isinstance(posterior, MultiClassPosterior):
+                spread = MultiClassSearch(posterior, x, free).range(int(own[row]), region, tolerance, budget)
+                found[row, place] = spread.minimum.outer, spread.maximum.outer
+                continue
+            ends = PointSearch(posterior, x, free).range(region, tolerance, budget)
+            low, high = ends.minimum.outer, ends.maximum.outer
+            found[row, place] = (low, high) if own[row] == 1 else _complement(low, high)
+    return found
+
+
+def _complement(low: float, high: float) -> tuple[float, float]:
+    """Return the range of the other class' probability, outwards by what the difference rounds."""
+    return float(np.nextafter(1.0 - high, -1.0)), float(np.nextafter(1.0 - low, 2.0))
+
+
+def input_effects(model: Classifier, scaled: FloatArray, boxes: int, tolerance: float) -> FloatArray:
+    """Return what raising each input alone does to the predicted class' probability at scaled points, [B, D].
+
+    The one-sided effect of robustness/explain over one standard deviation, halved: a change of probability.
+    """
+    posterior, inputs = model.posterior, np.arange(scaled.shape[1])
+    own = np.argmax(class_probabilities(posterior, scaled), axis=1)
+    effects = np.empty(scaled.shape)
+    everywhere = (-np.inf, np.inf)
+    for row, x in enumerate(scaled):
+        point, budget = x[None], Budget(boxes=boxes * len(inputs))
+        if isinstance(posterior, MultiClassPosterior):
+            several = softmax_lines(posterior, point, inputs, int(own[row]))
+            found = one_sided_ranges(several, point, inputs, STEP, everywhere, tolerance, budget)
+            effects[row] = found.delta[0] / 2.0
+        else:
+            lines = binary_lines(posterior, point, inputs)
+            found = one_sided_ranges(lines, point, inputs, STEP, everywhere, tolerance, budget)
+            effects[row] = found.delta[0] / 2.0 * (1.0 if own[row] == 1 else -1.0)
+    return effects

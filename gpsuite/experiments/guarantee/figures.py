@@ -1,0 +1,103 @@
+"""Figures of guarantee: bounds over errors, intervals of rows, bands of the function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpsuite.data.loading import load
+from gpsuite.experiments.base import Record, Report
+from gpsuite.experiments.guarantee.settings import GuaranteeSettings
+from gpsuite.experiments.perturbation.region.problem import input_number
+from gpsuite.experiments.perturbation.region.settings import MODELS
+from gpsuite.reporting.palette import BLUE, VERMILION
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_DRAWN = 40  # rows whose intervals are told apart
+
+
+def draw_bounds(report: Report[GuaranteeSettings], curve: pd.DataFrame) -> None:
+    """Draw what share of predictions is off by more, at most, over the error."""
+    target = load(report.request.require_dataset()).target_names[0]
+    with report.figure("bounds", size=(6.4, 4.4)) as drawing:
+        ax = drawing.ax
+        ax.plot(
+            curve["error, kept model"],
+            curve["PAC-Bayes bound, kept model"],
+            "o-",
+            color=BLUE,
+            label="PAC-Bayes, kept model",
+        )
+        ax.plot(
+            curve["error, judged model"],
+            curve["test bound, judged model"],
+            "s-",
+            color=VERMILION,
+            label="test rows, judged model",
+        )
+        ax.plot(
+            curve["error, judged model"],
+            curve["share of test rows"],
+            "--",
+            color="0.4",
+            label="share of the test rows",
+        )
+        ax.set_xlabel(f"error t ({target})")
+        ax.set_ylabel("share of predictions off by more than t")
+        ax.set_ylim(0.0, 1.02)
+        drawing.legend("below", columns=3)
+        drawing.data = curve
+
+
+def draw_predictions(report: Report[GuaranteeSettings], frame: pd.DataFrame) -> None:
+    """Draw the first rows' predictions with their intervals and the widest proved range."""
+    shown, widest = frame.head(MOST_DRAWN), f"{report.settings.tolerances[-1]:g}"
+    places = np.arange(len(shown))
+    target = load(report.request.require_dataset()).target_names[0]
+    with report.figure("predictions", size=(7.0, 4.4)) as drawing:
+        ax = drawing.ax
+        for shift, name, colour, label in (
+            (-0.2, "jackknife", BLUE, "jackknife+"),
+            (0.2, "conformal", "0.5", "split conformal"),
+        ):
+            low, high = shown[f"{name}_low"], shown[f"{name}_high"]
+            seen = np.isfinite(low) & np.isfinite(high)
+            ax.vlines(places[seen] + shift, low[seen], high[seen], color=colour, label=label)
+        ax.vlines(
+            places,
+            shown[f"proved_low_{widest}"],
+            shown[f"proved_high_{widest}"],
+            color=VERMILION,
+            linewidth=3,
+            label=f"proved, inputs off by up to {widest} sd",
+        )
+        ax.plot(places, shown["prediction"], "o", color="black", markersize=4, label="prediction")
+        ax.set_xlabel("row")
+        ax.set_xticks(places[:: max(1, len(places) // 10)], shown["row"][:: max(1, len(places) // 10)])
+        ax.set_ylabel(target)
+        drawing.legend("below", columns=2)
+        drawing.data = shown
+
+
+def draw_bands(report: Report[GuaranteeSettings], bands: Sequence[Record]) -> None:
+    """Draw estimate and band of each model along the input that the target follows most closely."""
+    import pandas as pd
+
+    data, q = load(report.request.require_dataset()), report.settings.excluded
+    column, frames = input_number(data, ""), []
+    with report.figure("bands", columns=len(bands), size=(5.0 * len(bands), 4.2), sharey=True) as drawing:
+        for ax, record in zip(drawing.axes, bands, strict=True):
+            low, high = (record.arrays[f"pointwise_{end}_{q}"] for end in ("lower", "upper"))
+            seen = np.isfinite(low) & np.isfinite(high)
+            x, label = record.arrays["x"], f"band, {100 * (1 - q / report.settings.m):g} %"
+            ax.fill_between(x, low, high, where=seen, color=BLUE, alpha=0.3, linewidth=0, label=label)
+            ax.plot(x, record.arrays["estimate"], color=VERMILION, label="estimate")
+            ax.set_title(f"{MODELS[str(record.axes['model'])]}; other inputs at their median")
+            frames.append(pd.DataFrame({"model": record.axes["model"], "x": x, "lower": low, "upper": high}))
+        drawing.name_axes(data.input_names[column], data.target_names[0])
+        drawing.legend("below", columns=2)
+        drawing.data = pd.concat(frames, ignore_index=True)

@@ -1,0 +1,63 @@
+"""What every answer of guarantee leaves behind: sentences, assumptions, page, predictions and the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gpsuite.data.loading import load
+from gpsuite.experiments.base import Record, Report
+from gpsuite.experiments.guarantee.answer import source_name
+from gpsuite.experiments.guarantee.checks import VIOLATED, Check
+from gpsuite.experiments.guarantee.saved import FOLDER, unpacked, write_model
+from gpsuite.experiments.guarantee.settings import GuaranteeSettings
+from gpsuite.reporting.answer import write_answer
+from gpsuite.reporting.atomic import cannot, write_text
+from gpsuite.reporting.comparison import Statistic
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+APART = "Each of these holds on its own with the probability it names, not all of them together."
+
+
+def tell(report: Report[GuaranteeSettings], said: Sequence[str], checks: Sequence[Check]) -> list[Statistic]:
+    """Tell and write the answer, and the assumptions beside it; return how many are violated."""
+    report.answer.extend(said)
+    report.answer.append(f"predictions.csv, answer.md, page.html and the model are in {report.folder};")
+    report.answer.append(f"gpsuite predict {report.folder} NEW.csv predicts further rows")
+    if checks:
+        report.table(
+            assumption_table(checks), "assumptions", "What the guarantees assume, and what the data say"
+        )
+    write_answer(report.folder, f"{source_name(report)}, answered", report.answer)
+    violated = sum(check.verdict == VIOLATED for check in checks)
+    return [Statistic("violated", violated, n=len(checks) or None)]
+
+
+def assumption_table(checks: Sequence[Check]) -> pd.DataFrame:
+    """Return one row per assumption."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        [
+            {
+                "assumption": check.assumption,
+                "needed by": check.needed_by,
+                "finding": check.finding,
+                "verdict": check.verdict,
+            }
+            for check in checks
+        ]
+    )
+
+
+def keep(report: Report[GuaranteeSettings], record: Record, frame: pd.DataFrame, said: Sequence[str]) -> None:
+    """Write predictions.csv and the model with what was proved."""
+    write_text(report.folder / "predictions.csv", frame.to_csv(index=False, lineterminator="\n"))
+    try:
+        write_model(unpacked(record.arrays, tuple(filter(None, said))), report.folder / FOLDER)
+    except OSError as error:
+        raise cannot("write", report.folder / FOLDER, error) from error
+    target = load(report.request.require_dataset()).target_names[0]
+    report.table(frame, "predictions", f"{source_name(report)}: {target}")

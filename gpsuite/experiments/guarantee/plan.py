@@ -1,0 +1,159 @@
+"""Tasks of guarantee: the kept and the judged model, rows to predict, and the bands of a regression's function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpsuite.data.loading import PreparedDataset, load
+from gpsuite.data.spec import CsvSpec, from_plain
+from gpsuite.data.table.inputs import NewRows, read_inputs
+from gpsuite.errors import UserError
+from gpsuite.experiments.base import Request, Task, require
+from gpsuite.experiments.guarantee.settings import GuaranteeSettings
+from gpsuite.experiments.guarantee.tasks import (
+    BAND,
+    BOUNDED,
+    JUDGED,
+    ROWS,
+    BoundedTask,
+    ClassRowsTask,
+    JudgedClassesTask,
+    JudgedTask,
+    Learning,
+    RowsTask,
+)
+from gpsuite.experiments.perturbation.region.plan import VERSION as REGION_VERSION
+from gpsuite.experiments.perturbation.region.problem import input_number, read_problem
+from gpsuite.experiments.perturbation.region.settings import MODELS
+from gpsuite.experiments.perturbation.region.tasks import RegionTask
+from gpsuite.seeds import derived_seed
+
+VERSION = 1
+
+# what perturbation/region ships
+PENALTY, WEIGHT, PREPARATION, POINTS, RAYS = 0.001, 1.0, 0.2, 101, 50
+
+
+def plan(request: Request[GuaranteeSettings]) -> list[Task[object]]:
+    """Return the tasks; the data and the new rows are read here, so that bad ones are refused before any work.
+
+    Raises:
+        UserError: with several targets, too few rows, or new rows that do not fit.
+    """
+    settings, dataset = request.settings, request.require_dataset()
+    data = load(dataset)
+    if data.y.shape[1] != 1:
+        names = ", ".join(data.target_names)
+        raise UserError(f"dataset.target: one column is needed, not {names}", key="dataset.target")
+    parts = _class_parts(request) if data.task == "classification" else _parts(request)
+    seconds = 15.0 * (min(dataset.rows, settings.most_rows) / 1000) ** 2 + 3.0
+    group = f"guarantee {dataset.content_hash}"
+    tasks: list[Task[object]] = [
+        request.task(params, label=label, axes={"part": part}, version=VERSION, cost=seconds, group=group)
+        for part, params, label in parts
+    ]
+    return tasks if data.task == "classification" else [*tasks, *_bands(request)]
+
+
+def _parts(request: Request[GuaranteeSettings]) -> list[tuple[str, object, str]]:
+    """Return part, params and label of a regression's tasks."""
+    settings, learning = request.settings, learning_of(request)
+    rows = RowsTask(
+        learning=learning,
+        new=_new_hash(request),
+        tolerances=settings.tolerances,
+        count=settings.count,
+        boxes=settings.boxes,
+        tolerance=settings.tolerance,
+    )
+    return [
+        (BOUNDED, BoundedTask(learning=learning, widths=settings.widths), "bounds of the kept model"),
+        (JUDGED, JudgedTask(learning=learning, widths=settings.widths), "test rows"),
+        (ROWS, rows, "rows to predict"),
+    ]
+
+
+def _class_parts(request: Request[GuaranteeSettings]) -> list[tuple[str, object, str]]:
+    """Return part, params and label of a classification's tasks.
+
+    Raises:
+        UserError: if an accuracy is asked for: classes have none.
+    """
+    settings, learning = request.settings, learning_of(request)
+    unused = "a classification has no accuracy: leave it out, or say dataset.task=regression"
+    require(settings.accuracy is None, "accuracy", settings.accuracy, unused)
+    judged = JudgedClassesTask(
+        learning=learning, tolerances=settings.tolerances, points=settings.points, boxes=settings.boxes
+    )
+    rows = ClassRowsTask(
+        learning=learning,
+        new=_new_hash(request),
+        tolerances=settings.tolerances,
+        count=settings.count,
+        boxes=settings.boxes,
+        tolerance=settings.tolerance,
+    )
+    return [(JUDGED, judged, "test rows"), (ROWS, rows, "rows to predict")]
+
+
+def _new_hash(request: Request[GuaranteeSettings]) -> str:
+    rows = new_rows(request.require_dataset())
+    return "" if rows is None else rows.content_hash
+
+
+def learning_of(request: Request[GuaranteeSettings]) -> Learning:
+    """Return what decides the models."""
+    settings = request.settings
+    own = settings.accuracy is not None
+    return Learning(
+        seed=derived_seed(request.seed, "guarantee"),
+        goal=settings.epsilon if settings.accuracy is None else settings.accuracy,
+        own=own,
+        delta=settings.delta,
+        coverage=settings.coverage,
+        test_share=settings.test_share,
+        preparation=settings.preparation,
+        most_rows=settings.most_rows,
+        max_evaluations=settings.max_evaluations,
+    )
+
+
+def new_rows(dataset: PreparedDataset) -> NewRows | None:
+    """Return the rows to predict of `dataset.new`; None where there are none.
+
+    Raises:
+        DataError: if the file does not fit.
+    """
+    spec = from_plain(dataset.spec)
+    if not isinstance(spec, CsvSpec) or spec.new is None:
+        return None
+    return read_inputs(spec, load(dataset).input_names)
+
+
+def _bands(request: Request[GuaranteeSettings]) -> Iterator[Task[object]]:
+    """Yield the tasks of perturbation/region, for as many rows as a band takes; none for very few rows."""
+    settings, dataset = request.settings, request.require_dataset()
+    column = input_number(load(dataset), "")
+    for model in MODELS:
+        params = RegionTask(
+            model=model,
+            along=column,
+            seed=derived_seed(request.seed, "region"),
+            group="signs",
+            m=settings.m,
+            excluded=[settings.excluded],
+            centres=settings.centres,
+            lengthscale=None,
+            penalty=PENALTY,
+            C=WEIGHT,
+            preparation=PREPARATION,
+            rows=settings.band_rows,
+            points=POINTS,
+            rays=RAYS,
+        )
+        try:
+            read_problem(dataset, params)
+        except UserError:  # too few or equal rows: summarised as a guarantee that does not apply
+            continue
+        label, axes = f"band, {MODELS[model]}", {"part": BAND, "model": model}
+        yield request.task(params, label=label, axes=axes, version=REGION_VERSION, cost=2.0)

@@ -1,0 +1,132 @@
+"""The tasks of a regression: bounds of the kept model, what test rows say, and rows to predict."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtri
+
+from gpsuite.data.loading import load
+from gpsuite.experiments.base import DIVERGED, Outcome, SharedWork, Task, finite_or_none
+from gpsuite.experiments.guarantee.checks import (
+    coverage_p,
+    drift,
+    duplicates,
+    input_pattern,
+    order_pattern,
+)
+from gpsuite.experiments.guarantee.plan import new_rows
+from gpsuite.experiments.guarantee.regression import (
+    conformal_radius,
+    errors_of,
+    held_out_bounds,
+    judged_model,
+    kept_model,
+    latent_posterior,
+    mean_bounds,
+    proved_ranges,
+)
+from gpsuite.experiments.guarantee.saved import packed
+from gpsuite.experiments.guarantee.saved_regression import SavedRegression
+from gpsuite.experiments.guarantee.tasks import BoundedTask, JudgedTask, RowsTask
+from gpsuite.seeds import stream
+
+Metrics = dict[str, float | int | str | bool | None]
+
+
+def run_bounded(task: Task[BoundedTask], shared: SharedWork) -> Outcome:
+    """Train the kept regression and bound the share of its predictions that are off by more than each error.
+
+    Arrays: errors [K] in own units and bounds [K], of the posterior mean; gibbs_bounds [K], of a random draw.
+    """
+    params = task.params
+    fitted = kept_model(task.require_dataset(), params.learning, shared)
+    if fitted.certain:
+        return Outcome({}, DIVERGED, fitted.certain)
+    widths, goal = errors_of(fitted, params.learning, params.widths)
+    found = mean_bounds(fitted, params.learning, widths)
+    bounds = np.array([each.bound_bayes for each in found])
+    metrics = {
+        "n_train": len(fitted.rows),
+        "goal": goal,
+        "kl": found[goal].penalty.kl,
+        "penalty": found[goal].penalty.total,
+        "gibbs_risk_train": found[goal].gibbs_risk,
+        "target_deviation": fitted.scale,
+    }
+    arrays = {
+        "errors": widths * fitted.scale,
+        "bounds": bounds,
+        "gibbs_bounds": np.array([each.bound_kl for each in found]),
+    }
+    return Outcome(metrics, arrays=arrays, headline=f"bound {bounds[goal]:.3f}")
+
+
+def run_judged(task: Task[JudgedTask], shared: SharedWork) -> Outcome:
+    """Train without the test rows; bound errors by them, size the intervals, and check what the bounds assume.
+
+    Arrays: errors [K] in own units, shares [K] of test errors above, bounds [K].
+    """
+    params, dataset = task.params, task.require_dataset()
+    data, judged = load(dataset), judged_model(dataset, params.learning, shared)
+    fitted, learning = judged.fitted, params.learning
+    if fitted.certain:
+        return Outcome({}, DIVERGED, fitted.certain)
+    widths, goal = errors_of(fitted, learning, params.widths)
+    own = widths * fitted.scale
+    shares, bounds = held_out_bounds(judged.errors, own, learning.delta)
+    predicted, deviation = fitted.predict(data.X)
+    residuals = data.y[:, 0] - predicted
+    z = float(ndtri(0.5 + learning.coverage / 2))
+    inside = int(np.count_nonzero(judged.errors <= z * deviation[judged.test]))
+    column, drift_p = drift(
+        np.column_stack([data.y[:, 0], data.X]), (data.target_names[0], *data.input_names)
+    )
+    repeated, sign = duplicates(data.X, data.y[:, 0])
+    rng = stream(learning.seed, "checks")
+    metrics: Metrics = {
+        "n_train": len(fitted.rows),
+        "n_test": len(judged.test),
+        "goal": goal,
+        "conformal_radius": finite_or_none(conformal_radius(judged, learning.coverage)),
+        "rmse": float(np.sqrt(np.mean(judged.errors**2))),
+        "rmse_constant": float(np.std(data.y[judged.test, 0])),
+        "gp_inside": inside,
+        "gp_inside_p": coverage_p(inside, len(judged.test), learning.coverage),
+        "repeated_rows": repeated,
+        "repeated": sign,
+        "drift_column": column,
+        "drift_p": drift_p,
+        "order_p": order_pattern(residuals[np.sort(judged.test)], rng),
+        "pattern_p": input_pattern(fitted.inputs.transform(data.X[judged.test]), residuals[judged.test], rng),
+    }
+    arrays = {"errors": own, "shares": shares, "bounds": bounds}
+    return Outcome(metrics, arrays=arrays, headline=f"bound {bounds[goal]:.3f} on {len(judged.test)} rows")
+
+
+def run_rows(task: Task[RowsTask], shared: SharedWork) -> Outcome:
+    """Predict new rows with their intervals, and prove the ranges of the first of them.
+
+    Arrays: columns of the table of predictions, `ranges` [B', K, 2], and the model as `SavedRegression` packs it.
+    """
+    params, dataset = task.params, task.require_dataset()
+    data, learning = load(dataset), params.learning
+    fitted, judged = kept_model(dataset, learning, shared), judged_model(dataset, learning, shared)
+    if fitted.certain or judged.fitted.certain:
+        return Outcome({}, DIVERGED, fitted.certain or judged.fitted.certain)
+    rows = new_rows(dataset)
+    examples = judged.test[: params.count]
+    X = data.X[examples] if rows is None else rows.X
+    latent = latent_posterior(fitted.posterior)
+    saved = SavedRegression.of(data, fitted, judged, latent, learning.coverage)
+    found = saved.predict(X)
+    chosen = X[: params.count]
+    ranges = proved_ranges(fitted, latent, chosen, params.tolerances, params.boxes, params.tolerance)
+    arrays = {
+        **found.columns(),
+        "ranges": ranges,
+        "examples": examples if rows is None else np.empty(0, dtype=np.int64),
+        **packed(saved),
+    }
+    outside = int(np.count_nonzero(found.outside))
+    metrics = {"rows": len(X), "outside": outside, "ranges_open": int(np.count_nonzero(~np.isfinite(ranges)))}
+    return Outcome(metrics, arrays=arrays, headline=f"{len(X)} rows, {outside} outside the training range")

@@ -1,0 +1,106 @@
+"""The tasks of a classification: what test rows say, and rows to predict."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpsuite.data.loading import load
+from gpsuite.experiments.base import DIVERGED, Outcome, SharedWork, Task
+from gpsuite.experiments.guarantee.checks import drift, duplicates, order_pattern
+from gpsuite.experiments.guarantee.classification import (
+    class_probabilities,
+    input_effects,
+    judged_classifier,
+    kept_classifier,
+    probability_ranges,
+    proved_safe,
+)
+from gpsuite.experiments.guarantee.plan import new_rows
+from gpsuite.experiments.guarantee.run import Metrics
+from gpsuite.experiments.guarantee.saved import packed
+from gpsuite.experiments.guarantee.saved_classifier import SavedClassifier
+from gpsuite.experiments.guarantee.tasks import ClassRowsTask, JudgedClassesTask
+from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound
+from gpsuite.models.classification.approximation import NotConvergedError
+from gpsuite.seeds import stream
+
+
+def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Outcome:
+    """Train without the test rows; bound the error rate and certify test rows, and check what the bounds assume.
+
+    Arrays: certified [K], of the test points the share that is right and provably stays; certified_bounds [K],
+    lower bounds that hold together with probability 1 - delta.
+    """
+    params, dataset = task.params, task.require_dataset()
+    learning, data = params.learning, load(dataset)
+    try:
+        model = judged_classifier(dataset, learning, shared)
+    except NotConvergedError as error:
+        return Outcome({}, DIVERGED, str(error))
+    problem, X_test = model.problem, model.problem.X_test
+    probabilities, truth = class_probabilities(model.posterior, X_test), model.test_classes
+    right = np.argmax(probabilities, axis=1) == truth
+    wrong, n = int(np.count_nonzero(~right)), len(right)
+    points, K = min(params.points, n), len(params.tolerances)
+    steps = [
+        proved_safe(model, X_test[row], params.tolerances, params.boxes) if right[row] else 0
+        for row in range(points)
+    ]
+    safe = np.array([sum(step > place for step in steps) for place in range(K)])
+    bounds = [1.0 - binomial_upper_bound(points - int(count), points, learning.delta / K) for count in safe]
+    residuals = 1.0 - probabilities[np.arange(n), truth]
+    in_order = np.argsort(problem.test_rows)
+    column, drift_p = drift(
+        np.column_stack([data.y[:, 0], data.X]), (data.target_names[0], *data.input_names)
+    )
+    repeated, sign = duplicates(data.X, data.X[:, 0])
+    metrics: Metrics = {
+        "n_train": len(problem.y),
+        "n_test": n,
+        "wrong": wrong,
+        "bound": binomial_upper_bound(wrong, n, learning.delta),
+        "majority": float(np.mean(truth != np.bincount(truth).argmax())),
+        "points": points,
+        "repeated_rows": repeated,
+        "repeated": sign,
+        "drift_column": column,
+        "drift_p": drift_p,
+        "order_p": order_pattern(residuals[in_order], stream(learning.seed, "checks")),
+    }
+    arrays = {
+        "tolerances": np.array(params.tolerances),
+        "certified": safe / points,
+        "certified_bounds": np.array(bounds),
+    }
+    return Outcome(metrics, arrays=arrays, headline=f"{wrong} of {n} test rows wrong")
+
+
+def run_class_rows(task: Task[ClassRowsTask], shared: SharedWork) -> Outcome:
+    """Classify new rows, prove ranges of the first rows' probabilities, and say which inputs decide.
+
+    Arrays: probabilities [B, C], outside [B], ranges [B', K, 2], effects [B', D], and the model as it is saved.
+    """
+    params, dataset = task.params, task.require_dataset()
+    data = load(dataset)
+    try:
+        model = kept_classifier(dataset, params.learning, shared)
+        judged = judged_classifier(dataset, params.learning, shared)
+    except NotConvergedError as error:
+        return Outcome({}, DIVERGED, str(error))
+    rows = new_rows(dataset)
+    examples = judged.problem.test_rows[: params.count]
+    X = data.X[examples] if rows is None else rows.X
+    saved = SavedClassifier.of(data, model)
+    found = saved.predict(X)
+    chosen = model.scaled(X[: params.count])
+    arrays = {
+        "probabilities": found.probabilities,
+        "outside": found.outside,
+        "ranges": probability_ranges(model, chosen, params.tolerances, params.boxes, params.tolerance),
+        "effects": input_effects(model, chosen, params.boxes, params.tolerance),
+        "examples": examples if rows is None else np.empty(0, dtype=np.int64),
+        **packed(saved),
+    }
+    outside = int(np.count_nonzero(found.outside))
+    metrics: Metrics = {"rows": len(X), "outside": outside, "labels": "\n".join(model.labels)}
+    return Outcome(metrics, arrays=arrays, headline=f"{len(X)} rows, {outside} outside the training range")

@@ -1,0 +1,224 @@
+"""The regression that a run of guarantee keeps, and its predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri
+
+from gpsuite.arrays import BoolArray, FloatArray
+from gpsuite.data.dataset import Dataset
+from gpsuite.data.splits import Standardiser
+from gpsuite.experiments.guarantee.regression import Fitted, Judged, conformal_radius
+from gpsuite.methods.conformal import LeaveOneOut, jackknife_plus
+from gpsuite.models.config import Hyperparameters, ModelSpec
+from gpsuite.models.latent import LatentPosterior
+
+if TYPE_CHECKING:
+    from gpflow.models import GPR
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Predictions of B rows, in the target's own units.
+
+    Attributes:
+        prediction: of the kept model.
+        gp: lower and upper end of its own interval, [B, 2].
+        conformal: split conformal, around the judged model's prediction, [B, 2].
+        jackknife: jackknife+, [B, 2].
+        outside: rows with an input outside its range among the training rows.
+    """
+
+    prediction: FloatArray
+    gp: FloatArray
+    conformal: FloatArray
+    jackknife: FloatArray
+    outside: BoolArray
+
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the columns of a table, by name."""
+        pairs = {"gp": self.gp, "conformal": self.conformal, "jackknife": self.jackknife}
+        ends = {
+            f"{name}_{end}": pair[:, place]
+            for name, pair in pairs.items()
+            for place, end in enumerate(("low", "high"))
+        }
+        return {"prediction": self.prediction, **ends, "outside": self.outside}
+
+
+@dataclass(frozen=True, eq=False)
+class SavedRegression:
+    """A kept regression with all that its predictions and intervals need; `load` reads one.
+
+    Attributes:
+        inputs: names of the inputs, D.
+        target: its name.
+        coverage: of the intervals.
+        noise_variance: in standardised units.
+        arrays: of the kept and the judged model, by name; see `of`.
+        guarantee: what a run proved, in sentences.
+    """
+
+    task: ClassVar[str] = "regression"
+
+    inputs: tuple[str, ...]
+    target: str
+    coverage: float
+    kernel: str
+    variance: float
+    noise_variance: float
+    judged_variance: float
+    radius: float | None
+    arrays: Mapping[str, FloatArray]
+    guarantee: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def of(
+        cls, data: Dataset, fitted: Fitted, judged: Judged, latent: LatentPosterior, coverage: float
+    ) -> SavedRegression:
+        """Return what is kept of the two models of a table."""
+        models, radius = judged.leave_one_out, conformal_radius(judged, coverage)
+        rows = data.X[fitted.rows]
+        arrays = {
+            "X": latent.X,
+            "y": fitted.posterior.y,
+            "alpha": latent.alpha,
+            "root": latent.root,
+            "lengthscales": latent.lengthscales,
+            "input_mean": fitted.inputs.mean,
+            "input_scale": fitted.inputs.scale,
+            "target_mean": fitted.target.mean,
+            "target_scale": fitted.target.scale,
+            "lowest": rows.min(axis=0),
+            "highest": rows.max(axis=0),
+            "judged_X": models.X,
+            "judged_lengthscales": models.lengthscales,
+            "judged_alpha": models.alpha,
+            "judged_changes": models.changes,
+            "judged_errors": models.errors,
+            "judged_input_mean": judged.fitted.inputs.mean,
+            "judged_input_scale": judged.fitted.inputs.scale,
+            "judged_target_mean": judged.fitted.target.mean,
+            "judged_target_scale": judged.fitted.target.scale,
+            "judged_posterior": judged.fitted.posterior.alpha,
+        }
+        return cls(
+            data.input_names,
+            data.target_names[0],
+            coverage,
+            latent.kernel,
+            latent.variance,
+            fitted.posterior.hyperparameters.noise_variance,
+            models.variance,
+            radius if np.isfinite(radius) else None,
+            arrays,
+        )
+
+    @classmethod
+    def rebuilt(cls, values: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> SavedRegression:
+        """Return the model of a description and its arrays.
+
+        Raises:
+            KeyError: if a value is missing.
+            ValueError: if one is no number.
+        """
+        return cls(
+            inputs=tuple(values["inputs"]),
+            target=str(values["target"]),
+            coverage=float(values["coverage"]),
+            kernel=str(values["kernel"]),
+            variance=float(values["variance"]),
+            noise_variance=float(values["noise_variance"]),
+            judged_variance=float(values["judged_variance"]),
+            radius=None if values["radius"] is None else float(values["radius"]),
+            arrays=dict(arrays),
+            guarantee=tuple(values["guarantee"]),
+        )
+
+    @property
+    def latent(self) -> LatentPosterior:
+        """The kept model's latent posterior, in standardised units."""
+        a = self.arrays
+        weights = -np.ones(len(a["root"]))
+        return LatentPosterior(
+            a["X"], self.kernel, self.variance, a["lengthscales"], a["alpha"], a["root"], weights, 1.0
+        )
+
+    def predict(self, X: FloatArray) -> Predictions:
+        """Return predictions and intervals at inputs [B, D] in own units.
+
+        Raises:
+            ValueError: if the inputs are not finite, or not D columns.
+        """
+        X, a = np.asarray(X, dtype=np.float64), self.arrays
+        if X.ndim != 2 or X.shape[1] != len(self.inputs) or not np.isfinite(X).all():
+            raise ValueError(f"finite inputs [B, {len(self.inputs)}] are needed, got {X.shape}")
+        target = Standardiser(a["target_mean"], a["target_scale"])
+        mean, variance = self.latent.latent((X - a["input_mean"]) / a["input_scale"])
+        prediction = target.inverse(mean[:, None])[:, 0]
+        half = float(ndtri(0.5 + self.coverage / 2)) * np.sqrt(variance + self.noise_variance)
+        around = self._judged(X)
+        radius = np.inf if self.radius is None else self.radius
+        return Predictions(
+            prediction,
+            _pair(prediction, half * a["target_scale"][0]),
+            _pair(around, np.full(len(X), radius)),
+            self._jackknife(X),
+            ((a["lowest"] > X) | (a["highest"] < X)).any(axis=1),
+        )
+
+    def gpflow_model(self) -> GPR:
+        """Return the kept model as GPflow's, in standardised units."""
+        from gpsuite.models.tensorflow_setup import configure
+
+        configure()
+        from gpsuite.models.regression.exact import build_gpr
+
+        a = self.arrays
+        lengthscales = tuple(float(value) for value in a["lengthscales"])
+        found = Hyperparameters(self.variance, lengthscales, self.noise_variance)
+        return build_gpr(a["X"], a["y"], ModelSpec(kernel=self.kernel, ard=True, noise_floor=0.0), found)
+
+    def _models(self) -> LeaveOneOut:
+        a = self.arrays
+        return LeaveOneOut(
+            a["judged_X"],
+            self.kernel,
+            self.judged_variance,
+            a["judged_lengthscales"],
+            a["judged_alpha"],
+            a["judged_changes"],
+            a["judged_errors"],
+        )
+
+    def _judged(self, X: FloatArray) -> FloatArray:
+        """Return the judged model's prediction [B]: of its own rows, which come first."""
+        a, models = self.arrays, self._models()
+        own = a["judged_posterior"]
+        first = LeaveOneOut(
+            models.X[: len(own)],
+            models.kernel,
+            models.variance,
+            models.lengthscales,
+            own,
+            np.empty((len(own), 0)),
+            np.empty(0),
+        )
+        scaled = (X - a["judged_input_mean"]) / a["judged_input_scale"]
+        return np.asarray(a["judged_target_mean"][0] + a["judged_target_scale"][0] * first.mean(scaled))
+
+    def _jackknife(self, X: FloatArray) -> FloatArray:
+        a, models = self.arrays, self._models()
+        scaled = (X - a["judged_input_mean"]) / a["judged_input_scale"]
+        ends = jackknife_plus(models.errors, models.predictions(scaled), self.coverage)
+        own = np.column_stack(ends) * a["judged_target_scale"][0] + a["judged_target_mean"][0]
+        return np.asarray(own, dtype=np.float64)
+
+
+def _pair(centre: FloatArray, half: FloatArray) -> FloatArray:
+    return np.column_stack([centre - half, centre + half])

@@ -1,0 +1,87 @@
+"""What a run of guarantee shows: the answer in sentences, answer.md, a page, predictions, assumptions, figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpsuite.experiments.base import Record, Report
+from gpsuite.experiments.guarantee.answer import regression_sentences, source_name, violations
+from gpsuite.experiments.guarantee.assumptions import regression_checks
+from gpsuite.experiments.guarantee.figures import draw_bands, draw_bounds, draw_predictions
+from gpsuite.experiments.guarantee.outputs import APART, keep, tell
+from gpsuite.experiments.guarantee.settings import GuaranteeSettings
+from gpsuite.experiments.guarantee.summary_classes import summarise_classes
+from gpsuite.experiments.guarantee.tasks import BAND
+from gpsuite.reporting.comparison import Statistic
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def summarise(report: Report[GuaranteeSettings]) -> list[Statistic]:
+    """Tell, write and draw the answer; keep the model."""
+    if report.request.require_dataset().task == "classification":
+        return summarise_classes(report)
+    return _summarise_regression(report)
+
+
+def _summarise_regression(report: Report[GuaranteeSettings]) -> list[Statistic]:
+    """Tell, write and draw a regression's answer."""
+    parts = {str(record.axes["part"]): record for record in report.records() if record.axes["part"] != BAND}
+    bands, excluded = report.records(part=BAND), report.settings.excluded
+    checks = regression_checks(parts["judged"], bands, excluded) if "judged" in parts else []
+    said = regression_sentences(report, parts, bands)
+    said += ["", APART, *violations(checks)]
+    if {"bounded", "judged"} <= parts.keys():
+        curve = curve_table(parts["bounded"], parts["judged"])
+        report.table(curve, "guarantee", f"{source_name(report)}: bounds on the share of larger errors")
+        draw_bounds(report, curve)
+    if bands:
+        draw_bands(report, bands)
+    if "rows" in parts:
+        frame = predictions_table(parts["rows"], report.settings)
+        keep(report, parts["rows"], frame, said)
+        draw_predictions(report, frame)
+    return tell(report, said, checks)
+
+
+def curve_table(bounded: Record, judged: Record) -> pd.DataFrame:
+    """Return both curves over the errors; the standard deviations differ a little, so do the errors."""
+    import pandas as pd
+
+    columns = {
+        "error, kept model": bounded.arrays["errors"],
+        "PAC-Bayes bound, kept model": bounded.arrays["bounds"],
+        "PAC-Bayes bound, random draw": bounded.arrays["gibbs_bounds"],
+        "error, judged model": judged.arrays["errors"],
+        "share of test rows": judged.arrays["shares"],
+        "test bound, judged model": judged.arrays["bounds"],
+    }
+    return pd.DataFrame(columns)
+
+
+def predictions_table(record: Record, settings: GuaranteeSettings) -> pd.DataFrame:
+    """Return one row per predicted row, with proved ranges for the first."""
+    import pandas as pd
+
+    names = (
+        "prediction",
+        "gp_low",
+        "gp_high",
+        "conformal_low",
+        "conformal_high",
+        "jackknife_low",
+        "jackknife_high",
+    )
+    count, examples = len(record.arrays["prediction"]), record.arrays["examples"]
+    numbers = np.arange(count) if not len(examples) else examples
+    frame = pd.DataFrame({"row": numbers + 1, **{name: record.arrays[name] for name in names}})
+    for place, tolerance in enumerate(settings.tolerances):
+        for end, word in enumerate(("low", "high")):
+            values = np.full(count, np.nan)
+            values[: len(record.arrays["ranges"])] = record.arrays["ranges"][:, place, end]
+            frame[f"proved_{word}_{tolerance:g}"] = values
+    frame["outside_training_range"] = record.arrays["outside"]
+    return frame

@@ -1,0 +1,126 @@
+"""What a run of guarantee shows of a classification."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpsuite.data.loading import load
+from gpsuite.experiments.base import Record, Report
+from gpsuite.experiments.guarantee.answer import JUDGED, heading, source_name, violations
+from gpsuite.experiments.guarantee.assumptions import row_checks
+from gpsuite.experiments.guarantee.outputs import APART, keep, tell
+from gpsuite.experiments.guarantee.settings import GuaranteeSettings
+from gpsuite.experiments.sentences import certified, mistakes_bounded
+from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.palette import BLUE, VERMILION
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_NAMED = 3  # decisive inputs in a sentence
+
+
+def summarise_classes(report: Report[GuaranteeSettings]) -> list[Statistic]:
+    """Tell, write and draw a classification's answer; keep the model."""
+    parts = {str(record.axes["part"]): record for record in report.records()}
+    checks = row_checks(parts["judged"]) if "judged" in parts else []
+    said = [heading(report, load(report.request.require_dataset())), ""]
+    if "judged" in parts:
+        said += _judged_sentences(parts["judged"], report.settings)
+        _draw_certified(report, parts["judged"])
+    if "rows" in parts:
+        said += _row_sentences(report, parts["rows"])
+    said += ["", APART, *violations(checks)]
+    if "rows" in parts:
+        keep(report, parts["rows"], predictions_table(report, parts["rows"]), said)
+        report.table(
+            effects_table(report, parts["rows"]), "inputs", f"{source_name(report)}: what inputs decide"
+        )
+    return tell(report, said, checks)
+
+
+def _judged_sentences(record: Record, settings: GuaranteeSettings) -> Iterator[str]:
+    wrong, n = int(record.number("wrong")), int(record.number("n_test"))
+    majority = f"{100.0 * record.number('majority'):.3g} %"
+    yield f"Test rows: {mistakes_bounded(settings.delta, record.number('bound'), JUDGED)}"
+    yield f"  ({wrong} of the {n} test rows were; always saying the commonest class is wrong on {majority}.)"
+    bounds, points = record.arrays["certified_bounds"], int(record.number("points"))
+    for tolerance, bound, share in zip(settings.tolerances, bounds, record.arrays["certified"], strict=True):
+        change = f"every input is off by up to {tolerance:g} standard deviations"
+        yield f"Certified: {certified(settings.delta, float(bound), change)}"
+        yield f"  ({round(float(share) * points)} of {points} test rows; paid for {len(bounds)} tolerances together.)"
+
+
+def _row_sentences(report: Report[GuaranteeSettings], record: Record) -> Iterator[str]:
+    names = load(report.request.require_dataset()).input_names
+    effects, ranges = np.abs(record.arrays["effects"]).mean(axis=0), record.arrays["ranges"]
+    which = "rows of the table" if len(record.arrays["examples"]) else "first new rows"
+    for place, tolerance in enumerate(report.settings.tolerances):
+        lowest = float(ranges[:, place, 0].min())
+        yield (
+            f"Proved: if every input is off by up to {tolerance:g} standard deviations, the probability of the "
+            f"predicted class stays above {np.floor(1000.0 * lowest) / 1000.0:g} for all of the {len(ranges)} {which}."
+        )
+    strongest = np.argsort(-effects)[:MOST_NAMED]
+    listed = ", ".join(f"{names[number]} ({effects[number]:.3f})" for number in strongest)
+    yield f"Decisive inputs, by what one standard deviation moves the probability on average: {listed}."
+    outside = int(np.count_nonzero(record.arrays["outside"]))
+    if outside:
+        rows = len(record.arrays["outside"])
+        yield f"{outside} of {rows} rows lie outside the training range: marked in predictions.csv."
+
+
+def predictions_table(report: Report[GuaranteeSettings], record: Record) -> pd.DataFrame:
+    """Return one row per predicted row, with proved ranges of the predicted class' probability for the first."""
+    import pandas as pd
+
+    labels, arrays = str(record.metrics["labels"]).split("\n"), record.arrays
+    probabilities, examples = arrays["probabilities"], arrays["examples"]
+    count, inputs = len(probabilities), load(report.request.require_dataset()).input_names
+    numbers = np.arange(count) if not len(examples) else examples
+    own = np.argmax(probabilities, axis=1)
+    frame = pd.DataFrame({"row": numbers + 1, "predicted": [labels[number] for number in own]})
+    for place, name in enumerate(labels):
+        frame[f"p_{name}"] = probabilities[:, place]
+    for place, tolerance in enumerate(report.settings.tolerances):
+        for end, word in enumerate(("low", "high")):
+            values = np.full(count, np.nan)
+            values[: len(arrays["ranges"])] = arrays["ranges"][:, place, end]
+            frame[f"proved_{word}_{tolerance:g}"] = values
+    decisive = [inputs[number] for number in np.argmax(np.abs(arrays["effects"]), axis=1)]
+    frame["decisive_input"] = decisive + [""] * (count - len(decisive))
+    frame["outside_training_range"] = arrays["outside"]
+    return frame
+
+
+def effects_table(report: Report[GuaranteeSettings], record: Record) -> pd.DataFrame:
+    """Return what raising each input alone does to the predicted class' probability, over the rows."""
+    import pandas as pd
+
+    effects, inputs = record.arrays["effects"], load(report.request.require_dataset()).input_names
+    size = np.abs(effects).mean(axis=0)
+    columns = {"mean size": size, "lowest": effects.min(axis=0), "highest": effects.max(axis=0)}
+    frame = pd.DataFrame({"input": inputs, **columns, "rows": len(effects)})
+    return frame.sort_values("mean size", ascending=False)
+
+
+def _draw_certified(report: Report[GuaranteeSettings], record: Record) -> None:
+    """Draw the share of rows that are right and provably stay so, and its lower bound, over tolerances."""
+    import pandas as pd
+
+    arrays = record.arrays
+    frame = pd.DataFrame({name: arrays[name] for name in ("tolerances", "certified", "certified_bounds")})
+    with report.figure("certified", size=(6.0, 4.2)) as drawing:
+        ax = drawing.ax
+        ax.plot(frame["tolerances"], frame["certified"], "o--", color=BLUE, label="share of the test rows")
+        ax.plot(
+            frame["tolerances"], frame["certified_bounds"], "s-", color=VERMILION, label="proved for new rows"
+        )
+        ax.set_xlabel("each input off by up to (standard deviations)")
+        ax.set_ylabel("right, and provably so")
+        ax.set_ylim(0.0, 1.02)
+        drawing.legend("below", columns=2)
+        drawing.data = frame

@@ -1,0 +1,66 @@
+"""Guarantees in plain words, the same from every experiment; numbers are rounded to the side that keeps them true."""
+
+from __future__ import annotations
+
+import math
+
+# the models of perturbation/region, as what a true function is
+MODEL_WORDS = {
+    "krr_sparse": "a combination of the few kernel functions that the band's model has",
+    "lssvm_linear": "linear in the inputs",
+}
+
+
+def percent_up(share: float) -> str:
+    """Return a share as a percentage that is not below it: 0.12345 is 12.4 %."""
+    return f"{math.ceil(round(share * 1000.0, 9)) / 10.0:g} %"
+
+
+def percent_down(share: float) -> str:
+    """Return a share as a percentage that is not above it."""
+    return f"{math.floor(round(share * 1000.0, 9)) / 10.0:g} %"
+
+
+def errors_bounded(delta: float, bound: float, error: str, subject: str) -> str:
+    """Return what a bound on the share of large errors says.
+
+    Args:
+        delta: allowed probability that it fails.
+        bound: on the share.
+        error: with its unit, `12.5 (units of y)`.
+        subject: whose predictions: `the kept model`.
+    """
+    if bound >= 1.0:
+        return f"Nothing is proved of how often {subject} is off by more than {error}: the bound is 100 %."
+    return (
+        f"With probability {_sure(delta)}, at most {percent_up(bound)} of the predictions of {subject} are off by "
+        f"more than {error}."
+    )
+
+
+def mistakes_bounded(delta: float, bound: float, subject: str) -> str:
+    """Return what a bound on the error rate of a classifier says."""
+    return (
+        f"With probability {_sure(delta)}, at most {percent_up(bound)} of the new rows are classified wrongly by "
+        f"{subject}."
+    )
+
+
+def certified(delta: float, bound: float, change: str) -> str:
+    """Return what a lower bound on the certified accuracy says; `change` follows "if", as `every input is off by 2`."""
+    return (
+        f"With probability {_sure(delta)}, at least {percent_down(bound)} of the new rows are classified rightly, and "
+        f"provably stay so if {change}."
+    )
+
+
+def band_holds(confidence: float, model: str, width: str) -> str:
+    """Return what a band of the function says; `width` is its mean one, with its unit."""
+    return (
+        f"If the true function is {model} and the noise is symmetric and independent, a band of mean width {width} "
+        f"holds it everywhere with probability {100.0 * confidence:g} %."
+    )
+
+
+def _sure(delta: float) -> str:
+    return f"{100.0 * (1.0 - delta):g} %"

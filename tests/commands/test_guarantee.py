@@ -1,0 +1,90 @@
+"""`gpsuite run experiment=guarantee` and `gpsuite predict`, as a user types them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.commands.conftest import Gpsuite
+
+RUN = ("run", "experiment=guarantee", "scale=smoke", "dataset=csv", "dataset.path=table.csv")
+
+
+@pytest.fixture
+def table(workplace: Path) -> Path:
+    """A table of 60 rows and a file of four rows to predict, the last far out."""
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(60, 2))
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": 50.0 + 9.0 * X[:, 0] + rng.normal(size=60)})
+    frame.to_csv(workplace / "table.csv", index=False)
+    new = pd.DataFrame({"name": list("pqrs"), "b": [0.0, 0.1, -0.2, 99.0], "a": [0.0, 0.5, -0.5, 0.0]})
+    new.to_csv(workplace / "new.csv", index=False)
+    return workplace / "table.csv"
+
+
+def test_answer_page_and_predictions_then_predict(gpsuite: Gpsuite, table: Path) -> None:
+    ended = gpsuite(*RUN, "dataset.target=y", "dataset.new=new.csv", "accuracy=6")
+    assert ended.code == 0, ended.err
+    for begin in (
+        "Test rows: With probability 99 %",
+        "PAC-Bayes: ",
+        "Split conformal: ",
+        "Band: ",
+        "Proved: ",
+    ):
+        assert f"\n{begin}" in ended.out
+    assert "off by more than 6 (y)" in ended.out
+    (folder,) = Path("results/guarantee").iterdir()
+    frame = pd.read_csv(folder / "predictions.csv")
+    assert frame["outside_training_range"].tolist() == [False, False, False, True]
+    low, high = frame["proved_low_0.05"], frame["proved_high_0.05"]
+    assert (low[:2] < frame["prediction"][:2]).all()
+    assert (frame["prediction"][:2] < high[:2]).all()
+    assert low[2:].isna().all()  # smoke proves two rows
+    answer, page = (folder / "answer.md").read_text(), (folder / "page.html").read_text()
+    assert "off by more than 6 (y)" in answer
+    assert "rows are independent: no copies" in answer
+    assert page.count("data:image/png;base64,") == 3
+    predicted = gpsuite("predict", str(folder), "new.csv", "output=out.csv")
+    assert predicted.code == 0, predicted.err
+    assert "off by more than 6 (y)" in predicted.err
+    again = pd.read_csv("out.csv")
+    for name in ("prediction", "jackknife_low", "conformal_high", "gp_low"):
+        assert again[name].tolist() == frame[name].tolist()  # to the last bit
+
+
+def test_copied_and_drifting_rows_are_called_violated(gpsuite: Gpsuite, table: Path) -> None:
+    frame = pd.read_csv(table)
+    frame["b"] = np.arange(60.0)
+    pd.concat([frame, frame[-6:]]).to_csv(table, index=False)
+    ended = gpsuite(*RUN, "dataset.target=y")
+    assert ended.code == 0, ended.err
+    assert "Assumption violated: rows are independent: no copies (6 rows repeat an earlier one)" in ended.out
+    assert "no drift (first against last third of the file: b differs most" in ended.out
+
+
+def test_other_new_rows_are_another_run(gpsuite: Gpsuite, table: Path) -> None:
+    for value in ("0.25", "0.75"):
+        Path("new.csv").write_text(f"a,b\n0.5,{value}\n")
+        assert gpsuite(*RUN, "dataset.target=y", "dataset.new=new.csv").code == 0
+    folders = list(Path("results/guarantee").iterdir())
+    assert len(folders) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("predict",), "a run's folder and a file are needed"),
+        (("predict", "nowhere", "new.csv"), "nowhere: no model of a run"),
+        ((*RUN, "dataset.target=y", "dataset.new=none.csv"), "dataset.new"),
+        ((*RUN, "dataset.target=[a,y]"), "dataset.target"),
+    ],
+)
+def test_mistakes_end_with_two(gpsuite: Gpsuite, table: Path, words: tuple[str, ...], told: str) -> None:
+    ended = gpsuite(*words)
+    assert ended.code == 2
+    assert told in ended.err
+    assert len(ended.err.splitlines()) <= 4

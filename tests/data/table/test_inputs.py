@@ -1,0 +1,90 @@
+"""What a target asks for, and the inputs of another file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpsuite.data.spec import CsvSpec
+from gpsuite.data.table.inputs import inputs_of_file, read_inputs
+from gpsuite.data.table.read import read_csv
+from gpsuite.data.table.task import suggested_task
+from gpsuite.errors import DataError
+
+
+@pytest.mark.parametrize(
+    ("values", "task"),
+    [
+        (["1.5", "2", "3"], "regression"),
+        (["0", "1", "1"], "classification"),
+        (["yes", "No", "yes"], "classification"),
+        (["good", "bad", "3"], "classification"),
+        (["1", "2", "x"], "classification"),
+        (["1,5", "2,5", "3,5"], "regression"),
+    ],
+)
+def test_texts_and_two_values_are_classes(tmp_path: Path, values: list[str], task: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a;y\n" + "".join(f"0;{value}\n" for value in values))
+    assert suggested_task(CsvSpec(path=str(path), target="y")) == task
+
+
+def test_inputs_are_found_by_name_in_the_order_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "new.csv"
+    path.write_text("b;note;a\n1;x;2\n3;y;4\n")
+    assert inputs_of_file(str(path), ("a", "b"), ";").X.tolist() == [[2.0, 1.0], [4.0, 3.0]]
+    assert inputs_of_file(str(path), ("a", "b"), None).X.tolist() == [[2.0, 1.0], [4.0, 3.0]]
+    with pytest.raises(DataError, match=r"dataset\.new=.*no column 'c'"):
+        inputs_of_file(str(path), ("a", "c"), None)
+
+
+def test_new_rows_are_encoded_as_the_rows_learned_from(tmp_path: Path) -> None:
+    """Categories, dates, yes and no, decimal commas: the same rows give the same inputs."""
+    lines = [
+        f"{['red', 'green', 'blue'][i % 3]};{'ab'[i % 2]};2024-01-{i + 1:02d};{['yes', 'no'][i % 2]};{i},5;{i * i},25"
+        for i in range(12)
+    ]
+    table, new = tmp_path / "t.csv", tmp_path / "new.csv"
+    table.write_text("\n".join(["colour;side;day;on;size;y", *lines]) + "\n")
+    new.write_text(
+        "\n".join(["colour;side;day;on;size", *(line.rpartition(";")[0] for line in lines)]) + "\n"
+    )
+    spec = CsvSpec(path=str(table), target="y", new=str(new))
+    learned = read_csv(spec)
+    assert len(learned.input_names) == 7  # three colours, one of two sides, day, on, size
+    found = read_inputs(spec, learned.input_names)
+    np.testing.assert_array_equal(found.X, learned.X)
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (["red", "pink"], "'pink' is a new level"),
+        (["red", ""], "a value is missing"),
+        (["red", "NA"], "a value is missing"),
+    ],
+)
+def test_levels_that_nobody_learned_are_refused(tmp_path: Path, cells: list[str], message: str) -> None:
+    path = tmp_path / "new.csv"
+    path.write_text("colour,size\n" + "".join(f"{cell},1\n" for cell in cells))
+    names = ("colour=red", "colour=green", "colour=blue", "size")
+    with pytest.raises(DataError, match=message):
+        inputs_of_file(str(path), names, ",")
+
+
+def test_of_two_levels_no_third_is_taken_for_the_other(tmp_path: Path) -> None:
+    path = tmp_path / "new.csv"
+    path.write_text("side,size\na,1\nb,2\n")
+    assert inputs_of_file(str(path), ("side=b", "size"), ",").X.tolist() == [[0.0, 1.0], [1.0, 2.0]]
+    path.write_text("side,size\na,1\nb,2\nc,3\n")
+    with pytest.raises(DataError, match="'a' is a new level"):
+        inputs_of_file(str(path), ("side=b", "size"), ",")
+
+
+def test_texts_where_numbers_were_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "new.csv"
+    path.write_text("a,b\nlow,1\nhigh,2\nlow,3\n")
+    with pytest.raises(DataError, match="column 'a' holds texts"):
+        inputs_of_file(str(path), ("a", "b"), ",")

@@ -1,0 +1,49 @@
+"""Checks of assumptions: each sees the fault it is there for, and is quiet without it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpsuite.experiments.guarantee.checks import (
+    LEVEL,
+    coverage_p,
+    drift,
+    duplicates,
+    input_pattern,
+    order_pattern,
+)
+
+RNG = np.random.default_rng(4)
+X, NOISE = RNG.normal(size=(200, 3)), RNG.normal(size=200)
+
+
+def test_copies_are_counted_and_called_a_sign() -> None:
+    assert duplicates(X, NOISE) == (0, False)
+    assert duplicates(np.vstack([X, X[:10]]), np.append(NOISE, NOISE[:10])) == (10, True)
+    assert duplicates(np.ones((50, 1)), np.arange(50.0) % 2) == (48, False)  # few values repeat by chance
+
+
+def test_drift_names_the_column() -> None:
+    table = X.copy()
+    assert drift(table, ["a", "b", "c"])[1] > LEVEL
+    table[:, 1] += np.linspace(0.0, 2.0, 200)
+    name, p = drift(table, ["a", "b", "c"])
+    assert name == "b"
+    assert p < LEVEL
+
+
+def test_a_random_walk_has_an_order_and_noise_has_none() -> None:
+    assert order_pattern(NOISE, np.random.default_rng(0)) > LEVEL
+    assert order_pattern(np.cumsum(NOISE), np.random.default_rng(0)) < LEVEL
+
+
+def test_a_missed_function_leaves_a_pattern() -> None:
+    assert input_pattern(X, NOISE, np.random.default_rng(0)) > LEVEL
+    assert input_pattern(X, NOISE + 2.0 * np.sin(2.0 * X[:, 0]), np.random.default_rng(0)) < LEVEL
+
+
+def test_coverage_below_the_stated_is_unlikely() -> None:
+    assert coverage_p(90, 100, 0.9) > 0.5
+    assert coverage_p(70, 100, 0.9) < LEVEL
+    assert coverage_p(0, 2, 0.9) == pytest.approx(0.01)

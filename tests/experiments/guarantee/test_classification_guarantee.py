@@ -1,0 +1,118 @@
+"""The classifiers of a table: what is proved holds of the model, for two classes and for three."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpsuite
+from gpsuite.data.loading import PreparedDataset, load, prepare
+from gpsuite.data.spec import CsvSpec
+from gpsuite.experiments.base import SharedWork
+from gpsuite.experiments.guarantee.classification import (
+    Classifier,
+    class_probabilities,
+    input_effects,
+    judged_classifier,
+    kept_classifier,
+    probability_ranges,
+    proved_safe,
+)
+from gpsuite.experiments.guarantee.saved import FOLDER, write_model
+from gpsuite.experiments.guarantee.saved import load as load_model
+from gpsuite.experiments.guarantee.saved_classifier import SavedClassifier
+from gpsuite.experiments.guarantee.tasks import Learning
+
+LEARNING = Learning(
+    seed=3, goal=1.0, own=False, delta=0.01, coverage=0.9, test_share=0.2, preparation=0.1, most_rows=90,
+    max_evaluations=3,
+)  # fmt: skip
+CLASSES = (2, 3)
+
+
+def table(folder: Path, count: int) -> PreparedDataset:
+    """Return a table of 60 rows: text labels that follow the first input, in units far from standardised ones."""
+    rng = np.random.default_rng(count)
+    X = rng.normal(size=(60, 2))
+    labels = np.digitize(X[:, 0] + 0.2 * rng.normal(size=60), np.linspace(-0.5, 0.5, count - 1))
+    lines = [f"{a * 40 + 7!r},{b!r},class{label}" for (a, b), label in zip(X.tolist(), labels, strict=True)]
+    path = folder / f"table{count}.csv"
+    path.write_text("\n".join(["a,b,kind", *lines]) + "\n")
+    return prepare(CsvSpec(path=str(path), target="kind", task="classification"), cache_dir=folder)
+
+
+@pytest.fixture(scope="module", params=CLASSES)
+def dataset(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> PreparedDataset:
+    """A table of two or three classes."""
+    return table(tmp_path_factory.mktemp("table"), request.param)
+
+
+@pytest.fixture(scope="module")
+def kept(dataset: PreparedDataset) -> Classifier:
+    """The classifier of all its rows."""
+    return kept_classifier(dataset, LEARNING, SharedWork())
+
+
+def test_the_judged_model_does_not_see_its_test_rows(dataset: PreparedDataset, kept: Classifier) -> None:
+    judged = judged_classifier(dataset, LEARNING, SharedWork()).problem
+    assert not set(judged.train_rows) & set(judged.test_rows)
+    several = len(kept.labels) > 2
+    most = LEARNING.most_rows // 3 if several else LEARNING.most_rows
+    assert len(judged.test_rows) == max(12, 60 - most)
+    assert len(kept.problem.train_rows) == min(60, most)
+
+
+def test_ranges_hold_what_the_model_says(kept: Classifier) -> None:
+    scaled, tolerances = kept.problem.X[:2], [0.1, 0.4]
+    ranges = probability_ranges(kept, scaled, tolerances, 300, 0.02)
+    rng = np.random.default_rng(0)
+    for row, x in enumerate(scaled):
+        own = int(np.argmax(class_probabilities(kept.posterior, x[None])[0]))
+        for place, radius in enumerate(tolerances):
+            near = x + rng.uniform(-radius, radius, (300, 2))
+            values = class_probabilities(kept.posterior, near)[:, own]
+            assert ranges[row, place, 0] <= values.min() + 1e-9  # the softmax cubature's own rounding
+            assert values.max() - 1e-9 <= ranges[row, place, 1]
+            assert ranges[row, place, 1] - ranges[row, place, 0] < np.ptp(values) + 0.1
+
+
+def test_what_is_called_safe_keeps_its_class(kept: Classifier) -> None:
+    probabilities = class_probabilities(kept.posterior, kept.problem.X)
+    surest, least = (kept.problem.X[pick(probabilities.max(axis=1))] for pick in (np.argmax, np.argmin))
+    tolerances = [0.01, 0.1, 50.0]
+    assert proved_safe(kept, surest, tolerances, 300) >= 1
+    assert (
+        proved_safe(kept, surest, tolerances, 300) < 3
+    )  # everything is near enough to some other class at 50
+    assert proved_safe(kept, least, tolerances, 300) <= proved_safe(kept, surest, tolerances, 300)
+
+
+def test_the_input_that_labels_follow_decides(kept: Classifier) -> None:
+    far = kept.problem.X[np.abs(kept.problem.X[:, 0]) > 0.7][:6]  # a class in the middle rises and falls
+    effects = np.abs(input_effects(kept, far, 300, 0.05))
+    assert effects[:, 0].mean() > 1.25 * effects[:, 1].mean()
+
+
+def test_round_trip_is_bitwise(dataset: PreparedDataset, kept: Classifier, tmp_path: Path) -> None:
+    saved, X = SavedClassifier.of(load(dataset), kept), load(dataset).X[:5] + 0.25
+    write_model(saved, tmp_path / FOLDER)
+    read = gpsuite.load(tmp_path)
+    for name, column in saved.predict(X).columns().items():
+        assert np.array_equal(read.predict(X).columns()[name], column), name
+    assert saved.predict(X).probabilities == pytest.approx(
+        class_probabilities(kept.posterior, kept.scaled(X))
+    )
+    assert read.predict(X).labels == kept.labels == tuple(f"class{n}" for n in range(len(kept.labels)))
+
+
+def test_loaded_model_of_two_classes_is_gpflows(tmp_path: Path) -> None:
+    data = table(tmp_path, 2)
+    model = kept_classifier(data, LEARNING, SharedWork())
+    write_model(SavedClassifier.of(load(data), model), tmp_path / FOLDER)
+    scaled = model.problem.X[:4] + 0.1
+    mean, variance = (part.numpy()[:, 0] for part in load_model(tmp_path).gpflow_model().predict_f(scaled))
+    ours = model.posterior.latent(scaled)
+    assert ours[0] == pytest.approx(mean, abs=2e-4)  # GPflow's jitter of 1e-6 on the training covariance
+    assert ours[1] == pytest.approx(variance, rel=1e-3)

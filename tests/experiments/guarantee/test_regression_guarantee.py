@@ -1,0 +1,145 @@
+"""The models of a table, what is proved of them, and the model that is kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpsuite
+from gpsuite.data.loading import PreparedDataset, load, prepare
+from gpsuite.data.spec import CsvSpec
+from gpsuite.experiments.base import SharedWork
+from gpsuite.experiments.guarantee.regression import (
+    errors_of,
+    held_out_bounds,
+    judged_model,
+    kept_model,
+    latent_posterior,
+    mean_bounds,
+    proved_ranges,
+)
+from gpsuite.experiments.guarantee.saved import ARRAYS, FOLDER, TEXT, write_model
+from gpsuite.experiments.guarantee.saved_regression import SavedRegression
+from gpsuite.experiments.guarantee.tasks import Learning
+from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound
+from gpsuite.models.storage import ModelFileError
+
+LEARNING = Learning(
+    seed=5, goal=8.0, own=True, delta=0.01, coverage=0.8, test_share=0.25, preparation=0.1, most_rows=200,
+    max_evaluations=5,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> PreparedDataset:
+    """A table of 120 rows, in units far from standardised ones."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(120, 2)) * [3.0, 0.01] + [100.0, 5.0]
+    y = 500.0 + 20.0 * np.sin((X[:, 0] - 100.0) / 3.0) + 900.0 * (X[:, 1] - 5.0) + rng.normal(size=120)
+    path = tmp_path_factory.mktemp("table") / "table.csv"
+    np.savetxt(path, np.column_stack([X, y]), delimiter=",", header="a,b,y", comments="", fmt="%.17g")
+    return prepare(CsvSpec(path=str(path), target="y"), cache_dir=path.parent)
+
+
+@pytest.fixture(scope="module")
+def saved(dataset: PreparedDataset) -> SavedRegression:
+    """What is kept of the table's models."""
+    shared = SharedWork()
+    fitted, judged = kept_model(dataset, LEARNING, shared), judged_model(dataset, LEARNING, shared)
+    return SavedRegression.of(
+        load(dataset), fitted, judged, latent_posterior(fitted.posterior), LEARNING.coverage
+    )
+
+
+def test_no_row_has_two_parts(dataset: PreparedDataset) -> None:
+    judged = judged_model(dataset, LEARNING, SharedWork())
+    assert len(judged.test) == 30
+    assert not set(judged.fitted.rows) & set(judged.test)
+    few = replace(LEARNING, most_rows=40)
+    judged, kept = judged_model(dataset, few, SharedWork()), kept_model(dataset, few, SharedWork())
+    assert (len(judged.fitted.rows), len(judged.test), len(kept.rows)) == (40, 80, 40)
+    assert set(judged.held) <= set(judged.test)
+
+
+def test_scale_comes_from_rows_that_the_bound_does_not_count(dataset: PreparedDataset) -> None:
+    kept, data = kept_model(dataset, LEARNING, SharedWork()), load(dataset)
+    others = np.setdiff1d(np.arange(120), kept.rows)
+    assert len(others) == 12
+    assert kept.target.mean[0] == pytest.approx(data.y[others, 0].mean(), rel=1e-14)
+
+
+def test_every_error_is_paid_for(dataset: PreparedDataset) -> None:
+    kept = kept_model(dataset, LEARNING, SharedWork())
+    widths, goal = errors_of(kept, LEARNING, [0.5, 1.0, 2.0])
+    assert widths[goal] * kept.scale == pytest.approx(LEARNING.goal, rel=1e-14)
+    found = mean_bounds(kept, LEARNING, widths)
+    assert {each.penalty.log_grid for each in found} == {np.log(4.0)}
+    bounds = [each.bound_bayes for each in found]
+    assert bounds == sorted(bounds, reverse=True)
+    errors = np.arange(20.0)
+    shares, tested = held_out_bounds(errors, np.array([4.5, 18.5]), 0.01)
+    assert shares.tolist() == [0.75, 0.05]
+    assert tested.tolist() == [binomial_upper_bound(15, 20, 0.005), binomial_upper_bound(1, 20, 0.005)]
+
+
+def test_proved_ranges_hold_what_the_model_says(dataset: PreparedDataset) -> None:
+    kept, data = kept_model(dataset, LEARNING, SharedWork()), load(dataset)
+    X, tolerances = data.X[:2], [0.1, 0.5]
+    ranges = proved_ranges(kept, latent_posterior(kept.posterior), X, tolerances, 500, 0.05)
+    rng = np.random.default_rng(1)
+    for place, tolerance in enumerate(tolerances):
+        moved = X[:, None] + rng.uniform(-tolerance, tolerance, (2, 400, 2)) * kept.inputs.scale
+        for row in range(2):
+            values = kept.predict(moved[row])[0]
+            assert ranges[row, place, 0] <= values.min()
+            assert values.max() <= ranges[row, place, 1]
+            assert ranges[row, place, 1] - ranges[row, place, 0] < 3.0 * np.ptp(values)
+
+
+def test_saved_model_predicts_as_the_trained_ones(dataset: PreparedDataset, saved: SavedRegression) -> None:
+    shared, X = SharedWork(), load(dataset).X[:7]
+    kept, judged = kept_model(dataset, LEARNING, shared), judged_model(dataset, LEARNING, shared)
+    found, (mean, deviation) = saved.predict(X), kept.predict(X)
+    assert found.prediction == pytest.approx(mean, rel=1e-9)
+    assert found.gp[:, 1] - found.prediction == pytest.approx(1.2815515655446004 * deviation, rel=1e-6)
+    around = judged.fitted.predict(X)[0]
+    radius = np.sort(judged.errors)[24]  # ceil(31 * .8) = 25
+    assert found.conformal == pytest.approx(np.column_stack([around - radius, around + radius]), rel=1e-9)
+
+
+def test_rows_outside_the_training_range_are_marked(saved: SavedRegression) -> None:
+    low, high = saved.arrays["lowest"], saved.arrays["highest"]
+    rows = np.array([low, high, [low[0] - 1e-9, high[1]], [high[0], high[1] + 1e-9]])
+    assert saved.predict(rows).outside.tolist() == [False, False, True, True]
+
+
+def test_round_trip_is_bitwise(saved: SavedRegression, tmp_path: Path) -> None:
+    told = replace(saved, guarantee=("at most 5 % …",))
+    write_model(told, tmp_path / FOLDER)
+    read, X = gpsuite.load(tmp_path), np.random.default_rng(0).normal([100.0, 5.0], 1.0, (9, 2))
+    assert read.guarantee == told.guarantee
+    for name, column in saved.predict(X).columns().items():
+        assert np.array_equal(read.predict(X).columns()[name], column), name
+
+
+def test_loaded_model_is_gpflows(saved: SavedRegression) -> None:
+    model, X = saved.gpflow_model(), np.array([[99.0, 5.001], [104.0, 4.99]])
+    scaled = (X - saved.arrays["input_mean"]) / saved.arrays["input_scale"]
+    mean, variance = (part.numpy()[:, 0] for part in model.predict_f(scaled))
+    ours = saved.latent.latent(scaled)
+    assert ours[0] == pytest.approx(mean, rel=1e-6)
+    assert ours[1] == pytest.approx(variance, rel=1e-5)
+
+
+@pytest.mark.parametrize("fault", ["absent", "mixed", "text"])
+def test_what_is_no_model_of_a_run_is_refused(saved: SavedRegression, tmp_path: Path, fault: str) -> None:
+    if fault != "absent":
+        write_model(saved, tmp_path / FOLDER)
+        (tmp_path / FOLDER / {"mixed": ARRAYS, "text": TEXT}[fault]).write_bytes(b"[]")
+    with pytest.raises(
+        ModelFileError, match="no model of a run" if fault == "absent" else "not a usable model"
+    ):
+        gpsuite.load(tmp_path)

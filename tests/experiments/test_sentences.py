@@ -1,0 +1,25 @@
+"""Sentences: numbers are rounded to the side that keeps them true, and the trivial bound is called nothing."""
+
+from __future__ import annotations
+
+from gpsuite.experiments.sentences import certified, errors_bounded, percent_down, percent_up
+
+
+def test_percentages_are_rounded_outwards() -> None:
+    assert (percent_up(0.12301), percent_down(0.12399)) == ("12.4 %", "12.3 %")
+    assert (percent_up(0.3), percent_down(0.3)) == ("30 %", "30 %")  # .3 * 1000 is not 300 in floating point
+    assert (percent_up(0.0), percent_down(1.0)) == ("0 %", "100 %")
+
+
+def test_bounds_are_told_with_their_probability_and_subject() -> None:
+    said = errors_bounded(0.01, 0.2501, "5 (y)", "the kept model")
+    assert said == (
+        "With probability 99 %, at most 25.1 % of the predictions of the kept model are off by more than 5 (y)."
+    )
+    assert "at least 89.9 %" in certified(0.05, 0.8999, "an input is off")
+
+
+def test_the_trivial_bound_says_that_nothing_is_proved() -> None:
+    said = errors_bounded(0.01, 1.0, "5 (y)", "the kept model")
+    assert said.startswith("Nothing is proved")
+    assert "at most" not in said
