@@ -90,15 +90,17 @@ def plan(request: Request[PixelMapSettings]) -> list[Task[object]]:
             )
         )
         if len(names) == CLASSES:
-            integrals = IntegralTask(model, digit, settings.shown_probability)
-            tasks.append(
-                request.task(
-                    integrals,
-                    label=f"digit {digit}  Prop. 4",
-                    axes={"digit": digit, "part": "integrals"},
-                    version=VERSION,
-                    cost=5.0,
-                    group=model.group(dataset),
-                )
-            )
+            tasks.append(_integrals(request, model, digit))
     return tasks
+
+
+def _integrals(request: Request[PixelMapSettings], model: ClassifierParams, digit: str) -> Task[IntegralTask]:
+    """Return the check of Prop. 4 at one image."""
+    return request.task(
+        IntegralTask(model, digit, request.settings.shown_probability),
+        label=f"digit {digit}  Prop. 4",
+        axes={"digit": digit, "part": "integrals"},
+        version=VERSION,
+        cost=5.0,
+        group=model.group(request.require_dataset()),
+    )
