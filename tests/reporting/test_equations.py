@@ -18,8 +18,6 @@ LISTED = [
     (e["reference"], e["locator"]) for e in json.loads((ROOT / "tests" / "equations.json").read_text("utf-8"))
 ]
 NOT_HERE = {
-    ("Blaas et al. 2020", "Prop. 3"): "the bound by differences takes their place",
-    ("Blaas et al. 2020", "Prop. 4"): "the bound by differences takes their place",
     ("derived", "sums and products of kernels"): "the models have single kernels",
     ("derived", "mean over a box"): "the models of degree 3 are sharper",
     ("derived", "variance over a box"): "the models of degree 3 are sharper",
