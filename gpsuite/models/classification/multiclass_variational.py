@@ -1,19 +1,24 @@
-"""From GPflow's sparse variational classifiers with the softmax to `MultiClassPosterior`."""
+"""From GPflow's sparse variational classifiers with the softmax or the robust maximum to their posteriors."""
 
 from __future__ import annotations
+
+from dataclasses import fields
 
 import gpflow
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
+from gpsuite.models.classification.robust_max_posterior import RobustMaxPosterior
 from gpsuite.models.kernels import kernel_name
 from gpsuite.models.linalg import stable_cholesky
 from gpsuite.models.radial import expanded
 
 
-def softmax_posterior(model: gpflow.models.SVGP) -> MultiClassPosterior:
+def multiclass_posterior(model: gpflow.models.SVGP) -> MultiClassPosterior:
     """Return the latent posterior of an SVGP with one kernel for all classes, with its present parameters.
+
+    With GPflow's `MultiClass` likelihood it is a `RobustMaxPosterior`.
 
     The classes' variational distributions are independent: with K_ZZ + jitter = L L' and the whitened covariance
     Q diag(lambda) Q' of class c, alpha_c = L^-T m_c, and the rows of its root are Q' L^-1 with weights lambda - 1.
@@ -37,7 +42,7 @@ def softmax_posterior(model: gpflow.models.SVGP) -> MultiClassPosterior:
         alpha[c] = solve_triangular(factor.lower, mean, lower=True, trans="T")
         root[c, :, c] = solve_triangular(factor.lower, rotation, lower=True, trans="T").T
         weights[c] = singular * singular - 1.0
-    return MultiClassPosterior(
+    softmax = MultiClassPosterior(
         X=Z,
         kernel=kernel_name(kernel),
         variance=float(kernel.variance.numpy()),
@@ -47,13 +52,23 @@ def softmax_posterior(model: gpflow.models.SVGP) -> MultiClassPosterior:
         weights=weights.ravel(),
         operator_bound=max(1.0, 1.0 + float(weights.max())),
     )
+    if isinstance(model.likelihood, gpflow.likelihoods.Softmax):
+        return softmax
+    values = {each.name: getattr(softmax, each.name) for each in fields(softmax)}
+    return RobustMaxPosterior(**values, epsilon=float(model.likelihood.invlink.epsilon.numpy()))
 
 
 def _require_plain(model: gpflow.models.SVGP) -> None:
     if type(model) is not gpflow.models.SVGP:
         raise TypeError(f"{type(model).__name__} is no SVGP")
-    if type(model.likelihood) is not gpflow.likelihoods.Softmax:
-        raise TypeError(f"likelihood {type(model.likelihood).__name__}: only the softmax is known")
+    likelihood = model.likelihood
+    robust = type(likelihood) is gpflow.likelihoods.MultiClass
+    if not (type(likelihood) is gpflow.likelihoods.Softmax or robust):
+        raise TypeError(
+            f"likelihood {type(likelihood).__name__}: only the softmax and the robust maximum are known"
+        )
+    if robust and type(likelihood.invlink) is not gpflow.likelihoods.RobustMax:
+        raise TypeError(f"link {type(likelihood.invlink).__name__}: only the robust maximum is known")
     if type(model.inducing_variable) is not gpflow.inducing_variables.InducingPoints:
         raise TypeError("only inducing points can be converted, no other inducing variables")
     if type(model.mean_function) is not gpflow.functions.Zero:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
 from gpsuite.experiments.robustness.methods import CLASSIFIER
-from gpsuite.experiments.robustness.pixel_maps import plan, run, settings, summary
+from gpsuite.experiments.robustness.pixel_maps import integrals, plan, run, settings, summary
 from gpsuite.experiments.robustness.shared.settings import AGREEMENT
 
 EXPERIMENTS.register("robustness/explain_mnist358")(
     Experiment(
         settings.PixelMapSettings,
         plan.plan,
-        run.run,
+        {plan.PixelMapTask: run.run, plan.IntegralTask: integrals.run_integrals},
         summary.summarise,
         method_traits=(CLASSIFIER,),
         published=only_arrays("delta", "delta_low", "delta_high", "lime", "patch"),

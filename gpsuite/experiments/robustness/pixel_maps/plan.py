@@ -9,6 +9,7 @@ from gpsuite.experiments.robustness.pixel_maps.settings import PixelMapSettings
 from gpsuite.experiments.robustness.shared.several_classes import read_classes
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, classifier_params
 
+CLASSES = 3  # that Prop. 4 is checked for
 VERSION = 1  # raised when the numbers of a task change; the classifier has its own in the model
 
 
@@ -34,8 +35,24 @@ class PixelMapTask:
     kind: str = "pixel_map"
 
 
+@dataclass(frozen=True)
+class IntegralTask:
+    """Prop. 4 at one image of three classes.
+
+    Attributes:
+        model: the classifier.
+        digit: label of the image.
+        shown_probability: as in `PixelMapTask`.
+    """
+
+    model: ClassifierParams
+    digit: str
+    shown_probability: float
+    kind: str = "latent_integrals"
+
+
 def plan(request: Request[PixelMapSettings]) -> list[Task[object]]:
-    """Return one task per digit, with Laplace's approximation of the softmax.
+    """Return one map per digit and, of three classes, Prop. 4 there, with Laplace's approximation of the softmax.
 
     Raises:
         UserError: if a digit is none of the labels.
@@ -72,4 +89,18 @@ def plan(request: Request[PixelMapSettings]) -> list[Task[object]]:
                 group=model.group(dataset),
             )
         )
+        if len(names) == CLASSES:
+            tasks.append(_integrals(request, model, digit))
     return tasks
+
+
+def _integrals(request: Request[PixelMapSettings], model: ClassifierParams, digit: str) -> Task[IntegralTask]:
+    """Return the check of Prop. 4 at one image."""
+    return request.task(
+        IntegralTask(model, digit, request.settings.shown_probability),
+        label=f"digit {digit}  Prop. 4",
+        axes={"digit": digit, "part": "integrals"},
+        version=VERSION,
+        cost=5.0,
+        group=model.group(request.require_dataset()),
+    )

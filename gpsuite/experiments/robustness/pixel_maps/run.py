@@ -33,7 +33,7 @@ def run(task: Task[PixelMapTask], shared: SharedWork) -> Outcome:
     except NotConvergedError as error:
         return Outcome({}, DIVERGED, str(error))
     problem, posterior = found.problem, found.posterior
-    point, own = shown_image(found, params)
+    point, own = shown_image(found, params.digit, params.shown_probability)
     x = problem.X_test[point]
     inputs, started = np.arange(len(x)), time.process_time()
     left = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
@@ -59,13 +59,13 @@ def run(task: Task[PixelMapTask], shared: SharedWork) -> Outcome:
     return Outcome(metrics, status, reason, arrays, f"map in {seconds:.1f} CPU s, {ranges.boxes} boxes")
 
 
-def shown_image(found: SeveralClasses, params: PixelMapTask) -> tuple[int, int]:
+def shown_image(found: SeveralClasses, digit: str, shown_probability: float) -> tuple[int, int]:
     """Return the test row that is shown, and its class; any of the class if none is classified correctly."""
     problem = found.problem
-    own = problem.label_names.index(params.digit)
+    own = problem.label_names.index(digit)
     rows = np.flatnonzero(problem.y_test == own)
     p = found.posterior.probabilities(problem.X_test[rows])
-    distance = np.abs(p[:, own] - params.shown_probability) + 2.0 * (p.argmax(axis=1) != own)
+    distance = np.abs(p[:, own] - shown_probability) + 2.0 * (p.argmax(axis=1) != own)
     return int(rows[np.argmin(distance)]), own
 
 

@@ -28,8 +28,10 @@ COLUMNS = ("row", "probability", "whitened_probability", "drop", "p_value", "gai
 
 def summarise(report: Report[PixelMapSettings]) -> list[Statistic]:
     """Write what whitening does, draw image and maps; return the paper's statements on the three digits."""
-    dataset, settings, records = report.request.require_dataset(), report.settings, report.records()
-    statistics = dataset_statistics(dataset)
+    dataset, settings = report.request.require_dataset(), report.settings
+    records = [record for record in report.records() if "part" not in record.axes]
+    integrals = report.records(part="integrals")
+    statistics = dataset_statistics(dataset) + integral_statistics(integrals)
     if not records:
         return statistics
     import pandas as pd
@@ -51,6 +53,23 @@ def summarise(report: Report[PixelMapSettings]) -> list[Statistic]:
     report.table(pd.DataFrame(seconds), "explain_mnist358_timing", "one pixel map, both directions")
     draw(report, records, load(dataset), "" if dataset.stand_in else CREDIT)
     return statistics + [each for record in records for each in image_statistics(record)]
+
+
+def integral_statistics(records: Sequence[Record]) -> list[Statistic]:
+    """Return how many masses of rectangles lie outside Prop. 4, corrected, and whether any does as printed."""
+    if not records:
+        return []
+    n = int(sum(record.number("rectangles") for record in records))
+    outside, printed = (
+        float(sum(record.number(name) for record in records)) for name in ("violations", "printed_violations")
+    )
+    width = np.median([record.number("median_relative_width") for record in records])
+    correlation = max(record.number("largest_correlation") for record in records)
+    note = f"latent correlations up to {correlation:.2g}; bounds {width:.2g} times as wide as the mass in the median"
+    return [
+        Statistic("violations_corrected_formula", outside, n=n, note=note),
+        Statistic("printed_formula_fails", float(printed > 0.0), n=n, note=f"{printed:.0f} masses outside"),
+    ]
 
 
 def image_statistics(record: Record) -> list[Statistic]:

@@ -101,6 +101,20 @@ def _total(checks: Sequence[Record], name: str) -> float:
     return float(sum(record.number(name) for record in checks))
 
 
+def margin_statistics(records: Sequence[Record]) -> list[Statistic]:
+    """Return at how many points an attack reaches a smaller margin than was proved, among several classes.
+
+    An attack that succeeds where the margin is proved to be positive is one of them. Without a positive proved margin
+    nothing is decided.
+    """
+    proved = [(record.metrics["margin_proved"], record.number("attacked")) for record in records]
+    known = [(margin, attacked) for margin, attacked in proved if isinstance(margin, float)]
+    positive = sum(margin > 0.0 for margin, _ in known)
+    against = float(sum(attacked < margin for margin, attacked in known)) if positive else float("nan")
+    note = f"{len(known)} points with a proved margin, positive at n of them; attacks from several starts"
+    return [Statistic("contradictions_multi_class", against, n=positive, note=note)] if records else []
+
+
 def point_statistics(records: Sequence[Record], titles: Mapping[str, str]) -> list[Statistic]:
     """Return shares of points by method."""
     found = []

@@ -16,14 +16,15 @@ from gpsuite.experiments.robustness.safety.settings import (
     NORMS,
     SafetySettings,
 )
-from gpsuite.experiments.robustness.shared.classifiers import Problem, read_problem
+from gpsuite.experiments.robustness.shared.classifiers import Problem, present_classes, read_problem
 from gpsuite.experiments.robustness.shared.free_inputs import available, check_images, check_words
 from gpsuite.experiments.robustness.shared.several_classes import class_count, read_classes
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, GPCParams, classifier_params
+from gpsuite.methods.robustness.multiclass.multiclass_search import BOUNDS
 from gpsuite.methods.robustness.search.regions import Region
 
 # raised when the numbers of a kind of task change
-POINT_VERSION, CHECK_VERSION, CLASSES_VERSION = 4, 4, 1
+POINT_VERSION, CHECK_VERSION, CLASSES_VERSION = 4, 4, 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +88,9 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
     chosen = replace(settings, classes=classes_of(dataset.name, settings))
     tasks: list[Task[object]] = []
     several = has_several(dataset, settings)
-    methods = softmax_methods(request.methods, settings.bound) if several else request.methods
+    methods = softmax_methods(request.methods) if several else request.methods
+    if several:
+        check_bound(settings.bound, class_count(load(dataset), chosen.classes))
     for number, (method, options) in enumerate(methods.items()):
         model = classifier_params(request, chosen, options, 0, settings.evaluations)
         if number == 0:
@@ -96,17 +99,7 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
             check_images([word], settings.scaling, problem.input_names)
             _check_domain(problem, dataset, settings)
         for rank, point in enumerate(settings.chosen_points):
-            region = RegionTask(
-                model=model,
-                point=point,
-                features=word,
-                norm=settings.norm,
-                radius=settings.radius,
-                domain=settings.domain,
-                boxes=settings.boxes,
-                bound=settings.bound,
-                starts=settings.starts,
-            )
+            region = _region(settings, model, point, word)
             own, version = _judged(settings, region, several)
             tasks.append(_task(request, own, f"{options.title}  point {point}", method, "point", version))
             if rank < settings.check_points and not several:
@@ -114,7 +107,49 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
                 check = CheckTask(**vars(region), tolerances=tolerances, samples=samples)
                 title = f"{options.title}  checks at point {point}"
                 tasks.append(_task(request, check, title, method, "check", CHECK_VERSION))
-    return tasks
+    return tasks if several else [*tasks, *_three_classes(request, chosen, word)]
+
+
+def _three_classes(request: Request[SafetySettings], chosen: SafetySettings, word: str) -> list[Task[object]]:
+    """Return verdicts among three classes at the checked points: the two that are compared and the first other one.
+
+    None if the data have two classes, Laplace's method is not asked for, or the bound is not for several classes.
+    """
+    dataset, settings = request.require_dataset(), request.settings
+    present = present_classes(load(dataset))[2]
+    others = [name for name in present if name not in chosen.classes]
+    laplace = laplace_methods(request.methods)
+    if len(present) < 3 or len(chosen.classes) != 2 or not laplace or settings.bound not in BOUNDS:
+        return []
+    method, options = next(iter(laplace.items()))
+    three = replace(chosen, classes=[*chosen.classes, others[0]])
+    model = classifier_params(request, three, options, 0, settings.evaluations)
+    found: list[Task[object]] = []
+    try:
+        read_classes(dataset, model)
+    except UserError:
+        # too few rows of the third class: nobody asked for it
+        return found
+    for point in settings.chosen_points[: settings.check_points]:
+        region = _region(settings, model, point, word)
+        params = ClassesTask(**vars(region), tolerance=settings.tolerance)
+        title = f"{options.title}  three classes at point {point}"
+        found.append(_task(request, params, title, method, "three_classes", CLASSES_VERSION))
+    return found
+
+
+def _region(settings: SafetySettings, model: ClassifierParams, point: int, word: str) -> RegionTask:
+    return RegionTask(
+        model=model,
+        point=point,
+        features=word,
+        norm=settings.norm,
+        radius=settings.radius,
+        domain=settings.domain,
+        boxes=settings.boxes,
+        bound=settings.bound,
+        starts=settings.starts,
+    )
 
 
 def _judged(
@@ -139,16 +174,30 @@ def has_several(dataset: PreparedDataset, settings: SafetySettings) -> bool:
     return data.task == "classification" and class_count(data, classes_of(dataset.name, settings)) > 2
 
 
-def softmax_methods(methods: Mapping[str, MethodOptions], bound: str) -> dict[str, MethodOptions]:
+def check_bound(bound: str, classes: int) -> None:
+    """Refuse a bound that there is not for so many classes.
+
+    Raises:
+        UserError: if there is none of this name.
+    """
+    fault = "more than two classes have the bound rkhs_taylor, three also paper"
+    require(bound in BOUNDS and (bound != "paper" or classes == 3), "bound", bound, fault)
+
+
+def laplace_methods(methods: Mapping[str, MethodOptions]) -> dict[str, MethodOptions]:
+    """Return the methods with Laplace's approximation."""
+    return {
+        name: options for name, options in methods.items() if GPCParams.of(options).inference == "laplace"
+    }
+
+
+def softmax_methods(methods: Mapping[str, MethodOptions]) -> dict[str, MethodOptions]:
     """Return the methods that there are for several classes: Laplace's, with the softmax for their link.
 
     Raises:
-        UserError: if there is none, or another bound is asked for.
+        UserError: if there is none.
     """
-    require(bound == "rkhs_taylor", "bound", bound, "more than two classes have the bound rkhs_taylor only")
-    found = {
-        name: options for name, options in methods.items() if GPCParams.of(options).inference == "laplace"
-    }
+    found = laplace_methods(methods)
     if not found:
         fault = "more than two classes have Laplace's method only"
         raise UserError(

@@ -38,7 +38,7 @@ def run_classes(task: Task[ClassesTask], shared: SharedWork) -> Outcome:
     rows = load(task.require_dataset()).X
     chosen = choose(params.features, problem, posterior.lengthscales, problem.X_test[point])
     region = point_region(problem, rows, params, chosen.inputs.tolist())
-    search = MultiClassSearch(posterior, region.centre, region.free)
+    search = MultiClassSearch(posterior, region.centre, region.free, params.bound)
     seconds = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
     budget = Budget(seconds=seconds, boxes=params.boxes, observer=shared.observer)
     verdict, extrema = search.decide(region, budget)
@@ -54,6 +54,7 @@ def run_classes(task: Task[ClassesTask], shared: SharedWork) -> Outcome:
         "free_inputs": len(chosen.inputs),
         "verdict": "timeout" if timed else verdict.status,
         "why": _named(verdict.reason, found),
+        "margin_proved": _proved_margin(search, extrema),
         **_range_metrics(spread, searches),
         **attack,
     }
@@ -64,6 +65,13 @@ def run_classes(task: Task[ClassesTask], shared: SharedWork) -> Outcome:
         arrays["counterexample"] = rows[problem.test_rows[point]] + arrays["change"]
     headline = f"{metrics['verdict']}, p {metrics['probability']:.3f} of class {metrics['predicted']}"
     return Outcome(metrics, BUDGET if limits else DONE, "; ".join(limits), arrays, headline)
+
+
+def _proved_margin(search: MultiClassSearch, extrema: Sequence[Extremum]) -> float | None:
+    """Return the proved lower bound of p_own - max_j p_j over the region; None if not every rival was searched."""
+    if len(extrema) < search.posterior.n_classes - 1:
+        return None
+    return 2.0 * min(each.outer for each in extrema) - 1.0
 
 
 def _range_metrics(spread: ClassRange, searches: Sequence[Extremum]) -> dict[str, float]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import Record, Report, Request
-from gpsuite.experiments.robustness.safety.claims import check_statistics, point_statistics
+from gpsuite.experiments.robustness.safety.claims import check_statistics, margin_statistics, point_statistics
 from gpsuite.experiments.robustness.safety.figures import draw_ranges, draw_traces
 from gpsuite.experiments.robustness.safety.plan import classes_of, has_several
 from gpsuite.experiments.robustness.safety.run import write_certificates
@@ -33,11 +33,12 @@ def summarise(report: Report[SafetySettings]) -> list[Statistic]:
     report.warnings.extend(told_fallbacks([settings.features]))
     points, checks = report.records(part="point"), report.records(part="check")
     write_certificates(points, report.folder / "certificates")
+    several = has_several(request.require_dataset(), settings)
     statistics = check_statistics(checks, settings.check_tolerances)
+    statistics += margin_statistics(points if several else report.records(part="three_classes"))
     if not points:
         return statistics
     computed = {str(record.axes["method"]) for record in points}
-    several = has_several(request.require_dataset(), settings)
     titles = {name: title for name, title in report.titles.items() if not several or name in computed}
     caption = _caption(request, str(points[0].metrics["chosen_by"]))
     if not settings.points:  # points that the user chose are no sample

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.special import softmax
@@ -16,11 +16,13 @@ from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.decision import HALF, Contest, Verdict, judge
 from gpsuite.methods.robustness.multiclass.paper_softmax_bound import PaperSoftmaxBound
-from gpsuite.methods.robustness.multiclass.softmax_bound import Ends, PointModel, SoftmaxBound
+from gpsuite.methods.robustness.multiclass.robust_max_bound import RobustMaxBound
+from gpsuite.methods.robustness.multiclass.softmax_bound import Ends, SoftmaxBound
 from gpsuite.methods.robustness.search.attacks import climb
 from gpsuite.methods.robustness.search.branch_and_bound import Attack, Extremum, branch_and_bound
 from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
+from gpsuite.models.classification.robust_max_posterior import RobustMaxPosterior
 from gpsuite.registry import Registry
 
 RESOLUTION = 1e-6  # when only the class is asked for, a search ends at ties this close
@@ -28,7 +30,7 @@ BATCH = 16
 
 
 class ClassBound(Protocol):
-    """Bounds for every class around a point; see `SoftmaxBound` and `PaperSoftmaxBound`."""
+    """Bounds for every class around a point; see `SoftmaxBound`, `PaperSoftmaxBound` and `RobustMaxBound`."""
 
     def class_bounds(self, lo: FloatArray, hi: FloatArray, own: int) -> Ends:
         """Bound the probability of a class over boxes [B, d]."""
@@ -36,18 +38,25 @@ class ClassBound(Protocol):
     def margin_bounds(self, lo: FloatArray, hi: FloatArray, own: int, rival: int) -> Ends:
         """Bound p_own - p_rival over boxes [B, d]."""
 
-    def at(self, points: FloatArray) -> PointModel:
-        """Return what is known at points [B, d]."""
+    def at(self, points: FloatArray) -> Any:
+        """Return what is known at points [B, d], with `proved`: whether those are bounds."""
 
-    def class_of(self, local: PointModel, own: int) -> tuple[FloatArray, FloatArray]:
+    def class_of(self, local: Any, own: int) -> tuple[FloatArray, FloatArray]:
         """Bound the probability of a class at points that are known, [B] each."""
 
-    def margin_of(self, local: PointModel, own: int, rival: int) -> tuple[FloatArray, FloatArray]:
+    def margin_of(self, local: Any, own: int, rival: int) -> tuple[FloatArray, FloatArray]:
         """Bound p_own - p_rival at points that are known, [B] each."""
 
 
+def _rkhs_taylor(posterior: MultiClassPosterior, x0: FloatArray, free: IntArray) -> ClassBound:
+    """Return the bound of the posterior's likelihood, the softmax or the robust maximum."""
+    if isinstance(posterior, RobustMaxPosterior):
+        return RobustMaxBound(posterior, x0, free)
+    return SoftmaxBound(posterior, x0, free)
+
+
 BOUNDS: Registry[Callable[[MultiClassPosterior, FloatArray, IntArray], ClassBound]] = Registry("bound")
-BOUNDS.register("rkhs_taylor")(SoftmaxBound)
+BOUNDS.register("rkhs_taylor")(_rkhs_taylor)
 BOUNDS.register("paper")(PaperSoftmaxBound)
 
 
@@ -77,7 +86,7 @@ class Quantity:
         """Return lower and upper bounds [B] at points [B, d]."""
         return self.at(self.bound.at(points))
 
-    def at(self, local: PointModel) -> tuple[FloatArray, FloatArray]:
+    def at(self, local: Any) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds [B] at points that are known."""
         if self.rival is None:
             return self.bound.class_of(local, self.own)
@@ -295,7 +304,7 @@ class MultiClassSearch:
             1.0 if rival == own else float(Quantity(self.bound, own, rival).at(known)[0][0])
             for rival in range(len(values))
         ]
-        return PointClasses(values, low, high, known.moments.proved, np.array(lead))
+        return PointClasses(values, low, high, known.proved, np.array(lead))
 
 
 def _settled(attack: Attack) -> Attack:

@@ -21,6 +21,7 @@ from gpsuite.methods.robustness.multiclass.latent_differences import class_pairs
 from gpsuite.methods.robustness.multiclass.softmax_bound import Ends, PointModel, SoftmaxBound
 from gpsuite.methods.robustness.paper_bound.bound import paper_bound
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
+from gpsuite.models.classification.robust_max_posterior import RobustMaxPosterior
 
 
 class PaperSoftmaxBound:
@@ -49,6 +50,10 @@ class PaperSoftmaxBound:
         n_cells: int = N_CELLS,
         sign: float = 1.0,
     ) -> None:
+        if isinstance(posterior, RobustMaxPosterior):
+            raise UserError(
+                "bound=paper: the paper's cells are for the softmax; use bound=rkhs_taylor", key="bound"
+            )
         if posterior.n_classes != CLASSES:
             fault = f"the paper's cells are for {CLASSES} classes, there are {posterior.n_classes}"
             raise UserError(f"bound=paper: {fault}; use bound=rkhs_taylor", key="bound")

@@ -65,6 +65,11 @@ class PointModel:
     ranges: DifferenceRanges
     moments: SoftmaxMoments
 
+    @property
+    def proved(self) -> bool:
+        """Whether the cubature's error is a bound."""
+        return self.moments.proved
+
 
 class SoftmaxBound:
     """Bounds for every class of a posterior whose inputs outside `free` are fixed at x0.

@@ -9,10 +9,12 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import ndtr
 
 from gpsuite.experiments.base import Record
+from gpsuite.experiments.robustness.pixel_maps.integrals import rectangle_mass
 from gpsuite.experiments.robustness.pixel_maps.patches import largest_patch, middle, random_patch
-from gpsuite.experiments.robustness.pixel_maps.summary import image_statistics
+from gpsuite.experiments.robustness.pixel_maps.summary import image_statistics, integral_statistics
 from tests.experiments.robustness.safety_runs import run
 
 
@@ -47,6 +49,34 @@ def test_statements_say_yes_and_no(row: float, column: float, left: float, top_l
     assert values["patch_in_top_left[digit=3]"] == top_left
     assert values["class3_probability_drop"] == values["class_probability_drop[digit=3]"] == -0.1
     assert values["gains_most_is_8[digit=3]"] == 0.0
+
+
+def integral_record(outside: int, printed: int) -> Any:
+    metrics = {"rectangles": 10, "violations": outside, "printed_violations": printed,
+               "median_relative_width": 0.4, "largest_correlation": 0.3}  # fmt: skip
+    return SimpleNamespace(number=lambda name: float(metrics[name]))
+
+
+@pytest.mark.parametrize(("outside", "printed", "fails"), [(0, 3, 1.0), (0, 0, 0.0), (2, 1, 1.0)])
+def test_prop_4_is_refuted_by_any_mass_outside(outside: int, printed: int, fails: float) -> None:
+    values = {
+        each.name: (each.value, each.n)
+        for each in integral_statistics([integral_record(outside, printed), integral_record(0, 0)])
+    }
+    assert values == {"violations_corrected_formula": (outside, 20), "printed_formula_fails": (fails, 20)}
+    assert integral_statistics([]) == []
+
+
+def test_masses_of_rectangles_multiply_where_nothing_is_correlated() -> None:
+    mean, deviation = np.array([0.3, -1.0, 2.0]), np.array([0.5, 1.0, 2.0])
+    lower = mean + deviation * np.array([-1.0, 0.2, 1.0])
+    upper = lower + 0.8 * deviation
+    mass = rectangle_mass(mean, np.diag(deviation**2), lower, upper)
+    wanted = np.prod(ndtr((upper - mean) / deviation) - ndtr((lower - mean) / deviation))
+    assert mass == pytest.approx(wanted, rel=1e-12)
+    turned = np.array([[1.0, 0.6, 0.0], [0.6, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    quadrant = [rectangle_mass(np.zeros(3), turned, np.zeros(3), np.array([k, k, 1.0])) for k in (0.5, 1.0)]
+    assert quadrant[0] < quadrant[1] < 0.25 * (ndtr(1.0) - 0.5) * (1.0 + 2.0 * np.arcsin(0.6) / np.pi)
 
 
 def test_a_run_draws_maps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from gpsuite.experiments.robustness.safety.claims import margin_statistics
 from tests.experiments.robustness.safety_runs import gpsuite, run
 
 CSV = ("dataset=csv", "dataset.path=my.csv", "dataset.target=label", "features=all")
@@ -60,11 +63,56 @@ def test_digits_of_three_classes(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(table["label"].astype(str)) <= {"3", "5", "8"}
 
 
+def test_digits_of_all_ten_classes(capsys: pytest.CaptureFixture[str]) -> None:
+    labels = "classes=[0,1,2,3,4,5,6,7,8,9]"
+    folder = run("safety", labels, "method=laplace", "radius=0.02", "count=2", "boxes=30", "train_rows=100")
+    table = pd.read_csv(folder / "tables" / "safety_points.csv")
+    assert set(table["verdict"]) <= {"safe", "unsafe", "unknown"} and len(table) == 2
+    assert not table["probabilities_proved"].any()
+    assert (table["max_attained"] <= table["max_proved"]).all()
+
+
+def test_the_paper_s_bound_judges_three_classes() -> None:
+    write_table(3, {})
+    folder = run("safety", *CSV, "radius=0.01", "count=1", "boxes=6", "bound=paper", "method=laplace")
+    table = pd.read_csv(folder / "tables" / "safety_points.csv")
+    assert (table["min_proved"] <= table["probability"]).all()
+    assert (table["probability"] <= table["max_proved"]).all()
+
+
+def margin_record(proved: float | None, attacked: float) -> Any:
+    return SimpleNamespace(
+        metrics={"margin_proved": proved}, number=lambda name: {"attacked": attacked}[name]
+    )
+
+
+@pytest.mark.parametrize(
+    ("margins", "against", "n"),
+    [
+        ([(0.2, 0.3), (0.1, 0.5), (-0.1, -0.05)], 0.0, 2),
+        ([(0.2, 0.1), (0.1, 0.5)], 1.0, 2),
+        ([(0.2, -0.1), (-0.3, -0.4)], 2.0, 1),
+        ([(-0.2, 0.1), (None, -0.5)], float("nan"), 0),
+    ],
+)
+def test_an_attack_below_a_proved_margin_is_a_contradiction(
+    margins: list[tuple[float | None, float]], against: float, n: int
+) -> None:
+    (found,) = margin_statistics([margin_record(*each) for each in margins])
+    assert found.value == pytest.approx(against, nan_ok=True) and found.n == n
+    assert margin_statistics([]) == []
+
+
 @pytest.mark.parametrize(
     ("classes", "changed", "words", "message"),
     [
         (3, {}, ["method=ep"], "more than two classes have Laplace's method only; use method=laplace"),
-        (3, {}, ["bound=paper"], "bound=paper: more than two classes have the bound rkhs_taylor only"),
+        (
+            4,
+            {},
+            ["bound=paper"],
+            "bound=paper: more than two classes have the bound rkhs_taylor, three also paper",
+        ),
         (
             3,
             {5: "odd"},
