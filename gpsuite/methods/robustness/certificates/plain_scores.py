@@ -218,7 +218,7 @@ class QuantileScore:
 
     def own(self, best: FloatArray, sign: int) -> FloatArray:
         """Return the bound of the quantile that an upper bound for the sign gives, rounded outward."""
-        return sign * (best + OUTWARD * (1 + np.abs(best)))
+        return np.asarray(sign * (best + OUTWARD * (1 + np.abs(best))), dtype=np.float64)
 
     def claimed(self, score: float) -> tuple[float, float]:
         """Return the quantile itself."""

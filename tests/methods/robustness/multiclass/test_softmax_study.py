@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -62,7 +63,7 @@ def no_covariance_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """The latent covariance as if it were the reference's."""
     whole = softmax_bound.covariance_change  # type: ignore[attr-defined]
 
-    def none(*of: object) -> CovarianceChange:
+    def none(*of: Any) -> CovarianceChange:
         found: CovarianceChange = whole(*of)
         return replace(found, up=0.0 * found.up, down=0.0 * found.down, rate=0.0 * found.rate)
 

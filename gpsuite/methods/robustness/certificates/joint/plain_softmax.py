@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations
 
 import numpy as np
 
@@ -22,6 +22,7 @@ TOLERANCE = 1e-8  # of the rule along one direction
 REACH = 6.0
 MOST_NODES = 1 << 18
 ENTRIES = 1 << 20  # held at once
+COARSE, LEAST_SPREAD = 1.25, 0.05
 SHARE, WIDEST = 0.9, 6.0  # of the strip; beyond 6 the Gaussian's own growth costs more than it gains
 ROUNDING = 1e-10  # of sums of so many terms
 CURVATURE = 1.0 / (
@@ -32,34 +33,49 @@ PRODUCTS = 2.0 / 27.0  # largest p_c p_i p_j of three classes, twice
 
 @dataclass(frozen=True)
 class Expectations:
-    """E softmax [B, K] and E softmax softmax' [B, K, K] for B Gaussians, and the error of every entry."""
+    """E softmax [B, K] and E softmax softmax' [B, K, K] for B Gaussians, and the error of every entry, [B]."""
 
     mean: FloatArray
     product: FloatArray
-    error: float
+    error: FloatArray
 
 
-def expectations(mean: FloatArray, root: FloatArray) -> Expectations | None:
-    """Return them for f = mean + root z, z standard normal; None where that takes too many nodes.
+def expectations(mean: FloatArray, root: FloatArray) -> Expectations:
+    """Return them for f = mean + root z, z standard normal; NaN where that takes too many nodes.
+
+    The rule of a box depends on that box alone, so that a check finds what was stated whatever comes with it.
 
     Args:
         mean: [B, K], finite.
         root: [B, K, K - 1].
     """
-    spread = (root.max(axis=1) - root.min(axis=1)).max(axis=0)
-    steps = [_step(w) for w in spread.tolist()]
-    counts = [math.ceil(REACH / step) if step < math.inf else 0 for step in steps]
-    if math.prod(2 * count + 1 for count in counts) > MOST_NODES:
-        return None
-    rules, error = [], ROUNDING
-    for step, count in zip(steps, counts, strict=True):
-        z = step * np.arange(-count, count + 1) if count else np.zeros(1)
-        weight = step * np.exp(-z * z / 2) / math.sqrt(2.0 * math.pi) if count else np.ones(1)
-        error += TOLERANCE * (1 + 1e-6) + abs(1.0 - float(weight.sum())) if count else 0.0
-        rules.append((z, weight))
-    nodes = np.stack(np.meshgrid(*[z for z, _ in rules], indexing="ij")).reshape(len(rules), -1)
-    weights = np.prod(np.meshgrid(*[w for _, w in rules], indexing="ij"), axis=0).ravel()
     B, K = mean.shape
+    found = Expectations(np.full((B, K), np.nan), np.full((B, K, K), np.nan), np.full(B, np.nan))
+    spread = rounded_up(root.max(axis=1) - root.min(axis=1))
+    for wide in np.unique(spread, axis=0):
+        rows = np.flatnonzero((spread == wide).all(axis=1))
+        steps = [_step(w) for w in wide.tolist()]
+        counts = [math.ceil(REACH / step) for step in steps]
+        if math.prod(2 * count + 1 for count in counts) <= MOST_NODES:
+            z = [step * np.arange(-count, count + 1) for step, count in zip(steps, counts, strict=True)]
+            found.mean[rows], found.product[rows], found.error[rows] = _sums(mean[rows], root[rows], steps, z)
+    return found
+
+
+def rounded_up(spread: FloatArray) -> FloatArray:
+    """Return at least the spreads, powers of `COARSE`: few different rules."""
+    return np.asarray(COARSE ** np.ceil(np.log(np.maximum(spread, LEAST_SPREAD)) / math.log(COARSE) + 1e-9))
+
+
+def _sums(
+    mean: FloatArray, root: FloatArray, steps: list[float], z: list[FloatArray]
+) -> tuple[FloatArray, FloatArray, float]:
+    """Return the sums over the product of these nodes, and their error."""
+    B, K = mean.shape
+    w = [step * np.exp(-(x**2) / 2) / math.sqrt(2.0 * math.pi) for step, x in zip(steps, z, strict=True)]
+    error = ROUNDING + sum(TOLERANCE * (1 + 1e-6) + abs(1.0 - float(each.sum())) for each in w)
+    nodes = np.stack(np.meshgrid(*z, indexing="ij")).reshape(len(z), -1)
+    weights = np.prod(np.meshgrid(*w, indexing="ij"), axis=0).ravel()
     first, second = np.zeros((B, K)), np.zeros((B, K, K))
     size = max(1, ENTRIES // (B * K))
     for start in range(0, len(weights), size):
@@ -70,13 +86,11 @@ def expectations(mean: FloatArray, root: FloatArray) -> Expectations | None:
         weighted = p * weights[part]
         first += weighted.sum(axis=2)
         second += weighted @ p.transpose(0, 2, 1)
-    return Expectations(first, second, error)
+    return first, second, error
 
 
 def _step(w: float) -> float:
-    """Return the rule's step along a column of this spread; nothing changes along one of none."""
-    if w == 0:
-        return math.inf
+    """Return the rule's step along a column of this spread."""
     a = min(SHARE * math.pi / w, WIDEST)
     growth = 2.0 / math.cos(0.5 * a * w) ** 2 * math.exp(0.5 * a * a)
     return 2.0 * math.pi * a / math.log1p(growth / TOLERANCE)
@@ -107,7 +121,7 @@ def covariance_step(low: FloatArray, high: FloatArray, own: int, sign: int) -> t
     B, K, _ = low.shape
     size = np.maximum(np.abs(low), np.abs(high))
     others = [c for c in range(K) if c != own]
-    rest = np.ix_(np.arange(B), others, others)
+    rest = np.ix_(np.arange(B), np.array(others), np.array(others))
     falls, rises = -low[rest].min(axis=(1, 2)), high[rest].max(axis=(1, 2))  # at least 0: the diagonal
     mine, theirs = size[:, own].max(axis=1), falls if sign > 0 else rises
     step = (CURVATURE * mine + PRODUCTS * (K - 2) / (K - 1) * theirs) * (1 + 1e-12)
@@ -133,4 +147,4 @@ def tilted(p: FloatArray, h: FloatArray) -> FloatArray:
 
 def pairs_of(classes: tuple[int, ...]) -> list[tuple[int, int]]:
     """Return all pairs of classes in order."""
-    return [(i, j) for i, j in product(classes, classes) if i < j]
+    return list(combinations(classes, 2))

@@ -1,9 +1,10 @@
 """A plain bound of class probabilities and leads of several classes; shares no code with the search.
 
 At most `MOST_KEPT` classes are kept, the most probable ones: p_c of all classes is at most that among the kept ones,
-and less by at most the sum over the others of E sigma(f_j - f_c). Among the kept: the cubature at the box's centre, the
-change with the means by its gradient, one cubic over the box, and half the curvature times the squared spread, or by
-the largest change of any log-odds; then the change with the covariance.
+and less by at most the sum over the others of E sigma(f_j - f_c). Of more classes all are looked at too, with
+independent latent values for a reference; the better bound counts. Among the kept: the cubature at the box's centre,
+the change with the means by its gradient, one cubic over the box, and half the curvature times the squared spread, or
+by the largest change of any log-odds; then the change with the covariance.
 
 Equation: derived, softmax of several classes
 """
@@ -26,6 +27,10 @@ from gpsuite.methods.robustness.certificates.joint.plain_softmax import (
     moved_by_covariance,
     pairs_of,
     tilted,
+)
+from gpsuite.methods.robustness.certificates.joint.plain_utilities import (
+    independent_expectations,
+    independent_variances,
 )
 from gpsuite.methods.robustness.certificates.joint.quantity import ClassQuantity
 from gpsuite.methods.robustness.certificates.plain_cubic import cubic_maximum
@@ -163,36 +168,52 @@ class SoftmaxPlainBound:
         with np.errstate(all="ignore"):  # overflow ends in inf or NaN, which say nothing
             size = max(1, BLOCK // (len(self.expansions.model.X) * (1 + lo.shape[1])))
             for start in range(0, len(lo), size):
-                kept = self._kept(0.5 * lo[start : start + size] + 0.5 * hi[start : start + size])
-                for classes in np.unique(kept, axis=0):
-                    part = start + np.flatnonzero((kept == classes).all(axis=1))
-                    found[part], share[part] = self._outer(tuple(classes.tolist()), lo[part], hi[part], sign)
+                part = slice(start, start + size)
+                found[part], share[part] = self._best(lo[part], hi[part], sign)
         return found, np.where(np.isfinite(share), share, 0.0)
 
-    def _kept(self, centres: FloatArray) -> IntArray:
-        """Return the classes kept over boxes around these points: the quantity's and the most probable, [B, K]."""
+    def _best(self, lo: FloatArray, hi: FloatArray, sign: int) -> tuple[FloatArray, FloatArray]:
+        """Return the better of what few classes say and, where there are more, what all of them say."""
+        best, share = np.full(len(lo), np.nan), np.zeros(lo.shape)
+        order = self._order(0.5 * lo + 0.5 * hi)
+        functions, left = order.shape[1], np.arange(len(lo))
+        # fewer classes where the cubature takes too many nodes
+        for count in range(min(MOST_KEPT, functions), max(1, len(self.quantity.classes) - 1), -1):
+            kept = np.sort(order[left, :count], axis=1)
+            for classes in np.unique(kept, axis=0):
+                rows = left[(kept == classes).all(axis=1)]
+                best[rows], share[rows] = self._among(
+                    tuple(classes.tolist()), lo[rows], hi[rows], sign, False
+                )
+            left = left[np.isnan(best[left])]
+            if not len(left):
+                break
+        if functions > MOST_KEPT:
+            whole, other = self._among(tuple(range(functions)), lo, hi, sign, True)
+            better = ~(sign * best <= sign * whole)
+            best, share = np.where(better, whole, best), np.where(better[:, None], other, share)
+        return np.where(np.isnan(best), 0.5 + 0.5 * sign, np.clip(best, 0.0, 1.0)), share
+
+    def _order(self, centres: FloatArray) -> IntArray:
+        """Return the classes over boxes around these points: the quantity's, then the most probable, [B, C]."""
         means = self.expansions.means(centres)
         means = np.where(np.isnan(means), -np.inf, means)
         for own in self.quantity.classes:
             means[:, own] = np.inf
-        count = min(MOST_KEPT, means.shape[1])
-        return np.sort(np.argsort(-means, axis=1, kind="stable")[:, :count], axis=1)
+        return np.asarray(np.argsort(-means, axis=1, kind="stable"))
 
-    def _outer(
-        self, kept: tuple[int, ...], lo: FloatArray, hi: FloatArray, sign: int
+    def _among(
+        self, kept: tuple[int, ...], lo: FloatArray, hi: FloatArray, sign: int, independent: bool
     ) -> tuple[FloatArray, FloatArray]:
+        """Bound the quantity by what is known of the kept classes; NaN where nothing is."""
         around = self.expansions.first.surroundings(lo, hi)
-        local = self._local(kept, around)
-        if local is None:
-            if len(kept) > max(2, len(self.quantity.classes)):
-                return self._outer(self._fewer(kept, lo, hi), lo, hi, sign)
-            return np.full(len(lo), 0.5 + 0.5 * sign), np.zeros(lo.shape)
+        local = self._local(kept, around, independent)
         own = kept.index(self.quantity.own)
         if self.quantity.rival is None:
             best = self._class(local, own, sign)
             along, share = self._along(local, own, None, sign)
             along = self._moved(local, along, own, sign)
-            loss = self._loss(kept, self.quantity.own, around) if sign < 0 else 0.0
+            loss = self._loss(kept, self.quantity.own, around) if sign < 0 else np.zeros(len(lo))
         else:
             rival = kept.index(self.quantity.rival)
             best = 0.5 * (1 + self._class(local, own, sign) - self._class(local, rival, -sign))
@@ -201,18 +222,10 @@ class SoftmaxPlainBound:
             ahead = self.quantity.own if sign < 0 else self.quantity.rival
             loss = 0.5 * self._loss(kept, ahead, around)
         best = sign * np.fmin(sign * best, sign * along) + sign * (loss + OUTWARD)
-        sound = local.valid & np.isfinite(best)
-        return np.where(sound, np.clip(best, 0.0, 1.0), 0.5 + 0.5 * sign), share
+        return np.where(local.valid & np.isfinite(best), best, np.nan), share
 
-    def _fewer(self, kept: tuple[int, ...], lo: FloatArray, hi: FloatArray) -> tuple[int, ...]:
-        """Leave out the class that is the least probable at the first box's centre."""
-        means = self.expansions.means((0.5 * lo + 0.5 * hi)[:1])[0]
-        others = [c for c in kept if c not in self.quantity.classes]
-        least = min(others, key=lambda c: means[c])
-        return tuple(c for c in kept if c != least)
-
-    def _local(self, kept: tuple[int, ...], around: Surroundings) -> _Local | None:
-        """Return what is known over boxes; None if the cubature takes too many nodes."""
+    def _local(self, kept: tuple[int, ...], around: Surroundings, independent: bool) -> _Local:
+        """Return what is known over boxes; the reference is of independent latent values, or of a full covariance."""
         s, B, K = self.expansions.s, len(around.r), len(kept)
         found: dict[Pair, Expansion] = {}
         low, high, D, least, most = (np.zeros((B, K, K)) for _ in range(5))
@@ -231,10 +244,14 @@ class SoftmaxPlainBound:
         for ends in (low, high, least, most, reference[:, None], D):
             valid &= np.isfinite(ends).all(axis=(1, 2))
         reference, D = (np.where(valid.reshape(-1, *[1] * (x.ndim - 1)), x, 0.0) for x in (reference, D))
-        root, D0 = covariance_root(D)
-        known = expectations(reference, root)
-        if known is None:
-            return None
+        if independent:
+            d = independent_variances(D)
+            known, D0 = independent_expectations(reference, d), d[:, :, None] + d[:, None]
+            np.einsum("bcc->bc", D0)[...] = 0.0
+        else:
+            root, D0 = covariance_root(D)
+            known = expectations(reference, root)
+        valid &= np.isfinite(known.mean).all(axis=1)
         pad = 1e-12 * (D0 + np.abs(most))
         offset = reference[:, :, None] - reference[:, None]
         return _Local(found, offset, low, high, least - D0 - pad, most - D0 + pad, known, valid)
