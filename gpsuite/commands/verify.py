@@ -25,8 +25,9 @@ found it, prints what it is about and what it claims, and names what was checked
 
 (a) the bound holds for the stored posterior: boxes are rebuilt from the cuts, every bound is computed again in another
     and simpler way with its rounding added, and the witnesses are evaluated;
-(b) the stored posterior is the Laplace, EP or variational posterior of the stored rows and labels, within a residual of
-    1e-6 of its stationarity equations: the mean in prior standard deviations and the covariance relative to the
+(b) the stored posterior is the Laplace, EP or variational posterior of the stored rows and labels (several classes:
+    Laplace with the softmax; regression: exact, or sparse at the optimum of its bound), within a residual of 1e-6 of
+    its stationarity equations: the mean in prior standard deviations and the covariance relative to the
     prior's, at any input, and for EP the moments of every site. Hyperparameters, inducing inputs and jitter are taken
     as stated, whatever training found them;
 (c) those rows, labels and the point are the dataset's, to the last bit, if the dataset is given.
@@ -60,8 +61,11 @@ class Kind:
     task: Task
 
 
+JOINT = "gpsuite.methods.robustness.certificates.joint.verification"
 KINDS = {
     "robustness": Kind("gpsuite.methods.robustness.certificates.verification", "classification"),
+    "robustness_classes": Kind(JOINT, "classification"),
+    "robustness_regression": Kind(JOINT, "regression"),
     "pac_bayes": Kind("gpsuite.methods.pac_bayes.verification.verify", "regression"),
 }
 

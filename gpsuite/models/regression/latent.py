@@ -27,10 +27,12 @@ class RegressionPosterior:
     Attributes:
         latent: f(x) ~ N(mu(x), Sigma(x)).
         noise_variance: of y = f(x) + noise, above 0.
+        jitter: what was added to the diagonal of the covariance that was factorised; 0 if nothing was needed.
     """
 
     latent: LatentPosterior
     noise_variance: float
+    jitter: float
 
 
 def regression_posterior(model: gpflow.models.GPR | gpflow.models.SGPR) -> RegressionPosterior:
@@ -58,7 +60,8 @@ def regression_posterior(model: gpflow.models.GPR | gpflow.models.SGPR) -> Regre
 
     if sparse:
         centres = np.asarray(model.inducing_variable.Z.numpy(), dtype=np.float64)
-        L = stable_cholesky(covariance(centres, centres)).lower
+        factor = stable_cholesky(covariance(centres, centres))
+        L = factor.lower
         A = solve_triangular(L, covariance(centres, X), lower=True)
         eigenvalues, Q = eigh(np.eye(len(centres)) + A @ A.T / noise)
         root = solve_triangular(L.T, Q, lower=False).T
@@ -66,8 +69,8 @@ def regression_posterior(model: gpflow.models.GPR | gpflow.models.SGPR) -> Regre
         weights = np.minimum(1.0 / eigenvalues - 1.0, 0.0)
     else:
         centres = X
-        L = stable_cholesky(covariance(X, X) + noise * np.eye(len(X))).lower
-        root = solve_triangular(L, np.eye(len(X)), lower=True)
+        factor = stable_cholesky(covariance(X, X) + noise * np.eye(len(X)))
+        root = solve_triangular(factor.lower, np.eye(len(X)), lower=True)
         alpha, weights = root.T @ (root @ Y[:, 0]), -np.ones(len(X))
     latent = LatentPosterior(centres, kernel, found.variance, lengthscales, alpha, root, weights, 1.0)
-    return RegressionPosterior(latent, noise)
+    return RegressionPosterior(latent, noise, factor.jitter)

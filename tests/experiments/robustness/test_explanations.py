@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -123,7 +123,8 @@ def test_own_units_round_outwards() -> None:
     problem = SimpleNamespace(
         own_units=lambda values: 1e6 + 1e-3 * values, target_offset=1e6, target_scale=1e-3
     )
-    found = QuantileRange(0.5, 0.0, -0.1, -0.1, 0.1, 0.1, None, None, "closed", 1)
+    none: Any = None  # the searches are not asked
+    found = QuantileRange(0.5, 0.0, -0.1, -0.1, 0.1, 0.1, None, None, "closed", 1, none, none)
     _, low, attained_low, attained_high, high = own_units(problem, found)  # type: ignore[arg-type]
     assert low < 1e6 - 1e-4 < attained_low and attained_high < 1e6 + 1e-4 < high
 

@@ -163,8 +163,7 @@ def pack(certificate: Certificate) -> tuple[dict[str, Any], dict[str, npt.NDArra
         for name in TREE_ARRAYS:
             value = getattr(claim, name)
             arrays[f"{side}_{name}"] = np.empty(0) if value is None else value
-    model, region = certificate.model, certificate.region
-    origin = certificate.origin
+    model, origin = certificate.model, certificate.origin
     if origin is not None:
         arrays |= {f"origin_{name}": getattr(origin, name) for name in ORIGIN_ARRAYS}
     description = {
@@ -179,12 +178,30 @@ def pack(certificate: Certificate) -> tuple[dict[str, Any], dict[str, npt.NDArra
             "squeeze": model.squeeze,
             "sha256": certificate.model_hash,
         },
-        "region": {"norm": region.norm, "radius": None if region.norm == "box" else region.radius},
+        "region": pack_region(certificate.region),
         "origin": None if origin is None else {name: getattr(origin, name) for name in ORIGIN_NAMES},
         "leaf_bound": LEAF_BOUND,
         "search": certificate.search,
     }
     return description, arrays
+
+
+def pack_region(region: StoredRegion) -> dict[str, Any]:
+    """Return what the description holds of a region beside its arrays."""
+    return {"norm": region.norm, "radius": None if region.norm == "box" else region.radius}
+
+
+def parse_region(stated: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> StoredRegion:
+    """Return the region of a description and its arrays.
+
+    Raises:
+        KeyError, ValueError: if there is none.
+    """
+    return StoredRegion(
+        **{name: arrays[f"region_{name}"] for name in REGION_ARRAYS},
+        norm=words(stated["norm"]),
+        radius=np.inf if stated["radius"] is None else real(stated["radius"]),
+    )
 
 
 def write_certificate(certificate: Certificate, path: Path) -> tuple[Path, Path]:
@@ -252,7 +269,7 @@ def _groups(description: dict[str, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def _certificate(description: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Certificate:
-    about, region = description["model"], description["region"]
+    about = description["model"]
     model = PlainModel(
         kernel=words(about["kernel"]),
         variance=real(about["variance"]),
@@ -260,11 +277,7 @@ def _certificate(description: dict[str, Any], arrays: dict[str, npt.NDArray[Any]
         squeeze=real(about["squeeze"]),
         **{name: arrays[f"model_{name}"] for name in MODEL_ARRAYS},
     )
-    stored = StoredRegion(
-        **{name: arrays[f"region_{name}"] for name in REGION_ARRAYS},
-        norm=words(region["norm"]),
-        radius=np.inf if region["radius"] is None else real(region["radius"]),
-    )
+    stored = parse_region(description["region"], arrays)
     stated = description["claims"]
     claims = tuple(_claim(side, stated[side], arrays) for side in SIDES if side in stated)
     origin = None if description["origin"] is None else _origin(description["origin"], arrays)

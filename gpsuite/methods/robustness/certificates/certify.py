@@ -15,7 +15,6 @@ import time
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from scipy.special import ndtri
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
@@ -26,7 +25,7 @@ from gpsuite.methods.robustness.certificates.certificate import (
     StoredRegion,
     model_hash,
 )
-from gpsuite.methods.robustness.certificates.checker import attained, node_bounds, shrink_to_ball
+from gpsuite.methods.robustness.certificates.checker import TreeBound, attained, node_bounds, shrink_to_ball
 from gpsuite.methods.robustness.certificates.form import most_nodes
 from gpsuite.methods.robustness.certificates.plain_bound import PlainBound, class_probability
 from gpsuite.methods.robustness.certificates.plain_model import EXTENDED, Known, ModelProducts, PlainModel
@@ -89,10 +88,9 @@ def certify(
         plain = PlainBound(model, region.centre, region.free, products)
         for rank, extremum in enumerate(ordered):
             share = (ends - time.monotonic()) / (len(ordered) - rank)
-            most = max(LEAST_BOXES, BOXES_EACH * extremum.boxes) if most_boxes is None else most_boxes
-            builder = _Builder(plain, stored, extremum, slack, most, share)
-            claims += (builder.build(),)
-            out_of_time = out_of_time or builder.out_of_time
+            claim, stopped = build_claim(plain, stored, extremum, slack, most_boxes, share)
+            claims += (claim,)
+            out_of_time = out_of_time or stopped
     search = {
         "bound": bound_name,
         "version": bound_version,
@@ -100,6 +98,29 @@ def certify(
         "out_of_time": out_of_time,
     }
     return Certificate(model, stored, claims, digest, search, origin)
+
+
+def build_claim(
+    plain: TreeBound,
+    region: StoredRegion,
+    extremum: Extremum,
+    slack: float,
+    most_boxes: int | None,
+    seconds: float,
+) -> tuple[Claim, bool]:
+    """Return the claim that a finished search supports, and whether seconds ended it.
+
+    Args:
+        plain: the bound of what was searched.
+        region: where.
+        extremum: what the search found.
+        slack: how much looser than the search's the claim may be, > 0.
+        most_boxes: as those of `certify`.
+        seconds: for this claim.
+    """
+    most = max(LEAST_BOXES, BOXES_EACH * extremum.boxes) if most_boxes is None else most_boxes
+    builder = _Builder(plain, region, extremum, slack, most, seconds)
+    return builder.build(), builder.out_of_time
 
 
 _STORED: WeakKeyDictionary[GPCPosterior, tuple[PlainModel, str, ModelProducts]] = WeakKeyDictionary()
@@ -148,7 +169,7 @@ class _Builder:
 
     def __init__(
         self,
-        plain: PlainBound,
+        plain: TreeBound,
         region: StoredRegion,
         extremum: Extremum,
         slack: float,
@@ -156,7 +177,7 @@ class _Builder:
         seconds: float,
     ) -> None:
         self.plain, self.region, self.extremum, self.sign = plain, region, extremum, extremum.sign
-        self.target = self._score_of(extremum.outer + 0.999 * self.sign * slack)
+        self.target = self.sign * plain.score_of(extremum.outer + 0.999 * self.sign * slack)
         self.boxes_left, self.ends, self.per_box = most_boxes, time.monotonic() + seconds, 0.0
         self.out_of_time = False
         tree = extremum.tree
@@ -184,14 +205,6 @@ class _Builder:
                 break
             self._cut([heapq.heappop(self.open)[1] for _ in range(min(count, len(self.open)))])
         return self._claim(sorted(self.leaves + [node for _, node in self.open]))
-
-    def _score_of(self, probability: float) -> float:
-        """Return the signed score of a probability, roughly: it only says where to stop."""
-        squeeze = self.plain.model.squeeze
-        score = probability
-        if self.plain.model.link == "probit":
-            score = float(ndtri(np.clip((probability - squeeze) / (1 - 2 * squeeze), 0.0, 1.0)))
-        return self.sign * score
 
     def _cut(self, nodes: list[int]) -> None:
         """Cut nodes as the search did, or beyond it where the bound is loose, and bound the parts."""
@@ -263,7 +276,7 @@ class _Builder:
         witness = self.extremum.witness
         return Claim(
             sign=self.sign,
-            outer=self.plain.probability(self.sign * max(bounds))[(self.sign + 1) // 2],
+            outer=self.plain.claimed(self.sign * max(bounds))[(self.sign + 1) // 2],
             inner=None if witness is None else self._attained(witness),
             witness=None if witness is None else np.array(witness, dtype=np.float64),
             parent=np.array(self.parent, dtype=np.int64),
@@ -276,10 +289,11 @@ class _Builder:
         )
 
     def _attained(self, witness: FloatArray) -> float:
-        """Return the probability claimed at a witness: inward by its rounding, and a little more."""
+        """Return what is claimed at a witness: inward by its rounding, and a little more."""
         low, high = attained(self.plain, witness)
         inward = low if self.sign > 0 else high
-        return min(1.0, max(0.0, inward - self.sign * (WITNESS * inward + 0.1 * (high - low))))
+        least, most = self.plain.limits
+        return min(most, max(least, inward - self.sign * (WITNESS * abs(inward) + 0.1 * (high - low))))
 
 
 def _trivial_claim(model: PlainModel, sign: int) -> Claim:

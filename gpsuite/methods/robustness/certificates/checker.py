@@ -8,8 +8,10 @@ Equation: derived, stationary kernels to degree 1
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol
 
 import numpy as np
 
@@ -45,6 +47,37 @@ class Report:
         return not self.problems
 
 
+class TreeBound(Protocol):
+    """What a tree of boxes asks of the plain bound of some score."""
+
+    @property
+    def scale(self) -> FloatArray:
+        """Lengthscales of the free inputs, [d]."""
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Between which ends every claim lies."""
+
+    def at(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper bounds [B] of the score at points [B, d]."""
+
+    def bound(
+        self,
+        lo: FloatArray,
+        hi: FloatArray,
+        sign: int,
+        threshold: FloatArray,
+        wanted: FloatArray | None = None,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return bounds [B] of the score over boxes [B, d], and how much each input loosens them, [B, d]."""
+
+    def claimed(self, score: float) -> tuple[float, float]:
+        """Return what is claimed of a score, rounded down and up."""
+
+    def score_of(self, claim: float) -> float:
+        """Return the score of a claim, roughly."""
+
+
 class Refuted(Exception):
     """A claim does not follow from what is stored."""
 
@@ -77,14 +110,23 @@ def check_certificate(certificate: Certificate) -> Report:
         plain = PlainBound(certificate.model, region.centre, region.free, _shared_products(certificate))
     except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
         raise MalformedError(f"the model cannot be bounded: {error}") from error
+    return check_claims(region, [(side_of(claim), plain, claim) for claim in certificate.claims])
+
+
+def side_of(claim: Claim) -> str:
+    """Return a claim's name: it is of a maximum, or of a minimum."""
+    return "maximum" if claim.sign > 0 else "minimum"
+
+
+def check_claims(region: StoredRegion, claims: Iterable[tuple[str, TreeBound, Claim]]) -> Report:
+    """Recompute claims, each with a name and the bound of what it is about."""
     problems, boxes, leaves = [], 0, 0
-    for claim in certificate.claims:
-        side = "maximum" if claim.sign > 0 else "minimum"
+    for name, plain, claim in claims:
         try:
             boxes += _check_tree(plain, region, claim)
             _check_witness(plain, region, claim)
         except Refuted as error:
-            problems.append(f"{side}: {error}")
+            problems.append(f"{name}: {error}")
         leaves += len(claim.leaf)
     return Report(tuple(problems), boxes, leaves)
 
@@ -102,7 +144,7 @@ def _shared_products(certificate: Certificate) -> ModelProducts:
 
 
 def node_bounds(
-    plain: PlainBound,
+    plain: TreeBound,
     region: StoredRegion,
     sign: int,
     lo: FloatArray,
@@ -155,13 +197,13 @@ def shrink_to_ball(
     return low, high, meets
 
 
-def attained(plain: PlainBound, witness: FloatArray) -> tuple[float, float]:
-    """Return what the probability at a witness [d] is at least and at most."""
+def attained(plain: TreeBound, witness: FloatArray) -> tuple[float, float]:
+    """Return at least and at most what is claimed of the score at a witness [d]."""
     low, high = plain.at(witness[None])
-    return plain.probability(float(low[0]))[0], plain.probability(float(high[0]))[1]
+    return plain.claimed(float(low[0]))[0], plain.claimed(float(high[0]))[1]
 
 
-def _check_tree(plain: PlainBound, region: StoredRegion, claim: Claim) -> int:
+def _check_tree(plain: TreeBound, region: StoredRegion, claim: Claim) -> int:
     """Check coverage, every leaf's bound and the outer bound; return how many bounds were recomputed."""
     lo, hi = rebuild_boxes(region, claim.parent, claim.dim, claim.cut)
     leaf, proved = claim.leaf, claim.leaf_proved
@@ -178,13 +220,13 @@ def _check_tree(plain: PlainBound, region: StoredRegion, claim: Claim) -> int:
         stated = claim.leaf_bound[worst]
         raise Refuted(f"leaf {leaf[worst]}: stated {stated:.10g}, recomputed {found[worst]:.10g}")
     limit = claim.sign * float(np.max(claim.sign * claim.leaf_bound))
-    proved_outer = plain.probability(limit)[(claim.sign + 1) // 2]
+    proved_outer = plain.claimed(limit)[(claim.sign + 1) // 2]
     if not claim.sign * proved_outer <= claim.sign * claim.outer:
         raise Refuted(f"the leaves prove {proved_outer:.10g}, claimed is {claim.outer:.10g}")
     return len(nodes)
 
 
-def _check_witness(plain: PlainBound, region: StoredRegion, claim: Claim) -> None:
+def _check_witness(plain: TreeBound, region: StoredRegion, claim: Claim) -> None:
     if claim.inner is None or claim.witness is None:
         return
     if not _contains(region, claim.witness):

@@ -1,4 +1,4 @@
-"""The classifier that a certificate stores, over the free inputs, and the range of its covariance operator.
+"""The latent function that a certificate stores, over the free inputs, and the range of its covariance operator.
 
 mu(x) = s sum_i alpha_i kappa_i(x) and Sigma(x) = max(0, s (1 - kappa(x)' R kappa(x))), R = -s sum_k c_k F_k F_k'. In
 features, Sigma/s = <phi, G phi>, G = I + sum_k c_k z_k z_k*, where z_k = sqrt(s) sum_i F_ki phi(X_i).
@@ -9,7 +9,7 @@ Equation: derived, operator form of a posterior
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +27,8 @@ RANGE = 1e-11  # of the operator's largest eigenvalue, above what rounding expla
 
 
 @dataclass(frozen=True)
-class PlainModel:
-    """The stored classifier.
+class PlainLatent:
+    """A stored latent function.
 
     Attributes:
         X: [N, D] inputs.
@@ -38,8 +38,6 @@ class PlainModel:
         alpha: [N].
         root: [r, N] F.
         weights: [r] c.
-        link: "probit" (with `squeeze`, probability squeeze + (1 - 2 squeeze) Phi(t)) or "logistic".
-        squeeze: 0 for the plain probit.
     """
 
     X: FloatArray
@@ -49,13 +47,24 @@ class PlainModel:
     alpha: FloatArray
     root: FloatArray
     weights: FloatArray
+
+
+@dataclass(frozen=True)
+class PlainModel(PlainLatent):
+    """The stored classifier.
+
+    Attributes:
+        link: "probit" (with `squeeze`, probability squeeze + (1 - 2 squeeze) Phi(t)) or "logistic".
+        squeeze: 0 for the plain probit.
+    """
+
     link: str
     squeeze: float = 0.0
 
 
 @dataclass(frozen=True)
 class PlainSlice:
-    """A stored classifier over d free inputs, the others at a point; in units of s.
+    """A stored function over d free inputs, the others at a point; in units of s.
 
     Attributes:
         kernel: its name.
@@ -99,21 +108,34 @@ class Known:
     norm2: float
 
 
+class Products(Protocol):
+    """What the bounds of a stored function need whatever the point and its free inputs."""
+
+    @property
+    def most_extended(self) -> int:
+        """Up to how many data extended precision may be asked for."""
+
+    def known(self, extended: bool) -> Known:
+        """Return the products, in extended precision or not."""
+
+
 class ModelProducts:
-    """What the bounds of a stored classifier need whatever the point and its free inputs, computed once.
+    """The products of one function, computed once.
 
     Args:
-        model: the stored classifier.
+        model: the stored function.
         given: products in double precision from elsewhere; for bounds that are proposed, not for those of a check.
     """
 
-    def __init__(self, model: PlainModel, given: Known | None = None) -> None:
+    most_extended = EXTENDED
+
+    def __init__(self, model: PlainLatent, given: Known | None = None) -> None:
         self.model, self.given = model, given
         n, inputs = model.X.shape
         unit = np.full(n, n + 4.0 * inputs + 64.0)
         with np.errstate(all="ignore"):  # overflow ends in inf or NaN, which `plain_slice` refuses
             self.slack_mean = float(UNIT64 * (np.abs(model.alpha) @ unit))
-            self.slack_root = _product_slack(model, np.ones(n), unit, np.ones(len(model.weights)))
+            self.slack_root = product_slack(model, np.ones(n), unit, np.ones(len(model.weights)))
         self._made: dict[bool, Known] = {}
 
     def known(self, extended: bool) -> Known:
@@ -140,35 +162,34 @@ class ModelProducts:
             # of differences of stored floats: the error does not depend on how far they lie from the origin
             prior = kappa(model.kernel, cdist(model.X, model.X, "seuclidean", V=model.lengthscales**2))
         norm2 = max(0.0, float(alpha @ prior @ alpha)) + slack
-        half = root * np.sqrt(model.variance * np.abs(model.weights).astype(work))[:, None]
-        down, up = half[model.weights < 0], half[model.weights > 0]
-        reduction = down.T @ down - up.T @ up
+        reduction = reduction_of(model, root)
         products = np.asarray(model.variance * congruence(root, prior), dtype=np.float64)
         return Known(reduction, *operator_range(model.weights, largest_eigenvalue(products, rounding)), norm2)
 
 
 def plain_slice(
-    model: PlainModel,
+    model: PlainLatent,
     centre: FloatArray,
     free: npt.NDArray[np.int64],
-    products: ModelProducts | None = None,
+    products: Products | None = None,
 ) -> PlainSlice:
-    """Restrict a stored classifier.
+    """Restrict a stored function.
 
     Products over the data are in double precision; where their rounding, which is bounded and added like all others,
     would be felt, those of up to `EXTENDED` data are taken to extended precision.
 
     Args:
-        model: the stored classifier.
+        model: the stored function.
         centre: [D] the point; inputs that are not free stay there.
         free: [d] indices of the free inputs.
         products: the model's, if they are there.
 
     Raises:
-        ValueError: if the model is not one this bound knows, or its numbers are too large.
+        ValueError: if the kernel is not one this bound knows, or its numbers are too large.
     """
-    if model.kernel not in CURVATURE or model.link not in ("probit", "logistic"):
-        raise ValueError(f"no plain bound for kernel {model.kernel}, link {model.link}")
+    if model.kernel not in CURVATURE:
+        raise ValueError(f"no plain bound for kernel {model.kernel}")
+    products = products or ModelProducts(model)
     n, inputs = model.X.shape
     folds = model.kernel == "squared_exponential"  # it factors
     fixed, fold = _fixed(model, centre, free, folds, np.float64)
@@ -176,12 +197,12 @@ def plain_slice(
     unit = (n + 4 * inputs + 64 + (0.5 * (inputs + 8) * fixed if folds else 0)) * fold
     with np.errstate(all="ignore"):  # overflow ends in inf or NaN, which are refused
         slack_mean = float(UNIT64 * (np.abs(model.alpha) @ unit))
-        slack_gram = _product_slack(model, fold, unit, np.abs(model.weights))
-        extended = n <= EXTENDED and model.variance * max(slack_mean, slack_gram) > FELT
+        slack_gram = product_slack(model, fold, unit, np.abs(model.weights))
+        extended = n <= products.most_extended and model.variance * max(slack_mean, slack_gram) > FELT
         if extended:
             fixed, fold = _fixed(model, centre, free, folds, Long)
             slack_mean, slack_gram = EXTENDED_SHARE * slack_mean, EXTENDED_SHARE * slack_gram
-        known = (products or ModelProducts(model)).known(extended)
+        known = products.known(extended)
     if not np.all(np.isfinite([known.below, known.above, known.norm2, slack_mean, slack_gram])):
         raise ValueError("the model's numbers are too large")
     return PlainSlice(
@@ -201,7 +222,7 @@ def plain_slice(
 
 
 def _fixed(
-    model: PlainModel, centre: FloatArray, free: npt.NDArray[np.int64], folds: bool, work: Any
+    model: PlainLatent, centre: FloatArray, free: npt.NDArray[np.int64], folds: bool, work: Any
 ) -> tuple[Any, Any]:
     """Return the squared distances of the data over the inputs that are not free, and their folds, [N] each."""
     held = np.delete(np.arange(model.X.shape[1]), free)
@@ -210,12 +231,19 @@ def _fixed(
     return fixed, np.exp(-fixed / 2) if folds else np.ones_like(fixed)
 
 
-def _product_slack(model: PlainModel, fold: FloatArray, unit: FloatArray, weights: FloatArray) -> float:
+def product_slack(model: PlainLatent, fold: FloatArray, unit: FloatArray, weights: FloatArray) -> float:
     """Bound the rounding of V'RV for columns |V_i| <= fold_i with errors unit_i u: of V, of R and of the products."""
     size = np.abs(model.root)
     rows, terms = size @ fold, 2.0 * (sum(model.root.shape) + 16)
     slack = UNIT64 * model.variance * float((weights * rows) @ (2 * (size @ unit) + terms * rows))
     return slack * (1 + slack)
+
+
+def reduction_of(model: PlainLatent, root: Any) -> Any:
+    """Return R = -s sum_k c_k F_k F_k' [N, N], in the precision of `root`, F."""
+    half = root * np.sqrt(model.variance * np.abs(model.weights).astype(root.dtype))[:, None]
+    down, up = half[model.weights < 0], half[model.weights > 0]
+    return down.T @ down - up.T @ up
 
 
 def congruence(root: Any, prior: Any) -> Any:

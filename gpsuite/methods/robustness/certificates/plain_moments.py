@@ -1,4 +1,4 @@
-"""Mean and variance of a stored classifier over boxes: cubics in the offset from the centre, with rests.
+"""Mean and variance of a stored latent function over boxes: cubics in the offset from the centre, with rests.
 
 Every datum's kernel is expanded in the offset x, kappa_i = T_3 kappa_i + rest: with k = kappa(x), p its part of order
 0 and 1, u = R kappa(c) and U x = R (p - kappa(c)), Sigma/s = 1 - k'Rk and
@@ -78,14 +78,13 @@ class Expansion:
 
 
 @dataclass(frozen=True)
-class _Sums:
-    """What is summed over the data around B centres.
+class Surroundings:
+    """The kernels around B centres, whatever the weights of the data.
 
     Attributes:
         f: derivatives of the kernels in the squared distance, folded, [B, N] each.
         D: offsets, [B, d, N].
         V: values and slopes of the kernels, [B, 1 + d, N].
-        W: R V.
         r: half-widths, [B, d].
         rho: their norm, [B].
         left: what each datum's kernel leaves out; None for the squared exponential.
@@ -94,18 +93,24 @@ class _Sums:
     f: tuple[Any, ...]
     D: Any
     V: Any
-    W: Any
     r: FloatArray
     rho: FloatArray
     left: Remainders | None
 
 
 @dataclass(frozen=True)
+class _Sums(Surroundings):
+    """What is summed over the data: W = R V beside the kernels."""
+
+    W: Any
+
+
+@dataclass(frozen=True)
 class Expander:
-    """Expands mean and variance of a classifier over its free inputs.
+    """Expands mean and variance of a latent function over its free inputs.
 
     Attributes:
-        form: the classifier.
+        form: the function.
     """
 
     form: PlainSlice
@@ -117,6 +122,10 @@ class Expander:
 
     def expand(self, lo: FloatArray, hi: FloatArray) -> Expansion:
         """Return mean and variance over boxes [B, d]."""
+        return self.expand_in(self.surroundings(lo, hi))
+
+    def surroundings(self, lo: FloatArray, hi: FloatArray) -> Surroundings:
+        """Return the kernels over boxes [B, d]; functions of the same data and free inputs share them."""
         form = self.form
         c = 0.5 * lo + 0.5 * hi
         r = np.maximum(hi - c, c - lo) / form.scale * (1 + 16 * UNIT64)
@@ -126,11 +135,15 @@ class Expander:
         matern = form.kernel != "squared_exponential"
         f = tuple(each * form.fold for each in derivatives(form.kernel, q, 4 if matern else 3))
         V = np.concatenate([f[0][:, None], -2 * f[1][:, None] * D], axis=1)
-        W = (V.reshape(-1, V.shape[2]) @ form.reduction).reshape(V.shape)
         rho = np.sqrt(np.sum(r**2, axis=1)) * (1 + (8 + r.shape[1]) * UNIT64)
         left = remainders(form.kernel, q, rho, self.degree) if matern else None
-        sums = _Sums(f, D, V, W, r, rho, left)
-        return Expansion(r, self._mean(sums), self._variance(sums))
+        return Surroundings(f, D, V, r, rho, left)
+
+    def expand_in(self, around: Surroundings) -> Expansion:
+        """Return mean and variance over boxes of which the kernels are known."""
+        V = around.V
+        sums = _Sums(**vars(around), W=(V.reshape(-1, V.shape[2]) @ self.form.reduction).reshape(V.shape))
+        return Expansion(around.r, self._mean(sums), self._variance(sums))
 
     def at(self, points: FloatArray) -> tuple[FloatArray, FloatArray, tuple[float, float]]:
         """Return mean and variance [B] at points [B, d], in units of s, and how far rounding may have moved them."""

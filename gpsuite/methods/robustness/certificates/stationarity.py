@@ -19,6 +19,7 @@ Equation: Hensman et al. 2015, Eq. (18)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +31,7 @@ from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.certificates.certificate import Origin
 from gpsuite.methods.robustness.certificates.plain_kernel import gram, kappa
 from gpsuite.methods.robustness.certificates.plain_link import expected_derivatives, logistic_moments
-from gpsuite.methods.robustness.certificates.plain_model import PlainModel
+from gpsuite.methods.robustness.certificates.plain_model import PlainLatent, PlainModel
 
 TOLERANCE = 1e-6
 """Largest residual of a posterior that counts as the stated one.
@@ -43,7 +44,7 @@ length of its gradient, whose two parts are the residuals: |mu - mu'| <= sqrt(2 
 and |Sigma - Sigma'| <= 3 s times it where Sigma <= 1.2 s; for a squeezed link they say that it is a stationary point.
 """
 
-_ROUNDS = 64.0  # times N u: residuals below so much rounding decide nothing
+ROUNDS = 64.0  # times N u: residuals below so much rounding decide nothing
 
 
 @dataclass(frozen=True)
@@ -88,26 +89,51 @@ def stationarity_residuals(model: PlainModel, origin: Origin) -> Residuals:
             precision, shift = origin.sites
             slope = shift - precision * f  # alpha = (I + S K)^-1 nu
             moments = _moment_gap(model, origin, K, f)
-        gap = model.alpha - slope
-        unit = _ROUNDS * len(f) * 2.0**-53
-        # the rounding of the sum is added: where it cancels it says nothing
-        mean = np.sqrt(np.abs(gap @ K @ gap) + unit * (np.abs(gap) @ K @ np.abs(gap)))
-        covariance, condition = _covariance_residual(model, K, precision, unit)
-        size = np.abs(model.alpha) + np.abs(slope) + precision * (K @ np.abs(model.alpha))
-        return Residuals(
-            float(mean), covariance, moments, float(unit * max(condition, np.sqrt(size @ K @ size)))
-        )
+        return mode_residuals(model, K, slope, precision, moments)
+
+
+def mode_residuals(
+    model: PlainLatent, K: FloatArray, slope: FloatArray, precision: FloatArray, moments: float
+) -> Residuals:
+    """Return the residuals of alpha = slope and R = (K + S^-1)^-1, S = diag(precision), for K between the data."""
+    gap = model.alpha - slope
+    unit = ROUNDS * len(slope) * 2.0**-53
+    # the rounding of the sum is added: where it cancels it says nothing
+    mean = np.sqrt(np.abs(gap @ K @ gap) + unit * (np.abs(gap) @ K @ np.abs(gap)))
+    covariance, condition = _covariance_residual(model, K, precision, unit)
+    size = np.abs(model.alpha) + np.abs(slope) + precision * (K @ np.abs(model.alpha))
+    return Residuals(float(mean), covariance, moments, float(unit * max(condition, np.sqrt(size @ K @ size))))
+
+
+Derivatives = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
+"""From means and variances at the data to E d log p / df and -E d2 log p / df2, [N] each."""
 
 
 def _variational_residuals(model: PlainModel, origin: Origin) -> Residuals:
-    """Return the length of the variational bound's gradient in m and in the symmetric root of the covariance."""
+    def derivatives(mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return expected_derivatives(model.link, model.squeeze, origin.labels, mean, variance)
+
+    return variational_residuals(model, origin.X, origin.jitter, derivatives)
+
+
+def variational_residuals(
+    model: PlainLatent, X: FloatArray, jitter: float, derivatives: Derivatives
+) -> Residuals:
+    """Return the length of the variational bound's gradient in m and in the symmetric root of the covariance.
+
+    Args:
+        model: the stored function, over its inducing inputs or its data.
+        X: [N, D] the data, [0, D] if they are the model's.
+        jitter: on the prior covariance's diagonal.
+        derivatives: of the likelihood.
+    """
     Z, n = model.X / model.lengthscales, len(model.X)
-    prior = model.variance * gram(model.X, model.lengthscales, model.kernel) + origin.jitter * np.eye(n)
+    prior = model.variance * gram(model.X, model.lengthscales, model.kernel) + jitter * np.eye(n)
     try:
         L = cholesky(prior, lower=True)
         P = L.T
-        if len(origin.X):
-            cross = kappa(model.kernel, cdist(Z, origin.X / model.lengthscales))
+        if len(X):
+            cross = kappa(model.kernel, cdist(Z, X / model.lengthscales))
             P = solve_triangular(L, model.variance * cross, lower=True)
         features = model.root @ L
         covariance = np.eye(n) + (features.T * model.weights) @ features
@@ -116,14 +142,14 @@ def _variational_residuals(model: PlainModel, origin: Origin) -> Residuals:
         return Residuals(np.inf, np.inf, 0.0, 0.0)
     m = L.T @ model.alpha
     spread = np.sum((vectors.T @ P) ** 2 * spectrum[:, None], axis=0)
-    if origin.X.size:  # what the inducing values leave open
+    if X.size:  # what the inducing values leave open
         spread += model.variance - np.sum(P**2, axis=0)
     if not spectrum[0] > 0 or not np.min(spread) > 0:
         return Residuals(np.inf, np.inf, 0.0, 0.0)
-    slope, bend = expected_derivatives(model.link, model.squeeze, origin.labels, P.T @ m, spread)
+    slope, bend = derivatives(P.T @ m, spread)
     root = np.sqrt(spectrum)[:, None]
     precision = vectors.T + (vectors.T @ P * bend) @ P.T  # the eigenvectors times I + sum_i h_i p_i p_i'
-    unit = _ROUNDS * len(slope) * 2.0**-53
+    unit = ROUNDS * len(slope) * 2.0**-53
     size = np.linalg.norm(P) * np.linalg.norm(slope) + np.linalg.norm(m)
     size += np.linalg.norm(P) ** 2 * np.max(np.abs(bend)) + spectrum[0] ** -1.5
     condition = np.linalg.norm(L) * np.linalg.norm(solve_triangular(L, np.eye(n), lower=True))
@@ -144,7 +170,7 @@ def _log_likelihood_derivatives(link: str, y: FloatArray, f: FloatArray) -> tupl
 
 
 def _covariance_residual(
-    model: PlainModel, K: FloatArray, precision: FloatArray, unit: float
+    model: PlainLatent, K: FloatArray, precision: FloatArray, unit: float
 ) -> tuple[float, float]:
     """Return the Frobenius norm of K^1/2 (R - R') K^1/2, and the size of the terms that cancel in it."""
     root = np.sqrt(precision)  # NaN for what is no precision

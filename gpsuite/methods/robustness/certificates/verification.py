@@ -5,18 +5,25 @@ Equation: Blaas et al. 2020, Definition 2
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.dataset import Dataset
-from gpsuite.methods.robustness.certificates.certificate import Certificate, Origin, read_certificate
-from gpsuite.methods.robustness.certificates.checker import check_certificate
+from gpsuite.methods.robustness.certificates.certificate import (
+    Certificate,
+    Origin,
+    StoredRegion,
+    read_certificate,
+)
+from gpsuite.methods.robustness.certificates.checker import Report, check_certificate
 from gpsuite.methods.robustness.certificates.form import MalformedError
-from gpsuite.methods.robustness.certificates.stationarity import TOLERANCE, stationarity_residuals
+from gpsuite.methods.robustness.certificates.stationarity import TOLERANCE, Residuals, stationarity_residuals
 from gpsuite.untrusted import UnusableFileError, printable
 
 CONFIRMED, REFUTED, OPEN = "confirmed", "refuted", "not checked"
@@ -50,15 +57,35 @@ def verify_certificate(
         UnusableFileError: if it is not a usable certificate.
     """
     certificate = read_certificate(path, description)
+    return told(
+        path, lambda: check_levels(certificate, dataset), lambda proved: describe(certificate, proved)
+    )
+
+
+def told(
+    path: Path,
+    check: Callable[[], tuple[Level, Level, Level]],
+    described: Callable[[bool], Iterable[tuple[str, str]]],
+) -> tuple[int, list[str]]:
+    """Return exit code and lines of a check, and of what a certificate is about.
+
+    Args:
+        path: of the certificate.
+        check: the three levels.
+        described: name and text of each line, told whether the claims were proved.
+
+    Raises:
+        UnusableFileError: if it is not a usable certificate.
+    """
     try:
-        levels = check_levels(certificate, dataset)
+        levels = check()
     except MalformedError as error:
         raise UnusableFileError(f"{path}: not a certificate, {error}") from error
     refuted = any(level.outcome == REFUTED for level in levels)
     lines = [f"{path}\t{REFUTED if refuted else CONFIRMED}"]
     for letter, level in zip("abc", levels, strict=True):
         lines.append(f"({letter}) {level.statement}\t{level.outcome}: {level.reason}")
-    said = describe(certificate, proved=levels[0].outcome == CONFIRMED)
+    said = described(levels[0].outcome == CONFIRMED)
     return (1 if refuted else 0), lines + [f"{name}\t{text}" for name, text in said]
 
 
@@ -68,12 +95,21 @@ def check_levels(certificate: Certificate, dataset: Dataset | None) -> tuple[Lev
     Raises:
         MalformedError: if it is not a certificate.
     """
-    report = check_certificate(certificate)
-    found = "; ".join(report.problems) or f"{report.leaves} leaves, {report.boxes} bounds computed again"
-    bound = Level(
-        "the bound holds for the stored posterior", CONFIRMED if report.confirmed else REFUTED, found
+    bound = bound_level(check_certificate(certificate))
+    origin = certificate.origin
+    fault = None if origin is None else partial(dataset_fault, certificate, origin)
+    return (
+        bound,
+        _posterior_level(certificate),
+        dataset_level(dataset, fault, 0 if origin is None else len(origin.rows)),
     )
-    return bound, _posterior_level(certificate), _dataset_level(certificate, dataset)
+
+
+def bound_level(report: Report) -> Level:
+    """Return level (a)."""
+    found = "; ".join(report.problems) or f"{report.leaves} leaves, {report.boxes} bounds computed again"
+    outcome = CONFIRMED if report.confirmed else REFUTED
+    return Level("the bound holds for the stored posterior", outcome, found)
 
 
 def _posterior_level(certificate: Certificate) -> Level:
@@ -85,7 +121,11 @@ def _posterior_level(certificate: Certificate) -> Level:
     if origin.inference == "variational":
         values = f"{len(certificate.model.X)} inducing inputs" if len(origin.X) else "one value a row"
         statement += f", {values}, jitter {origin.jitter:g}"
-    found = stationarity_residuals(certificate.model, origin)
+    return residual_level(statement, stationarity_residuals(certificate.model, origin))
+
+
+def residual_level(statement: str, found: Residuals) -> Level:
+    """Return level (b)."""
     reason = (
         f"stationarity residual {found.mean:.1e} (mean, in prior standard deviations), {found.covariance:.1e} "
         f"(covariance, of the prior's), {found.moments:.1e} (moments); tolerance {TOLERANCE:g}"
@@ -97,35 +137,84 @@ def _posterior_level(certificate: Certificate) -> Level:
     return Level(statement, REFUTED, reason)
 
 
-def _dataset_level(certificate: Certificate, dataset: Dataset | None) -> Level:
-    statement, origin = "the stored rows and labels are the dataset's", certificate.origin
-    if origin is None:
+def dataset_level(dataset: Dataset | None, fault_of: Callable[[Dataset], str] | None, rows: int) -> Level:
+    """Return level (c); `fault_of` is None where no dataset is stated."""
+    statement = "the stored rows and labels are the dataset's"
+    if fault_of is None:
         return Level(statement, OPEN, "the certificate states no dataset")
     if dataset is None:
         return Level(statement, OPEN, "give dataset=NAME, or dataset.path=FILE dataset.target=NAME")
-    fault = dataset_fault(certificate, origin, dataset)
-    size = f"{len(origin.rows)} training rows and the point's row compared, content {dataset.content_hash}"
+    fault = fault_of(dataset)
+    size = f"{rows} training rows and the point's row compared, content {dataset.content_hash}"
     return Level(statement, REFUTED if fault else CONFIRMED, fault or size)
 
 
 def dataset_fault(certificate: Certificate, origin: Origin, dataset: Dataset) -> str:
     """Return how the dataset differs from what a certificate states, or an empty string."""
-    model, region = certificate.model, certificate.region
+
+    def labels(rows: IntArray) -> str:
+        stated = [origin.classes[int(label > 0)] for label in origin.labels]
+        return "" if labels_of(dataset, rows) == stated else "the labels are not the dataset's"
+
+    return rows_fault(certificate.model.X, certificate.region, origin, dataset, "classification", labels)
+
+
+def labels_of(dataset: Dataset, rows: IntArray) -> list[str]:
+    """Return the labels of rows as the dataset names them."""
+    names = dataset.label_names or tuple(f"{number}" for number in range(dataset.n_classes))
+    return [names[int(label)] for label in dataset.y[rows, 0]]
+
+
+class StatedOrigin(Protocol):
+    """What every certificate says of the data of its model."""
+
+    @property
+    def content(self) -> str: ...  # noqa: D102
+    @property
+    def row(self) -> int: ...  # noqa: D102
+    @property
+    def rows(self) -> IntArray: ...  # noqa: D102
+    @property
+    def inputs(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def offset(self) -> FloatArray: ...  # noqa: D102
+    @property
+    def scale(self) -> FloatArray: ...  # noqa: D102
+    @property
+    def X(self) -> FloatArray: ...  # noqa: D102
+
+
+def rows_fault(
+    model_X: FloatArray,
+    region: StoredRegion,
+    origin: StatedOrigin,
+    dataset: Dataset,
+    task: str,
+    targets_fault: Callable[[IntArray], str],
+) -> str:
+    """Return how the dataset differs from stated rows, inputs and point, or an empty string.
+
+    Args:
+        model_X: inputs of the model, the training inputs unless the origin has some.
+        region: around the point.
+        origin: as stated.
+        dataset: the one it should be about.
+        task: of such a dataset.
+        targets_fault: how the targets of existing rows differ.
+    """
     if dataset.content_hash != origin.content:
         return f"the content of {dataset.name} is {dataset.content_hash}"
-    if dataset.task != "classification":
+    if dataset.task != task:
         return f"{dataset.name} is a {dataset.task} dataset"
-    if dataset.X.shape[1] != model.X.shape[1] or max(origin.row, int(origin.rows.max())) >= len(dataset.X):
+    if dataset.X.shape[1] != model_X.shape[1] or max(origin.row, int(origin.rows.max())) >= len(dataset.X):
         return "rows or inputs that the dataset does not have"
     if len(np.unique(origin.rows)) != len(origin.rows) or origin.row in origin.rows:
         return "a training row comes twice, or is the point itself"
-    names = dataset.label_names or tuple(f"{number}" for number in range(dataset.n_classes))
-    labels = [names[int(label)] for label in dataset.y[origin.rows, 0]]
-    if labels != [origin.classes[int(label > 0)] for label in origin.labels]:
-        return "the labels are not the dataset's"
+    if targets_fault(origin.rows):
+        return targets_fault(origin.rows)
     with np.errstate(over="ignore"):  # an infinite row differs from any stored one
         X, x = ((dataset.X[rows] - origin.offset) / origin.scale for rows in (origin.rows, origin.row))
-    if not np.array_equal(origin.X if len(origin.X) else model.X, X):
+    if not np.array_equal(origin.X if len(origin.X) else model_X, X):
         return "the training inputs are not the dataset's"
     if not np.array_equal(region.centre, x):
         return f"the region's centre is not row {origin.row}"
@@ -150,14 +239,7 @@ def describe(certificate: Certificate, proved: bool) -> Iterator[tuple[str, str]
         f"{model.lengthscales.max():.6g}, {model.link}{squeezed} link, {len(model.X)} rows, "
         f"SHA-256 {printable(certificate.model_hash)}",
     )
-    yield "free", "; ".join(_free_inputs(certificate))
-    shape = (
-        "box"
-        if region.norm == "box"
-        else f"{region.norm.upper()} ball of radius {region.radius:g}, cut by the box"
-    )
-    unit = "inputs as the model takes them" if origin is None else "inputs after the stored offset and scale"
-    yield "region", f"{shape} of these ends ({unit}); all other inputs are the point's"
+    yield from region_words(region, origin)
     for claim in certificate.claims:
         side, no = ("maximum", "above") if claim.sign > 0 else ("minimum", "below")
         reached = "" if claim.inner is None else f"; {claim.inner:.10g} is attained"
@@ -165,9 +247,20 @@ def describe(certificate: Certificate, proved: bool) -> Iterator[tuple[str, str]
         yield side, statement if proved else f"claimed, not proved: {statement}"
 
 
-def _free_inputs(certificate: Certificate) -> list[str]:
+def region_words(region: StoredRegion, origin: StatedOrigin | None) -> Iterator[tuple[str, str]]:
+    """Yield the free inputs with their ends, in the dataset's units if they are known, and the region's shape."""
+    yield "free", "; ".join(_free_inputs(region, origin))
+    shape = (
+        "box"
+        if region.norm == "box"
+        else f"{region.norm.upper()} ball of radius {region.radius:g}, cut by the box"
+    )
+    unit = "inputs as the model takes them" if origin is None else "inputs after the stored offset and scale"
+    yield "region", f"{shape} of these ends ({unit}); all other inputs are the point's"
+
+
+def _free_inputs(region: StoredRegion, origin: StatedOrigin | None) -> list[str]:
     """Return the free inputs with their ends, in the dataset's units if they are known."""
-    region, origin = certificate.region, certificate.origin
     names = (
         [f"input {place}" for place in region.free] if origin is None else [*map(printable, origin.inputs)]
     )

@@ -40,6 +40,8 @@ class QuantileRange:
         highest_point: likewise.
         status: "closed" if both ends are known up to the tolerance, else why not.
         boxes: bounded by both searches.
+        minimum: the search of the smallest value, in the quantile's own sign.
+        maximum: that of the largest.
     """
 
     level: float
@@ -52,6 +54,8 @@ class QuantileRange:
     highest_point: FloatArray | None
     status: str
     boxes: int
+    minimum: Extremum
+    maximum: Extremum
 
     @property
     def largest_change(self) -> float:
@@ -118,18 +122,22 @@ def _share(budget: Budget, searches: int) -> Budget:
     return Budget(seconds=seconds, boxes=boxes, observer=budget.observer)
 
 
-def _joined(level: float, centre: float, minimum: Extremum, maximum: Extremum) -> QuantileRange:
+def _joined(level: float, centre: float, mirrored: Extremum, maximum: Extremum) -> QuantileRange:
     """Join the search of the negated function with that of the function itself."""
+    tree = replace(mirrored.tree, bound=-mirrored.tree.bound)
+    minimum = replace(mirrored, sign=-1, inner=-mirrored.inner, outer=-mirrored.outer, tree=tree)
     status = next((each.reason for each in (minimum, maximum) if each.status != "closed"), "closed")
     return QuantileRange(
         level=level,
         centre=centre,
-        lowest_proved=-minimum.outer,
-        lowest=np.inf if minimum.witness is None else -minimum.inner,
+        lowest_proved=minimum.outer,
+        lowest=np.inf if minimum.witness is None else minimum.inner,
         highest=-np.inf if maximum.witness is None else maximum.inner,
         highest_proved=maximum.outer,
         lowest_point=minimum.witness,
         highest_point=maximum.witness,
         status=status,
         boxes=minimum.boxes + maximum.boxes,
+        minimum=minimum,
+        maximum=maximum,
     )

@@ -48,6 +48,7 @@ CHECKERS = (
     "plain_model",
     "plain_moments",
     "plain_remainders",
+    "plain_scores",
 )
 
 
@@ -397,7 +398,7 @@ def test_what_is_attained_is_enclosed_by_both_roundings() -> None:
             assert points.shape == (1, 2)
             return np.array([0.1]), np.array([0.3])
 
-        def probability(self, score: float) -> tuple[float, float]:
+        def claimed(self, score: float) -> tuple[float, float]:
             return score - 0.01, score + 0.02
 
     assert attained(Wide(), np.zeros(2)) == pytest.approx((0.09, 0.32))  # type: ignore[arg-type]

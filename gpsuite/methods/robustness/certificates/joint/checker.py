@@ -1,0 +1,103 @@
+"""Checks that the bounds of a certificate of several classes or of a regression hold, by the plain bounds.
+
+Nothing of the search, its bounds or its rounding is used.
+
+Equation: derived, softmax of several classes, level function
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtri
+
+from gpsuite.methods.robustness.certificates.certificate import StoredRegion
+from gpsuite.methods.robustness.certificates.checker import (
+    Report,
+    TreeBound,
+    check_claims,
+    require_extended_precision,
+    side_of,
+)
+from gpsuite.methods.robustness.certificates.form import MalformedError
+from gpsuite.methods.robustness.certificates.joint.certificate import JointCertificate
+from gpsuite.methods.robustness.certificates.joint.form import check_joint_form
+from gpsuite.methods.robustness.certificates.joint.model import (
+    GAUSSIAN,
+    JointModel,
+    JointProducts,
+    joint_hash,
+    only_function,
+)
+from gpsuite.methods.robustness.certificates.joint.quantity import (
+    ClassQuantity,
+    QuantileQuantity,
+    Quantity,
+)
+from gpsuite.methods.robustness.certificates.joint.softmax_bound import ClassExpansions, SoftmaxPlainBound
+from gpsuite.methods.robustness.certificates.plain_bound import ScoreBound
+from gpsuite.methods.robustness.certificates.plain_scores import QuantileScore
+
+MEAN = 0.5  # the median of a normal distribution is its mean
+
+
+class JointBounds:
+    """The plain bounds of what a model's claims are about, over the free inputs of one point.
+
+    Args:
+        model: the stored posterior.
+        region: of the claims.
+
+    Raises:
+        ValueError: if the model is not one these bounds know, or its numbers are too large.
+    """
+
+    def __init__(self, model: JointModel, region: StoredRegion) -> None:
+        self.model = model
+        if model.likelihood == GAUSSIAN:
+            score = QuantileScore(0.0, model.noise)
+            self._quantiles = ScoreBound(only_function(model), score, region.centre, region.free)
+        else:
+            products = JointProducts(model)
+            self._classes = ClassExpansions(model, region.centre, region.free, products)
+
+    def of(self, quantity: Quantity) -> TreeBound:
+        """Return the bound of a quantity of this model."""
+        if isinstance(quantity, ClassQuantity):
+            return SoftmaxPlainBound(self._classes, quantity)
+        return self._quantiles.scoring(QuantileScore(normal_quantile(quantity), self.model.noise))
+
+
+def normal_quantile(quantity: QuantileQuantity) -> float:
+    """Return the standard normal's quantile of the level, 0 for the mean."""
+    return 0.0 if quantity.level == MEAN else float(ndtri(quantity.level))
+
+
+def check_joint(certificate: JointCertificate) -> Report:
+    """Recompute everything a certificate claims; the first problem of each claim is reported.
+
+    Raises:
+        MalformedError: if it is not a certificate.
+        UserError: if the platform has no extended precision.
+    """
+    require_extended_precision()
+    check_joint_form(certificate)
+    if joint_hash(certificate.model) != certificate.model_hash:
+        problem = "the model's floats are not those the claims are about (SHA-256 differs)"
+        return Report((problem,), 0, 0)
+    region = certificate.region
+    try:
+        bounds = JointBounds(certificate.model, region)
+        claims = [
+            (f"{named(stated.quantity)}, {side_of(stated.claim)}", bounds.of(stated.quantity), stated.claim)
+            for stated in certificate.claims
+        ]
+        return check_claims(region, claims)
+    except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+        raise MalformedError(f"the model cannot be bounded: {error}") from error
+
+
+def named(quantity: Quantity) -> str:
+    """Return what a claim is about, by numbers alone."""
+    if isinstance(quantity, QuantileQuantity):
+        return "mean" if quantity.level == MEAN else f"quantile {quantity.level:g}"
+    return f"class {quantity.own}" + ("" if quantity.rival is None else f" ahead of {quantity.rival}")
