@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.data.spec import CsvSpec
 from gpsuite.data.table.cells import read_columns
 from gpsuite.data.table.columns import Column
@@ -110,7 +111,7 @@ def _suspicions(grid: Grid, columns: Sequence[Column]) -> list[str]:
     return notes
 
 
-def _missing_mark(given: np.ndarray) -> float | None:
+def _missing_mark(given: FloatArray) -> float | None:
     """Return a value such as -999 that occurs several times, far from all others."""
     for mark in (-99.0, -999.0, -9999.0, 9999.0, 99999.0):
         others = given[given != mark]
@@ -131,7 +132,8 @@ def _is_classes(column: Column) -> bool:
 def _last(columns: Sequence[Column], others: Sequence[Column]) -> Column | None:
     """Return the last of the columns, one that is not among the others if there is one."""
     first = [column for column in columns if column not in others]
-    return (first or list(columns) or [None])[-1]
+    chosen = first or list(columns)
+    return chosen[-1] if chosen else None
 
 
 def _settings(spec: CsvSpec, columns: Sequence[Column], target: Column | None) -> dict[str, str] | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from gpsuite.arrays import FloatArray
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.spec import CsvSpec
 from gpsuite.data.table.layout import Grid, read_grid
@@ -41,7 +42,7 @@ def disagreements(spec: CsvSpec, data: Dataset) -> list[str] | None:
     return wrong
 
 
-def _close(ours: np.ndarray, theirs: np.ndarray) -> bool:
+def _close(ours: FloatArray, theirs: FloatArray) -> bool:
     return bool(np.allclose(ours, theirs, rtol=1e-12, atol=0.0))  # pandas' own parser may be an ulp off
 
 
