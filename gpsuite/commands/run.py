@@ -6,11 +6,15 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpsuite.config.files import group_choices, read_file
 from gpsuite.config.overrides import expand_sweeps
 from gpsuite.errors import UserError
 from gpsuite.text import visible, visible_lines
+
+if TYPE_CHECKING:  # at run time it would load NumPy before its threads are limited
+    from gpsuite.experiments.request import Request
 
 HELP = """
 gpsuite run experiment=<family>/<name> [key=value ...]
@@ -47,9 +51,7 @@ def main(words: list[str]) -> int:
     from gpsuite.engine.runner import TaskFailedError, run_experiment
 
     requests = [read_request(run) for run in runs]
-    read = [request.dataset for request, _ in requests if request.dataset]
-    for note in dict.fromkeys(note for dataset in read for note in dataset.notes):
-        print(f"dataset=csv: {visible(note)}", file=sys.stderr)
+    _say_decisions([request for request, _ in requests])
     code = 0
     for request, options in requests:
         try:
@@ -76,6 +78,13 @@ def main(words: list[str]) -> int:
 
         show_page(requests[0][1].results_dir)
     return code
+
+
+def _say_decisions(requests: Sequence[Request[object]]) -> None:
+    """Print once what was decided when the user's own tables were read."""
+    read = [request.dataset for request in requests if request.dataset is not None]
+    for note in dict.fromkeys(note for dataset in read for note in dataset.notes):
+        print(f"dataset=csv: {visible(note)}", file=sys.stderr)
 
 
 def _stops(run: Sequence[str]) -> list[list[str]]:

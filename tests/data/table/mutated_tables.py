@@ -92,8 +92,12 @@ def _with_gaps(cells: list[list[str]], rng: np.random.Generator, warts: set[str]
 
 def _text(table: list[list[str]], separator: str, rng: np.random.Generator, warts: set[str]) -> bytes:
     stream = io.StringIO()
-    quoting: Literal[0, 1] = csv.QUOTE_ALL if "quotes" in warts else csv.QUOTE_MINIMAL
-    writer = csv.writer(stream, delimiter=separator, quoting=quoting, lineterminator="\n")
+    writer = csv.writer(
+        stream,
+        delimiter=separator,
+        quoting=csv.QUOTE_ALL if "quotes" in warts else csv.QUOTE_MINIMAL,
+        lineterminator="\n",
+    )
     padded = [[f" {cell}" for cell in row] if "padding" in warts else row for row in table]
     writer.writerows([*row, ""] if "trailing separators" in warts else row for row in padded)
     lines = stream.getvalue().splitlines()
