@@ -8,14 +8,17 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gpsuite import __version__
 from gpsuite.errors import UserError, unknown_name
-from gpsuite.text import visible_lines
+from gpsuite.text import visible, visible_lines
 
 INTERRUPTED = 130
+COMMON = ("dataset", "scale=", "seed=", "results_dir=", "data_dir=")
+"""How the words begin that any experiment understands."""
 
 # command -> what --help says; each is gpsuite.commands.<command>.main(words) -> exit code
 COMMANDS = {
@@ -26,7 +29,7 @@ COMMANDS = {
     "report": "one self-contained HTML page over all results: gpsuite report",
     "publish": "copy results to results/published: gpsuite publish experiment ...",
     "recheck": "compute some published records anew and compare: gpsuite recheck [experiment ...] sample=5 seed=0",
-    "data": "datasets: gpsuite data list|fetch|verify [name ...]",
+    "data": "datasets: gpsuite data list|fetch|verify|describe [name or file ...]",
     "predict": "new rows by the model that a run kept: gpsuite predict RUN FILE.csv [output=FILE]",
     "verify": "independent check of a certificate: gpsuite verify CERTIFICATE [dataset=NAME]",
     "bench": "ratios against baselines and the LAPACK/BLAS floor: gpsuite bench [family]",
@@ -47,7 +50,7 @@ def main() -> int:
     except UserError as error:
         if "debug=true" in words:
             raise
-        print(f"gpsuite: {_four_lines(str(error))}", file=sys.stderr)
+        print(f"gpsuite: {_four_lines(str(error), corrected(words, error.fix))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("gpsuite: interrupted; the same command goes on where it stopped", file=sys.stderr)
@@ -96,8 +99,24 @@ def usage() -> str:
     )
 
 
-def _four_lines(text: str) -> str:
-    return "\n".join(visible_lines(text).split("\n")[:4])
+def corrected(words: Sequence[str], fix: Mapping[str, str]) -> str:
+    """Return the user's command with other settings, to be pasted into a shell; nothing without settings.
+
+    Another experiment keeps of the settings only those that every experiment has.
+    """
+    if not fix:
+        return ""
+    kept = [word for word in words if word.partition("=")[0] not in fix]
+    if "experiment" in fix:
+        kept = [word for word in kept if "=" not in word or word.startswith(COMMON)]
+    first = [f"experiment={fix['experiment']}"] if "experiment" in fix else []
+    rest = [f"{key}={value}" for key, value in fix.items() if key != "experiment"]
+    return shlex.join(["gpsuite", *kept[:1], *first, *kept[1:], *rest])
+
+
+def _four_lines(text: str, command: str) -> str:
+    lines = visible_lines(text).split("\n")
+    return "\n".join([*lines[:3], visible(command)] if command else lines[:4])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 class UserError(Exception):
@@ -12,11 +12,13 @@ class UserError(Exception):
     Args:
         message: one to four short lines.
         key: the configuration key, file or option at fault, if there is one.
+        fix: settings that mend it: the command line shows the user's command with them, ready to paste.
     """
 
-    def __init__(self, message: str, key: str | None = None) -> None:
+    def __init__(self, message: str, key: str | None = None, fix: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.key = key
+        self.fix = dict(fix or {})
 
 
 class DataError(UserError):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from gpsuite.commands.show import show_table
@@ -12,23 +13,27 @@ from gpsuite.commands.words import read_words
 from gpsuite.config.files import conf_dir
 from gpsuite.data.catalogue import dataset_names, describe, read_spec
 from gpsuite.data.files import fetch, verify
-from gpsuite.data.spec import DatasetSpec
+from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, DatasetSpec, csv_value
+from gpsuite.data.table.describe import describe_table
 from gpsuite.errors import DataError, UserError, unknown_name
-from gpsuite.text import visible_lines
+from gpsuite.text import visible, visible_lines
 
 HELP = """
 gpsuite data list                   rows, inputs, licence, and where each dataset was found
 gpsuite data fetch [name ...]       download what is missing into data/, verified by SHA-256
+gpsuite data describe FILE [dataset.KEY=...]   how each column of your own table is read, and the commands that fit
 gpsuite data verify [name ...]      read every file and compare its SHA-256; exit code 1 when one has changed
 
 Files are looked up in $GPSUITE_DATA_PATH (a list of folders), then in data/ (data_dir=DIR).
 """
 
-ACTIONS = ("list", "fetch", "verify")
+ACTIONS = ("list", "fetch", "verify", "describe")
 
 
 def main(words: list[str]) -> int:
     """Do what the first word says with the datasets named, all by default."""
+    if words[:1] == ["describe"]:
+        return _describe(words[1:])
     given = read_words(words)
     if not given.names:
         raise UserError(f"data: say what to do\nvalid: {', '.join(ACTIONS)}")
@@ -45,6 +50,32 @@ def main(words: list[str]) -> int:
         return 0
     chosen = list(_named_datasets(names or known))
     return _fetch(chosen, given.data_dir) if action == "fetch" else _verify(chosen, given.data_dir)
+
+
+def _describe(words: Sequence[str]) -> int:
+    """Print how each column of a table is read, what is suspicious, and the commands that fit."""
+    given = [word.partition("=") for word in words if word.startswith("dataset.")]
+    settings = {key.removeprefix("dataset."): text for key, _, text in given}
+    files = [word for word in words if not word.startswith("dataset.")]
+    unknown = [key for key in settings if key not in CSV_OPTIONS]
+    if unknown:
+        raise unknown_name("setting", f"dataset.{unknown[0]}", [f"dataset.{key}" for key in CSV_OPTIONS])
+    paths = [*files, *([settings.pop("path")] if "path" in settings else [])]
+    if len(paths) != 1:
+        raise UserError("data describe: name one file, for example: gpsuite data describe my.csv")
+    spec = replace(CsvSpec(path=paths[0]), **{key: csv_value(key, text) for key, text in settings.items()})
+    found = describe_table(spec)
+    show_table(f"{paths[0]}: {found.rows} rows", found.columns)
+    print(f"{found.rows} rows, {len(found.columns)} columns")
+    for note in found.notes:
+        print(f"- {visible(note)}")
+    chosen = {"pac_bayes/regression": found.regression, "robustness/safety": found.classification}
+    reading = {key: text for key, text in settings.items() if key not in ("target", "inputs", "task")}
+    for experiment, run in chosen.items():
+        if run is not None:
+            own = [f"dataset.{key}={text}" for key, text in {**run, **reading}.items()]
+            print(visible(shlex.join(["gpsuite", "run", f"experiment={experiment}", "dataset=csv", *own])))
+    return 0
 
 
 def _named_datasets(names: Sequence[str]) -> Iterator[DatasetSpec]:

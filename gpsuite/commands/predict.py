@@ -15,7 +15,7 @@ gpsuite predict RUN FILE.csv [output=FILE] [separator=CHARACTER]
 RUN       folder of a run of experiment=guarantee: results/guarantee/...
 FILE.csv  rows to predict, with the columns of the run's inputs; others are not looked at
 output=   where predictions and intervals go as CSV; without it they are printed
-separator=  of the cells, a comma by default
+separator=  of the cells; found where it is not given
 
 Rows outside the range of the training rows are marked: no guarantee was ever checked there.
 """
@@ -31,10 +31,11 @@ def main(words: list[str]) -> int:
     saved = load(names[0])
     import pandas as pd
 
-    from gpsuite.data.csv_inputs import read_inputs
+    from gpsuite.data.spec import CsvSpec
+    from gpsuite.data.table.inputs import read_inputs
     from gpsuite.reporting.atomic import write_text
 
-    rows = read_inputs(names[1], saved.inputs, options.get("separator", ","), key="rows")
+    rows = read_inputs(CsvSpec(new=names[1], separator=options.get("separator")), saved.inputs)
     found = saved.predict(rows.X)
     columns = found.columns()
     frame = pd.DataFrame({"row": range(1, len(rows.X) + 1), **columns})

@@ -18,7 +18,7 @@ gpsuite run experiment=<family>/<name> [key=value ...]
   scale=smoke|quick|paper   smallest, default, the paper's own setting
   method=NAME | methods=[A,B]   swap methods            dataset=NAME   swap the dataset
   datasets=[A,B]            where an experiment runs over several
-  dataset=csv dataset.path=FILE dataset.target=COLUMN   your own data
+  dataset=csv dataset.path=FILE dataset.target=COLUMN   your own data; gpsuite data describe FILE says how it is read
   seed=0                    another seed                 model=NAME    another kernel
   parallel=auto|serial|processes [parallel.workers=N]    threads=1     per process
   parallel=dask parallel.address=tcp://HOST:PORT         a running Dask scheduler
@@ -47,6 +47,11 @@ def main(words: list[str]) -> int:
     from gpsuite.engine.runner import TaskFailedError, run_experiment
 
     requests = [read_request(run) for run in runs]
+    decided = dict.fromkeys(
+        note for request, _ in requests if request.dataset for note in request.dataset.notes
+    )
+    for note in decided:
+        print(f"dataset=csv: {visible(note)}", file=sys.stderr)
     code = 0
     for request, options in requests:
         try:

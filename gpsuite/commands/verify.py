@@ -12,13 +12,13 @@ from gpsuite.config.files import conf_dir
 from gpsuite.data.catalogue import read_spec
 from gpsuite.data.dataset import Dataset, Task
 from gpsuite.data.loading import load, prepare
-from gpsuite.data.spec import CsvSpec, from_plain, to_plain
+from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, csv_value, from_plain, to_plain
 from gpsuite.errors import UserError
 from gpsuite.untrusted import UnusableFileError, file_pair, read_description
 
 HELP = """
 gpsuite verify CERTIFICATE [dataset=NAME]
-gpsuite verify CERTIFICATE dataset.path=my.csv dataset.target=NAME [dataset.inputs=...] [dataset.separator=...]
+gpsuite verify CERTIFICATE dataset.path=my.csv dataset.target=NAME [dataset.inputs=...] [dataset.KEY=... as in the run]
 
 Checks a certificate (CERTIFICATE.npz with CERTIFICATE.json beside it; either name will do) without the code that
 found it, prints what it is about and what it claims, and names what was checked:
@@ -41,7 +41,7 @@ Exit code 0: nothing refuted, and (a) confirmed; 1: refuted, with the reason; 2:
 
 FORMAT = "gpsuite-certificate"
 OLD_FORMATS = ("gpsuite-robustness-certificate",)
-CSV_KEYS = ("path", "target", "inputs", "task", "separator")
+CSV_KEYS = tuple(key for key in CSV_OPTIONS if key not in ("safety", "limit", "candidates"))
 
 Checker = Callable[[Path, dict[str, Any], Dataset | None], tuple[int, list[str]]]
 """From the certificate's path, its description and the dataset given, if any, to exit code and what to print."""
@@ -117,5 +117,6 @@ def _dataset(words: Sequence[str], task: Task) -> Dataset | None:
     spec = read_spec(conf_dir(), given.pop("dataset", "csv"))
     if given and not isinstance(spec, CsvSpec):
         raise UserError(f"{next(iter(given))}: only dataset=csv has settings", key="dataset")
-    own = {key.removeprefix("dataset."): value for key, value in given.items()}
+    keys = {key: key.removeprefix("dataset.") for key in given}
+    own = {keys[key]: csv_value(keys[key], value) for key, value in given.items()}
     return load(prepare(from_plain({**to_plain(spec), **own}), cache_dir=data_dir, default_task=task))

@@ -16,9 +16,9 @@ from gpsuite.config.files import conf_dir, group_choices, method_families, read_
 from gpsuite.config.overrides import Overrides, unknown_key
 from gpsuite.config.schema import SCALES, RunSettings
 from gpsuite.config.several import read_datasets, refuse_single
-from gpsuite.data.csv_task import suggested_task
 from gpsuite.data.dataset import TASKS
-from gpsuite.data.spec import CsvSpec, DatasetSpec
+from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, DatasetSpec, csv_value
+from gpsuite.data.table.task import suggested_task
 from gpsuite.errors import UserError, nearest, unknown_name
 from gpsuite.experiments.base import EXPERIMENTS, METHODS, Experiment, Method, MethodOptions
 from gpsuite.experiments.settings import check_settings
@@ -26,7 +26,6 @@ from gpsuite.models.config import ModelSpec
 
 FILE_ONLY = ("meta", "scales")  # parts of an experiment file that are no settings
 METHOD_FIXED = ("builder", "title", "reference")  # what a method is, not how it is set
-CSV_OPTIONS = ("path", "target", "inputs", "task", "separator", "safety", "limit", "candidates", "new")
 
 
 @dataclass(frozen=True)
@@ -209,7 +208,7 @@ def _apply_dataset(sections: Mapping[str, DictConfig], key: str, rest: str, valu
     literal = value.replace("${", "\\${") if isinstance(value, str) else value  # never an interpolation
     if rest == "task" and value not in TASKS:
         raise UserError(f"{key}={value}: valid: {', '.join(TASKS)}", key=key)
-    _set(dataset, rest, literal, key)
+    _set(dataset, rest, csv_value(rest, literal), key)
 
 
 def _has(part: DictConfig, key: str) -> bool:

@@ -11,13 +11,13 @@ from gpsuite.config.compose import Composed, compose_run
 from gpsuite.config.files import conf_dir, group_choices
 from gpsuite.config.overrides import Overrides, read_overrides
 from gpsuite.config.several import prepare_datasets
-from gpsuite.data.csv_text import read_bytes
 from gpsuite.data.file_hashes import hash_file
 from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.data.spec import CsvSpec
+from gpsuite.data.table.text import read_bytes
 from gpsuite.engine.keys import short_hash
 from gpsuite.engine.runner import RunOptions
-from gpsuite.errors import UserError
+from gpsuite.errors import DataError, UserError
 from gpsuite.experiments.base import EXPERIMENTS, Request
 
 
@@ -77,11 +77,21 @@ def _prepare(composed: Composed) -> PreparedDataset | None:
     """Verify the dataset's files (or read the user's CSV) before any work."""
     if composed.dataset is None:
         return None
-    return prepare(
+    prepared = prepare(
         composed.dataset,
         cache_dir=Path(composed.run.data_dir),
         allow_stand_in=composed.run.scale == "smoke",
     )
+    if isinstance(composed.dataset, CsvSpec) and prepared.task != "measurements":
+        targets = prepared.spec["target"]
+        if len(targets) > 1:
+            raise DataError(
+                f"dataset.target=[{', '.join(targets)}]: {composed.experiment} learns one target\n"
+                "name one of them:",
+                key="dataset.target",
+                fix={"dataset.target": targets[0]},
+            )
+    return prepared
 
 
 def _science(composed: Composed, prepared: PreparedDataset | None) -> dict[str, Any]:

@@ -72,6 +72,8 @@ class Dataset:
         licence: licence of the data, as stated by the source.
         citation: whom to cite.
         note: anything a reader of results should know.
+        notes: what was decided when a table of the user's own was read, each a sentence.
+        groups: number of the first row that equals each row, [N], where rows are copies of others.
 
     Raises:
         ValueError: if shapes, names or labels do not fit together, a value is not finite, or measurements have no
@@ -94,6 +96,8 @@ class Dataset:
     licence: str = ""
     citation: str = ""
     note: str = ""
+    notes: tuple[str, ...] = ()
+    groups: IntArray | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "X", _frozen_matrix("X", self.X))

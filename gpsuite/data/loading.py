@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from gpsuite.data.catalogue import shipped_conf_dir, with_shared_files
-from gpsuite.data.csv_file import read_csv
-from gpsuite.data.csv_text import csv_path
 from gpsuite.data.dataset import Dataset, Task
 from gpsuite.data.files import changed_error, check, read_verified, require
 from gpsuite.data.hashing import content_hash
@@ -19,6 +17,8 @@ from gpsuite.data.parsed import parsed_folder, read_parsed, write_parsed
 from gpsuite.data.sources import get_loader
 from gpsuite.data.spec import CsvSpec, DatasetSpec, Spec, from_plain, to_plain
 from gpsuite.data.standin import MAX_ROWS, generate_stand_in, stand_in_hash
+from gpsuite.data.table.read import read_csv, read_resolved
+from gpsuite.data.table.text import csv_path
 from gpsuite.errors import DataError
 
 _KEPT_DATASETS = 4  # a process works on few datasets; each may take hundreds of megabytes
@@ -37,6 +37,7 @@ class PreparedDataset:
         spec: the description as plain values.
         paths: file name -> absolute path.
         parsed: folder of the parsed arrays of a dataset with `cache: true`, else None.
+        notes: what was decided when the user's own table was read, each a sentence.
     """
 
     name: str
@@ -47,6 +48,7 @@ class PreparedDataset:
     spec: Mapping[str, Any]
     paths: Mapping[str, str]
     parsed: str | None = None
+    notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -55,7 +57,7 @@ class PreparedDataset:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> PreparedDataset:
         """Return the inverse of `to_dict`."""
-        return cls(**values)
+        return cls(**{**values, "notes": tuple(values.get("notes", ()))})
 
 
 def prepare(
@@ -96,17 +98,23 @@ def load(prepared: PreparedDataset) -> Dataset:
 
 
 def _prepare_csv(spec: CsvSpec, default_task: Task) -> PreparedDataset:
-    fixed = replace(spec, task=spec.task or default_task)
-    dataset = read_csv(fixed)
     # Workers may run in another folder; the choices are stored as they were understood here.
-    inputs = None if spec.inputs is None else list(dataset.input_names)
-    path = str(csv_path(fixed.path).absolute())
-    plain = {**to_plain(fixed), "path": path, "target": list(dataset.target_names), "inputs": inputs}
-    if fixed.new is not None:
-        plain["new"] = str(csv_path(fixed.new).absolute())
-    if dataset.safety is not None and fixed.candidates is not None:
-        plain |= {"safety": [dataset.safety.name], "candidates": str(csv_path(fixed.candidates).absolute())}
-    return PreparedDataset(spec.name, dataset.task, len(dataset.X), dataset.content_hash, False, plain, {})
+    dataset, resolved = read_resolved(replace(spec, task=spec.task or default_task))
+    plain = {**to_plain(resolved), "path": str(csv_path(resolved.path).absolute())}
+    if resolved.new is not None:
+        plain["new"] = str(csv_path(resolved.new).absolute())
+    if dataset.safety is not None and resolved.candidates is not None:
+        plain["candidates"] = str(csv_path(resolved.candidates).absolute())
+    return PreparedDataset(
+        spec.name,
+        dataset.task,
+        len(dataset.X),
+        dataset.content_hash,
+        False,
+        plain,
+        {},
+        notes=dataset.notes,
+    )
 
 
 def _without_absent(spec: DatasetSpec, paths: Mapping[str, str]) -> DatasetSpec:

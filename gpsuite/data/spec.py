@@ -14,6 +14,12 @@ from gpsuite.errors import DataError, nearest
 
 MISSING: Any = "???"  # OmegaConf's mark of a mandatory value; written out so that listing needs no OmegaConf
 
+CSV_OPTIONS = (
+    "path", "target", "inputs", "ignore", "task", "separator", "decimal", "thousands", "missing", "skip_rows",
+    "categories", "strict", "safety", "limit", "candidates", "new",
+)  # fmt: skip
+"""What the user may set of their own table, as `dataset.KEY`."""
+
 
 @dataclass
 class FileSpec:
@@ -106,7 +112,7 @@ class DatasetSpec:
 
 @dataclass
 class CsvSpec:
-    r"""The user's own table; path, target, inputs, task, separator, safety, limit and candidates are theirs to set.
+    r"""The user's own table; `CSV_OPTIONS` are theirs to set.
 
     Attributes:
         name: always `csv`.
@@ -116,7 +122,15 @@ class CsvSpec:
         target: a column name, `[a, b]`, `a, b`, or a list of names.
         inputs: the same; None: all other columns.
         task: `regression`, `classification` or `measurements`; None: what the experiment is made for.
-        separator: one character; `\t` stands for a tab.
+        ignore: columns that are neither target nor input; names as for `inputs`.
+        separator: one character; `\t` stands for a tab; None: found.
+        decimal: the decimal mark, `.` or `,`; None: found.
+        thousands: the mark between thousands; None: found.
+        missing: what becomes of cells without a value: `error`, `drop_rows`, `drop_columns`; None: their rows are left
+            out up to a fifth of all.
+        skip_rows: number of rows above the column names.
+        categories: a text column of at most this many different texts is a category.
+        strict: guess nothing: UTF-8, a comma, names in the first line, numbers, no gap.
         safety: measurements only: the column that must stay on one side of a limit.
         limit: measurements only: what is safe, `<=1.0` or `>=0.7`.
         candidates: measurements only: the file of inputs that may be measured next.
@@ -133,7 +147,14 @@ class CsvSpec:
     target: Any = MISSING
     inputs: Any = None
     task: str | None = None
-    separator: str = ","
+    ignore: Any = None
+    separator: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    missing: str | None = None
+    skip_rows: int = 0
+    categories: int = 20
+    strict: bool = False
     safety: Any = None
     limit: Any = None
     candidates: str | None = None
@@ -141,6 +162,27 @@ class CsvSpec:
     licence: str = ""
     citation: str = ""
     note: str = ""
+
+
+def csv_value(key: str, text: Any) -> Any:
+    """Return the value of `dataset.KEY=TEXT` as `CsvSpec` takes it; `null` is what the file says.
+
+    Raises:
+        DataError: if it must be a number, or true or false, and is not.
+    """
+    if not isinstance(text, str):
+        return text
+    if text == "null" and key in ("ignore", "separator", "decimal", "thousands", "missing"):
+        return None
+    if key in ("skip_rows", "categories"):
+        if not (text.isascii() and text.isdigit() and len(text) < 10):
+            raise DataError(f"dataset.{key}={text}: must be a whole number, 0 or more", key=f"dataset.{key}")
+        return int(text)
+    if key == "strict":
+        if text.casefold() not in ("true", "false"):
+            raise DataError(f"dataset.{key}={text}: must be true or false", key=f"dataset.{key}")
+        return text.casefold() == "true"
+    return text
 
 
 Spec: TypeAlias = DatasetSpec | CsvSpec

@@ -39,6 +39,40 @@ def train_test_indices(n: int, test_share: float, random_state: int) -> tuple[In
     return train, test
 
 
+def copies_together(train: IntArray, test: IntArray, groups: IntArray | None) -> tuple[IntArray, IntArray]:
+    """Return the split with all copies of a row on the side of the first of them; the same where none are.
+
+    Args:
+        train: row numbers of the training set.
+        test: row numbers of the test set.
+        groups: `Dataset.groups`, the number of the first row that equals each row, [N], or None.
+
+    Raises:
+        UserError: if one side would be left without rows.
+    """
+    if groups is None:
+        return train, test
+    order, tests = np.concatenate([train, test]), np.zeros(len(groups), dtype=bool)
+    tests[test] = True
+    aside = tests[groups[order]]
+    if aside.all() or not aside.any():
+        raise UserError("test_share: the copies of few different rows are all on one side", key="test_share")
+    return order[~aside], order[aside]
+
+
+def without_copies(train: IntArray, test: IntArray, groups: IntArray | None) -> IntArray:
+    """Return the training rows without those that are copies of a test row; see `copies_together`."""
+    return train if groups is None else train[~np.isin(groups[train], groups[test])]
+
+
+def first_copies(rows: IntArray, groups: IntArray | None) -> IntArray | None:
+    """Return the positions in `rows` of the first of each row's copies; None where all are different."""
+    if groups is None:
+        return None
+    first = np.sort(np.unique(groups[rows], return_index=True)[1])
+    return None if len(first) == len(rows) else first
+
+
 @dataclass(frozen=True, eq=False)
 class Standardiser:
     """The affine map of each column to mean 0 and standard deviation 1.

@@ -89,6 +89,7 @@ def _described(data: PreparedDataset) -> dict[str, Any]:
         "content_hash": data.content_hash,
         "licence": data.spec.get("licence"),
         "citation": data.spec.get("citation"),
+        **({"notes": list(data.notes)} if data.notes else {}),
     }
 
 

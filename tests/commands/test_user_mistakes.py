@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpsuite.config.request import read_request
 from gpsuite.engine.folder import locked
 from tests.commands.conftest import Gpsuite
 
@@ -142,7 +144,7 @@ WORDS = [
     (("compare", "nope"), ["unknown experiment"]),
     (("publish",), ["name the experiments"]),
     (("publish", "pac_bayes/epsilon_boston"), ["no finished run"]),
-    (("data",), ["list, fetch, verify"]),
+    (("data",), ["list, fetch, verify, describe"]),
     (("data", "fech"), ["did you mean 'fetch'"]),
     (("data", "verify", "bostn"), ["did you mean 'boston'"]),
     (("bench", "nope"), ["family=nope"]),
@@ -163,16 +165,12 @@ FILES = [
     (b"a,b,y\n", ["row"]),
     (b"\x00\x01\x02\xff\xfe" * 50, ["not a text CSV"]),
     (table((4, "4,x,3")).encode(), ["line 6", "b", "x"]),
-    (table((4, "4,,3")).encode(), ["line 6", "b"]),
-    (table((4, "4,nan,3")).encode(), ["line 6", "b"]),
     (table((4, "4,inf,3")).encode(), ["line 6", "b"]),
     (table((4, "4,5")).encode(), ["line 6"]),
     (table((4, "4,5,6,7")).encode(), ["line 6"]),
-    (table(header="a,a,y").encode(), ["'a'", "two columns"]),
-    (table().replace(",", ";").encode(), ["dataset.separator"]),
-    (table().replace(",", "\t").encode(), ["dataset.separator"]),
+    (table(header="a,y,y").encode(), ["'y'", "two columns"]),
     ("\n".join(table().splitlines()[:5]).encode(), ["row"]),
-    ("a,b,y\n" + "".join(f"{i},1,{i}\n" for i in range(40)), ["b", "constant"]),
+    ("b,y\n" + "".join(f"1,{i}\n" for i in range(40)), ["b", "constant"]),
     ("a,b,y\n" + "".join(f"{i},{i % 5},2\n" for i in range(40)), ["'y'", "constant"]),
 ]
 
@@ -187,6 +185,60 @@ def test_a_wrong_table(
     # a constant column is the fault of what was chosen, anything else that of the file
     place = "dataset." if "constant" in parts else "table.csv"
     refused(gpsuite, earlier_results, (*CSV, "dataset.target=y"), [place, *parts])
+
+
+STRICT = [
+    (table((4, "4,,3")).encode(), ["line 6", "b", "missing=drop_rows"]),
+    (table((4, "4,nan,3")).encode(), ["line 6", "b"]),
+    (table(header="a,a,y").encode(), ["'a'", "two columns"]),
+    (table().replace(",", ";").encode(), ["dataset.separator"]),
+    (table().replace(",", "\t").encode(), ["dataset.separator"]),
+    (table().encode("utf-16"), ["binary"]),
+]
+
+
+@pytest.mark.parametrize(("content", "parts"), STRICT, ids=[str(number) for number in range(len(STRICT))])
+def test_nothing_is_guessed_where_strict(
+    gpsuite: Gpsuite, workplace: Path, earlier_results: Path, content: bytes, parts: list[str]
+) -> None:
+    (workplace / "table.csv").write_bytes(content)
+    refused(gpsuite, earlier_results, (*CSV, "dataset.target=y", "dataset.strict=true"), parts)
+
+
+def test_the_corrected_command_is_ready_to_paste_and_works(
+    gpsuite: Gpsuite, workplace: Path, earlier_results: Path
+) -> None:
+    (workplace / "table.csv").write_text(table((4, "4,x,3"), (7, "oh,1,3,5")), encoding="utf-8")
+    command = gpsuite(*CSV, "dataset.target=Y", "seed=3").err.splitlines()[-1]
+    assert command == f"gpsuite {' '.join(CSV)} seed=3 dataset.target=y"
+    ended = gpsuite(*shlex.split(command)[1:])
+    assert (
+        "2 faults: line 9 has 4 cells, the header has 3; line 6, column 'b': 'x' is not a number" in ended.err
+    )
+    command = ended.err.splitlines()[-1]
+    assert command.endswith("dataset.missing=drop_rows")
+    request, _ = read_request(shlex.split(command)[2:])
+    assert request.require_dataset().rows == 38
+    assert len(request.require_dataset().notes) == 2, "what was left out is said"
+
+
+def test_one_target_where_one_is_learned(gpsuite: Gpsuite, earlier_results: Path) -> None:
+    words = (*CSV, "dataset.target=[y,a]")
+    refused(gpsuite, earlier_results, words, ["learns one target", "dataset.target=y"])
+
+
+def test_a_table_is_described(gpsuite: Gpsuite, workplace: Path, earlier_results: Path) -> None:
+    shown = gpsuite("data", "describe", "table.csv")
+    assert shown.code == 0
+    assert "b\tnumber" in shown.out
+    assert "gpsuite run experiment=pac_bayes/regression dataset=csv dataset.path=table.csv" in shown.out
+    for words, part in (
+        (("data", "describe"), "name one file"),
+        (("data", "describe", "tabel.csv"), "table.csv"),
+        (("data", "describe", "table.csv", "dataset.seperator=;"), "dataset.separator"),
+        (("data", "describe", "table.csv", "dataset.skip_rows=x"), "whole number"),
+    ):
+        refused(gpsuite, earlier_results, words, [part])
 
 
 def refused(gpsuite: Gpsuite, results: Path, words: tuple[str, ...], parts: list[str]) -> None:

@@ -9,10 +9,27 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from gpsuite.data import Standardiser, fit_standardiser, train_test_indices
+from gpsuite.data.splits import copies_together, first_copies, without_copies
 from gpsuite.errors import UserError
 from tests.arrays import Array
 
 ROUNDING = 1e-9  # columns below are of order 1e3 at most, with deviations of order 1e-3 at least
+
+
+def test_copies_stay_on_the_side_of_the_first_of_them() -> None:
+    train, test = np.array([0, 3, 4, 7]), np.array([1, 2, 5, 6])
+    assert copies_together(train, test, None) == (train, test)
+    groups = np.array([0, 1, 0, 3, 1, 5, 6, 6])  # 2 copies 0, 4 copies 1, 7 copies 6
+    new_train, new_test = copies_together(train, test, groups)
+    assert (new_train.tolist(), new_test.tolist()) == ([0, 3, 2], [4, 7, 1, 5, 6])
+    assert without_copies(train, test, groups).tolist() == [3]
+    assert without_copies(train, test, None) is train
+    first = first_copies(np.array([4, 7, 1, 5, 6]), groups)
+    assert first is not None
+    assert first.tolist() == [0, 1, 3]
+    assert first_copies(train, groups) is None
+    with pytest.raises(UserError, match="copies of few different rows"):
+        copies_together(np.array([0, 1]), np.array([2]), np.array([0, 0, 0]))
 
 
 @pytest.mark.parametrize("random_state", range(10))

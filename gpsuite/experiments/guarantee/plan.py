@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpsuite.data.csv_inputs import NewRows, read_inputs
 from gpsuite.data.loading import PreparedDataset, load
+from gpsuite.data.spec import CsvSpec, from_plain
+from gpsuite.data.table.inputs import NewRows, read_inputs
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import Request, Task, require
 from gpsuite.experiments.guarantee.settings import GuaranteeSettings
@@ -123,10 +124,11 @@ def new_rows(dataset: PreparedDataset) -> NewRows | None:
     Raises:
         DataError: if the file does not fit.
     """
-    path = dataset.spec.get("new")
-    if path is None:
+    if dataset.spec.get("new") is None:
         return None
-    return read_inputs(str(path), load(dataset).input_names, str(dataset.spec["separator"]))
+    spec = from_plain(dataset.spec)
+    assert isinstance(spec, CsvSpec)  # no other kind has the key
+    return read_inputs(spec, load(dataset).input_names)
 
 
 def _bands(request: Request[GuaranteeSettings]) -> Iterator[Task[object]]:

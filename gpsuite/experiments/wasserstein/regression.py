@@ -11,6 +11,7 @@ import numpy as np
 from gpsuite.arrays import IntArray
 from gpsuite.budget import Budget
 from gpsuite.data.loading import load
+from gpsuite.data.splits import without_copies
 from gpsuite.experiments.base import (
     DONE,
     EXPERIMENTS,
@@ -111,6 +112,7 @@ def run(task: Task[FoldTask], shared: SharedWork) -> Outcome:
     """Train on the other folds, score on this one."""
     params, data = task.params, load(task.require_dataset())
     train, test = fold_rows(len(data.X), params.folds, params.fold, params.seed)
+    train = without_copies(train, test, data.groups)
     y = data.y[:, 0]
     budget = Budget(task.budget_seconds, observer=shared.observer)
     seed = derived_seed(params.seed, "fold", params.fold)

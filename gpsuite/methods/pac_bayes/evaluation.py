@@ -12,6 +12,7 @@ import numpy as np
 from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.bounds.certificates import Certificate, Terms, certify
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID, HyperparameterGrid
+from gpsuite.methods.pac_bayes.copies import ALL_DIFFERENT, Copies, cautious_risk, means
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import Posterior, RiskAndKL, checked_data, gibbs_risk
 from gpsuite.models.config import Hyperparameters
@@ -25,13 +26,13 @@ class Evaluation:
         certificate: bounds B_kl and B_sqrt with the split of the penalty.
         hyperparameters: on the grid.
         gibbs_risk_train: risk of a random draw of the latent value, mean over the training points.
-        gibbs_risk_test: the same over the test points.
+        gibbs_risk_test: the same over the test points; where some are copies, no less than over the different ones.
         bayes_risk_train: risk of the posterior mean, mean over the training points.
         bayes_risk_test: the same over the test points.
         mse_train: mean squared error of the posterior mean, in squared units of y.
         mse_test: the same over the test points.
         nll_test: mean negative log density of the test targets in nats, noise variance included.
-        n_test: number of test points.
+        n_test: number of different test points.
     """
 
     certificate: Certificate
@@ -74,6 +75,7 @@ def evaluate(
     delta: float,
     grid: HyperparameterGrid = PAPER_GRID,
     grid_size: int = 1,
+    copies: Copies = ALL_DIFFERENT,
 ) -> Evaluation:
     """Return certificate and metrics of any posterior whose hyperparameters are on the grid.
 
@@ -86,6 +88,7 @@ def evaluate(
         grid: the hyperparameter grid, fixed before the data were seen; decides ln|Theta|.
         grid_size: number of settings (widths, numbers M) among which the data chose this one; 1 if it was fixed
             before.
+        copies: which points are copies of others.
 
     Raises:
         ValueError: if the hyperparameters are not on the grid (ln|Theta| would not cover them), shapes disagree,
@@ -97,19 +100,22 @@ def evaluate(
     Xtest, ytest = checked_data(Xtest, ytest)
     y, fitted = posterior.y, posterior.train_mean
     mean, variance = posterior.predict(Xtest)
-    risk = gibbs_risk(posterior, loss)
-    terms = Terms(len(y), hyperparameters.n_kernel, delta, grid, grid_size)
+    risk, slack, independent = cautious_risk(posterior, loss, copies)
+    terms = Terms(independent, hyperparameters.n_kernel, delta, grid, grid_size)
+    rounding = posterior.rounding(loss)
+    if copies.train is not None:  # what moves a mean over all can move that over the different ones by more
+        rounding = RiskAndKL(rounding.risk * len(y) / independent + slack, rounding.kl)
     return Evaluation(
-        certificate=certify(RiskAndKL(risk, posterior.kl), terms, posterior.rounding(loss)),
+        certificate=certify(RiskAndKL(risk, posterior.kl), terms, rounding),
         hyperparameters=hyperparameters,
-        gibbs_risk_train=risk,
-        gibbs_risk_test=float(loss.expected(ytest, mean, variance).mean()),
+        gibbs_risk_train=gibbs_risk(posterior, loss),
+        gibbs_risk_test=max(means(loss.expected(ytest, mean, variance), copies.test)),
         bayes_risk_train=float(loss.pointwise(y, fitted).mean()),
-        bayes_risk_test=float(loss.pointwise(ytest, mean).mean()),
+        bayes_risk_test=max(means(loss.pointwise(ytest, mean), copies.test)),
         mse_train=float(np.mean((y - fitted) ** 2)),
         mse_test=float(np.mean((ytest - mean) ** 2)),
         nll_test=_mean_nll(ytest, mean, variance + hyperparameters.noise_variance),
-        n_test=len(ytest),
+        n_test=len(ytest) if copies.test is None else len(copies.test),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +11,12 @@ import numpy as np
 
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset
-from gpsuite.data.splits import fit_standardiser, train_test_indices
+from gpsuite.data.splits import copies_together, first_copies, fit_standardiser, train_test_indices
 from gpsuite.experiments.pac_bayes.methods.full_gp import FullGPOptions
 from gpsuite.experiments.pac_bayes.shared.certificates import DESCRIPTION, Fitted, stored_certificate
 from gpsuite.experiments.pac_bayes.shared.tasks import FitTask, Goal, loss_of
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
+from gpsuite.methods.pac_bayes.copies import Copies
 from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
 from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior, WhitenedGaussian
@@ -32,6 +35,13 @@ def small_dataset(rows: int = 60) -> Dataset:
     return Dataset("small", "regression", X, y, ("a", "b"), ("price",), "hash of small")
 
 
+def with_copies(data: Dataset, times: Sequence[int]) -> Dataset:
+    """Return a dataset with its first rows repeated so many times, all others once, as a table would give it."""
+    rows = np.repeat(np.arange(len(data.X)), [*times, *[1] * (len(data.X) - len(times))])
+    first = np.searchsorted(rows, rows)
+    return replace(data, X=data.X[rows], y=data.y[rows], groups=first.astype(np.int64))
+
+
 def params(loss: str = "band01", scaling: str = "train", unit: str = "epsilon") -> FitTask:
     """Return what a task's parameters say about the split and the goal."""
     goal = Goal(loss, epsilon=0.5) if unit == "epsilon" else Goal(loss, accuracy=8.0)
@@ -46,7 +56,8 @@ def certified(
     kind: str, settings: FitTask, dataset: Dataset, apart: float | None = None
 ) -> tuple[Fitted, Evaluation, dict[str, Any]]:
     """Return a fit, what it is worth, and the arrays of its record; inducing inputs may nearly coincide in threes."""
-    train, test = train_test_indices(len(dataset.X), settings.test_share, settings.split_seed)
+    split = train_test_indices(len(dataset.X), settings.test_share, settings.split_seed)
+    train, test = copies_together(*split, dataset.groups)
     inputs, target = (fit_standardiser(a, train, settings.scaling) for a in (dataset.X, dataset.y))
     X, y = inputs.transform(dataset.X), target.transform(dataset.y)[:, 0]
     h = PAPER_GRID.rounded(Hyperparameters(1.3, (0.8, 2.0), 0.2))
@@ -62,7 +73,8 @@ def certified(
             gaussian = WhitenedGaussian.of(posterior.whitened)
             posterior = FreeFormPosterior.carry(h, X[train], y[train], Z, gaussian)
     loss = loss_of(settings.loss.name, settings.loss.width(float(target.scale[0])))
-    found = evaluate(posterior, X[test], y[test], loss, settings.delta)
+    copies = Copies(first_copies(train, dataset.groups), first_copies(test, dataset.groups))
+    found = evaluate(posterior, X[test], y[test], loss, settings.delta, copies=copies)
     prepared = PreparedDataset(
         "small", "regression", len(X), dataset.content_hash, False, {"target": "price"}, {}
     )

@@ -7,12 +7,13 @@ import numpy as np
 from gpsuite.arrays import FloatArray
 from gpsuite.data.generators import sample_gaussian, squared_exponential
 from gpsuite.data.loading import PreparedDataset, load
-from gpsuite.data.splits import Standardiser
+from gpsuite.data.splits import Standardiser, copies_together, first_copies
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task, finite_or_none
 from gpsuite.experiments.pac_bayes.overfit_fitc.plan import OverfitTask
 from gpsuite.experiments.pac_bayes.shared.method import risk_method
 from gpsuite.experiments.pac_bayes.shared.run import Split, training_of
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
+from gpsuite.methods.pac_bayes.copies import ALL_DIFFERENT, Copies
 from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import Posterior
@@ -33,7 +34,7 @@ def draw_split(params: OverfitTask, dataset: PreparedDataset | None) -> Split:
 
     Without a dataset f is drawn from a GP with squared exponential kernel, y = f(x) + noise_std N(0, 1).
     """
-    rng, rows = stream(params.split_seed, "data"), params.rows
+    rng, rows, copies = stream(params.split_seed, "data"), params.rows, ALL_DIFFERENT
     if dataset is None:
         X = rng.uniform(0.0, params.input_range, (rows + params.test_rows, 1))
         covariance = squared_exponential(X, X, params.signal_std**2, params.lengthscale)
@@ -41,10 +42,13 @@ def draw_split(params: OverfitTask, dataset: PreparedDataset | None) -> Split:
     else:
         data = load(dataset)
         order = rng.permutation(len(data.X))
+        train, test = copies_together(order[:rows], order[rows:], data.groups)
+        order, rows = np.concatenate([train, test]), len(train)
         X, y = data.X[order], data.y[order, 0]
+        copies = Copies(first_copies(train, data.groups), first_copies(test, data.groups))
     inputs, target = Standardiser.fit(X[:rows]), Standardiser.fit(y[:rows, None])
     X, y = inputs.transform(X), target.transform(y[:, None])[:, 0]
-    return Split(X[:rows], y[:rows], X[rows:], y[rows:], float(target.scale[0]))
+    return Split(X[:rows], y[:rows], X[rows:], y[rows:], float(target.scale[0]), copies)
 
 
 def run(task: Task[OverfitTask], shared: SharedWork) -> Outcome:
@@ -62,7 +66,7 @@ def run(task: Task[OverfitTask], shared: SharedWork) -> Outcome:
         return Outcome({}, DIVERGED, trained.reason)
     rounded = PAPER_GRID.rounded(trained.hyperparameters)
     posterior = method.certify(params.method, rounded, split.X, split.y, trained)
-    found = evaluate(posterior, split.X_test, split.y_test, loss, params.delta)
+    found = evaluate(posterior, split.X_test, split.y_test, loss, params.delta, copies=split.copies)
     numbers = {
         "noise_std": rounded.noise_variance**0.5 * split.scale,
         "gap": found.gibbs_risk_test - found.gibbs_risk_train,

@@ -12,9 +12,10 @@ from gpsuite.experiments.pac_bayes.shared.tasks import loss_of
 from gpsuite.experiments.pac_bayes.shared.training import Trained
 from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import HyperparameterGrid
+from gpsuite.methods.pac_bayes.copies import cautious_risk
 from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import Loss
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL, gibbs_risk
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL
 
 # of a record, in the order of the table
 RECORDED = ("bound_kl", "log_theta_over_n", "bound_change", "mean_change", "gibbs_risk_test", "mse_test")
@@ -51,15 +52,17 @@ def compare_rounding(
     """
     kept = FullGPPosterior.fit(trained.hyperparameters, split.X, split.y)
     rounded = FullGPPosterior.fit(grid.rounded(trained.hyperparameters), split.X, split.y)
-    found = evaluate(rounded, split.X_test, split.y_test, loss, delta, grid)
-    n, counted = len(split.y), trained.hyperparameters.n_kernel
-    formula = certify(RiskAndKL(gibbs_risk(kept, loss), kept.kl), Terms(n, counted, delta, grid))
+    found = evaluate(rounded, split.X_test, split.y_test, loss, delta, grid, copies=split.copies)
+    counted = trained.hyperparameters.n_kernel
+    risk, slack, independent = cautious_risk(kept, loss, split.copies)
+    terms = Terms(independent, counted, delta, grid)
+    formula = certify(RiskAndKL(risk, kept.kl), terms, RiskAndKL(slack, 0.0))
     return {
         "bound_kl": found.bound_kl,
         "bound_unrounded": formula.bound_kl,
         "bound_change": found.bound_kl - formula.bound_kl,
         "mean_change": float(np.abs(rounded.predict(split.X_test)[0] - kept.predict(split.X_test)[0]).max()),
-        "log_theta_over_n": found.certificate.penalty.log_theta / n,
+        "log_theta_over_n": found.certificate.penalty.log_theta / independent,
         "kl_over_n": found.kl_over_n,
         "gibbs_risk_train": found.gibbs_risk_train,
         "gibbs_risk_test": found.gibbs_risk_test,

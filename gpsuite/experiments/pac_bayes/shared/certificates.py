@@ -51,7 +51,7 @@ def stored_certificate(
     unit = "own" if loss.epsilon is None else "standard deviations"
     goal = Goal(loss.name, float(loss.given), unit)
     # risk and KL as the bound takes them: with what rounding can have hidden
-    risk = min(found.gibbs_risk_train + certificate.risk_rounding, 1.0)
+    risk = min(certificate.gibbs_risk + certificate.risk_rounding, 1.0)
     kl = certificate.penalty.kl + certificate.penalty.rounding
     claim = RiskClaim(params.delta, risk, kl, found.bound_kl, certificate.lower_kl)
     description, arrays = pack(RiskCertificate(_rows(data, params), _predictor(posterior), goal, claim))

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.data.loading import PreparedDataset, load
-from gpsuite.data.splits import fit_standardiser, train_test_indices
+from gpsuite.data.splits import copies_together, first_copies, fit_standardiser, train_test_indices
 from gpsuite.experiments.base import (
     BUDGET,
     DIVERGED,
@@ -28,6 +28,7 @@ from gpsuite.experiments.pac_bayes.shared.tasks import FitTask, TrainingTask, lo
 from gpsuite.experiments.pac_bayes.shared.training import Trained, Training
 from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound, mean_loss_upper_bound
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
+from gpsuite.methods.pac_bayes.copies import ALL_DIFFERENT, Copies
 from gpsuite.methods.pac_bayes.cost import Cost
 from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate
 from gpsuite.methods.pac_bayes.losses import Loss
@@ -44,13 +45,23 @@ NO_DEVIATION = "the training targets are all equal: epsilon has no unit; use sca
 
 @dataclass(frozen=True)
 class Split:
-    """Standardised training and test rows; `scale` is the target's standard deviation in its own units."""
+    """Standardised training and test rows.
+
+    Attributes:
+        X: training inputs [N, D].
+        y: training targets [N].
+        X_test: test inputs [N', D].
+        y_test: test targets [N'].
+        scale: the target's standard deviation in its own units.
+        copies: which rows are copies of others.
+    """
 
     X: FloatArray
     y: FloatArray
     X_test: FloatArray
     y_test: FloatArray
     scale: float
+    copies: Copies = ALL_DIFFERENT
 
 
 def run_fit(task: Task[FitTask], shared: SharedWork) -> Outcome:
@@ -83,10 +94,12 @@ def read_split(dataset: PreparedDataset, params: FitTask) -> Split:
     """
     data = load(dataset)
     train, test = train_test_indices(len(data.X), params.test_share, params.split_seed)
+    train, test = copies_together(train, test, data.groups)
     inputs = fit_standardiser(data.X, train, params.scaling)
     target = fit_standardiser(data.y[:, :1], train, params.scaling)
     X, y = inputs.transform(data.X), target.transform(data.y[:, :1])[:, 0]
-    return Split(X[train], y[train], X[test], y[test], float(target.scale[0]))
+    copies = Copies(first_copies(train, data.groups), first_copies(test, data.groups))
+    return Split(X[train], y[train], X[test], y[test], float(target.scale[0]), copies)
 
 
 def _cost(split: Split, params: FitTask) -> Cost:
@@ -143,7 +156,7 @@ def _evaluate(
     rounded = PAPER_GRID.rounded(trained.hyperparameters)
     posterior = risk_method(params.method).certify(params.method, rounded, split.X, split.y, trained)
     loss, delta = loss_of(params.loss.name, epsilon), params.delta
-    found = evaluate(posterior, split.X_test, split.y_test, loss, delta)
+    found = evaluate(posterior, split.X_test, split.y_test, loss, delta, copies=split.copies)
     numbers = {
         **_metrics(found),
         **_held_out(found, params.loss.name, delta),
@@ -154,7 +167,9 @@ def _evaluate(
         **_spread(trained),
     }
     for name in params.also:
-        other = evaluate(posterior, split.X_test, split.y_test, loss_of(name, epsilon), delta)
+        other = evaluate(
+            posterior, split.X_test, split.y_test, loss_of(name, epsilon), delta, copies=split.copies
+        )
         chosen = ("bound_kl", "gibbs_risk_train", "gibbs_risk_test")
         numbers |= {f"{metric}_{name}": getattr(other, metric) for metric in chosen}
     limited = trained.status == BUDGET
@@ -172,7 +187,7 @@ def _held_out(found: Evaluation, loss: str, delta: float) -> dict[str, float]:
     """Return bounds from the test rows alone, each valid on its own with probability 1 - delta."""
     bounds = {"test_bound_gibbs": mean_loss_upper_bound(min(found.gibbs_risk_test, 1.0), found.n_test, delta)}
     if loss == "band01":
-        errors = round(found.bayes_risk_test * found.n_test)
+        errors = math.ceil(found.bayes_risk_test * found.n_test - 1e-6)
         bounds["test_bound_bayes"] = binomial_upper_bound(errors, found.n_test, delta)
     return bounds
 

@@ -11,7 +11,7 @@ import numpy as np
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset, load
-from gpsuite.data.splits import Standardiser
+from gpsuite.data.splits import Standardiser, without_copies
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.params import plain
@@ -110,7 +110,11 @@ def read_regression(dataset: PreparedDataset, params: RegressionParams) -> Regre
         fault = f"{data.name} has {len(data.X)} rows; {least} or more must be left for training"
         raise UserError(f"test_rows={n_test}: {fault}", key="test_rows")
     order = stream(params.draw_seed, "rows").permutation(len(data.X))
-    test, train = order[:n_test], order[n_test : n_test + params.train_rows]
+    test = order[:n_test]
+    train = without_copies(order[n_test:], test, data.groups)[: params.train_rows]
+    if len(train) < least:
+        fault = f"{len(train)} rows are no copies of test rows; {least} or more must be left for training"
+        raise UserError(f"test_rows={n_test}: {fault}", key="test_rows")
     if len(np.unique(data.y[train])) < 2:
         raise UserError(f"dataset.target: {data.target_names[0]} is constant", key="dataset.target")
     inputs, target = Standardiser.fit(data.X[train]), Standardiser.fit(data.y[train])

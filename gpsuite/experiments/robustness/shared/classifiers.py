@@ -11,6 +11,7 @@ from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset, load
+from gpsuite.data.splits import without_copies
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork, Task
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, ClassifierTask
@@ -91,7 +92,11 @@ def drawn_rows(
     if len(rows) < n_test + 2:
         fault = f"{data.name} has {len(rows)} rows of these classes; two or more must be left for training"
         raise UserError(f"test_rows={n_test}: {fault}", key="test_rows")
-    test, train = order[:n_test], order[n_test : n_test + n_train]
+    test = order[:n_test]
+    groups = None if data.groups is None else data.groups[rows]
+    train = without_copies(order[n_test:], test, groups)[:n_train]
+    if not len(train):
+        raise UserError(f"test_rows={n_test}: every other row is a copy of a test row", key="test_rows")
     if len(np.unique(y[train])) < 2:
         only = names[int(y[train[0]] > 0) if len(names) == 2 else int(y[train[0]])]
         fault = f"the {len(train)} training rows of {data.name} are all of class {only}"

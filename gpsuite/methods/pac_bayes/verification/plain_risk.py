@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from gpsuite.arrays import FloatArray, LongArray
+from gpsuite.arrays import FloatArray, IntArray, LongArray
 from gpsuite.methods.pac_bayes.verification.risk_certificate import FREE_FORM, FULL, Goal, Predictor
 
 Long = np.longdouble
@@ -52,9 +52,11 @@ def on_grid(values: FloatArray) -> bool:
 
 
 def risk_and_kl(
-    predictor: Predictor, X: FloatArray, y: FloatArray, goal: Goal, epsilon: float
-) -> tuple[float, float]:
+    predictor: Predictor, X: FloatArray, y: FloatArray, goal: Goal, epsilon: float, first: IntArray | None
+) -> tuple[float, float, float]:
     """Return the Gibbs risk on the training rows and KL(Q||P) in nats.
+
+    The risk is returned twice: the larger and the smaller of the means over all rows and over the different ones.
 
     Args:
         predictor: as stored.
@@ -62,6 +64,7 @@ def risk_and_kl(
         y: standardised targets [n].
         goal: the loss that is bounded, and its width.
         epsilon: its width in standardised units.
+        first: positions of the different rows where some are copies of others, else None.
 
     Raises:
         UncheckableError: if a matrix is not positive definite or a number not finite.
@@ -78,10 +81,11 @@ def risk_and_kl(
             if goal.loss == "band01"
             else _exp(targets, mean, variance, epsilon)
         )
-    risk = float(losses.mean())
-    if not (math.isfinite(risk) and math.isfinite(kl)):
+    risks = [float(losses.mean()), float(losses.mean() if first is None else losses[first].mean())]
+    if not all(map(math.isfinite, (*risks, kl))):
         raise UncheckableError("risk or KL is not finite")
-    return min(max(risk, 0.0), 1.0), max(kl, 0.0)
+    high, low = (min(max(risk, 0.0), 1.0) for risk in (max(risks), min(risks)))
+    return high, low, max(kl, 0.0)
 
 
 def penalty(kl: float, n: int, hyperparameters: int, delta: float) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.dataset import Dataset
-from gpsuite.data.splits import train_test_indices
+from gpsuite.data.splits import copies_together, first_copies, train_test_indices
 from gpsuite.errors import UserError
 from gpsuite.methods.pac_bayes.verification.plain_risk import (
     LARGEST_FULL,
@@ -70,7 +70,7 @@ def verify_certificate(
         UserError: if the dataset is missing or another one.
     """
     certificate = read(path, description)
-    X, y, scale = _training_rows(path, certificate, dataset)
+    X, y, scale, first = _training_rows(path, certificate, dataset)
     _check_size(path, certificate.predictor, X)
     goal, claim, predictor = certificate.goal, certificate.claim, certificate.predictor
     epsilon = goal.epsilon if goal.unit == "standard deviations" else goal.epsilon / scale
@@ -83,13 +83,13 @@ def verify_certificate(
             "variance and lengthscales are not on the grid that the bound pays for",
         ]
     try:
-        risk, kl = risk_and_kl(predictor, X, y, goal, epsilon)
+        risk, least, kl = risk_and_kl(predictor, X, y, goal, epsilon, first)
     except UncheckableError as error:
         raise UnusableFileError(f"{path}: cannot be computed, {error}") from error
     exact = extended(predictor, len(y))
     near = LONG_TOLERANCE if exact else DOUBLE_TOLERANCE
-    c = penalty(kl, len(y), len(kernel), claim.delta)
-    bound, lower = largest_risk(risk, c), smallest_risk(risk, c)
+    c = penalty(kl, len(y) if first is None else len(first), len(kernel), claim.delta)
+    bound, lower = largest_risk(risk, c), smallest_risk(least, c)
     faults = _faults(path, claim, RiskClaim(claim.delta, risk, kl, bound, lower), exact)
     if faults:
         return 1, [f"{path}\trefuted", *faults]
@@ -124,8 +124,8 @@ def _faults(path: Path, claim: RiskClaim, own: RiskClaim, exact: bool) -> list[s
 
 def _training_rows(
     path: Path, certificate: RiskCertificate, dataset: Dataset | None
-) -> tuple[FloatArray, FloatArray, float]:
-    """Return standardised inputs and targets of the training rows, and the target's standard deviation."""
+) -> tuple[FloatArray, FloatArray, float, IntArray | None]:
+    """Return standardised inputs and targets of the training rows, the target's deviation, and `first_copies`."""
     rows = certificate.rows
     if dataset is None:
         raise UserError(
@@ -145,11 +145,11 @@ def _training_rows(
         raise UnusableFileError(
             f"{path}: learns from {max(left, 0)} rows; the bound needs {LEAST_ROWS} or more"
         )
-    train, _ = train_test_indices(rows.count, rows.test_share, rows.seed)
+    train, _ = copies_together(*train_test_indices(rows.count, rows.test_share, rows.seed), dataset.groups)
     shown = np.arange(len(dataset.X)) if rows.scaling == "all" else train
     X, _ = _standardised(dataset.X, shown)
     y, scale = _standardised(dataset.y[:, :1], shown)
-    return X[train], y[train, 0], float(scale[0])
+    return X[train], y[train, 0], float(scale[0]), first_copies(train, dataset.groups)
 
 
 def _standardised(values: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:

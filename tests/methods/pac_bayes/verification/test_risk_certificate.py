@@ -16,13 +16,21 @@ import pytest
 from gpsuite.errors import UserError
 from gpsuite.experiments.pac_bayes.shared.tasks import FitTask
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse, kl_inverse_lower
+from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.verification import plain_risk
 from gpsuite.methods.pac_bayes.verification import verify as verification
 from gpsuite.methods.pac_bayes.verification.plain_risk import largest_risk, on_grid, smallest_risk
 from gpsuite.methods.pac_bayes.verification.verify import verify_certificate
 from gpsuite.untrusted import UnusableFileError, read_description
 from tests.arrays import Array
-from tests.methods.pac_bayes.certified_fit import KINDS, certified, params, small_dataset, written
+from tests.methods.pac_bayes.certified_fit import (
+    KINDS,
+    certified,
+    params,
+    small_dataset,
+    with_copies,
+    written,
+)
 
 DATA = small_dataset()
 
@@ -59,6 +67,26 @@ def test_a_true_certificate_is_confirmed_with_the_numbers_it_states(
         "to be trusted",
     ):
         assert word in text
+
+
+@pytest.mark.parametrize("times", [[2] * 60, [9, 1, 5, 2, 1, 30]], ids=["all twice", "some"])
+@pytest.mark.parametrize("kind", ["full", "fitc"])
+def test_a_bound_counts_copies_once_and_the_check_knows(tmp_path: Path, kind: str, times: list[int]) -> None:
+    copied = with_copies(DATA, times)
+    posterior, found, arrays = certified(kind, params(), copied)
+    losses = BandLoss(0.5).expected(posterior.y, posterior.train_mean, posterior.train_variance)
+    different = np.unique(np.column_stack([posterior.X, posterior.y]), axis=0, return_index=True)[1]
+    assert found.certificate.n == len(different) < len(losses)
+    c = found.certificate.penalty.per_point
+    for mean in (losses.mean(), losses[different].mean()):
+        assert found.bound_kl >= kl_inverse(float(mean), c).p - 1e-12, "sound whatever the copies are"
+        assert found.lower_kl <= kl_inverse_lower(float(mean), c).p + 1e-12
+    path = written(arrays, tmp_path)
+    assert _verify(path, copied)[0] == 0
+    _, _, naive = certified(kind, params(), replace(copied, groups=None))
+    code, lines = _verify(written(naive, tmp_path), copied)
+    assert code == 1
+    assert "bound" in lines[1] or "risk" in lines[1]
 
 
 def _description(path: Path, change: Callable[[dict[str, Any]], None]) -> None:

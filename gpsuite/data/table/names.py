@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gpsuite.errors import DataError, nearest
+from gpsuite.errors import DataError
 from gpsuite.text import visible
 
-_SHOWN_NAMES = 20
 _SHOWN_CHARACTERS = 80
 _SHOWN_VALUE = 300  # a path must keep its file name
 
 
-def csv_error(key: str, value: object, text: str, *more: str) -> DataError:
-    """Build the error for a wrong `dataset.KEY=VALUE`; `more` are further lines."""
+def csv_error(
+    key: str, value: object, text: str, *more: str, fix: Mapping[str, str] | None = None
+) -> DataError:
+    """Build the error for a wrong `dataset.KEY=VALUE`.
+
+    Args:
+        key: without `dataset.`.
+        value: what was given.
+        text: what is wrong.
+        more: further lines.
+        fix: values of keys, without `dataset.`, that mend it.
+    """
     first = f"dataset.{key}={shorten(str(value), _SHOWN_VALUE)}: {text}"
-    return DataError("\n".join([first, *more]), key=f"dataset.{key}")
+    mended = {f"dataset.{name}": given for name, given in (fix or {}).items()}
+    return DataError("\n".join([first, *more]), key=f"dataset.{key}", fix=mended)
 
 
 def shorten(text: str, length: int = _SHOWN_CHARACTERS) -> str:
@@ -26,10 +37,13 @@ def shorten(text: str, length: int = _SHOWN_CHARACTERS) -> str:
 
 
 def name_list(names: Sequence[str]) -> str:
-    """Return the names as the list syntax of `dataset.inputs`, cut after twenty."""
-    short = [shorten(name) for name in names[:_SHOWN_NAMES]]
-    shown = ", ".join(f'"{name}"' if "," in name else name for name in short)
-    return f"[{shown}]" if len(names) <= _SHOWN_NAMES else f"[{shown}, ...] ({len(names)} in all)"
+    """Return the names as the list syntax of `dataset.inputs`, all of them: what is read back as the same."""
+    return f"[{', '.join(_quoted(name) for name in names)}]"
+
+
+def _quoted(name: str) -> str:
+    line = " ".join(name.splitlines())
+    return f'"{line}"' if "," in line or line[:1] in "\"'" else line
 
 
 def first_repeated(names: Iterable[str]) -> str | None:
@@ -65,10 +79,8 @@ def choose_columns(key: str, value: Any, header: Sequence[str]) -> list[int]:
         names = [str(value)]
     if not names:
         raise csv_error(key, value, "names no column", f"columns: {name_list(header)}")
-    for name in names:
-        if name not in position:
-            text = f"no column {shorten(name)!r}{_nearest(name, header)}"
-            raise csv_error(key, value, text, f"columns: {name_list(header)}")
+    if any(name not in position for name in names):
+        raise _no_such_columns(key, value, names, header)
     repeated = first_repeated(names)
     if repeated is not None:
         raise csv_error(key, value, f"names column {shorten(repeated)!r} twice", "name it once")
@@ -122,6 +134,21 @@ def _unquoted(text: str) -> str:
     return text[1:-1].strip() if len(text) >= 2 and text[0] == text[-1] and text[0] in "\"'" else text
 
 
+def _no_such_columns(key: str, value: Any, names: Sequence[str], header: Sequence[str]) -> DataError:
+    """Build the error that names all columns which are not there, mended where each has a near name."""
+    near = {name: name if name in header else _nearest(name, header) for name in names}
+    text = "; ".join(
+        f"no column {shorten(name)!r}" + (f"; did you mean '{near[name]}'?" if near[name] else "")
+        for name in dict.fromkeys(names)
+        if name not in header
+    )
+    mended = list(near.values())
+    usable = all(mended) and len(set(mended)) == len(mended)
+    fix = {key: mended[0] if len(mended) == 1 else name_list(mended)} if usable else None
+    return csv_error(key, value, text, f"columns: {name_list(header)}", fix=fix)
+
+
 def _nearest(name: str, header: Sequence[str]) -> str:
+    """Return the column of the same letters or the nearest name, or an empty string."""
     same = [column for column in header if column.casefold() == name.casefold()]
-    return f"; did you mean '{same[0]}'?" if same else nearest(name, header)
+    return (same or difflib.get_close_matches(name, header, n=1, cutoff=0.5) or [""])[0]

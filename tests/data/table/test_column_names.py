@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpsuite.data.csv_columns import choose_columns, name_list, shorten
+from gpsuite.data.table.names import choose_columns, name_list, shorten
 from gpsuite.errors import DataError
 
 HEADER = ["a", "b, c", "[d]", "it's", "x=1", "~y", "größe", "a b", "MEDV", '"q"']
@@ -54,9 +54,10 @@ def test_wrong_names_are_answered(value: Any, message: str) -> None:
     assert len(str(caught.value).splitlines()) <= 4
 
 
-def test_long_lists_and_texts_are_cut() -> None:
-    assert name_list([str(i) for i in range(100)]).endswith("19, ...] (100 in all)")
+def test_long_lists_are_whole_and_long_texts_cut() -> None:
+    assert name_list([str(i) for i in range(100)]).endswith("98, 99]")
     assert name_list(["two\nlines", "b"]) == "[two lines, b]"
+    assert choose_columns("inputs", name_list(HEADER), HEADER) == list(range(len(HEADER)))
     assert shorten("a\nb" + "x" * 100) == "a b" + "x" * 74 + "..."
     many = [f"column {i}" for i in range(20000)]
     assert choose_columns("inputs", ", ".join(many), many) == list(range(20000))

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gpsuite.data.csv_text import csv_path, decode, parse_separator, read_bytes, read_header, split_rows
+from gpsuite.data.table.layout import read_grid, split_rows
+from gpsuite.data.table.text import csv_path, decode, parse_separator, read_bytes
 from gpsuite.errors import DataError
-from tests.data.made_up_data import table, write
+from tests.data.made_up_data import csv_spec, table, write
 
 
 def refused(error: pytest.ExceptionInfo[DataError], key: str, *parts: str) -> None:
@@ -91,19 +92,30 @@ def test_a_tilde_is_a_name_first_and_the_home_folder_second(
     ("data", "what"),
     [
         (b"a,b,y\n1,\0,3\n", "it holds binary data"),
-        ("a,b\n1,2\n".encode("utf-16"), "it holds binary data"),
-        ("a,b\n1,2\n3,größe\n".encode("latin-1"), "not a text CSV in UTF-8 (line 3)"),
         (b"PK\x03\x04\xff\xfe\xfd", "not a text CSV"),
+        (b"\x89PNG\r\n\x1a\n\0\0", "it holds binary data"),
     ],
 )
-def test_binary_and_other_encodings_are_refused(data: bytes, what: str) -> None:
+def test_binary_files_are_refused(data: bytes, what: str) -> None:
     with pytest.raises(DataError) as caught:
         decode("t.csv", data)
     refused(caught, "path", what, "CSV UTF-8")
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1", "cp1252"])
+def test_other_encodings_are_read_and_said_unless_strict(encoding: str) -> None:
+    text = "a,b\n1,2\n3,größe\n"
+    found, notes = decode("t.csv", text.encode(encoding))
+    assert found == text
+    assert len(notes) == 1
+    with pytest.raises(DataError) as caught:
+        decode("t.csv", text.encode(encoding), strict=True)
+    refused(caught, "path", "t.csv", "CSV UTF-8")
+    assert decode("t.csv", text.encode(), strict=True) == (text, [])
+
+
 def test_a_byte_order_mark_is_no_part_of_the_first_name() -> None:
-    assert decode("t.csv", b"\xef\xbb\xbfa,b\n") == "a,b\n"
+    assert decode("t.csv", b"\xef\xbb\xbfa,b\n") == ("a,b\n", [])
 
 
 def test_rows_carry_the_line_they_begin_in() -> None:
@@ -129,19 +141,16 @@ def test_broken_quoting_names_the_line(text: str) -> None:
         ("a\tb\ty", ",", "set dataset.separator='\\t'"),
         ("a,b,y", ";", "set dataset.separator=','"),
         ("a,b,y", "\t", "dataset.separator='\\t': only one column"),
-        ("alone", ",", "a target and one input at least"),
+        ("alone", None, "a target and one input at least"),
     ],
 )
-def test_a_wrong_separator_gives_the_right_one(line: str, separator: str, what: str) -> None:
+def test_a_wrong_separator_gives_the_right_one(
+    tmp_path: Path, line: str, separator: str | None, what: str
+) -> None:
     with pytest.raises(DataError) as caught:
-        read_header("t.csv", split_rows("t.csv", line, separator), separator)
+        read_grid(csv_spec(write(tmp_path, [line, line]), separator=separator))
     refused(caught, "separator", "only one column found", what)
-
-
-def test_repeated_names_are_refused() -> None:
-    with pytest.raises(DataError) as caught:
-        read_header("t.csv", iter([(1, ["a", "b ", " b", "y"])]), ",")
-    refused(caught, "path", "two columns are named 'b'", "first line")
+    assert bool(caught.value.fix) == (separator is not None)
 
 
 def test_separators() -> None:

@@ -1,23 +1,19 @@
-"""From a file to the rows of a table: finding, decoding and splitting, before any column is chosen."""
+"""From a file's name to its text: finding, reading and decoding."""
 
 from __future__ import annotations
 
-import csv
-import io
+import codecs
+import contextlib
 import os
+import re
 import stat
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeAlias
 
-from gpsuite.data.csv_columns import csv_error, first_repeated, shorten
 from gpsuite.data.spec import MISSING
+from gpsuite.data.table.names import csv_error, shorten
 from gpsuite.errors import DataError, nearest
-from gpsuite.text import visible
 
-Row: TypeAlias = tuple[int, list[str]]  # the line of the file it begins in, counted from 1, and its cells
-
-_OTHER_SEPARATORS = {";": ";", "\t": "\\t", "|": "|", ",": ","}
+_BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
 def csv_path(text: str) -> Path:
@@ -67,66 +63,29 @@ def read_bytes(text: str, key: str = "path") -> bytes:
     return data
 
 
-def decode(path: str, data: bytes, key: str = "path") -> str:
-    """Return the text of a UTF-8 file, with or without byte order mark.
+def decode(path: str, data: bytes, key: str = "path", *, strict: bool = False) -> tuple[str, list[str]]:
+    """Return the text of a file and what was decided: UTF-8 or UTF-16 with a mark, else Windows-1252 (not if strict).
 
     Raises:
-        DataError: if it is not UTF-8, or binary.
+        DataError: if it is binary, or not UTF-8 and `strict`.
     """
     fix = "export the table as 'CSV UTF-8'"
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and not strict:
+        with contextlib.suppress(UnicodeDecodeError):
+            return data.decode("utf-16"), ["the file is read as UTF-16"]
     if b"\0" in data:
         raise csv_error(key, path, "is not a text CSV (it holds binary data)", fix)
     try:
-        return data.decode("utf-8-sig")
+        return data.decode("utf-8-sig"), []
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
+        if not strict and not _BINARY.search(data[:4096]):
+            with contextlib.suppress(UnicodeDecodeError):
+                return data.decode("cp1252"), [
+                    f"the file is not UTF-8 (line {line}) and read as Windows-1252"
+                ]
+            return data.decode("latin-1"), [f"the file is not UTF-8 (line {line}) and read as Latin-1"]
         raise csv_error(key, path, f"is not a text CSV in UTF-8 (line {line})", fix) from error
-
-
-def split_rows(path: str, text: str, separator: str, key: str = "path") -> Iterator[Row]:
-    """Yield the rows that are not blank, the column names first.
-
-    Raises:
-        DataError: where the quoting is broken.
-    """
-    lines = io.StringIO(text, newline="")
-    reader = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
-    while True:
-        start = reader.line_num + 1
-        try:
-            row = next(reader, None)
-        except csv.Error as error:
-            hint = "look for a quote that is not closed, or not doubled inside a quoted cell"
-            raise csv_error(key, path, f"line {start}: not valid CSV ({error})", hint) from error
-        if row is None:
-            return
-        if len(row) > 1 or (row and row[0].strip()):
-            yield start, row
-
-
-def read_header(
-    path: str, rows: Iterator[Row], separator: str, *, key: str = "path", least: int = 2
-) -> list[str]:
-    """Return the column names, stripped of blanks, from the first row; control characters are written out.
-
-    Raises:
-        DataError: if there are fewer than `least` columns (the separator is probably another), or two have the same
-            name.
-    """
-    _, cells = next(rows, (0, []))
-    header = [cell.strip() for cell in cells]
-    if len(header) < least:
-        line = "".join(header)
-        others = [shown for mark, shown in _OTHER_SEPARATORS.items() if mark in line and mark != separator]
-        fix = f"set dataset.separator='{others[0]}'" if others else "it needs a target and one input at least"
-        shown = "\\t" if separator == "\t" else separator
-        raise csv_error("separator", f"'{shown}'", f"only one column found in {path}: {shorten(line)!r}", fix)
-    header = [visible(name) for name in header]
-    repeated = first_repeated(header)
-    if repeated is not None:
-        fix = "the first line must hold the column names, all different"
-        raise csv_error(key, path, f"two columns are named {shorten(repeated)!r}", fix)
-    return header
 
 
 def _no_such_file(text: str, path: Path, key: str) -> DataError:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from gpsuite.data import CsvSpec, load, prepare, read_csv, read_spec
-from gpsuite.data.csv_measurements import parse_limit
 from gpsuite.data.dataset import Dataset, SafetyColumn
+from gpsuite.data.table.measurements import parse_limit
 from gpsuite.errors import DataError
 from tests.data.made_up_data import CONF_DIR, csv_spec, table, write
 
@@ -93,7 +93,7 @@ FILES: list[tuple[tuple[Any, ...], list[str]]] = [
     (([*MEASURED, "0,1,text,,0.3"],), ["line 6, column 'y'", "'text' is not a number"]),
     (([*MEASURED, "0,1,inf,,0.3"],), ["line 6, column 'y'", "not a finite number"]),
     (([*MEASURED, "0,,1,,0.3"],), ["line 6, column 'b'", "the cell is empty"]),
-    (([*MEASURED, "0,nan,1,,0.3"],), ["line 6, column 'b'", "not a finite number"]),
+    (([*MEASURED, "0,nan,1,,0.3"],), ["line 6, column 'b'", "'nan' stands for a missing value"]),
     ((MEASURED, ["a,c", "1,2"]), ["dataset.candidates", "no column 'b'", "inputs [a, b]", "columns: [a, c]"]),
     ((MEASURED, ["a,b"]), ["dataset.candidates", "no rows"]),
     ((MEASURED, ["a,b", "1,"]), ["dataset.candidates", "line 2, column 'b'", "empty"]),
@@ -176,12 +176,10 @@ def test_what_was_prepared_can_be_loaded_in_another_folder(
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
 @pytest.mark.parametrize("key", ["safety", "limit", "candidates"])
-def test_other_tables_have_no_safety_column_and_no_gaps(tmp_path: Path, task: str, key: str) -> None:
+def test_other_tables_have_no_safety_column(tmp_path: Path, task: str, key: str) -> None:
     path = write(tmp_path, table())
     with pytest.raises(DataError, match=f"dataset.{key}=b: a {task} table has none"):
         read_csv(csv_spec(path, task=task, **{key: "b"}))
-    with pytest.raises(DataError, match="column 'y': the cell is empty"):
-        read_csv(csv_spec(write(tmp_path, [*table(), "1,2,"], "gap.csv")))
 
 
 def test_the_container_insists_on_safety_and_candidates() -> None:

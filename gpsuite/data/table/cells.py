@@ -1,0 +1,57 @@
+"""From the cells of a table to columns, all of a file read in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpsuite.data.spec import CsvSpec
+from gpsuite.data.table.columns import Column, plain_column, read_column
+from gpsuite.data.table.formats import NumberFormat, find_format
+from gpsuite.data.table.layout import Grid
+
+_VERSION = 1  # of the decisions
+
+
+def reading_of(spec: CsvSpec) -> list[object]:
+    """Return what a table's hash holds of how it was read, where anything was decided."""
+    settings = [spec.decimal, spec.thousands, spec.missing, spec.skip_rows, spec.categories, spec.strict]
+    return [["reading", _VERSION, *settings]]
+
+
+def read_columns(
+    spec: CsvSpec, grid: Grid, positions: Sequence[int], notes: list[str], *, numbers_only: bool = False
+) -> dict[int, Column]:
+    """Return position -> column; how the file writes numbers is decided by all of them and added to `notes`.
+
+    Args:
+        spec: decimal and thousands marks, most categories, strict.
+        grid: the cells.
+        positions: of the columns.
+        notes: what was decided, extended.
+        numbers_only: a cell that is no number is a bad one, whatever the others are.
+
+    Raises:
+        DataError: if the columns write numbers in different ways, or in one that can be read twofold.
+    """
+    cells = {position: grid.column(position) for position in positions}
+    plain = {position: plain_column(grid.header[position], cells[position]) for position in positions}
+    if spec.strict:
+        written, said = NumberFormat(spec.decimal or ".", spec.thousands or ""), ""
+    else:
+        doubtful = [(grid.header[p], list(dict.fromkeys(cells[p]))) for p in positions if plain[p] is None]
+        others = ((grid.header[p], cells[p]) for p in positions if plain[p] is not None)
+        written, said = find_format(grid.path, doubtful, others, spec.decimal, spec.thousands)
+    if said:
+        notes.append(said)
+    usual = written == NumberFormat()
+    found = {}
+    for position in positions:
+        column = plain[position] if usual else None
+        found[position] = column or read_column(
+            grid.header[position],
+            cells[position],
+            written,
+            categories=spec.categories,
+            strict=spec.strict or numbers_only,
+        )
+    return found

@@ -1,0 +1,150 @@
+"""How a table would be read, before anything is asked of it: each column, copies, ids, order in time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpsuite.data.spec import CsvSpec
+from gpsuite.data.table.cells import read_columns
+from gpsuite.data.table.columns import Column
+from gpsuite.data.table.layout import Grid, read_grid, without_empty_tail
+from gpsuite.data.table.names import name_list, shorten
+
+_SHOWN_LEVELS = 6
+_EPOCH = np.datetime64("1970-01-01")
+_FEW_CLASSES = 10  # most levels of a column of whole numbers that is proposed as classes
+
+
+@dataclass(frozen=True)
+class TableDescription:
+    """What is known of a table.
+
+    Attributes:
+        rows: number of rows N.
+        columns: of each column how it is read, its range or levels, its gaps, and remarks.
+        notes: what was decided and what is suspicious, each a sentence.
+        regression: the target and the settings of a run that learns a number, or None.
+        classification: the same for classes.
+    """
+
+    rows: int
+    columns: tuple[dict[str, object], ...]
+    notes: tuple[str, ...]
+    regression: dict[str, str] | None
+    classification: dict[str, str] | None
+
+
+def describe_table(spec: CsvSpec) -> TableDescription:
+    """Read every column of the table and say what was found; which column is the target is not asked.
+
+    Raises:
+        DataError: if the file is no table.
+    """
+    grid = without_empty_tail(read_grid(spec))
+    notes = list(grid.notes)
+    found = read_columns(spec, grid, range(len(grid.header)), notes)
+    columns = [found[position] for position in range(len(grid.header))]
+    notes += [note for column in columns for note in column.notes]
+    notes += [*grid.faults[:20], *_suspicions(grid, columns)]
+    numeric = [column for column in columns if column.kind == "number" and not column.useless]
+    classes = [column for column in columns if not column.useless and _is_classes(column)]
+    return TableDescription(
+        rows=len(grid.rows),
+        columns=tuple(_row(grid, column) for column in columns),
+        notes=tuple(notes),
+        regression=_settings(spec, columns, _last(numeric, classes)),
+        classification=_settings(spec, columns, _last(classes, numeric)),
+    )
+
+
+def _row(grid: Grid, column: Column) -> dict[str, object]:
+    given = column.values[~np.isnan(column.values)]
+    if column.kind == "date" and len(given):
+        first, last = (_EPOCH + np.timedelta64(int(day), "D") for day in (given.min(), given.max()))
+        shown = f"{first} to {last}"
+    elif column.levels:
+        rest = f", ... ({len(column.levels)})" if len(column.levels) > _SHOWN_LEVELS else ""
+        shown = ", ".join(shorten(level, 30) for level in column.levels[:_SHOWN_LEVELS]) + rest
+    else:
+        shown = f"{given.min():g} to {given.max():g}" if len(given) else ""
+    remarks = [column.useless and f"left out as an input: {column.useless}"]
+    for row, cell in list(column.bad.items())[:1]:
+        where = f"as {shorten(cell)!r} in line {grid.lines[row]}"
+        remarks.append(f"{len(column.bad)} cells cannot be read, {where}")
+    return {
+        "column": column.name,
+        "read as": column.kind,
+        "unit": grid.units.get(column.name, ""),
+        "values": shown,
+        "different": len(np.unique(given)),
+        "missing": int(column.gaps.sum()),
+        "remark": "; ".join(filter(None, remarks)),
+    }
+
+
+def _suspicions(grid: Grid, columns: Sequence[Column]) -> list[str]:
+    """Say what often goes wrong: copies, rows in order of time, marks for missing values, gaps."""
+    notes = []
+    copies = len(grid.rows) - len({tuple(row) for row in grid.rows})
+    if copies:
+        notes.append(
+            f"{copies} of {len(grid.rows)} rows are copies of others: guarantees need independent rows"
+        )
+    for column in columns:
+        given = column.values[~np.isnan(column.values)]
+        steps = np.diff(given)
+        if column.kind == "date" and len(given) > 2 and ((steps >= 0).all() or (steps <= 0).all()):
+            notes.append(
+                f"the rows are in the order of {shorten(column.name)!r}: a random split mixes past and future"
+            )
+        if column.kind == "number" and (mark := _missing_mark(given)) is not None:
+            notes.append(
+                f"{mark:g} in column {shorten(column.name)!r} may stand for a missing value: empty such cells"
+            )
+    rows = np.any([column.unread for column in columns], axis=0)
+    if rows.any():
+        notes.append(f"{int(rows.sum())} of {len(rows)} rows have a missing value: see dataset.missing")
+    return notes
+
+
+def _missing_mark(given: np.ndarray) -> float | None:
+    """Return a value such as -999 that occurs several times, far from all others."""
+    for mark in (-99.0, -999.0, -9999.0, 9999.0, 99999.0):
+        others = given[given != mark]
+        if len(others) and (given == mark).sum() > 1 and abs(mark) > 5.0 * np.abs(others).max():
+            return mark
+    return None
+
+
+def _is_classes(column: Column) -> bool:
+    if column.kind in ("category", "yes/no"):
+        return True
+    given = np.unique(column.values[~np.isnan(column.values)])
+    return (
+        column.kind == "number" and 2 <= len(given) <= _FEW_CLASSES and bool((given == np.floor(given)).all())
+    )
+
+
+def _last(columns: Sequence[Column], others: Sequence[Column]) -> Column | None:
+    """Return the last of the columns, one that is not among the others if there is one."""
+    first = [column for column in columns if column not in others]
+    return (first or list(columns) or [None])[-1]
+
+
+def _settings(spec: CsvSpec, columns: Sequence[Column], target: Column | None) -> dict[str, str] | None:
+    """Return the settings of a run with this target, or None if there is none or no input beside it."""
+    others = [column for column in columns if column is not target]
+    if target is None or all(column.useless for column in others):
+        return None
+    settings = {"path": spec.path, "target": target.name}
+    ignored = [
+        column.name
+        for column in others
+        if column.unread.sum() > 0.2 * len(column.gaps) and not column.useless
+    ]
+    if ignored and len(ignored) < len(others):
+        settings["ignore"] = name_list(ignored)
+    return settings

@@ -1,0 +1,262 @@
+"""How numbers, dates and gaps are written in a table: the file's decimal and thousands marks, percent, currencies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from gpsuite.data.table.names import csv_error, shorten
+
+MISSING_WORDS = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "?"})
+# further marks, taken as gaps where they are the only text in a column of numbers
+MISSING_MARKS = frozenset(
+    {"-", "--", "---", ".", "..", "*", "none", "nil", "unknown", "missing", "n.a.", "nd", "n/d"}
+)
+
+TRUE_WORDS = frozenset({"true", "t", "yes", "y", "1"})
+FALSE_WORDS = frozenset({"false", "f", "no", "n", "0"})
+BOOLEAN_WORDS = TRUE_WORDS | FALSE_WORDS
+
+_GROUP_SPACES = " \u00a0\u202f\u2009'’"
+_SPACED = re.compile(rf"[+-]?\d{{1,3}}(?:[{_GROUP_SPACES}]\d{{3}})+(?:[.,]\d*)?")
+_COMMA_DECIMAL = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)?,\d+(?:[eE][+-]?\d+)?")
+_COMMA_GROUPS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
+_DOT_GROUPS = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+")
+_MINUS = ("\u2212", "\u2013")  # the minus sign and the dash that word processors write for it
+_POINT = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_SYMBOL = re.compile(r"([$€£¥])?\s*(.*?)\s*([%€£¥$])?")
+
+DATE_FORMATS = (
+    "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%Y/%m/%d",
+    "%Y.%m.%d", "%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%b-%d-%Y",
+    "%b %Y", "%B %Y", "%b-%Y",
+)  # fmt: skip
+_TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+_ISO = re.compile(r"\d{4}-\d{1,2}(?:-\d{1,2}(?:[T ]\d.*)?)?")
+_QUARTER = re.compile(r"(\d{4})[ -]?[Qq]([1-4])")
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """How a file writes numbers.
+
+    Attributes:
+        decimal: the decimal mark, `.` or `,`.
+        thousands: the mark between groups of three digits, or an empty string; blanks and apostrophes are always read.
+    """
+
+    decimal: str = "."
+    thousands: str = ""
+
+    def number(self, text: str) -> float | None:
+        """Return the number, None if the text is none; infinite for `inf` and for what leaves float64."""
+        text = _plain_minus(text)
+        if _SPACED.fullmatch(text):
+            text = re.sub(f"[{_GROUP_SPACES}]", "", text)
+        if self.thousands and _grouped(text, self.thousands, self.decimal):
+            text = text.replace(self.thousands, "")
+        if self.decimal == ",":
+            if "." in text:
+                return None
+            text = text.replace(",", ".")
+        return plain_number(text)
+
+
+def _plain_minus(text: str) -> str:
+    return f"-{text[1:]}" if text[:1] in _MINUS and text[1:2].isdigit() else text
+
+
+def like_number(text: str) -> bool:
+    """Whether a text is a number in any of the ways that are read, whichever the file's is."""
+    bare = _plain_minus(without_symbol(text)[0])
+    return plain_number(bare) is not None or bool(_mark_kind(bare)) or bool(_SPACED.fullmatch(bare))
+
+
+def plain_number(text: str) -> float | None:
+    """Return the number of a text such as `-1.5e3`, None if it is none."""
+    try:
+        return None if "_" in text else float(text)  # Python reads 1_0 as 10, no other program does
+    except ValueError:
+        return None
+
+
+def is_missing(text: str) -> bool:
+    """Whether a stripped cell stands for a gap: empty, NA, N/A, NaN, null or a question mark."""
+    return text.casefold() in MISSING_WORDS
+
+
+def without_symbol(text: str) -> tuple[str, str]:
+    """Return the text without a currency sign before it or a percent or currency sign behind it, and the sign."""
+    match = _SYMBOL.fullmatch(text)
+    if match is None or (match[1] and match[3]) or not (match[1] or match[3]):
+        return text, ""
+    return match[2], match[1] or match[3]
+
+
+def find_format(
+    path: str,
+    columns: Iterable[tuple[str, Sequence[str]]],
+    plain: Iterable[tuple[str, Sequence[str]]],
+    decimal: str | None,
+    thousands: str | None,
+) -> tuple[NumberFormat, str]:
+    """Return the format in which the file's numbers are written, and a sentence if it is not the usual one.
+
+    The columns decide together: 1,5 can only have a decimal comma, 1,234.5 only a comma between thousands, and 1,234
+    may be either, unless there is a number such as 1.5 somewhere.
+
+    Args:
+        path: the file, for messages.
+        columns: name and different texts of each column that holds more than plain numbers.
+        plain: name and cells of the columns of plain numbers; looked at where the others leave a doubt.
+        decimal: the mark the user says, None where they say nothing.
+        thousands: the same between thousands.
+
+    Raises:
+        DataError: if the marks are no marks, the columns contradict each other, or cannot say.
+    """
+    for key, mark, allowed in (
+        ("decimal", decimal, (".", ",")),
+        ("thousands", thousands, (",", ".", "", " ", "'")),
+    ):
+        if mark is not None and mark not in allowed:
+            raise csv_error(
+                key, mark, "is no such mark", "it is " + " or ".join(repr(each) for each in allowed if each)
+            )
+    if decimal is not None or thousands is not None:
+        point = decimal or ("," if thousands == "." else ".")
+        if point == thousands:
+            raise csv_error("thousands", thousands, "is also the decimal mark", "the two marks differ")
+        return NumberFormat(point, thousands or ""), ""
+    seen = _Seen()
+    for name, texts in columns:
+        numbers = [_plain_minus(without_symbol(text)[0]) for text in texts if not is_missing(text)]
+        seen.add(name, numbers)
+    if seen.decimal or seen.proved or seen.either:
+        for name, texts in plain:
+            seen.add_plain(name, texts)
+    comma, points = seen.decimal or seen.proved, seen.groups or seen.point
+    if comma and points:
+        text = f"{comma} needs a decimal comma, {points} a decimal point"
+        raise csv_error("path", path, text, "write all numbers in one way, as 1234.5")
+    if comma and seen.dotted and not seen.proved:
+        text = f"{comma} needs a decimal comma; is the point in {seen.dotted} between thousands?"
+        raise csv_error("path", path, text, "if it is:", fix={"decimal": ",", "thousands": "."})
+    if comma:
+        return NumberFormat(",", "."), f"numbers are read with a decimal comma ({comma})"
+    if seen.groups or (seen.either and seen.point):
+        return NumberFormat(
+            ".", ","
+        ), f"numbers are read with a comma between thousands ({seen.groups or seen.either})"
+    if seen.either:
+        text = f"{seen.either}: a decimal comma, or a comma between thousands?"
+        raise csv_error(
+            "path", path, text, "dataset.decimal=, if it is decimal; if not:", fix={"thousands": ","}
+        )
+    return NumberFormat(), ""
+
+
+class _Seen:
+    """The first number of each kind that tells how the file writes them, as `'1,5' in column 'a'`.
+
+    Attributes:
+        decimal: only with a decimal comma.
+        groups: only with a comma between thousands.
+        either: with one of the two.
+        point: only with a decimal point.
+        dotted: with a decimal point or a point between thousands.
+        proved: only with a point between thousands.
+    """
+
+    def __init__(self) -> None:
+        self.decimal = self.groups = self.either = self.point = self.dotted = self.proved = ""
+
+    def add(self, name: str, texts: Sequence[str]) -> None:
+        """Look at different texts; a column that does not hold numbers says nothing."""
+        kinds = {text: _mark_kind(text) for text in texts}
+        if sum(bool(kind) or plain_number(text) is not None for text, kind in kinds.items()) < 0.8 * len(
+            kinds
+        ):
+            return
+        for text, kind in kinds.items():
+            self._note(kind, name, text)
+            if kind == "decimal" and "." in text:
+                self._note("proved", name, text)
+
+    def add_plain(self, name: str, texts: Sequence[str]) -> None:
+        """Look at cells that are all plain numbers, for one with a point."""
+        for text in texts:
+            if "." in text:
+                self._note(_mark_kind(text), name, text)
+            if self.point:
+                return
+
+    def _note(self, kind: str, name: str, text: str) -> None:
+        if kind and not getattr(self, kind):
+            setattr(self, kind, f"{shorten(text)!r} in column {shorten(name)!r}")
+
+
+def _mark_kind(text: str) -> str:
+    """Return which attribute of `_Seen` a number with marks speaks for, or an empty string."""
+    grouped, decimal = _COMMA_GROUPS.fullmatch(text), _COMMA_DECIMAL.fullmatch(text)
+    zero = text.lstrip("+-").startswith("0")
+    if decimal and not (grouped and not zero):
+        return "decimal"
+    if grouped:
+        return "groups" if not decimal else "either"
+    if _DOT_GROUPS.fullmatch(text) and not zero:
+        return "dotted" if text.count(".") == 1 else "proved"
+    return "point" if _POINT.fullmatch(text) else ""
+
+
+def _grouped(text: str, thousands: str, decimal: str) -> bool:
+    whole = text.partition(decimal)[0]
+    pattern = _COMMA_GROUPS if thousands == "," else _DOT_GROUPS
+    return bool(pattern.fullmatch(whole))
+
+
+def date_days(texts: Sequence[str]) -> dict[str, float] | None:
+    """Return text -> days since 1970-01-01 if all texts are dates of one form, None if not.
+
+    A form that could be day first or month first for every text is none: nobody can tell.
+    """
+    if not texts or any(len(text) > 40 or not re.search(r"\d", text) for text in texts):
+        return None
+    import pandas as pd
+
+    if all(_QUARTER.fullmatch(text) for text in texts):
+        starts = {
+            text: _QUARTER.sub(lambda found: f"{found[1]}-{3 * int(found[2]) - 2:02d}-01", text)
+            for text in texts
+        }
+        return _days(pd.to_datetime(list(starts.values()), format="%Y-%m-%d", utc=True), texts)
+    if all(_ISO.fullmatch(text) for text in texts):
+        return _days(pd.to_datetime(list(texts), format="ISO8601", errors="coerce", utc=True), texts)
+    fitting = [
+        form for date in DATE_FORMATS for form in (date + time for time in _TIMES) if _fits(texts[0], form)
+    ]
+    parsed = [pd.to_datetime(list(texts), format=form, errors="coerce", utc=True) for form in fitting]
+    found = [days for each in parsed if (days := _days(each, texts)) is not None]
+    return found[0] if found and all(each == found[0] for each in found) else None
+
+
+def _fits(text: str, form: str) -> bool:
+    try:
+        datetime.strptime(text, form)
+    except ValueError:
+        return False
+    return True
+
+
+def _days(parsed: object, texts: Sequence[str]) -> dict[str, float] | None:
+    import numpy as np
+    import pandas as pd
+
+    assert isinstance(parsed, pd.DatetimeIndex)
+    if parsed.isna().any():
+        return None
+    stamps = parsed.tz_localize(None).to_numpy()
+    days = (stamps - np.datetime64("1970-01-01")) / np.timedelta64(1, "D")
+    return dict(zip(texts, map(float, days), strict=True))

@@ -1,0 +1,163 @@
+"""The user's measurements for a safe plan: outputs with gaps, a safety column with its limit, and candidates."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gpsuite.arrays import BoolArray, FloatArray
+from gpsuite.data.dataset import Dataset, SafetyColumn, Side
+from gpsuite.data.hashing import json_hash
+from gpsuite.data.spec import MISSING, CsvSpec
+from gpsuite.data.table.cells import read_columns, reading_of
+from gpsuite.data.table.columns import Column
+from gpsuite.data.table.layout import Grid, read_grid, refuse_repeated, without_empty_tail
+from gpsuite.data.table.names import choose_columns, csv_error, name_list, other_columns, shorten
+from gpsuite.data.table.rows import all_others, bad_cells, complete_rows, gap_cells, shown_faults
+from gpsuite.data.table.spread import check_spread
+
+_LIMIT = re.compile(r"(<=?|≤|>=?|≥)?\s*(\S+)")
+
+
+def read_measurements(spec: CsvSpec) -> Dataset:
+    """Read measured rows and candidates.
+
+    An output or safety cell may be empty (or `nan`, `NA`) where nothing was measured; input cells may not, unless
+    `dataset.missing=drop_rows`. Rows with the same inputs are repeated measurements.
+    Candidates are read from a second file by the names of the inputs; its other columns are not looked at.
+
+    Args:
+        spec: path, target (the outputs), inputs (None: all other columns), safety, limit, candidates, and how to read.
+
+    Raises:
+        DataError: if a file, a column, a cell or the limit is not usable, an output was never measured, or no measured
+            row is safe.
+    """
+    grid = without_empty_tail(read_grid(spec))
+    positions = _choose(spec, grid)
+    limit, side = parse_limit(spec.limit)
+    notes = list(grid.notes)
+    found = read_columns(
+        spec, grid, [each for group in positions for each in group], notes, numbers_only=True
+    )
+    targets, (safe_by,), inputs = ([found[position] for position in group] for group in positions)
+    rows = _rows(spec, grid, [*targets, safe_by], inputs, notes)
+    X, Y, z = (
+        np.column_stack([each.values[rows] for each in group]) for group in (inputs, targets, [safe_by])
+    )
+    names, target_names = [each.name for each in inputs], [each.name for each in targets]
+    _check_measured(spec, np.column_stack([Y, z]), [*target_names, safe_by.name])
+    column = SafetyColumn(safe_by.name, z[:, 0], limit, side)
+    if not column.safe.any():
+        best = np.nanmin(z) if side == "below" else np.nanmax(z)
+        text = f"no measured row is safe; the best has {shorten(column.name)}={best:g}"
+        raise csv_error("limit", spec.limit, text, "measure a safe point first, or check limit and its side")
+    candidates, points = _read_candidates(spec, names)
+    check_spread(spec.path, np.column_stack([X, Y, z]), [*names, *target_names, column.name])
+    choices = [names, target_names, column.name, limit, side, grid.separator]
+    more = reading_of(spec) if notes or candidates.notes else []
+    return Dataset(
+        name=spec.name,
+        task="measurements",
+        X=X,
+        y=Y,
+        input_names=tuple(names),
+        target_names=tuple(target_names),
+        content_hash=json_hash(["csv measurements", grid.sha256, candidates.sha256, *choices, *more]),
+        grid=points,
+        safety=column,
+        units={
+            name: unit for name, unit in grid.units.items() if name in {*names, *target_names, column.name}
+        },
+        licence=spec.licence,
+        citation=spec.citation,
+        notes=(*notes, *(f"dataset.candidates: {note}" for note in candidates.notes)),
+    )
+
+
+def parse_limit(value: object) -> tuple[float, Side]:
+    """Return limit and safe side of `<=1.0`, `<1`, `>=0.7` or `>0.7`; the limit itself counts as safe.
+
+    Raises:
+        DataError: for anything else, a number without its side included.
+    """
+    fix = "say what is safe: 'dataset.limit=<=1.0' or 'dataset.limit=>=0.7' (with the quotes)"
+    text = "" if value in (None, MISSING) else str(value).strip()
+    match = _LIMIT.fullmatch(text)
+    try:
+        number = float(match[2]) if match else math.nan
+    except ValueError:
+        number = math.nan
+    if match is None or not math.isfinite(number):
+        raise csv_error("limit", text, "no limit named" if not text else "is not a limit", fix)
+    if match[1] is None:
+        raise csv_error("limit", text, "which side is safe?", fix)
+    return number, "below" if match[1] in ("<", "<=", "≤") else "above"
+
+
+def _rows(
+    spec: CsvSpec, grid: Grid, measured: Sequence[Column], inputs: Sequence[Column], notes: list[str]
+) -> BoolArray:
+    """Return the rows [N] that are used: all, unless those without inputs may be left out."""
+    ways = replace(spec, missing="drop_rows" if spec.missing == "drop_rows" else "error")
+    whole = [replace(each, gaps=np.zeros_like(each.gaps)) for each in measured]
+    return complete_rows(ways, grid, whole, list(inputs), notes)[0]
+
+
+def _choose(spec: CsvSpec, grid: Grid) -> tuple[list[int], list[int], list[int]]:
+    """Return the column numbers of outputs, of the safety value and of inputs."""
+    header = grid.header
+    for key, what in (("target", "no output named"), ("safety", "no safety column named")):
+        if getattr(spec, key) in (None, MISSING, ""):
+            raise csv_error(key, "", what, f"columns: {name_list(header)}")
+    targets = choose_columns("target", spec.target, header)
+    safety = choose_columns("safety", spec.safety, header)
+    if len(safety) > 1:
+        raise csv_error("safety", spec.safety, "names several columns", "name one safety column")
+    ignored = [] if spec.ignore is None else choose_columns("ignore", spec.ignore, header)
+    if all_others(spec, header):
+        inputs = other_columns(spec.path, spec.target, [*targets, *safety, *ignored], header)
+    else:
+        inputs = choose_columns("inputs", spec.inputs, header)
+    for key, columns, others in (("safety", safety, targets), ("inputs", inputs, [*targets, *safety])):
+        shared = [header[column] for column in columns if column in others]
+        if shared:
+            text = f"column {shorten(shared[0])!r} is also {'an output' if key == 'safety' else 'output or safety'}"
+            raise csv_error(key, getattr(spec, key), text, "one column has one meaning")
+    refuse_repeated(grid, [header[each] for each in (*targets, *safety, *inputs)])
+    return targets, safety, inputs
+
+
+def _read_candidates(spec: CsvSpec, names: Sequence[str]) -> tuple[Grid, FloatArray]:
+    """Return the file's cells and the inputs [n, D] in the order of `names`."""
+    key = "candidates"
+    grid = without_empty_tail(read_grid(spec, key, 1))
+    absent = [name for name in names if name not in grid.header]
+    if absent:
+        text = f"no column {', '.join(repr(shorten(name)) for name in absent)}"
+        fix = f"it needs the inputs {name_list(names)}; columns: {name_list(grid.header)}"
+        raise csv_error(key, grid.path, text, fix)
+    refuse_repeated(grid, names, key)
+    notes: list[str] = []
+    positions = [grid.header.index(name) for name in names]
+    found = read_columns(spec, grid, positions, notes, numbers_only=True)
+    columns = [found[position] for position in positions]
+    faults = [*grid.faults, *bad_cells(grid, columns), *gap_cells(grid, columns)]
+    if faults:
+        raise csv_error(key, grid.path, shown_faults(faults), "mend them, or remove their rows")
+    values = np.column_stack([column.values for column in columns])
+    check_spread(grid.path, values, names, key)
+    return replace(grid, notes=(*grid.notes, *notes)), values
+
+
+def _check_measured(spec: CsvSpec, values: FloatArray, names: Sequence[str]) -> None:
+    blank = np.isnan(values).all(axis=0)
+    if blank.any():
+        column = int(blank.argmax())
+        key = "safety" if column == len(names) - 1 else "target"
+        text = f"column {shorten(names[column])!r} has no value in any row"
+        raise csv_error(key, getattr(spec, key), text, "measure it once at least, or leave it out")

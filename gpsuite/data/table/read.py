@@ -1,0 +1,263 @@
+"""The user's own table as a dataset: which columns, which rows, and what was decided about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
+from gpsuite.data.dataset import TASKS, Dataset, Task
+from gpsuite.data.hashing import json_hash
+from gpsuite.data.spec import MISSING, CsvSpec
+from gpsuite.data.table.cells import read_columns, reading_of
+from gpsuite.data.table.columns import Column, encode
+from gpsuite.data.table.labels import label_column
+from gpsuite.data.table.layout import Grid, read_grid, refuse_repeated, without_empty_tail
+from gpsuite.data.table.measurements import read_measurements
+from gpsuite.data.table.names import choose_columns, csv_error, name_list, other_columns, shorten
+from gpsuite.data.table.rows import LARGEST_LOSS, all_others, complete_rows, leaving_out
+from gpsuite.data.table.spread import check_spread
+from gpsuite.errors import DataError, unknown_name
+
+MIN_ROWS = 10
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which columns are used, by number."""
+
+    targets: list[int]
+    inputs: list[int]
+
+
+def read_csv(spec: CsvSpec) -> Dataset:
+    """Read the table, decide what loses nothing, and refuse whatever a run would trip over later.
+
+    Labels of a classification are numbered 0, ..., C-1 in sorted order (integers by value, texts alphabetically);
+    `label_names` keeps what the file says. Columns that are neither target nor input are not looked at.
+
+    Args:
+        spec: the file and the user's choices; for measurements as `read_measurements`. Without a task: regression.
+
+    Returns:
+        the dataset; `notes` says every decision, `groups` which rows are copies of each other.
+
+    Raises:
+        DataError: if the file or the choice of columns is not usable: all that is wrong, each cell with line and
+            column, and what to do.
+        UserError: if the task is unknown.
+    """
+    return read_resolved(spec)[0]
+
+
+def read_resolved(spec: CsvSpec) -> tuple[Dataset, CsvSpec]:
+    """Return the dataset, and the spec with its columns as lists of names, for another process to read the same."""
+    task = _task(spec)
+    if task == "measurements":
+        dataset = read_measurements(spec)
+        safety = dataset.safety
+        assert safety is not None  # the container insists on it
+        names: dict[str, Any] = {
+            "target": list(dataset.target_names),
+            "safety": [safety.name],
+            "inputs": None if spec.inputs is None else list(dataset.input_names),
+        }
+        return dataset, replace(spec, **names)
+    _refuse_unused(spec, task)
+    grid = without_empty_tail(read_grid(spec))
+    choice = _choose(spec, task, grid.header)
+    named = choice.targets if all_others(spec, grid.header) else [*choice.targets, *choice.inputs]
+    refuse_repeated(grid, [grid.header[position] for position in named])
+    dataset = _assemble(spec, task, grid, choice)
+    resolved: dict[str, Any] = {"target": [grid.header[column] for column in choice.targets]}
+    if not all_others(spec, grid.header):
+        resolved["inputs"] = [grid.header[column] for column in choice.inputs]
+    return dataset, replace(spec, **resolved)
+
+
+def _task(spec: CsvSpec) -> Task:
+    for task in TASKS:
+        if task == (spec.task or "regression"):
+            return task
+    raise unknown_name("dataset.task", str(spec.task), TASKS)
+
+
+def _refuse_unused(spec: CsvSpec, task: Task) -> None:
+    for key in ("safety", "limit", "candidates"):
+        value = getattr(spec, key)
+        if value is not None:
+            raise csv_error(
+                key, value, f"a {task} table has none", "it belongs to active_learning/plan; leave it out"
+            )
+
+
+def _choose(spec: CsvSpec, task: Task, header: Sequence[str]) -> Choice:
+    if spec.target in (None, MISSING, ""):
+        raise csv_error("target", "", "no target named", f"columns: {name_list(header)}")
+    targets = choose_columns("target", spec.target, header)
+    if task == "classification" and len(targets) > 1:
+        text = "classification takes one target column"
+        raise csv_error("target", spec.target, text, "name one of them", fix={"target": header[targets[0]]})
+    ignored = [] if spec.ignore is None else choose_columns("ignore", spec.ignore, header)
+    if all_others(spec, header):
+        return Choice(targets, other_columns(spec.path, spec.target, [*targets, *ignored], header))
+    inputs = choose_columns("inputs", spec.inputs, header)
+    for columns, what in ((targets, "the target"), (ignored, "ignored")):
+        shared = [header[column] for column in inputs if column in columns]
+        if shared:
+            rest = [header[column] for column in inputs if column not in {*targets, *ignored}]
+            raise csv_error(
+                "inputs",
+                spec.inputs,
+                f"column {shorten(shared[0])!r} is also {what}",
+                "leave it out of dataset.inputs",
+                fix={"inputs": name_list(rest)} if rest else None,
+            )
+    return Choice(targets, inputs)
+
+
+def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
+    notes = list(grid.notes)
+    labelled = task == "classification"
+    columns = read_columns(spec, grid, [*choice.inputs, *([] if labelled else choice.targets)], notes)
+    inputs = _useful(spec, grid, [columns[position] for position in choice.inputs], notes)
+    targets = [
+        _class_target(spec, grid, position) if labelled else _number_target(spec, columns[position])
+        for position in choice.targets
+    ]
+    kept, inputs = complete_rows(spec, grid, targets, inputs, notes)
+    if kept.sum() < MIN_ROWS:
+        raise csv_error("path", spec.path, f"{kept.sum()} rows; at least {MIN_ROWS} are needed", "add rows")
+    inputs = _still_useful(spec, inputs, kept, notes)
+    X, names = _matrix(inputs, kept)
+    y = np.column_stack([column.values[kept] for column in targets])
+    levels = targets[0].levels
+    if labelled:
+        y, levels = _present_labels(spec, y, levels)
+    _check_target_varies(spec, y, targets)
+    target_names = [column.name for column in targets]
+    check_spread(spec.path, np.column_stack([X, y]), [*names, *target_names])
+    notes += [note for column in [*targets, *inputs] for note in column.notes]
+    groups = _copies(X, y, notes)
+    choices = [target_names, names, grid.separator, task]
+    return Dataset(
+        name=spec.name,
+        task=task,
+        X=X,
+        y=y,
+        input_names=tuple(names),
+        target_names=tuple(target_names),
+        content_hash=json_hash(["csv", grid.sha256, *choices, *(reading_of(spec) if notes else [])]),
+        label_names=levels if labelled else None,
+        units={name: unit for name, unit in grid.units.items() if name in {*names, *target_names}},
+        licence=spec.licence,
+        citation=spec.citation,
+        notes=tuple(notes),
+        groups=groups,
+    )
+
+
+def _present_labels(
+    spec: CsvSpec, y: FloatArray, levels: Sequence[str]
+) -> tuple[FloatArray, tuple[str, ...]]:
+    """Return labels and names without the classes that no row used has."""
+    present, numbers = np.unique(y, return_inverse=True)
+    if len(present) < 2:
+        only = shorten(levels[int(present[0])])
+        raise csv_error("target", spec.target, f"all rows used have the label {only!r}", "two are needed")
+    return numbers.reshape(y.shape).astype(np.float64), tuple(levels[int(label)] for label in present)
+
+
+def _number_target(spec: CsvSpec, column: Column) -> Column:
+    if column.kind in ("number", "empty"):
+        return column
+    held = f"{column.kind}, as {shorten(column.levels[-1])!r}" if column.levels else "dates"
+    text = f"column {shorten(column.name)!r} holds {held}: no numbers"
+    if column.kind not in ("category", "yes/no"):
+        raise csv_error("target", spec.target, text, "name another column")
+    raise _other_experiment(spec, text, "robustness/safety", "classification")
+
+
+def _class_target(spec: CsvSpec, grid: Grid, position: int) -> Column:
+    column = label_column(grid.header[position], grid.column(position), strict=spec.strict)
+    if len(column.bad) <= LARGEST_LOSS * len(grid.rows):
+        return column
+    text = f"column {shorten(column.name)!r} holds numbers, as {next(iter(column.bad.values()))}, no labels"
+    raise _other_experiment(spec, text, "pac_bayes/regression", "regression")
+
+
+def _other_experiment(spec: CsvSpec, text: str, name: str, task: str) -> DataError:
+    """Build the error that proposes an experiment for what the target holds."""
+    error = csv_error("target", spec.target, text, f"{task} is experiment={name}:", fix={"task": task})
+    error.fix["experiment"] = name
+    return error
+
+
+def _useful(spec: CsvSpec, grid: Grid, columns: list[Column], notes: list[str]) -> list[Column]:
+    """Return the inputs that tell something: a useless one is left out, unless the user named it."""
+    others = all_others(spec, grid.header) and not spec.strict
+    useless = [column for column in columns if column.useless and (others or not _usable(column))]
+    kept = [column for column in columns if column not in useless]
+    why = "; ".join(f"input column {shorten(column.name)!r}: {column.useless}" for column in useless)
+    if not kept:
+        raise csv_error("path", spec.path, f"{why}; no other input is left", "add a column that varies")
+    if useless and not others:
+        names = [column.name for column in useless]
+        fix = leaving_out(spec, grid.header, columns, names)
+        raise csv_error(
+            "path", spec.path, why, "leave it out:" if len(names) == 1 else "leave them out:", fix=fix
+        )
+    notes += [f"column {shorten(column.name)!r} left out: {column.useless}" for column in useless]
+    return kept
+
+
+def _usable(column: Column) -> bool:
+    """Whether a column can be an input all the same, where the user names it: an id."""
+    given = column.values[~np.isnan(column.values)]
+    return column.kind == "number" and len(given) > 0 and bool(np.ptp(given) > 0.0)
+
+
+def _still_useful(spec: CsvSpec, columns: list[Column], kept: BoolArray, notes: list[str]) -> list[Column]:
+    """Return the inputs that vary over the rows that are used."""
+    fixed = [column for column in columns if column.values[kept].min() == column.values[kept].max()]
+    if len(fixed) == len(columns):
+        text = "no input varies over the rows without gaps"
+        raise csv_error(
+            "path", spec.path, text, "leave out columns with gaps:", fix={"missing": "drop_columns"}
+        )
+    notes += [
+        f"column {shorten(column.name)!r} left out: it is constant in the rows used" for column in fixed
+    ]
+    return [column for column in columns if column not in fixed]
+
+
+def _matrix(columns: Sequence[Column], kept: BoolArray) -> tuple[FloatArray, list[str]]:
+    blocks = [encode(column, kept) for column in columns]
+    return np.column_stack([block for block, _ in blocks]), [name for _, names in blocks for name in names]
+
+
+def _check_target_varies(spec: CsvSpec, y: FloatArray, targets: Sequence[Column]) -> None:
+    same = y.min(axis=0) == y.max(axis=0)
+    if same.any():
+        column = int(same.argmax())
+        text = f"column {shorten(targets[column].name)!r} is constant ({y[0, column]:g} in all rows)"
+        raise csv_error("target", spec.target, text, "choose a target that varies")
+
+
+def _copies(X: FloatArray, y: FloatArray, notes: list[str]) -> IntArray | None:
+    """Return for each row the number of the first row that equals it, [N]; None if all differ."""
+    first: dict[bytes, int] = {}
+    rows = np.column_stack([X, y]) + 0.0  # -0 is 0
+    groups = np.array(
+        [first.setdefault(row.tobytes(), number) for number, row in enumerate(rows)], dtype=np.int64
+    )
+    repeated = len(groups) - len(first)
+    if not repeated:
+        return None
+    notes.append(
+        f"{repeated} of {len(groups)} rows are copies of others: copies stay on one side of every split"
+    )
+    return groups
