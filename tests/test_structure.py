@@ -48,7 +48,7 @@ request, options = read_request(["experiment=pac_bayes/regression", "scale=smoke
 tasks = EXPERIMENTS.get(request.experiment).plan(request)
 numbers = dict.fromkeys(["bound_kl", "bound_sqrt", "gibbs_risk_train", "gibbs_risk_test", "bayes_risk_test",
                          "mse_test", "nll_test", "kl_over_n", "noise_variance", "rmse_test_own_units",
-                         "kl", "log_theta", "confidence", "n_train"], 0.5)
+                         "kl", "log_theta", "confidence", "n_train", "bound_bayes"], 0.5)
 records = [Record(task_key(t), t.experiment, t.label, t.axes, "done", "", numbers, {}) for t in tasks]
 publish_results(request, records, Path("out"), options.conf_dir, options.changed, {}, "")
 assert list(Path("out/figures").glob("*.png"))

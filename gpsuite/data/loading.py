@@ -101,6 +101,8 @@ def _prepare_csv(spec: CsvSpec, default_task: Task) -> PreparedDataset:
     # Workers may run in another folder; the choices are stored as they were understood here.
     dataset, resolved = read_resolved(replace(spec, task=spec.task or default_task))
     plain = {**to_plain(resolved), "path": str(csv_path(resolved.path).absolute())}
+    if resolved.new is not None:
+        plain["new"] = str(csv_path(resolved.new).absolute())
     if dataset.safety is not None and resolved.candidates is not None:
         plain["candidates"] = str(csv_path(resolved.candidates).absolute())
     if resolved.new is not None:

@@ -13,6 +13,9 @@ from scipy.spatial import cKDTree
 from scipy.stats import binom, ks_2samp
 
 from gpsuite.arrays import FloatArray
+from gpsuite.data.dataset import Dataset
+
+Metrics = dict[str, float | int | str | bool | None]
 
 LEVEL = 0.001  # of a check: a table has about ten, and a false alarm is told to everybody
 PERMUTATIONS = 1999
@@ -79,6 +82,27 @@ def input_pattern(
     near = np.asarray(cKDTree(X).query(X, count + 1)[1])
     centred = residuals - residuals.mean()
     return _permutation_p(centred, lambda values: float(values @ values[near[:, 1:]].mean(axis=1)), rng)
+
+
+def row_metrics(data: Dataset, y: FloatArray, in_order: FloatArray, rng: np.random.Generator) -> Metrics:
+    """Return what the rows say about being independent draws from one distribution.
+
+    Args:
+        data: the table.
+        y: what makes rows with equal inputs different ones: a regression's target, or an input again, [N].
+        in_order: residuals of rows that a model did not see, in the file's order.
+        rng: of the permutations.
+    """
+    names = (data.target_names[0], *data.input_names)
+    column, drift_p = drift(np.column_stack([data.y[:, 0], data.X]), names)
+    repeated, sign = duplicates(data.X, y)
+    return {
+        "repeated_rows": repeated,
+        "repeated": sign,
+        "drift_column": column,
+        "drift_p": drift_p,
+        "order_p": order_pattern(in_order, rng),
+    }
 
 
 def coverage_p(inside: int, count: int, coverage: float) -> float:

@@ -110,6 +110,8 @@ def judged_model(dataset: PreparedDataset, learning: Learning, shared: SharedWor
         first = len(order) - max(math.ceil(learning.test_share * len(order)), LEAST_TEST_ROWS)
         train = order[: min(first, learning.most_rows)]
         test = order[len(train) :]
+        if data.groups is not None:  # a copy of a training row tells nothing
+            test = test[~np.isin(data.groups[test], data.groups[train])]
         fitted = _fit(dataset, learning, train, train, shared)
         errors = np.abs(fitted.predict(data.X[test])[0] - data.y[test, 0])
         held = test[: max(learning.most_rows // 2, LEAST_TEST_ROWS)]

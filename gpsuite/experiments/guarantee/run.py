@@ -7,13 +7,7 @@ from scipy.special import ndtri
 
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import DIVERGED, Outcome, SharedWork, Task, finite_or_none
-from gpsuite.experiments.guarantee.checks import (
-    coverage_p,
-    drift,
-    duplicates,
-    input_pattern,
-    order_pattern,
-)
+from gpsuite.experiments.guarantee.checks import Metrics, coverage_p, input_pattern, row_metrics
 from gpsuite.experiments.guarantee.plan import new_rows
 from gpsuite.experiments.guarantee.regression import (
     conformal_radius,
@@ -29,8 +23,6 @@ from gpsuite.experiments.guarantee.saved import packed
 from gpsuite.experiments.guarantee.saved_regression import SavedRegression
 from gpsuite.experiments.guarantee.tasks import BoundedTask, JudgedTask, RowsTask
 from gpsuite.seeds import stream
-
-Metrics = dict[str, float | int | str | bool | None]
 
 
 def run_bounded(task: Task[BoundedTask], shared: SharedWork) -> Outcome:
@@ -78,10 +70,6 @@ def run_judged(task: Task[JudgedTask], shared: SharedWork) -> Outcome:
     residuals = data.y[:, 0] - predicted
     z = float(ndtri(0.5 + learning.coverage / 2))
     inside = int(np.count_nonzero(judged.errors <= z * deviation[judged.test]))
-    column, drift_p = drift(
-        np.column_stack([data.y[:, 0], data.X]), (data.target_names[0], *data.input_names)
-    )
-    repeated, sign = duplicates(data.X, data.y[:, 0])
     rng = stream(learning.seed, "checks")
     metrics: Metrics = {
         "n_train": len(fitted.rows),
@@ -92,11 +80,7 @@ def run_judged(task: Task[JudgedTask], shared: SharedWork) -> Outcome:
         "rmse_constant": float(np.std(data.y[judged.test, 0])),
         "gp_inside": inside,
         "gp_inside_p": coverage_p(inside, len(judged.test), learning.coverage),
-        "repeated_rows": repeated,
-        "repeated": sign,
-        "drift_column": column,
-        "drift_p": drift_p,
-        "order_p": order_pattern(residuals[np.sort(judged.test)], rng),
+        **row_metrics(data, data.y[:, 0], residuals[np.sort(judged.test)], rng),
         "pattern_p": input_pattern(fitted.inputs.transform(data.X[judged.test]), residuals[judged.test], rng),
     }
     arrays = {"errors": own, "shares": shares, "bounds": bounds}

@@ -6,7 +6,7 @@ import numpy as np
 
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import DIVERGED, Outcome, SharedWork, Task
-from gpsuite.experiments.guarantee.checks import drift, duplicates, order_pattern
+from gpsuite.experiments.guarantee.checks import Metrics, row_metrics
 from gpsuite.experiments.guarantee.classification import (
     class_probabilities,
     input_effects,
@@ -16,7 +16,6 @@ from gpsuite.experiments.guarantee.classification import (
     proved_safe,
 )
 from gpsuite.experiments.guarantee.plan import new_rows
-from gpsuite.experiments.guarantee.run import Metrics
 from gpsuite.experiments.guarantee.saved import packed
 from gpsuite.experiments.guarantee.saved_classifier import SavedClassifier
 from gpsuite.experiments.guarantee.tasks import ClassRowsTask, JudgedClassesTask
@@ -50,10 +49,7 @@ def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Out
     bounds = [1.0 - binomial_upper_bound(points - int(count), points, learning.delta / K) for count in safe]
     residuals = 1.0 - probabilities[np.arange(n), truth]
     in_order = np.argsort(problem.test_rows)
-    column, drift_p = drift(
-        np.column_stack([data.y[:, 0], data.X]), (data.target_names[0], *data.input_names)
-    )
-    repeated, sign = duplicates(data.X, data.X[:, 0])
+    rng = stream(learning.seed, "checks")
     metrics: Metrics = {
         "n_train": len(problem.y),
         "n_test": n,
@@ -61,11 +57,7 @@ def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Out
         "bound": binomial_upper_bound(wrong, n, learning.delta),
         "majority": float(np.mean(truth != np.bincount(truth).argmax())),
         "points": points,
-        "repeated_rows": repeated,
-        "repeated": sign,
-        "drift_column": column,
-        "drift_p": drift_p,
-        "order_p": order_pattern(residuals[in_order], stream(learning.seed, "checks")),
+        **row_metrics(data, data.X[:, 0], residuals[in_order], rng),
     }
     arrays = {
         "tolerances": np.array(params.tolerances),
