@@ -142,14 +142,9 @@ def _draw_changes(folder: Path, name: str, title: str, parts: Sequence[Part]) ->
         ax.axhline(0.0, color=LIMIT, lw=1.0)
         ends = [changes["mean"] - changes["interval_low"], changes["interval_high"] - changes["mean"]]
         ax.errorbar(
-            range(len(cells)),
-            changes["mean"],
-            yerr=ends,
-            capsize=3,
-            ls="",
+            range(len(cells)), changes["mean"], yerr=ends, fmt=style["marker"], color=style["color"], capsize=3,
             label="mean, 95 % t interval",
-            **style,
-        )
+        )  # fmt: skip
         printed = [PRINTED_CHANGES.get(str(dataset)) for dataset in changes["dataset"]]
         known = [(x, value) for x, value in enumerate(printed) if value is not None]
         ax.plot(*zip(*known, strict=True), "o", ms=11, mfc="none", mec=style["color"], mew=1.8, label=PAPER)
