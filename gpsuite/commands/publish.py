@@ -13,6 +13,7 @@ from gpsuite.engine.folder import PLAN, RUN
 from gpsuite.engine.publishing import pack_run, published_bytes
 from gpsuite.errors import ResultsError, UserError
 from gpsuite.reporting.gallery import write_gallery
+from gpsuite.reporting.joint_figures import draw_joint_figures
 from gpsuite.reporting.publish import publish
 from gpsuite.reporting.runs import folders_with
 from gpsuite.text import visible_lines
@@ -26,7 +27,7 @@ gpsuite publish experiment ... [results_dir=DIR]
 Copies tables, figures, comparison, configuration and run.json of every finished run of the experiments named
 to results/published, with the run's records packed in records.zip: a fresh clone then redraws the run without
 computing, and `gpsuite recheck` computes some of them again. Arrays that hold rows of a dataset, or from which
-nothing is drawn, stay behind.
+nothing is drawn, stay behind. Figures of a paper that several published runs answer are drawn in one.
 """
 
 
@@ -49,6 +50,8 @@ def main(words: list[str]) -> int:
         except ResultsError as error:  # one run's damage does not keep the others back
             print(f"gpsuite: {visible_lines(str(error))}", file=sys.stderr)
             code = 2
+    for path in draw_joint_figures(given.results_dir / "published"):
+        print(path)
     write_gallery(given.results_dir, conf_dir())
     return code
 

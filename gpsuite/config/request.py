@@ -98,6 +98,10 @@ def _science(composed: Composed, prepared: PreparedDataset | None) -> dict[str, 
     }
 
 
+# settings that are called otherwise below a figure
+WORDS = {"inducing": "M", "other_kernel_inducing": "M of the other kernel"}
+
+
 def _parts(
     allowed: Sequence[str], changed: Sequence[str], science: Mapping[str, Any], original: Mapping[str, Any]
 ) -> dict[str, str]:
@@ -108,7 +112,12 @@ def _parts(
         if _is_part(ours, shipped):
             # of methods the names: that their options are the shipped ones has just been checked
             ours, shipped = (list(each) if isinstance(each, dict) else each for each in (ours, shipped))
-            parts[key] = f"{key}={ours} of {shipped}".replace("'", "")
+            name = WORDS.get(key, key.replace("_", " "))
+            if isinstance(shipped, list):
+                missing = ", ".join(str(each) for each in shipped if each not in ours)
+                parts[key] = f"{name} = {missing} missing" if ours else f"no {name}"
+            else:
+                parts[key] = f"{ours} of {shipped} {name}"
     return parts
 
 

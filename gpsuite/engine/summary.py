@@ -10,7 +10,18 @@ from pathlib import Path
 import yaml
 
 from gpsuite.engine.folder import CONFIG
-from gpsuite.experiments.base import BUDGET, DONE, EXPERIMENTS, Record, Report, Request
+from gpsuite.experiments.base import (
+    BUDGET,
+    DIVERGED,
+    DONE,
+    ERROR,
+    EXPERIMENTS,
+    INFEASIBLE,
+    SKIPPED,
+    Record,
+    Report,
+    Request,
+)
 from gpsuite.reporting.atomic import write_text
 from gpsuite.reporting.comparison import compare, read_published, write_comparison, write_statistics
 from gpsuite.text import visible
@@ -18,6 +29,16 @@ from gpsuite.text import visible
 # A science key whose values statistics carry in their names: a run without one of the datasets has fewer statistics,
 # but those it has are the shipped experiment's.
 NAMED = ("datasets",)
+
+
+# how a task ended that did not end well, in words
+ENDINGS = {
+    BUDGET: "ended with their budget",
+    DIVERGED: "diverged",
+    ERROR: "failed",
+    INFEASIBLE: "were not possible",
+    SKIPPED: "were skipped",
+}
 
 
 @dataclass(frozen=True)
@@ -55,13 +76,14 @@ def publish_results(
     """Write tables, figures, statistics and the comparison, which has no rows if the run must not be compared."""
     below = [below_paper] if below_paper and request.scale == "paper" else []
     notes = [*parts.values(), *below, *limitations(request, records)]
-    report = Report(request, records, folder, "; ".join(notes) or None)
+    why_not = not_comparable(request, records, [key for key in changed if key not in parts])
+    published = read_published(conf_dir, request.experiment)
+    printed = {} if why_not else {each.statistic: n for each in published if (n := each.number) is not None}
+    report = Report(request, records, folder, "; ".join(notes) or None, printed)
     statistics = []
     if report.records():
         statistics = EXPERIMENTS.get(request.experiment).summarise(report)
         write_statistics(folder / "tables", statistics)
-    why_not = not_comparable(request, records, [key for key in changed if key not in parts])
-    published = read_published(conf_dir, request.experiment)
     write_comparison(folder, [] if why_not else compare(published, statistics))
     return Summary(notes, why_not if published else "", report.answer, report.warnings)
 
@@ -75,9 +97,7 @@ def limitations(request: Request[object], records: Sequence[Record]) -> list[str
     if request.scale == "smoke":
         notes.append("smoke scale: not for conclusions")
     other = Counter(record.status for record in records if record.status != DONE)
-    if other:
-        listed = ", ".join(f"{count} {status}" for status, count in sorted(other.items()))
-        notes.append(f"of {len(records)} tasks: {listed}")
+    notes += [f"{count} of {len(records)} tasks {ENDINGS[status]}" for status, count in sorted(other.items())]
     return notes
 
 

@@ -29,6 +29,8 @@ class Report(Generic[S_co]):
         planned: the plan's records, in its order.
         folder: the run's.
         note: what a reader must know of every table and figure (stand-in data, smoke scale), or None.
+        printed: name of a statistic -> the paper's printed number, to be marked in figures; empty for a run that must
+            not be held against the paper.
         answer: what the user is told when the run ends, where that is more than where its results are.
         warnings: told beside it.
     """
@@ -37,6 +39,7 @@ class Report(Generic[S_co]):
     planned: Sequence[Record]
     folder: Path
     note: str | None = None
+    printed: Mapping[str, float] = field(default_factory=dict)
     answer: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["line", "points", "bars", "band"]
 Error = Literal["standard_error", "interval"]
+
+PAPER = "printed in the paper"
 
 _ROOM = 0.8  # of the distance between two ticks, which bars beside one another fill
 _MARKS = 8  # about so many markers along a line with a band
@@ -65,14 +67,39 @@ def panel(
         ax.set_xlim(-0.5, len(ticks) - 0.5)
 
 
+def paper_marks(ax: Axes, marks: Sequence[tuple[str, float, float]]) -> None:
+    """Draw the paper's printed numbers as hollow marks in the colours of their series.
+
+    Args:
+        ax: what is drawn on.
+        marks: name of the series, x and the printed number of each.
+    """
+    for name, x, value in marks:
+        style = method_style(name)
+        ax.plot(
+            [x],
+            [value],
+            style["marker"],
+            ms=11,
+            mfc="none",
+            mec=style["color"],
+            mew=1.8,
+            ls="",
+            zorder=6,
+            clip_on=False,
+        )
+    if marks:
+        ax.plot([], [], "o", ms=9, mfc="none", mec="0.25", mew=1.6, ls="", label=PAPER)
+
+
 def _ends(rows: pd.DataFrame, mean: FloatArray, error: Error) -> FloatArray:
-    """Return how far the error reaches below and above the mean, [2, k]; 0 where it is missing."""
+    """Return how far the error reaches below and above the mean, [2, k]; NaN, drawn as none, where it is missing."""
     if error == "standard_error":
         low = high = rows["standard_error"].to_numpy(dtype=np.float64)
     else:
         low = mean - rows["interval_low"].to_numpy(dtype=np.float64)
         high = rows["interval_high"].to_numpy(dtype=np.float64) - mean
-    return np.nan_to_num(np.vstack([low, high]), nan=0.0)
+    return np.vstack([low, high])
 
 
 def _draw(

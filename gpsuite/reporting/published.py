@@ -39,6 +39,8 @@ _NEEDED: dict[str, tuple[str, ...]] = {
 }
 _STATISTIC = re.compile(r"[a-z]\w*(\[[a-z]\w*=[^\[\],=]+(,[a-z]\w*=[^\[\],=]+)*\])?", re.ASCII)
 
+_PRINTED = re.compile(r"(-?\d+(?:\.\d+)?)(?: ± [\d.]+)?", re.ASCII)
+
 # libyaml's loader is the same safe loader, ten times faster
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -132,6 +134,12 @@ class Published:
     rules: str = ""
     standard_error: float | None = None
     remark: str = ""
+
+    @property
+    def number(self) -> float | None:
+        """The printed number that a figure can show beside ours; None of a claim in words or a range."""
+        found = _PRINTED.fullmatch(self.published)
+        return float(found[1]) if found and self.basis == "result" else None
 
 
 def read_published(conf_dir: Path, experiment: str | None = None) -> list[Published]:

@@ -91,7 +91,7 @@ def test_a_failure_stops_nothing_and_is_named(tmp_path: Path) -> None:
     assert len(table.splitlines()) == 6
     run = json.loads((tmp_path / "tiny/squares/quick/run.json").read_text(encoding="utf-8"))
     assert run["status"] == "failed"
-    assert run["notes"] == ["of 6 tasks: 1 error"]
+    assert run["notes"] == ["1 of 6 tasks failed"]
 
 
 def test_a_failed_task_is_tried_again_by_the_next_run(tmp_path: Path) -> None:

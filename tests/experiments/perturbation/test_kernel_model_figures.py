@@ -16,6 +16,7 @@ from gpsuite.experiments.perturbation.shared.kernel_models import (
     ideal_coefficients,
 )
 from gpsuite.experiments.perturbation.svr_region import statements as svr_statements
+from tests.experiments.drawn import drawn
 
 NAMES = ("klasso_band", "krr_region", "svr_region")
 
@@ -47,7 +48,9 @@ def test_a_smoke_run_gives_bands_coverage_and_the_statistic(name: str, tmp_path:
     found = entry.summarise(Report(request, records, tmp_path, "a note"))
     assert len(found) == 1
     assert 0.9 < found[0].value <= 1.0 or name == "krr_region"
-    assert (tmp_path / "figures" / f"{name}.png").stat().st_size > 10_000
+    shown = drawn(tmp_path, name)
+    assert (shown["lower"] <= shown["centre"]).all() and (shown["centre"] <= shown["upper"]).all()
+    assert len(shown.groupby(["q", "metric", "norm_bound"])) == len(bands)
     table = (tmp_path / "tables" / "bands.md").read_text(encoding="utf-8")
     assert "share of unbounded rays" in table
     assert "share of returning rays" in table

@@ -15,6 +15,7 @@ from gpsuite.experiments.robustness.global_effects.claims import cosine, global_
 from gpsuite.experiments.robustness.regression.run import own_units
 from gpsuite.methods.robustness.regression.prediction_range import QuantileRange
 from gpsuite.reporting.comparison import read_statistics
+from tests.experiments.drawn import drawn
 from tests.experiments.robustness.safety_runs import gpsuite, run
 
 CSV = ("dataset=csv", "dataset.path=my table.csv")
@@ -63,7 +64,8 @@ def test_global_effects_run(name: str) -> None:
         effects["mean"] <= effects["proved_high"]
     ).all()
     assert table.groupby("measure")["normed"].agg(lambda values: values.abs().max()).eq(1.0).all()
-    assert (folder / "figures" / f"{name}.png").stat().st_size > 5000
+    shown = drawn(folder, name)
+    assert set(shown["measure"]) == set(table["measure"]) and shown["normed"].abs().max() == 1.0
 
 
 def test_explanations_of_a_csv_are_in_its_own_units() -> None:
@@ -86,7 +88,6 @@ def test_explanations_of_images_are_maps() -> None:
     folder = run("explain", "check_points=0", "count=1")
     numbers = pd.read_csv(folder / "figures" / "explain_points.csv")
     assert len(numbers) == 64
-    assert (folder / "figures" / "explain_points.png").stat().st_size > 5000
 
 
 def test_a_regression_of_a_csv_with_amounts_in_own_units() -> None:

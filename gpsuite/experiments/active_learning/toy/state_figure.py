@@ -27,13 +27,15 @@ BAND = 2.0  # standard deviations of a shaded band
 def draw_state(report: Report[ToySettings], records: Mapping[str, Record]) -> None:
     """Draw one column per method: predictions over data and truth, entropy per output, safety model.
 
+    A column's title says in how many seconds the outputs' model was trained, on average over the run's models.
+
     Args:
         report: what is drawn on.
         records: method -> record with the arrays `state_...` of one repetition.
     """
     form, delta = choice(report.settings.form, STEEPNESS), report.settings.delta
     n_sum = len(next(iter(records.values())).arrays["state_measured_y"])
-    size = (3.7 * len(records) + 0.6, 8.2)
+    size = (max(7.0, 3.7 * len(records) + 0.6), 8.2)
     with report.figure(
         "toy_state", rows=3, columns=len(records), size=size, sharex=True, sharey="row"
     ) as drawing:
@@ -42,17 +44,23 @@ def draw_state(report: Report[ToySettings], records: Mapping[str, Record]) -> No
             _draw_outputs(outputs, state, form)
             _draw_entropy(entropy, state)
             _draw_safety(safety, state, delta)
-            outputs.set_title(report.titles[method])
+            outputs.set_title(f"{report.titles[method]}, {_training(record)}")
             safety.set_xlabel("input x")
         for ax, label in zip(
             drawing.grid[:, 0], ("outputs", "entropy (nats)", "safety value, probability"), strict=True
         ):
             ax.set_ylabel(label)
-        drawing.legend("below", columns=4)
+        drawing.legend("below", columns=4 if len(records) > 2 else 2)
         drawing.fig.suptitle(
-            f"models from {n_sum} values, and the next query; bands: {BAND:g} standard deviations"
+            f"sine and sigmoid: models from {n_sum} values, and the next query\n"
+            f"repetition {next(iter(records.values())).axes['repetition']}; bands: {BAND:g} standard deviations"
         )
         drawing.data = state_frame(records)
+
+
+def _training(record: Record) -> str:
+    """Return the mean seconds in which the outputs' model was trained, in words."""
+    return f"{record.number('seconds_outputs') / record.number('models'):.2f} s a training"
 
 
 def state_arrays(record: Record) -> dict[str, Any]:

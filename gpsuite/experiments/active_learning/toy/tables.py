@@ -70,8 +70,9 @@ def compared_table(sets: Mapping[str, Curves], heading: str) -> pd.DataFrame:
 
 
 def _draw_kinds(report: Report[ToySettings], kinds: Mapping[str, Curves], title: str) -> None:
-    """Draw AL_MOGP's RMSE and precision, one curve per kind of inference."""
-    joined = Curves({kind: curves.runs[AL] for kind, curves in kinds.items()})
+    """Draw AL_MOGP's RMSE and precision over the repetitions that every kind of inference has, one curve per kind."""
+    shared = set.intersection(*(set(curves.runs[AL]) for curves in kinds.values()))
+    joined = Curves({kind: {r: curves.runs[AL][r] for r in sorted(shared)} for kind, curves in kinds.items()})
     styles = {kind: inference_style(kind) for kind in kinds}
     heading = f"sine and sigmoid: {title} by kind of inference"
     metrics = {

@@ -13,17 +13,20 @@ if TYPE_CHECKING:
 
 
 def draw(report: Report[CoverageSettings], points: pd.DataFrame) -> None:
-    """Draw each data set's bound against its true risk; the bound holds above the diagonal."""
-    with report.figure("coverage", size=(5.5, 4.8)) as drawing:
-        ax = drawing.ax
-        for name, title in report.titles.items():
-            part, colour = points[points["method"] == name], method_style(name)["color"]
-            # open markers: the methods' clouds lie on each other
-            ax.scatter(part["risk"], part["bound"], s=12, alpha=0.6, label=title, ec=colour, fc="none")
-        ax.plot([0, 1], [0, 1], color=LIMIT, linestyle="--", label="bound = risk")
-        ax.set_xlim(0.0, 1.0)
-        ax.set_ylim(0.0, 1.02)
-        ax.legend(loc="lower right")
-        delta = report.settings.deltas[0]
+    """Draw each data set's bound against its true risk, one panel per method; the bound holds above the diagonal."""
+    delta, edge = report.settings.deltas[0], 1.05 * float(max(points["bound"].max(), points["risk"].max()))
+    size = (4.2 * len(report.titles), 4.8)
+    with report.figure(
+        "coverage", columns=len(report.titles), size=size, sharey=True, sharex=True
+    ) as drawing:
+        for ax, (name, title) in zip(drawing.axes, report.titles.items(), strict=True):
+            part = points[points["method"] == name]
+            held = int((part["bound"] >= part["risk"]).sum())
+            ax.plot(part["risk"], part["bound"], ".", ms=3, alpha=0.25, color=method_style(name)["color"])
+            ax.plot([0, edge], [0, edge], color=LIMIT, linestyle="--", label="bound = risk")
+            ax.set_title(f"{title}: held in {held} of {len(part)} sets")
+            ax.set_xlim(0.0, edge)
+            ax.set_ylim(0.0, edge)
+        drawing.legend("below")
         drawing.name_axes("true Gibbs risk (probability)", f"upper bound, δ = {delta:g} (probability)")
         drawing.data = points

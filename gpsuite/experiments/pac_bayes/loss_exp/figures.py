@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +14,7 @@ from gpsuite.methods.pac_bayes.losses import LOSSES
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import math_label
 from gpsuite.reporting.palette import LIMIT, method_style
-from gpsuite.reporting.panels import panel
+from gpsuite.reporting.panels import panel, paper_marks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +59,8 @@ def draw(
         left, right = drawing.axes
         left.axhline(0.0, color=LIMIT, linewidth=1.0)
         panel(left, _cells(changed), "cell", {KL: "_"}, kind="points", error="interval", ticks=ticks)
+        marks = _printed(report.printed, groups)
+        paper_marks(left, [(KL, float(place), value) for place, _, value in marks])
         left.set_ylabel("change of the test MSE (%)")
         left.set_title(
             "kl-PAC-SGP: exponential against 0-1 band loss\n(mean and 95 % t interval of paired splits)"
@@ -73,6 +75,18 @@ def draw(
         heading = f"ε = {report.settings.epsilon:g}; right: mean ± standard error over splits"
         drawing.legend("above", columns=2, title=heading)
         drawing.data = pd.concat([changed, bounds]) if len(changed) else bounds
+        if marks:
+            rows = [
+                {"dataset": name, "metric": "mse_change_percent", "printed": value}
+                for _, name, value in marks
+            ]
+            drawing.data = pd.concat([drawing.data, pd.DataFrame(rows)])
+
+
+def _printed(printed: Mapping[str, float], groups: Sequence[tuple[str, int]]) -> list[tuple[int, str, float]]:
+    """Return place, dataset and value of the printed changes, at each M of the dataset: theirs is lost in the text."""
+    names = [(place, name, f"mse_change_percent[dataset={name}]") for place, (name, _) in enumerate(groups)]
+    return [(place, name, printed[key]) for place, name, key in names if key in printed]
 
 
 def _cells(tidy: pd.DataFrame) -> pd.DataFrame:

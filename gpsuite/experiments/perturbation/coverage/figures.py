@@ -24,19 +24,21 @@ TITLES = {
 
 
 def draw(report: Report[CoverageSettings], exact: pd.DataFrame, broken: pd.DataFrame) -> None:
-    """Draw coverage minus 1 - q/m: exact cells by group on the left, broken ones by cause on the right."""
+    """Draw coverage minus 1 - q/m: exact cells by group on the left, broken ones by assumption on the right."""
     import pandas as pd
 
-    with report.figure("coverage", columns=2, size=(11.5, 5.4)) as drawing:
+    with report.figure("coverage", columns=2, size=(13.0, 5.8)) as drawing:
         left, right = drawing.axes
         if len(exact):
             _pooled(left, exact.assign(kind=exact["group"].map(TITLES)))
         left.set_title("assumptions hold: cells, groups with 95 % intervals")
-        _points(right, broken.assign(kind=broken["broken"]), "where something is missing")
-        drawing.name_axes("nominal coverage 1 - q/m (probability)", "measured coverage - (1 - q/m)")
-        for ax, count in ((left, 3), (right, 2)):
+        if len(broken):
+            _rows(right, broken.assign(kind=broken["broken"]))
+        left.set_xlabel("nominal coverage 1 - q/m (probability)")
+        left.set_ylabel("measured coverage - (1 - q/m)")
+        for ax, count, title in ((left, 3, ""), (right, 5, "nominal coverage 1 - q/m")):
             if ax.get_legend_handles_labels()[0]:
-                ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=count)
+                ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=count, title=title or None)
         data = pd.concat([exact, broken], ignore_index=True)
         drawing.data = data.drop(columns="assumption", errors="ignore")
 
@@ -73,28 +75,23 @@ def _pooled(ax: Axes, frame: pd.DataFrame) -> None:
     ax.axhline(0.0, color="0.3", lw=1.0)
 
 
-def _points(ax: Axes, frame: pd.DataFrame, heading: str) -> None:
-    """Draw each cell's deviation with its interval, slightly apart where nominal values agree."""
-    import matplotlib as mpl
-
-    kinds = list(dict.fromkeys(frame["kind"]))
-    colours = mpl.colormaps["tab10"](np.arange(len(kinds)))
-    step = 0.04 / max(6, len(kinds))
-    for number, (kind, colour) in enumerate(zip(kinds, colours, strict=True)):
-        part = frame[frame["kind"] == kind]
-        apart = np.linspace(-1.0, 1.0, len(part)) * 0.3 * step + (number - (len(kinds) - 1) / 2.0) * step
-        ends = np.array([part["coverage"] - part["low"], part["high"] - part["coverage"]])
-        deviation = part["coverage"] - part["nominal"]
-        ax.errorbar(
-            part["nominal"] + apart,
-            deviation,
-            ends,
-            fmt="o",
-            ms=3,
-            lw=0.7,
-            color=colour,
-            alpha=0.7,
-            label=kind,
-        )
-    ax.axhline(0.0, color="0.3", lw=1.0)
-    ax.set_title(f"{heading}; 95 % intervals")
+def _rows(ax: Axes, frame: pd.DataFrame) -> None:
+    """Draw one row per missing assumption: each cell's deviation with its interval, coloured by its nominal level."""
+    kinds, levels = list(dict.fromkeys(frame["kind"])), sorted(set(frame["nominal"].round(6)))
+    step = 0.8 / max(len(levels), 1)
+    for number, level in enumerate(levels):
+        colour, place = COLOURS[number % len(COLOURS)], step * (number - (len(levels) - 1) / 2)
+        for row, kind in enumerate(kinds):
+            part = frame[(frame["kind"] == kind) & (frame["nominal"].round(6) == level)]
+            ends = np.array([part["coverage"] - part["low"], part["high"] - part["coverage"]])
+            label = f"{level:g}" if row == 0 else "_"
+            ax.errorbar(part["coverage"] - part["nominal"], np.full(len(part), row + place), xerr=ends, fmt="o",
+                        ms=3, lw=0.7, capsize=0, color=colour, alpha=0.7, label=label)  # fmt: skip
+    ax.axvline(0.0, color="0.3", lw=1.0)
+    for row in range(1, len(kinds)):
+        ax.axhline(row - 0.5, color="0.85", lw=0.7)
+    ax.set_yticks(range(len(kinds)), kinds)
+    ax.set_ylim(len(kinds) - 0.5, -0.5)
+    ax.grid(axis="y", visible=False)
+    ax.set_xlabel("measured coverage - (1 - q/m)")
+    ax.set_title("an assumption broken, by which; 95 % intervals")

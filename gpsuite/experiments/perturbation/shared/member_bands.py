@@ -23,7 +23,7 @@ from gpsuite.experiments.perturbation.shared.linear import confidence_text
 from gpsuite.methods.perturbation.geometry.norm_ball import NormBall
 from gpsuite.methods.perturbation.geometry.sampling import KernelMetric, kernel_directions, sample_members
 from gpsuite.reporting import metrics
-from gpsuite.reporting.palette import BLUE, GREEN, PURPLE, VERMILION
+from gpsuite.reporting.palette import BLUE, GREEN, PURPLE, SKY, VERMILION
 from gpsuite.seeds import stream
 
 if TYPE_CHECKING:
@@ -185,25 +185,42 @@ def _draw(report: Report[KernelSettings], records: Sequence[Record], name: str, 
 
 
 def _panel(ax: Axes, records: Sequence[Record], m: int) -> None:
-    """Draw the bands, the data, the truth and the estimate; the view is that of the data."""
+    """Draw the range of all members found, each sampler's ends, the data, the truth and the estimate.
+
+    The view is that of the data; a sampler's ends are drawn where they are in view. The range is of sampled members
+    and an inner band of the region: a sampler that finds few of them says nothing of the region's width.
+    """
     styles = {"coefficients": ("-", VERMILION), "rkhs": ("--", GREEN), "values": ("-.", PURPLE)}
-    for record in records:
-        arrays, metric = record.arrays, str(record.axes["metric"])
-        style, colour = styles[metric]
-        ax.fill_between(arrays["x"], arrays["lower"], arrays["upper"], color=colour, alpha=0.12, linewidth=0)
-        for end in ("lower", "upper"):
-            label = f"band, directions by {metric}" if end == "lower" else None
-            ax.plot(arrays["x"], arrays[end], style, color=colour, linewidth=1.1, label=label)
     arrays = records[0].arrays
+    span = np.ptp(arrays["y"])
+    bottom, top = arrays["y"].min() - span, arrays["y"].max() + span
+    lowest = np.min([record.arrays["lower"] for record in records], axis=0)
+    highest = np.max([record.arrays["upper"] for record in records], axis=0)
+    ax.fill_between(
+        arrays["x"], lowest, highest, color=SKY, alpha=0.3, lw=0, label="range of all members found"
+    )
+    for record in records:
+        style, colour = styles[str(record.axes["metric"])]
+        for end in ("lower", "upper"):
+            label = f"of those by {record.axes['metric']}" if end == "lower" else None
+            seen = np.where(
+                (record.arrays[end] > bottom) & (record.arrays[end] < top), record.arrays[end], np.nan
+            )
+            ax.plot(arrays["x"], seen, style, color=colour, linewidth=1.0, alpha=0.8, label=label)
     ax.plot(arrays["x"], FUNCTIONS[TRUTH](arrays["x"]), color="black", linewidth=1.1, label="true f*")
     ax.plot(arrays["x"], arrays["centre"], color=BLUE, label="estimate")
     ax.plot(arrays["X"], arrays["y"], "o", color="black", markersize=3.5, label="data")
-    shares = "/".join(f"{record.number('unbounded_share'):.0%}" for record in records)
+    shares = ", ".join(
+        f"{record.axes['metric']} {record.number('unbounded_share'):.0%}" for record in records
+    )
     ball = ball_text(records[0])
-    where = f"unbounded {shares}" if ball == "none" else ball
-    ax.set_title(f"{confidence_text(int(records[0].axes['q']), m)}, {where}", fontsize=10)
-    span = np.ptp(arrays["y"])
-    ax.set_ylim(arrays["y"].min() - span, arrays["y"].max() + span)
+    where = (
+        f"rays without end: {shares}"
+        if ball == "none"
+        else f"only members with {ball}: not the region's band"
+    )
+    ax.set_title(f"{confidence_text(int(records[0].axes['q']), m)}\n{where}", fontsize=9)
+    ax.set_ylim(bottom, top)
 
 
 def _frame(record: Record) -> pd.DataFrame:

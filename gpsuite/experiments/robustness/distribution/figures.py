@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 WIDTH = 0.34
 
 
+FLOOR = 1e-4  # smaller ones lie on the edge
+
+
+FLOORED = f"median, quartiles, 1.5 of their distance, and points beyond; smaller δ are drawn at {FLOOR:g}"
+
+
 SHOWN = ["method", "evaluations", "radius", "draw", "point", "delta", "delta_proved", "deviation"]
 
 
@@ -31,7 +37,8 @@ def draw(report: Report[DistributionSettings], frame: pd.DataFrame, heading: str
         name: of the files.
     """
     radii = report.settings.radii
-    with report.figure(name, columns=len(radii), size=(1.4 + 3.6 * len(radii), 4.6)) as drawing:
+    size = (1.4 + 3.6 * len(radii), 4.6)
+    with report.figure(name, remark=FLOORED, columns=len(radii), size=size, sharey=True) as drawing:
         for ax, radius in zip(drawing.axes, radii, strict=True):
             _draw_panel(ax, frame[frame["radius"] == radius], report.titles)
             stated = " (stated rule)" if radius == radii[0] and len(radii) > 1 else ""
@@ -46,7 +53,9 @@ def _draw_panel(ax: Axes, part: pd.DataFrame, titles: Mapping[str, str]) -> None
     numbers = sorted(part["evaluations"].unique())
     for place, method in enumerate(titles):
         own = part[part["method"] == method]
-        values = [own.loc[own["evaluations"] == number, "delta"].dropna() for number in numbers]
+        values = [
+            own.loc[own["evaluations"] == number, "delta"].dropna().clip(lower=FLOOR) for number in numbers
+        ]
         offset = (place - (len(titles) - 1) / 2) * 1.15 * WIDTH
         style = method_style(method)
         ax.boxplot(
@@ -62,4 +71,5 @@ def _draw_panel(ax: Axes, part: pd.DataFrame, titles: Mapping[str, str]) -> None
         )
     ax.set_xticks(range(len(numbers)), [f"{number:g}" for number in numbers])
     ax.autoscale_view()
-    ax.set_ylim(bottom=0.0)
+    ax.set_yscale("log")
+    ax.set_ylim(0.7 * FLOOR, 1.4)

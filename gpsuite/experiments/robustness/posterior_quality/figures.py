@@ -12,11 +12,13 @@ from gpsuite.experiments.robustness.shared.probability_change_claims import by_c
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.metrics import metric
 from gpsuite.reporting.palette import LIMIT, dataset_style
-from gpsuite.reporting.panels import panel
+from gpsuite.reporting.panels import panel, paper_marks
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+
+APART = 0.16  # between the methods of a dataset
 
 
 def draw(
@@ -47,6 +49,13 @@ def draw(
         left, right = drawing.axes
         if means:
             _draw_means(left, pd.DataFrame(means), titles, list(deltas))
+            marks = _printed(report.printed, titles, list(deltas))
+            paper_marks(left, [(method, place, value) for method, _, place, value in marks])
+            left.legend(title="mean, 95 % t interval")
+            means += [
+                {"panel": "distance", "dataset": dataset, "method": method, "printed": value}
+                for method, dataset, _, value in marks
+            ]
         _draw_ratios(right, ratios, list(deltas))
         drawing.fig.suptitle(f"Hyperparameters of {by} after {settings.hmc_evaluations} evaluations")
         drawing.data = pd.DataFrame([*means, *ratios])
@@ -70,10 +79,22 @@ def _means(
 def _draw_means(ax: Axes, rows: pd.DataFrame, titles: Mapping[str, str], datasets: Sequence[str]) -> None:
     tidy = rows.rename(columns={"low": "interval_low", "high": "interval_high"})
     ticks = {dataset: dataset for dataset in datasets}
-    panel(ax, tidy, "dataset", titles, kind="points", error="interval", ticks=ticks, apart=0.16)
+    panel(ax, tidy, "dataset", titles, kind="points", error="interval", ticks=ticks, apart=APART)
     ax.set_yscale("log")
-    ax.legend(title="mean, 95 % t interval")
     ax.set_ylabel(metric("hmc_distance").axis)
+
+
+def _printed(
+    printed: Mapping[str, float], titles: Mapping[str, str], datasets: Sequence[str]
+) -> list[tuple[str, str, float, float]]:
+    """Return method, dataset, place on the axis and value of the distances that the paper prints."""
+    found = []
+    for number, method in enumerate(titles):
+        for place, dataset in enumerate(datasets):
+            value = printed.get(statistic_name("hmc_distance", dataset=dataset, method=method))
+            if value is not None:
+                found.append((method, dataset, place + APART * (number - (len(titles) - 1) / 2), value))
+    return found
 
 
 def _draw_ratios(ax: Axes, rows: Sequence[Mapping[str, object]], datasets: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from gpsuite.experiments.base import Report
 from gpsuite.experiments.robustness.runtime_mnist38.settings import RuntimeSettings
 from gpsuite.experiments.robustness.runtime_mnist38.tables import seconds_table
-from gpsuite.reporting.palette import COLOURS
+from gpsuite.reporting.palette import COLOURS, LIMIT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
 
 STYLES = ({"ls": "-", "marker": "o"}, {"ls": "--", "marker": "^"})  # ours, the reference
+
+
+PRINTED_SECONDS, PRINTED_BEYOND = (
+    250.0,
+    7,
+)  # "almost 250 seconds beyond 7 dimensions", App. E.1, at the larger gamma
 
 
 def draw_runtime(report: Report[RuntimeSettings], frame: pd.DataFrame) -> None:
@@ -25,6 +31,7 @@ def draw_runtime(report: Report[RuntimeSettings], frame: pd.DataFrame) -> None:
         frame: one row per search.
     """
     epsilon, d = report.settings.tolerances[-1], report.settings.tolerance_dimension
+    reference = report.settings.reference
     means = seconds_table(frame)
     with report.figure("runtime_mnist38_timing", columns=2, size=(9.6, 4.6), sharey=True) as drawing:
         left, right = drawing.axes
@@ -37,6 +44,20 @@ def draw_runtime(report: Report[RuntimeSettings], frame: pd.DataFrame) -> None:
         right.set_xlabel("ε (tolerance)")
         right.set_title(f"d = {d}")
         left.set_ylabel("seconds for π max")
+        beyond = [d for d in sorted(set(means["d"])) if d > PRINTED_BEYOND]
+        if report.printed and beyond:
+            left.plot([beyond[0], beyond[-1]], [PRINTED_SECONDS] * 2, color=COLOURS[1], lw=1.0, marker="o", mfc="none",
+                      ms=9, label="printed in the paper: almost 250 s (γ = 0.25)")  # fmt: skip
+        limit = report.settings.reference_seconds
+        if limit is not None:
+            for ax in (left, right):
+                ax.axhline(
+                    limit,
+                    color=LIMIT,
+                    ls=":",
+                    lw=1.2,
+                    label=f"limit of a search with bound {reference}: {limit:g} s",
+                )
         how = "mean; dots: single points; arrow: some searches ended unclosed, the mean is a lower bound"
         drawing.legend(columns=2, title=how)
         drawing.data = means

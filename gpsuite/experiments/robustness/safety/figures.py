@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -47,7 +47,7 @@ def draw_ranges(report: Report[object], table: pd.DataFrame, shown: str, binary:
 
 
 def draw_traces(report: Report[SafetySettings], records: Sequence[Record]) -> None:
-    """Draw the gap of every search against the boxes bounded so far."""
+    """Draw quantiles over the searches of the gap against the boxes bounded so far."""
     import pandas as pd
 
     rows = [
@@ -65,20 +65,61 @@ def draw_traces(report: Report[SafetySettings], records: Sequence[Record]) -> No
     if not rows:  # no search began
         return
     frame = pd.DataFrame(rows)
-    colours = {"maximum": HIGHEST, "minimum": LOWEST}
-    style: dict[str, Any] = {"marker": "o", "markersize": 3}
-    with report.figure("safety_trace", size=(6.4, 4.2)) as drawing:
-        ax, drawing.data = drawing.ax, frame
-        for (_, _, side), own in frame.groupby(["method", "point", "side"], sort=False):
-            # most searches end with their first box: a point, no line
-            gap = own["gap"].clip(lower=SMALLEST_GAP)
-            ax.step(own["boxes"], gap, where="post", color=colours[str(side)], lw=0.9, alpha=0.6, **style)
-        for side, colour in colours.items():
-            ax.plot([], [], color=colour, label=f"search for the {side}", **style)
-        ax.axhline(report.settings.tolerance, color=LIMIT, lw=1, label="tolerance")
-        ax.set_xscale("log")
-        ax.set_yscale("log")
-        ax.set_ylim(bottom=SMALLEST_GAP / 2.0)
-        ax.set_xlabel("boxes bounded")
-        ax.set_ylabel(metric("gap", "robustness").label)
-        drawing.legend("below")
+    quantiles = gap_quantiles(frame)
+    with report.figure("safety_trace", columns=2, size=(10.0, 4.4), sharey=True) as drawing:
+        for ax, (side, colour) in zip(
+            drawing.axes, {"maximum": HIGHEST, "minimum": LOWEST}.items(), strict=True
+        ):
+            own = quantiles[quantiles["side"] == side].sort_values("boxes")
+            for share, style in QUANTILES.items():
+                gap = own[f"{100 * share:g} %"].clip(lower=SMALLEST_GAP)
+                ax.step(
+                    own["boxes"],
+                    gap,
+                    style,
+                    where="post",
+                    color=colour,
+                    marker=".",
+                    label=_of_searches(share),
+                )
+            ax.axhline(report.settings.tolerance, color=LIMIT, lw=1, label="tolerance")
+            ax.set_xscale("log")
+            ax.set_yscale("log")
+            ax.set_xlim(0.8, max(10.0, 1.2 * float(frame["boxes"].max())))
+            ax.set_ylim(bottom=SMALLEST_GAP / 2.0)
+            closed = int((_last(frame[frame["side"] == side]) <= report.settings.tolerance).sum())
+            count = frame[frame["side"] == side].groupby(["method", "point"]).ngroups
+            ax.set_title(f"searches for the {side}: {closed} of {count} closed")
+        drawing.name_axes("boxes bounded", metric("gap", "robustness").label)
+        drawing.legend("below", 4)
+        drawing.data = quantiles
+
+
+QUANTILES = {0.5: "-", 0.9: "--", 1.0: ":"}  # of the searches, with their lines
+
+
+def _of_searches(share: float) -> str:
+    return {0.5: "half of the searches at most", 0.9: "nine in ten at most", 1.0: "all at most"}[share]
+
+
+def _last(own: pd.DataFrame) -> pd.Series[float]:
+    """Return the gap at which each search ended."""
+    return own.sort_values("boxes", kind="stable").groupby(["method", "point"])["gap"].last()
+
+
+def gap_quantiles(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return quantiles over the searches of their gap by boxes bounded; one that ended keeps its last gap.
+
+    Args:
+        frame: columns method, point, side, boxes and gap, one row per step of a search.
+    """
+    import pandas as pd
+
+    rows: list[dict[str, object]] = []
+    for side, own in frame.groupby("side"):
+        steps = own.groupby(["boxes", "method", "point"])["gap"].min().unstack(["method", "point"])
+        current = steps.sort_index().ffill()
+        for boxes, gaps in current.iterrows():
+            values = {f"{100 * share:g} %": float(gaps.quantile(share)) for share in QUANTILES}
+            rows.append({"side": side, "boxes": boxes, "searches": int(gaps.count()), **values})
+    return pd.DataFrame(rows)

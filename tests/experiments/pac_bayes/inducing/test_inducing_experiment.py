@@ -16,6 +16,7 @@ from gpsuite.experiments.base import EXPERIMENTS, Task
 from gpsuite.experiments.pac_bayes.inducing.summary import selected
 from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
+from tests.experiments.drawn import drawn
 
 POL = "experiment=pac_bayes/inducing_pol"
 
@@ -95,7 +96,12 @@ def test_a_run_writes_tables_figure_and_costs(tmp_path: Path, monkeypatch: pytes
     assert set(table["method"]) == {"kl-PAC-SGP", "sqrt-PAC-SGP", "VFE", "VFE, FITC posterior", "FITC"}
     cost = pd.read_csv(folder / "tables" / "inducing_pol_timing.csv")
     assert (cost["evaluations"] == 2).all()
-    assert (folder / "figures" / "inducing_pol.png").stat().st_size > 10_000
+    shown = drawn(folder, "inducing_pol").set_index(["metric", "inducing"])
+    bounds = {name: shown.loc[shown["method"] == name, "mean"] for name in ("kl_pac_sgp", "vfe", "fitc")}
+    for m in (3, 5):
+        own, *others = (bounds[name][("bound_kl", m)] for name in ("kl_pac_sgp", "vfe", "fitc"))
+        assert shown.loc[("bound_factor", m), "mean"] == pytest.approx(min(others) / own)
+    assert "printed_low" not in shown  # a part of the paper's setting on other data
 
 
 def test_the_bound_of_the_chosen_number_pays_for_the_choice() -> None:

@@ -15,6 +15,7 @@ from gpsuite.cli import main
 from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.experiments.base import EXPERIMENTS, Task
+from tests.experiments.drawn import drawn
 
 LOSSES = "experiment=pac_bayes/loss_exp"
 
@@ -113,8 +114,11 @@ def test_a_smoke_run_without_data(capsys: pytest.CaptureFixture[str]) -> None:
     own = table[table["trained_on"] == "exponential loss"]
     assert (own["upper bound B_kl on the Gibbs risk"] == own["B_kl under the exponential loss"]).all()
     assert len(pd.read_csv(folder / "tables" / "loss_exp_mse.csv")) == 3
-    for name in ("loss_exp", "loss_shapes"):
-        assert (folder / "figures" / f"{name}.png").stat().st_size > 5000
+    assert len(drawn(folder, "loss_shapes")) == 601
+    shown = drawn(folder, "loss_exp")
+    assert set(shown["metric"]) == {"mse_change_percent", "bound_kl_exp"}
+    assert set(shown.loc[shown["metric"] == "mse_change_percent", "dataset"]) == {"pol", "kin40k", "sarcos"}
+    assert "printed" not in shown  # stand-in data: the paper's numbers do not belong beside them
     assert (verdicts(folder), about["not_comparable"]) == (set(), "stand-in data")
     assert main_(["report"]) == 0
     page = Path("results/report.html").read_text(encoding="utf-8")

@@ -14,6 +14,7 @@ from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Outcome, Record, Report, Request, SharedWork, Task
 from gpsuite.experiments.pac_bayes.overfit_fitc.claims import claims
 from gpsuite.experiments.pac_bayes.overfit_fitc.run import draw_split, run
+from tests.experiments.drawn import drawn
 
 
 def request_of(*words: str) -> Request[Any]:
@@ -120,5 +121,8 @@ def test_tables_figure_and_statistics(words: tuple[str, ...], tmp_path: Path) ->
     ]
     names = {statistic.name for statistic in entry.summarise(Report(request, records, tmp_path, "note"))}
     assert {"share_only_fitc_overfits", "noise_std[method=fitc]"} <= names
-    assert (tmp_path / "figures" / "overfit_fitc.png").stat().st_size > 10_000
+    shown = drawn(tmp_path, "overfit_fitc")
+    assert len(shown) == len(records)
+    gaps = shown["gibbs_risk_test"] - shown["gibbs_risk_train"]
+    assert shown["gap"].to_numpy() == pytest.approx(gaps.to_numpy())
     assert "FITC" in (tmp_path / "tables" / "overfit_fitc.md").read_text(encoding="utf-8")

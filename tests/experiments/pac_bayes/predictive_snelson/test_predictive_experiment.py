@@ -18,6 +18,7 @@ from gpsuite.experiments.pac_bayes.predictive_snelson.claims import claims
 from gpsuite.experiments.pac_bayes.predictive_snelson.run import roughness, run
 from gpsuite.experiments.pac_bayes.predictive_snelson.tables import closest_triple, scan_table
 from tests.arrays import Array
+from tests.experiments.drawn import drawn
 
 EXPERIMENT = "experiment=pac_bayes/predictive_snelson"
 
@@ -151,7 +152,9 @@ def test_the_figure_comes_without_rows_of_the_data(tmp_path: Path) -> None:
     statistics = entry.summarise(Report(request, records, tmp_path, "note"))
     header = (tmp_path / "figures" / "predictive_snelson.csv").read_text(encoding="utf-8").splitlines()[0]
     assert header == "method,goal,epsilon,x,mean,std,noise_std"
-    assert (tmp_path / "figures" / "predictive_snelson.png").stat().st_size > 10_000
+    shown = drawn(tmp_path, "predictive_snelson")
+    assert set(shown["method"]) == {"kl_pac_sgp", "fitc"}
+    assert np.isfinite(shown["mean"]).all() and (shown["std"] > 0.0).all()
     names = {statistic.name for statistic in statistics}
     assert {
         "kl_over_n[method=kl_pac_sgp,epsilon=small]",

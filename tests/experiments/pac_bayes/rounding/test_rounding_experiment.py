@@ -23,6 +23,7 @@ from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import HyperparameterG
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL
 from gpsuite.models.config import Hyperparameters
+from tests.experiments.drawn import drawn
 
 
 def request_of(*words: str) -> Request[Any]:
@@ -135,5 +136,12 @@ def test_tables_figure_and_statistics(tmp_path: Path) -> None:
     names = {statistic.name for statistic in entry.summarise(Report(request, records, tmp_path, None))}
     assert {"max_bound_change", "min_bound_change_coarser_rounding"} <= names
     assert "bound_kl[method=kl_pac_gp,epsilon=0.6,decimals=0]" in names
-    assert (tmp_path / "figures" / "rounding.png").stat().st_size > 10_000
+    shown = drawn(tmp_path, "rounding").set_index("metric")
+    changes = [abs(record.number("bound_change")) for record in records]
+    own = shown.loc[["bound_change"]]
+    assert set(own["interval"]) == {"median and range"}
+    assert own["interval_high"].max() == pytest.approx(max(changes))
+    assert (own["interval_low"] > 0.0).all() and (
+        own["interval_low"] <= own["mean"]
+    ).all()  # no bar below a log axis
     assert (tmp_path / "tables" / "rounding.md").read_text(encoding="utf-8").count("kl-PAC-GP") == 4

@@ -12,6 +12,7 @@ from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Record, Report, Request, SharedWork, Task
 from gpsuite.experiments.robustness.bounds_1d.run import made_up_rows, run
 from gpsuite.experiments.robustness.bounds_1d.summary import statements
+from tests.experiments.drawn import drawn
 
 NAME = "experiment=robustness/bounds_1d"
 
@@ -83,5 +84,7 @@ def test_tables_and_figure(tmp_path: Path) -> None:
     entry = EXPERIMENTS.get(request.experiment)
     found = entry.summarise(Report(request, records_of(entry.plan(request)), tmp_path, None))  # type: ignore[arg-type]
     assert [each.name for each in found] == ["share_bounds_hold_and_shrink"]
-    assert (tmp_path / "figures" / "bounds_1d.png").stat().st_size > 10_000
+    shown = drawn(tmp_path, "bounds_1d")
+    for low, high in (("whole_low", "whole_high"), ("halves_low", "halves_high")):
+        assert (shown[low] <= shown["probability"]).all() and (shown["probability"] <= shown[high]).all()
     assert "Taylor" in (tmp_path / "tables" / "bounds_1d.md").read_text(encoding="utf-8")

@@ -30,6 +30,7 @@ from gpsuite.methods.robustness.verdict import PointSearch, probability_range
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.reporting.comparison import read_statistics
+from tests.experiments.drawn import drawn
 from tests.experiments.robustness.safety_runs import gpsuite, run
 from tests.models.gpc_problems import fitted_posterior, two_classes
 
@@ -71,8 +72,12 @@ def test_every_point_gets_a_certificate_that_verify_confirms(capsys: pytest.Capt
     ]
     assert statistic.n == 4
     assert statistic.note.startswith("mean ratio")
-    for name in ("safety", "safety_trace"):
-        assert (folder / "figures" / f"{name}.png").stat().st_size > 5000
+    assert len(drawn(folder, "safety")) == len(table)
+    traces = drawn(folder, "safety_trace").sort_values("boxes")
+    for _, side in traces.groupby("side"):
+        assert (side["50 %"] <= side["90 %"]).all() and (side["90 %"] <= side["100 %"]).all()
+        assert (side["100 %"].diff().dropna() <= 1e-12).all()  # more boxes never widen a gap
+        assert set(side["searches"]) == {len(table)}
 
 
 def test_certificates_of_an_earlier_run_are_removed_and_files_of_others_are_not() -> None:

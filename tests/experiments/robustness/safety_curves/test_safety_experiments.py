@@ -14,6 +14,7 @@ from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.experiments.base import EXPERIMENTS, Task
 from gpsuite.experiments.robustness.shared import free_inputs
+from tests.experiments.drawn import drawn
 from tests.experiments.robustness.safety_runs import gpsuite, run
 
 FIGURES = {
@@ -50,7 +51,7 @@ def named(experiment: str) -> set[str]:
 def test_a_smoke_run_without_data(experiment: str) -> None:
     folder = run(experiment)
     for name in FIGURES[experiment]:
-        assert (folder / "figures" / f"{name}.png").stat().st_size > 5000
+        assert len(drawn(folder, name))
     table = (folder / "tables" / f"{experiment}.md").read_text(encoding="utf-8")
     if experiment != "safety_synthetic2d":
         assert "stand-in data" in table

@@ -1,0 +1,212 @@
+"""Figures of a paper that several runs answer together, drawn from the numbers that the runs' own figures show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpsuite.reporting.figures import figure, math_label
+from gpsuite.reporting.metrics import metric
+from gpsuite.reporting.palette import LIMIT, method_style
+from gpsuite.reporting.panels import PAPER, panel
+from gpsuite.reporting.reading import present, read_mapping
+from gpsuite.reporting.runs import RunFolder, find_runs
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FOLDER = "figures"
+
+TITLES = {
+    "kl_pac_sgp": "kl-PAC-SGP",
+    "sqrt_pac_sgp": "sqrt-PAC-SGP",
+    "vfe": "VFE",
+    "vfe_fitc_posterior": "VFE, FITC posterior",
+    "fitc": "FITC",
+    "laplace": "Laplace",
+    "ep": "EP",
+}
+STYLES = {"vfe_fitc_posterior": {"linestyle": "--"}}  # the training of another line
+PANELS = ("bound_kl", "gibbs_risk_train", "gibbs_risk_test", "mse_test", "kl_over_n")
+FLOOR = 1e-4  # smaller deltas are drawn there
+
+# Sec. 4(c) of Reeb et al. 2018: change of the test MSE in percent under the exponential loss
+PRINTED_CHANGES = {"pol": -25.0, "sarcos": 0.0, "sarcos_test": 0.0, "kin40k": 12.0}
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one run adds: its dataset and what limits it, in words, and the numbers of its figure."""
+
+    heading: str
+    numbers: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A figure of several runs.
+
+    Attributes:
+        title: the paper's figure, in words.
+        experiments: in the order of rows or columns.
+        every: whether all runs of an experiment enter; else the one that shows most.
+        draw: draws it into a folder, from the parts.
+    """
+
+    title: str
+    experiments: tuple[str, ...]
+    every: bool
+    draw: Callable[[Path, str, str, Sequence[Part]], None]
+
+
+def draw_joint_figures(results_dir: Path) -> list[Path]:
+    """Draw every joint figure that at least two runs of the paper's scale answer; return the images.
+
+    Writes `results_dir`/figures/<name>.png, .pdf and .csv.
+
+    Raises:
+        ResultsError: if a file cannot be read or written.
+    """
+    runs = [run for run in find_runs(results_dir) if run.scale == "paper"]
+    written = []
+    for name, joint in JOINT.items():
+        parts = [part for each in joint.experiments for part in _parts(runs, each, joint.every)]
+        if len(parts) > 1:
+            joint.draw(results_dir / FOLDER, name, joint.title, parts)
+            written.append(results_dir / FOLDER / f"{name}.png")
+    return written
+
+
+def _parts(runs: Sequence[RunFolder], experiment: str, every: bool) -> list[Part]:
+    import pandas as pd
+
+    found = []
+    for run in runs:
+        path = run.path / "figures" / f"{experiment.split('/')[1]}.csv"
+        about = read_mapping(run.path / "run.json") or {}
+        if run.experiment == experiment and present(path):
+            data = about.get("dataset") or {}
+            name = str(data.get("name") or "")
+            if (
+                not experiment.endswith(name)
+                and not name.startswith(experiment.rpartition("_")[2])
+                and not every
+            ):
+                continue  # a study on other data
+            notes = "; ".join(map(str, about.get("notes") or []))
+            heading = f"{name}: {notes}" if name and notes else name or notes
+            found.append(Part(heading, pd.read_csv(path)))
+    shown = sorted(found, key=lambda part: -len(part.numbers))
+    return found if every else shown[:1]
+
+
+def _draw_inducing(folder: Path, name: str, title: str, parts: Sequence[Part]) -> None:
+    """Draw a row per dataset and a column per metric against the number of inducing inputs."""
+    import pandas as pd
+
+    size = (16.0, 3.2 * len(parts) + 1.0)
+    note = "; ".join(part.heading for part in parts)
+    with figure(folder, name, note, rows=len(parts), columns=len(PANELS), size=size) as drawing:
+        for axes, part in zip(drawing.grid, parts, strict=True):
+            for ax, shown in zip(axes, PANELS, strict=True):
+                rows = part.numbers[part.numbers["metric"] == shown]
+                panel(ax, rows, "inducing", TITLES, styles=STYLES)
+                ax.set_xticks(sorted(rows["inducing"].unique()))
+                ax.set_ylim(bottom=0.0)
+                ax.set_title(f"{part.heading.partition(':')[0]}: {metric(shown).axis}", fontsize=9)
+        for ax in drawing.grid[-1]:
+            ax.set_xlabel("inducing inputs M")
+        drawing.legend("above", columns=len(TITLES), title=f"{title}: mean ± standard error over the splits")
+        drawing.data = pd.concat([part.numbers.assign(run=part.heading) for part in parts], ignore_index=True)
+
+
+def _draw_changes(folder: Path, name: str, title: str, parts: Sequence[Part]) -> None:
+    """Draw the change of the test MSE under the exponential loss by dataset and M, beside the printed ones."""
+    import pandas as pd
+
+    numbers = pd.concat([part.numbers.assign(run=part.heading) for part in parts], ignore_index=True)
+    changes = numbers[(numbers["metric"] == "mse_change_percent") & numbers["mean"].notna()]
+    changes = changes.drop_duplicates(["dataset", "inducing"]).sort_values(["dataset", "inducing"])
+    cells = [
+        f"{dataset}\nM={m:g}" for dataset, m in zip(changes["dataset"], changes["inducing"], strict=True)
+    ]
+    note = "; ".join(dict.fromkeys(part.heading for part in parts))
+    with figure(folder, name, note, size=(1.6 * len(cells) + 4.0, 4.4)) as drawing:
+        ax, style = drawing.ax, method_style("kl_pac_sgp")
+        ax.axhline(0.0, color=LIMIT, lw=1.0)
+        ends = [changes["mean"] - changes["interval_low"], changes["interval_high"] - changes["mean"]]
+        ax.errorbar(
+            range(len(cells)),
+            changes["mean"],
+            yerr=ends,
+            capsize=3,
+            ls="",
+            label="mean, 95 % t interval",
+            **style,
+        )
+        printed = [PRINTED_CHANGES.get(str(dataset)) for dataset in changes["dataset"]]
+        known = [(x, value) for x, value in enumerate(printed) if value is not None]
+        ax.plot(*zip(*known, strict=True), "o", ms=11, mfc="none", mec=style["color"], mew=1.8, label=PAPER)
+        ax.set_xticks(range(len(cells)), cells)
+        ax.set_ylabel("change of the test MSE (%)")
+        drawing.legend("above", title=title)
+        drawing.data = changes.assign(printed=printed)
+
+
+def _draw_deltas(folder: Path, name: str, title: str, parts: Sequence[Part]) -> None:
+    """Draw box plots of delta by epochs and method, one panel per dataset, on a common logarithmic scale."""
+    import pandas as pd
+
+    note = "; ".join(part.heading for part in parts) + f"; smaller δ are drawn at {FLOOR:g}"
+    with figure(
+        folder, name, note, columns=len(parts), size=(1.4 + 3.6 * len(parts), 4.4), sharey=True
+    ) as drawing:
+        for ax, part in zip(drawing.axes, parts, strict=True):
+            own = part.numbers[part.numbers["radius"] == part.numbers["radius"].iloc[0]]
+            epochs = sorted(own["evaluations"].unique())
+            for place, method in enumerate(("laplace", "ep")):
+                rows, style = own[own["method"] == method], method_style(method)
+                values = [
+                    rows.loc[rows["evaluations"] == e, "delta"].dropna().clip(lower=FLOOR) for e in epochs
+                ]
+                ax.boxplot(values, positions=[k + 0.4 * (place - 0.5) for k in range(len(epochs))], widths=0.34,
+                           patch_artist=True, boxprops={"facecolor": style["color"], "alpha": 0.55},
+                           medianprops={"color": "black"}, flierprops={"markersize": 3}, manage_ticks=False,
+                           label=TITLES[method])  # fmt: skip
+            ax.set_xticks(range(len(epochs)), [f"{e:g}" for e in epochs])
+            ax.set_yscale("log")
+            ax.set_title(
+                f"{part.heading.partition(':')[0]}, γ = {own['radius'].iloc[0]:g}, {len(rows)} searches"
+            )
+        drawing.axes[0].set_ylabel(math_label(r"$\delta = \pi_{\max} - \pi_{\min}$ (probability)"))
+        drawing.fig.supxlabel("evaluations of the marginal likelihood (epochs)")
+        drawing.legend(columns=2, title=title)
+        drawing.data = pd.concat([part.numbers.assign(run=part.heading) for part in parts], ignore_index=True)
+
+
+JOINT: Mapping[str, Joint] = {
+    "reeb2018_fig3": Joint(
+        "Fig. 3 of Reeb et al. 2018",
+        ("pac_bayes/inducing_pol", "pac_bayes/inducing_sarcos", "pac_bayes/inducing_kin40k"),
+        False,
+        _draw_inducing,
+    ),
+    "reeb2018_table3": Joint(
+        "Table 3 of Reeb et al. 2018: exponential against 0-1 band loss",
+        ("pac_bayes/loss_exp",),
+        True,
+        _draw_changes,
+    ),
+    "blaas2020_fig4": Joint(
+        "Fig. 4 of Blaas et al. 2020",
+        (
+            "robustness/distribution_synthetic2d",
+            "robustness/distribution_spam",
+            "robustness/distribution_mnist38",
+        ),
+        False,
+        _draw_deltas,
+    ),
+}
