@@ -71,7 +71,7 @@ def _curves(ax: Axes, rows: pd.DataFrame, x: str, titles: dict[str, str]) -> pd.
 
 
 def _certified(ax: Axes, rows: pd.DataFrame) -> pd.DataFrame:
-    first = rows[rows["features"] == rows["features"].iloc[0]]
+    first: pd.DataFrame = rows[rows["features"] == rows["features"].iloc[0]]
     ax.plot(first["gamma"], first["certified"], color=BLUE, marker="o", markersize=3.5, label="proved")
     ax.plot(first["gamma"], first["under strong"], color=VERMILION, linestyle="--", label="left by attacks")
     return first
