@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpsuite.reporting.atomic import cannot
 from gpsuite.reporting.figures import figure, math_label
 from gpsuite.reporting.metrics import metric
 from gpsuite.reporting.palette import LIMIT, method_style
@@ -80,26 +81,28 @@ def draw_joint_figures(results_dir: Path) -> list[Path]:
 
 
 def _parts(runs: Sequence[RunFolder], experiment: str, every: bool) -> list[Part]:
-    import pandas as pd
-
+    """Return what an experiment's runs add; those on other data than the experiment is named after are left out."""
     found = []
     for run in runs:
         path = run.path / "figures" / f"{experiment.split('/')[1]}.csv"
-        about = read_mapping(run.path / "run.json") or {}
         if run.experiment == experiment and present(path):
-            data = about.get("dataset") or {}
-            name = str(data.get("name") or "")
-            if (
-                not experiment.endswith(name)
-                and not name.startswith(experiment.rpartition("_")[2])
-                and not every
-            ):
-                continue  # a study on other data
-            notes = "; ".join(map(str, about.get("notes") or []))
-            heading = f"{name}: {notes}" if name and notes else name or notes
-            found.append(Part(heading, pd.read_csv(path)))
-    shown = sorted(found, key=lambda part: -len(part.numbers))
-    return found if every else shown[:1]
+            about = read_mapping(run.path / "run.json") or {}
+            data, notes = about.get("dataset"), about.get("notes")
+            name = str(data.get("name") or "") if isinstance(data, dict) else ""
+            if every or name.startswith(experiment.rpartition("_")[2]):
+                limits = "; ".join(map(str, notes)) if isinstance(notes, list) else ""
+                heading = f"{name}: {limits}" if name and limits else name or limits
+                found.append(Part(heading, _numbers(path)))
+    return found if every else sorted(found, key=lambda part: -len(part.numbers))[:1]
+
+
+def _numbers(path: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    try:
+        return pd.read_csv(path)
+    except (OSError, ValueError) as error:
+        raise cannot("read", path, error) from error
 
 
 def _draw_inducing(folder: Path, name: str, title: str, parts: Sequence[Part]) -> None:
@@ -138,21 +141,16 @@ def _draw_changes(folder: Path, name: str, title: str, parts: Sequence[Part]) ->
         ax.axhline(0.0, color=LIMIT, lw=1.0)
         ends = [changes["mean"] - changes["interval_low"], changes["interval_high"] - changes["mean"]]
         ax.errorbar(
-            range(len(cells)),
-            changes["mean"],
-            yerr=ends,
-            capsize=3,
-            ls="",
+            range(len(cells)), changes["mean"], yerr=ends, fmt=style["marker"], color=style["color"], capsize=3,
             label="mean, 95 % t interval",
-            **style,
-        )
+        )  # fmt: skip
         printed = [PRINTED_CHANGES.get(str(dataset)) for dataset in changes["dataset"]]
         known = [(x, value) for x, value in enumerate(printed) if value is not None]
         ax.plot(*zip(*known, strict=True), "o", ms=11, mfc="none", mec=style["color"], mew=1.8, label=PAPER)
         ax.set_xticks(range(len(cells)), cells)
         ax.set_ylabel("change of the test MSE (%)")
         drawing.legend("above", title=title)
-        drawing.data = changes.assign(printed=printed)
+        drawing.data = changes.assign(printed=pd.Series(printed, index=changes.index, dtype=float))
 
 
 def _draw_deltas(folder: Path, name: str, title: str, parts: Sequence[Part]) -> None:

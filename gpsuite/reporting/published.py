@@ -225,7 +225,7 @@ def _criterion(test: object) -> Criterion:
     if "cause" in test:
         _one_of("cause", test["cause"], get_args(Cause))
     given = {key: test[key] for key in ("kind", "of", "cause") if key in test}
-    numbers = {key: _number(test, key) for key in test if key not in (*given, "values")}
+    numbers: dict[str, Any] = {key: _number(test, key) for key in test if key not in (*given, "values")}
     if "values" in test and not isinstance(test["values"], list):
         raise ValueError("values must be a list of numbers")
     values = tuple(_number({"values": value}, "values") for value in test.get("values", []))

@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from gpsuite.errors import ResultsError
 from gpsuite.reporting.joint_figures import JOINT, PANELS, draw_joint_figures
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -68,6 +69,14 @@ def test_deltas_of_the_datasets_share_a_scale(tmp_path: Path) -> None:
     shown = pd.read_csv(image.with_suffix(".csv"))
     assert set(shown["run"]) == {"synthetic2d", "spambase11"}
     assert shown["delta"].max() == pytest.approx(0.4)
+
+
+def test_a_damaged_figure_is_named(tmp_path: Path) -> None:
+    for name in ("pol", "kin40k"):
+        make(tmp_path, f"pac_bayes/inducing_{name}/paper", inducing(1.0), name)
+    (tmp_path / "pac_bayes/inducing_pol/paper/figures/inducing_pol.csv").write_text("")
+    with pytest.raises(ResultsError, match=r"cannot read .*inducing_pol\.csv"):
+        draw_joint_figures(tmp_path)
 
 
 def test_every_joint_figure_names_a_paper_figure_and_experiments() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import os
 import re
+import subprocess
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -252,6 +253,37 @@ def test_what_is_chosen_by_the_property_it_shows_decides_nothing() -> None:
 
 def test_one_number_is_not_counted_twice() -> None:
     assert not [entry.id for entry in read_published(CONF) if "iteration_to" in entry.statistic]
+
+
+def test_rules_are_those_of_the_commit_that_is_named() -> None:
+    """The tests of a file are exactly those of the commit under `rules`; changed ones need another commit's name."""
+    for path in sorted((CONF / "paper").glob("*.yaml")):
+        commit = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)["rules"]
+        command = ["git", "show", f"{commit}:conf/paper/{path.name}"]
+        found = subprocess.run(command, cwd=CONF.parent, capture_output=True, text=True)
+        if found.returncode:
+            pytest.skip("no history here that holds the commit")
+        then = {
+            entry["id"]: (entry["statistic"], entry["test"])
+            for entry in yaml.load(found.stdout, Loader=yaml.CSafeLoader)["entries"]
+        }
+        now = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)["entries"]
+        changed = [
+            entry["id"] for entry in now if then.get(entry["id"]) != (entry["statistic"], entry["test"])
+        ]
+        assert not changed, f"{path.name}: rules of {changed} are not those of {commit}"
+
+
+@pytest.mark.parametrize(
+    ("published", "basis", "number"),
+    [("96.24 ± 0.47", "result", 96.24), ("-25", "result", -25.0), ("24", "result", 24.0), ("1.3 to 2", "result", None),
+     ("96 % against 27 %", "claim", None), ("0.5", "claim", None)],
+)  # fmt: skip
+def test_only_a_printed_number_is_marked_in_figures(
+    published: str, basis: Basis, number: float | None
+) -> None:
+    entry = replace(read_published(CONF)[0], published=published, basis=basis)
+    assert entry.number == number
 
 
 def test_experiment_selects(tmp_path: Path) -> None:

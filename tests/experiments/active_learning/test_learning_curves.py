@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from gpsuite.experiments.active_learning.shared.tables import (
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.statistics.estimates import mean
 from tests.experiments.active_learning.made_up_repetition_records import record, toy_report
+from tests.experiments.drawn import drawn
 
 TITLES = {
     "al_mogp": "AL_MOGP",
@@ -210,3 +212,25 @@ def test_tables_and_figures_come_from_records_alone(tmp_path: Path) -> None:
     draw_safety(report, curves, "safety", "made up")
     assert (tmp_path / "figures" / "curves.png").is_file()
     assert (tmp_path / "figures" / "safety.pdf").is_file()
+
+
+def test_printed_numbers_are_among_those_drawn(tmp_path: Path) -> None:
+    printed = {
+        "points_to_rmse[method=al_mogp,threshold=0.4]": 24.0,
+        "rmse[method=rs_mogp,n_sum=20]": 0.85,
+        "rmse[method=al_mogp_nosafe,n_sum=20]": 0.7,  # not drawn: no such curve
+        "safety_precision[method=al_mogp,n_sum=12]": 0.99,
+        "safe_query_percent[method=al_mogp]": 96.24,
+    }
+    report = replace(toy_report(tmp_path), printed=printed)
+    draw_curves(report, three_methods(), "curves", "made up", errors("units"), thresholds=[0.4])
+    draw_safety(report, three_methods(), "safety", "made up")
+    shown = {}
+    for name in ("curves", "safety"):
+        marks = drawn(tmp_path, name).dropna(subset=["printed"])
+        rows = zip(marks["method"], marks["n_sum"], marks["printed"], strict=True)
+        shown[name] = [(marks["metric"].iloc[0], *row) for row in rows]
+    assert shown["curves"] == [("rmse", "rs_mogp", 20.0, 0.85), ("rmse", "al_mogp", 24.0, 0.4)]
+    assert shown["safety"] == [("precision_noisy", "al_mogp", 12.0, 0.99)]
+    draw_curves(toy_report(tmp_path), three_methods(), "plain", "made up", errors("units"))
+    assert "printed" not in drawn(tmp_path, "plain")

@@ -131,7 +131,7 @@ def _explosion(wide: pd.DataFrame, bound: str) -> Statistic:
 def _by_tolerance(own: pd.DataFrame, bound: str) -> list[Statistic]:
     """Return the mean at the tolerance that the paper names, and how the boxes rise as the tolerance falls."""
     cells = own.groupby("d")["eps"].nunique()
-    d = int(cells.idxmax())
+    d = int(str(cells.idxmax()))
     largest = own["gamma"].max()
     named = own[(own["gamma"] == largest) & (own["d"] == d) & (own["eps"] == TOLERANCE_UNDER_2)]
     rises, part = [], own[own["d"] == d]
