@@ -14,7 +14,7 @@ from gpsuite.reporting.overview import draw_overview
 from gpsuite.reporting.papers import KINDS, PaperCard, paper_cards
 from gpsuite.reporting.reading import present, read_bytes, read_mapping
 from gpsuite.reporting.runs import PUBLISHED, find_runs
-from gpsuite.reporting.sections import Section, read_section, tried, write_captions
+from gpsuite.reporting.sections import Section, joint_figures, read_section, tried, write_captions
 
 NAME = "README.md"
 NOTES = "NOTES.md"
@@ -74,7 +74,9 @@ def gallery_text(root: Path, conf_dir: Path) -> str:
     for section in sections:
         section.comparison = newest.get(section.run.path, section.comparison)
     write_captions(sections)
-    cards = paper_cards(read_papers(conf_dir), read_published(conf_dir), best, sections, known)
+    cards = paper_cards(
+        read_papers(conf_dir), read_published(conf_dir), best, sections, joint_figures(root), known
+    )
     lines = [_HEAD]
     if present(root / f"{OVERVIEW}.png"):
         lines += [f"![one panel a guarantee]({OVERVIEW}.png)", ""]
@@ -135,16 +137,16 @@ def _paper(gallery: _Gallery, known: Mapping[str, ExperimentNote], root: Path) -
     lines += _costs(gallery, known)
     lines += _misses(gallery.rows)
     shown: set[bytes] = set()
-    for section in gallery.sections:
-        for figure in section.figures:
-            try:
-                content = read_bytes(figure.path)
-            except OSError:  # named by the page
-                continue
-            if content in shown:
-                continue
-            shown.add(content)
-            lines += [f"![{figure.name}]({figure.link})", "", f"`{section.run.name}`: {figure.alt}", ""]
+    own = [(section.run.name, figure) for section in gallery.sections for figure in section.figures]
+    for name, figure in [*(("several runs", figure) for figure in card.joint), *own]:
+        try:
+            content = read_bytes(figure.path)
+        except OSError:  # named by the page
+            continue
+        if content in shown:
+            continue
+        shown.add(content)
+        lines += [f"![{figure.name}]({figure.link})", "", f"`{name}`: {figure.alt}", ""]
     return lines
 
 

@@ -18,8 +18,10 @@ from gpsuite.reporting.reading import present, read_bytes
 from gpsuite.reporting.runs import SCALES, family_order, find_runs
 from gpsuite.reporting.sections import (
     UNFINISHED,
+    Figure,
     Section,
     fill_tables,
+    joint_figures,
     read_section,
     read_table,
     tried,
@@ -67,7 +69,8 @@ def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
     for section in sections:  # also shows the values added to conf/paper since the run
         section.comparison = newest.get(section.run.path, section.comparison)
     write_captions(sections)
-    images = _read_figures(sections)
+    joint = joint_figures(results_dir)
+    images = _read_figures(sections, joint)
     families: dict[str, list[Section]] = {}
     for section in sorted(sections, key=lambda section: family_order(section.run.family)):
         families.setdefault(section.run.family, []).append(section)
@@ -75,7 +78,7 @@ def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
     content = {
         "families": [(family, _TITLES.get(family, family), found) for family, found in families.items()],
         "own": [section for section in sections if not section.run.published],
-        "papers": paper_cards(read_papers(conf_dir), published, best, sections, known),
+        "papers": paper_cards(read_papers(conf_dir), published, best, sections, joint, known),
         "verdicts": count_verdicts(row for item in best for row in item.rows),
         "groups": group_by_verdict(best, anchors),
         "titles": titles,
@@ -84,7 +87,7 @@ def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
         "bench": bench if bench is not None and bench.rows else None,
         "equations": [each for each in package_equations() if each.reference != NONE],
     }
-    _embed(sections, images, _PAGE_LIMIT - len(_render(content).encode("utf-8", "backslashreplace")))
+    _embed(sections, joint, images, _PAGE_LIMIT - len(_render(content).encode("utf-8", "backslashreplace")))
     path = results_dir / "report.html"
     write_text(path, _render(content))
     problems += [text for section in sections for text in section.problems if text != UNFINISHED]
@@ -113,20 +116,21 @@ def _render(content: Mapping[str, object]) -> str:
     return environment.from_string(parts["html.j2"]).render({**content, **own})
 
 
-def _read_figures(sections: Sequence[Section]) -> dict[str, bytes]:
+def _read_figures(sections: Sequence[Section], joint: list[Figure]) -> dict[str, bytes]:
     """Leave out the figures that cannot be read, and name the one that comes first where several are the same.
 
     Returns:
         the files' contents by their figures' anchors.
     """
     first: dict[bytes, str] = {}
-    for section in sections:
-        for figure in list(section.figures):
+    places: list[tuple[list[Figure], list[str]]] = [(joint, [])]
+    for figures, problems in places + [(section.figures, section.problems) for section in sections]:
+        for figure in list(figures):
             try:
                 content = read_bytes(figure.path)
             except OSError as error:
-                section.figures.remove(figure)
-                section.problems.append(str(cannot("read", figure.path, error)))
+                figures.remove(figure)
+                problems.append(str(cannot("read", figure.path, error)))
                 continue
             anchor = first.setdefault(content, figure.anchor)
             figure.same = anchor if anchor != figure.anchor else ""
@@ -134,15 +138,18 @@ def _read_figures(sections: Sequence[Section]) -> dict[str, bytes]:
     return {anchor: content for content, anchor in first.items()}
 
 
-def _embed(sections: Sequence[Section], images: Mapping[str, bytes], room: int) -> None:
-    """Embed figures while there is room: each run's first, then each second; shipped and larger scales lead."""
+def _embed(
+    sections: Sequence[Section], joint: Sequence[Figure], images: Mapping[str, bytes], room: int
+) -> None:
+    """Embed figures while there is room: joint ones, each run's first, each second; larger scales lead."""
     queue = [
         (position, bool(section.run.tag), SCALES.index(section.run.scale), number, figure)
         for number, section in enumerate(sections)
         for position, figure in enumerate(section.figures)
         if not figure.same
     ]
-    for *_, figure in sorted(queue, key=lambda item: item[:4]):
+    queued = [figure for *_, figure in sorted(queue, key=lambda item: item[:4])]
+    for figure in [*(figure for figure in joint if not figure.same), *queued]:
         content = shrink(images[figure.anchor])
         size = len(content) * 4 // 3 + 40
         if size <= room:

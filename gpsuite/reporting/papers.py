@@ -90,6 +90,7 @@ class PaperCard:
         missing: experiments without a run.
         parts: runs that leave out something of the paper's setting, with what they leave out.
         figures: the paper's, with ours.
+        joint: our figures of several runs.
         differences: by experiment and quantity; only of values whose error is known.
     """
 
@@ -100,6 +101,7 @@ class PaperCard:
     missing: list[MissingExperiment]
     parts: list[tuple[Section, list[str]]]
     figures: list[PaperFigure]
+    joint: list[Figure]
     differences: list[tuple[str, list[Difference]]]
 
     @property
@@ -114,6 +116,7 @@ def paper_cards(
     published: Sequence[Published],
     best: Sequence[RunComparison],
     sections: Sequence[Section],
+    joint: Sequence[Figure],
     known: Mapping[str, ExperimentNote],
 ) -> list[PaperCard]:
     """Return a card for each paper that has published values.
@@ -123,6 +126,7 @@ def paper_cards(
         published: their values.
         best: each experiment's comparison.
         sections: of the runs on the page.
+        joint: figures of several runs.
         known: what is known of the experiments that there are.
     """
     entries = {entry.id: entry for entry in published}
@@ -134,6 +138,7 @@ def paper_cards(
             continue
         names = {row.experiment for row in rows}
         runs = [section for section in sections if section.run.experiment in names]
+        own = [figure for figure in joint if figure.name.startswith(f"{note.name}_")]
         absent = Counter(row.experiment for item, found in items if item.run is None for row in found)
         cards.append(
             PaperCard(
@@ -143,7 +148,8 @@ def paper_cards(
                 kinds=count_kinds(rows),
                 missing=[_missing(name, count, known) for name, count in absent.items()],
                 parts=[(section, section.cut) for section in runs if section.cut],
-                figures=[_paper_figure(name, of, rows, sections) for name, of in note.figures.items()],
+                figures=[_paper_figure(name, of, rows, sections, own) for name, of in note.figures.items()],
+                joint=own,
                 differences=_differences(rows, entries),
             )
         )
@@ -171,11 +177,16 @@ def _missing(name: str, count: int, known: Mapping[str, ExperimentNote]) -> Miss
 
 
 def _paper_figure(
-    name: str, experiments: Sequence[str], rows: Sequence[ComparisonRow], sections: Sequence[Section]
+    name: str,
+    experiments: Sequence[str],
+    rows: Sequence[ComparisonRow],
+    sections: Sequence[Section],
+    joint: Sequence[Figure],
 ) -> PaperFigure:
-    """Return our figures that say they stand for it, each once; the experiments' first ones where none does."""
+    """Return our joint figure of it; else those that stand for it, each once; else the experiments' first ones."""
     own = [section.figures for section in sections if section.run.experiment in experiments]
-    stand = [figure for figures in own for figure in figures if figure.note.of == name]
+    stand = [figure for figure in joint if figure.note.of == name]
+    stand = stand or [figure for figures in own for figure in figures if figure.note.of == name]
     shown = {figure.name: figure for figure in reversed(stand or [figures[0] for figures in own if figures])}
     held = [row for row in rows if row.experiment in experiments and name in places(row.where)]
     return PaperFigure(name, experiments, count_verdicts(held), list(reversed(shown.values())))

@@ -21,8 +21,9 @@ from gpsuite.reporting.atomic import cannot
 from gpsuite.reporting.captions import caption
 from gpsuite.reporting.catalogue import ExperimentNote, FigureNote
 from gpsuite.reporting.comparison import ComparisonRow, read_comparison
+from gpsuite.reporting.joint_figures import FOLDER, JOINT
 from gpsuite.reporting.reading import list_folder, present, read_bytes, read_mapping
-from gpsuite.reporting.runs import RunFolder
+from gpsuite.reporting.runs import PUBLISHED, RunFolder
 
 T = TypeVar("T")
 
@@ -33,6 +34,7 @@ UNFINISHED = "not finished: run the same command again to resume"
 
 _TABLES_LIMIT = 1_000_000  # characters
 _FAILURES_SHOWN = 10
+_KINDS = {"fig": "Fig.", "table": "Table"}
 _TRACEBACK_LINES = 15
 _CUT = re.compile(r"\w+=.+ of .+")  # a note such as `repetitions=3 of 10`
 
@@ -158,6 +160,24 @@ def _anchor(*names: str) -> str:
 def _figure(path: Path, run: RunFolder, results_dir: Path, known: ExperimentNote) -> Figure:
     note = known.figures.get(path.stem, FigureNote())
     return Figure(path.stem, _link(path, results_dir), path, _anchor(run.name, path.stem), note)
+
+
+def joint_figures(results_dir: Path) -> list[Figure]:
+    """Return the figures that several runs answer together, own ones in place of published ones."""
+    found = {}
+    for root in (results_dir / PUBLISHED, results_dir):
+        for path in tried([], list_folder, root / FOLDER) or []:
+            if path.suffix == ".png" and path.stem in JOINT:
+                note = FigureNote(_place(path.stem), f"{JOINT[path.stem].title}, of several runs.")
+                found[path.stem] = Figure(
+                    path.stem, _link(path, results_dir), path, f"joint-{path.stem}", note, caption=note.shows
+                )
+    return list(found.values())
+
+
+def _place(name: str) -> str:
+    """Return the paper's place in a joint figure's name, `Fig. 3` of `reeb2018_fig3`."""
+    return re.sub(r".*_(fig|table)(\d+)$", lambda found: f"{_KINDS[found[1]]} {found[2]}", name)
 
 
 def _badges(run: RunFolder, about: Mapping[str, Any]) -> list[str]:

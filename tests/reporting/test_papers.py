@@ -21,11 +21,14 @@ def published(id: str, test: Criterion, error: float | None = None) -> Published
 
 
 def card(
-    rows: Sequence[ComparisonRow], entries: Sequence[Published] = (), sections: Sequence[Section] = ()
+    rows: Sequence[ComparisonRow],
+    entries: Sequence[Published] = (),
+    sections: Sequence[Section] = (),
+    joint: Sequence[Figure] = (),
 ) -> PaperCard:
     best = [RunComparison("pac_bayes/one", RUN, list(rows)), RunComparison("pac_bayes/two", None, [MISSING])]
     known = {"pac_bayes/two": ExperimentNote(cost={"paper": "3 min"})}
-    [found] = paper_cards([PAPER, replace(PAPER, name="p2")], entries, best, sections, known)
+    [found] = paper_cards([PAPER, replace(PAPER, name="p2")], entries, best, sections, joint, known)
     return found
 
 
@@ -47,6 +50,8 @@ def test_each_figure_of_the_paper_has_ours_and_the_verdicts_on_what_is_printed_t
     first, second = found.figures
     assert (first.name, first.figures, first.verdicts) == ("Table 1", [ours], [("reproduced", 1)])
     assert (second.name, second.figures, second.verdicts) == ("Fig. 2", [], [])
+    both = Figure("p1_table1", "", tmp_path, "joint", FigureNote("Table 1"))
+    assert card([ROW], sections=[section], joint=[both]).figures[0].figures == [both]
     section.figures = [other]
     assert card([ROW], sections=[section]).figures[0].figures == [other]  # the first, where none says
 
