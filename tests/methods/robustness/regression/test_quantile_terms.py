@@ -11,6 +11,7 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.class_probability import LatentRanges
+from gpsuite.methods.robustness.level_bound.level_search import level_search
 from gpsuite.methods.robustness.level_bound.posterior_slice import posterior_slice
 from gpsuite.methods.robustness.regression import prediction_range as module
 from gpsuite.methods.robustness.regression.prediction_range import QuantileRange, negated, prediction_range
@@ -87,10 +88,9 @@ def test_only_lower_quantiles_have_concave_level_sets(z: float) -> None:
 
 def searched(budget: Budget, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Any], list[QuantileRange]]:
     seen: list[Any] = []
-    real = module.level_search
 
     def spy(bound: Any, region: Any, tolerance: float, own: Budget, **named: Any) -> Extremum:
-        found = real(bound, region, tolerance, own, **named)
+        found = level_search(bound, region, tolerance, own, **named)
         seen.append((own.seconds, own.boxes, own.spent_boxes, found.boxes, own.observer))
         return found
 
