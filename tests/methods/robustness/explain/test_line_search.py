@@ -178,6 +178,14 @@ def test_closed_is_what_agrees_within_the_tolerance_or_twice_the_rounding(sign: 
     assert exact.inner == exact.outer and exact.closed.all()
 
 
+@pytest.mark.parametrize("place", [1.0, 1.0 + 2.0**-52])
+def test_a_piece_without_a_float_inside_is_not_halved(place: float) -> None:
+    """The centre of neighbours rounds to the lower one, or to the upper one."""
+    low, high = np.array([place]), np.array([np.nextafter(place, 2.0)])
+    found = line_extrema(Waves(unknown=1), np.array([1]), low, high, 1, 0.0, Budget(boxes=50))
+    assert found.boxes == 1 and found.outer == 1.0 and not found.closed.any()
+
+
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_bounds_are_asked_to_be_sharp_just_beyond_what_is_attained(sign: int) -> None:
     once, twice = Waves(proposes=False), Waves(sharpens=True, proposes=False)
