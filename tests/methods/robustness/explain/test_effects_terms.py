@@ -20,9 +20,8 @@ def test_delta_adds_the_moves_of_both_extremes() -> None:
     lowest_proved, lowest, highest, highest_proved = (
         np.array([[pair]]) for pair in zip(down, up, strict=True)
     )
-    found = OneSidedRanges(
-        np.zeros((1, 1, 2)), lowest_proved, lowest, highest, highest_proved, np.ones((1, 1, 2), dtype=bool), 0
-    )
+    closed = np.ones((1, 1, 2), dtype=bool)
+    found = OneSidedRanges(closed + 0.0, lowest_proved, lowest, highest, highest_proved, closed, 0)
     assert found.delta[0, 0] == pytest.approx((0.8 - 0.5) + (0.31 - 0.2))
     low, high = found.delta_range
     assert low[0, 0] == pytest.approx((0.8 + 0.3) - (0.7 + 0.2)) and low[0, 0] < 1.1 - 0.9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +23,7 @@ class Waves:
     """Line l has the probability 1/2 + .3 sin(3 x + shift_l), known up to `blur`; pieces by slope and curvature."""
 
     blur: float = 0.0
-    short: float = 0.0
+    short: tuple[float, float, float] = (0.0, 0.0, 0.0)
     width: int = 4
     sharpens: bool = False
     proposes: bool = True
@@ -67,7 +68,7 @@ class Pieces:
         centre, radius = 0.5 * (self.low + self.high), 0.5 * (self.high - self.low)
         slope = sign * 0.9 * np.cos(3.0 * centre + SHIFTS[self.lines])
         outer = sign * self.waves.value(self.lines, centre) + np.abs(slope) * radius + 1.35 * radius**2
-        outer = outer + self.waves.blur - self.waves.short
+        outer = outer + self.waves.blur - np.array(self.waves.short)[self.lines]
         outer = np.where(self.lines == self.waves.unknown, np.nan, outer)
         point = centre + np.sign(slope) * radius if self.waves.proposes else np.full(len(centre), np.nan)
         return PieceBounds(outer, point)
@@ -154,9 +155,35 @@ def test_a_line_without_bounds_stays_open_and_spoils_no_other(sign: int) -> None
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
-def test_a_bound_below_what_is_attained_is_unsound(sign: int) -> None:
-    with pytest.raises(UnsoundBoundError, match=r"attained 0\.[0-9]+ at .*, bound"):
-        search(Waves(short=0.05), sign)
+def test_a_bound_below_what_is_attained_is_unsound_and_the_worst_is_named(sign: int) -> None:
+    waves = Waves(short=(0.05, 0.0, 0.02))
+    with pytest.raises(UnsoundBoundError, match=r"attained 0\.[0-9]+ at .*, bound") as raised:
+        search(waves, sign)
+    attained, place, bound = (
+        float(each) for each in re.findall(r"[-+]?[0-9.]+(?:e-?[0-9]+)?", str(raised.value))
+    )
+    assert waves.value(np.array([0]), np.array([place]))[0] == pytest.approx(attained, abs=1e-9)
+    assert abs(bound) == pytest.approx(sign * attained - 0.05 if sign > 0 else attained + 0.05, abs=1e-2)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_closed_is_what_agrees_within_the_tolerance_or_twice_the_rounding(sign: int) -> None:
+    for boxes in (7, 20, 30, 45, 60, 80):
+        for blur, tolerance in ((4e-3, 1e-4), (1e-6, 2e-2)):
+            found, _ = search(Waves(blur=blur), sign, tolerance, Budget(boxes=boxes))
+            limit = max(tolerance, 2.0 * 2.0 * blur)
+            np.testing.assert_array_equal(found.closed, found.gap <= limit * (1.0 + 1e-9))
+    single = np.array([0.4])
+    exact = line_extrema(Waves(), np.array([1]), single, single, sign, 0.0, Budget())
+    assert exact.inner == exact.outer and exact.closed.all()
+
+
+@pytest.mark.parametrize("place", [1.0, 1.0 + 2.0**-52])
+def test_a_piece_without_a_float_inside_is_not_halved(place: float) -> None:
+    """The centre of neighbours rounds to the lower one, or to the upper one."""
+    low, high = np.array([place]), np.array([np.nextafter(place, 2.0)])
+    found = line_extrema(Waves(unknown=1), np.array([1]), low, high, 1, 0.0, Budget(boxes=50))
+    assert found.boxes == 1 and found.outer == 1.0 and not found.closed.any()
 
 
 @pytest.mark.parametrize("sign", [-1, 1])

@@ -20,6 +20,7 @@ from gpsuite.methods.robustness.multiclass.multiclass_search import (
     plug_in_attack,
 )
 from gpsuite.methods.robustness.multiclass.softmax_bound import SoftmaxBound
+from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import box, linf_ball
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from tests.models.softmax_problems import random_softmax_posterior
@@ -160,13 +161,13 @@ def test_probabilities_are_clipped_and_what_is_not_known_says_nothing() -> None:
 def test_a_verdict_ends_at_ties_closer_than_a_millionth_and_at_the_threshold(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    posterior, seen, real = drawn(C=3, inputs=2), [], module.branch_and_bound  # type: ignore[attr-defined]
+    posterior, seen = drawn(C=3, inputs=2), []
 
     def spy(
         quantity: Any, region: Any, tolerance: float, budget: Budget, sign: int, *args: Any, **named: Any
     ) -> Any:
         seen.append((quantity.rival, tolerance, sign, named["decide"]))
-        return real(quantity, region, tolerance, budget, sign, *args, **named)
+        return branch_and_bound(quantity, region, tolerance, budget, sign, *args, **named)
 
     monkeypatch.setattr(module, "branch_and_bound", spy)
     search = MultiClassSearch(posterior, posterior.X[0], np.arange(2))

@@ -88,10 +88,9 @@ def test_only_lower_quantiles_have_concave_level_sets(z: float) -> None:
 
 def searched(budget: Budget, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Any], list[QuantileRange]]:
     seen: list[Any] = []
-    real = level_search
 
     def spy(bound: Any, region: Any, tolerance: float, own: Budget, **named: Any) -> Extremum:
-        found = real(bound, region, tolerance, own, **named)
+        found = level_search(bound, region, tolerance, own, **named)
         seen.append((own.seconds, own.boxes, own.spent_boxes, found.boxes, own.observer))
         return found
 
