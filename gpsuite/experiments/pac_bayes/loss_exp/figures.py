@@ -45,12 +45,9 @@ def draw(
     ticks = {f"{dataset} {inducing}": f"{dataset}\nM={inducing}" for dataset, inducing in groups}
     bounds = tidy[tidy["metric"] == "bound_kl_exp"]
     changed = _change_rows(changes, tidy)
-    lines = {
-        f"{name} {loss}": (name, loss)
-        for name in report.titles
-        for loss in TRAINED_ON
-        if ((bounds["method"] == name) & (bounds["trained_on"] == loss)).any()
-    }
+    trained = set(zip(bounds["method"], bounds["trained_on"], strict=True))
+    pairs = [(name, loss) for name in report.titles for loss in TRAINED_ON if (name, loss) in trained]
+    lines = {f"{name} {loss}": (name, loss) for name, loss in pairs}
     titles = {
         line: f"{report.titles[name]}, trained on {TRAINED_ON[loss]}" for line, (name, loss) in lines.items()
     }
@@ -72,15 +69,13 @@ def draw(
         right.set_ylim(0.0, 1.02)
         right.set_ylabel(math_label("upper bound $B_{kl}$ (probability)"))
         right.set_title("bound under the exponential loss")
-        heading = f"ε = {report.settings.epsilon:g}; right: mean ± standard error over splits"
-        drawing.legend("above", columns=2, title=heading)
+        epsilon = f"ε = {report.settings.epsilon:g}"
+        drawing.legend("above", columns=2, title=f"{epsilon}; right: mean ± standard error over splits")
         drawing.data = pd.concat([changed, bounds]) if len(changed) else bounds
-        if marks:
-            rows = [
-                {"dataset": name, "metric": "mse_change_percent", "printed": value}
-                for _, name, value in marks
-            ]
-            drawing.data = pd.concat([drawing.data, pd.DataFrame(rows)])
+        rows = [
+            {"dataset": name, "metric": "mse_change_percent", "printed": value} for _, name, value in marks
+        ]
+        drawing.data = pd.concat([drawing.data, pd.DataFrame(rows)]) if rows else drawing.data
 
 
 def _printed(printed: Mapping[str, float], groups: Sequence[tuple[str, int]]) -> list[tuple[int, str, float]]:

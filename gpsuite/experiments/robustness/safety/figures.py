@@ -48,9 +48,7 @@ def draw_ranges(report: Report[object], table: pd.DataFrame, shown: str, binary:
 
 def draw_traces(report: Report[SafetySettings], records: Sequence[Record]) -> None:
     """Draw quantiles over the searches of the gap against the boxes bounded so far."""
-    import pandas as pd
-
-    rows = [
+    rows: list[dict[str, object]] = [
         {
             "method": report.titles[str(record.axes["method"])],
             "point": record.axes["point"],
@@ -62,8 +60,13 @@ def draw_traces(report: Report[SafetySettings], records: Sequence[Record]) -> No
         for side in ("minimum", "maximum")
         for boxes, inner, outer in record.arrays[f"{side}_trace"]
     ]
-    if not rows:  # no search began
-        return
+    if rows:  # else no search began
+        _draw_quantiles(report, rows)
+
+
+def _draw_quantiles(report: Report[SafetySettings], rows: Sequence[dict[str, object]]) -> None:
+    import pandas as pd
+
     frame = pd.DataFrame(rows)
     quantiles = gap_quantiles(frame)
     with report.figure("safety_trace", columns=2, size=(10.0, 4.4), sharey=True) as drawing:
