@@ -88,6 +88,7 @@ def test_the_run_commands_compose(name: str, tmp_path: Path, monkeypatch: pytest
     )
     for file in ("my.csv", "measured.csv"):
         Path(file).write_text(f"{head}\n{rows}\n", encoding="utf-8")
+    Path("rows.csv").write_text("age,dose,y,label\n1,2,3,1\n", encoding="utf-8")
     Path("candidates.csv").write_text("age,dose,y,price,label\n1,2,3,4,1\n", encoding="utf-8")
     found = commands((ROOT / name).read_text(encoding="utf-8"), "run")
     shown = [words for words in found if "<" not in words[0]]

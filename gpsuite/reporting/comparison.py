@@ -254,8 +254,9 @@ def collect_comparisons(
         shipped = [item for item in own if item.run is not None and not item.run.tag]
         shown = own if experiments else _best(own)
         found += shown
-        if entries and not shipped and not shown:
-            rows = [_row(entry, "not run", "") for entry in entries]
+        if entries and not shipped and not any(item.rows for item in shown):
+            reasons = [f"{item.run.path.name}: {_not_comparable(item.run)}" for item in shown if item.run]
+            rows = [_row(entry, "not run", "; ".join(reasons)) for entry in entries]
             found.append(RunComparison(name, None, rows))
     return [comparison for comparison in found if comparison.rows or comparison.problem]
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
-from gpsuite.arrays import FloatArray
 from gpsuite.reporting.palette import method_style
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+
+    from gpsuite.arrays import FloatArray
 
 Kind = Literal["line", "points", "bars", "band"]
 Error = Literal["standard_error", "interval"]
@@ -57,9 +56,9 @@ def panel(
         rows = frame[frame[by] == name].sort_values(x)
         if ticks is not None:
             rows = rows.set_index(x).reindex(list(ticks)).assign(**{x: range(len(ticks))})
-        mean = rows["mean"].to_numpy(dtype=np.float64)
+        mean = rows["mean"].to_numpy(dtype=float)
         ends = _ends(rows, mean, error)
-        place = rows[x].to_numpy(dtype=np.float64) + step * (number - (len(present) - 1) / 2)
+        place = rows[x].to_numpy(dtype=float) + step * (number - (len(present) - 1) / 2)
         style = {**method_style(name), **(styles or {}).get(name, {})}
         _draw(ax, kind, place, mean, ends, step, titles[name], style)
     if ticks is not None:
@@ -95,10 +94,12 @@ def paper_marks(ax: Axes, marks: Sequence[tuple[str, float, float]]) -> None:
 def _ends(rows: pd.DataFrame, mean: FloatArray, error: Error) -> FloatArray:
     """Return how far the error reaches below and above the mean, [2, k]; NaN, drawn as none, where it is missing."""
     if error == "standard_error":
-        low = high = rows["standard_error"].to_numpy(dtype=np.float64)
+        low = high = rows["standard_error"].to_numpy(dtype=float)
     else:
-        low = mean - rows["interval_low"].to_numpy(dtype=np.float64)
-        high = rows["interval_high"].to_numpy(dtype=np.float64) - mean
+        low = mean - rows["interval_low"].to_numpy(dtype=float)
+        high = rows["interval_high"].to_numpy(dtype=float) - mean
+    import numpy as np
+
     return np.vstack([low, high])
 
 

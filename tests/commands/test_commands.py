@@ -31,9 +31,12 @@ def test_lists_are_complete_and_tab_separated(gpsuite: Gpsuite) -> None:
 def test_a_run_prints_its_paths_and_status_counts_its_tasks(gpsuite: Gpsuite, workplace: Path) -> None:
     ended = gpsuite(*SMOKE)
     assert ended.code == 0
-    folder = Path(ended.out.splitlines()[0])
-    assert (workplace / folder / "run.json").exists()
-    assert all((workplace / line.strip()).exists() for line in ended.out.splitlines())
+    lines = ended.out.splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("results/"))
+    answer, paths = lines[:start], lines[start:]
+    assert answer and all(line.endswith(".") for line in answer)
+    assert (workplace / paths[0] / "run.json").exists()
+    assert all((workplace / line.strip()).exists() for line in paths)
     rows = [line.split("\t") for line in gpsuite("status").out.splitlines()]
     status = dict(zip(rows[0], rows[1], strict=True))
     assert (status["experiment"], status["tasks"], status["missing"]) == ("pac_bayes/regression", "2", "0")
@@ -103,7 +106,7 @@ def test_a_stand_in_is_marked_everywhere(gpsuite: Gpsuite, workplace: Path) -> N
     assert "stand-in" in (folder / "tables/epsilon_boston.md").read_text(encoding="utf-8")
     compared = gpsuite("compare", "pac_bayes/epsilon_boston").out.splitlines()[1:]
     assert {line.split("\t")[10] for line in compared} == {"not run"}
-    assert all("smoke: stand-in data" in line for line in compared)
+    assert all("stand-in data" in line for line in compared)
 
 
 def test_the_tour_ends_with_the_page(gpsuite: Gpsuite, workplace: Path) -> None:

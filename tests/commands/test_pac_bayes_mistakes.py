@@ -69,7 +69,7 @@ FILES = {
         [(i, i % 5, 2) for i in range(40)],
         ["dataset.target=y", "'y' is constant", "varies"],
     ),
-    "not a number": ([(i, i % 5, "nan" if i == 3 else i) for i in range(40)], ["line 5", "y"]),
+    "not a number": ([(i, i % 5, "3x" if i == 3 else i) for i in range(40)], ["line 5", "y"]),
     "infinite input": ([(i, "-inf" if i == 3 else i % 5, i) for i in range(40)], ["line 5", "b"]),
     "overflow": ([(i, i % 5, f"{i}e300") for i in range(40)], ["column 'y'", "variance", "unit"]),
     "underflow": ([(f"{i}e-300", i % 5, i) for i in range(40)], ["column 'a'", "variance", "unit"]),

@@ -53,7 +53,7 @@ def test_it_gets_workers_resume_tables_figures_comparison(
         assert cli.main() == 0
         out, err = capsys.readouterr()
         assert said in err
-    folder = Path(out.splitlines()[0])
+    folder = next(Path(line) for line in out.splitlines() if line.startswith("results/"))
     assert "spread GP" in (folder / "tables/regression.md").read_text(encoding="utf-8")
     assert set(pd.read_csv(folder / "figures/regression.csv")["method"]) == {"spread_gp"}
     assert (folder / "comparison.csv").exists()

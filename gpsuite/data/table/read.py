@@ -120,6 +120,8 @@ def _choose(spec: CsvSpec, task: Task, header: Sequence[str]) -> Choice:
 
 
 def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
+    if len(grid.rows) < MIN_ROWS:
+        raise _too_few(spec, len(grid.rows))
     notes = list(grid.notes)
     labelled = task == "classification"
     columns = read_columns(spec, grid, [*choice.inputs, *([] if labelled else choice.targets)], notes)
@@ -130,7 +132,7 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
     ]
     kept, inputs = complete_rows(spec, grid, targets, inputs, notes)
     if kept.sum() < MIN_ROWS:
-        raise csv_error("path", spec.path, f"{kept.sum()} rows; at least {MIN_ROWS} are needed", "add rows")
+        raise _too_few(spec, int(kept.sum()))
     inputs = _still_useful(spec, inputs, kept, notes)
     X, names = _matrix(inputs, kept)
     y = np.column_stack([column.values[kept] for column in targets])
@@ -158,6 +160,10 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
         notes=tuple(notes),
         groups=groups,
     )
+
+
+def _too_few(spec: CsvSpec, rows: int) -> DataError:
+    return csv_error("path", spec.path, f"{rows} rows; at least {MIN_ROWS} are needed", "add rows")
 
 
 def _present_labels(

@@ -1,6 +1,6 @@
 """Intervals from the sizes of errors on rows that a model was not trained on.
 
-Equation: Vovk et al. 2005, Proposition 4.1
+Equation: Vovk et al. 2005, Prop. 4.1
 Equation: Barber et al. 2021, Theorem 1
 """
 

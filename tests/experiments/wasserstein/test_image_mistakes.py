@@ -16,13 +16,15 @@ WORDS = ["experiment=wasserstein/digits", "dataset=csv", "dataset.target=kind", 
 
 
 def table(folder: Path, labels: list[str], pixels: int = 4, cell: str = "") -> str:
-    """Write a file of images, ten of each label, and return its path."""
+    """Write a file of images, ten of each label, the first one's last pixel as given; return its path."""
     rng = np.random.default_rng(0)
     lines = [",".join([*(f"p{number}" for number in range(pixels)), "kind"])]
     for label in labels:
         lines += [
-            ",".join([*map(str, rng.uniform(size=pixels - 1)), cell or str(rng.uniform()), label])
-            for _ in range(10)
+            ",".join(
+                [*map(str, rng.uniform(size=pixels - 1)), (row == 0 and cell) or str(rng.uniform()), label]
+            )
+            for row in range(10)
         ]
     path = folder / "images.csv"
     path.write_text("\n".join(lines) + "\n")
@@ -78,7 +80,12 @@ def test_more_inducing_inputs_than_rows_are_refused(tmp_path: Path) -> None:
         plan_tasks(request, ())
 
 
-@pytest.mark.parametrize("cell", ["nan", "inf", "-"])
+@pytest.mark.parametrize("cell", ["inf", "black", "1e400"])
 def test_a_pixel_that_is_no_finite_number_is_named(tmp_path: Path, cell: str) -> None:
     text = refused(table(tmp_path, ["a", "b"], cell=cell))
     assert "line 2, column 'p3'" in text
+
+
+def test_an_image_with_a_missing_pixel_is_left_out_and_counted(tmp_path: Path) -> None:
+    request, _ = read_request([*WORDS, table(tmp_path, ["a", "b", "c", "d"], cell="nan")])
+    assert any("4 of 40 rows left out" in note for note in request.prepared[0].notes)

@@ -119,7 +119,6 @@ def test_an_attack_below_a_proved_margin_is_a_contradiction(
             [],
             "one row of class odd, a class needs 2; leave it out: classes=[kind 0,kind 1,",
         ),
-        (3, {5: "NA"}, [], "line 7, column 'label': the label 'NA' stands for a missing one"),
         (30, {}, [], "has 30 classes (kind 0, kind 1, kind 10, "),
         (12, {}, ["classes=[kind 0,kind 1,kind x]"], "has no label kind x"),
         (12, {}, ["classes=[kind 0]"], "name two to ten different labels"),

@@ -106,12 +106,22 @@ def test_statistics_of_the_displayed_points() -> None:
     assert found["points_both_bounds_cross"].value == 1
     assert found["points_attack_crosses"].value == 0
     assert found["share_attack_fails_although_adversarial"].value == 0.5
-    assert found["attack_fails_although_adversarial"].value == 1
+    # the attack still rises where the radii end: whether it fails is open
+    assert np.isnan(found["attack_fails_although_adversarial"].value)
+    assert "still rising" in found["attack_fails_although_adversarial"].note
     assert found["largest_gamma_attack_fails"].value == 1.0
     assert found["share_attack_fails_at_whole_range"].value == 1
     assert found["share_attack_crosses_with_bounds"].value == 0
-    assert found["max_attack_probability"].value == 0.3
+    assert np.isnan(found["max_attack_probability"].value)
     assert len(found) == len(point_statistics([shown], [])) + len(gpfgs_statistics([shown]))
+
+
+def test_an_attack_that_has_stopped_rising_below_one_half_fails() -> None:
+    shown = choose_shown([curve(2, [0.1, 0.3, 0.9], [0.1, 0.3, 0.3])], "attack_fails", "")
+    assert shown is not None
+    found = {s.name: s for s in gpfgs_statistics([shown])}
+    assert found["attack_fails_although_adversarial"].value == 1
+    assert found["max_attack_probability"].value == 0.3
 
 
 def test_an_attack_one_radius_late_is_with_the_bounds() -> None:

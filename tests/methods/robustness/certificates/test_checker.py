@@ -25,7 +25,7 @@ from gpsuite.methods.robustness.certificates.checker import (
 from gpsuite.methods.robustness.certificates.form import MalformedError, rebuild_boxes
 from gpsuite.methods.robustness.certificates.plain_bound import PlainBound
 from gpsuite.methods.robustness.certificates.plain_kernel import UNIT
-from gpsuite.methods.robustness.certificates.plain_model import Known, ModelProducts, PlainModel
+from gpsuite.methods.robustness.certificates.plain_model import Known, ModelProducts
 from gpsuite.methods.robustness.search.regions import l1_ball, l2_ball
 from tests.arrays import Array
 from tests.methods.robustness.certified_point import (
@@ -74,7 +74,7 @@ def test_the_checker_imports_nothing_of_the_search() -> None:
 def test_products_are_computed_once_for_certificates_of_the_same_floats(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    first, made = small_certificate(), list[PlainModel]()
+    first, made = small_certificate(), list[object]()
     compute = ModelProducts._make
 
     def counted(products: ModelProducts, extended: bool) -> Known:

@@ -134,6 +134,6 @@ def test_the_negated_slice_is_that_of_minus_the_function() -> None:
 
 
 def test_the_largest_change_is_to_the_farther_end() -> None:
-    found = QuantileRange(0.5, 1.0, -2.0, 0.0, 1.5, 2.0, None, None, "closed", 3)
+    found = QuantileRange(0.5, 1.0, -2.0, 0.0, 1.5, 2.0, None, None, "closed", 3, None, None)  # type: ignore[arg-type]
     assert found.largest_change == 3.0
     assert replace(found, highest_proved=5.0).largest_change == 4.0
