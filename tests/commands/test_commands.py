@@ -34,7 +34,7 @@ def test_a_run_prints_its_paths_and_status_counts_its_tasks(gpsuite: Gpsuite, wo
     lines = ended.out.splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith("results/"))
     answer, paths = lines[:start], lines[start:]
-    assert answer and all(line.endswith(".") for line in answer)
+    assert answer and all(line.endswith((".", ".)")) for line in answer)
     assert (workplace / paths[0] / "run.json").exists()
     assert all((workplace / line.strip()).exists() for line in paths)
     rows = [line.split("\t") for line in gpsuite("status").out.splitlines()]
