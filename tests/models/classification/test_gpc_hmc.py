@@ -67,7 +67,7 @@ def test_draws_have_the_moments() -> None:
 
 def test_same_seed_same_draws_and_few_are_not_converged() -> None:
     posterior, y = fitted_posterior("ep")
-    few = HMCSettings(chains=2, burn_in=5, draws=20)
+    few = HMCSettings(chains=2, burn_in=2, draws=6)
     first, again = (sample_latents(posterior, y, XNEW, np.random.default_rng(0), few) for _ in range(2))
     assert not first.converged
     np.testing.assert_array_equal(first.means, again.means)
