@@ -1,6 +1,7 @@
 """Words to functions, and how they ended to exit codes.
 
-Exit codes: 0 done; 1 some tasks failed; 2 the user's input is wrong; 130 interrupted, resumable.
+Exit codes: 0 done; 1 some tasks failed; 2 the user's input is wrong; 3 what was asked for is not possible (a plan
+without a safe measurement); 130 interrupted, resumable.
 """
 
 from __future__ import annotations

@@ -32,7 +32,8 @@ gpsuite run experiment=<family>/<name> [key=value ...]
 gpsuite run -m experiment=A,B seed=0,1     every combination, one after another
 gpsuite run experiment=tour                one quick experiment of each family, then the report
 
-The same command resumes after an interruption. Exit codes: 0 done, 1 some tasks failed, 2 wrong input, 130 interrupted.
+The same command resumes after an interruption. Exit codes: 0 done, 1 some tasks failed, 2 wrong input,
+3 not possible (a plan without a safe measurement), 130 interrupted.
 """
 
 TOUR = "experiment=tour"
