@@ -159,6 +159,7 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
         citation=spec.citation,
         notes=tuple(notes),
         groups=groups,
+        lines=np.array(grid.lines, dtype=np.int64)[kept],
     )
 
 
