@@ -29,6 +29,23 @@ METHOD_FIXED = ("builder", "title", "reference")  # what a method is, not how it
 
 
 @dataclass(frozen=True)
+class Sections:
+    """Files and the user's values merged, typed part by part; values may still be missing.
+
+    Attributes:
+        experiment: name.
+        sections: settings, run, model, dataset where there is one, and `method/NAME` of each method.
+        datasets: name -> spec of an experiment over several datasets, in the order asked for.
+        meta: the experiment file's meta block.
+    """
+
+    experiment: str
+    sections: Mapping[str, DictConfig]
+    datasets: Mapping[str, DatasetSpec]
+    meta: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Composed:
     """A composed and typed configuration.
 
@@ -62,6 +79,15 @@ def compose_run(experiment: str, overrides: Overrides) -> Composed:
     Raises:
         UserError: for unknown keys, wrong types, impossible values or pairs, and missing values.
     """
+    return _typed(compose_sections(experiment, overrides))
+
+
+def compose_sections(experiment: str, overrides: Overrides) -> Sections:
+    """Compose the files, apply the scale, then the user's values, part by part.
+
+    Raises:
+        UserError: for unknown keys, wrong types and methods of other experiments.
+    """
     importlib.import_module(f"gpsuite.experiments.{experiment.split('/')[0]}")
     entry = EXPERIMENTS.get(experiment)
     values = dict(overrides.values)
@@ -77,7 +103,7 @@ def compose_run(experiment: str, overrides: Overrides) -> Composed:
     _refuse_foreign_methods(experiment, names)
     sections = _sections(entry, plain, names)
     _apply(sections, values, experiment)
-    return _typed(experiment, entry, sections, datasets, plain)
+    return Sections(experiment, sections, datasets, plain.get("meta") or {})
 
 
 def _refuse_several(values: Mapping[str, Any], entry: Experiment[Any]) -> None:
@@ -270,13 +296,9 @@ def valid_keys(sections: Mapping[str, DictConfig], entry: Experiment[Any]) -> li
     return list(dict.fromkeys(keys))
 
 
-def _typed(
-    experiment: str,
-    entry: Experiment[Any],
-    sections: Mapping[str, DictConfig],
-    datasets: Mapping[str, DatasetSpec],
-    plain: Mapping[str, Any],
-) -> Composed:
+def _typed(untyped: Sections) -> Composed:
+    experiment, sections = untyped.experiment, untyped.sections
+    entry = EXPERIMENTS.get(experiment)
     for name, part in sections.items():
         missing = sorted(OmegaConf.missing_keys(part))
         if missing:
@@ -303,8 +325,8 @@ def _typed(
         model=built["model"],
         dataset_name=dataset.name if dataset is not None else None,
         dataset=dataset,
-        datasets=datasets,
-        meta=plain.get("meta") or {},
+        datasets=untyped.datasets,
+        meta=untyped.meta,
     )
     _refuse_impossible_pairs(composed)
     return composed
