@@ -31,7 +31,7 @@ def train_test_indices(n: int, test_share: float, random_state: int) -> tuple[In
     n_test = int(np.ceil(n * test_share))  # scikit-learn's rounding
     if n_test >= n:
         raise UserError(f"test_share={test_share}: leaves no training row of {n}", key="test_share")
-    order = np.random.RandomState(random_state).permutation(n)  # noqa: NPY002 - scikit-learn's generator
+    order = np.random.RandomState(random_state).permutation(n)  # the generator of scikit-learn
     return order[n_test:], order[:n_test]
 
 
