@@ -1,6 +1,7 @@
 """Words to functions, and how they ended to exit codes.
 
-Exit codes: 0 done; 1 some tasks failed; 2 the user's input is wrong; 130 interrupted, resumable.
+Exit codes: 0 done; 1 some tasks failed; 2 the user's input is wrong; 3 what was asked for is not possible (a plan
+without a safe measurement); 130 interrupted, resumable.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ COMMON = ("dataset", "scale=", "seed=", "results_dir=", "data_dir=")
 # command -> what --help says; each is gpsuite.commands.<command>.main(words) -> exit code
 COMMANDS = {
     "run": "run an experiment: gpsuite run experiment=<family>/<name> [scale=smoke|quick|paper] [key=value ...]",
+    "show": "settings and tasks of a run, nothing is run: gpsuite show experiment=<family>/<name> [key=value ...]",
     "list": "what there is: gpsuite list [experiments|datasets|methods|NAME]",
     "status": "tasks done, failed, missing: gpsuite status [experiment ...]",
     "compare": "published | ours | n | difference | verdict: gpsuite compare [experiment ...]",
@@ -34,6 +36,7 @@ COMMANDS = {
     "verify": "independent check of a certificate: gpsuite verify CERTIFICATE [dataset=NAME]",
     "bench": "ratios against baselines and the LAPACK/BLAS floor: gpsuite bench [family]",
     "doctor": "versions, threads, data found, free disk, backends: gpsuite doctor",
+    "completion": "words proposed by the shell: gpsuite completion bash|zsh|fish",
 }
 
 
@@ -77,10 +80,14 @@ def dispatch(words: Sequence[str]) -> int:
     command, rest = words[0], list(words[1:])
     if command not in COMMANDS:
         raise unknown_name("command", command, COMMANDS)
+    module = importlib.import_module(f"gpsuite.commands.{command}")
     if "--help" in rest or "-h" in rest:
-        print(importlib.import_module(f"gpsuite.commands.{command}").HELP.strip())
+        asked = [word for word in rest if word not in ("-h", "--help", "-m")]
+        if hasattr(module, "explain") and any(word.startswith("experiment=") for word in asked):
+            return int(module.explain(asked))
+        print(module.HELP.strip())
         return 0
-    run: Callable[[list[str]], int] = importlib.import_module(f"gpsuite.commands.{command}").main
+    run: Callable[[list[str]], int] = module.main
     return run(rest)
 
 

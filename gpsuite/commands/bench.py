@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from gpsuite.commands.show import show_table
+from gpsuite.commands.tables import show_table
 from gpsuite.commands.words import experiment_names, read_words
 from gpsuite.engine.folder import write_json
 from gpsuite.engine.provenance import machine, versions

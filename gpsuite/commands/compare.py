@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from gpsuite.commands.show import show_lines, show_table
+from gpsuite.commands.tables import show_lines, show_table
 from gpsuite.commands.words import experiment_names, read_words
 from gpsuite.config.files import conf_dir
 from gpsuite.reporting.comparison import VERDICTS, ComparisonRow, RunComparison, collect_comparisons

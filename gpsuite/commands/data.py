@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from gpsuite.commands.list import dataset_lines
-from gpsuite.commands.show import show_table
+from gpsuite.commands.tables import show_table
 from gpsuite.commands.words import read_words
 from gpsuite.config.files import conf_dir
 from gpsuite.data.catalogue import dataset_names, describe, read_spec

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from gpsuite.commands.show import show_table
+from gpsuite.commands.tables import show_table
 from gpsuite.commands.words import Words, read_words
 from gpsuite.config.files import conf_dir
 from gpsuite.data.catalogue import describe

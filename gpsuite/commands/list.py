@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from gpsuite.commands.show import show_lines, show_table
+from gpsuite.commands.tables import show_lines, show_table
 from gpsuite.commands.words import read_words
 from gpsuite.config.files import conf_dir, group_choices, read_file
 from gpsuite.config.schema import SCALES

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from gpsuite.commands.run_help import explain
 from gpsuite.config.files import group_choices, read_file
 from gpsuite.config.overrides import expand_sweeps
 from gpsuite.errors import UserError
 from gpsuite.text import visible, visible_lines
 
 if TYPE_CHECKING:  # at run time it would load NumPy before its threads are limited
+    from gpsuite.engine.runner import RunReport
     from gpsuite.experiments.request import Request
+
+__all__ = ["HELP", "explain", "main"]
 
 HELP = """
 gpsuite run experiment=<family>/<name> [key=value ...]
@@ -27,12 +32,15 @@ gpsuite run experiment=<family>/<name> [key=value ...]
   parallel=auto|serial|processes [parallel.workers=N]    threads=1     per process
   parallel=dask parallel.address=tcp://HOST:PORT         a running Dask scheduler
   results_dir=results  run_name=NAME  force=true  on_error=continue|raise  wait=true  debug=true
+  output=text|quiet|json    the answer and paths, only the folder, or one JSON object a run on stdout
   budget.seconds=S          wall-clock limit per task; the best valid answer is kept
 
 gpsuite run -m experiment=A,B seed=0,1     every combination, one after another
+gpsuite run experiment=NAME --help         its settings: values, meanings, what is allowed
 gpsuite run experiment=tour                one quick experiment of each family, then the report
 
-The same command resumes after an interruption. Exit codes: 0 done, 1 some tasks failed, 2 wrong input, 130 interrupted.
+The same command resumes after an interruption. Exit codes: 0 done, 1 some tasks failed, 2 wrong input,
+3 not possible (a plan without a safe measurement), 130 interrupted.
 """
 
 TOUR = "experiment=tour"
@@ -40,18 +48,13 @@ TOUR = "experiment=tour"
 
 def main(words: list[str]) -> int:
     """Run what the words ask for; everything is validated before anything is computed."""
-    multirun = "-m" in words or "--multirun" in words
-    words = [word for word in words if word not in ("-m", "--multirun")]
-    runs = expand_sweeps(words, group_choices()) if multirun else [words]
-    tour = any(TOUR in run for run in runs)
-    runs = [stop for run in runs for stop in _stops(run)]
-    _limit_threads(runs)
+    runs, tour = expanded_runs(words)
 
     from gpsuite.config.request import read_request
     from gpsuite.engine.runner import TaskFailedError, run_experiment
 
     requests = [read_request(run) for run in runs]
-    _say_decisions([request for request, _ in requests])
+    _say_decisions([request for request, options in requests if options.output != "quiet"])
     code = 0
     for request, options in requests:
         try:
@@ -65,19 +68,57 @@ def main(words: list[str]) -> int:
             print(f"gpsuite: {request.experiment}: {visible_lines(str(error))}", file=sys.stderr)
             code = 2
             continue
+        code = max(code, report.exit_code)
         for label, reason, trace in report.failures:
             print(f"failed: {visible(f'{label}: {reason}')}\n  traceback: {trace}", file=sys.stderr)
-        code = max(code, report.exit_code)
-        for line in report.answer:
-            print(visible_lines(line))
-        for warning in report.warnings:
-            print(f"warning: {visible_lines(warning)}", file=sys.stderr)
-        _print_paths(report.folder)
+        _tell(request, report, options.output)
     if tour:
         from gpsuite.commands.report import show_page
 
         show_page(requests[0][1].results_dir)
     return code
+
+
+def expanded_runs(words: Sequence[str]) -> tuple[list[list[str]], bool]:
+    """Return the words of each run, one unless with -m, and whether the tour is among them; limits their threads."""
+    multirun = "-m" in words or "--multirun" in words
+    words = [word for word in words if word not in ("-m", "--multirun")]
+    runs = expand_sweeps(words, group_choices()) if multirun else [words]
+    tour = any(TOUR in run for run in runs)
+    runs = [stop for run in runs for stop in _stops(run)]
+    _limit_threads(runs)
+    return runs, tour
+
+
+def _tell(request: Request[object], report: RunReport, output: str) -> None:
+    """Print what a run found and where its results are, as `output` asks."""
+    if output == "json":
+        print(json.dumps(_plain(request, report), ensure_ascii=False))
+        return
+    for line in report.answer if output == "text" else ():
+        print(visible_lines(line))
+    for warning in report.warnings:
+        print(f"warning: {visible_lines(warning)}", file=sys.stderr)
+    print(report.folder)
+    for path in _files(report.folder) if output == "text" else ():
+        print(f"  {path}")
+
+
+def _plain(request: Request[object], report: RunReport) -> dict[str, Any]:
+    return {
+        "experiment": request.experiment,
+        "scale": request.scale,
+        "folder": str(report.folder),
+        "exit_code": report.exit_code,
+        "tasks": dict(report.counts),
+        "answer": list(report.answer),
+        "warnings": list(report.warnings),
+        "failures": [
+            {"task": label, "reason": reason, "traceback": str(trace)}
+            for label, reason, trace in report.failures
+        ],
+        "files": [str(path) for path in _files(report.folder)],
+    }
 
 
 def _say_decisions(requests: Sequence[Request[object]]) -> None:
@@ -104,8 +145,10 @@ def _limit_threads(runs: Sequence[Sequence[str]]) -> None:
     os.environ.update(thread_environment(max(threads, 1)))
 
 
-def _print_paths(folder: Path) -> None:
-    print(folder)
-    for pattern in ("tables/*.md", "figures/*.png", "comparison.csv"):
-        for path in sorted(folder.glob(pattern)):
-            print(f"  {path}")
+def _files(folder: Path) -> list[Path]:
+    """Return what a user opens first."""
+    return [
+        path
+        for pattern in ("tables/*.md", "figures/*.png", "comparison.csv")
+        for path in sorted(folder.glob(pattern))
+    ]

@@ -1,89 +1,68 @@
-"""Tables on stdout: drawn on a terminal, in brief where asked; tab separated and never truncated otherwise."""
+"""`gpsuite show`: what a run would be, its settings and tasks; nothing is run and nothing is written."""
 
 from __future__ import annotations
 
-import shutil
-import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from gpsuite.text import visible
+import yaml
 
-SHORTEST = 8
-"""Letters of a column that are never cut."""
+from gpsuite.commands.run import expanded_runs
+from gpsuite.commands.run_help import explain
+from gpsuite.commands.tables import show_table
 
-FOLDABLE = 1.3  # a table this much wider than the terminal is still readable with folded cells
+if TYPE_CHECKING:  # at run time they would load what `run` loads once its threads are limited
+    from gpsuite.engine.runner import RunOptions
+    from gpsuite.experiments.request import Request
 
+__all__ = ["HELP", "explain", "main"]
 
-def show_table(
-    title: str, rows: Sequence[Mapping[str, Any]], brief: Sequence[Mapping[str, Any]] | None = None
-) -> None:
-    """Print rows that share their columns.
+HELP = """
+gpsuite show experiment=<family>/<name> [key=value ...]     as gpsuite run, with -m for several
 
-    Args:
-        title: of a drawn table.
-        rows: whole, for readers that are programs.
-        brief: shown on a terminal instead, one line each; what does not fit its width is cut.
-    """
-    if not rows:
-        print(f"{title}: none")
-        return
-    columns = list(rows[0])
-    if sys.stdout.isatty():
-        if brief is None:
-            _draw(title, columns, rows)
-        else:
-            show_lines(brief)
-        return
-    print("\t".join(columns))
-    for row in rows:
-        print("\t".join(_cell(row.get(column)) for column in columns))
+Prints the composed settings as YAML, then the tasks: which are stored already, and the seconds of one core's work
+that each is expected to take, roughly. Nothing is run and nothing is written.
+
+gpsuite show experiment=NAME --help     what can be set
+"""
 
 
-def show_lines(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print one line per row under their columns, the widest but the first cut until they fit the terminal."""
-    if not rows:
-        return
-    columns = list(rows[0])
-    table = [columns, *([_cell(row.get(column)) for column in columns] for row in rows)]
-    widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
-    room = shutil.get_terminal_size().columns - 2 * (len(widths) - 1)
-    while sum(widths) > room and max(widths[1:], default=0) > SHORTEST:
-        widths[widths.index(max(widths[1:]), 1)] -= 1
-    for line in table:
-        print("  ".join(_cut(cell, width) for cell, width in zip(line, widths, strict=True)).rstrip())
+def main(words: list[str]) -> int:
+    """Print settings and tasks of each run that the words stand for."""
+    runs, _ = expanded_runs(words)
+
+    from gpsuite.config.request import read_request
+
+    for run in runs:
+        request, options = read_request(run)
+        _show(run, request, options)
+    return 0
 
 
-def _cut(cell: str, width: int) -> str:
-    return f"{cell:<{width}}" if len(cell) <= width else f"{cell[: width - 1]}…"
+def _show(run: Sequence[str], request: Request[object], options: RunOptions) -> None:
+    from gpsuite.engine.folder import run_folder
+    from gpsuite.engine.keys import task_key
+    from gpsuite.engine.plans import plan_tasks
+    from gpsuite.engine.progress import clock
+    from gpsuite.engine.store import RecordStore, satisfies
 
-
-def _draw(title: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Draw a table where it fits, else one block per row: folded columns of a few letters help nobody."""
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(markup=False, highlight=False)
-    widths = [max(len(column), *(len(_cell(row.get(column))) for row in rows)) for column in columns]
-    if sum(widths) + 3 * len(widths) > FOLDABLE * console.width:
-        _blocks(columns, rows)
-        return
-    table = Table(title=title, title_justify="left")
-    for number, column in enumerate(columns):
-        table.add_column(column, overflow="fold", no_wrap=number == 0)
-    for row in rows:
-        table.add_row(*(_cell(row.get(column)) for column in columns))
-    console.print(table)
-
-
-def _blocks(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    width = max(map(len, columns[1:]), default=0)
-    for row in rows:
-        print(_cell(row.get(columns[0])))
-        for column in columns[1:]:
-            if _cell(row.get(column)):
-                print(f"  {column:<{width}}  {_cell(row.get(column))}")
-
-
-def _cell(value: Any) -> str:
-    return "" if value is None else visible(" ".join(str(value).split()))
+    print(f"# gpsuite run {shlex.join(run)}")
+    print(yaml.safe_dump(dict(request.options), sort_keys=False, allow_unicode=True))
+    store, rows = RecordStore(options.results_dir, request.family), []
+    missing = 0.0
+    for task in plan_tasks(request, options.changed):
+        stored = satisfies(store.get(task_key(task)), task.budget_seconds)
+        row: dict[str, Any] = {
+            "task": task.label,
+            "stored": "yes" if stored else "",
+            "seconds": f"{task.cost:.3g}",
+        }
+        rows.append(row)
+        missing += 0.0 if stored else task.cost
+    show_table("tasks", rows)
+    stored_count = sum(bool(row["stored"]) for row in rows)
+    print(
+        f"\n# {len(rows)} tasks, {stored_count} stored; about {clock(missing)} of one core's work, roughly; results: "
+        f"{run_folder(options.results_dir, request.experiment, request.scale, options.tag)}"
+    )

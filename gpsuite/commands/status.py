@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpsuite.commands.show import show_table
+from gpsuite.commands.tables import show_table
 from gpsuite.commands.words import experiment_names, read_words
 from gpsuite.engine.folder import PLAN, RUN
 from gpsuite.engine.plans import PlannedTask, read_plan

@@ -74,7 +74,7 @@ def main(words: list[str]) -> int:
     """Check the certificate named and print what follows from it."""
     if not words or words[0].startswith("-"):
         raise UserError("verify: name one certificate, for example: gpsuite verify point_7.npz")
-    path = Path(words[0])
+    path = _existing(Path(words[0]))
     description = read_description(file_pair(path)[1])
     kind = _kind(description, path)
     dataset = _dataset(words[1:], kind.task)
@@ -82,6 +82,17 @@ def main(words: list[str]) -> int:
     code, lines = check(path, description, dataset)
     print("\n".join(lines))
     return code
+
+
+def _existing(path: Path) -> Path:
+    """Return the path of a certificate's files, or say what a certificate is."""
+    if any(each.exists() for each in file_pair(path)):
+        return path
+    state = "is not a certificate" if path.exists() else "is not there"
+    raise UserError(
+        f"{path} {state}; a certificate is two files, NAME.npz and NAME.json beside it\n"
+        "runs of robustness/safety and pac_bayes/regression write them to certificates/ in their folder"
+    )
 
 
 def _kind(description: dict[str, Any], path: Path) -> Kind:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin, get_type_hints
 
-from omegaconf import DictConfig, ListConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import DictConfig, OmegaConf
 
 from gpsuite.config.files import conf_dir, group_choices, method_families, read_file, read_method
-from gpsuite.config.overrides import Overrides, unknown_key
+from gpsuite.config.overrides import Overrides, Several, refuse_several, unknown_key
 from gpsuite.config.schema import SCALES, RunSettings
 from gpsuite.config.several import read_datasets, refuse_single
+from gpsuite.config.typed import has, set_value, structured
 from gpsuite.data.dataset import TASKS
-from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, DatasetSpec, csv_value
+from gpsuite.data.spec import CSV_OPTIONS, CSV_SYNONYMS, CsvSpec, DatasetSpec, csv_value
 from gpsuite.data.table.task import suggested_task
 from gpsuite.errors import UserError, nearest, unknown_name
 from gpsuite.experiments.base import EXPERIMENTS, METHODS, Experiment, Method, MethodOptions
@@ -27,6 +26,23 @@ from gpsuite.models.config import ModelSpec
 
 FILE_ONLY = ("meta", "scales")  # parts of an experiment file that are no settings
 METHOD_FIXED = ("builder", "title", "reference")  # what a method is, not how it is set
+
+
+@dataclass(frozen=True)
+class Sections:
+    """Files and the user's values merged, typed part by part; values may still be missing.
+
+    Attributes:
+        experiment: name.
+        sections: settings, run, model, dataset where there is one, and `method/NAME` of each method.
+        datasets: name -> spec of an experiment over several datasets, in the order asked for.
+        meta: the experiment file's meta block.
+    """
+
+    experiment: str
+    sections: Mapping[str, DictConfig]
+    datasets: Mapping[str, DatasetSpec]
+    meta: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -63,9 +79,19 @@ def compose_run(experiment: str, overrides: Overrides) -> Composed:
     Raises:
         UserError: for unknown keys, wrong types, impossible values or pairs, and missing values.
     """
+    return _typed(compose_sections(experiment, overrides))
+
+
+def compose_sections(experiment: str, overrides: Overrides) -> Sections:
+    """Compose the files, apply the scale, then the user's values, part by part.
+
+    Raises:
+        UserError: for unknown keys, wrong types and methods of other experiments.
+    """
     importlib.import_module(f"gpsuite.experiments.{experiment.split('/')[0]}")
     entry = EXPERIMENTS.get(experiment)
     values = dict(overrides.values)
+    _refuse_several(values, entry)
     content = _compose_files(experiment, overrides.groups, entry)
     scale = values.get("scale", content.get("scale", "quick"))
     if scale not in SCALES:
@@ -74,10 +100,17 @@ def compose_run(experiment: str, overrides: Overrides) -> Composed:
     plain: dict[str, Any] = OmegaConf.to_container(scaled)  # type: ignore[assignment]
     names = _method_names(entry, plain, overrides.groups, values)
     datasets = read_datasets(plain.get("datasets"), values, experiment) if entry.several_datasets else {}
-    _refuse_foreign_methods(experiment, entry, names)
+    _refuse_foreign_methods(experiment, names)
     sections = _sections(entry, plain, names)
     _apply(sections, values, experiment)
-    return _typed(experiment, entry, sections, datasets, plain)
+    return Sections(experiment, sections, datasets, plain.get("meta") or {})
+
+
+def _refuse_several(values: Mapping[str, Any], entry: Experiment[Any]) -> None:
+    lists = {key for key, hint in get_type_hints(entry.settings).items() if get_origin(hint) is list}
+    for key, value in values.items():
+        if isinstance(value, Several):
+            raise refuse_several(key, value, is_list=key in {*lists, "methods", "datasets"})
 
 
 def _compose_files(experiment: str, groups: Mapping[str, str], entry: Experiment[Any]) -> DictConfig:
@@ -127,17 +160,24 @@ def _method_names(
     return names
 
 
-def _refuse_foreign_methods(experiment: str, entry: Experiment[Any], names: Sequence[str]) -> None:
+def _refuse_foreign_methods(experiment: str, names: Sequence[str]) -> None:
     """Raise when a method is of another family, or has not all traits that the experiment asks for."""
-    wanted, family = set(entry.method_traits), experiment.split("/")[0]
-
-    def fits(name: str) -> bool:
-        return method_families()[name] == family and wanted <= _method(read_method(name)).traits
-
+    valid = fitting_methods(experiment) if names else []
     for name in names:
-        if not fits(name):
-            valid = ", ".join(filter(fits, group_choices()["method"]))
-            raise UserError(f"method={name}: not a method of {experiment}\nvalid: {valid}", key="method")
+        if name not in valid:
+            raise UserError(
+                f"method={name}: not a method of {experiment}\nvalid: {', '.join(valid)}", key="method"
+            )
+
+
+def fitting_methods(experiment: str) -> list[str]:
+    """Return the methods of an experiment's family that have all traits it asks for; none where it takes none."""
+    wanted, family = set(EXPERIMENTS.get(experiment).method_traits), experiment.split("/")[0]
+    return [
+        name
+        for name in group_choices()["method"]
+        if wanted and method_families()[name] == family and wanted <= _method(read_method(name)).traits
+    ]
 
 
 def _sections(
@@ -153,26 +193,17 @@ def _sections(
     model, dataset = own.pop("model", None), own.pop("dataset", None)
     own.pop("method", None)
     sections = {
-        "run": _structured(RunSettings, {k: v for k, v in plain.items() if k in run_names}, "config"),
-        "settings": _structured(entry.settings, own, "experiment"),
-        "model": _structured(ModelSpec, model or {}, "model"),
+        "run": structured(RunSettings, {k: v for k, v in plain.items() if k in run_names}, "config"),
+        "settings": structured(entry.settings, own, "experiment"),
+        "model": structured(ModelSpec, model or {}, "model"),
     }
     if dataset is not None:
         spec = CsvSpec if dataset.get("loader") == "csv" else DatasetSpec
-        sections["dataset"] = _structured(spec, dataset, "dataset")
+        sections["dataset"] = structured(spec, dataset, "dataset")
     for name in names:
         content = read_method(name)
-        sections[f"method/{name}"] = _structured(_method(content).options, content, f"method={name}")
+        sections[f"method/{name}"] = structured(_method(content).options, content, f"method={name}")
     return sections
-
-
-def _structured(schema: type, content: Mapping[str, Any], where: str) -> DictConfig:
-    typed: DictConfig = OmegaConf.structured(schema)
-    OmegaConf.set_readonly(typed, False)
-    for key, value in content.items():
-        with _explained(typed, key, value, f"{where}: {key}"):
-            _update(typed, key, value)
-    return typed
 
 
 def _apply(sections: Mapping[str, DictConfig], values: Mapping[str, Any], experiment: str) -> None:
@@ -185,14 +216,33 @@ def _apply(sections: Mapping[str, DictConfig], values: Mapping[str, Any], experi
         if head == "dataset" and rest:
             _apply_dataset(sections, key, rest, value)
         elif head == "model" and rest:
-            targets = [sections["model"]] if _has(sections["model"], rest) else []
+            targets = [sections["model"]] if has(sections["model"], rest) else []
             _set_all(targets, rest, value, key, sections, experiment)
         elif head == "method" and rest:
             targets = [part for part in methods if rest.split(".")[0] in part and rest not in METHOD_FIXED]
+            if methods and not targets:
+                _refuse_foreign_option(
+                    rest, [name for name in sections if name.startswith("method/")], experiment
+                )
             _set_all(targets, rest, value, key, sections, experiment)
         else:
-            owners = [sections[name] for name in ("settings", "run") if _has(sections[name], key)]
+            owners = [sections[name] for name in ("settings", "run") if has(sections[name], key)]
             _set_all(owners[:1], key, value, key, sections, experiment)
+
+
+def _refuse_foreign_option(option: str, chosen: Sequence[str], experiment: str) -> None:
+    """Raise when an option is not of the chosen methods but of others that the experiment takes."""
+    having = [
+        name
+        for name in fitting_methods(experiment)
+        if option in {each.name for each in fields(_method(read_method(name)).options)} - {*METHOD_FIXED}
+    ]
+    if having:
+        names = ", ".join(name.removeprefix("method/") for name in chosen)
+        raise UserError(
+            f"method.{option}: not an option of {names}; name a method that has it\nvalid: {', '.join(having)}",
+            key=f"method.{option}",
+        )
 
 
 def _apply_dataset(sections: Mapping[str, DictConfig], key: str, rest: str, value: Any) -> None:
@@ -203,23 +253,15 @@ def _apply_dataset(sections: Mapping[str, DictConfig], key: str, rest: str, valu
             f"{key}: dataset {name} has no settings; dataset=csv has {', '.join(CSV_OPTIONS)}", key=key
         )
     if rest not in CSV_OPTIONS:
+        synonym = CSV_SYNONYMS.get(rest.casefold())
+        known = f"; did you mean '{synonym}'?" if synonym else nearest(rest, CSV_OPTIONS)
         raise UserError(
-            f"{key}: unknown{nearest(rest, CSV_OPTIONS)}\nvalid: {', '.join(f'dataset.{n}' for n in CSV_OPTIONS)}",
+            f"{key}: unknown{known}\nvalid: {', '.join(f'dataset.{n}' for n in CSV_OPTIONS)}",
             key=key,
         )
-    literal = value.replace("${", "\\${") if isinstance(value, str) else value  # never an interpolation
     if rest == "task" and value not in TASKS:
         raise UserError(f"{key}={value}: valid: {', '.join(TASKS)}", key=key)
-    _set(dataset, rest, csv_value(rest, literal), key)
-
-
-def _has(part: DictConfig, key: str) -> bool:
-    node: Any = part
-    for name in key.split("."):
-        if not isinstance(node, DictConfig) or name not in node:
-            return False
-        node = node._get_node(name)
-    return not isinstance(node, DictConfig)
+    set_value(dataset, rest, csv_value(rest, value), key)
 
 
 def _set_all(
@@ -231,49 +273,17 @@ def _set_all(
     experiment: str,
 ) -> None:
     if not targets:
-        several = EXPERIMENTS.get(experiment).several_datasets
-        raise unknown_key(key, valid_keys(sections, several=several), experiment)
+        raise unknown_key(key, valid_keys(sections, EXPERIMENTS.get(experiment)), experiment)
     for target in targets:
-        _set(target, rest, value, key)
+        set_value(target, rest, value, key)
 
 
-def _set(target: DictConfig, key: str, value: Any, name: str) -> None:
-    """Set one typed value of the user's and see that all of them can be read."""
-    with _explained(target, key, value, name):
-        _update(target, key, value)
-        OmegaConf.to_container(target, resolve=True)
-
-
-def _update(target: DictConfig, key: str, value: Any) -> None:
-    """Set one typed value; a single value for a list becomes a list of one."""
-    current = OmegaConf.select(target, key, throw_on_missing=False)
-    if isinstance(current, ListConfig) and not isinstance(value, list | tuple | ListConfig):
-        value = [value]
-    OmegaConf.update(target, key, value)
-
-
-@contextmanager
-def _explained(target: DictConfig, key: str, value: Any, name: str) -> Iterator[None]:
-    try:
-        yield
-    except OmegaConfBaseException as error:
-        reason = str(error).splitlines()[0]
-        if "not in" in reason:
-            raise UserError(f"{name}: unknown key{nearest(key, list(target))}", key=name) from error
-        raise UserError(f"{name}={value}: {reason}", key=name) from error
-
-
-def valid_keys(sections: Mapping[str, DictConfig], *, several: bool = False) -> list[str]:
-    """Return every key the user may set for these sections, dotted; `several`: of a list of datasets."""
+def valid_keys(sections: Mapping[str, DictConfig], entry: Experiment[Any]) -> list[str]:
+    """Return every key the user may set for these sections, dotted: the experiment's own first."""
     names = {section: [str(leaf) for leaf in part] for section, part in sections.items()}
-    keys = [
-        "experiment",
-        "datasets" if several else "dataset",
-        "method",
-        "methods",
-        "model",
-        *names["settings"],
-    ]
+    keys = [*names["settings"], "experiment", "model", "parallel"]
+    keys += ["datasets"] if entry.several_datasets else ["dataset"] if entry.dataset_tasks else []
+    keys += ["method", "methods"] if entry.method_traits else []
     for name in names["run"]:
         node = sections["run"]._get_node(name)
         keys += [f"{name}.{leaf!s}" for leaf in node] if isinstance(node, DictConfig) else [name]
@@ -286,13 +296,9 @@ def valid_keys(sections: Mapping[str, DictConfig], *, several: bool = False) -> 
     return list(dict.fromkeys(keys))
 
 
-def _typed(
-    experiment: str,
-    entry: Experiment[Any],
-    sections: Mapping[str, DictConfig],
-    datasets: Mapping[str, DatasetSpec],
-    plain: Mapping[str, Any],
-) -> Composed:
+def _typed(untyped: Sections) -> Composed:
+    experiment, sections = untyped.experiment, untyped.sections
+    entry = EXPERIMENTS.get(experiment)
     for name, part in sections.items():
         missing = sorted(OmegaConf.missing_keys(part))
         if missing:
@@ -319,8 +325,8 @@ def _typed(
         model=built["model"],
         dataset_name=dataset.name if dataset is not None else None,
         dataset=dataset,
-        datasets=datasets,
-        meta=plain.get("meta") or {},
+        datasets=untyped.datasets,
+        meta=untyped.meta,
     )
     _refuse_impossible_pairs(composed)
     return composed

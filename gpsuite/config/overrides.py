@@ -11,8 +11,9 @@ from typing import Any
 
 from gpsuite.errors import UserError, nearest, unknown_name
 
-# Files, columns and separators may be anything: spaces, commas, brackets, '=', '~' are part of the value.
-LITERAL = "dataset."
+# Files, folders, columns and separators may be anything: spaces, commas, brackets, '=', '~' are part of the value.
+LITERAL = ("results_dir", "data_dir", "run_name")
+LITERAL_GROUP = "dataset."
 
 MOST_RUNS = 10_000
 """Of one -m: each is composed and checked before the first begins."""
@@ -21,12 +22,19 @@ GROUPS = ("experiment", "dataset", "method", "model", "parallel")
 
 
 @dataclass(frozen=True)
+class Several:
+    """Values for several runs, `1,2` or `range(3)`: refused without -m once it is known if the key takes a list."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Overrides:
     """One run's words, read: which option of each group, and plain values.
 
     Attributes:
         groups: group -> chosen name.
-        values: dotted key -> value.
+        values: dotted key -> value, or `Several`.
     """
 
     groups: Mapping[str, str]
@@ -41,7 +49,7 @@ def read_overrides(words: Sequence[str], choices: Mapping[str, Sequence[str]]) -
         choices: group -> names it offers.
 
     Raises:
-        UserError: for a word that is no `key=value`, a key given twice, a sweep without -m, an unknown choice.
+        UserError: for a word that is no `key=value`, a key given twice, several or unknown choices of a group.
     """
     groups: dict[str, str] = {}
     values: dict[str, Any] = {}
@@ -52,8 +60,23 @@ def read_overrides(words: Sequence[str], choices: Mapping[str, Sequence[str]]) -
         if key in GROUPS:
             groups[key] = _choice(key, _value(key, text), choices[key])
         else:
-            values[key] = text if key.startswith(LITERAL) else _value(key, text)
+            values[key] = text if is_literal(key) else _value(key, text)
     return Overrides(groups, values)
+
+
+def is_literal(key: str) -> bool:
+    """Whether a setting's value is the text as typed."""
+    return key in LITERAL or key.startswith(LITERAL_GROUP)
+
+
+def refuse_several(key: str, several: Several, *, is_list: bool) -> UserError:
+    """Build the error for values of several runs where one run was asked for."""
+    text = several.text
+    listed = f"\nor, for one run with all of them, write a list: {key}=[{text}]" if is_list else ""
+    return UserError(
+        f"{key}={text}: several values; add -m to run them one after another: gpsuite run -m ... {key}={text}{listed}",
+        key=key,
+    )
 
 
 def expand_sweeps(words: Sequence[str], choices: Mapping[str, Sequence[str]]) -> list[list[str]]:
@@ -70,7 +93,7 @@ def expand_sweeps(words: Sequence[str], choices: Mapping[str, Sequence[str]]) ->
     columns: list[list[str]] = []
     for word in words:
         key, text = _split(word)
-        if key.startswith(LITERAL):
+        if is_literal(key):
             columns.append([word])
             continue
         override = _parse(key, text)
@@ -135,13 +158,20 @@ def _split(word: str) -> tuple[str, str]:
     key, equals, text = word.partition("=")
     if word.startswith("-"):
         raise UserError(f"{word}: unknown option; settings are written key=value, sweeps need -m")
-    if not equals or not key.strip("+~"):
+    bare = key.lstrip("+~")
+    if word.startswith("~") and bare:
+        raise UserError(
+            f"{word}: settings cannot be deleted; leave {bare} out for its default, or write {bare}=VALUE",
+            key=bare,
+        )
+    if word.startswith("+") and bare:
+        raise UserError(
+            f"{word}: settings cannot be added; an existing one is set without +: {bare}={text or 'VALUE'}\n"
+            "all there are: gpsuite run experiment=NAME --help",
+            key=bare,
+        )
+    if not equals or not bare:
         raise UserError(f"'{word}': expected key=value, for example experiment=pac_bayes/regression")
-    if key.startswith("~"):
-        raise UserError(f"{word}: settings cannot be deleted; write {key.lstrip('~')}=value", key=key)
-    if key.startswith("+"):
-        bare = key.lstrip("+")
-        raise UserError(f"{key}: settings cannot be added; a known one is written {bare}=value", key=bare)
     return key, text
 
 
@@ -161,16 +191,12 @@ def _parse(key: str, text: str) -> Any:
 
 def _value(key: str, text: str) -> Any:
     override = _parse(key, text)
-    if override.is_sweep_override():
-        raise UserError(
-            f"{key}={text}: several values; add -m to run them one after another, "
-            f"or write a list: {key}=[{text}]",
-            key=key,
-        )
-    return override.value()
+    return Several(text) if override.is_sweep_override() else override.value()
 
 
 def _choice(group: str, value: Any, names: Sequence[str]) -> str:
+    if isinstance(value, Several):
+        raise refuse_several(group, value, is_list=False)
     if not isinstance(value, str):
         raise UserError(f"{group}={value}: expected one name\nvalid: {', '.join(names)}", key=group)
     if value not in names:
@@ -182,8 +208,24 @@ def unknown_key(key: str, valid: Sequence[str], experiment: str) -> UserError:
     """Build the error for a key the experiment does not have."""
     head, dot, _ = key.partition(".")
     siblings = [name for name in valid if dot and name.startswith(f"{head}.")]
-    short = siblings or [name for name in valid if "." not in name]
     return UserError(
-        f"{key}: {experiment} has no such setting{nearest(key, siblings or valid)}\nvalid: {', '.join(short)}",
+        f"{key}: {experiment} has no such setting{nearest(key, siblings or valid)}\n"
+        f"valid: {', '.join(siblings or _in_brief(valid))}",
         key=key,
     )
+
+
+def _in_brief(keys: Sequence[str]) -> list[str]:
+    """Return keys with those of one group written as one: `model.{kernel,ard}`."""
+    parts: dict[str, list[str]] = {}
+    for key in keys:
+        head, dot, leaf = key.partition(".")
+        parts.setdefault(f"{head}." if dot else key, []).append(leaf)
+    return [
+        name
+        if not name.endswith(".")
+        else f"{name}{leaves[0]}"
+        if len(leaves) == 1
+        else f"{name}{{{','.join(leaves)}}}"
+        for name, leaves in parts.items()
+    ]

@@ -12,10 +12,13 @@ from gpsuite.experiments.base import require
 from gpsuite.experiments.settings import Count, Rule, at_least, one_of
 
 SCALES = ("smoke", "quick", "paper")
+ON_ERROR = ("continue", "raise")
+OUTPUTS = ("text", "quiet", "json")
 MODES = ("auto", "serial", "processes", "dask")
 
 
 limit = Rule(lambda seconds: 0 < seconds < math.inf, "must be above 0 and finite; leave it out for no limit")
+place = Rule(bool, "must be a folder")
 plain_name = Rule(
     lambda name: name != "" and not set(name) & set("/\\~\0") and not name.startswith("."),
     "must be a plain folder name without / \\ ~",
@@ -24,7 +27,11 @@ plain_name = Rule(
 
 @dataclass
 class BudgetSettings:
-    """Limits of one task; None means no limit."""
+    """Limits of one task; None means no limit.
+
+    Attributes:
+        seconds: wall-clock limit of a task; the best valid answer is kept, and done again when the limit grows.
+    """
 
     seconds: Annotated[float, limit] | None
 
@@ -34,7 +41,7 @@ class ParallelSettings:
     """Where tasks run.
 
     Attributes:
-        mode: one of `MODES`.
+        mode: serial below about a minute of work, else processes; the numbers do not depend on it.
         workers: worker processes, by default one per core, or all of a cluster's.
         address: of a running Dask scheduler, `tcp://host:port`; with mode dask only.
     """
@@ -60,17 +67,34 @@ class ParallelSettings:
 
 @dataclass
 class RunSettings:
-    """Settings every experiment has; conf/config.yaml gives them. All but `seed` are comfort: they change no number."""
+    """Settings every experiment has; conf/config.yaml gives them. All but `seed` and `scale` are comfort.
+
+    Attributes:
+        seed: of everything random; another seed is another repetition.
+        scale: the smallest run, the default, or the paper's own setting.
+        budget: limits of one task.
+        parallel: where tasks run.
+        threads: of BLAS and TensorFlow, per process.
+        results_dir: where results go, taken literally.
+        data_dir: where downloaded data are kept, taken literally.
+        run_name: part of the folder's name in place of a hash of the changed settings, taken literally.
+        force: compute again what is stored.
+        on_error: go on with other tasks when one fails, or stop.
+        wait: wait for another run of the same folder instead of giving up.
+        output: the answer and the paths as text, only the folder, or one JSON object a run on stdout.
+        debug: show tracebacks of wrong input.
+    """
 
     seed: Annotated[int, at_least(0)]
-    scale: str
+    scale: Annotated[str, one_of(SCALES)]
     budget: BudgetSettings
     parallel: ParallelSettings
     threads: Count
-    results_dir: str
-    data_dir: str
+    results_dir: Annotated[str, place]
+    data_dir: Annotated[str, place]
     run_name: Annotated[str, plain_name] | None
     force: bool
-    on_error: Annotated[str, one_of(("continue", "raise"))]
+    on_error: Annotated[str, one_of(ON_ERROR)]
     wait: bool
+    output: Annotated[str, one_of(OUTPUTS)]
     debug: bool

@@ -74,6 +74,7 @@ class Dataset:
         note: anything a reader of results should know.
         notes: what was decided when a table of the user's own was read, each a sentence.
         groups: number of the first row that equals each row, [N], where rows are copies of others.
+        lines: line of the user's file that each row begins in, [N].
 
     Raises:
         ValueError: if shapes, names or labels do not fit together, a value is not finite, or measurements have no
@@ -98,6 +99,7 @@ class Dataset:
     note: str = ""
     notes: tuple[str, ...] = ()
     groups: IntArray | None = None
+    lines: IntArray | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "X", _frozen_matrix("X", self.X))
@@ -116,6 +118,10 @@ class Dataset:
     def n_classes(self) -> int:
         """Number of classes C of a classification dataset (0 for regression)."""
         return int(self.y.max()) + 1 if self.task == "classification" else 0
+
+    def name_row(self, row: int) -> str:
+        """Return what the user calls a row: its line in their file, else its number from 1."""
+        return f"row {row + 1}" if self.lines is None else f"line {self.lines[row]}"
 
     def _check_shapes(self) -> None:
         if self.task not in TASKS:

@@ -20,6 +20,13 @@ CSV_OPTIONS = (
 )  # fmt: skip
 """What the user may set of their own table, as `dataset.KEY`."""
 
+CSV_SYNONYMS = {
+    "delimiter": "separator", "sep": "separator", "file": "path", "csv": "path", "label": "target", "output": "target",
+    "y": "target", "features": "inputs", "columns": "inputs", "x": "inputs", "drop": "ignore", "exclude": "ignore",
+    "na": "missing", "nan": "missing", "na_values": "missing", "skiprows": "skip_rows", "header": "skip_rows",
+}  # fmt: skip
+"""What others call these options, for messages."""
+
 
 @dataclass
 class FileSpec:

@@ -26,17 +26,13 @@ def train_test_indices(n: int, test_share: float, random_state: int) -> tuple[In
     Raises:
         UserError: if the share is outside (0, 1), or leaves one side without a row.
     """
-    from sklearn.model_selection import train_test_split
-
     if not 0.0 < test_share < 1.0:
         raise UserError(f"test_share={test_share}: must lie between 0 and 1", key="test_share")
     n_test = int(np.ceil(n * test_share))  # scikit-learn's rounding
     if n_test >= n:
         raise UserError(f"test_share={test_share}: leaves no training row of {n}", key="test_share")
-    train, test = train_test_split(
-        np.arange(n, dtype=np.int64), test_size=test_share, random_state=random_state
-    )
-    return train, test
+    order = np.random.RandomState(random_state).permutation(n)  # the generator of scikit-learn
+    return order[n_test:], order[:n_test]
 
 
 def copies_together(train: IntArray, test: IntArray, groups: IntArray | None) -> tuple[IntArray, IntArray]:

@@ -170,8 +170,28 @@ class BarProgress:
         return Group(self._bar, *(Text(line, no_wrap=True, overflow="ellipsis") for line in lines))
 
 
-def progress(title: str, total: int) -> Progress:
+class NoProgress:
+    """Shows nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def advance(self, record: Record) -> None:
+        """Show nothing."""
+
+    def running(self, reports: Sequence[Report]) -> None:
+        """Show nothing."""
+
+
+def progress(title: str, total: int, *, quiet: bool = False) -> Progress:
     """Return the progress display that suits stderr."""
+    if quiet:
+        return NoProgress()
     return BarProgress(title, total) if sys.stderr.isatty() else LineProgress(title, total)
 
 

@@ -26,6 +26,8 @@ from gpsuite.engine.folder import (
     write_records,
 )
 from gpsuite.engine.keys import task_key
+from gpsuite.engine.log import NAME as LOG
+from gpsuite.engine.log import RunLog
 from gpsuite.engine.plans import plan_tasks, with_data_of
 from gpsuite.engine.progress import Progress, clock, progress
 from gpsuite.engine.provenance import dataset_provenance, git_state, machine, versions
@@ -35,7 +37,7 @@ from gpsuite.engine.store import RecordStore, satisfies
 from gpsuite.engine.summary import Summary, publish_results, write_config
 from gpsuite.engine.worker import peak_memory_mb
 from gpsuite.errors import ResultsError
-from gpsuite.experiments.base import ERROR, Record, Request, Task
+from gpsuite.experiments.base import ERROR, INFEASIBLE, Record, Request, Task
 
 LONG_SECONDS = 300.0  # longer estimates are told before the work begins
 AUTO_SERIAL_SECONDS = 60.0  # below this much work, starting workers costs more than it saves
@@ -59,6 +61,7 @@ class RunOptions:
         force: compute again what is stored.
         raise_errors: stop at the first failed task.
         wait: wait for another run of the same folder instead of giving up.
+        output: what a run tells: `text`, `quiet` (on stderr only what went wrong) or `json`.
         command: the words the user typed.
         conf_dir: where conf/ is.
         meta: the experiment file's meta block.
@@ -78,6 +81,7 @@ class RunOptions:
     force: bool = False
     raise_errors: bool = False
     wait: bool = False
+    output: str = "text"
     command: tuple[str, ...] = ()
     meta: Mapping[str, Any] | None = None
 
@@ -94,8 +98,10 @@ class RunReport:
 
     @property
     def exit_code(self) -> int:
-        """0 when no task failed, else 1."""
-        return 1 if self.failures else 0
+        """0; 1 when a task failed; 3 when what was asked for is not possible: every task ended as infeasible."""
+        if self.failures:
+            return 1
+        return 3 if set(self.counts) == {INFEASIBLE} else 0
 
 
 def run_experiment(request: Request[object], options: RunOptions) -> RunReport:
@@ -116,10 +122,12 @@ def run_experiment(request: Request[object], options: RunOptions) -> RunReport:
         write_config(folder, request, options.command)
         write_json(folder / PLAN, _plan(request, options, tasks, keys))
         missing = _missing(tasks, keys, store, force=options.force)
-        computed = _compute(request, options, missing, store, folder, total=len(tasks))
+        log = RunLog(folder / LOG, " ".join(options.command))
+        computed = _compute(request, options, missing, store, folder, log, total=len(tasks))
         records = _read_records(tasks, keys, store)
         summary = _finish(request, options, folder, records, store, started, computed)
-    counts = Counter(record.status for record in records)
+        counts = Counter(record.status for record in records)
+        log.end(counts)
     failures = tuple(_failures(records, store))
     return RunReport(folder, dict(counts), failures, summary.answer, summary.warnings)
 
@@ -146,11 +154,13 @@ def _compute(
     missing: Sequence[Task[object]],
     store: RecordStore,
     folder: Path,
+    log: RunLog,
     *,
     total: int,
 ) -> int:
     """Run what is missing and store each record as it ends; return how many were computed."""
-    if len(missing) < total:
+    seconds, quiet = sum(task.cost for task in missing), options.output == "quiet"
+    if len(missing) < total and not quiet:
         published = " or published" if store.published.used else ""
         print(
             f"{request.experiment} {request.scale}: {total - len(missing)} of {total} tasks are stored{published} "
@@ -159,18 +169,19 @@ def _compute(
         )
     if not missing:
         return 0
-    seconds = sum(task.cost for task in missing)
-    if seconds > LONG_SECONDS:
+    if seconds > LONG_SECONDS and not quiet:
         print(
             f"about {clock(seconds)} of one core's work, roughly estimated; "
             "an interruption loses the tasks in flight only",
             file=sys.stderr,
         )
-    with progress(f"{request.experiment} {request.scale}", len(missing)) as shown:
+    log.begin(total - len(missing), total)
+    with progress(f"{request.experiment} {request.scale}", len(missing), quiet=quiet) as shown:
         if options.force:
             store.forget_states(task_key(task) for task in missing)
         for record in _records(groups_of(missing), options, folder / REPORTS, store.states, shown):
             store.put(record)
+            log.record(record)
             shown.advance(record)
             if record.status == ERROR and options.raise_errors:
                 raise TaskFailedError(record, store.traceback_path(record.key))

@@ -84,6 +84,8 @@ def publish_results(
     if report.records():
         statistics = EXPERIMENTS.get(request.experiment).summarise(report)
         write_statistics(folder / "tables", statistics)
+    else:
+        report.answer.extend(dict.fromkeys(each.reason for each in records if each.status == INFEASIBLE))
     write_comparison(folder, [] if why_not else compare(published, statistics))
     return Summary(notes, why_not if published else "", report.answer, report.warnings)
 

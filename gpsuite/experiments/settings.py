@@ -71,7 +71,7 @@ def between(low: float, high: float) -> Rule:
 positive = Rule(lambda value: 0 < value < math.inf, "must be a number above 0")
 not_negative = Rule(lambda value: 0 <= value < math.inf, "must be 0 or more, and finite")
 filled = Rule(bool, "needs at least one value")
-unique = Rule(lambda values: len(set(values)) == len(values), "has a value twice")
+unique = Rule(lambda values: len(set(values)) == len(values), "must not have a value twice")
 increasing = Rule(lambda values: sorted(values) == list(values), "must increase")
 
 Count = Annotated[int, at_least(1)]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpsuite.commands.show import show_lines
+from gpsuite.commands.tables import show_lines
 from gpsuite.config.files import group_choices
 from gpsuite.reporting.rows import Verdict, write_comparison
 from tests.commands.conftest import Gpsuite

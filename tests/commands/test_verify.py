@@ -157,7 +157,7 @@ def refused(gpsuite: Gpsuite) -> None:
     [
         ([], "name one certificate"),
         (["--fast"], "name one certificate"),
-        (["nowhere.npz"], "nowhere.json: cannot be read"),
+        (["nowhere.npz"], "nowhere.npz is not there"),
         (["."], "not a file's name"),
         (["point", "other"], "one certificate at a time"),
         (["point", "colour=red"], "unknown setting"),

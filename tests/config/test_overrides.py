@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpsuite.config.overrides import expand_sweeps, read_overrides
+from gpsuite.config.overrides import Several, expand_sweeps, read_overrides
 from gpsuite.errors import UserError
 
 CHOICES = {
@@ -20,10 +20,17 @@ def test_groups_and_values_are_told_apart() -> None:
     assert read.values == {"seed": 3, "epsilons": [0.2, 1], "force": True}
 
 
+@pytest.mark.parametrize("text", ["1,2", "range(3)", "choice(1,2)"])
+def test_values_of_several_runs_are_told_from_one_value(text: str) -> None:
+    assert read_overrides([f"seed={text}"], CHOICES).values == {"seed": Several(text)}
+
+
 @pytest.mark.parametrize(
     "value", ["a, b=c [d] ~e.csv", "Straße – 数.csv", "${x}", "'quoted'", '"', "1.0", "a=b", "", " x "]
 )
-@pytest.mark.parametrize("key", ["dataset.path", "dataset.target", "dataset.inputs"])
+@pytest.mark.parametrize(
+    "key", ["dataset.path", "dataset.target", "dataset.inputs", "results_dir", "data_dir", "run_name"]
+)
 def test_file_and_column_names_are_taken_literally(key: str, value: str) -> None:
     assert read_overrides([f"{key}={value}"], CHOICES).values[key] == value
     assert expand_sweeps([f"{key}={value}"], CHOICES) == [[f"{key}={value}"]]
@@ -38,7 +45,9 @@ def test_file_and_column_names_are_taken_literally(key: str, value: str) -> None
         ("++seed=1", "settings cannot be added"),
         ("~seed=1", "cannot be deleted"),
         ("--seed", "unknown option"),
-        ("seed=1,2", "add -m"),
+        ("method=kl_pac_gp,full_gp", "add -m"),
+        ("+foo", "settings cannot be added; an existing one is set without .: foo=VALUE"),
+        ("~delta", "cannot be deleted; leave delta out"),
         ("epsilon=[1", "cannot be read"),
         ("experiment=a/on", "did you mean 'a/one'"),
         ("experiment=[a]", "expected one name"),

@@ -144,7 +144,6 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
     check_spread(spec.path, np.column_stack([X, y]), [*names, *target_names])
     notes += [note for column in [*targets, *inputs] for note in column.notes]
     groups = _copies(X, y, notes)
-    choices = [target_names, names, grid.separator, task]
     return Dataset(
         name=spec.name,
         task=task,
@@ -152,14 +151,20 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
         y=y,
         input_names=tuple(names),
         target_names=tuple(target_names),
-        content_hash=json_hash(["csv", grid.sha256, *choices, *(reading_of(spec) if notes else [])]),
+        content_hash=_content_hash(spec, grid, [target_names, names, grid.separator, task], notes),
         label_names=levels if labelled else None,
         units={name: unit for name, unit in grid.units.items() if name in {*names, *target_names}},
         licence=spec.licence,
         citation=spec.citation,
         notes=tuple(notes),
         groups=groups,
+        lines=np.array(grid.lines, dtype=np.int64)[kept],
     )
+
+
+def _content_hash(spec: CsvSpec, grid: Grid, choices: list[Any], notes: Sequence[str]) -> str:
+    """Return the hash of the file and how it was read; settings of reading count where they decided something."""
+    return json_hash(["csv", grid.sha256, *choices, *(reading_of(spec) if notes else [])])
 
 
 def _too_few(spec: CsvSpec, rows: int) -> DataError:

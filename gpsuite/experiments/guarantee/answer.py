@@ -119,7 +119,7 @@ def _band_sentences(bands: Sequence[Record], settings: GuaranteeSettings, target
             size = f"{record.number(f'pointwise_width_{settings.excluded}'):.4g} ({target})"
             yield f"Band: {band_holds(confidence, MODEL_WORDS[model], size)}"
     if not bands:
-        yield "Band: does not apply (too few rows, repeated rows, or inputs that depend on each other)."
+        yield "Band: does not apply (too few rows, or inputs that depend on each other)."
 
 
 def _range_sentences(record: Record, settings: GuaranteeSettings, target: str) -> Iterator[str]:

@@ -22,7 +22,7 @@ from gpsuite.experiments.guarantee.tasks import (
     Learning,
     RowsTask,
 )
-from gpsuite.experiments.perturbation.region.plan import VERSION as REGION_VERSION
+from gpsuite.experiments.perturbation.region.plan import version_of
 from gpsuite.experiments.perturbation.region.problem import input_number, read_problem
 from gpsuite.experiments.perturbation.region.settings import MODELS
 from gpsuite.experiments.perturbation.region.tasks import RegionTask
@@ -133,7 +133,8 @@ def new_rows(dataset: PreparedDataset) -> NewRows | None:
 def _bands(request: Request[GuaranteeSettings]) -> Iterator[Task[object]]:
     """Yield the tasks of perturbation/region, for as many rows as a band takes; none for very few rows."""
     settings, dataset = request.settings, request.require_dataset()
-    column = input_number(load(dataset), "")
+    data = load(dataset)
+    column = input_number(data, "")
     for model in MODELS:
         params = RegionTask(
             model=model,
@@ -153,7 +154,7 @@ def _bands(request: Request[GuaranteeSettings]) -> Iterator[Task[object]]:
         )
         try:
             read_problem(dataset, params)
-        except UserError:  # too few or equal rows: summarised as a guarantee that does not apply
+        except UserError:  # too few rows: summarised as a guarantee that does not apply
             continue
         label, axes = f"band, {MODELS[model]}", {"part": BAND, "model": model}
-        yield request.task(params, label=label, axes=axes, version=REGION_VERSION, cost=2.0)
+        yield request.task(params, label=label, axes=axes, version=version_of(data), cost=2.0)

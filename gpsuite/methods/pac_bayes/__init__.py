@@ -5,57 +5,17 @@ Equation: Reeb et al. 2018, Eq. (4), Eq. (5)
 
 from __future__ import annotations
 
-from gpsuite.budget import Budget
-from gpsuite.methods.pac_bayes.bounds.certificates import Certificate, Terms, certify
-from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID, HyperparameterGrid
-from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate
-from gpsuite.methods.pac_bayes.losses import (
-    BandLoss,
-    CappedAbsoluteLoss,
-    CappedSquareLoss,
-    ExponentialLoss,
-    Loss,
-)
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior, RiskAndKL
-from gpsuite.methods.pac_bayes.problem import Problem, Search, TrainedGP
-from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior
-from gpsuite.methods.pac_bayes.sparse.free_form_training import TrainedFreeForm, train_free_form
-from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
-from gpsuite.methods.pac_bayes.sparse.training import (
-    TrainedSparseGP,
-    train_sparse_gp,
-    train_sparse_likelihood,
-)
-from gpsuite.methods.pac_bayes.training import train_full_gp
-from gpsuite.models.config import Hyperparameters
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "PAPER_GRID",
-    "BandLoss",
-    "Budget",
-    "CappedAbsoluteLoss",
-    "CappedSquareLoss",
-    "Certificate",
-    "Evaluation",
-    "ExponentialLoss",
-    "FreeFormPosterior",
-    "FullGPPosterior",
-    "HyperparameterGrid",
-    "Hyperparameters",
-    "Loss",
-    "Posterior",
-    "Problem",
-    "RiskAndKL",
-    "Search",
-    "SparseGPPosterior",
-    "Terms",
-    "TrainedFreeForm",
-    "TrainedGP",
-    "TrainedSparseGP",
-    "certify",
-    "evaluate",
-    "train_free_form",
-    "train_full_gp",
-    "train_sparse_gp",
-    "train_sparse_likelihood",
-]
+if TYPE_CHECKING:
+    from gpsuite.methods.pac_bayes.face import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:
+    """Return an exported name; all are loaded when the first is asked for: `gpsuite verify` asks for none."""
+    from importlib import import_module
+
+    face = import_module(f"{__name__}.face")
+    if name == "__all__" or name in face.__all__:
+        return getattr(face, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,10 +1,11 @@
-"""The full GP as a PAC-Bayesian posterior: objective with analytic gradient.
+"""The full GP: its PAC-Bayesian bound and its marginal likelihood as objectives with analytic gradients.
 
 With A = (K + s I)^-1, alpha = A y and h = diag A: mean = y - s alpha and variance = s - s^2 h at the training inputs,
 KL = [ln det(K + s I) - n ln s - n + s sum h + alpha'(y - s alpha)] / 2. No jitter is added: K + s I is factorised.
 
 Equation: Reeb et al. 2018, Eq. (6), Eq. (8)
 Equation: derived, gradient of the full GP's bound
+Equation: Rasmussen & Williams 2006, Eq. (2.30), Eq. (5.9)
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from gpsuite.arrays import FloatArray
-from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
+from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, checked_data
 from gpsuite.methods.pac_bayes.problem import Problem
 from gpsuite.methods.pac_bayes.se_kernel import check_logarithms, log_kernel_factors
 from gpsuite.models.linalg import NotPositiveDefiniteError
@@ -32,20 +33,23 @@ class _Inverse:
     alpha: FloatArray  # A y [N]
     diagonal: FloatArray  # diag A [N]
     kl: float
+    log_determinant: float  # of K + s I
 
 
-class FullGPObjective:
-    """The bound of a full GP and its gradient in the logarithms of the hyperparameters.
+class _Algebra:
+    """Kernel matrix, inverse and the chain from a matrix of derivatives to the logarithms of the hyperparameters.
 
     One potrf, one potri and half a matrix product per evaluation. The buffers, two n x n matrices, are allocated
     once, so an instance must not be shared between threads.
     """
 
-    def __init__(self, problem: Problem) -> None:
-        X, self._y = problem.X, problem.y
+    def __init__(self, X: FloatArray, y: FloatArray, n_lengthscales: int) -> None:
         n = len(X)
-        self._X = X - X.mean(axis=0)  # centred: the kernel's squares cancel less
-        self._loss, self._bound, self.n_lengthscales = problem.loss, problem.bound, problem.n_lengthscales
+        self._X, self._y, self.n_lengthscales = (
+            X - X.mean(axis=0),
+            y,
+            n_lengthscales,
+        )  # centred: squares cancel less
         self._kernel = np.zeros((n, n))  # K; only rows i:e, columns :e of every panel are filled
         # rows :n become A, symmetric; rows n and n + 1 hold alpha and w, the rank-two part of the gradient
         self._inverse = np.zeros((n + 2, n))
@@ -56,35 +60,6 @@ class FullGPObjective:
     def n(self) -> int:
         """Number of training points."""
         return len(self._y)
-
-    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray, RiskAndKL]:
-        """Return the bound, its gradient in theta, and the risk and KL behind it.
-
-        Args:
-            theta: natural logarithms of (variance, lengthscale or lengthscales, noise variance), [T + 1].
-
-        Raises:
-            NotPositiveDefiniteError: if K + s I cannot be factorised in float64.
-        """
-        s = math.exp(theta[-1])
-        left, right = self._fill_kernel(theta)
-        state = self._invert(s)
-        alpha, h, y = state.alpha, state.diagonal, self._y
-        phi, d_mean, d_variance = self._loss.expected_with_gradient(y, y - s * alpha, s - s * s * h)
-        risk = float(phi.mean())
-        value, d_risk, d_kl = self._bound.value_and_gradient(risk, state.kl)
-        gm, gv = d_mean * (d_risk / self.n), d_variance * (d_risk / self.n)
-
-        d_alpha = -s * gm + 0.5 * d_kl * (y - 2.0 * s * alpha)
-        d_h = -s * s * gv + 0.5 * d_kl * s
-        d_log_variance, d_log_lengthscales, trace = self._contract(
-            alpha, d_alpha, d_h, d_kl, left[:, :-2], right
-        )
-        explicit = (
-            -gm @ alpha + gv @ (1.0 - 2.0 * s * h) + 0.5 * d_kl * (-self.n / s + h.sum() - alpha @ alpha)
-        )
-        gradient = np.concatenate([[d_log_variance], d_log_lengthscales, [s * (explicit + trace)]])
-        return value, gradient, RiskAndKL(risk, state.kl)
 
     def _fill_kernel(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Fill the lower panels of K and of K + s I; return the kernel's two factors [N, D+2]."""
@@ -119,7 +94,7 @@ class FullGPObjective:
         alpha = A @ y
         h = np.diagonal(A).copy()
         kl = log_determinant - n * math.log(s) - n + s * float(h.sum()) + float(alpha @ (y - s * alpha))
-        return _Inverse(alpha, h, 0.5 * kl)
+        return _Inverse(alpha, h, 0.5 * kl, log_determinant)
 
     def _contract(
         self,
@@ -161,6 +136,80 @@ class FullGPObjective:
             total += float(HX[:, D].sum())
         per_dimension = row_part + column_sums @ scaled**2 - 2.0 * cross
         return total, per_dimension if self.n_lengthscales == D else per_dimension.sum(keepdims=True), trace
+
+
+class FullGPObjective(_Algebra):
+    """The bound of a full GP and its gradient in the logarithms of the hyperparameters; see `_Algebra`."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.X, problem.y, problem.n_lengthscales)
+        self._loss, self._bound = problem.loss, problem.bound
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray, RiskAndKL]:
+        """Return the bound, its gradient in theta, and the risk and KL behind it.
+
+        Args:
+            theta: natural logarithms of (variance, lengthscale or lengthscales, noise variance), [T + 1].
+
+        Raises:
+            NotPositiveDefiniteError: if K + s I cannot be factorised in float64.
+        """
+        s = math.exp(theta[-1])
+        left, right = self._fill_kernel(theta)
+        state = self._invert(s)
+        alpha, h, y = state.alpha, state.diagonal, self._y
+        phi, d_mean, d_variance = self._loss.expected_with_gradient(y, y - s * alpha, s - s * s * h)
+        risk = float(phi.mean())
+        value, d_risk, d_kl = self._bound.value_and_gradient(risk, state.kl)
+        gm, gv = d_mean * (d_risk / self.n), d_variance * (d_risk / self.n)
+
+        d_alpha = -s * gm + 0.5 * d_kl * (y - 2.0 * s * alpha)
+        d_h = -s * s * gv + 0.5 * d_kl * s
+        d_log_variance, d_log_lengthscales, trace = self._contract(
+            alpha, d_alpha, d_h, d_kl, left[:, :-2], right
+        )
+        explicit = (
+            -gm @ alpha + gv @ (1.0 - 2.0 * s * h) + 0.5 * d_kl * (-self.n / s + h.sum() - alpha @ alpha)
+        )
+        gradient = np.concatenate([[d_log_variance], d_log_lengthscales, [s * (explicit + trace)]])
+        return value, gradient, RiskAndKL(risk, state.kl)
+
+
+class FullGPLikelihood(_Algebra):
+    """The negative log marginal likelihood of a full GP and its gradient in the logarithms of the hyperparameters.
+
+    Args:
+        X: inputs [N, D], finite.
+        y: targets [N], finite.
+        ard: one lengthscale per input, or a single one.
+    """
+
+    def __init__(self, X: FloatArray, y: FloatArray, ard: bool = True) -> None:
+        X, y = checked_data(X, y)
+        super().__init__(X, y, X.shape[1] if ard else 1)
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Return the negative log marginal likelihood in nats, and its gradient in theta.
+
+        Args:
+            theta: natural logarithms of (variance, lengthscale or lengthscales, noise variance), [T + 1].
+
+        Raises:
+            NotPositiveDefiniteError: if K + s I cannot be factorised in float64.
+
+        Equation: Rasmussen & Williams 2006, Eq. (2.30), Eq. (5.9)
+        """
+        s = math.exp(theta[-1])
+        left, right = self._fill_kernel(theta)
+        state = self._invert(s)
+        value = 0.5 * (
+            float(self._y @ state.alpha) + state.log_determinant + self.n * math.log(2.0 * math.pi)
+        )
+        # its derivative in K is (A - alpha alpha')/2: that of a KL of weight 1 with A d_alpha = alpha/2, without risk
+        d_log_variance, d_log_lengthscales, trace = self._contract(
+            state.alpha, 0.5 * self._y, np.zeros(self.n), 1.0, left[:, :-2], right
+        )
+        return value, np.concatenate([[d_log_variance], d_log_lengthscales, [s * trace]])
 
 
 def _mirror_lower(matrix: FloatArray) -> None:

@@ -5,53 +5,17 @@ Equation: Blaas et al. 2020, Eq. (2), Eq. (3), Eq. (4)
 
 from __future__ import annotations
 
-from gpsuite.budget import Budget
-from gpsuite.methods.robustness.certificates.joint.certify import certify_classes, certify_predictions
-from gpsuite.methods.robustness.decision import Verdict
-from gpsuite.methods.robustness.explain.lime import lime_weights
-from gpsuite.methods.robustness.multiclass.multiclass_search import ClassRange, MultiClassSearch
-from gpsuite.methods.robustness.regression.prediction_range import QuantileRange, prediction_range
-from gpsuite.methods.robustness.search.regions import Region, box, interval_box, l1_ball, l2_ball, linf_ball
-from gpsuite.methods.robustness.verdict import (
-    PointSearch,
-    ProbabilityRange,
-    certify_class,
-    probability_extremum,
-    probability_range,
-)
-from gpsuite.models.classification.approximation import BinaryProblem
-from gpsuite.models.classification.links import LINKS
-from gpsuite.models.classification.softmax_laplace import MultiClassProblem
-from gpsuite.models.classification.training import TrainedGPC, train_gpc, train_multiclass_gpc
-from gpsuite.models.config import Hyperparameters, ModelSpec
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "LINKS",
-    "BinaryProblem",
-    "Budget",
-    "ClassRange",
-    "Hyperparameters",
-    "ModelSpec",
-    "MultiClassProblem",
-    "MultiClassSearch",
-    "PointSearch",
-    "ProbabilityRange",
-    "QuantileRange",
-    "Region",
-    "TrainedGPC",
-    "Verdict",
-    "box",
-    "certify_class",
-    "certify_classes",
-    "certify_predictions",
-    "interval_box",
-    "l1_ball",
-    "l2_ball",
-    "lime_weights",
-    "linf_ball",
-    "prediction_range",
-    "probability_extremum",
-    "probability_range",
-    "train_gpc",
-    "train_multiclass_gpc",
-]
+if TYPE_CHECKING:
+    from gpsuite.methods.robustness.face import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:
+    """Return an exported name; all are loaded when the first is asked for: `gpsuite verify` asks for none."""
+    from importlib import import_module
+
+    face = import_module(f"{__name__}.face")
+    if name == "__all__" or name in face.__all__:
+        return getattr(face, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

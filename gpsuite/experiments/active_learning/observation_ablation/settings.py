@@ -19,7 +19,15 @@ INEQUALITIES = (UNEQUAL_NOISE, UNEQUAL_VARIANCE)
 
 @dataclass
 class ToySizes:
-    """Sizes of the runs on sine and sigmoid; see `ToyRepetitions`."""
+    """Sizes of the runs on sine and sigmoid; see `ToyRepetitions`.
+
+    Attributes:
+        form: of the sigmoid: paper or code.
+        pool_rows: rows of the pool.
+        state_iteration: after how many queries the state is drawn.
+        iterations: queries per run.
+        initial: rows to begin with.
+    """
 
     form: str
     pool_rows: int
@@ -30,7 +38,18 @@ class ToySizes:
 
 @dataclass
 class GpSizes:
-    """Sizes of the runs on draws from a multi-output GP; see `GpRepetitions`."""
+    """Sizes of the runs on draws from a multi-output GP; see `GpRepetitions`.
+
+    Attributes:
+        form: of the generator's kernel: paper or code.
+        draws: functions drawn.
+        pool_rows: rows of a pool.
+        test_rows: rows to measure errors on.
+        outputs: of the process.
+        pool_members: pools per draw.
+        iterations: queries per run.
+        initial: rows to begin with.
+    """
 
     form: str
     draws: int

@@ -15,7 +15,13 @@ PAC = "kl_pac_sgp"
 
 @dataclass
 class Goals:
-    """One number for each of the three plots of Fig. 1, from left to right."""
+    """One number for each of the three plots of Fig. 1, from left to right.
+
+    Attributes:
+        small: of the left plot.
+        middle: of the middle plot.
+        large: of the right plot.
+    """
 
     small: Positive
     middle: Positive

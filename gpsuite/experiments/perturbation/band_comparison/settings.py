@@ -16,8 +16,8 @@ class BandSettings:
     """Settings of the comparison: truths are combinations of 8 kernels with standard normal coefficients.
 
     Attributes:
-        bands: keys of `PEERS`.
-        noises: keys of `NOISES`.
+        bands: to compare.
+        noises: what is added to the true function.
         noise_scale: factor of the noise.
         data_sets: number of simulated data sets per cell, the same for every band.
         rows: data in each.

@@ -23,10 +23,10 @@ class CoverageSettings:
     """Settings of the coverage study.
 
     Attributes:
-        models: keys of `MODELS`.
-        noises: keys of `NOISES`; a cell exists for every group that leaves the noise's distribution alone.
-        groups: keys of `GROUPS`.
-        breaks: keys of `BREAKS`: what is shown of violated assumptions.
+        models: to test.
+        noises: a cell exists for every group that leaves the noise's distribution alone.
+        groups: what the noise is perturbed by.
+        breaks: assumptions to violate, to show what follows.
         rows: data in each simulated data set.
         noise_scale: factor of the noise.
         designs: sets of inputs and true coefficients per cell, each with an equal share of the repetitions.

@@ -8,12 +8,16 @@ import numpy as np
 
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import Record, Report
-from gpsuite.experiments.perturbation.region.problem import input_number
+from gpsuite.experiments.perturbation.region.plan import region_tasks
+from gpsuite.experiments.perturbation.region.problem import input_number, split_rows
 from gpsuite.experiments.perturbation.region.settings import MODELS, RegionSettings
 from gpsuite.reporting.palette import BLUE, VERMILION
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+MOST_NAMED = 4
+"""Of the inputs that are held, said with their values."""
 
 
 def draw(report: Report[RegionSettings]) -> None:
@@ -23,7 +27,8 @@ def draw(report: Report[RegionSettings]) -> None:
     data, settings, records = load(report.request.require_dataset()), report.settings, report.records()
     column = input_number(data, settings.along)
     size = (5.4 * len(records), 4.6)
-    with report.figure("region", columns=len(records), size=size, sharey=True) as drawing:
+    held = _held(report, column)
+    with report.figure("region", columns=len(records), size=size, sharey=True, remark=held) as drawing:
         for ax, record in zip(drawing.axes, records, strict=True):
             _bands(ax, record, settings)
             ax.set_title(MODELS[str(record.axes["model"])])
@@ -38,6 +43,25 @@ def draw(report: Report[RegionSettings]) -> None:
             for record in records
         ]
         drawing.data = pd.concat(frames, ignore_index=True)
+
+
+def _held(report: Report[RegionSettings], column: int) -> str:
+    """Return where the other inputs are held: at their medians over the rows of the region."""
+    data = load(report.request.require_dataset())
+    others = [number for number in range(len(data.input_names)) if number != column]
+    if not others:
+        return ""
+    if len(others) > MOST_NAMED:
+        return f"the other {len(others)} inputs at their medians"
+    rows = (split_rows(data, params) for params in region_tasks(report.request))
+    medians = np.array([np.median(each.X[each.rest], axis=0) for each in rows])
+    lows, highs = medians.min(axis=0), medians.max(axis=0)  # models may leave out other rows
+    listed = [
+        f"{data.input_names[number]} = "
+        + " to ".join(dict.fromkeys(f"{value:.4g}" for value in (lows[number], highs[number])))
+        for number in others
+    ]
+    return f"other inputs at their medians: {', '.join(listed)}"
 
 
 def _bands(ax: Axes, record: Record, settings: RegionSettings) -> None:

@@ -1,4 +1,10 @@
-"""Regions of a dataset's rows: what the data choose is chosen on other rows."""
+"""Regions of a dataset's rows: what the data choose is chosen on other rows.
+
+Inputs of a kernel model must be distinct (assumption A1). Where rows repeat an input, the mean of their outputs stands
+for them: its noise is the mean of independent symmetric noises and so symmetric, which sign changes leave alone.
+Permutations would also need all means to be of equally many rows. Copies of whole rows are no further measurements and
+count once, for linear models, too.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +22,31 @@ from gpsuite.errors import UserError, unknown_name
 from gpsuite.experiments.base import require
 from gpsuite.experiments.perturbation.region.tasks import RegionTask
 from gpsuite.experiments.perturbation.shared.coverage_models import GROUPS
-from gpsuite.methods.perturbation.checks import distinct_rows
 from gpsuite.methods.perturbation.objectives.quadratic import LinearLSSVM, SparseKernelRidge
 from gpsuite.methods.perturbation.region import ModelClass, Region, confidence_region
 from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.seeds import stream
 
 LEAST_ROWS = 4  # on either side of the split
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Inputs and outputs that a model is made of, after copies and repeated inputs are dealt with.
+
+    Attributes:
+        X: inputs in their own units [n, D].
+        y: outputs in their own units [n].
+        first: numbers of the rows that prepare.
+        rest: numbers of the rows of the region.
+        merged: how many of the dataset's rows are no row of their own.
+    """
+
+    X: FloatArray
+    y: FloatArray
+    first: IntArray
+    rest: IntArray
+    merged: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,48 +74,80 @@ def read_problem(prepared: PreparedDataset, params: RegionTask) -> Problem:
     """Return the region of a dataset under a task's model, at the first of its levels.
 
     Raises:
-        UserError: with too few or equal rows, more than one target, or a design without full column rank.
+        UserError: with too few rows, more than one target, repeated inputs that cannot be averaged, or a design without
+            full column rank.
     """
     data = load(prepared)
-    many = data.y.shape[1]
-    require(
-        many == 1, "dataset.target", list(data.target_names), "name one target: a region is of one output"
-    )
-    rows = stream(params.seed, "rows").permutation(len(data.X))[: params.rows or None]
-    count = round(params.preparation * len(rows))
-    kept = len(rows) - count
+    rows = split_rows(data, params)
+    count, kept = len(rows.first), len(rows.rest)
     least = max(LEAST_ROWS, params.centres if params.model == "krr_sparse" else 0)
     if count < least or kept < LEAST_ROWS:
-        fault = f"{len(rows)} rows leave {count} for preparation (at least {least}) and {kept} for the region"
+        fault = (
+            f"{count + kept} rows leave {count} for preparation (at least {least}) and {kept} for the region"
+        )
         raise UserError(f"dataset={data.name}: {fault} (at least {LEAST_ROWS})", key="dataset")
     try:
-        return _problem(data, rows[:count], rows[count:], params)
+        return _problem(rows, params)
     except ValueError as error:
         raise UserError(f"dataset={data.name}: {error}", key="dataset") from error
 
 
-def _problem(
-    data: Dataset,
-    chosen_by: IntArray,
-    rows: IntArray,
-    params: RegionTask,
-) -> Problem:
-    first = data.X[chosen_by]
+def split_rows(data: Dataset, params: RegionTask) -> Rows:
+    """Return the rows that a model is made of, those that prepare and those of the region told apart.
+
+    Raises:
+        UserError: with more than one target, or repeated inputs where the noise of means is not what the group allows.
+    """
+    many = data.y.shape[1]
+    require(
+        many == 1, "dataset.target", list(data.target_names), "name one target: a region is of one output"
+    )
+    X, y = data.X, data.y[:, 0]
+    own = np.arange(len(X)) if data.groups is None else np.flatnonzero(data.groups == np.arange(len(X)))
+    if params.model != "lssvm_linear":
+        _, first, inverse, sizes = np.unique(
+            X[own], axis=0, return_index=True, return_inverse=True, return_counts=True
+        )
+        if len(first) < len(own):
+            twins = own[np.flatnonzero(np.ravel(inverse) == int(np.argmax(sizes > 1)))]
+            _refuse_means(data, params, twins)
+            y = y.copy()
+            y[own[first]] = np.bincount(np.ravel(inverse), weights=y[own]) / sizes
+            own = own[np.sort(first)]
+    X, y, merged = X[own], y[own], len(X) - len(own)
+    rows = stream(params.seed, "rows").permutation(len(X))[: params.rows or None]
+    count = round(params.preparation * len(rows))
+    return Rows(X, y, rows[:count], rows[count:], merged)
+
+
+def _refuse_means(data: Dataset, params: RegionTask, twins: IntArray) -> None:
+    if params.group == "signs":
+        return
+    named = " and ".join(data.name_row(int(row)) for row in twins[:2])
+    raise UserError(
+        f"group={params.group}: {named} have equal inputs; their mean has another noise than single rows\n"
+        "take group=signs, which allows means, or the linear model, which needs none:",
+        key="group",
+        fix={"models": "[lssvm_linear]"},
+    )
+
+
+def _problem(rows: Rows, params: RegionTask) -> Problem:
+    first = rows.X[rows.first]
     mean, spread = first.mean(axis=0), first.std(axis=0)
     spread = np.where(spread > 0.0, spread, 1.0)
-    offset, unit = float(data.y[chosen_by, 0].mean()), float(data.y[chosen_by, 0].std())
-    X, Z = (data.X[rows] - mean) / spread, (first - mean) / spread
+    offset, unit = float(rows.y[rows.first].mean()), float(rows.y[rows.first].std())
+    X, Z = (rows.X[rows.rest] - mean) / spread, (first - mean) / spread
     if params.model == "lssvm_linear":
         model = ModelClass(partial(LinearLSSVM, C=params.C))
     else:
-        distinct_rows(data.X, "data rows")  # all of them, so that the message counts as the file does
         lengthscale = params.lengthscale or float(np.median(pdist(Z)))
         centres, _ = kmeans2(Z, params.centres, minit="++", seed=stream(params.seed, "centres"))
         objective = partial(SparseKernelRidge, penalty=params.penalty)
         model = ModelClass(objective, partial(gaussian, lengthscale=lengthscale), centres)
     region = confidence_region(
         X,
-        (data.y[rows, 0] - offset) / (unit or 1.0),
+        (rows.y[rows.rest] - offset) / (unit or 1.0),
         model,
         q=params.excluded[0],
         m=params.m,

@@ -17,8 +17,8 @@ class RegionSettings:
     """Settings of confidence regions on any dataset.
 
     Attributes:
-        models: keys of `MODELS`.
-        group: what the noise is assumed invariant under, a key of `coverage_models.GROUPS`.
+        models: what the function may be: kernel ridge with few centres, linear.
+        group: what the noise is assumed invariant under.
         m: number of compared values.
         excluded: q of each region; the confidence is 1 - q/m.
         centres: number of basis functions of the sparse kernel model.

@@ -11,6 +11,8 @@ import numpy as np
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import Record, Report, Request
 from gpsuite.experiments.perturbation.region.figures import draw
+from gpsuite.experiments.perturbation.region.plan import region_tasks
+from gpsuite.experiments.perturbation.region.problem import split_rows
 from gpsuite.experiments.perturbation.region.run import CANDIDATES
 from gpsuite.experiments.perturbation.region.settings import MODELS, RegionSettings
 from gpsuite.experiments.sentences import MODEL_WORDS, band_holds
@@ -53,7 +55,17 @@ def summarise(report: Report[RegionSettings]) -> list[Statistic]:
 
 def _sentences(report: Report[RegionSettings]) -> Iterator[str]:
     """Yield what the widest band of each model says."""
-    q, target = min(report.settings.excluded), load(report.request.require_dataset()).target_names[0]
+    data = load(report.request.require_dataset())
+    q, target = min(report.settings.excluded), data.target_names[0]
+    for params in region_tasks(report.request):
+        merged = split_rows(data, params).merged
+        if merged:
+            how = (
+                "copies of others"
+                if params.model == "lssvm_linear"
+                else "of an input that others have: averaged"
+            )
+            yield f"{MODELS[params.model]}: {merged} of {len(data.X)} rows are {how}."
     for record in report.records():
         model, width = str(record.axes["model"]), record.metrics[f"pointwise_width_{q}"]
         if width is None:

@@ -34,7 +34,7 @@ class SafetySettings(ClassifierSettings):
 
     Attributes:
         classes: two to ten labels, of two the negative class first; empty: the dataset's own.
-        features: which inputs may move (`free_inputs.VALID`).
+        features: which inputs may move.
         evaluations: of the marginal likelihood in training.
         norm: of the region: linf, l2 or l1.
         radius: of the region, in scaled inputs.

@@ -22,7 +22,7 @@ class LocalSafetySettings(ClassifierSettings):
     """Settings of Fig. 2 and 3 of Blaas et al. 2020.
 
     Attributes:
-        features: which inputs may move (`free_inputs.VALID`); each is a panel of its own.
+        features: which inputs may move; each is a panel of its own.
         evaluations: of the marginal likelihood in training, one number per entry of `features`, or one for all.
         gammas: radii of the L-infinity balls, in scaled inputs, increasing.
         tolerance: largest gap between attained and proved probability.

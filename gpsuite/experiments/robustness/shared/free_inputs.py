@@ -114,7 +114,8 @@ def check_images(words: Sequence[str], scaling: str, input_names: Sequence[str] 
     """
     for word in words:
         if split_word(word)[0] in ("sift", "gradient"):
-            require(scaling == "pixels", "features", word, f"needs scaling=pixels, not {scaling}")
+            told = f"is for images, and needs scaling=pixels, not {scaling}; for tables: all, first<N>, shortest<N>"
+            require(scaling == "pixels", "features", word, told)
             if input_names is not None:
                 image_order(input_names)
 

@@ -71,7 +71,7 @@ class DeltaSettings(TrainingSettings):
         draws: random choices of training and test rows.
         evaluations: numbers of evaluations of the marginal likelihood in training (the paper's epochs).
         boxes: limit on boxes per point.
-        trainings: names in `TRAININGS`; the first is the one that is held against the paper, the others are run on
+        trainings: starts and limits of the training; the first is held against the paper, the others are run on
             the first draw and radius.
     """
 
@@ -93,7 +93,7 @@ class SearchSettings(DeltaSettings, ClassifierSettings):
     """How delta is searched on one dataset.
 
     Attributes:
-        features: which inputs may move; see `free_inputs`.
+        features: which inputs may move.
         tolerance: largest gap between the attained and the proved probability at each end of the range.
     """
 

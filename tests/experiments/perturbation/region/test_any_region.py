@@ -13,7 +13,7 @@ from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Record, Report, SharedWork, Task
 from gpsuite.experiments.perturbation.region import run, summary
-from gpsuite.experiments.perturbation.region.problem import input_number, read_problem
+from gpsuite.experiments.perturbation.region.problem import input_number, read_problem, split_rows
 
 NAME = "experiment=perturbation/region"
 
@@ -64,16 +64,53 @@ def test_impossible_settings_are_refused(words: list[str], fault: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "fault"),
     [
-        ({"copies": 60}, "data rows 0 and 60 .* equal"),
         ({"rows": 1}, "row"),
         ({"bad": "1.0,1.5x,2.0"}, "1.5x"),
         ({"bad": "1,inf,2"}, "inf"),
     ],
-    ids=["duplicates", "one row", "no number", "infinity"],
+    ids=["one row", "no number", "infinity"],
 )
 def test_bad_tables_are_refused(wrong: dict[str, int], fault: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=fault):
         plan(*write_csv(tmp_path, **wrong))  # type: ignore[arg-type]
+
+
+def repeat(folder: Path, times: int, shift: float) -> list[str]:
+    """The table with its first two inputs measured `times` further times, and the words that name it."""
+    words = write_csv(folder)
+    lines = (folder / "table.csv").read_text().split()
+    for row in lines[1:3]:
+        a, b, y = map(float, row.split(","))
+        lines += [f"{a!r},{b!r},{y + (number + 1) * shift!r}" for number in range(times)]
+    (folder / "table.csv").write_text("\n".join(lines) + "\n")
+    return words
+
+
+def test_repeated_inputs_are_averaged_for_kernel_models_and_kept_for_linear_ones(tmp_path: Path) -> None:
+    words = write_csv(tmp_path)
+    once = load(plan(*words)[0].require_dataset())
+    tasks = plan(*repeat(tmp_path, times=2, shift=1.5))
+    data = load(tasks[0].require_dataset())
+    kernel, linear = (split_rows(data, task.params) for task in tasks)
+    assert (kernel.merged, linear.merged) == (4, 0)
+    np.testing.assert_array_equal(kernel.X, once.X)
+    np.testing.assert_allclose(kernel.y[:2], once.y[:2, 0] + 1.5, rtol=1e-14)  # (0 + 1.5 + 3) / 3
+    np.testing.assert_array_equal(kernel.y[2:], once.y[2:, 0])
+    assert [task.version for task in tasks] == [1, 1]
+
+
+def test_copies_of_rows_count_once_in_every_model(tmp_path: Path) -> None:
+    tasks = plan(*repeat(tmp_path, times=1, shift=0.0))
+    data = load(tasks[0].require_dataset())
+    assert [split_rows(data, task.params).merged for task in tasks] == [2, 2]
+    assert [task.version for task in tasks] == [2, 2], "earlier records held copies as measurements"
+
+
+def test_means_are_refused_where_noise_is_permuted(tmp_path: Path) -> None:
+    words = repeat(tmp_path, times=1, shift=1.0)
+    with pytest.raises(UserError, match="line 2 and line 62 have equal inputs") as caught:
+        plan("group=permutations", *words)
+    assert plan("group=permutations", *words, *(f"{key}={value}" for key, value in caught.value.fix.items()))
 
 
 def test_a_dependent_column_is_refused(tmp_path: Path) -> None:

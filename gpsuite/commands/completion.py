@@ -1,0 +1,136 @@
+"""`gpsuite completion`: words that a shell proposes when Tab is pressed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import yaml
+
+from gpsuite.commands.data import ACTIONS
+from gpsuite.config.files import conf_dir, group_choices, method_families, read_file
+from gpsuite.config.schema import ON_ERROR, OUTPUTS, SCALES
+from gpsuite.data.spec import CSV_OPTIONS
+from gpsuite.errors import UserError, unknown_name
+
+HELP = """
+gpsuite completion bash|zsh|fish
+
+Prints what the shell needs to complete commands, experiments, datasets, methods and settings:
+  bash   echo 'source <(gpsuite completion bash)' >> ~/.bashrc
+  zsh    echo 'source <(gpsuite completion zsh)' >> ~/.zshrc
+  fish   gpsuite completion fish > ~/.config/fish/completions/gpsuite.fish
+"""
+
+# bash breaks words at '=': of each proposal the part before it is cut off
+SCRIPTS = {
+    "bash": """\
+_gpsuite() {
+  local line=${COMP_LINE:0:COMP_POINT}
+  local word=${line##* }
+  mapfile -t COMPREPLY < <(gpsuite completion words "$line" 2>/dev/null)
+  if [[ $word == *=* && $COMP_WORDBREAKS == *=* ]]; then
+    COMPREPLY=("${COMPREPLY[@]#"${word%%=*}="}")
+  fi
+  if [[ ${COMPREPLY[0]} == *= ]]; then compopt -o nospace; fi
+}
+complete -o default -F _gpsuite gpsuite
+""",
+    "zsh": """\
+_gpsuite() {
+  local -a found
+  found=(${(f)"$(gpsuite completion words "${(j: :)words[1,CURRENT-1]} $PREFIX" 2>/dev/null)"})
+  if (( $#found )); then
+    compadd -Q -S '' -a found
+  else
+    compset -P '*='
+    _files
+  fi
+}
+if (( ! $+functions[compdef] )); then autoload -Uz compinit && compinit; fi
+compdef _gpsuite gpsuite
+""",
+    "fish": """\
+complete -c gpsuite -a '(gpsuite completion words (commandline -cp | string collect) 2>/dev/null)'
+""",
+}
+
+CHOICES = {
+    "scale": SCALES, "output": OUTPUTS, "on_error": ON_ERROR,
+    **dict.fromkeys(("force", "wait", "debug", "dataset.strict"), ("true", "false")),
+}  # fmt: skip
+OF_EXPERIMENTS = ("status", "compare", "publish", "recheck")
+
+
+def main(words: list[str]) -> int:
+    """Print a shell's script, or what it asks for: the proposals for a line as it stands."""
+    if words[:1] == ["words"] and len(words) == 2:
+        print("\n".join(proposals(words[1])))
+        return 0
+    if len(words) != 1:
+        raise UserError(f"completion: name one shell\nvalid: {', '.join(SCRIPTS)}")
+    if words[0] not in SCRIPTS:
+        raise unknown_name("completion", words[0], SCRIPTS)
+    print(SCRIPTS[words[0]], end="")
+    return 0
+
+
+def proposals(line: str) -> list[str]:
+    """Return the words that may stand at the end of a command line whose last word may be incomplete."""
+    words = line.split()
+    last = words.pop() if words and not line[-1].isspace() else ""
+    found = [word for word in _candidates(words[1:], last) if word.startswith(last)]
+    return sorted(dict.fromkeys(found)) if last else list(dict.fromkeys(found))
+
+
+def _candidates(words: Sequence[str], last: str) -> Iterator[str]:
+    from gpsuite.cli import COMMANDS
+
+    groups = group_choices()
+    command = words[0] if words else ""
+    if command in ("run", "show"):
+        yield from _settings(words[1:], last.partition("=")[0] if "=" in last else "")
+    elif not command:
+        yield from (*COMMANDS, "--help", "--version")
+    elif command in OF_EXPERIMENTS:
+        yield from groups["experiment"]
+    elif command == "list":
+        yield from (
+            "experiments",
+            "datasets",
+            "methods",
+            *groups["experiment"],
+            *groups["dataset"],
+            *groups["method"],
+        )
+    elif command == "data":
+        yield from (
+            ACTIONS if len(words) == 1 else groups["dataset"] if words[1] in ("fetch", "verify") else ()
+        )
+    elif command == "bench":
+        yield from {name.split("/")[0]: None for name in groups["experiment"] if "/" in name}
+    elif command == "completion":
+        yield from SCRIPTS
+
+
+def _settings(words: Sequence[str], key: str) -> Iterator[str]:
+    """Yield the keys of the experiment that the words name, or the values that a key may have."""
+    given = dict(word.split("=", 1) for word in words if "=" in word)
+    groups, name = group_choices(), given.get("experiment", "")
+    family = name.split("/")[0]
+    if key:
+        values: Sequence[str] = CHOICES.get(key, groups.get(key, ()))
+        if key == "method" and name:
+            values = [method for method, of in method_families().items() if of == family]
+        yield from (f"{key}={value}" for value in values)
+        return
+    keys = [] if name else ["experiment"]
+    if name in groups["experiment"]:
+        own = read_file("experiment", name)
+        keys += [each for each in own if each not in ("defaults", "meta", "scales")]
+        keys += ["method"] if "methods" in own else []
+    keys += ["dataset", "model", *yaml.safe_load((conf_dir() / "config.yaml").read_text(encoding="utf-8"))]
+    keys += ["budget.seconds", "parallel.workers", "parallel.address"]
+    if given.get("dataset") == "csv":
+        keys += [f"dataset.{option}" for option in CSV_OPTIONS]
+    yield from (f"{each}=" for each in keys if each not in (*given, "defaults", "budget"))
+    yield from ("-m", "--help")

@@ -1,0 +1,165 @@
+"""What can be set of an experiment: keys, values, meanings and what is allowed, from the settings' own declarations."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+from omegaconf import DictConfig, ListConfig, OmegaConf
+
+from gpsuite.config.compose import METHOD_FIXED, compose_sections, fitting_methods
+from gpsuite.config.files import group_choices, read_file
+from gpsuite.config.overrides import Overrides
+from gpsuite.config.schema import RunSettings
+from gpsuite.config.typed import in_words
+from gpsuite.data.spec import CSV_OPTIONS, CsvSpec
+from gpsuite.experiments.base import EXPERIMENTS
+from gpsuite.experiments.settings import OneOf, Rule
+from gpsuite.models.config import ModelSpec
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting.
+
+    Attributes:
+        key: dotted, as typed.
+        value: as typed, what it is for the words given; empty where one must be given.
+        meaning: a sentence.
+        allowed: type and rules in words.
+    """
+
+    key: str
+    value: str
+    meaning: str
+    allowed: str
+
+
+def explain_settings(experiment: str, overrides: Overrides) -> dict[str, list[Setting]]:
+    """Return the settings of an experiment by section, with the values that the user's words give them.
+
+    Raises:
+        UserError: as `compose_run`, but not for a value that is still missing.
+    """
+    sections = compose_sections(experiment, overrides).sections
+    entry = EXPERIMENTS.get(experiment)
+    found = {"settings": list(_settings(entry.settings, sections["settings"], ""))}
+    found["parts"] = list(_choices(experiment, overrides, sections))
+    chosen = [name for name in sections if name.startswith("method/")]
+    for name in chosen:
+        title = f"method {name.removeprefix('method/')}"
+        schema = OmegaConf.get_type(sections[name])
+        found[title] = list(_settings(schema, sections[name], "method.", without=METHOD_FIXED))
+    found["model"] = list(_settings(ModelSpec, sections["model"], "model."))
+    if "dataset" in sections and sections["dataset"].get("loader") == "csv":
+        found["your table"] = list(_settings(CsvSpec, sections["dataset"], "dataset.", only=CSV_OPTIONS))
+    found["every run"] = list(_settings(RunSettings, sections["run"], ""))
+    return {title: settings for title, settings in found.items() if settings}
+
+
+def _choices(experiment: str, overrides: Overrides, sections: Mapping[str, DictConfig]) -> Iterator[Setting]:
+    entry, groups = EXPERIMENTS.get(experiment), group_choices()
+    if entry.method_traits:
+        names = [name.removeprefix("method/") for name in sections if name.startswith("method/")]
+        valid = f"of {', '.join(fitting_methods(experiment))}"
+        yield Setting("methods", f"[{','.join(names)}]", "methods to run; method=NAME runs one", valid)
+    if entry.several_datasets:
+        named = [name for name in groups["dataset"] if name != "csv"]
+        yield Setting("datasets", "", "datasets to run over; the experiment's own by default", _one(named))
+    elif entry.dataset_tasks:
+        name = str(sections["dataset"]["name"]) if "dataset" in sections else ""
+        kinds = f"a {' or '.join(entry.dataset_tasks)} dataset; csv: your own table"
+        yield Setting("dataset", name, kinds, "see gpsuite list datasets")
+    shown = OmegaConf.to_container(sections["model"])
+    model = next((name for name in groups["model"] if read_file("model", name) == shown), "")
+    yield Setting("model", model, "kernel; or set its parts below", _one(groups["model"]))
+    parallel = overrides.groups.get("parallel", "auto")
+    yield Setting("parallel", parallel, "where tasks run", _one(groups["parallel"]))
+
+
+def _settings(
+    schema: Any, section: DictConfig, prefix: str, without: tuple[str, ...] = (), only: tuple[str, ...] = ()
+) -> Iterator[Setting]:
+    meanings, hints = field_meanings(schema), get_type_hints(schema, include_extras=True)
+    names = [each.name for each in fields(schema) if each.name not in without]
+    for name in names if not only else [name for name in only if name in names]:
+        node = section._get_node(name)
+        if isinstance(node, DictConfig) and is_dataclass(hints[name]):
+            yield from _settings(hints[name], node, f"{prefix}{name}.")
+        else:
+            yield Setting(
+                f"{prefix}{name}", _typed_value(section, name), meanings.get(name, ""), allowed(hints[name])
+            )
+
+
+def _typed_value(section: DictConfig, name: str) -> str:
+    """Return a value as it would be typed."""
+    if OmegaConf.is_missing(section, name):
+        return ""
+    value = section[name]
+    return _as_typed(OmegaConf.to_container(value) if isinstance(value, DictConfig | ListConfig) else value)
+
+
+def _as_typed(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{','.join(map(_as_typed, value))}]"
+    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
+
+
+def allowed(hint: Any) -> str:
+    """Return type and rules of a field in words: `a whole number, 1 or more`."""
+    kind, rules = in_words(hint), [re.sub("^must (be|lie) ", "", rule) for rule in _rules(hint)]
+    kind = "" if kind.startswith("a text") else kind
+    told = any(rule.startswith(("one of", "a number", "a plain", "a folder")) for rule in rules)
+    if told and kind.endswith(" or null"):
+        rules.append("or null")
+    return ", ".join(dict.fromkeys(rules if told or not kind else [kind, *rules]))
+
+
+def _rules(hint: Any) -> Iterator[str]:
+    """Yield what the rules of a field's type allow, in words."""
+    if get_origin(hint) is Annotated:
+        plain, *rules = get_args(hint)
+        for rule in rules:
+            if isinstance(rule, OneOf):
+                yield _one(list(rule.names() if callable(rule.names) else rule.names))
+            elif isinstance(rule, Rule):
+                yield rule.allowed.split("\n")[-1].removeprefix("valid: ")
+        yield from _rules(plain)
+    elif get_origin(hint) is list:
+        yield from (f"each {rule}" for rule in _rules(get_args(hint)[0]))
+    elif get_origin(hint) in (Union, UnionType):
+        for choice in get_args(hint):
+            if choice is not NoneType:
+                yield from _rules(choice)
+
+
+def _one(names: list[str]) -> str:
+    return f"one of {', '.join(names)}"
+
+
+def field_meanings(schema: type) -> dict[str, str]:
+    """Return what the `Attributes:` of a dataclass and its bases say of each field, on one line."""
+    found: dict[str, str] = {}
+    for each in reversed(schema.__mro__):
+        _, _, listed = inspect.cleandoc(each.__dict__.get("__doc__") or "").partition("Attributes:\n")
+        name = ""
+        for line in listed.splitlines():
+            text = line.strip()
+            indent = len(line) - len(line.lstrip())
+            if not text or indent == 0:
+                break
+            if indent == 4:
+                name, _, text = (part.strip() for part in text.partition(":"))
+                found[name] = text
+            else:
+                found[name] = f"{found[name]} {text}".strip()
+    return {name: re.sub(r"\bNone\b", "null", text).replace("`", "") for name, text in found.items()}
