@@ -5,6 +5,7 @@ A field may say in its metadata how it stands in the JSON::
     problem: Problem = field(metadata=INLINE)  # the problem's own fields, not an object of them
     limit: float | None = field(default=None, metadata=OPTIONAL)  # left out when it is None
     broken: str = field(metadata=named("break"))
+    search: str = field(default="published", metadata=left_out_as("published"))  # keys older than it stay
     title: str = field(metadata=LEFT_OUT)  # for people: it changes no number
 """
 
@@ -26,6 +27,11 @@ LEFT_OUT = {"left_out": True}
 def named(name: str) -> dict[str, str]:
     """Return the metadata of a field that has another name in the JSON."""
     return {"json": name}
+
+
+def left_out_as(value: str) -> dict[str, str]:
+    """Return the metadata of a field that is left out of the JSON when it has this value."""
+    return {"left_out_as": value}
 
 
 def choice(value: str, valid: Iterable[Name]) -> Name:
@@ -62,5 +68,7 @@ def _members(field: Field[Any], value: object) -> Iterator[tuple[str, Json]]:
     """Yield what a field adds to its object: nothing, one member, or its value's own members."""
     if field.metadata.get("inline"):
         yield from plain(value).items()
-    elif not field.metadata.get("left_out") and not (value is None and field.metadata.get("optional")):
+    elif field.metadata.get("left_out") or (value is None and field.metadata.get("optional")):
+        return
+    elif "left_out_as" not in field.metadata or value != field.metadata["left_out_as"]:
         yield field.metadata.get("json", field.name), plain(value)

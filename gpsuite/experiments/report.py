@@ -51,7 +51,7 @@ class Report(Generic[S_co]):
     @property
     def titles(self) -> dict[str, str]:
         """Method name -> its title in tables and figures, in the order asked for."""
-        return {name: options.title for name, options in self.request.methods.items()}
+        return {name: options.heading for name, options in self.request.methods.items()}
 
     def records(self, **axes: str | int | float) -> list[Record]:
         """Return the usable records, in the plan's order: those whose axes have these values."""

@@ -22,7 +22,7 @@ class MethodOptions:
 
     Attributes:
         builder: name of the `Method` in `METHODS` whose options these are.
-        title: the method's name in tables and figures.
+        title: the method's name.
         reference: paper and equation.
     """
 
@@ -34,6 +34,11 @@ class MethodOptions:
     def method(self) -> Method[Any]:
         """The method whose options these are."""
         return METHODS.get(self.builder)
+
+    @property
+    def heading(self) -> str:
+        """The method's name in tables and figures, with what sets it apart from the method as published."""
+        return self.title
 
     @property
     def params(self) -> dict[str, Json]:

@@ -59,7 +59,7 @@ def _tasks(request: Request[CoverageSettings]) -> Iterator[Task[CoverageTask]]:
                     deltas=tuple(settings.deltas),
                     max_evaluations=settings.max_evaluations,
                 ),
-                label=f"{options.title}  data sets {start} to {start + count - 1}",
+                label=f"{options.heading}  data sets {start} to {start + count - 1}",
                 axes={"method": name, "start": start},
                 version=options.method.version,
                 cost=0.05 * count,

@@ -7,7 +7,11 @@ from dataclasses import dataclass, replace
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import BUDGET, DIVERGED, METHODS
-from gpsuite.experiments.pac_bayes.methods.pac_sgp import fitc_posterior, search_sparse_bound
+from gpsuite.experiments.pac_bayes.methods.pac_sgp import (
+    SparseBoundOptions,
+    fitc_posterior,
+    search_sparse_bound,
+)
 from gpsuite.experiments.pac_bayes.shared.certificates import Fitted
 from gpsuite.experiments.pac_bayes.shared.method import (
     BOUND,
@@ -15,9 +19,7 @@ from gpsuite.experiments.pac_bayes.shared.method import (
     REGRESSION,
     RISK_BOUND,
     SPARSE,
-    BoundOptions,
     RiskMethod,
-    SparseOptions,
     bound_problem,
     sparse_cost,
 )
@@ -40,7 +42,7 @@ FIRST_SHARE = 0.6
 
 
 @dataclass(frozen=True, kw_only=True)
-class FreeFormOptions(BoundOptions, SparseOptions):
+class FreeFormOptions(SparseBoundOptions):
     """A sparse GP whose posterior N(a, B) of the inducing variables is free, trained on a bound."""
 
     inducing: int = 50

@@ -30,14 +30,18 @@ from gpsuite.experiments.pac_bayes.shared.training import (
     trained_sparse,
 )
 from gpsuite.methods.pac_bayes.losses import Loss
-from gpsuite.methods.pac_bayes.problem import Search
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.methods.pac_bayes.sparse.training import train_sparse_gp
 from gpsuite.models.config import Hyperparameters
 
 
 @dataclass(frozen=True, kw_only=True)
-class PacSGPOptions(PacGPOptions, SparseOptions):
+class SparseBoundOptions(BoundOptions, SparseOptions):
+    """A sparse GP trained by minimising a PAC-Bayesian bound."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PacSGPOptions(PacGPOptions, SparseBoundOptions):
     """A sparse GP in the FITC form, trained by minimising a bound over hyperparameters and inducing inputs."""
 
 
@@ -53,16 +57,20 @@ def minimise_sparse_bound(work: Training[PacSGPOptions], loss: Loss) -> Trained:
     return best_start(train, work, starts)
 
 
-def minimise_from(work: Training[BoundOptions], loss: Loss, Z: FloatArray) -> Trained:
+def minimise_from(work: Training[PacSGPOptions], loss: Loss, Z: FloatArray) -> Trained:
     """Train once from the published start and given inducing inputs [M, D]."""
     return search_sparse_bound(work, loss, Z, None, work.budget(work.seconds))
 
 
 def search_sparse_bound(
-    work: Training[BoundOptions], loss: Loss, Z: FloatArray, start: Hyperparameters | None, budget: Budget
+    work: Training[SparseBoundOptions],
+    loss: Loss,
+    Z: FloatArray,
+    start: Hyperparameters | None,
+    budget: Budget,
 ) -> Trained:
     """Minimise the bound of the FITC form from a start (None: the published one) within a budget of its own."""
-    search = Search(budget, start, work.options.parametrisation)
+    search = work.options.limits(budget, start, work.options.parametrisation)
     return trained_sparse(train_sparse_gp(bound_problem(work, loss), Z, FITC_ALPHA, search))
 
 

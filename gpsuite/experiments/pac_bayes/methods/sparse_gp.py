@@ -33,7 +33,6 @@ from gpsuite.experiments.pac_bayes.shared.training import (
 from gpsuite.experiments.settings import one_of
 from gpsuite.methods.pac_bayes.cost import Cost
 from gpsuite.methods.pac_bayes.losses import Loss
-from gpsuite.methods.pac_bayes.problem import Search
 from gpsuite.methods.pac_bayes.sparse.likelihood import Form
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.methods.pac_bayes.sparse.training import train_sparse_likelihood
@@ -70,7 +69,8 @@ def maximise_from(work: Training[SparseGPOptions], loss: Loss, Z: FloatArray) ->
 
 
 def _search(work: Training[SparseGPOptions], Z: FloatArray, budget: Budget) -> Trained:
-    form, search = cast(Form, work.options.likelihood), Search(budget, None, work.options.parametrisation)
+    options = work.options
+    form, search = cast(Form, options.likelihood), options.limits(budget, None, options.parametrisation)
     fit = train_sparse_likelihood(work.X, work.y, Z, form, work.ard, search)
     return trained_sparse(fit)
 
@@ -97,6 +97,6 @@ METHODS.register("sparse_gp")(
         train_from=maximise_from,
         certify=own_posterior,
         cost=likelihood_cost,
-        shares_training=lambda options: f"{options.likelihood}/{options.inducing}",
+        shares_training=lambda options: f"{options.likelihood}/{options.inducing}/{options.search}",
     )
 )

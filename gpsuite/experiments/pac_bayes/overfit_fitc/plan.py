@@ -34,7 +34,7 @@ def plan(request: Request[OverfitSettings]) -> list[Task[OverfitTask]]:
     return [
         request.task(
             task_params(request, options, repetition),
-            label=f"{options.title}  data set {repetition}",
+            label=f"{options.heading}  data set {repetition}",
             axes={"method": name, "repetition": repetition},
             version=options.method.version,
             cost=0.1,

@@ -68,7 +68,7 @@ def _task(
             delta=settings.delta,
             max_evaluations=settings.max_evaluations,
         ),
-        label=f"{options.title}{shown}  epsilon {epsilon:g}",
+        label=f"{options.heading}{shown}  epsilon {epsilon:g}",
         axes={"method": name, "inducing": inducing, "epsilon": epsilon},
         version=options.method.version,
         # a marginal likelihood does not know the goal: one training serves all goals

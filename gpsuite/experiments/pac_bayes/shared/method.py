@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, TypeVar, cast
 
 from gpsuite.arrays import FloatArray
+from gpsuite.budget import Budget
 from gpsuite.experiments.base import Method, MethodOptions
 from gpsuite.experiments.pac_bayes.shared.certificates import Fitted
 from gpsuite.experiments.pac_bayes.shared.training import Trained, Training
+from gpsuite.experiments.params import left_out_as
 from gpsuite.experiments.settings import Count, one_of
 from gpsuite.methods.pac_bayes.bounds.objectives import OBJECTIVES
 from gpsuite.methods.pac_bayes.cost import Cost, full_gp_cost, sparse_gp_cost
 from gpsuite.methods.pac_bayes.losses import Loss
-from gpsuite.methods.pac_bayes.problem import Problem
+from gpsuite.methods.pac_bayes.problem import Problem, Search
+from gpsuite.methods.pac_bayes.sparse.staged_search import StagedSearch
 from gpsuite.models.config import Hyperparameters
 
 REGRESSION = ("regression",)
@@ -27,6 +30,9 @@ BOUND, LIKELIHOOD = "minimises_bound", "maximises_likelihood"
 
 
 PARAMETRISATIONS = ("softplus", "log")
+
+
+PUBLISHED, STAGED = "published", "staged"  # searches of the sparse methods
 
 
 FITC_ALPHA, VFE_ALPHA = 1.0, 0.0  # of the sparse posteriors
@@ -59,9 +65,27 @@ class SparseOptions(MethodOptions):
 
     Attributes:
         inducing: number of inducing inputs M, started from k-means centres; at most the training rows.
+        search: published (L-BFGS-B on all rows) or staged (first on subsets of the rows; ends lower and sooner, its
+            variables are logarithms, and an evaluation on some of the rows counts as that share of one).
     """
 
     inducing: Count = 100
+    search: Annotated[str, one_of((PUBLISHED, STAGED))] = field(
+        default=PUBLISHED, metadata=left_out_as(PUBLISHED)
+    )
+
+    @property
+    def heading(self) -> str:
+        """The title, with the search where it is not the published one."""
+        return self.title if self.search == PUBLISHED else f"{self.title}, {self.search} search"
+
+    def limits(
+        self, budget: Budget, start: Hyperparameters | None = None, parametrisation: str = "softplus"
+    ) -> Search:
+        """Return the search that is asked for, from a start (None: the published one) and within a budget."""
+        if self.search == STAGED:
+            return StagedSearch(budget, start)
+        return Search(budget, start, parametrisation)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import MethodOptions, Request, Task, require
-from gpsuite.experiments.pac_bayes.shared.method import LIKELIHOOD, risk_method, sparse_options
+from gpsuite.experiments.pac_bayes.shared.method import LIKELIHOOD, PUBLISHED, risk_method, sparse_options
 from gpsuite.experiments.pac_bayes.shared.settings import LEAST_TRAINING_ROWS, SplitSettings
 from gpsuite.experiments.pac_bayes.shared.tasks import FitTask, Goal
 from gpsuite.seeds import derived_seed
@@ -20,6 +20,9 @@ AGREEMENT = (
 
 
 KERNELS = {False: "se", True: "se_ard"}  # by whether every input has its own lengthscale
+
+
+USUAL_EQUIVALENTS = 200  # evaluations of all rows until the staged search has converged
 
 
 FULL_GP_ROWS = 20_000  # an N x N matrix of this size is 3.2 GB
@@ -115,13 +118,19 @@ def _task(request: Request[SplitSettings], fit: Fit, split: int) -> Task[FitTask
                       for axis, value in fit.axes.items())  # fmt: skip
     return request.task(
         _params(request, fit, split),
-        label=f"{fit.options.title}  {shown}  split {split}",
-        axes={"method": fit.method, **fit.axes, "split": split},
+        label=f"{fit.options.heading}  {shown}  split {split}",
+        axes={"method": fit.method, **fit.axes, **_search(fit.options), "split": split},
         dataset=fit.dataset,
         version=fit.options.method.version,
         group=_group(fit, split),
         cost=_cost(fit, request.settings),
     )
+
+
+def _search(options: MethodOptions) -> dict[str, str]:
+    """Return the axis of a search that is not the published one."""
+    sparse = sparse_options(options)
+    return {} if sparse is None or sparse.search == PUBLISHED else {"search": sparse.search}
 
 
 def _group(fit: Fit, split: int) -> str:
@@ -152,7 +161,8 @@ def _cost(fit: Fit, settings: SplitSettings) -> float:
     starts, likelihood = method.starts(fit.options), LIKELIHOOD in method.traits
     if sparse is not None:
         evaluation = (3 if likelihood else 6) * rows * sparse.inducing * (sparse.inducing + 100) / 4e10
-        return starts * min(settings.max_evaluations, 1000) * evaluation + 0.1
+        usual = 1000 if sparse.search == PUBLISHED else USUAL_EQUIVALENTS
+        return starts * min(settings.max_evaluations, usual) * evaluation + 0.1
     work = 25 * 1.5 * (rows / 1000) ** 3 / 20
     return starts * work + (0.5 if likelihood else 0.05)
 

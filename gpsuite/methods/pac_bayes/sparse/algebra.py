@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg.blas import dgemm, dsyrk, dtrsm
 from scipy.linalg.lapack import dpotrf, dtrtri
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.methods.pac_bayes.se_kernel import log_kernel_factors
 from gpsuite.models.linalg import NotPositiveDefiniteError
 
@@ -294,6 +294,15 @@ def symmetric(lower: FloatArray, width: int = 1) -> FloatArray:
     for i in range(0, len(full), width):
         full[i : i + width, i : i + width] *= 0.5
     return full
+
+
+def weighted_rows(
+    X: FloatArray, y: FloatArray, rows: IntArray | None
+) -> tuple[FloatArray, FloatArray, float]:
+    """Return the chosen rows of X [N, D] and y [N], all for None, and N over their number."""
+    if rows is None:
+        return X, y, 1.0
+    return X[rows], y[rows], len(y) / len(rows)
 
 
 def checked_inducing(Z: FloatArray, dimension: int, n_inducing: int | None = None) -> FloatArray:

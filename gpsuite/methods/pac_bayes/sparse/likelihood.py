@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 from scipy.linalg.blas import dger, dtrsm
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.errors import unknown_name
 from gpsuite.methods.pac_bayes.posteriors import checked_data
 from gpsuite.methods.pac_bayes.se_kernel import check_logarithms
@@ -37,6 +37,7 @@ from gpsuite.methods.pac_bayes.sparse.algebra import (
     head_of,
     squared_norms,
     symmetric,
+    weighted_rows,
     with_gram,
 )
 from gpsuite.methods.pac_bayes.sparse.contraction import KernelContraction
@@ -80,14 +81,23 @@ class SparseLikelihoodObjective:
         ard: one lengthscale per input, or a single one.
         form: `vfe` or `fitc`.
         n_inducing: M.
+        rows: indices of the n' rows to evaluate on, each of which then counts w = n/n' times; None for all.
 
     Raises:
         ValueError: if shapes disagree, values are not finite or M < 1.
         UserError: if the form is unknown.
     """
 
-    def __init__(self, X: FloatArray, y: FloatArray, ard: bool, form: Form, n_inducing: int) -> None:
-        self._X, self._y = checked_data(X, y)
+    def __init__(
+        self,
+        X: FloatArray,
+        y: FloatArray,
+        ard: bool,
+        form: Form,
+        n_inducing: int,
+        rows: IntArray | None = None,
+    ) -> None:
+        self._X, self._y, self._weight = weighted_rows(*checked_data(X, y), rows)
         if form not in FORMS:
             raise unknown_name("form", form, FORMS)
         if n_inducing < 1:
@@ -105,7 +115,7 @@ class SparseLikelihoodObjective:
 
     @property
     def n(self) -> int:
-        """Number of training points."""
+        """Number of rows that an evaluation reads."""
         return len(self._y)
 
     def value_and_gradient(self, theta: FloatArray, Z: FloatArray) -> tuple[float, FloatArray, FloatArray]:
@@ -138,8 +148,9 @@ class SparseLikelihoodObjective:
     ) -> _Parts:
         """Evaluate Titsias's bound; the blocks are those of V, or of K_ZX in the covariance form.
 
-        The adjoint of K_ZX is L^-T [(S - I) V - b (y - m)']/s.
+        The adjoint of K_ZX is L^-T [(S - I) V - b (y - m)']/s, with s/w for s where rows count w times.
         """
+        total, log_s, s = self._weight * self.n, math.log(s), s / self._weight
         self.use_covariance_form = self.use_covariance_form and is_accurate(inducing, s)
         sums = self._vfe_sums(inducing, features, s)
         posterior = WhitenedPosterior.condition(sums)
@@ -162,9 +173,9 @@ class SparseLikelihoodObjective:
             dger(-1.0 / s, residual, unwhitened_b, a=G.T, overwrite_a=1)
             contraction.add(G, features[rows], K)
         spare = self.n * inducing.variance / s - float(np.trace(gram))  # tr(K_XX - V'V)/s
-        log_determinant = self.n * math.log(s) + _log_determinant(posterior)
-        value = 0.5 * (self.n * _LOG_2_PI + log_determinant + misfit + float(b @ b) + spare)
-        d_log_noise = 0.5 * (self.n - float(np.trace(shrinkage)) - misfit - spare)
+        log_determinant = total * log_s + _log_determinant(posterior)
+        value = 0.5 * (total * _LOG_2_PI + log_determinant + misfit + float(b @ b) + spare)
+        d_log_noise = 0.5 * (total - float(np.trace(shrinkage)) - misfit - spare)
         middle = -shrinkage @ gram - np.outer(b, b)
         return _Parts(value, 0.5 * self.n / s, d_log_noise, 0.5 * (middle + middle.T))
 
@@ -187,13 +198,15 @@ class SparseLikelihoodObjective:
         """Evaluate FITC's likelihood.
 
         The adjoint of Lambda_i is (1/Lambda_i - h_i)/2 with h_i = (V_i'S V_i + (y_i - m_i)^2)/Lambda_i^2, and that of
-        K_ZX is L^-T [(S - I) V Lambda^-1 + V diag(h) - b (y - m)'Lambda^-1].
+        K_ZX is L^-T [(S - I) V Lambda^-1 + V diag(h) - b (y - m)'Lambda^-1]. Where rows count w times, Lambda/w and
+        h/w stand for Lambda and h.
         """
+        w = self._weight
         noise, sums = np.empty(self.n), WhitenedSums.zeros(self.n_inducing)
         for rows in blocks(self.n):
             inducing.cross(features[rows], self._block(self._K, rows))
             V = self._whitened(inducing, rows)
-            noise[rows] = s + np.maximum(inducing.variance - squared_norms(V), 0.0)
+            noise[rows] = (s + np.maximum(inducing.variance - squared_norms(V), 0.0)) / w
             sums.add(V, noise[rows], self._y[rows], self._temporary(self._work, rows))
         posterior = WhitenedPosterior.condition(sums)
         S, b = posterior.inverse_factor.T @ posterior.inverse_factor, posterior.mean
@@ -205,7 +218,7 @@ class SparseLikelihoodObjective:
             residual = self._y[rows] - b @ V
             misfit += float(residual**2 @ precision)
             G = np.matmul(S, V, out=self._temporary(self._adjoint, rows))
-            h = (np.einsum("ij,ij->j", V, G) + residual**2) * precision**2
+            h = (np.einsum("ij,ij->j", V, G) + residual**2) * precision**2 / w
             d_noise += 0.5 * float((precision - h).sum())
             G *= precision
             work = np.multiply(V, np.sqrt(h), out=self._temporary(self._work, rows))
@@ -215,8 +228,10 @@ class SparseLikelihoodObjective:
             dger(-1.0, residual * precision, unwhitened_b, a=G.T, overwrite_a=1)
             contraction.add(G, features[rows], self._block(self._K, rows))
         gram = symmetric(sums.gram)
-        log_determinant = float(np.log(noise).sum()) + _log_determinant(posterior)
-        value = 0.5 * (self.n * _LOG_2_PI + log_determinant + misfit + float(b @ b))
+        log_determinant = w * (float(np.log(noise).sum()) + self.n * math.log(w)) + _log_determinant(
+            posterior
+        )
+        value = 0.5 * (w * self.n * _LOG_2_PI + log_determinant + misfit + float(b @ b))
         middle = np.eye(len(b)) - S - np.outer(b, b) - gram + symmetric(weighted)
         return _Parts(value, d_noise, s * d_noise, middle)
 

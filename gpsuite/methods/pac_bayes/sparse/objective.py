@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 from scipy.linalg.blas import dtrmm, dtrsm
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
 from gpsuite.methods.pac_bayes.problem import Problem
 from gpsuite.methods.pac_bayes.se_kernel import check_logarithms
@@ -33,6 +33,7 @@ from gpsuite.methods.pac_bayes.sparse.algebra import (
     head_of,
     squared_norms,
     symmetric,
+    weighted_rows,
 )
 from gpsuite.methods.pac_bayes.sparse.blocks import BlockArray, RiskSums, WeightedGram, stores, sum_risk
 from gpsuite.methods.pac_bayes.sparse.contraction import KernelContraction
@@ -50,7 +51,7 @@ class _State:
 
     inducing: InducingKernel
     features: FloatArray  # of X [N, D+2]
-    noise: FloatArray  # s [N] in Lambda = s + alpha spare
+    noise: FloatArray  # Lambda/w [N], Lambda = s + alpha spare
     spare: FloatArray  # sigma_f^2 - |V_i|^2 [N]
     gram: FloatArray  # V Lambda^-1 V', symmetric
     posterior: WhitenedPosterior
@@ -70,8 +71,9 @@ class _Adjoint:
 class SparseGPObjective:
     """The bound of a sparse GP and its gradient in the hyperparameters and the inducing inputs.
 
-    The buffers are allocated once, so an instance must not be shared between threads. They are two n x M arrays; or,
-    when these are not stored, O(M^2) numbers besides O(n D), for about a third more time. When K_ZZ
+    The buffers are allocated once, so an instance must not be shared between threads. They are two n x M arrays, for
+    alpha > 0 three where there is room; or, when these are not stored, O(M^2) numbers besides O(n D), for about a third
+    more time. When K_ZZ
     cannot be factorised, a jitter relative to sigma_f^2 is added and kept for all later evaluations (`jitter`): a line
     search sees one function. For alpha = 0 evaluations use the cheaper covariance form (`use_covariance_form`) until
     K_ZZ is once too ill-conditioned for it, and the whitened form from then on; where they change over they agree.
@@ -81,28 +83,39 @@ class SparseGPObjective:
         alpha: 1 is FITC, 0 is VFE (DTC).
         n_inducing: M.
         store: whether to keep the n x M arrays; by default while they are below `sparse_blocks.STORED_BYTES`.
+        rows: indices of the n' rows to evaluate on, each of which then counts w = n/n' times; None for all. What comes
+            out is the bound of n rows of which every one is w copies: no bound for the problem, and far too good.
 
     Raises:
         ValueError: if alpha is outside [0, 1] or M < 1.
     """
 
-    def __init__(self, problem: Problem, alpha: float, n_inducing: int, store: bool | None = None) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        alpha: float,
+        n_inducing: int,
+        store: bool | None = None,
+        rows: IntArray | None = None,
+    ) -> None:
         check_alpha(alpha)
         if n_inducing < 1:
             raise ValueError(f"n_inducing must be at least 1, got {n_inducing}")
-        self._X, self._y, n = problem.X, problem.y, len(problem.y)
+        self._X, self._y, self._weight = weighted_rows(problem.X, problem.y, rows)
+        n = len(self._y)
         self._loss, self._bound, self.n_lengthscales = problem.loss, problem.bound, problem.n_lengthscales
         self._alpha, self.n_inducing = alpha, n_inducing
         self.jitter = 0.0
         self.use_covariance_form = alpha == 0.0
         stored = stores(n, n_inducing, 2) if store is None else store
         self._V, self._U = BlockArray(n, n_inducing, stored), BlockArray(n, n_inducing, stored)
+        self._K = BlockArray(n, n_inducing, stored and alpha > 0.0 and stores(n, n_inducing, 3))
         self._work = np.zeros((2 * n_inducing + 2) * min(n, BLOCK))
         self._adjoint = np.zeros(n_inducing * min(n, BLOCK))
 
     @property
     def n(self) -> int:
-        """Number of training points."""
+        """Number of rows that an evaluation reads."""
         return len(self._y)
 
     def value_and_gradient(
@@ -132,7 +145,7 @@ class SparseGPObjective:
         inducing = InducingKernel.factorise(Z, theta, self.jitter)
         self.jitter = inducing.jitter
         features, s = inducing.features(self._X), math.exp(theta[-1])
-        self.use_covariance_form = self.use_covariance_form and is_accurate(inducing, s)
+        self.use_covariance_form = self.use_covariance_form and is_accurate(inducing, s / self._weight)
         if self.use_covariance_form:
             state = self._condition_in_covariance_form(inducing, features, s)
             if state is not None:
@@ -140,19 +153,24 @@ class SparseGPObjective:
             self.use_covariance_form = False
         sums, spare = WhitenedSums.zeros(self.n_inducing), np.empty(self.n)
         for rows in blocks(self.n):
-            V = inducing.whitened(features[rows], self._V.block(rows))
+            V = self._V.block(rows)
+            if self._K.stored:
+                V[...] = inducing.cross(features[rows], self._K.block(rows))
+                inducing.whiten(V)
+            else:
+                inducing.whitened(features[rows], V)
             spare[rows] = np.maximum(inducing.variance - squared_norms(V), 0.0)
-            noise = s + self._alpha * spare[rows]
+            noise = (s + self._alpha * spare[rows]) / self._weight
             sums.add(V, noise, self._y[rows], head_of(self._work, V.shape))
         posterior = WhitenedPosterior.condition(sums)
-        noise = s + self._alpha * spare
+        noise = (s + self._alpha * spare) / self._weight
         return _State(inducing, features, noise, spare, symmetric(sums.gram), posterior, None)
 
     def _condition_in_covariance_form(
         self, inducing: InducingKernel, features: FloatArray, s: float
     ) -> _State | None:
         """Sweep 1 without whitening the blocks; None if the form cannot be had."""
-        noise, raw = np.full(self.n, s), WhitenedSums.zeros(self.n_inducing)
+        noise, raw = np.full(self.n, s / self._weight), WhitenedSums.zeros(self.n_inducing)
         for rows in blocks(self.n):
             K = inducing.cross(features[rows], self._V.block(rows))
             raw.add(K, noise[rows], self._y[rows], head_of(self._work, K.shape))
@@ -217,7 +235,7 @@ class SparseGPObjective:
         Y += np.outer(adjoint.u, b) + np.outer(b, adjoint.u) - 2.0 * self._alpha * E.total()
         half = dtrsm(-0.5, inducing.factor, Y, side=0, lower=1, trans_a=1)
         contraction.add_prior(dtrsm(1.0, inducing.factor, half, side=1, lower=1, overwrite_b=1))
-        s = float(state.noise[0] - self._alpha * state.spare[0])
+        s = float(self._weight * state.noise[0] - self._alpha * state.spare[0])
         if self._alpha == 0.0:
             d_log_noise = -float(np.vdot(adjoint.P, state.gram)) - float(adjoint.u @ b)
         else:
@@ -231,10 +249,12 @@ class SparseGPObjective:
         self, state: _State, risk: RiskSums, adjoint: _Adjoint, contraction: KernelContraction, d_noise: FloatArray,
         E: WeightedGram,
     ) -> None:  # fmt: skip
-        """Contract the adjoint of K_ZX for alpha > 0; fill `d_noise` and E = V diag(d_noise) V'."""
+        """Contract the adjoint of K_ZX for alpha > 0; fill `d_noise`, in Lambda, and E = V diag(d_noise) V'."""
         for rows in blocks(self.n):
             G = self._adjoint_block(state, risk, adjoint, E, d_noise, rows)
-            K = state.inducing.cross(state.features[rows], head_of(self._work, G.shape))
+            K = self._K.block(rows)
+            if not self._K.stored:
+                state.inducing.cross(state.features[rows], K)
             contraction.add(G, state.features[rows], K)
 
     def _adjoint_block(
@@ -252,7 +272,7 @@ class SparseGPObjective:
         gv, b, residual = risk.d_variance[rows], state.posterior.mean, risk.mean[rows] - self._y[rows]
         N = np.matmul(adjoint.P, V, out=head_of(self._work, V.shape))
         uV = adjoint.u @ V
-        d_noise[rows] = (uV * residual - np.einsum("ij,ij->j", V, N)) / noise**2
+        d_noise[rows] = (uV * residual - np.einsum("ij,ij->j", V, N)) / (self._weight * noise**2)
         G = np.multiply(U, 2.0 * gv, out=head_of(self._adjoint, V.shape))
         dtrmm(1.0, state.posterior.inverse_factor, G.T, side=1, lower=1, overwrite_b=1)
         N *= 2.0 / noise

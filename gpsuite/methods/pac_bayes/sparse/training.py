@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.methods.pac_bayes.problem import Problem, Search, TrainedGP
 from gpsuite.methods.pac_bayes.sparse.algebra import checked_inducing
 from gpsuite.methods.pac_bayes.sparse.likelihood import Form, SparseLikelihoodObjective
 from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
+from gpsuite.methods.pac_bayes.sparse.staged_search import StagedSearch, minimise_in_stages
 from gpsuite.models.config import Hyperparameters
+from gpsuite.models.search import Objective as VectorObjective
 
 # theta [T + 1] and Z [M, D] -> value and gradients in both
 Objective = Callable[[FloatArray, FloatArray], tuple[float, FloatArray, FloatArray]]
@@ -42,13 +44,14 @@ class TrainedSparseGP:
 def train_sparse_gp(problem: Problem, Z: FloatArray, alpha: float, search: Search) -> TrainedSparseGP:
     """Minimise the bound of a sparse GP over hyperparameters and inducing inputs, then round those of the kernel.
 
-    L-BFGS-B with variance and lengthscales in the box [e^-6, e^6] of the grid; Z is free.
+    Variance and lengthscales stay in the box [e^-6, e^6] of the grid; Z is free. The published search is L-BFGS-B on
+    all rows.
 
     Args:
         problem: data, loss and confidence of the bound.
         Z: inducing inputs to start from [M, D]; the paper takes k-means centres of X.
         alpha: 1 is FITC (the paper's), 0 is VFE (DTC).
-        search: start and limits.
+        search: start and limits of the published search, or of the staged one.
 
     Raises:
         ValueError: if shapes disagree, Z is not finite, alpha is out of range, or `search.start` has the wrong number
@@ -57,12 +60,11 @@ def train_sparse_gp(problem: Problem, Z: FloatArray, alpha: float, search: Searc
     """
     bound = SparseGPObjective(problem, alpha, len(Z))
 
-    def evaluate(theta: FloatArray, Z: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        value, d_theta, d_Z, _ = bound.value_and_gradient(theta, Z)
-        return value, d_theta, d_Z
+    def on_rows(rows: IntArray) -> Objective:
+        return _without_parts(SparseGPObjective(problem, alpha, len(Z), rows=rows))
 
-    inputs = checked_inducing(Z, problem.X.shape[1])
-    gp, found = _search(evaluate, search.first(problem.n_lengthscales), inputs, search)
+    first, inputs = search.first(problem.n_lengthscales), checked_inducing(Z, problem.X.shape[1])
+    gp, found = _search(_without_parts(bound), on_rows, bound.n, first, inputs, search)
     return TrainedSparseGP(gp, found, alpha, bound.jitter)
 
 
@@ -80,7 +82,7 @@ def train_sparse_likelihood(
         Z: inducing inputs to start from [M, D].
         form: `vfe` (the result has alpha = 0) or `fitc` (alpha = 1).
         ard: one lengthscale per input, or a single one.
-        search: start and limits.
+        search: start and limits of the published search, or of the staged one.
 
     Raises:
         ValueError: if shapes disagree, values are not finite, or `search.start` has the wrong number of lengthscales.
@@ -88,23 +90,45 @@ def train_sparse_likelihood(
     """
     likelihood = SparseLikelihoodObjective(X, y, ard, form, len(Z))
     first, inputs = search.first(likelihood.n_lengthscales), checked_inducing(Z, np.shape(X)[1])
-    gp, found = _search(likelihood.value_and_gradient, first, inputs, search)
+
+    def on_rows(rows: IntArray) -> Objective:
+        return SparseLikelihoodObjective(X, y, ard, form, len(Z), rows).value_and_gradient
+
+    gp, found = _search(likelihood.value_and_gradient, on_rows, likelihood.n, first, inputs, search)
     return TrainedSparseGP(gp, found, 1.0 if form == "fitc" else 0.0, likelihood.jitter)
 
 
+def _without_parts(bound: SparseGPObjective) -> Objective:
+    """Return the bound and its gradients alone."""
+    return lambda theta, Z: bound.value_and_gradient(theta, Z)[:3]
+
+
 def _search(
-    evaluate: Objective, first: Hyperparameters, inputs: FloatArray, search: Search
+    evaluate: Objective,
+    on_rows: Callable[[IntArray], Objective],
+    n: int,
+    first: Hyperparameters,
+    inputs: FloatArray,
+    search: Search,
 ) -> tuple[TrainedGP, FloatArray]:
     """Minimise from `first` and `inputs` [M, D]; return the outcome and the inducing inputs [M, D]."""
     variables, n_theta = search.variables, first.n_kernel + 1
 
-    def value_and_gradient(u: FloatArray) -> tuple[float, FloatArray]:
-        theta, slope = variables.to_log(u[:n_theta])
-        value, d_theta, d_Z = evaluate(theta, u[n_theta:].reshape(inputs.shape))
-        return value, np.concatenate([d_theta * slope, d_Z.ravel()])
+    def in_variables(objective: Objective) -> VectorObjective:
+        def value_and_gradient(u: FloatArray) -> tuple[float, FloatArray]:
+            theta, slope = variables.to_log(u[:n_theta])
+            value, d_theta, d_Z = objective(theta, u[n_theta:].reshape(inputs.shape))
+            return value, np.concatenate([d_theta * slope, d_Z.ravel()])
 
-    limits = search.limits(first.n_kernel) + [(-math.inf, math.inf)] * inputs.size
+        return value_and_gradient
+
     begin = np.concatenate([variables.from_log(first.to_log()), inputs.ravel()])
-    found = search.run(value_and_gradient, begin, limits)
+    if isinstance(search, StagedSearch):
+        found = minimise_in_stages(
+            in_variables(evaluate), lambda rows: in_variables(on_rows(rows)), n, n_theta, begin, search
+        )
+    else:
+        limits = search.limits(first.n_kernel) + [(-math.inf, math.inf)] * inputs.size
+        found = search.run(in_variables(evaluate), begin, limits)
     gp = TrainedGP.at(variables.to_log(found.point[:n_theta])[0], found)
     return gp, found.point[n_theta:].reshape(inputs.shape)

@@ -1,0 +1,195 @@
+"""Projected L-BFGS whose pairs and learnt diagonal can be carried from one loss to a similar one. No TensorFlow.
+
+The inverse Hessian's first guess is gamma D: D is learnt from the pairs, so that steps and gradient changes have the
+same spread in every variable.
+
+Equation: Nocedal & Wright 2006, Alg. 7.4
+Equation: derived, diagonal from secant pairs
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import Bounds
+
+from gpsuite.arrays import BoolArray, FloatArray
+from gpsuite.models.search import Objective
+
+HISTORY = 100
+LEARN_FROM = 20
+"""Pairs from which on a diagonal is learnt."""
+LEARN_EVERY = 25
+"""Iterations between two diagonals."""
+LARGEST_FACTOR = 100.0
+"""The diagonal stays within this factor of its first guess, either way, up to a common factor."""
+_OFFSET = 0.01  # of mean 1: keeps variables that have hardly moved near their first guess
+_LEAST_CURVATURE = 1e-10  # of |s||y|: pairs below it are not kept
+_DECREASE, _CURVATURE = 1e-4, 0.9  # of the weak Wolfe conditions
+_FIRST_LENGTH = 0.1  # of the first step in units of sqrt(D), where no pair says how long it should be
+_TRIALS = 15
+_STATIONARY = 1e-8
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Loss and gradient [K] at a point [K]."""
+
+    point: FloatArray
+    loss: float
+    gradient: FloatArray
+
+
+def evaluated(objective: Objective, point: FloatArray) -> Evaluation | None:
+    """Return loss and gradient at a point, or None where they are not finite."""
+    loss, gradient = objective(point)
+    finite = math.isfinite(loss) and bool(np.isfinite(gradient).all())
+    return Evaluation(point, loss, gradient) if finite else None
+
+
+class InverseHessian:
+    """Pairs of steps s and gradient changes y, and the diagonal D [K] of the first guess gamma D.
+
+    D enters the first guess alone, so pairs stay valid when it changes.
+
+    Args:
+        diagonal: D until enough pairs are known.
+    """
+
+    def __init__(self, diagonal: FloatArray) -> None:
+        self.diagonal = diagonal
+        self._pairs: deque[tuple[FloatArray, FloatArray, float]] = deque(maxlen=HISTORY)
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def add(self, step: FloatArray, change: FloatArray) -> None:
+        """Keep a pair, unless the curvature along it is not clearly positive."""
+        curvature = float(step @ change)
+        if curvature > _LEAST_CURVATURE * float(np.linalg.norm(step) * np.linalg.norm(change)):
+            self._pairs.append((step, change, curvature))
+
+    def forget(self) -> None:
+        """Drop all pairs."""
+        self._pairs.clear()
+
+    def learn(self, guess: FloatArray) -> None:
+        """Set D from the pairs: `guess` times the clipped ratio of steps to gradient changes.
+
+        With weights 1/s'y, a = sum s^2/D0 and b = sum y^2 D0, each over its mean, and r = sqrt((a + .01)/(b + .01)):
+        D = D0 clip(r / its geometric mean, 1/100, 100).
+
+        Args:
+            guess: D0 [K], positive; taken as it is while there are few pairs.
+        """
+        self.diagonal = guess
+        if len(self) < LEARN_FROM:
+            return
+        a, b = np.zeros_like(guess), np.zeros_like(guess)
+        for step, change, curvature in self._pairs:
+            a += step**2 / curvature
+            b += change**2 / curvature
+        a, b = a / guess, b * guess
+        log_ratio = 0.5 * (np.log(a / a.mean() + _OFFSET) - np.log(b / b.mean() + _OFFSET))
+        limit = math.log(LARGEST_FACTOR)
+        self.diagonal = guess * np.exp(np.clip(log_ratio - log_ratio.mean(), -limit, limit))
+
+    def product(self, vector: FloatArray) -> FloatArray:
+        """Return the inverse Hessian times a vector [K], by the two-loop recursion."""
+        q, shares = vector.copy(), []
+        for step, change, curvature in reversed(self._pairs):
+            share = float(step @ q) / curvature
+            q -= share * change
+            shares.append(share)
+        q *= self.diagonal
+        if self._pairs:
+            _, change, curvature = self._pairs[-1]
+            q *= curvature / float(change @ (self.diagonal * change))
+        for (step, change, curvature), share in zip(self._pairs, reversed(shares), strict=True):
+            q += (share - float(change @ q) / curvature) * step
+        return q
+
+
+def descend(
+    objective: Objective,
+    start: Evaluation,
+    box: Bounds,
+    inverse: InverseHessian,
+    guess: Callable[[FloatArray], FloatArray],
+) -> Iterator[Evaluation]:
+    """Yield every accepted point, each lower than the one before; ends at a stationary point or without a decrease.
+
+    Where no step decreases the loss the pairs are dropped, once. What the objective raises ends the search; the point
+    yielded last stands.
+
+    Args:
+        objective: loss and gradient; not finite where the loss is not defined, which shortens the step.
+        start: inside the box.
+        box: limits.
+        inverse: from earlier searches, or new; this search adds to it.
+        guess: point -> D0 of `InverseHessian.learn`.
+    """
+    at, dropped, iteration = start, False, 0
+    while True:
+        free = _free(at, box)
+        if np.abs(at.gradient[free]).max(initial=0.0) <= _STATIONARY:
+            return
+        if iteration % LEARN_EVERY == 0:
+            inverse.learn(guess(at.point))
+        found = _step(objective, at, box, inverse, free)
+        if found is None:
+            if dropped or not len(inverse):
+                return
+            inverse.forget()
+            dropped, iteration = True, 0
+            continue
+        inverse.add(found.point - at.point, found.gradient - at.gradient)
+        at, iteration = found, iteration + 1
+        yield at
+
+
+def _free(at: Evaluation, box: Bounds) -> BoolArray:
+    """Return which variables may move: those at a limit whose gradient points out of the box may not."""
+    below, above = at.point <= box.lb, at.point >= box.ub
+    return np.asarray(~((below & (at.gradient > 0.0)) | (above & (at.gradient < 0.0))))
+
+
+def _step(
+    objective: Objective, at: Evaluation, box: Bounds, inverse: InverseHessian, free: BoolArray
+) -> Evaluation | None:
+    """Return the end of a line search, or None if there is no descent."""
+    direction = -inverse.product(free * at.gradient) * free
+    if not (np.isfinite(direction).all() and float(direction @ at.gradient) < 0.0):
+        return None
+    first = 1.0
+    if not len(inverse):
+        first = min(1.0, _FIRST_LENGTH / math.sqrt(float(np.sum(direction**2 / inverse.diagonal))))
+    return _line_search(objective, at, box, direction, first)
+
+
+def _line_search(
+    objective: Objective, at: Evaluation, box: Bounds, direction: FloatArray, first: float
+) -> Evaluation | None:
+    """Return a point of the clipped line that meets the weak Wolfe conditions, or the last one low enough; or None."""
+    low, high, length = 0.0, math.inf, first
+    enough: Evaluation | None = None
+    for _ in range(_TRIALS):
+        trial = evaluated(objective, np.clip(at.point + length * direction, box.lb, box.ub))
+        fall = math.inf
+        if trial is not None:
+            moved = trial.point - at.point
+            fall = float(at.gradient @ moved)
+        if trial is None or not (fall < 0.0 and trial.loss <= at.loss + _DECREASE * fall):
+            high = length
+        else:
+            enough = trial
+            if float(trial.gradient @ moved) >= _CURVATURE * fall:
+                return trial
+            low = length
+        between = 0.25 if trial is None else 0.5
+        length = 2.0 * low if math.isinf(high) else low + between * (high - low)
+    return enough
