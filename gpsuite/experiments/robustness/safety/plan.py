@@ -24,7 +24,7 @@ from gpsuite.methods.robustness.multiclass.multiclass_search import BOUNDS
 from gpsuite.methods.robustness.search.regions import Region
 
 # raised when the numbers of a kind of task change
-POINT_VERSION, CHECK_VERSION, CLASSES_VERSION = 4, 4, 2
+POINT_VERSION, CHECK_VERSION, CLASSES_VERSION = 4, 4, 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +60,10 @@ class PointTask(RegionTask):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassesTask(RegionTask):
-    """A verdict among several classes, and the certified range of the predicted class' probability."""
+    """A verdict among several classes, the range of the predicted class' probability, no certificate at 0 boxes."""
 
     tolerance: float
+    certificate_boxes: int
     kind: str = "safety_classes"
 
 
@@ -132,7 +133,7 @@ def _three_classes(request: Request[SafetySettings], chosen: SafetySettings, wor
         return found
     for point in settings.chosen_points[: settings.check_points]:
         region = _region(settings, model, point, word)
-        params = ClassesTask(**vars(region), tolerance=settings.tolerance)
+        params = ClassesTask(**vars(region), tolerance=settings.tolerance, certificate_boxes=0)
         title = f"{options.title}  three classes at point {point}"
         found.append(_task(request, params, title, method, "three_classes", CLASSES_VERSION))
     return found
@@ -156,11 +157,9 @@ def _judged(
     settings: SafetySettings, region: RegionTask, several: bool
 ) -> tuple[PointTask | ClassesTask, int]:
     """Return the task that judges a point, and its version."""
-    if several:
-        return ClassesTask(**vars(region), tolerance=settings.tolerance), CLASSES_VERSION
     boxes = settings.certificate_boxes if settings.certificates else 0
-    own = PointTask(**vars(region), tolerance=settings.tolerance, certificate_boxes=boxes)
-    return own, POINT_VERSION
+    kind, version = (ClassesTask, CLASSES_VERSION) if several else (PointTask, POINT_VERSION)
+    return kind(**vars(region), tolerance=settings.tolerance, certificate_boxes=boxes), version
 
 
 def classes_of(dataset: str, settings: SafetySettings) -> list[str]:
