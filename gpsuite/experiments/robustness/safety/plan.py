@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -112,7 +113,9 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
 
 
 def _three_classes(request: Request[SafetySettings], chosen: SafetySettings, word: str) -> list[Task[object]]:
-    """Return verdicts among three classes at the checked points: the two that are compared and the first other one.
+    """Return verdicts among three classes at the checked points, over regions of several radii.
+
+    The classes are the two that are compared and the first other one.
 
     None if the data have two classes, Laplace's method is not asked for, or the bound is not for several classes.
     """
@@ -131,11 +134,13 @@ def _three_classes(request: Request[SafetySettings], chosen: SafetySettings, wor
     except UserError:
         # too few rows of the third class: nobody asked for it
         return found
-    for point in settings.chosen_points[: settings.check_points]:
-        region = _region(settings, model, point, word)
+    points = settings.chosen_points[: settings.check_points]
+    for point, radius in itertools.product(points, settings.margin_radii):
+        region = replace(_region(settings, model, point, word), radius=radius)
         params = ClassesTask(**vars(region), tolerance=settings.tolerance, certificate_boxes=0)
-        title = f"{options.title}  three classes at point {point}"
-        found.append(_task(request, params, title, method, "three_classes", CLASSES_VERSION))
+        title = f"{options.title}  three classes at point {point}, radius {radius:g}"
+        task = _task(request, params, title, method, "three_classes", CLASSES_VERSION)
+        found.append(replace(task, axes={**task.axes, "radius": radius}))
     return found
 
 
