@@ -68,6 +68,11 @@ class Budget:
         """Seconds since the start."""
         return time.monotonic() - self.started
 
+    @property
+    def left(self) -> float | None:
+        """Seconds that are left, at least 0; None without a limit."""
+        return None if self.seconds is None else max(0.0, self.seconds - self.elapsed)
+
     def has_room(self, step: float) -> bool:
         """Return whether a step of so many seconds, and what follows the search, end within the limit."""
         return self.seconds is None or self.elapsed + (1.0 + self.after) * step <= self.seconds

@@ -111,8 +111,24 @@ def test_a_regression_of_a_csv_with_amounts_in_own_units() -> None:
     assert statistics["points_outside_range"] == 0.0
 
 
-def test_both_regressions_of_embedded_data_hold_their_own_values() -> None:
+def test_both_regressions_of_embedded_data_hold_their_own_values(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     folder = run("regression", "count=1")
+    capsys.readouterr()
+    table = pd.read_csv(folder / "tables" / "regression.csv")
+    assert (table["lowest certified"] <= table["lowest"]).all()
+    assert (table["highest"] <= table["highest certified"]).all()
+    for method in ("gpr", "sgpr"):
+        path = str(folder / "certificates" / f"{method}_point_0.npz")
+        assert gpsuite("verify", path, "dataset=diabetes") == 0
+        said = capsys.readouterr().out.splitlines()
+        assert [line.split("\t")[1].split(":")[0] for line in said[1:4]] == ["confirmed"] * 3
+    # of the sparse one, whose certificate was read last
+    [low] = table.loc[(table["method"] == "sparse GP") & (table["quantity"] == "mean"), "lowest certified"]
+    assert any(
+        line.startswith(f"minimum\tno mean prediction in the region is below {low:.10g}") for line in said
+    )
     assert set(pd.read_csv(folder / "tables" / "regression.csv")["method"]) == {"exact GP", "sparse GP"}
     statistics = {each.name: each for each in read_statistics(folder / "tables")}
     assert statistics["points_outside_range"].value == 0.0

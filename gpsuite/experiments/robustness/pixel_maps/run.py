@@ -36,8 +36,7 @@ def run(task: Task[PixelMapTask], shared: SharedWork) -> Outcome:
     point, own = shown_image(found, params.digit, params.shown_probability)
     x = problem.X_test[point]
     inputs, started = np.arange(len(x)), time.process_time()
-    left = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
-    budget = Budget(seconds=left, boxes=params.boxes, observer=shared.observer)
+    budget = Budget(seconds=clock.left, boxes=params.boxes, observer=shared.observer)
     lines = softmax_lines(posterior, x[None], inputs, own)
     ranges = one_sided_ranges(lines, x[None], inputs, params.gamma, PIXELS, params.tolerance, budget)
     seconds = time.process_time() - started

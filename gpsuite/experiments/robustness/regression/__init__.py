@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
 from gpsuite.experiments.robustness.methods import REGRESSOR
 from gpsuite.experiments.robustness.regression import plan, run, settings, summary
 from gpsuite.experiments.robustness.shared.settings import AGREEMENT
@@ -16,7 +16,7 @@ EXPERIMENTS.register("robustness/regression")(
         method_traits=(REGRESSOR,),
         dataset_tasks=("regression",),
         parts=("count",),
-        published=every_array,
+        published=only_arrays("ranges", "moved", "certified"),
         agreement=AGREEMENT,
     )
 )

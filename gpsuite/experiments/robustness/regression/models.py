@@ -70,8 +70,10 @@ class RegressionProblem:
         y: training target, [N].
         X_test: test inputs, [T, D].
         y_test: test target, in its own units, [T].
-        test_rows: row numbers in the dataset, [T].
+        train_rows: row numbers in the dataset, [N].
+        test_rows: likewise, [T].
         inputs: names, D.
+        input_offset: what zero of each input is in its own units, [D].
         input_scale: what one unit of each input is in its own, [D].
         target: its name.
         target_offset: what zero of the target is in its own units.
@@ -82,8 +84,10 @@ class RegressionProblem:
     y: FloatArray
     X_test: FloatArray
     y_test: FloatArray
+    train_rows: IntArray
     test_rows: IntArray
     inputs: tuple[str, ...]
+    input_offset: FloatArray
     input_scale: FloatArray
     target: str
     target_offset: float
@@ -123,8 +127,10 @@ def read_regression(dataset: PreparedDataset, params: RegressionParams) -> Regre
         y=target.transform(data.y[train])[:, 0],
         X_test=inputs.transform(data.X[test]),
         y_test=data.y[test, 0],
+        train_rows=train,
         test_rows=test,
         inputs=data.input_names,
+        input_offset=inputs.mean,
         input_scale=inputs.scale,
         target=data.target_names[0],
         target_offset=float(target.mean[0]),

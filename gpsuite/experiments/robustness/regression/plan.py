@@ -11,12 +11,12 @@ from gpsuite.experiments.robustness.regression.models import RegressionParams, r
 from gpsuite.experiments.robustness.regression.settings import RegressionSettings
 from gpsuite.seeds import derived_seed
 
-VERSION = 1  # raised when the numbers of a task change
+VERSION = 2  # raised when the numbers of a task change
 
 
 @dataclass(frozen=True)
 class RangeTask:
-    """Proved prediction ranges around a test point.
+    """Proved prediction ranges around a test point, with a certificate unless it may take no box.
 
     Attributes:
         model: the regression.
@@ -32,6 +32,7 @@ class RangeTask:
     quantiles: Sequence[float]
     tolerance: float
     boxes: int
+    certificate_boxes: int
     samples: int
     kind: str = "regression_range"
 
@@ -61,6 +62,7 @@ def plan(request: Request[RegressionSettings]) -> list[Task[object]]:
                 quantiles=settings.quantiles,
                 tolerance=settings.tolerance,
                 boxes=settings.boxes,
+                certificate_boxes=settings.certificate_boxes if settings.certificates else 0,
                 samples=settings.samples,
             )
             tasks.append(

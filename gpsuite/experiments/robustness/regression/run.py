@@ -10,6 +10,7 @@ from scipy.special import ndtri
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import BUDGET, DONE, Outcome, SharedWork, Task
+from gpsuite.experiments.robustness.regression.certificate import certify_ranges
 from gpsuite.experiments.robustness.regression.models import RegressionProblem, build, trained_regression
 from gpsuite.experiments.robustness.regression.plan import RangeTask
 from gpsuite.methods.robustness.regression.prediction_range import MEAN, QuantileRange, prediction_range
@@ -27,7 +28,8 @@ def run(task: Task[RangeTask], shared: SharedWork) -> Outcome:
     """Bound the predictions around one point.
 
     Arrays: ranges [K, 5], for mean and quantiles the value at the point, lowest proved and attained, highest attained
-    and proved, in the target's own units; moved [D], how far each input may be off, in its own units.
+    and proved, in the target's own units; certified [K, 2], what the certificate claims; moved [D], how far each
+    input may be off, in its own units.
     """
     from gpsuite.models.regression.latent import regression_posterior
 
@@ -37,8 +39,7 @@ def run(task: Task[RangeTask], shared: SharedWork) -> Outcome:
     posterior = regression_posterior(model)
     region = uncertain_box(problem, params)
     levels = [MEAN, *params.quantiles]
-    left = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
-    budget = Budget(seconds=left, boxes=params.boxes, observer=shared.observer)
+    budget = Budget(seconds=clock.left, boxes=params.boxes, observer=shared.observer)
     ranges = prediction_range(
         posterior.latent, posterior.noise_variance, region, levels, params.tolerance, budget
     )
@@ -46,22 +47,30 @@ def run(task: Task[RangeTask], shared: SharedWork) -> Outcome:
     outside = _outside(problem, model, found, region, own, levels, params)
     open_ends = [each.status for each in ranges if each.status != "closed"]
     mean = own[0]
+    change = float(max(mean[4] - mean[0], mean[0] - mean[1]))
     metrics = {
         "row": int(problem.test_rows[params.point]),
         "target": float(problem.y_test[params.point]),
         "prediction": float(mean[0]),
-        "largest_change": float(max(mean[4] - mean[0], mean[0] - mean[1])),
+        "largest_change": change,
+        "relative_change": change / problem.target_scale,
         "target_deviation": problem.target_scale,
         "noise_deviation": float(problem.target_scale * np.sqrt(found.noise_variance)),
         "boxes": sum(each.boxes for each in ranges),
         "outside": outside,
     }
-    metrics["relative_change"] = float(metrics["largest_change"]) / problem.target_scale
     moved = np.zeros(len(problem.inputs))
     moved[region.free] = (region.upper - region.start) * problem.input_scale[region.free]
     status, reason = (BUDGET, open_ends[0]) if open_ends else (DONE, "")
+    arrays = {"ranges": own, "moved": moved}
+    if params.certificate_boxes:
+        certified = certify_ranges(task, problem, posterior, region, ranges, Budget(seconds=clock.left))
+        arrays |= certified.arrays
+        metrics |= certified.metrics
+        if certified.out_of_time and not open_ends:
+            status, reason = BUDGET, f"{task.budget_seconds:g} seconds used up, in the certificate"
     headline = f"{mean[0]:.4g} in [{mean[1]:.4g}, {mean[4]:.4g}]"
-    return Outcome(metrics, status, reason, {"ranges": own, "moved": moved}, headline)
+    return Outcome(metrics, status, reason, arrays, headline)
 
 
 def uncertain_box(problem: RegressionProblem, params: RangeTask) -> Region:

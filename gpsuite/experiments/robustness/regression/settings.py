@@ -25,6 +25,8 @@ class RegressionSettings:
         count: how many, if `points` is empty.
         tolerance: largest gap between attained and proved value, in standard deviations of the target.
         boxes: limit for all searches of a point; 0 gives no bound.
+        certificates: whether to write a certificate for every point.
+        certificate_boxes: limit per claim when a certificate is made; it then claims as much as it can prove.
         samples: points of each region at which the model itself is asked, to check the ranges.
     """
 
@@ -39,6 +41,8 @@ class RegressionSettings:
     count: Count
     tolerance: Positive
     boxes: Annotated[int, at_least(0)]
+    certificates: bool
+    certificate_boxes: Count
     samples: Count
 
     def check(self) -> None:

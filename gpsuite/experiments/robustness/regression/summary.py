@@ -12,6 +12,7 @@ from gpsuite.data.loading import load
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.robustness.regression.settings import RegressionSettings
 from gpsuite.experiments.robustness.shared.records import timing_table
+from gpsuite.experiments.robustness.shared.stored_certificates import told_uncertified, write_certificates
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.palette import BLACK, BLUE, SKY
 from gpsuite.statistics.estimates import mean
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ENDS = ("at the point", "lowest proved", "lowest", "highest", "highest proved")
+CERTIFIED = ("lowest certified", "highest certified")
 
 
 def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
@@ -27,6 +29,8 @@ def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
     settings, dataset, records = report.settings, report.request.require_dataset(), report.records()
     if not records:
         return []
+    write_certificates(records, report.folder / "certificates")
+    report.warnings.extend(told_uncertified(records))
     data = load(dataset)
     name = Path(dataset.spec["path"]).name if "path" in dataset.spec else dataset.name
     moved = records[0].arrays["moved"]
@@ -60,6 +64,7 @@ def range_table(
     """Return one row per method, point and predicted quantity, in the target's own units."""
     import pandas as pd
 
+    unknown = np.full((1 + len(quantiles), 2), np.nan)
     names = ["mean", *(f"{100 * level:g} % quantile" for level in quantiles)]
     rows = [
         {
@@ -68,12 +73,16 @@ def range_table(
             "row": record.metrics["row"],
             "quantity": name,
             **dict(zip(ENDS, values.tolist(), strict=True)),
+            **dict(zip(CERTIFIED, claimed.tolist(), strict=True)),
             "status": record.status,
         }
         for record in records
-        for name, values in zip(names, record.arrays["ranges"], strict=True)
+        for name, values, claimed in zip(
+            names, record.arrays["ranges"], record.arrays.get("certified", unknown), strict=True
+        )
     ]
-    return pd.DataFrame(rows)
+    made = any("certified" in record.arrays for record in records)
+    return pd.DataFrame(rows).drop(columns=[] if made else [*CERTIFIED])
 
 
 def draw(

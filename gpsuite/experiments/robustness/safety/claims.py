@@ -102,7 +102,7 @@ def _total(checks: Sequence[Record], name: str) -> float:
 
 
 def margin_statistics(records: Sequence[Record]) -> list[Statistic]:
-    """Return at how many points an attack reaches a smaller margin than was proved, among several classes.
+    """Return in how many regions an attack reaches a smaller margin than was proved, among several classes.
 
     An attack that succeeds where the margin is proved to be positive is one of them. Without a positive proved margin
     nothing is decided.
@@ -111,7 +111,7 @@ def margin_statistics(records: Sequence[Record]) -> list[Statistic]:
     known = [(margin, attacked) for margin, attacked in proved if isinstance(margin, float)]
     positive = sum(margin > 0.0 for margin, _ in known)
     against = float(sum(attacked < margin for margin, attacked in known)) if positive else float("nan")
-    note = f"{len(known)} points with a proved margin, positive at n of them; attacks from several starts"
+    note = f"{len(known)} regions with a proved margin, positive in n of them; attacks from several starts"
     return [Statistic("contradictions_multi_class", against, n=positive, note=note)] if records else []
 
 

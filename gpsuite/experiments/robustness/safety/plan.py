@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,7 +25,7 @@ from gpsuite.methods.robustness.multiclass.multiclass_search import BOUNDS
 from gpsuite.methods.robustness.search.regions import Region
 
 # raised when the numbers of a kind of task change
-POINT_VERSION, CHECK_VERSION, CLASSES_VERSION = 4, 4, 2
+POINT_VERSION, CHECK_VERSION, CLASSES_VERSION = 4, 4, 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +61,10 @@ class PointTask(RegionTask):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassesTask(RegionTask):
-    """A verdict among several classes, and the certified range of the predicted class' probability."""
+    """A verdict among several classes, the range of the predicted class' probability, no certificate at 0 boxes."""
 
     tolerance: float
+    certificate_boxes: int
     kind: str = "safety_classes"
 
 
@@ -111,7 +113,9 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
 
 
 def _three_classes(request: Request[SafetySettings], chosen: SafetySettings, word: str) -> list[Task[object]]:
-    """Return verdicts among three classes at the checked points: the two that are compared and the first other one.
+    """Return verdicts among three classes at the checked points, over regions of several radii.
+
+    The classes are the two that are compared and the first other one.
 
     None if the data have two classes, Laplace's method is not asked for, or the bound is not for several classes.
     """
@@ -130,11 +134,13 @@ def _three_classes(request: Request[SafetySettings], chosen: SafetySettings, wor
     except UserError:
         # too few rows of the third class: nobody asked for it
         return found
-    for point in settings.chosen_points[: settings.check_points]:
-        region = _region(settings, model, point, word)
-        params = ClassesTask(**vars(region), tolerance=settings.tolerance)
-        title = f"{options.title}  three classes at point {point}"
-        found.append(_task(request, params, title, method, "three_classes", CLASSES_VERSION))
+    points = settings.chosen_points[: settings.check_points]
+    for point, radius in itertools.product(points, settings.margin_radii):
+        region = replace(_region(settings, model, point, word), radius=radius)
+        params = ClassesTask(**vars(region), tolerance=settings.tolerance, certificate_boxes=0)
+        title = f"{options.title}  three classes at point {point}, radius {radius:g}"
+        task = _task(request, params, title, method, "three_classes", CLASSES_VERSION)
+        found.append(replace(task, axes={**task.axes, "radius": radius}))
     return found
 
 
@@ -156,11 +162,9 @@ def _judged(
     settings: SafetySettings, region: RegionTask, several: bool
 ) -> tuple[PointTask | ClassesTask, int]:
     """Return the task that judges a point, and its version."""
-    if several:
-        return ClassesTask(**vars(region), tolerance=settings.tolerance), CLASSES_VERSION
     boxes = settings.certificate_boxes if settings.certificates else 0
-    own = PointTask(**vars(region), tolerance=settings.tolerance, certificate_boxes=boxes)
-    return own, POINT_VERSION
+    kind, version = (ClassesTask, CLASSES_VERSION) if several else (PointTask, POINT_VERSION)
+    return kind(**vars(region), tolerance=settings.tolerance, certificate_boxes=boxes), version
 
 
 def classes_of(dataset: str, settings: SafetySettings) -> list[str]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,13 +11,14 @@ import numpy.typing as npt
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset, load
-from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, Record, SharedWork, Task
+from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task
 from gpsuite.experiments.robustness.safety.checks import run_checks
 from gpsuite.experiments.robustness.safety.plan import CheckTask, PointTask, point_region
 from gpsuite.experiments.robustness.safety_curves.plan import label_name
 from gpsuite.experiments.robustness.shared.classifiers import Problem, task_classifier
 from gpsuite.experiments.robustness.shared.free_inputs import choose
-from gpsuite.methods.robustness.certificates.certificate import Certificate, Claim, Origin, pack, write_packed
+from gpsuite.experiments.robustness.shared.stored_certificates import stored
+from gpsuite.methods.robustness.certificates.certificate import Certificate, Claim, Origin, pack
 from gpsuite.methods.robustness.certificates.certify import certify
 from gpsuite.methods.robustness.decision import HALF, Verdict, binary_contest
 from gpsuite.methods.robustness.search.attacks import strong_attack
@@ -28,13 +26,9 @@ from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.methods.robustness.verdict import PointSearch, ProbabilityRange
 from gpsuite.models.classification.approximation import NotConvergedError
 from gpsuite.models.classification.training import TrainedGPC
-from gpsuite.reporting.manifest import note_written, remove_stale
 from gpsuite.seeds import stream
 
 UNTIMED = [0, 2, 3]  # columns of a trace: boxes, inner and outer
-
-
-PREFIX, DESCRIPTION = "certificate_", "certificate_description"
 
 
 def run_check(task: Task[CheckTask], shared: SharedWork) -> Outcome:
@@ -66,8 +60,7 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
     rows = load(dataset).X
     chosen = choose(params.features, problem, posterior.lengthscales, problem.X_test[point])
     region = point_region(problem, rows, params, chosen.inputs.tolist())
-    seconds = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
-    budget = Budget(seconds=seconds, boxes=params.boxes, observer=shared.observer)
+    budget = Budget(seconds=clock.left, boxes=params.boxes, observer=shared.observer)
     search = PointSearch(posterior, region.centre, region.free, params.bound)
     found = search.range(region, params.tolerance, budget)
     found = decided(search, region, found, budget)
@@ -83,11 +76,10 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
     limited = found.status == "budget"
     reason = _limit(found, task.budget_seconds) if limited else ""
     if params.certificate_boxes:
-        seconds = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
         origin = _origin(dataset, problem, trained, params, region)
-        certificate = _certify(search, region, found, params, Budget(seconds=seconds), origin)
+        certificate = _certify(search, region, found, params, Budget(seconds=clock.left), origin)
         metrics |= _claims(certificate, found)
-        arrays |= _packed(certificate)
+        arrays |= stored(*pack(certificate))
         if certificate.search["out_of_time"] and not limited:
             limited, reason = True, f"{task.budget_seconds:g} seconds used up, in the certificate"
     low, high = found.minimum.outer, found.maximum.outer
@@ -254,47 +246,9 @@ def _claims(certificate: Certificate, found: ProbabilityRange) -> dict[str, Any]
     }
 
 
-def _packed(certificate: Certificate) -> dict[str, npt.NDArray[Any]]:
-    """Return a certificate's content as arrays of the record."""
-    description, arrays = pack(certificate)
-    stored = {f"{PREFIX}{name}": array for name, array in arrays.items()}
-    stored[DESCRIPTION] = np.array(json.dumps(description))
-    return stored
-
-
 def _decides(found: ProbabilityRange, minimum: Claim, maximum: Claim) -> bool:
     """Tell whether the certificate alone proves the verdict: its bound that it is safe, its witness that it is not."""
     claim = minimum if found.centre.sign < 0 else maximum
     if found.verdict.status == "unsafe":
         return claim.inner is not None and bool(binary_contest(claim.sign).crossed(claim.inner))
     return not found.centre.tied and not binary_contest(claim.sign).crossed(claim.outer)
-
-
-def write_certificates(records: Sequence[Record], folder: Path) -> list[Path]:
-    """Write the certificates that the records hold as `folder`/<method>_point_<i>.npz and .json.
-
-    Certificates of earlier runs in the folder are removed, other files are not.
-
-    Returns:
-        the .npz files.
-    """
-    wanted: dict[str, Record] = {
-        f"{record.axes['method']}_point_{record.axes['point']}": record
-        for record in records
-        if DESCRIPTION in record.arrays
-    }
-    files = [f"{name}{ending}" for name in wanted for ending in (".npz", ".json")]
-    remove_stale(folder, files)
-    if wanted:
-        folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for name, record in wanted.items():
-        arrays = {
-            key.removeprefix(PREFIX): array
-            for key, array in record.arrays.items()
-            if key.startswith(PREFIX) and key != DESCRIPTION
-        }
-        description = json.loads(str(record.arrays[DESCRIPTION]))
-        paths.append(write_packed(description, arrays, folder / f"{name}.npz")[0])
-    note_written(folder, files)
-    return paths

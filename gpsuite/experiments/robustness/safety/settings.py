@@ -49,6 +49,7 @@ class SafetySettings(ClassifierSettings):
         certificate_boxes: limit per claim when a certificate is made; it then claims as much as it can prove.
         check_points: points at which the paper's statements are checked.
         check_tolerances: tolerances of these checks.
+        margin_radii: radii at which these points are judged among three classes.
         samples: points sampled in each region by the checks.
     """
 
@@ -68,6 +69,7 @@ class SafetySettings(ClassifierSettings):
     certificate_boxes: Count
     check_points: Annotated[int, at_least(0)]
     check_tolerances: list[Positive]
+    margin_radii: Annotated[list[Positive], unique]
     samples: Count
 
     def check(self) -> None:

@@ -1,16 +1,19 @@
-"""One point of robustness/safety among several classes: verdict, range of the predicted class, attack."""
+"""One point of robustness/safety among several classes: verdict, range, attack and certificate."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task
 from gpsuite.experiments.robustness.safety.plan import ClassesTask, point_region
+from gpsuite.experiments.robustness.safety.several_certificate import JudgedPoint, certify_point
 from gpsuite.experiments.robustness.shared.free_inputs import choose
 from gpsuite.experiments.robustness.shared.several_classes import SeveralClasses, trained_classes
 from gpsuite.methods.robustness.decision import Verdict
@@ -39,15 +42,15 @@ def run_classes(task: Task[ClassesTask], shared: SharedWork) -> Outcome:
     chosen = choose(params.features, problem, posterior.lengthscales, problem.X_test[point])
     region = point_region(problem, rows, params, chosen.inputs.tolist())
     search = MultiClassSearch(posterior, region.centre, region.free, params.bound)
-    seconds = None if clock.seconds is None else max(0.0, clock.seconds - clock.elapsed)
-    budget = Budget(seconds=seconds, boxes=params.boxes, observer=shared.observer)
+    budget = Budget(seconds=clock.left, boxes=params.boxes, observer=shared.observer)
     verdict, extrema = search.decide(region, budget)
     verdict, attack = _attacked(search, region, verdict, params)
     own = search.centre.own
     spread = search.range(own, region, params.tolerance, budget)
-    searches = (*extrema, spread.minimum, spread.maximum)
+    searches = (*extrema.values(), spread.minimum, spread.maximum)
     limits = list(dict.fromkeys(each.reason for each in searches if each.status == "budget"))
     timed = verdict.status == "unknown" and any("seconds" in reason for reason in limits)
+    judged = JudgedPoint(search, region, verdict, extrema, spread)
     metrics: dict[str, Any] = {
         **_identity(found, point, search),
         "chosen_by": chosen.by,
@@ -58,20 +61,36 @@ def run_classes(task: Task[ClassesTask], shared: SharedWork) -> Outcome:
         **_range_metrics(spread, searches),
         **attack,
     }
-    arrays = {f"{side}_trace": getattr(spread, side).trace[:, UNTIMED] for side in ("minimum", "maximum")}
-    arrays["free"] = region.free
-    if verdict.counterexample is not None:
-        arrays["change"] = (verdict.counterexample - region.centre) * problem.scale
-        arrays["counterexample"] = rows[problem.test_rows[point]] + arrays["change"]
+    arrays = _arrays(judged, rows[problem.test_rows[point]], problem.scale)
+    if params.certificate_boxes:
+        certified = certify_point(task, found, judged, Budget(seconds=clock.left))
+        metrics |= certified.metrics
+        arrays |= certified.arrays
+        if certified.out_of_time:
+            limits.append(f"{task.budget_seconds:g} seconds used up, in the certificate")
     headline = f"{metrics['verdict']}, p {metrics['probability']:.3f} of class {metrics['predicted']}"
     return Outcome(metrics, BUDGET if limits else DONE, "; ".join(limits), arrays, headline)
 
 
-def _proved_margin(search: MultiClassSearch, extrema: Sequence[Extremum]) -> float | None:
+def _arrays(judged: JudgedPoint, row: FloatArray, scale: FloatArray) -> dict[str, npt.NDArray[Any]]:
+    """Return traces, free inputs and the counterexample of a point, a row [D] of the dataset."""
+    spread, example = judged.spread, judged.verdict.counterexample
+    sides = {"minimum": spread.minimum, "maximum": spread.maximum}
+    arrays: dict[str, npt.NDArray[Any]] = {
+        f"{name}_trace": side.trace[:, UNTIMED] for name, side in sides.items()
+    }
+    arrays["free"] = judged.region.free
+    if example is not None:
+        arrays["change"] = (example - judged.region.centre) * scale
+        arrays["counterexample"] = row + arrays["change"]
+    return arrays
+
+
+def _proved_margin(search: MultiClassSearch, extrema: Mapping[int, Extremum]) -> float | None:
     """Return the proved lower bound of p_own - max_j p_j over the region; None if not every rival was searched."""
     if len(extrema) < search.posterior.n_classes - 1:
         return None
-    return 2.0 * min(each.outer for each in extrema) - 1.0
+    return 2.0 * min(each.outer for each in extrema.values()) - 1.0
 
 
 def _range_metrics(spread: ClassRange, searches: Sequence[Extremum]) -> dict[str, float]:

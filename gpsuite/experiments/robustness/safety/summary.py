@@ -10,7 +10,6 @@ from gpsuite.experiments.base import Record, Report, Request
 from gpsuite.experiments.robustness.safety.claims import check_statistics, margin_statistics, point_statistics
 from gpsuite.experiments.robustness.safety.figures import draw_ranges, draw_traces
 from gpsuite.experiments.robustness.safety.plan import classes_of, has_several
-from gpsuite.experiments.robustness.safety.run import write_certificates
 from gpsuite.experiments.robustness.safety.settings import SafetySettings
 from gpsuite.experiments.robustness.safety.tables import (
     change_table,
@@ -19,6 +18,7 @@ from gpsuite.experiments.robustness.safety.tables import (
     timing_table,
 )
 from gpsuite.experiments.robustness.shared.free_inputs import describe, told_fallbacks
+from gpsuite.experiments.robustness.shared.stored_certificates import told_uncertified, write_certificates
 from gpsuite.experiments.sentences import certified
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.statistics.estimates import clopper_pearson
@@ -45,18 +45,15 @@ def summarise(report: Report[SafetySettings]) -> list[Statistic]:
         report.answer.extend(_sentences(report, points, titles))
     rows = point_table(points, titles)
     report.table(summary_table(points, titles), "safety", caption)
-    where = (
-        "the range is the predicted class'" if several else "certificates: certificates/METHOD_point_I.npz"
-    )
-    report.table(rows, "safety_points", f"{caption}; {where}")
+    where = "the range is the predicted class'; " if several else ""
+    report.table(rows, "safety_points", f"{caption}; {where}certificates: certificates/METHOD_point_I.npz")
     names = load(request.require_dataset()).input_names
     changes = f"{caption}; what turns the point into its counterexample, in units of the dataset"
     report.table(change_table(points, titles, names), "safety_changes", changes)
     report.table(timing_table(points, titles), "safety_timing", caption)
     if several and len(titles) < len(request.methods):
         report.warnings.append("more than two classes have Laplace's method only: the others are left out")
-    if several and settings.certificates:
-        report.warnings.append("certificates are written for two classes only")
+    report.warnings.extend(told_uncertified(points))
     labels = sorted({str(record.metrics["label"]) for record in points})
     draw_ranges(report, rows, "the predicted class" if several else _positive(request, labels), not several)
     draw_traces(report, points)

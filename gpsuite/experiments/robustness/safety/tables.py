@@ -35,6 +35,7 @@ COLUMNS = (
     "certified_min",
     "certified_max",
     "certificate_decides",
+    "uncertified",
     "why",
 )
 

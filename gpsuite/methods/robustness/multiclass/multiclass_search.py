@@ -228,11 +228,14 @@ class MultiClassSearch:
 
     def decide(
         self, region: Region, budget: Budget, batch: int = BATCH
-    ) -> tuple[Verdict, Sequence[Extremum]]:
+    ) -> tuple[Verdict, dict[int, Extremum]]:
         """Decide whether the whole region has the point's class, by one search of the margin for every other class.
 
         The rival that is nearest at the point comes first; a counterexample ends it. All searches begin with the
         bounds of the whole region, and those that these leave open with the points that attacks reach.
+
+        Returns:
+            the verdict, and what was found of the margin for every rival that was searched, in the order of classes.
 
         Raises:
             ValueError: if the region is around another point.
@@ -241,7 +244,7 @@ class MultiClassSearch:
         self._require_own(region)
         contests = self.centre.contests
         if self.centre.undecided:
-            return Verdict("unknown", self.centre.undecided), ()
+            return Verdict("unknown", self.centre.undecided), {}
         found: dict[int, Extremum] = {}
         nearest = sorted(contests, key=lambda each: -self.centre.values[each.rival])
         quantities = [Quantity(self.bound, contest.own, contest.rival) for contest in nearest]
@@ -262,9 +265,9 @@ class MultiClassSearch:
             if extremum.witness is not None and contest.crossed(extremum.inner):
                 reason = f"class {contest.rival} is ahead by {1.0 - 2.0 * extremum.inner:.6g}"
                 witness = region.embed(extremum.witness)
-                return Verdict("unsafe", reason, witness), tuple(found.values())
-        extrema = [found[contest.rival] for contest in contests]
-        return judge(self.centre, extrema, region), extrema
+                return Verdict("unsafe", reason, witness), dict(sorted(found.items()))
+        extrema = {contest.rival: found[contest.rival] for contest in contests}
+        return judge(self.centre, list(extrema.values()), region), extrema
 
     def box_ranges(self, own: int, lo: FloatArray, hi: FloatArray) -> Ends:
         """Bound the probability of a class over many boxes of the free inputs at once, without cutting them."""

@@ -22,7 +22,8 @@ from gpsuite.experiments.robustness.safety.checks import (
     sampled,
 )
 from gpsuite.experiments.robustness.safety.claims import candidates_lower_boxes, check_statistics
-from gpsuite.experiments.robustness.safety.run import attacked, decided, write_certificates
+from gpsuite.experiments.robustness.safety.run import attacked, decided
+from gpsuite.experiments.robustness.shared.stored_certificates import write_certificates
 from gpsuite.methods.robustness.certificates.certificate import Certificate
 from gpsuite.methods.robustness.certificates.certify import certify
 from gpsuite.methods.robustness.search.regions import l2_ball, linf_ball

@@ -38,8 +38,6 @@ def write_table(classes: int, changed: Mapping[int, str]) -> pd.DataFrame:
 def test_a_table_of_three_classes_is_judged(capsys: pytest.CaptureFixture[str]) -> None:
     frame = write_table(3, {})
     folder = run("safety", *CSV, "radius=0.1", "count=2")
-    said = capsys.readouterr()
-    assert "certificates are written for two classes only" in said.out + said.err
     table = pd.read_csv(folder / "tables" / "safety_points.csv")
     assert set(table["method"]) == {"Laplace"} and len(table) == 2
     assert table["label"].tolist() == frame["label"][table["row"]].tolist()
@@ -52,7 +50,22 @@ def test_a_table_of_three_classes_is_judged(capsys: pytest.CaptureFixture[str]) 
     # an attack that succeeds where the verdict is safe would disprove it
     assert not (table["attack_succeeds"] & (table["verdict"] == "safe")).any()
     assert (folder / "figures" / "safety.png").exists()
-    assert not (folder / "certificates").exists()
+    assert (table["certified_min"] <= table["min_attained"]).all()
+    assert (table["max_attained"] <= table["certified_max"]).all()
+    capsys.readouterr()
+    for path in sorted((folder / "certificates").glob("*.npz")):
+        assert gpsuite("verify", str(path), "dataset.path=my.csv", "dataset.target=label") == 0
+        said = capsys.readouterr().out.splitlines()
+        assert [line.split("\t")[1].split(":")[0] for line in said[1:4]] == ["confirmed"] * 3
+        row = table.set_index("point").loc[int(path.stem[-1])]
+        assert (
+            f"no probability of {row['predicted']} in the region is below {row['certified_min']:.10g}"
+            in "".join(said)
+        )
+        leads = [line for line in said if f"no lead of {row['predicted']} over" in line]
+        if row["verdict"] == "safe":
+            assert len(leads) == 2 and row["certificate_decides"] == all("below 0." in line for line in leads)
+    assert len(list((folder / "certificates").glob("*.npz"))) == 2
 
 
 def test_digits_of_three_classes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,6 +26,7 @@ from gpsuite.methods.robustness.certificates.joint.quantity import (
     QuantileQuantity,
     Quantity,
 )
+from gpsuite.methods.robustness.decision import HALF
 from gpsuite.methods.robustness.regression.prediction_range import QuantileRange
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region
@@ -51,7 +52,7 @@ def certify_classes(
         posterior: of several classes.
         region: inputs over which the claims hold.
         found: what each search was about, and what it found; that of a margin is (1 + p_own - p_rival) / 2.
-        slack: how much looser than the search's a claim may be, > 0.
+        slack: how much looser than the search's a claim may be, > 0; half as loose as a lead that is proved positive.
         bound_name: the search's bound, for the reader.
         most_boxes: boxes bounded at most per claim.
         budget: its seconds are for all claims, each an equal share of what is left.
@@ -122,7 +123,9 @@ def _certify(
     for rank, (quantity, extremum) in enumerate(found):
         seconds = (ends - time.monotonic()) / (len(found) - rank)
         plain = bounds.of(quantity)
-        claim, stopped = build_claim(plain, stored, extremum, slack, most_boxes, seconds)
+        claim, stopped = build_claim(
+            plain, stored, extremum, _slack(quantity, extremum, slack), most_boxes, seconds
+        )
         out_of_time = out_of_time or stopped
         if np.isfinite(claim.outer):  # a quantile of which nothing is known is not claimed
             claims.append(StatedClaim(quantity, claim))
@@ -134,3 +137,11 @@ def _certify(
         "out_of_time": out_of_time,
     }
     return JointCertificate(model, stored, tuple(claims), joint_hash(model), search, origin)
+
+
+def _slack(quantity: Quantity, extremum: Extremum, slack: float) -> float:
+    """Return a claim's slack: a lead whose search proved it positive, above one half, is to stay positive."""
+    lead = isinstance(quantity, ClassQuantity) and quantity.rival is not None
+    if lead and extremum.sign < 0 and extremum.outer > HALF:
+        return min(slack, 0.5 * (extremum.outer - HALF))
+    return slack
