@@ -3,7 +3,7 @@
 The inverse Hessian's first guess is gamma D: D is learnt from the pairs, so that steps and gradient changes have the
 same spread in every variable.
 
-Equation: Nocedal & Wright 2006, Alg. 7.4
+Equation: Nocedal & Wright 2006, Algorithm 7.4
 Equation: derived, diagonal from secant pairs
 """
 

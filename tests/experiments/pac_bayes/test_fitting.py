@@ -92,6 +92,15 @@ def test_a_sparse_fit_is_certified_like_a_full_one() -> None:
     assert other.metrics["bound_kl"] != metrics["bound_kl"]
 
 
+@pytest.mark.parametrize("method", ["kl_pac_sgp", "vfe", "kl_pac_free_form"])
+def test_the_staged_search_is_certified_like_the_published_one(method: str) -> None:
+    words = (f"method={method}", "method.inducing=5")
+    published, staged = run(task(*words)), run(task(*words, "method.search=staged"))
+    assert staged.metrics["objective"] != published.metrics["objective"]
+    assert staged.metrics.keys() == published.metrics.keys()
+    assert float(staged.metrics["gibbs_risk_train"] or 0) < float(staged.metrics["bound_kl"] or 0) < 1
+
+
 def test_more_inducing_inputs_than_training_rows_are_refused(tmp_path: Path) -> None:
     words = csv_words(tmp_path, [(float(i), (i * 7) % 11) for i in range(25)])
     with pytest.raises(UserError, match=r"method.inducing=21: must be at most the 20 training rows"):

@@ -8,6 +8,7 @@ import pytest
 
 from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
+from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Task
 from gpsuite.experiments.pac_bayes.shared.plan import split_seed
 
@@ -83,3 +84,25 @@ def test_comfort_does_not_change_the_keys() -> None:
     after = plan(REGRESSION, "repetitions=1", "threads=2", "budget.seconds=9", "parallel=processes")
     assert [task_key(task) for task in before] == [task_key(task) for task in after]
     assert {task.budget_seconds for task in after} == {9.0}
+
+
+@pytest.mark.parametrize("method", ["kl_pac_sgp", "vfe", "kl_pac_free_form"])
+def test_the_published_search_is_no_part_of_a_key_and_the_staged_one_is_named(method: str) -> None:
+    (as_before,) = plan(REGRESSION, f"method={method}", "repetitions=1")
+    (published,) = plan(REGRESSION, f"method={method}", "repetitions=1", "method.search=published")
+    (staged,) = plan(REGRESSION, f"method={method}", "repetitions=1", "method.search=staged")
+    assert "search" not in as_before.params.method.params
+    assert task_key(as_before) == task_key(published) != task_key(staged)
+    assert "search" not in published.axes
+    assert staged.axes["search"] == "staged"
+    assert ", staged search" in staged.label
+    assert ", staged search" not in published.label
+    assert staged.cost < published.cost
+    assert not staged.group or staged.group != published.group
+
+
+def test_an_unknown_search_names_the_valid_ones() -> None:
+    with pytest.raises(
+        UserError, match=r"method.search=stage.*did you mean 'staged'.*\nvalid: published, staged"
+    ):
+        plan(REGRESSION, "method=kl_pac_sgp", "method.search=stage")

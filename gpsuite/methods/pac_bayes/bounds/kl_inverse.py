@@ -134,18 +134,14 @@ def _edges(q: FloatArray, one_minus_q: FloatArray, c: FloatArray) -> KLInverse:
 
 def _newton(q: FloatArray, r: FloatArray, c: FloatArray) -> FloatArray:
     """Return the d > 0 with kl(q || expit(logit q + d)) = c for 0 < q < 1, r = 1 - q and 0 < c < inf."""
-    seen = [_upper_bound(q, r, c)]
-    while len(seen) <= _MAX_STEPS:
-        d = seen[-1]
+    d = _upper_bound(q, r, c)
+    for _ in range(_MAX_STEPS):
         value, slope = _kl_of_logit(q, r, d)
         moved = np.minimum(d - (value - c) / slope, _MAX_DISTANCE)
-        if np.all(np.abs(d - moved) <= 4e-16 * moved):
-            return moved
-        again = next((i for i, earlier in enumerate(seen) if np.array_equal(moved, earlier)), None)
-        if again is not None:  # rounding leads it in a circle: this is where the last step would have ended
-            return seen[again + (_MAX_STEPS - again) % (len(seen) - again)]
-        seen.append(moved)
-    return seen[-1]
+        step, d = d - moved, moved
+        if np.all(np.abs(step) <= 4e-16 * d):
+            break
+    return d
 
 
 def _upper_bound(q: FloatArray, r: FloatArray, c: FloatArray) -> FloatArray:

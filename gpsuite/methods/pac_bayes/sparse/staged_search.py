@@ -3,7 +3,7 @@
 Few rows, each counted several times, have nearly the Hessian of all rows at a fraction of the cost, so the searches
 share their quasi-Newton pairs. What a subset's loss is says nothing: only losses on all rows are compared and returned.
 
-Equation: derived, staged search
+Equation: derived, staged search for sparse GPs
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ class _Meter:
         self.budget = budget
         self.spent = 0.0
         self.failures: list[str] = []
+        self.lowest: Evaluation | None = None  # on all rows
         self._longest = 0.0
 
     def counted(self, objective: Objective, share: float) -> Objective:
@@ -75,8 +76,10 @@ class _Meter:
                 self._longest = max(self._longest, time.monotonic() - begin)
             before, self.spent = self.spent, self.spent + share
             whole = math.floor(self.spent + 1e-9) - math.floor(before + 1e-9)
-            best = loss if share == 1.0 and math.isfinite(loss) else math.inf
-            self.budget.spend(evaluations=whole, best=best)
+            usable = share == 1.0 and math.isfinite(loss) and bool(np.isfinite(gradient).all())
+            if usable and (self.lowest is None or loss < self.lowest.loss):
+                self.lowest = Evaluation(x.copy(), loss, gradient)
+            self.budget.spend(evaluations=whole, best=loss if usable else math.inf)
             return loss, gradient
 
         return evaluate
@@ -149,12 +152,13 @@ def minimise_in_stages(
     losses, reason = [best.loss], ""
     try:
         for at in descend(whole, best, box, inverse, guess):
-            best, iterations = at, iterations + 1
+            iterations += 1
             losses.append(at.loss)
             if _has_converged(losses, start):
                 break
     except _NoRoomError as ended:
         reason = str(ended)
+    best = meter.lowest or best  # a line search that the budget ended may have seen a lower one
     status = "budget" if reason else "done"
     notes = [f"{len(meter.failures)} evaluations failed: {meter.failures[0]}"] if meter.failures else []
     return Minimum(
