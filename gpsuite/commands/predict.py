@@ -10,17 +10,18 @@ from gpsuite.errors import UserError
 from gpsuite.text import visible
 
 HELP = """
-gpsuite predict RUN FILE.csv [output=FILE] [separator=CHARACTER]
+gpsuite predict RUN FILE.csv [output=FILE] [separator=CHARACTER] [decimal=MARK] [thousands=MARK]
 
 RUN       folder of a run of experiment=guarantee: results/guarantee/...
 FILE.csv  rows to predict, with the columns of the run's inputs; others are not looked at
 output=   where predictions and intervals go as CSV; without it they are printed
-separator=  of the cells; found by default
+separator=, decimal=, thousands=   of the file, where the run's own do not fit; found where the run names none
 
 Rows outside the range of the training rows are marked: no guarantee was ever checked there.
 """
 
-OPTIONS = ("output", "separator")
+READING = ("separator", "decimal", "thousands")
+OPTIONS = ("output", *READING)
 
 
 def main(words: list[str]) -> int:
@@ -34,7 +35,8 @@ def main(words: list[str]) -> int:
     from gpsuite.data.table.inputs import inputs_of_file
     from gpsuite.reporting.atomic import write_text
 
-    rows = inputs_of_file(names[1], saved.inputs, options.get("separator"))
+    reading = {key: mark for key, mark in {**saved.reading, **options}.items() if key in READING}
+    rows = inputs_of_file(names[1], saved.inputs, reading, saved.categories)
     found = saved.predict(rows.X)
     columns = found.columns()
     frame = pd.DataFrame({"row": range(1, len(rows.X) + 1), **columns})

@@ -60,9 +60,6 @@ def set_value(target: DictConfig, key: str, value: Any, name: str) -> None:
         raise UserError(f"{name}={value}: must be {kind}", key=name)
     try:
         OmegaConf.update(target, key, literal(value))
-        read = OmegaConf.select(target, key)
-        if OmegaConf.is_config(read):
-            OmegaConf.to_container(read, resolve=True)
     except OmegaConfBaseException as error:
         reason = f"must be {kind}" if kind else str(error).splitlines()[0]
         if value == "":

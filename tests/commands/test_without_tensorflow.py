@@ -13,8 +13,8 @@ csv = ["scale=smoke", "dataset=csv", "dataset.path=t.csv", "output=quiet"]
 for words in (
     ["experiment=pac_bayes/regression", "dataset.target=y"],
     ["experiment=perturbation/region", "dataset.target=y"],
-    ["experiment=active_learning/plan", "dataset.target=y", "particles=4", "dataset.inputs=x", "dataset.safety=z",
-     "dataset.limit=<=9", "dataset.candidates=c.csv"],
+    ["experiment=active_learning/plan", "dataset.target=y", "particles=4", "dataset.inputs=x",
+     "dataset.safety=z", "dataset.limit=<=9", "dataset.candidates=c.csv"],
 ):
     sys.argv = ["gpsuite", "run", *csv, *words]
     code = cli.main()

@@ -194,6 +194,15 @@ def _shared_symbol(texts: Sequence[str]) -> str:
     return next(iter(signs)) if len(signs) == 1 else ""
 
 
+def levels_in(columns: Sequence[Column], rows: BoolArray) -> dict[str, tuple[str, ...]]:
+    """Return category -> the levels that occur in the rows used, in the order of their inputs."""
+    return {
+        column.name: tuple(column.levels[int(level)] for level in np.unique(column.values[rows]))
+        for column in columns
+        if column.kind == "category"
+    }
+
+
 def encode(column: Column, rows: BoolArray) -> tuple[FloatArray, list[str]]:
     """Return a column's inputs in the rows used, [N', K], and their K names.
 

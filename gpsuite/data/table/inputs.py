@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,10 +33,18 @@ class NewRows:
     content_hash: str
 
 
-def read_inputs(spec: CsvSpec, names: Sequence[str]) -> NewRows:
+def read_inputs(
+    spec: CsvSpec, names: Sequence[str], learned: Mapping[str, Sequence[str]] | None = None
+) -> NewRows:
     """Read the inputs of these names from the file `dataset.new`; its other columns are not looked at.
 
     A name `COLUMN=LEVEL` that is no column is the input of one level of a category, as `columns.encode` makes it.
+
+    Args:
+        spec: the file, and how it is written.
+        names: of the inputs, D.
+        learned: `Dataset.categories`: the levels that a category may have; without it those with an input, and of two
+            levels whatever else stands there, as long as it is always the same.
 
     Raises:
         DataError: if the file, a column or a cell is not usable.
@@ -49,7 +57,7 @@ def read_inputs(spec: CsvSpec, names: Sequence[str]) -> NewRows:
         fix = f"it needs the inputs {name_list(names)}; columns: {name_list(grid.header)}"
         raise csv_error(_KEY, grid.path, f"no column {shorten(absent[0])!r}", fix)
     refuse_repeated(grid, [*plain, *(column for column, _ in categories.values())], _KEY)
-    values = _numbers(spec, grid, plain) | _levels(grid, categories)
+    values = _numbers(spec, grid, plain) | _levels(grid, categories, learned or {})
     X = np.column_stack([values[name] for name in names])
     check_spread(grid.path, X, names, _KEY)
     return NewRows(X, grid.sha256)
@@ -79,13 +87,15 @@ def _numbers(spec: CsvSpec, grid: Grid, names: Sequence[str]) -> dict[str, Float
     return {column.name: column.values for column in columns}
 
 
-def _levels(grid: Grid, categories: dict[str, tuple[str, str]]) -> dict[str, FloatArray]:
+def _levels(
+    grid: Grid, categories: Mapping[str, tuple[str, str]], learned: Mapping[str, Sequence[str]]
+) -> dict[str, FloatArray]:
     """Return 0 and 1 for each level; of several levels every cell must be one."""
     found, faults = {}, []
     for column in dict.fromkeys(column for column, _ in categories.values()):
         cells = [visible(cell) for cell in grid.column(grid.header.index(column))]
-        known = [level for name, level in categories.values() if name == column]
-        # of two levels one has an input: all other cells must then be the same
+        known = learned.get(column) or [level for name, level in categories.values() if name == column]
+        # of two levels one has an input: where the other is not known, all other cells must be the same
         others = sorted({cell for cell in cells if cell not in known})
         for row, cell in enumerate(cells):
             if is_missing(cell):
@@ -106,6 +116,18 @@ def _refuse(grid: Grid, faults: Sequence[str]) -> None:
         raise csv_error(_KEY, grid.path, shown_faults(faults), "mend them, or remove their rows")
 
 
-def inputs_of_file(path: str, names: Sequence[str], separator: str | None) -> NewRows:
-    """Read the inputs of these names from a file that no run names, as `read_inputs`; None: the separator is found."""
-    return read_inputs(replace(CsvSpec(), new=path, separator=separator), names)
+def inputs_of_file(
+    path: str,
+    names: Sequence[str],
+    reading: Mapping[str, str] | None = None,
+    learned: Mapping[str, Sequence[str]] | None = None,
+) -> NewRows:
+    """Read the inputs of these names from a file that no run names, as `read_inputs`.
+
+    Args:
+        path: the file.
+        names: of the inputs, D.
+        reading: `separator`, `decimal` and `thousands`, where they are not to be found.
+        learned: levels of categories.
+    """
+    return read_inputs(replace(CsvSpec(), new=path, **(reading or {})), names, learned)

@@ -13,7 +13,7 @@ from gpsuite.data.dataset import TASKS, Dataset, Task
 from gpsuite.data.hashing import json_hash
 from gpsuite.data.spec import MISSING, CsvSpec
 from gpsuite.data.table.cells import read_columns, reading_of
-from gpsuite.data.table.columns import Column, encode
+from gpsuite.data.table.columns import Column, encode, levels_in
 from gpsuite.data.table.labels import label_column
 from gpsuite.data.table.layout import Grid, read_grid, refuse_repeated, without_empty_tail
 from gpsuite.data.table.measurements import read_measurements
@@ -120,8 +120,7 @@ def _choose(spec: CsvSpec, task: Task, header: Sequence[str]) -> Choice:
 
 
 def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
-    if len(grid.rows) < MIN_ROWS:
-        raise _too_few(spec, len(grid.rows))
+    _refuse_too_few(spec, len(grid.rows))
     notes = list(grid.notes)
     labelled = task == "classification"
     columns = read_columns(spec, grid, [*choice.inputs, *([] if labelled else choice.targets)], notes)
@@ -131,8 +130,7 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
         for position in choice.targets
     ]
     kept, inputs = complete_rows(spec, grid, targets, inputs, notes)
-    if kept.sum() < MIN_ROWS:
-        raise _too_few(spec, int(kept.sum()))
+    _refuse_too_few(spec, int(kept.sum()))
     inputs = _still_useful(spec, inputs, kept, notes)
     X, names = _matrix(inputs, kept)
     y = np.column_stack([column.values[kept] for column in targets])
@@ -159,6 +157,7 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
         notes=tuple(notes),
         groups=groups,
         lines=np.array(grid.lines, dtype=np.int64)[kept],
+        categories=levels_in(inputs, kept),
     )
 
 
@@ -167,8 +166,9 @@ def _content_hash(spec: CsvSpec, grid: Grid, choices: list[Any], notes: Sequence
     return json_hash(["csv", grid.sha256, *choices, *(reading_of(spec) if notes else [])])
 
 
-def _too_few(spec: CsvSpec, rows: int) -> DataError:
-    return csv_error("path", spec.path, f"{rows} rows; at least {MIN_ROWS} are needed", "add rows")
+def _refuse_too_few(spec: CsvSpec, rows: int) -> None:
+    if rows < MIN_ROWS:
+        raise csv_error("path", spec.path, f"{rows} rows; at least {MIN_ROWS} are needed", "add rows")
 
 
 def _present_labels(

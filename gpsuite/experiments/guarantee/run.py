@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.special import ndtri
 
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import DIVERGED, Outcome, SharedWork, Task, finite_or_none
 from gpsuite.experiments.guarantee.checks import Metrics, coverage_p, input_pattern, row_metrics
-from gpsuite.experiments.guarantee.plan import new_rows
+from gpsuite.experiments.guarantee.plan import marks_of, new_rows
 from gpsuite.experiments.guarantee.regression import (
     conformal_radius,
     errors_of,
@@ -102,6 +104,7 @@ def run_rows(task: Task[RowsTask], shared: SharedWork) -> Outcome:
     X = data.X[examples] if rows is None else rows.X
     latent = latent_posterior(fitted.posterior)
     saved = SavedRegression.of(data, fitted, judged, latent, learning.coverage)
+    saved = replace(saved, reading=marks_of(dataset))
     found = saved.predict(X)
     chosen = X[: params.count]
     ranges = proved_ranges(fitted, latent, chosen, params.tolerances, params.boxes, params.tolerance)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from gpsuite.data.loading import load
@@ -15,7 +17,7 @@ from gpsuite.experiments.guarantee.classification import (
     probability_ranges,
     proved_safe,
 )
-from gpsuite.experiments.guarantee.plan import new_rows
+from gpsuite.experiments.guarantee.plan import marks_of, new_rows
 from gpsuite.experiments.guarantee.saved import packed
 from gpsuite.experiments.guarantee.saved_classifier import SavedClassifier
 from gpsuite.experiments.guarantee.tasks import ClassRowsTask, JudgedClassesTask
@@ -82,7 +84,7 @@ def run_class_rows(task: Task[ClassRowsTask], shared: SharedWork) -> Outcome:
     rows = new_rows(dataset)
     examples = judged.problem.test_rows[: params.count]
     X = data.X[examples] if rows is None else rows.X
-    saved = SavedClassifier.of(data, model)
+    saved = replace(SavedClassifier.of(data, model), reading=marks_of(dataset))
     found = saved.predict(X)
     chosen = model.scaled(X[: params.count])
     arrays = {

@@ -95,9 +95,15 @@ def load(run: str | Path) -> SavedModel:
         raise ModelFileError(f"{folder}: not a usable model: {error}") from error
 
 
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items()}
+    return list(value) if isinstance(value, tuple) else value
+
+
 def _description(saved: SavedModel) -> dict[str, Any]:
     values = {each.name: getattr(saved, each.name) for each in fields(saved) if each.name != "arrays"}
     return {
         "task": saved.task,
-        **{name: list(value) if isinstance(value, tuple) else value for name, value in values.items()},
+        **{name: _plain(value) for name, value in values.items()},
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -61,6 +61,8 @@ class SavedClassifier:
         link: of two classes; `SOFTMAX` for several.
         arrays: the posterior's, scales, and the training range, by name.
         guarantee: what a run proved, in sentences.
+        categories: column of texts -> the levels that were learned from.
+        reading: separator, decimal and thousands marks that the user named for the table.
     """
 
     task: ClassVar[str] = "classification"
@@ -74,6 +76,8 @@ class SavedClassifier:
     link: str
     arrays: Mapping[str, FloatArray]
     guarantee: tuple[str, ...] = field(default=())
+    categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    reading: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, data: Dataset, model: Classifier) -> SavedClassifier:
@@ -97,6 +101,7 @@ class SavedClassifier:
             posterior.operator_bound,
             link,
             arrays,
+            categories=data.categories,
         )
 
     @classmethod
@@ -117,6 +122,8 @@ class SavedClassifier:
             link=str(values["link"]),
             arrays=dict(arrays),
             guarantee=tuple(values["guarantee"]),
+            categories={str(name): tuple(levels) for name, levels in values.get("categories", {}).items()},
+            reading={str(key): str(mark) for key, mark in values.get("reading", {}).items()},
         )
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -62,6 +62,8 @@ class SavedRegression:
         noise_variance: in standardised units.
         arrays: of the kept and the judged model, by name; see `of`.
         guarantee: what a run proved, in sentences.
+        categories: column of texts -> the levels that were learned from.
+        reading: separator, decimal and thousands marks that the user named for the table.
     """
 
     task: ClassVar[str] = "regression"
@@ -76,6 +78,8 @@ class SavedRegression:
     radius: float | None
     arrays: Mapping[str, FloatArray]
     guarantee: tuple[str, ...] = field(default=())
+    categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    reading: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -117,6 +121,7 @@ class SavedRegression:
             models.variance,
             radius if np.isfinite(radius) else None,
             arrays,
+            categories=data.categories,
         )
 
     @classmethod
@@ -138,6 +143,8 @@ class SavedRegression:
             radius=None if values["radius"] is None else float(values["radius"]),
             arrays=dict(arrays),
             guarantee=tuple(values["guarantee"]),
+            categories={str(name): tuple(levels) for name, levels in values.get("categories", {}).items()},
+            reading={str(key): str(mark) for key, mark in values.get("reading", {}).items()},
         )
 
     @property

@@ -34,10 +34,10 @@ def test_texts_and_two_values_are_classes(tmp_path: Path, values: list[str], tas
 def test_inputs_are_found_by_name_in_the_order_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "new.csv"
     path.write_text("b;note;a\n1;x;2\n3;y;4\n")
-    assert inputs_of_file(str(path), ("a", "b"), ";").X.tolist() == [[2.0, 1.0], [4.0, 3.0]]
-    assert inputs_of_file(str(path), ("a", "b"), None).X.tolist() == [[2.0, 1.0], [4.0, 3.0]]
+    assert inputs_of_file(str(path), ("a", "b"), {"separator": ";"}).X.tolist() == [[2.0, 1.0], [4.0, 3.0]]
+    assert inputs_of_file(str(path), ("a", "b")).X.tolist() == [[2.0, 1.0], [4.0, 3.0]]
     with pytest.raises(DataError, match=r"dataset\.new=.*no column 'c'"):
-        inputs_of_file(str(path), ("a", "c"), None)
+        inputs_of_file(str(path), ("a", "c"))
 
 
 def test_new_rows_are_encoded_as_the_rows_learned_from(tmp_path: Path) -> None:
@@ -71,20 +71,46 @@ def test_levels_that_nobody_learned_are_refused(tmp_path: Path, cells: list[str]
     path.write_text("colour,size\n" + "".join(f"{cell},1\n" for cell in cells))
     names = ("colour=red", "colour=green", "colour=blue", "size")
     with pytest.raises(DataError, match=message):
-        inputs_of_file(str(path), names, ",")
+        inputs_of_file(str(path), names, {"separator": ","})
 
 
 def test_of_two_levels_no_third_is_taken_for_the_other(tmp_path: Path) -> None:
     path = tmp_path / "new.csv"
     path.write_text("side,size\na,1\nb,2\n")
-    assert inputs_of_file(str(path), ("side=b", "size"), ",").X.tolist() == [[0.0, 1.0], [1.0, 2.0]]
+    assert inputs_of_file(str(path), ("side=b", "size"), {"separator": ","}).X.tolist() == [
+        [0.0, 1.0],
+        [1.0, 2.0],
+    ]
     path.write_text("side,size\na,1\nb,2\nc,3\n")
     with pytest.raises(DataError, match="'a' is a new level"):
-        inputs_of_file(str(path), ("side=b", "size"), ",")
+        inputs_of_file(str(path), ("side=b", "size"), {"separator": ","})
 
 
 def test_texts_where_numbers_were_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "new.csv"
     path.write_text("a,b\nlow,1\nhigh,2\nlow,3\n")
     with pytest.raises(DataError, match="column 'a' holds texts"):
-        inputs_of_file(str(path), ("a", "b"), ",")
+        inputs_of_file(str(path), ("a", "b"), {"separator": ","})
+
+
+def test_of_two_learned_levels_a_third_is_refused_even_alone(tmp_path: Path) -> None:
+    table, new = tmp_path / "t.csv", tmp_path / "new.csv"
+    table.write_text("side,size,y\n" + "".join(f"{'ab'[i % 2]},{i},{i * i}\n" for i in range(12)))
+    data = read_csv(CsvSpec(path=str(table), target="y"))
+    assert data.categories == {"side": ("a", "b")}
+    new.write_text("side,size\na,1\nb,2\n")
+    assert inputs_of_file(str(new), data.input_names, {}, data.categories).X.tolist() == [
+        [0.0, 1.0],
+        [1.0, 2.0],
+    ]
+    new.write_text("side,size\nb,1\nc,2\n")
+    with pytest.raises(DataError, match="line 3, column 'side': 'c' is a new level"):
+        inputs_of_file(str(new), data.input_names, {}, data.categories)
+
+
+def test_marks_of_the_run_are_used_for_new_rows(tmp_path: Path) -> None:
+    path = tmp_path / "new.csv"
+    path.write_text("a;b\n1,500;2\n2,250;3\n")
+    names = ("a", "b")
+    assert inputs_of_file(str(path), names, {"decimal": ","}).X[:, 0].tolist() == [1.5, 2.25]
+    assert inputs_of_file(str(path), names, {"thousands": ","}).X[:, 0].tolist() == [1500.0, 2250.0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -97,8 +98,10 @@ def test_the_input_that_labels_follow_decides(kept: Classifier) -> None:
 
 def test_round_trip_is_bitwise(dataset: PreparedDataset, kept: Classifier, tmp_path: Path) -> None:
     saved, X = SavedClassifier.of(load(dataset), kept), load(dataset).X[:5] + 0.25
+    saved = replace(saved, categories={"side": ("a", "b")}, reading={"thousands": "."})
     write_model(saved, tmp_path / FOLDER)
     read = gpsuite.load(tmp_path)
+    assert (read.categories, read.reading) == (saved.categories, saved.reading)
     for name, column in saved.predict(X).columns().items():
         assert np.array_equal(read.predict(X).columns()[name], column), name
     assert saved.predict(X).probabilities == pytest.approx(

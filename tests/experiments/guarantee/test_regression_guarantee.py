@@ -117,10 +117,11 @@ def test_rows_outside_the_training_range_are_marked(saved: SavedRegression) -> N
 
 
 def test_round_trip_is_bitwise(saved: SavedRegression, tmp_path: Path) -> None:
-    told = replace(saved, guarantee=("at most 5 % …",))
+    marks = {"decimal": ",", "separator": ";"}
+    told = replace(saved, guarantee=("at most 5 % …",), categories={"side": ("a", "ß")}, reading=marks)
     write_model(told, tmp_path / FOLDER)
     read, X = gpsuite.load(tmp_path), np.random.default_rng(0).normal([100.0, 5.0], 1.0, (9, 2))
-    assert read.guarantee == told.guarantee
+    assert (read.guarantee, read.categories, read.reading) == (told.guarantee, told.categories, marks)
     for name, column in saved.predict(X).columns().items():
         assert np.array_equal(read.predict(X).columns()[name], column), name
 
