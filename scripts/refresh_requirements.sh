@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Resolve pyproject.toml anew into scripts/requirements.txt: pinned, with hashes, without index addresses.
 # Needs uv (pip install uv). One file serves Linux x86-64, Linux aarch64 and macOS arm64 as long as all three
-# resolve to the same versions; the script stops and shows the difference when they do not.
+# resolve to the same versions; the script stops and shows the difference when they do not. Versions already pinned
+# stay; with the argument --upgrade all move to the newest that fit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 for platform in x86_64-manylinux_2_28 aarch64-manylinux_2_28 aarch64-apple-darwin; do
+  cp scripts/requirements.txt "$folder/$platform.txt"
   uv pip compile pyproject.toml --extra dev --extra cluster --quiet --python-version 3.11 --python-platform "$platform" \
     --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
     --output-file "$folder/$platform.txt" "$@" >/dev/null

@@ -24,6 +24,8 @@ PACKAGES = (
     "pandas",
     "matplotlib",
     "scikit-learn",
+    "opencv-python-headless",
+    "mapie",
 )
 
 

@@ -31,7 +31,6 @@ from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, GPCPar
 from gpsuite.methods.robustness.certificates.certificate import Certificate
 from gpsuite.methods.robustness.certificates.certify import certify
 from gpsuite.methods.robustness.certificates.checker import check_certificate
-from gpsuite.methods.robustness.input_choice import opencv_found
 from gpsuite.methods.robustness.level_bound.level_search import BATCH
 from gpsuite.methods.robustness.level_bound.posterior_products import compute_products, posterior_products
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
@@ -66,7 +65,7 @@ FRONTIER_POINTS = 3
 
 def cases() -> list[BenchCase]:
     """Return the cases: searches against the paper's bound, against their floor and by link, and what is kept."""
-    pixels = f"{_data_name('mnist38')}, 10 {'SIFT' if opencv_found() else 'gradient'} pixels"
+    pixels = f"{_data_name('mnist38')}, 10 SIFT pixels"
     narrow, wide = f"π max, {pixels}, gamma=.25, eps=.025", f"π max, {pixels}, gamma=.5, eps=.025"
     plane = f"π max, {_data_name('synthetic2d')}, gamma=.4, eps=.02"
     together, easy, hardest = (
@@ -319,7 +318,7 @@ def _classifier(dataset: str) -> tuple[Problem, GPCPosterior, Callable[[int], li
         scaling="pixels" if pixels else "none",
     )
     problem, trained = trained_classifier(_dataset(dataset), model, SharedWork())
-    word = ("sift10" if opencv_found() else "gradient10") if pixels else "all"
+    word = "sift10" if pixels else "all"
 
     def choices(point: int) -> list[int]:
         found: list[int] = choose(

@@ -2,7 +2,7 @@
 
 Blaas et al. (2020, Sec. 6.1, App. E) free the pixels of a SIFT patch (Lowe 2004). They do not print how the pixels
 follow from the key points; here they are the pixels nearest to the centre of the key point of largest response.
-OpenCV's SIFT is optional: `gradient_patch` is the stated fallback and is never used under SIFT's name.
+`gradient_patch` chooses in an image without key points, and is never used under SIFT's name.
 
 Equation: Blaas et al. 2020, Sec. 6.1, App. E
 Equation: Lowe 2004
@@ -10,8 +10,6 @@ Equation: Lowe 2004
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from typing import Any
 
 import numpy as np
@@ -19,15 +17,8 @@ import numpy as np
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.errors import UserError
 
-OPENCV = "cv2"
 ENLARGED = 4  # SIFT needs more pixels than 14 x 14 to build its octaves
 WINDOW = 1.5  # standard deviation in pixels of the window over which gradients are collected
-
-
-def opencv_found() -> bool:
-    """Tell whether OpenCV is installed, without importing it."""
-    found = importlib.util.find_spec(OPENCV)
-    return found is not None and found.origin is not None  # without an origin it is a folder of that name
 
 
 def shortest_lengthscales(lengthscales: FloatArray, X: FloatArray, count: int) -> IntArray:
@@ -58,15 +49,10 @@ def sift_patch(image: FloatArray, count: int) -> tuple[IntArray, str]:
         the places, increasing, and what chose them: "sift" or "gradient".
 
     Raises:
-        UserError: if OpenCV is not installed, or the image has fewer pixels.
+        UserError: if the image has fewer pixels.
     """
-    if not opencv_found():
-        raise UserError(
-            "features=sift: needs OpenCV, which is not installed: pip install 'gpsuite[sift]'\n"
-            "without it use features=gradient<N>, the patch of the largest gradient",
-            key="features",
-        )
-    cv2 = importlib.import_module(OPENCV)
+    import cv2
+
     grey = np.round(255 * np.clip(image, 0.0, 1.0)).astype(np.uint8)
     size = (ENLARGED * image.shape[1], ENLARGED * image.shape[0])
     large = cv2.resize(grey, size, interpolation=cv2.INTER_CUBIC)

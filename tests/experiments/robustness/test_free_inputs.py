@@ -6,15 +6,12 @@ import numpy as np
 import pytest
 
 from gpsuite.errors import UserError
-from gpsuite.experiments.robustness.shared import free_inputs
 from gpsuite.experiments.robustness.shared.free_inputs import (
-    available,
     check_images,
     check_words,
     describe,
     image_order,
     split_word,
-    told_fallbacks,
 )
 
 
@@ -31,17 +28,6 @@ def test_more_inputs_than_there_are() -> None:
     check_words(["first3", "all", "shortest9"], 3)  # shortest<N> means at most N
     with pytest.raises(UserError, match="features=first4: the dataset has 3 inputs"):
         check_words(["first4"], 3)
-
-
-def test_sift_without_opencv_becomes_gradient_and_says_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(free_inputs, "opencv_found", lambda: False)
-    assert available("sift10") == "gradient10"
-    assert available("shortest3") == "shortest3"
-    (told,) = told_fallbacks(["shortest3", "sift10"])
-    assert "pip install 'gpsuite[sift]'" in told
-    assert "used gradient10: " in told
 
 
 def test_named_pixels_lie_where_they_say() -> None:

@@ -2,15 +2,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from importlib.machinery import ModuleSpec
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
 from gpsuite.errors import UserError
-from gpsuite.methods.robustness import input_choice
 from gpsuite.methods.robustness.input_choice import (
     gradient_patch,
     nearest_pixels,
@@ -50,14 +47,7 @@ def test_gradient_patch_lies_on_the_blob(row: int, column: int) -> None:
     assert abs(columns.mean() - column) <= 2.5
 
 
-def test_sift_without_opencv_names_the_extra_and_the_fallback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(input_choice, "OPENCV", "no_such_module")
-    with pytest.raises(UserError, match=r"gpsuite\[sift\].*\n.*features=gradient"):
-        sift_patch(picture(4, 5), 10)
-
-
 def test_sift_patch_lies_on_the_blob() -> None:
-    pytest.importorskip("cv2", reason="needs the extra sift")
     places, chosen_by = sift_patch(picture(9, 3), 10)
     rows, columns = np.divmod(places, 14)
     assert chosen_by == "sift"
@@ -66,7 +56,6 @@ def test_sift_patch_lies_on_the_blob() -> None:
 
 
 def test_sift_says_so_when_the_gradient_had_to_choose() -> None:
-    pytest.importorskip("cv2", reason="needs the extra sift")
     assert sift_patch(np.zeros((14, 14)), 4)[1] == "gradient"
 
 
@@ -110,7 +99,7 @@ class FakeOpenCV(ModuleType):
 
     def __init__(self, *points: tuple[float, float, float, float]) -> None:
         """Take (column, row, response, size) of each key point, in the enlarged image."""
-        super().__init__("fake_cv2")
+        super().__init__("cv2")
         self.points = [SimpleNamespace(pt=(x, y), response=r, size=s) for x, y, r, s in points]
         self.shown = np.empty(0)
         self.enlarged_to = (0, 0)
@@ -132,9 +121,7 @@ class FakeOpenCV(ModuleType):
 def fake_opencv(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeOpenCV]:
     def install(*points: tuple[float, float, float, float]) -> FakeOpenCV:
         fake = FakeOpenCV(*points)
-        fake.__spec__ = ModuleSpec("fake_cv2", None, origin="fake")
-        monkeypatch.setitem(sys.modules, "fake_cv2", fake)
-        monkeypatch.setattr(input_choice, "OPENCV", "fake_cv2")
+        monkeypatch.setitem(sys.modules, "cv2", fake)
         return fake
 
     return install
@@ -181,11 +168,3 @@ def test_without_a_key_point_the_gradient_chooses_and_it_is_said(
     places, chosen_by = sift_patch(picture(9, 3), 6)
     assert chosen_by == "gradient"
     assert places.tolist() == gradient_patch(picture(9, 3), 6).tolist()
-
-
-def test_a_folder_of_that_name_is_not_opencv(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "some_folder").mkdir()
-    monkeypatch.syspath_prepend(tmp_path)
-    for name, found in (("some_folder", False), ("no_such_module", False), ("json", True)):
-        monkeypatch.setattr(input_choice, "OPENCV", name)
-        assert input_choice.opencv_found() == found

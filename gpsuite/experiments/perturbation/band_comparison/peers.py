@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -79,19 +78,12 @@ class Peer:
         target: what it is about: the function, or a new response.
         kind: pointwise or simultaneous.
         compute: (sample, Generator) -> lower and upper end on the grid, [J] each.
-        package: optional package it needs; empty if none.
     """
 
     title: str
     target: str
     kind: str
     compute: Callable[[Sample, np.random.Generator], Ends]
-    package: str = ""
-
-    @property
-    def missing(self) -> bool:
-        """Whether its package is not installed."""
-        return bool(self.package) and importlib.util.find_spec(self.package) is None
 
 
 def features(X: FloatArray) -> FloatArray:
@@ -190,15 +182,16 @@ class _Ridge:
 
 def conformal(sample: Sample, rng: np.random.Generator, cross: bool) -> Ends:
     """Return MAPIE's split or CV+ interval of a new response about the region's estimate."""
-    mapie = importlib.import_module("mapie.regression")  # an optional package
+    from mapie.regression import CrossConformalRegressor, SplitConformalRegressor
+
     order = rng.permutation(len(sample.y))
     X, y = sample.X[order], sample.y[order]
     if cross:
         options = {"confidence_level": sample.level, "method": "plus", "cv": SPLITS}
-        model = mapie.CrossConformalRegressor(_Ridge(), **options).fit_conformalize(X, y)
+        model = CrossConformalRegressor(_Ridge(), **options).fit_conformalize(X, y)
     else:
         half = len(y) // 2
-        model = mapie.SplitConformalRegressor(_Ridge(), confidence_level=sample.level, prefit=False)
+        model = SplitConformalRegressor(_Ridge(), confidence_level=sample.level, prefit=False)
         model = model.fit(X[:half], y[:half]).conformalize(X[half:], y[half:])
     _, ends = model.predict_interval(sample.grid)
     return np.asarray(ends[:, 0, 0], dtype=np.float64), np.asarray(ends[:, 1, 0], dtype=np.float64)
@@ -220,10 +213,6 @@ PEERS: dict[str, Peer] = {
     "bootstrap": Peer("wild bootstrap", FUNCTION, POINTWISE, partial(wild_bootstrap, simultaneous=False)),
     "gp_credible": Peer("GP credible", FUNCTION, POINTWISE, partial(gaussian_process, response=False)),
     "gp_predictive": Peer("GP predictive", RESPONSE, POINTWISE, partial(gaussian_process, response=True)),
-    "mapie_split": Peer(
-        "conformal, split (MAPIE)", RESPONSE, POINTWISE, partial(conformal, cross=False), "mapie"
-    ),
-    "mapie_cv_plus": Peer(
-        "conformal, CV+ (MAPIE)", RESPONSE, POINTWISE, partial(conformal, cross=True), "mapie"
-    ),
+    "mapie_split": Peer("conformal, split (MAPIE)", RESPONSE, POINTWISE, partial(conformal, cross=False)),
+    "mapie_cv_plus": Peer("conformal, CV+ (MAPIE)", RESPONSE, POINTWISE, partial(conformal, cross=True)),
 }

@@ -19,14 +19,12 @@ class BandTask:
     Attributes:
         band: key of `PEERS`.
         noise: key of `NOISES`.
-        available: whether its package is installed, so that installing one adds its bands.
         seed: of data and bands.
         noise_scale: as every other field, of `BandSettings`.
     """
 
     band: str
     noise: str
-    available: bool
     seed: int
     noise_scale: float
     data_sets: int
@@ -51,7 +49,6 @@ def _task(request: Request[BandSettings], noise: str, band: str) -> Task[BandTas
     params = BandTask(
         band=band,
         noise=noise,
-        available=not PEERS[band].missing,
         seed=derived_seed(request.seed, "bands", noise),
         noise_scale=settings.noise_scale,
         data_sets=settings.data_sets,

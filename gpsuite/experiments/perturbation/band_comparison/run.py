@@ -6,7 +6,7 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.data.generators.noises import draw_noise
-from gpsuite.experiments.base import SKIPPED, Outcome, SharedWork, Task
+from gpsuite.experiments.base import Outcome, SharedWork, Task
 from gpsuite.experiments.perturbation.band_comparison.peers import (
     CENTRES,
     DOMAIN,
@@ -23,8 +23,6 @@ def run(task: Task[BandTask], shared: SharedWork) -> Outcome:
     """Compute a band on every data set; record its mean width and where it holds its target."""
     params = task.params
     peer = PEERS[params.band]
-    if peer.missing:
-        return Outcome({}, SKIPPED, f"{peer.package} is not installed: pip install {peer.package}")
     widths, held = [], []
     for number in range(params.data_sets):
         sample, target = _simulated(params, number, peer.target)

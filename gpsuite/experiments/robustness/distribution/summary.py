@@ -15,7 +15,7 @@ from gpsuite.experiments.robustness.distribution.tables import (
     ratio_table,
     training_table,
 )
-from gpsuite.experiments.robustness.shared.free_inputs import split_word, told_fallbacks
+from gpsuite.experiments.robustness.shared.free_inputs import split_word
 from gpsuite.experiments.robustness.shared.probability_change_claims import delta_claims
 from gpsuite.experiments.robustness.shared.records import dataset_statistics, records_frame, timing_table
 from gpsuite.reporting.comparison import Statistic
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 def summarise(report: Report[DistributionSettings]) -> list[Statistic]:
     """Write tables of delta, ratios and trainings and the box plots; return means and the paper's claims."""
     request, records, settings = report.request, report.records(), report.settings
-    report.warnings.extend(told_fallbacks([settings.features]))
     name = request.experiment.split("/")[1]
     titles = report.titles
     everything = records_frame(records)
@@ -60,7 +59,7 @@ def summarise(report: Report[DistributionSettings]) -> list[Statistic]:
 
 
 def _heading(request: Request[DistributionSettings], frame: pd.DataFrame) -> str:
-    """Say what moved: SIFT falls back to the gradient without OpenCV, and in images without key points."""
+    """Say what moved: in images without key points the gradient chooses in place of SIFT."""
     settings = request.settings
     draws = "1 draw" if settings.draws == 1 else f"{settings.draws} draws"
     rule, count = split_word(settings.features)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpsuite.experiments.base import Request, Task
 from gpsuite.experiments.robustness.runtime_mnist38.settings import OURS, RuntimeSettings
-from gpsuite.experiments.robustness.shared.free_inputs import available, check_words
+from gpsuite.experiments.robustness.shared.free_inputs import check_words
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, classifier_params
 
 Axes = dict[str, str | int | float]
@@ -50,7 +50,6 @@ def plan(request: Request[RuntimeSettings]) -> list[Task[object]]:
     settings, dataset = request.settings, request.require_dataset()
     inputs = int(dataset.spec["n_inputs"])
     check_words([f"{settings.features}{count}" for count in settings.dimensions], inputs)
-    rule = available(f"{settings.features}1")[:-1]
     bounds = {
         OURS: (settings.points, settings.boxes, None),
         settings.reference: (settings.reference_points, settings.reference_boxes, settings.reference_seconds),
@@ -64,7 +63,9 @@ def plan(request: Request[RuntimeSettings]) -> list[Task[object]]:
                 label = f"{options.title}  {bound}  gamma {gamma:g}  d {d}  eps {epsilon:g}"
                 tasks += [
                     request.task(
-                        RuntimeTask(model, point, gamma, f"{rule}{d}", epsilon, bound, boxes, seconds),
+                        RuntimeTask(
+                            model, point, gamma, f"{settings.features}{d}", epsilon, bound, boxes, seconds
+                        ),
                         label=f"{label}  point {point}",
                         axes={**axes, "point": point},
                         version=VERSION,

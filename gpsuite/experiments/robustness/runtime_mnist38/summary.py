@@ -15,14 +15,12 @@ from gpsuite.experiments.robustness.runtime_mnist38.tables import (
     seconds_table,
 )
 from gpsuite.experiments.robustness.safety_curves.claims import dataset_statistics
-from gpsuite.experiments.robustness.shared.free_inputs import told_fallbacks
 from gpsuite.reporting.comparison import Statistic
 
 
 def summarise(report: Report[RuntimeSettings]) -> list[Statistic]:
     """Write seconds, boxes and ratios per cell, draw Fig. 7, and return the statistics."""
     settings, dataset = report.settings, report.request.require_dataset()
-    report.warnings.extend(told_fallbacks(f"{settings.features}{count}" for count in settings.dimensions))
     frame = runtime_frame(report.records())
     rules = ", ".join(sorted(set(frame["chosen_by"])))
     caption = (

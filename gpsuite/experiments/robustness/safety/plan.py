@@ -18,7 +18,7 @@ from gpsuite.experiments.robustness.safety.settings import (
     SafetySettings,
 )
 from gpsuite.experiments.robustness.shared.classifiers import Problem, present_classes, read_problem
-from gpsuite.experiments.robustness.shared.free_inputs import available, check_images, check_words
+from gpsuite.experiments.robustness.shared.free_inputs import check_images, check_words
 from gpsuite.experiments.robustness.shared.several_classes import class_count, read_classes
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, GPCParams, classifier_params
 from gpsuite.methods.robustness.multiclass.multiclass_search import BOUNDS
@@ -86,7 +86,7 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
         UserError: if the data have not the classes or too few rows, or a point lies outside the domain.
     """
     settings, dataset = request.settings, request.require_dataset()
-    word = available(settings.features)
+    word = settings.features
     chosen = replace(settings, classes=classes_of(dataset.name, settings))
     tasks: list[Task[object]] = []
     several = has_several(dataset, settings)

@@ -17,7 +17,7 @@ from gpsuite.experiments.robustness.safety.tables import (
     summary_table,
     timing_table,
 )
-from gpsuite.experiments.robustness.shared.free_inputs import describe, told_fallbacks
+from gpsuite.experiments.robustness.shared.free_inputs import describe
 from gpsuite.experiments.robustness.shared.stored_certificates import told_uncertified, write_certificates
 from gpsuite.experiments.sentences import certified
 from gpsuite.reporting.comparison import Statistic
@@ -30,7 +30,6 @@ NORMS = {"linf": "L-infinity", "l2": "L2", "l1": "L1"}
 def summarise(report: Report[SafetySettings]) -> list[Statistic]:
     """Write the certificates, one row per point, verdicts and changes; draw ranges and traces."""
     request, settings = report.request, report.settings
-    report.warnings.extend(told_fallbacks([settings.features]))
     points, checks = report.records(part="point"), report.records(part="check")
     write_certificates(points, report.folder / "certificates")
     several = has_several(request.require_dataset(), settings)

@@ -11,9 +11,8 @@ from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.experiments.base import Request, Task
 from gpsuite.experiments.robustness.safety_curves.settings import LocalSafetySettings
 from gpsuite.experiments.robustness.shared.classifiers import Problem
-from gpsuite.experiments.robustness.shared.free_inputs import available, check_words, split_word
+from gpsuite.experiments.robustness.shared.free_inputs import check_words, split_word
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, classifier_params
-from gpsuite.experiments.settings import unique
 
 WHOLE_FILE = {"spambase11": "spambase"}  # dataset -> the one with all inputs of its file
 
@@ -96,10 +95,8 @@ def whole_file(request: Request[object], ours: PreparedDataset) -> PreparedDatas
 
 
 def panels(settings: LocalSafetySettings) -> list[tuple[int, str]]:
-    """Return number and features of every panel, with the fallback where OpenCV is missing."""
-    words = [available(word) for word in settings.features]
-    unique.check("features", words)
-    return list(enumerate(words))
+    """Return number and features of every panel."""
+    return list(enumerate(settings.features))
 
 
 def _point_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task[object]]:

@@ -22,7 +22,7 @@ from gpsuite.experiments.robustness.safety_curves.tables import (
     point_table,
     timing_table,
 )
-from gpsuite.experiments.robustness.shared.free_inputs import describe, told_fallbacks
+from gpsuite.experiments.robustness.shared.free_inputs import describe
 from gpsuite.reporting.comparison import Statistic
 
 SECONDS = "seconds and boxes of one search, means over the test points"
@@ -32,7 +32,6 @@ def summarise(report: Report[LocalSafetySettings]) -> list[Statistic]:
     """Write curves, accuracies, points and timings; draw the displayed points; return the statistics."""
     request, records = report.request, report.records()
     settings = report.settings
-    report.warnings.extend(told_fallbacks(settings.features))
     dataset, name = request.require_dataset(), request.experiment.split("/")[1]
     titles = report.titles
     points = curves(records)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,6 @@ from gpsuite.experiments.robustness.shared.classifiers import Problem
 from gpsuite.experiments.settings import Rule
 from gpsuite.methods.robustness.input_choice import (
     gradient_patch,
-    opencv_found,
     shortest_lengthscales,
     sift_patch,
 )
@@ -71,22 +70,6 @@ def describe(word: str) -> str:
     """Return a word's meaning."""
     rule, count = split_word(word)
     return MEANING[rule].format(count)
-
-
-def available(word: str) -> str:
-    """Return the word, or the fallback `gradient<N>` for `sift<N>` where OpenCV is missing, see `told_fallbacks`."""
-    rule, count = split_word(word)
-    return word if rule != "sift" or opencv_found() else f"gradient{count}"
-
-
-def told_fallbacks(words: Iterable[str]) -> list[str]:
-    """Return what the user is told of the words that are not available here, and what was used for them."""
-    return [
-        f"features={word}: SIFT needs OpenCV (pip install 'gpsuite[sift]'), which is not installed; "
-        f"used {available(word)}: {describe(available(word))}"
-        for word in words
-        if available(word) != word
-    ]
 
 
 def check_words(words: Sequence[str], inputs: int) -> None:

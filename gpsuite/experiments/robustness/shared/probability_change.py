@@ -21,7 +21,6 @@ from gpsuite.experiments.base import (
 )
 from gpsuite.experiments.robustness.shared.classifiers import cut_short, model_metrics, task_classifier
 from gpsuite.experiments.robustness.shared.free_inputs import (
-    available,
     check_images,
     check_words,
     choice_of_inputs,
@@ -145,11 +144,9 @@ def delta_tasks(
         radii: of the boxes; changed trainings are run with the first only.
         axes: further columns of records.csv.
     """
-    features = available(settings.features)
     names = load(dataset).input_names
-    check_words([features], len(names))
-    check_images([features], settings.scaling, names)
-    searched = replace(settings, features=features)
+    check_words([settings.features], len(names))
+    check_images([settings.features], settings.scaling, names)
     for name in settings.trainings:
         changed, main = settings.trained(name), name == settings.trainings[0]
         for draw in range(settings.draws if main else 1):
@@ -164,7 +161,7 @@ def delta_tasks(
                         "training": name,
                     }
                     for radius in radii if main else radii[:1]:
-                        yield from _point_tasks(request, searched, dataset, model, radius, own)
+                        yield from _point_tasks(request, settings, dataset, model, radius, own)
 
 
 def _point_tasks(

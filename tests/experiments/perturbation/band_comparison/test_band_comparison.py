@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -90,18 +89,8 @@ def test_gaussian_process_intervals_grow_by_the_noise() -> None:
     assert np.all((f[0] < np.sin(X[::4, 0]) + 0.5) & (f[1] > np.sin(X[::4, 0]) - 0.5))
 
 
-def test_an_absent_package_is_a_clear_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    absent = dataclasses.replace(PEERS["mapie_split"], package="a_package_nobody_has")
-    monkeypatch.setitem(PEERS, "mapie_split", absent)
-    (task,) = plan("bands=[mapie_split]")
-    outcome = run(task)
-    assert outcome.status == "skipped"
-    assert outcome.reason == "a_package_nobody_has is not installed: pip install a_package_nobody_has"
-
-
 @pytest.mark.parametrize("band", ["mapie_split", "mapie_cv_plus"])
 def test_conformal_intervals_cover_responses(band: str) -> None:
-    pytest.importorskip("mapie", reason="the optional package mapie is not installed")
     (task,) = plan(f"bands=[{band}]", "data_sets=30", "rows=100", "points=41")
     assert run(task).arrays["share"].mean() == pytest.approx(0.9, abs=0.04)
 

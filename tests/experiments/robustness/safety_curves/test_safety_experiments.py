@@ -13,7 +13,6 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.experiments.base import EXPERIMENTS, Task
-from gpsuite.experiments.robustness.shared import free_inputs
 from tests.experiments.drawn import drawn
 from tests.experiments.robustness.safety_runs import gpsuite, run
 
@@ -30,7 +29,6 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GPSUITE_OFFLINE", "1")
     monkeypatch.delenv("GPSUITE_DATA_PATH", raising=False)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(free_inputs, "opencv_found", lambda: False)  # the same with and without the extra
 
 
 def plan(*words: str) -> Sequence[Task[Any]]:
@@ -71,17 +69,6 @@ def test_points_and_panels_are_tasks_of_their_own() -> None:
     assert kinds.count(("spambase", "accuracy")) == kinds.count(("spambase11", "accuracy")) == 2
     assert len({task_key(task) for task in tasks}) == len(tasks) - 1  # one contour plot serves both panels
     assert len({task.group for task in tasks if task.axes["part"] == "point"}) == 1  # one classifier
-
-
-def test_sift_s_fallback_is_another_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ("experiment=robustness/safety_mnist38", "scale=smoke", "features=[sift10]", "evaluations=[2]",
-             "shown_labels=[]")  # fmt: skip
-    without = plan(*words)
-    monkeypatch.setattr(free_inputs, "opencv_found", lambda: True)
-    found = plan(*words)
-    assert {task.axes["features"] for task in without} == {"gradient10"}
-    assert {task.axes["features"] for task in found} == {"sift10"}
-    assert not {task_key(task) for task in without} & {task_key(task) for task in found}
 
 
 def test_runtime_cells() -> None:
