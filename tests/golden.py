@@ -122,7 +122,7 @@ class Numbers:
                 array = np.asarray(value)
                 if array.dtype.kind in "biuf" and not (array.ndim and self._again(value)):
                     yield place, array
-            case str():
+            case str() if place.startswith("result"):
                 yield place, np.asarray(float(zlib.crc32(value.encode())))
             case tuple() | list() if depth < _DEPTH:
                 for index, each in enumerate(value):
