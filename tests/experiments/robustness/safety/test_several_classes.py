@@ -71,7 +71,7 @@ def test_a_table_of_three_classes_is_judged(capsys: pytest.CaptureFixture[str]) 
 def test_digits_of_three_classes(capsys: pytest.CaptureFixture[str]) -> None:
     """With both methods asked for, the one there is is used, and the user told."""
     folder = run("safety", "classes=[3,5,8]", "radius=0.05", "count=1", "boxes=40")
-    assert "more than two classes have Laplace's method only" in capsys.readouterr().err
+    assert "expectation propagation is for two classes" in capsys.readouterr().err
     table = pd.read_csv(folder / "tables" / "safety_points.csv")
     assert set(table["label"].astype(str)) <= {"3", "5", "8"}
 
@@ -119,7 +119,7 @@ def test_an_attack_below_a_proved_margin_is_a_contradiction(
 @pytest.mark.parametrize(
     ("classes", "changed", "words", "message"),
     [
-        (3, {}, ["method=ep"], "more than two classes have Laplace's method only; use method=laplace"),
+        (3, {}, ["method=ep"], "expectation propagation is for two classes; use method=laplace"),
         (
             4,
             {},
