@@ -25,7 +25,9 @@ def levels(capsys: pytest.CaptureFixture[str], path: Path, dataset: str) -> list
     return [line.split("\t")[1].split(":")[0] for line in capsys.readouterr().out.splitlines()[1:4]]
 
 
-@pytest.mark.parametrize("method", ["gwi_classifier", "svgp_classifier"])
+@pytest.mark.parametrize(
+    "method", ["gwi_classifier", pytest.param("svgp_classifier", marks=pytest.mark.slow)]
+)
 def test_two_classes_are_certified(method: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("dataset=breast_cancer", f"method={method}", "count=1", "radius=0.1", "method.inducing=1")
     folder = run("safety", *words, *SHORT)
@@ -47,6 +49,7 @@ def test_three_classes_are_certified_by_the_softmax(capsys: pytest.CaptureFixtur
     assert found == ["confirmed", "not checked", "confirmed"]
 
 
+@pytest.mark.slow
 def test_three_classes_are_judged_by_the_robust_maximum(capsys: pytest.CaptureFixture[str]) -> None:
     folder = run("safety", *THREE, "method=gwi_classifier", *SHORT)
     assert "has no bound of the robust maximum" in capsys.readouterr().err
