@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from gpsuite.experiments.base import METHODS, Method, MethodOptions
-from gpsuite.experiments.settings import at_least, one_of
+from gpsuite.experiments.settings import Count, Positive, Share, at_least, one_of
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import INFERENCES
 
 CLASSIFICATION = ("classification",)
 REGRESSION = ("regression",)
 CLASSIFIER = "classifier"  # the trait of every one: class probabilities from a latent Gaussian process
+GAUSSIAN_LATENT = "gaussian latent posterior"  # whatever trained it: all that a certified range needs
 REGRESSOR = "regressor"  # a Gaussian latent posterior and Gaussian noise
 
 
@@ -29,7 +30,37 @@ class GPCOptions(MethodOptions):
     link: Annotated[str, one_of(LINKS)] = "probit"
 
 
-METHODS.register("gpc")(Method(GPCOptions, CLASSIFICATION, frozenset({CLASSIFIER})))
+METHODS.register("gpc")(Method(GPCOptions, CLASSIFICATION, frozenset({CLASSIFIER, GAUSSIAN_LATENT})))
+
+MINIBATCH = ("gwi", "svgp")
+
+
+@dataclass(frozen=True)
+class MinibatchGPCOptions(MethodOptions):
+    """A sparse Gaussian process classifier trained by minibatches, with the squared exponential.
+
+    Attributes:
+        inference: gwi (a mean in the kernel's basis; probit link, or robust max for several classes) or svgp (softmax).
+        inducing: M as a multiple of sqrt(N).
+        prior_evaluations: of the marginal likelihood that chooses the first kernel parameters.
+        validation_share: share of the training rows that choose the epoch.
+        epochs: at most.
+        patience: epochs without a better validation score after which training ends.
+        batch: rows of a step.
+        learning_rate: of Adam.
+    """
+
+    inference: Annotated[str, one_of(MINIBATCH)]
+    inducing: Positive
+    prior_evaluations: Count
+    validation_share: Share
+    epochs: Count
+    patience: Count
+    batch: Count
+    learning_rate: Positive
+
+
+METHODS.register("minibatch_gpc")(Method(MinibatchGPCOptions, CLASSIFICATION, frozenset({GAUSSIAN_LATENT})))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""What `gpsuite.methods.pac_bayes` exports."""
+"""What `gpsuite.methods.pac_bayes` exports.
+
+Equation: none, a list of names
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What `gpsuite.methods.robustness` exports."""
+"""What `gpsuite.methods.robustness` exports.
+
+Equation: none, a list of names
+"""
 
 from __future__ import annotations
 

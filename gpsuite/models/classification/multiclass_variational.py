@@ -20,11 +20,33 @@ def multiclass_posterior(model: gpflow.models.SVGP) -> MultiClassPosterior:
 
     With GPflow's `MultiClass` likelihood it is a `RobustMaxPosterior`.
 
+    Raises:
+        TypeError: for another model, likelihood, kernel, mean function or inducing variable.
+        NotPositiveDefiniteError: if the inducing covariance cannot be factorised.
+    """
+    likelihood = model.likelihood
+    robust = type(likelihood) is gpflow.likelihoods.MultiClass
+    if not (type(likelihood) is gpflow.likelihoods.Softmax or robust):
+        raise TypeError(
+            f"likelihood {type(likelihood).__name__}: only the softmax and the robust maximum are known"
+        )
+    if robust and type(likelihood.invlink) is not gpflow.likelihoods.RobustMax:
+        raise TypeError(f"link {type(likelihood.invlink).__name__}: only the robust maximum is known")
+    softmax = softmax_posterior(model)
+    if not robust:
+        return softmax
+    values = {each.name: getattr(softmax, each.name) for each in fields(softmax)}
+    return RobustMaxPosterior(**values, epsilon=float(likelihood.invlink.epsilon.numpy()))
+
+
+def softmax_posterior(model: gpflow.models.SVGP) -> MultiClassPosterior:
+    """Return the latent posterior of an SVGP under the softmax, whatever its own likelihood.
+
     The classes' variational distributions are independent: with K_ZZ + jitter = L L' and the whitened covariance
     Q diag(lambda) Q' of class c, alpha_c = L^-T m_c, and the rows of its root are Q' L^-1 with weights lambda - 1.
 
     Raises:
-        TypeError: for another model, likelihood, kernel, mean function or inducing variable.
+        TypeError: for another model, kernel, mean function or inducing variable.
         NotPositiveDefiniteError: if the inducing covariance cannot be factorised.
     """
     _require_plain(model)
@@ -42,7 +64,7 @@ def multiclass_posterior(model: gpflow.models.SVGP) -> MultiClassPosterior:
         alpha[c] = solve_triangular(factor.lower, mean, lower=True, trans="T")
         root[c, :, c] = solve_triangular(factor.lower, rotation, lower=True, trans="T").T
         weights[c] = singular * singular - 1.0
-    softmax = MultiClassPosterior(
+    return MultiClassPosterior(
         X=Z,
         kernel=kernel_name(kernel),
         variance=float(kernel.variance.numpy()),
@@ -52,23 +74,11 @@ def multiclass_posterior(model: gpflow.models.SVGP) -> MultiClassPosterior:
         weights=weights.ravel(),
         operator_bound=max(1.0, 1.0 + float(weights.max())),
     )
-    if isinstance(model.likelihood, gpflow.likelihoods.Softmax):
-        return softmax
-    values = {each.name: getattr(softmax, each.name) for each in fields(softmax)}
-    return RobustMaxPosterior(**values, epsilon=float(model.likelihood.invlink.epsilon.numpy()))
 
 
 def _require_plain(model: gpflow.models.SVGP) -> None:
     if type(model) is not gpflow.models.SVGP:
         raise TypeError(f"{type(model).__name__} is no SVGP")
-    likelihood = model.likelihood
-    robust = type(likelihood) is gpflow.likelihoods.MultiClass
-    if not (type(likelihood) is gpflow.likelihoods.Softmax or robust):
-        raise TypeError(
-            f"likelihood {type(likelihood).__name__}: only the softmax and the robust maximum are known"
-        )
-    if robust and type(likelihood.invlink) is not gpflow.likelihoods.RobustMax:
-        raise TypeError(f"link {type(likelihood.invlink).__name__}: only the robust maximum is known")
     if type(model.inducing_variable) is not gpflow.inducing_variables.InducingPoints:
         raise TypeError("only inducing points can be converted, no other inducing variables")
     if type(model.mean_function) is not gpflow.functions.Zero:

@@ -1,6 +1,8 @@
-"""From a trained two-class measure to the posterior that the robustness family certifies."""
+"""From trained measures to the posteriors that the robustness family certifies."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import gpflow
 import numpy as np
@@ -9,6 +11,7 @@ from scipy.linalg import solve_triangular
 from gpsuite.arrays import FloatArray
 from gpsuite.models.classification.links import Link
 from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.classification.robust_max_posterior import RobustMaxPosterior
 from gpsuite.models.kernels import kernel_name
 from gpsuite.models.radial import expanded
 from gpsuite.models.random_elements.element import GaussianElement
@@ -28,26 +31,61 @@ def certifiable_posterior(element: GaussianElement, link: Link) -> GPCPosterior:
     Raises:
         TypeError: for another element: a network's mean has no certified range, a constant none either.
     """
+    parts, alpha, root, weights = _functions(element)
+    if element.prior_mean != 0.0 or len(alpha) != 1:
+        raise TypeError("one latent function with prior mean 0 is needed")
+    return GPCPosterior(
+        **parts,
+        alpha=alpha[0],
+        root=root[0],
+        weights=weights[0],
+        operator_bound=max(1.0, 1.0 + float(weights.max())),
+        link=link,
+    )
+
+
+def certifiable_robust_max(element: GaussianElement, epsilon: float) -> RobustMaxPosterior:
+    """Return a measure of C >= 2 functions, kernel means and sparse kernels, as a robust-max classifier's posterior.
+
+    The prior's constant mean is the same for all functions and is left out: it moves no difference.
+
+    Args:
+        element: of several latent functions.
+        epsilon: of the robust maximum.
+
+    Raises:
+        TypeError: as `certifiable_posterior`, but for the prior's mean.
+    """
+    parts, alpha, own, weights = _functions(element)
+    C, M = alpha.shape
+    root = np.zeros((C, M, C, M))
+    root[np.arange(C), :, np.arange(C)] = own
+    return RobustMaxPosterior(
+        **parts,
+        alpha=alpha,
+        root=root.reshape(C * M, C, M),
+        weights=weights.ravel(),
+        operator_bound=max(1.0, 1.0 + float(weights.max())),
+        epsilon=epsilon,
+    )
+
+
+def _functions(element: GaussianElement) -> tuple[dict[str, Any], FloatArray, FloatArray, FloatArray]:
+    """Return inputs and kernel, and of every function alpha [C, M], root [C, M, M] and weights [C, M]."""
     mean, kernel, basis = element.mean, element.kernel, element.basis
     if not (isinstance(mean, KernelMean) and isinstance(kernel, SparseKernel) and basis is not None):
         raise TypeError("only a kernel mean with a sparse kernel can be certified")
-    if element.prior_mean != 0.0 or mean.weights.shape[1] != 1:
-        raise TypeError("one latent function with prior mean 0 is needed")
     prior: gpflow.kernels.IsotropicStationary = element.prior_kernel
-    rotation, singular, _ = np.linalg.svd(np.tril(kernel.factors.numpy()[0]))
-    eigenvalues = singular * singular
 
     def transposed_solve(right: FloatArray) -> FloatArray:
         return np.asarray(solve_triangular(basis.factor, right, lower=True, trans="T"))
 
-    return GPCPosterior(
-        X=basis.Z,
-        kernel=kernel_name(prior),
-        variance=float(prior.variance.numpy()),
-        lengthscales=expanded(prior.lengthscales.numpy(), basis.Z.shape[1]),
-        alpha=transposed_solve(mean.weights.numpy()[:, 0]),
-        root=np.ascontiguousarray(transposed_solve(rotation).T),
-        weights=eigenvalues - 1.0,
-        operator_bound=max(1.0, float(eigenvalues.max())),
-        link=link,
-    )
+    rotations, singular, _ = np.linalg.svd(np.tril(kernel.factors.numpy()))
+    root = np.stack([np.ascontiguousarray(transposed_solve(each).T) for each in rotations])
+    parts = {
+        "X": basis.Z,
+        "kernel": kernel_name(prior),
+        "variance": float(prior.variance.numpy()),
+        "lengthscales": expanded(prior.lengthscales.numpy(), basis.Z.shape[1]),
+    }
+    return parts, np.ascontiguousarray(transposed_solve(mean.weights.numpy()).T), root, singular**2 - 1.0

@@ -12,8 +12,9 @@ from gpsuite.methods.robustness.certificates.verification import CONFIRMED, OPEN
 from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, Fit
 from gpsuite.methods.wasserstein.rows import split_rows
 from gpsuite.models.classification.links import PROBIT
+from gpsuite.models.classification.multiclass_variational import softmax_posterior
 from gpsuite.models.classification.posterior import GPCPosterior
-from gpsuite.models.random_elements.certifiable import certifiable_posterior
+from gpsuite.models.random_elements.certifiable import certifiable_posterior, certifiable_robust_max
 from gpsuite.models.random_elements.element import GaussianElement
 from tests.methods.wasserstein.class_problems import fit, labelled, options
 
@@ -33,6 +34,29 @@ def test_it_is_the_same_posterior(trained: tuple[GaussianElement, GPCPosterior])
     ours, spread = posterior.latent(X)
     np.testing.assert_allclose(ours, mean[:, 0], rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(spread, variance[:, 0], rtol=1e-6, atol=1e-8)
+
+
+def test_three_functions_are_the_same_posterior_but_for_the_constant_that_all_share() -> None:
+    model = CLASSIFIERS.get("gwi_kernel")(fit(3, epochs=3)).model
+    posterior = certifiable_robust_max(model.element, model.likelihood.epsilon)
+    X, _ = labelled(3, 20)
+    mean, variance = model.element.predict(X)
+    ours, covariance = posterior.latent(X)
+    np.testing.assert_allclose(ours + model.element.prior_mean, mean, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(np.einsum("bcc->bc", covariance), variance, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(posterior.probabilities(X), model.predict(X).probabilities, atol=1e-6)
+
+
+def test_a_sparse_softmax_is_the_same_posterior_and_its_second_class_is_the_positive_one() -> None:
+    model = CLASSIFIERS.get("svgp_softmax")(fit(2, epochs=3)).model
+    posterior = softmax_posterior(model.model)
+    X, _ = labelled(3, 20, 2)
+    mean, variance = model.latent(X)
+    ours, covariance = posterior.latent(X)
+    np.testing.assert_allclose(ours + model.prior_mean, mean, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(np.einsum("bcc->bc", covariance), variance, rtol=1e-6, atol=1e-6)
+    positive = posterior.difference(1, 0).probability(X)
+    np.testing.assert_allclose(positive, posterior.probabilities(X)[:, 1], atol=1e-9)
 
 
 def test_its_probability_is_certified_around_a_point(trained: tuple[GaussianElement, GPCPosterior]) -> None:

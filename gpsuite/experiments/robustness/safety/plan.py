@@ -19,8 +19,14 @@ from gpsuite.experiments.robustness.safety.settings import (
 )
 from gpsuite.experiments.robustness.shared.classifiers import Problem, present_classes, read_problem
 from gpsuite.experiments.robustness.shared.free_inputs import check_images, check_words
+from gpsuite.experiments.robustness.shared.minibatch_classifiers import training_rows
 from gpsuite.experiments.robustness.shared.several_classes import class_count, read_classes
-from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, GPCParams, classifier_params
+from gpsuite.experiments.robustness.shared.tasks import (
+    ClassifierParams,
+    GPCParams,
+    MinibatchParams,
+    classifier_params,
+)
 from gpsuite.methods.robustness.multiclass.multiclass_search import BOUNDS
 from gpsuite.methods.robustness.search.regions import Region
 
@@ -90,7 +96,7 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
     chosen = replace(settings, classes=classes_of(dataset.name, settings))
     tasks: list[Task[object]] = []
     several = has_several(dataset, settings)
-    methods = softmax_methods(request.methods) if several else request.methods
+    methods = methods_of_several(request.methods) if several else request.methods
     if several:
         check_bound(settings.bound, class_count(load(dataset), chosen.classes))
     for number, (method, options) in enumerate(methods.items()):
@@ -100,11 +106,14 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
             check_words([word], problem.X.shape[1])
             check_images([word], settings.scaling, problem.input_names)
             _check_domain(problem, dataset, settings)
+        sparse = isinstance(model.method, MinibatchParams)
+        if sparse:
+            training_rows(problem, model)
         for rank, point in enumerate(settings.chosen_points):
             region = _region(settings, model, point, word)
             own, version = _judged(settings, region, several)
             tasks.append(_task(request, own, f"{options.title}  point {point}", method, "point", version))
-            if rank < settings.check_points and not several:
+            if rank < settings.check_points and not (several or sparse):
                 tolerances, samples = settings.check_tolerances, settings.samples
                 check = CheckTask(**vars(region), tolerances=tolerances, samples=samples)
                 title = f"{options.title}  checks at point {point}"
@@ -136,7 +145,7 @@ def _three_classes(request: Request[SafetySettings], chosen: SafetySettings, wor
         return found
     points = settings.chosen_points[: settings.check_points]
     for point, radius in itertools.product(points, settings.margin_radii):
-        region = replace(_region(settings, model, point, word), radius=radius)
+        region = replace(_region(settings, model, point, word), radius=radius, boxes=settings.margin_boxes)
         params = ClassesTask(**vars(region), tolerance=settings.tolerance, certificate_boxes=0)
         title = f"{options.title}  three classes at point {point}, radius {radius:g}"
         task = _task(request, params, title, method, "three_classes", CLASSES_VERSION)
@@ -195,15 +204,15 @@ def laplace_methods(methods: Mapping[str, MethodOptions]) -> dict[str, MethodOpt
     }
 
 
-def softmax_methods(methods: Mapping[str, MethodOptions]) -> dict[str, MethodOptions]:
-    """Return the methods that there are for several classes: Laplace's, with the softmax for their link.
+def methods_of_several(methods: Mapping[str, MethodOptions]) -> dict[str, MethodOptions]:
+    """Return the methods that there are for several classes: all but EP; Laplace's has the softmax for its link.
 
     Raises:
         UserError: if there is none.
     """
-    found = laplace_methods(methods)
+    found = {name: each for name, each in methods.items() if GPCParams.of(each).inference != "ep"}
     if not found:
-        fault = "more than two classes have Laplace's method only"
+        fault = "expectation propagation is for two classes"
         raise UserError(
             f"methods={list(methods)}: {fault}; use method=laplace, or name two classes", key="methods"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,11 @@ from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork
 from gpsuite.experiments.robustness.safety.checks import run_checks
 from gpsuite.experiments.robustness.safety.plan import CheckTask, PointTask, point_region
 from gpsuite.experiments.robustness.safety_curves.plan import label_name
-from gpsuite.experiments.robustness.shared.classifiers import Problem, task_classifier
+from gpsuite.experiments.robustness.shared.classifiers import Problem, read_problem, task_classifier
 from gpsuite.experiments.robustness.shared.free_inputs import choose
+from gpsuite.experiments.robustness.shared.minibatch_classifiers import train_minibatch
 from gpsuite.experiments.robustness.shared.stored_certificates import stored
+from gpsuite.experiments.robustness.shared.tasks import MinibatchParams
 from gpsuite.methods.robustness.certificates.certificate import Certificate, Claim, Origin, pack
 from gpsuite.methods.robustness.certificates.certify import certify
 from gpsuite.methods.robustness.decision import HALF, Verdict, binary_contest
@@ -25,7 +27,7 @@ from gpsuite.methods.robustness.search.attacks import strong_attack
 from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.methods.robustness.verdict import PointSearch, ProbabilityRange
 from gpsuite.models.classification.approximation import NotConvergedError
-from gpsuite.models.classification.training import TrainedGPC
+from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.seeds import stream
 
 UNTIMED = [0, 2, 3]  # columns of a trace: boxes, inner and outer
@@ -48,14 +50,61 @@ def run_check(task: Task[CheckTask], shared: SharedWork) -> Outcome:
     return run_checks(problem, trained, task.params, region)
 
 
+@dataclass(frozen=True, eq=False)
+class PointClassifier:
+    """A classifier of two classes.
+
+    Attributes:
+        problem: its rows.
+        posterior: what is certified.
+        sites: of EP, [2, N]; [2, 0] of the others.
+        X: training inputs [N, D] where the posterior has inducing inputs, else [0, D].
+    """
+
+    problem: Problem
+    posterior: GPCPosterior
+    sites: FloatArray
+    X: FloatArray
+
+
+def point_classifier(task: Task[PointTask], shared: SharedWork) -> PointClassifier:
+    """Return a task's classifier; the tasks of one group train it once.
+
+    Raises:
+        NotConvergedError: if there is no converged approximation at the start, or the training diverged.
+    """
+    model, dataset = task.params.model, task.require_dataset()
+    if not isinstance(model.method, MinibatchParams):
+        problem, trained = task_classifier(task, shared)
+        posterior = trained.fit.require_converged()
+        sites = trained.fit.state if model.method.inference == "ep" else np.empty((2, 0))
+        return PointClassifier(problem, posterior, sites, np.empty((0, problem.X.shape[1])))
+
+    def attempt() -> PointClassifier | NotConvergedError:
+        problem = read_problem(dataset, model)
+        try:
+            found = train_minibatch(
+                problem, model, Budget(seconds=task.budget_seconds, observer=shared.observer)
+            )
+        except NotConvergedError as error:
+            return error
+        assert isinstance(found, GPCPosterior)
+        return PointClassifier(problem, found, np.empty((2, 0)), problem.X)
+
+    found = shared.once(f"minibatches {model.name}", attempt)
+    if isinstance(found, NotConvergedError):
+        raise found
+    return found
+
+
 def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
     """Certify one point."""
     clock = Budget(seconds=task.budget_seconds)
     try:
-        problem, trained = task_classifier(task, shared)
+        classifier = point_classifier(task, shared)
     except NotConvergedError as error:
         return Outcome({}, DIVERGED, str(error))
-    params, posterior = task.params, trained.fit.require_converged()
+    params, problem, posterior = task.params, classifier.problem, classifier.posterior
     dataset, point = task.require_dataset(), params.point
     rows = load(dataset).X
     chosen = choose(params.features, problem, posterior.lengthscales, problem.X_test[point])
@@ -76,7 +125,7 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
     limited = found.status == "budget"
     reason = _limit(found, task.budget_seconds) if limited else ""
     if params.certificate_boxes:
-        origin = _origin(dataset, problem, trained, params, region)
+        origin = _origin(dataset, classifier, params, region)
         certificate = _certify(search, region, found, params, Budget(seconds=clock.left), origin)
         metrics |= _claims(certificate, found)
         arrays |= stored(*pack(certificate))
@@ -193,26 +242,25 @@ def _arrays(
 
 def _origin(
     dataset: PreparedDataset,
-    problem: Problem,
-    trained: TrainedGPC,
+    classifier: PointClassifier,
     params: PointTask,
     region: Region,
 ) -> Origin:
     """Return where the point's model and region come from, as the certificate states it."""
-    inference = params.model.method.inference
+    method, problem = params.model.method, classifier.problem
     return Origin(
         dataset=dataset.name,
         content=dataset.content_hash,
         row=int(problem.test_rows[params.point]),
         classes=(problem.label_names[0], problem.label_names[1]),
         inputs=tuple(problem.input_names[place] for place in region.free),
-        inference=inference,
+        inference="minibatch" if isinstance(method, MinibatchParams) else method.inference,
         rows=problem.train_rows.astype(np.int64),
         labels=problem.y,
         offset=problem.offset,
         scale=problem.scale,
-        sites=trained.fit.state if inference == "ep" else np.empty((2, 0)),
-        X=np.empty((0, problem.X.shape[1])),
+        sites=classifier.sites,
+        X=classifier.X,
     )
 
 

@@ -50,6 +50,7 @@ class SafetySettings(ClassifierSettings):
         check_points: points at which the paper's statements are checked.
         check_tolerances: tolerances of these checks.
         margin_radii: radii at which these points are judged among three classes.
+        margin_boxes: limit for all searches of one of these verdicts.
         samples: points sampled in each region by the checks.
     """
 
@@ -70,6 +71,7 @@ class SafetySettings(ClassifierSettings):
     check_points: Annotated[int, at_least(0)]
     check_tolerances: list[Positive]
     margin_radii: Annotated[list[Positive], unique]
+    margin_boxes: Count
     samples: Count
 
     def check(self) -> None:

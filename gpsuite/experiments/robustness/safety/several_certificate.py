@@ -14,6 +14,7 @@ from gpsuite.experiments.robustness.safety.plan import ClassesTask
 from gpsuite.experiments.robustness.shared.classifiers import Problem
 from gpsuite.experiments.robustness.shared.several_classes import SeveralClasses
 from gpsuite.experiments.robustness.shared.stored_certificates import Certified, stored
+from gpsuite.experiments.robustness.shared.tasks import MinibatchParams
 from gpsuite.methods.robustness.certificates.joint.certificate import (
     JointCertificate,
     JointOrigin,
@@ -26,6 +27,7 @@ from gpsuite.methods.robustness.multiclass.multiclass_search import ClassRange, 
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
+from gpsuite.models.classification.robust_max_posterior import RobustMaxPosterior
 from gpsuite.untrusted import LARGEST_ARRAYS
 
 FOR_TREES = 16 << 20  # bytes of the largest certificate that are left for its trees
@@ -86,7 +88,9 @@ def certify_point(
 
 
 def no_certificate(posterior: MultiClassPosterior) -> str:
-    """Return why there is none for a posterior: its C^2 N^2 numbers would be more than `gpsuite verify` reads."""
+    """Return why there is none for a posterior, for example that it would be more than `gpsuite verify` reads."""
+    if isinstance(posterior, RobustMaxPosterior):
+        return "gpsuite verify has no bound of the robust maximum of several classes"
     size = sum(each.nbytes for each in (posterior.root, posterior.alpha, posterior.X))
     if size > LARGEST_ARRAYS - FOR_TREES:
         most, C = LARGEST_ARRAYS >> 20, posterior.n_classes
@@ -99,18 +103,19 @@ def no_certificate(posterior: MultiClassPosterior) -> str:
 
 
 def _origin(dataset: PreparedDataset, problem: Problem, params: ClassesTask, region: Region) -> JointOrigin:
+    sparse = isinstance(params.model.method, MinibatchParams)
     return JointOrigin(
         dataset=dataset.name,
         content=dataset.content_hash,
         row=int(problem.test_rows[params.point]),
         outputs=problem.label_names,
         inputs=tuple(problem.input_names[place] for place in region.free),
-        inference="laplace",
+        inference="minibatch" if sparse else "laplace",
         rows=problem.train_rows.astype(np.int64),
         targets=problem.y,
         offset=problem.offset,
         scale=problem.scale,
-        X=np.empty((0, problem.X.shape[1])),
+        X=problem.X if sparse else np.empty((0, problem.X.shape[1])),
     )
 
 

@@ -51,7 +51,7 @@ def summarise(report: Report[SafetySettings]) -> list[Statistic]:
     report.table(change_table(points, titles, names), "safety_changes", changes)
     report.table(timing_table(points, titles), "safety_timing", caption)
     if several and len(titles) < len(request.methods):
-        report.warnings.append("more than two classes have Laplace's method only: the others are left out")
+        report.warnings.append("expectation propagation is for two classes: it is left out")
     report.warnings.extend(told_uncertified(points))
     labels = sorted({str(record.metrics["label"]) for record in points})
     draw_ranges(report, rows, "the predicted class" if several else _positive(request, labels), not several)

@@ -20,11 +20,12 @@ from gpsuite.experiments.robustness.shared.classifiers import (
     shown_names,
     start_of,
 )
-from gpsuite.experiments.robustness.shared.tasks import ClassifierParams
+from gpsuite.experiments.robustness.shared.minibatch_classifiers import train_minibatch
+from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, MinibatchParams
 from gpsuite.models.classification.approximation import NotConvergedError
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from gpsuite.models.classification.softmax_laplace import MultiClassProblem
-from gpsuite.models.classification.training import TrainedMultiClass, train_multiclass_gpc
+from gpsuite.models.classification.training import train_multiclass_gpc
 
 MOST_CLASSES = 10
 LEAST_ROWS = 2  # of a class: one may be a test row
@@ -36,12 +37,10 @@ class SeveralClasses:
 
     Attributes:
         problem: the rows; its labels are the numbers of `problem.label_names`.
-        trained: what the search for hyperparameters found.
-        posterior: there.
+        posterior: at the hyperparameters that were found.
     """
 
     problem: Problem
-    trained: TrainedMultiClass
     posterior: MultiClassPosterior
 
 
@@ -97,14 +96,27 @@ def trained_classes(
     def attempt() -> SeveralClasses | NotConvergedError:
         problem = read_classes(dataset, model)
         budget = Budget(seconds=seconds, evaluations=model.evaluations, observer=shared.observer)
+        if isinstance(model.method, MinibatchParams):
+            return _by_minibatches(problem, model, seconds, shared)
         data = MultiClassProblem(problem.X, problem.y.astype(np.int64), len(problem.label_names), model.spec)
         try:
             trained = train_multiclass_gpc(data, start_of(problem, model), budget, model.largest_variance)
         except NotConvergedError as error:
             return error
-        return SeveralClasses(problem, trained, trained.fit.require_converged())
+        return SeveralClasses(problem, trained.fit.require_converged())
 
     found = shared.once(f"classes {model.name}", attempt)
     if isinstance(found, NotConvergedError):
         raise found
     return found
+
+
+def _by_minibatches(
+    problem: Problem, model: ClassifierParams, seconds: float | None, shared: SharedWork
+) -> SeveralClasses | NotConvergedError:
+    try:
+        posterior = train_minibatch(problem, model, Budget(seconds=seconds, observer=shared.observer))
+    except NotConvergedError as error:
+        return error
+    assert isinstance(posterior, MultiClassPosterior)
+    return SeveralClasses(problem, posterior)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Protocol
 
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.experiments.base import MethodOptions, Request
 from gpsuite.experiments.params import plain
-from gpsuite.experiments.robustness.methods import GPCOptions
+from gpsuite.experiments.robustness.methods import GPCOptions, MinibatchGPCOptions
 from gpsuite.experiments.robustness.shared.settings import ClassifierSettings
 from gpsuite.models.config import ModelSpec
 from gpsuite.seeds import derived_seed
@@ -31,9 +31,33 @@ class GPCParams:
         Raises:
             TypeError: if the method is another family's.
         """
+        if isinstance(options, MinibatchGPCOptions):
+            link = "probit" if options.inference == "gwi" else "logistic"
+            training = {each.name: getattr(options, each.name) for each in fields(MinibatchTraining)}
+            return MinibatchParams(options.builder, options.inference, link, MinibatchTraining(**training))
         if not isinstance(options, GPCOptions):
             raise TypeError(f"{options.title} is no Gaussian process classifier")
         return cls(options.builder, options.inference, options.link)
+
+
+@dataclass(frozen=True)
+class MinibatchTraining:
+    """How a sparse classifier is trained; attributes as `MinibatchGPCOptions`."""
+
+    inducing: float
+    prior_evaluations: int
+    validation_share: float
+    epochs: int
+    patience: int
+    batch: int
+    learning_rate: float
+
+
+@dataclass(frozen=True)
+class MinibatchParams(GPCParams):
+    """A method that is trained by minibatches; its link is that of two classes."""
+
+    training: MinibatchTraining
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ class Origin:
         row: the point's row in the dataset.
         classes: names of the negative and the positive class.
         inputs: names of the region's free inputs.
-        inference: "laplace", "ep" or "variational".
+        inference: "laplace", "ep", "variational", or "minibatch" where training ended before an optimum.
         rows: [N] the training rows in the dataset.
         labels: [N] -1 or 1.
         offset: [D] inputs of the model are those of the dataset minus `offset`, over `scale`.

@@ -18,7 +18,7 @@ from gpsuite.methods.robustness.certificates.plain_model import PlainModel
 
 LARGEST = 1e100  # of any number: products of a few of them are still finite in extended precision
 MOST_JITTER = 1e-3  # of the prior variance: with more of it the values would not be the function's
-INFERENCES = ("laplace", "ep", "variational")
+INFERENCES = ("laplace", "ep", "variational", "minibatch")
 MOST_NODES, MOST_ENDS = 1 << 18, 1 << 23  # of a tree, and times the free inputs: a second and 128 MB
 
 
@@ -202,7 +202,8 @@ def _check_origin(model: PlainModel, region: StoredRegion, origin: Origin) -> No
     variational = origin.inference == "variational"
     if model.squeeze != 0 and not variational:
         refuse("a squeezed link, which neither Laplace's method nor EP takes")
-    sparse = variational and len(origin.X) > 0
+    minibatch = origin.inference == "minibatch"
+    sparse = minibatch or (variational and len(origin.X) > 0)
     shapes = (
         origin.rows.shape == origin.labels.shape == (count,),
         origin.X.shape == (count if sparse else 0, inputs),

@@ -27,7 +27,13 @@ from gpsuite.methods.robustness.certificates.stationarity import TOLERANCE, Resi
 from gpsuite.untrusted import UnusableFileError, printable
 
 CONFIRMED, REFUTED, OPEN = "confirmed", "refuted", "not checked"
-INFERENCES = {"laplace": "Laplace", "ep": "EP", "variational": "variational"}
+INFERENCES = {
+    "laplace": "Laplace",
+    "ep": "EP",
+    "variational": "variational",
+    "minibatch": "minibatch-trained",
+}
+MINIBATCH = "training by minibatches ends at no equation that could be checked: take it as stated"
 MOST_INPUTS_SHOWN = 12
 
 
@@ -118,6 +124,8 @@ def _posterior_level(certificate: Certificate) -> Level:
         return Level("the stored posterior is the one of its data", OPEN, "the certificate states no data")
     name = INFERENCES[origin.inference]
     statement = f"the stored posterior is the {name} posterior of the stored rows and labels"
+    if origin.inference == "minibatch":
+        return Level(statement, OPEN, MINIBATCH)
     if origin.inference == "variational":
         values = f"{len(certificate.model.X)} inducing inputs" if len(origin.X) else "one value a row"
         statement += f", {values}, jitter {origin.jitter:g}"

@@ -15,6 +15,7 @@ from gpsuite.methods.robustness.explain.lines import LineSlices, line_slices
 from gpsuite.methods.robustness.level_bound.latent_model import LatentModel
 from gpsuite.methods.robustness.level_bound.level import level_of
 from gpsuite.methods.robustness.level_bound.level_bound import LevelBound
+from gpsuite.methods.robustness.level_bound.posterior_slice import take_lines
 from gpsuite.models.classification.posterior import GPCPosterior
 
 
@@ -63,7 +64,7 @@ class BinaryLines:
 
     def pieces(self, lines: IntArray, low: FloatArray, high: FloatArray) -> BinaryPieces:
         """Expand pieces [low, high] of lines, [B] each."""
-        form = self.slices.take(lines)
+        form = take_lines(self.slices, lines)
         bound = replace(self.level_bound, form=form)
         lo, hi = low[:, None], high[:, None]
         centre = 0.5 * lo + 0.5 * hi
@@ -71,7 +72,7 @@ class BinaryLines:
 
     def evaluate(self, lines: IntArray, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds [B] of the score at points [B] of lines."""
-        return replace(self.level_bound, form=self.slices.take(lines)).evaluate(points[:, None])
+        return replace(self.level_bound, form=take_lines(self.slices, lines)).evaluate(points[:, None])
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return probabilities of score bounds, rounded outwards."""

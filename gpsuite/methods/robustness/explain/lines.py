@@ -9,7 +9,7 @@ Equation: derived, rounding of the level bound
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -39,25 +39,6 @@ class LineSlices(PosteriorSlice):
         mean_error: [L].
         gram_error: [L].
     """
-
-    def take(self, rows: IntArray) -> LineSlices:
-        """Return the slices of these rows, which may repeat."""
-
-        def chosen(values: float | FloatArray) -> FloatArray:
-            return np.asarray(values)[rows]
-
-        return replace(
-            self,
-            dims=self.dims[rows],
-            lengthscales=self.lengthscales[rows],
-            X=self.X[rows],
-            fixed=self.fixed[rows],
-            weight=self.weight[rows],
-            floor=chosen(self.floor),
-            ceiling=chosen(self.ceiling),
-            mean_error=chosen(self.mean_error),
-            gram_error=chosen(self.gram_error),
-        )
 
     def moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance [L] per unit s at one point [L, 1] of each line."""

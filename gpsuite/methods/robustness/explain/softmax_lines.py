@@ -12,6 +12,7 @@ import numpy as np
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.methods.robustness.explain.line_search import PieceBounds
 from gpsuite.methods.robustness.explain.lines import restricted_lines
+from gpsuite.methods.robustness.level_bound.posterior_slice import take_lines
 from gpsuite.methods.robustness.multiclass.latent_differences import (
     LatentDifferences,
     any_difference,
@@ -113,7 +114,7 @@ class SoftmaxLines:
         return lower, np.where(np.isnan(high), 1.0, np.clip(high, 0.0, 1.0))
 
     def _rows(self, lines: IntArray) -> LineSoftmaxBound:
-        chosen = replace(self.differences, form=self.differences.form.take(lines))
+        chosen = replace(self.differences, form=take_lines(self.differences.form, lines))
         return LineSoftmaxBound(self.posterior, chosen)
 
 

@@ -11,6 +11,7 @@ Equation: derived, rounding of the level bound
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -211,3 +212,31 @@ def gram_error(products: PosteriorProducts, weight: FloatArray, unit: FloatArray
     data = 2.0 * (weight.shape[-1] + 8.0) * UNIT * largest * (weight @ products.row_sums)
     root = 2.0 * (products.rank + 8.0) * UNIT * largest**2 * products.root_size
     return np.asarray(2.0 * zeta * float(np.sqrt(products.operator.size)) + zeta**2 + data + root)
+
+
+SliceT = TypeVar("SliceT", bound=PosteriorSlice)
+
+
+def take_lines(slices: SliceT, rows: IntArray) -> SliceT:
+    """Return some of the lines of which every one is a slice of its own; they may repeat.
+
+    Args:
+        slices: of L lines; what follows from the posterior has them last, [..., L].
+        rows: numbers of lines.
+    """
+
+    def chosen(values: float | FloatArray) -> FloatArray:
+        return np.asarray(values)[..., rows]
+
+    return replace(
+        slices,
+        dims=slices.dims[rows],
+        lengthscales=slices.lengthscales[rows],
+        X=slices.X[rows],
+        fixed=slices.fixed[rows],
+        weight=slices.weight[rows],
+        floor=chosen(slices.floor),
+        ceiling=chosen(slices.ceiling),
+        mean_error=chosen(slices.mean_error),
+        gram_error=chosen(slices.gram_error),
+    )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.level_bound.posterior_products import PosteriorProducts
 from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice, gram_error, mean_sizes
 
@@ -98,25 +98,6 @@ class SliceStack(PosteriorSlice):
             belows=self.belows[part],
             aboves=self.aboves[part],
             norm2=chosen(self.norm2),
-            floor=chosen(self.floor),
-            ceiling=chosen(self.ceiling),
-            mean_error=chosen(self.mean_error),
-            gram_error=chosen(self.gram_error),
-        )
-
-    def take(self, rows: IntArray) -> SliceStack:
-        """Return the slices of these lines, which may repeat."""
-
-        def chosen(values: float | FloatArray) -> FloatArray:
-            return np.asarray(values)[:, rows]
-
-        return replace(
-            self,
-            dims=self.dims[rows],
-            lengthscales=self.lengthscales[rows],
-            X=self.X[rows],
-            fixed=self.fixed[rows],
-            weight=self.weight[rows],
             floor=chosen(self.floor),
             ceiling=chosen(self.ceiling),
             mean_error=chosen(self.mean_error),

@@ -71,10 +71,10 @@ def words(*more: str, path: str = "m.csv") -> list[str]:
     return [*NAME, "dataset=csv", f"dataset.path={path}", "dataset.candidates=c.csv", *own, *more]
 
 
-def run(*more: str, path: str = "m.csv") -> Path:
+def run(*more: str, path: str = "m.csv", code: int = 0) -> Path:
     request, options = read_request(words(*more, path=path))
     report = run_experiment(request, options)
-    assert report.exit_code == 0, report.failures
+    assert report.exit_code == code, report.failures
     print("\n".join(report.answer))
     print("\n".join(report.warnings), file=sys.stderr)
     return report.folder
@@ -299,7 +299,7 @@ def test_a_budget_ends_with_a_plan_and_is_recorded() -> None:
 def test_nothing_safe_is_infeasible_with_the_best_candidate_named() -> None:
     write_rows(12)
     Path("c.csv").write_text("x0,x1\n50,60\n1.2,1.1\n")
-    folder = run()
+    folder = run(code=3)
     [record] = list(csv.DictReader((folder / "records.csv").read_text().splitlines()))
     assert record["status"] == "infeasible"
     assert "none of 2 candidates is safe with probability above 0.95" in record["reason"]

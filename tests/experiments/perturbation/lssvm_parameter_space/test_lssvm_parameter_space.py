@@ -124,7 +124,7 @@ def test_a_radius_that_shrinks_or_a_rule_that_fails_is_seen() -> None:
     [
         ("q_values=[100]", "q_values=100: must lie in 0 < q < m=100"),
         ("q_values=[0]", "q_values=0"),
-        ("q_values=[5,5]", "has a value twice"),
+        ("q_values=[5,5]", "must not have a value twice"),
         ("C=0", "C=0"),
         ("rays=3", "rays=3"),
         ("segments=0", "segments=0"),

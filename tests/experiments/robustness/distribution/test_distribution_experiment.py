@@ -72,7 +72,7 @@ def test_the_study_over_all_datasets_has_the_same_tasks() -> None:
         (["trainings=[other]"], "trainings=other"),
         (["features=first3"], "features=first3: the dataset has 2 inputs"),
         (["features=some"], "features=some: unknown choice of inputs\nvalid: all"),
-        (["features=gradient1"], "features=gradient1: needs scaling=pixels"),
+        (["features=gradient1"], "features=gradient1: is for images, and needs scaling=pixels"),
         (["classes=[1,1]"], "classes="),
         (["classes=[1,7]"], "no label 7"),
         (["scaling=log"], "scaling=log"),

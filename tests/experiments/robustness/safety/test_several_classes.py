@@ -71,7 +71,7 @@ def test_a_table_of_three_classes_is_judged(capsys: pytest.CaptureFixture[str]) 
 def test_digits_of_three_classes(capsys: pytest.CaptureFixture[str]) -> None:
     """With both methods asked for, the one there is is used, and the user told."""
     folder = run("safety", "classes=[3,5,8]", "radius=0.05", "count=1", "boxes=40")
-    assert "more than two classes have Laplace's method only" in capsys.readouterr().err
+    assert "expectation propagation is for two classes" in capsys.readouterr().err
     table = pd.read_csv(folder / "tables" / "safety_points.csv")
     assert set(table["label"].astype(str)) <= {"3", "5", "8"}
 
@@ -83,6 +83,14 @@ def test_digits_of_all_ten_classes(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(table["verdict"]) <= {"safe", "unsafe", "unknown"} and len(table) == 2
     assert not table["probabilities_proved"].any()
     assert (table["max_attained"] <= table["max_proved"]).all()
+
+
+def test_a_missing_label_is_no_class(capsys: pytest.CaptureFixture[str]) -> None:
+    write_table(3, {5: "NA", 9: ""})
+    folder = run("safety", *CSV, "radius=0.01", "count=1", "boxes=2", "certificates=false", "method=laplace")
+    table = pd.read_csv(folder / "tables" / "safety_points.csv")
+    assert set(table["label"]) | set(table["predicted"]) <= {"kind 0", "kind 1", "kind 2"}
+    assert "2 of 60 rows left out, a value is missing: 'label' 2" in capsys.readouterr().err
 
 
 def test_the_paper_s_bound_judges_three_classes() -> None:
@@ -119,7 +127,7 @@ def test_an_attack_below_a_proved_margin_is_a_contradiction(
 @pytest.mark.parametrize(
     ("classes", "changed", "words", "message"),
     [
-        (3, {}, ["method=ep"], "more than two classes have Laplace's method only; use method=laplace"),
+        (3, {}, ["method=ep"], "expectation propagation is for two classes; use method=laplace"),
         (
             4,
             {},
@@ -132,7 +140,9 @@ def test_an_attack_below_a_proved_margin_is_a_contradiction(
             [],
             "one row of class odd, a class needs 2; leave it out: classes=[kind 0,kind 1,",
         ),
-        (30, {}, [], "has 30 classes (kind 0, kind 1, kind 10, "),
+        (50, {}, [], "has 50 classes (kind 0, kind 1, kind 10, "),
+        (51, {}, [], "at most 10 are compared; name some: classes=[kind 0,kind 1,kind 10]"),
+        (3, {5: "NA"}, ["dataset.missing=error"], "line 7, column 'label': 'NA' stands for a missing value"),
         (12, {}, ["classes=[kind 0,kind 1,kind x]"], "has no label kind x"),
         (12, {}, ["classes=[kind 0]"], "name two to ten different labels"),
         (3, {}, ["train_rows=2"], "no training row of csv is of class"),

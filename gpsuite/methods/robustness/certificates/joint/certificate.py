@@ -74,7 +74,7 @@ class JointOrigin:
         row: the point's row in the dataset.
         outputs: names of the classes, or of the target.
         inputs: names of the region's free inputs.
-        inference: "laplace" for several classes; "exact" or "sparse" for a regression.
+        inference: "laplace" or "minibatch" for several classes; "exact" or "sparse" for a regression.
         rows: [N] the training rows in the dataset.
         targets: [N] numbers of the classes, or the targets that the model was given.
         offset: [D] inputs of the model are those of the dataset minus `offset`, over `scale`.

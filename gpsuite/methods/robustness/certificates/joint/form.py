@@ -24,7 +24,7 @@ from gpsuite.methods.robustness.certificates.joint.model import GAUSSIAN, SOFTMA
 from gpsuite.methods.robustness.certificates.joint.quantity import ClassQuantity, Quantity
 from gpsuite.methods.robustness.certificates.plain_kernel import CURVATURE
 
-INFERENCES = {SOFTMAX: ("laplace",), GAUSSIAN: ("exact", "sparse")}
+INFERENCES = {SOFTMAX: ("laplace", "minibatch"), GAUSSIAN: ("exact", "sparse")}
 LIMITS = {SOFTMAX: (0.0, 1.0), GAUSSIAN: (-math.inf, math.inf)}
 MOST_FUNCTIONS = 100
 
@@ -74,7 +74,7 @@ def _check_origin(model: JointModel, region: StoredRegion, origin: JointOrigin) 
     (n, inputs), count = model.X.shape, len(origin.targets)
     if origin.inference not in INFERENCES[model.likelihood]:
         refuse(f"an inference that is not one of {', '.join(INFERENCES[model.likelihood])}")
-    sparse = origin.inference == "sparse"
+    sparse = origin.inference in ("sparse", "minibatch")
     shapes = (
         origin.rows.shape == (count,),
         origin.X.shape == (count if sparse else 0, inputs),
@@ -97,5 +97,5 @@ def _check_origin(model: JointModel, region: StoredRegion, origin: JointOrigin) 
             refuse("labels are the numbers of the classes")
         if (origin.target_offset, origin.target_scale) != (0.0, 1.0):
             refuse("labels have no scale")
-    if not 0 <= origin.jitter <= (MOST_JITTER * model.variance if sparse else 0):
+    if not 0 <= origin.jitter <= (MOST_JITTER * model.variance if origin.inference == "sparse" else 0):
         refuse(f"a jitter above {MOST_JITTER:g} of the variance, or without inducing inputs")

@@ -25,6 +25,7 @@ from gpsuite.methods.robustness.certificates.joint.model import SOFTMAX
 from gpsuite.methods.robustness.certificates.joint.quantity import QuantileQuantity
 from gpsuite.methods.robustness.certificates.joint.stationarity import joint_residuals
 from gpsuite.methods.robustness.certificates.verification import (
+    MINIBATCH,
     OPEN,
     Level,
     bound_level,
@@ -37,7 +38,12 @@ from gpsuite.methods.robustness.certificates.verification import (
 )
 from gpsuite.untrusted import printable
 
-INFERENCES = {"laplace": "Laplace", "exact": "exact Gaussian", "sparse": "sparse variational"}
+INFERENCES = {
+    "laplace": "Laplace",
+    "exact": "exact Gaussian",
+    "sparse": "sparse variational",
+    "minibatch": "minibatch-trained",
+}
 
 
 def verify_certificate(
@@ -84,6 +90,8 @@ def _posterior_level(certificate: JointCertificate) -> Level:
     statement = (
         f"the stored posterior is the {INFERENCES[origin.inference]} posterior of the stored rows and {kind}"
     )
+    if origin.inference == "minibatch":
+        return Level(statement, OPEN, MINIBATCH)
     if origin.inference == "sparse":
         statement += f", {len(model.X)} inducing inputs, jitter {origin.jitter:g}"
     return residual_level(statement, joint_residuals(model, origin))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from gpsuite.methods.robustness.certificates.joint import softmax_bound
 from gpsuite.methods.robustness.certificates.joint.model import SOFTMAX, JointModel, JointProducts
@@ -83,6 +84,40 @@ def test_a_forgotten_term_is_noticed(fault: str, monkeypatch: pytest.MonkeyPatch
     }
     monkeypatch.setattr(softmax_bound, fault, instead[fault])
     assert any(violations(seed, 3, "squared_exponential", models=3)[0] for seed in range(3, 9))
+
+
+def steepest_bend() -> tuple[float, float]:
+    """Return the bound of p_0 over an interval, and its truth, where the logistic bends most.
+
+    A latent difference of no variance, linear to third order: at -log(2 + sqrt(3)) half of sigma'' is the constant,
+    and the largest change of log-odds is exact as well, so that the bound is within its cubic terms of the truth.
+    """
+    bend, s = -np.log(2 + np.sqrt(3)), 1e-9
+    alpha = np.array([[bend / (s * np.exp(-0.5))], [0.0]])
+    model = JointModel(
+        np.zeros((1, 1)),
+        "squared_exponential",
+        s,
+        np.ones(1),
+        alpha,
+        np.zeros((0, 2, 1)),
+        np.zeros(0),
+        SOFTMAX,
+    )
+    expansions = ClassExpansions(model, np.ones(1), np.arange(1), JointProducts(model))
+    ends = np.array([[0.95]]), np.array([[1.05]])
+    found = SoftmaxPlainBound(expansions, ClassQuantity(0)).bound(*ends, 1, np.zeros(1))[0][0]
+    return float(found), float(expit(bend * np.exp(0.5 - 0.5 * 1.05**2)))
+
+
+def test_the_curvature_is_all_that_keeps_the_bound_above_the_steepest_bend(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bound, truth = steepest_bend()
+    assert truth <= bound <= truth + 1e-5
+    monkeypatch.setattr(softmax_bound, "CURVATURE", 0.0)
+    bound, truth = steepest_bend()
+    assert bound < truth - 1e-4
 
 
 def test_the_constants_are_the_largest_of_their_terms() -> None:
