@@ -143,8 +143,7 @@ def minimise_in_stages(
         scales = np.minimum(np.exp(2.0 * x[1 : n_theta - 1]), _LARGEST_SCALE)
         return np.concatenate([np.ones(n_theta), np.resize(scales, inputs)])
 
-    inverse = InverseHessian(guess(start.point))
-    point, iterations = start.point, 0
+    inverse, point, iterations = InverseHessian(guess(start.point)), start.point, 0
     for rows, most in nested_subsets(n):
         part = meter.counted(on_rows(rows), len(rows) / n)
         try:
