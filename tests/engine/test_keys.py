@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpsuite.engine.keys import canonical_json, short_hash, task_key
-from gpsuite.experiments.params import INLINE, LEFT_OUT, OPTIONAL, choice, named, plain
+from gpsuite.experiments.params import INLINE, LEFT_OUT, OPTIONAL, choice, left_out_as, named, plain
 from tests.engine import tiny
 
 json_values = st.recursive(
@@ -55,6 +55,7 @@ class Cell:
     limit: float | None = field(default=None, metadata=OPTIONAL)
     shown: float | None = None
     title: str = field(default="a cell", metadata=LEFT_OUT)
+    way: str = field(default="old", metadata=left_out_as("old"))
 
 
 def test_params_of_a_dataclass_are_hashed_as_their_plain_values() -> None:
@@ -64,6 +65,7 @@ def test_params_of_a_dataclass_are_hashed_as_their_plain_values() -> None:
     assert plain(cell) == values
     assert plain(replace(cell, title="called otherwise")) == values
     assert plain(replace(cell, limit=2.0)) == {**values, "limit": 2.0}
+    assert plain(replace(cell, way="new")) == {**values, "way": "new"}
     assert plain({"cells": [cell]}) == {"cells": [values]}
     typed, untyped = (replace(tiny.task(1), params=params) for params in (cell, values))  # type: ignore[arg-type]
     assert task_key(typed) == task_key(untyped)

@@ -71,9 +71,8 @@ class _Adjoint:
 class SparseGPObjective:
     """The bound of a sparse GP and its gradient in the hyperparameters and the inducing inputs.
 
-    The buffers are allocated once, so an instance must not be shared between threads. They are two n x M arrays, for
-    alpha > 0 three where there is room; or, when these are not stored, O(M^2) numbers besides O(n D), for about a third
-    more time. When K_ZZ
+    The buffers are allocated once, so an instance must not be shared between threads. They are two n x M arrays; or,
+    when these are not stored, O(M^2) numbers besides O(n D), for about a third more time. When K_ZZ
     cannot be factorised, a jitter relative to sigma_f^2 is added and kept for all later evaluations (`jitter`): a line
     search sees one function. For alpha = 0 evaluations use the cheaper covariance form (`use_covariance_form`) until
     K_ZZ is once too ill-conditioned for it, and the whitened form from then on; where they change over they agree.
@@ -109,7 +108,6 @@ class SparseGPObjective:
         self.use_covariance_form = alpha == 0.0
         stored = stores(n, n_inducing, 2) if store is None else store
         self._V, self._U = BlockArray(n, n_inducing, stored), BlockArray(n, n_inducing, stored)
-        self._K = BlockArray(n, n_inducing, stored and alpha > 0.0 and stores(n, n_inducing, 3))
         self._work = np.zeros((2 * n_inducing + 2) * min(n, BLOCK))
         self._adjoint = np.zeros(n_inducing * min(n, BLOCK))
 
@@ -153,12 +151,7 @@ class SparseGPObjective:
             self.use_covariance_form = False
         sums, spare = WhitenedSums.zeros(self.n_inducing), np.empty(self.n)
         for rows in blocks(self.n):
-            V = self._V.block(rows)
-            if self._K.stored:
-                V[...] = inducing.cross(features[rows], self._K.block(rows))
-                inducing.whiten(V)
-            else:
-                inducing.whitened(features[rows], V)
+            V = inducing.whitened(features[rows], self._V.block(rows))
             spare[rows] = np.maximum(inducing.variance - squared_norms(V), 0.0)
             noise = (s + self._alpha * spare[rows]) / self._weight
             sums.add(V, noise, self._y[rows], head_of(self._work, V.shape))
@@ -252,9 +245,7 @@ class SparseGPObjective:
         """Contract the adjoint of K_ZX for alpha > 0; fill `d_noise`, in Lambda, and E = V diag(d_noise) V'."""
         for rows in blocks(self.n):
             G = self._adjoint_block(state, risk, adjoint, E, d_noise, rows)
-            K = self._K.block(rows)
-            if not self._K.stored:
-                state.inducing.cross(state.features[rows], K)
+            K = state.inducing.cross(state.features[rows], head_of(self._work, G.shape))
             contraction.add(G, state.features[rows], K)
 
     def _adjoint_block(

@@ -22,7 +22,7 @@ from gpsuite.budget import Budget
 from gpsuite.methods.pac_bayes.problem import Search
 from gpsuite.models.linalg import NotPositiveDefiniteError
 from gpsuite.models.projected_lbfgs import Evaluation, InverseHessian, descend, evaluated
-from gpsuite.models.search import NO_ROOM, Minimum, Objective
+from gpsuite.models.search import NO_ROOM, Minimum, Objective, Status
 from gpsuite.seeds import stream
 
 # One row in so many, and how many iterations on them.
@@ -60,6 +60,11 @@ class _Meter:
         self.failures: list[str] = []
         self.lowest: Evaluation | None = None  # on all rows
         self._longest = 0.0
+
+    @property
+    def fault(self) -> str:
+        """How many evaluations failed and why, or an empty string."""
+        return f"{len(self.failures)} evaluations failed: {self.failures[0]}" if self.failures else ""
 
     def counted(self, objective: Objective, share: float) -> Objective:
         """Return the objective, counted; it is infinite where it fails, and raises where the budget has no room."""
@@ -131,7 +136,7 @@ def minimise_in_stages(
     whole = meter.counted(objective, 1.0)
     start = evaluated(whole, np.clip(begin, box.lb, box.ub))
     if start is None:
-        reason = f"{meter.failures[0]}" if meter.failures else "the objective or its gradient is not finite"
+        reason = meter.fault or "the objective or its gradient is not finite"
         return Minimum(begin, math.inf, "diverged", f"not defined at the start: {reason}", 1, 0)
 
     def guess(x: FloatArray) -> FloatArray:
@@ -147,10 +152,11 @@ def minimise_in_stages(
                 point, iterations = at.point, iterations + 1
         except _NoRoomError:
             break
-    coarse = None if point is start.point else evaluated(whole, point)
-    best = start if coarse is None or coarse.loss > start.loss else coarse
-    losses, reason = [best.loss], ""
+    reason = ""
     try:
+        coarse = None if point is start.point else evaluated(whole, point)
+        best = start if coarse is None or coarse.loss > start.loss else coarse
+        losses = [best.loss]
         for at in descend(whole, best, box, inverse, guess):
             iterations += 1
             losses.append(at.loss)
@@ -158,12 +164,11 @@ def minimise_in_stages(
                 break
     except _NoRoomError as ended:
         reason = str(ended)
-    best = meter.lowest or best  # a line search that the budget ended may have seen a lower one
-    status = "budget" if reason else "done"
-    notes = [f"{len(meter.failures)} evaluations failed: {meter.failures[0]}"] if meter.failures else []
+    best = meter.lowest or start  # a line search that the budget ended may have seen the lowest
+    status: Status = "budget" if reason else "done"
     return Minimum(
-        best.point, best.loss, status, "; ".join([*notes, *[reason] * bool(reason)]), math.ceil(meter.spent - 1e-9),
-        iterations, failures=tuple(meter.failures),
+        best.point, best.loss, status, "; ".join(filter(None, [meter.fault, reason])),
+        math.ceil(meter.spent - 1e-9), iterations, failures=tuple(meter.failures),
     )  # fmt: skip
 
 

@@ -85,7 +85,8 @@ def test_all_rows_are_the_objective_bit_for_bit(small_data: Data, make: Make) ->
 def test_the_gradient_at_weight_four_agrees_with_fourth_order_differences(
     small_data: Data, make: Make
 ) -> None:
-    evaluate, h = make(*(part[:148] for part in small_data), np.arange(0, 148, 4)), 2e-3
+    X, y = (part[:148] for part in small_data)
+    evaluate, h = make(X, y, np.arange(0, 148, 4)), 2e-3
     _, gradient = evaluate(POINT)
     for k in (0, 1, 3, 4, 5, 16, 25):
         step = np.eye(len(POINT))[k] * h
