@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gpsuite import cli
-from gpsuite.cli import COMMANDS
+from gpsuite.commands import COMMANDS
 from gpsuite.config.request import read_request
 
 FAMILIES = ("pac_bayes", "robustness", "perturbation", "active_learning")

@@ -1,1 +1,21 @@
 """One module per command of the command line: `main(words) -> exit code` and `HELP`."""
+
+from __future__ import annotations
+
+# command -> what --help says; each is gpsuite.commands.<command>.main(words) -> exit code
+COMMANDS = {
+    "run": "run an experiment: gpsuite run experiment=<family>/<name> [scale=smoke|quick|paper] [key=value ...]",
+    "show": "settings and tasks of a run, nothing is run: gpsuite show experiment=<family>/<name> [key=value ...]",
+    "list": "what there is: gpsuite list [experiments|datasets|methods|NAME]",
+    "status": "tasks done, failed, missing: gpsuite status [experiment ...]",
+    "compare": "published | ours | n | difference | verdict: gpsuite compare [experiment ...]",
+    "report": "one self-contained HTML page over all results: gpsuite report",
+    "publish": "copy results to results/published: gpsuite publish experiment ...",
+    "recheck": "compute some published records anew and compare: gpsuite recheck [experiment ...] sample=5 seed=0",
+    "data": "datasets: gpsuite data list|fetch|verify|describe [name or file ...]",
+    "predict": "new rows by the model that a run kept: gpsuite predict RUN FILE.csv [output=FILE]",
+    "verify": "independent check of a certificate: gpsuite verify CERTIFICATE [dataset=NAME]",
+    "bench": "ratios against baselines and the LAPACK/BLAS floor: gpsuite bench [family]",
+    "doctor": "versions, threads, data found, free disk, backends: gpsuite doctor",
+    "completion": "words proposed by the shell: gpsuite completion bash|zsh|fish",
+}

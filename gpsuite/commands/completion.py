@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import yaml
 
+from gpsuite.commands import COMMANDS
 from gpsuite.commands.data import ACTIONS
 from gpsuite.config.files import conf_dir, group_choices, method_families, read_file
 from gpsuite.config.schema import ON_ERROR, OUTPUTS, SCALES
@@ -83,8 +84,6 @@ def proposals(line: str) -> list[str]:
 
 
 def _candidates(words: Sequence[str], last: str) -> Iterator[str]:
-    from gpsuite.cli import COMMANDS
-
     groups = group_choices()
     command = words[0] if words else ""
     if command in ("run", "show"):

@@ -16,7 +16,7 @@ from gpsuite.errors import UserError
 from gpsuite.text import visible, visible_lines
 
 if TYPE_CHECKING:  # at run time it would load NumPy before its threads are limited
-    from gpsuite.engine.runner import RunReport
+    from gpsuite.engine.runner import RunOptions, RunReport
     from gpsuite.experiments.request import Request
 
 __all__ = ["HELP", "explain", "main"]
@@ -37,7 +37,7 @@ gpsuite run experiment=<family>/<name> [key=value ...]
 
 gpsuite run -m experiment=A,B seed=0,1     every combination, one after another
 gpsuite run experiment=NAME --help         its settings: values, meanings, what is allowed
-gpsuite run experiment=tour                one quick experiment of each family, then the report
+gpsuite run experiment=tour                one quick experiment of each family, the answers, the report
 
 The same command resumes after an interruption. Exit codes: 0 done, 1 some tasks failed, 2 wrong input,
 3 not possible (a plan without a safe measurement), 130 interrupted.
@@ -55,7 +55,7 @@ def main(words: list[str]) -> int:
 
     requests = [read_request(run) for run in runs]
     _say_decisions([request for request, options in requests if options.output != "quiet"])
-    code = 0
+    code, answers = 0, []
     for request, options in requests:
         try:
             report = run_experiment(request, options)
@@ -71,12 +71,20 @@ def main(words: list[str]) -> int:
         code = max(code, report.exit_code)
         for label, reason, trace in report.failures:
             print(f"failed: {visible(f'{label}: {reason}')}\n  traceback: {trace}", file=sys.stderr)
-        _tell(request, report, options.output)
+        _tell(request, report, "quiet" if tour and options.output == "text" else options.output)
+        answers += [f"{request.experiment}: {line}" for line in report.answer[:1]]
     if tour:
-        from gpsuite.commands.report import show_page
-
-        show_page(requests[0][1].results_dir)
+        _end_tour(requests[0][1], answers)
     return code
+
+
+def _end_tour(options: RunOptions, answers: Sequence[str]) -> None:
+    """Print the first answer of every stop, and write the page that begins with them."""
+    from gpsuite.commands.report import show_page
+
+    if options.output == "text":
+        print("\n".join(["", *map(visible_lines, answers), ""]))
+    show_page(options.results_dir)
 
 
 def expanded_runs(words: Sequence[str]) -> tuple[list[list[str]], bool]:
@@ -129,11 +137,22 @@ def _say_decisions(requests: Sequence[Request[object]]) -> None:
 
 
 def _stops(run: Sequence[str]) -> list[list[str]]:
-    """Return the runs a run stands for: the tour is one run per entry of its file."""
+    """Return the runs a run stands for: the tour is one run per entry of its file, or the first `stops=` of them.
+
+    Raises:
+        UserError: if the tour has not so many stops.
+    """
     if TOUR not in run:
         return [list(run)]
-    rest = [word for word in run if word != TOUR]
-    return [[*stop, *rest] for stop in read_file("experiment", "tour")["stops"]]
+    stops = read_file("experiment", "tour")["stops"]
+    counts = [word.removeprefix("stops=") for word in run if word.startswith("stops=")]
+    allowed = [str(count) for count in range(1, len(stops) + 1)]
+    if any(count not in allowed for count in counts):
+        raise UserError(
+            f"stops={counts[0]}: the tour has {len(stops)} stops\nvalid: {', '.join(allowed)}", key="stops"
+        )
+    rest = [word for word in run if word != TOUR and not word.startswith("stops=")]
+    return [[*stop, *rest] for stop in stops[: int(counts[-1]) if counts else None]]
 
 
 def _limit_threads(runs: Sequence[Sequence[str]]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpsuite.cli import COMMANDS
+from gpsuite.commands import COMMANDS
 from gpsuite.engine.folder import locked
 from tests.commands.conftest import Gpsuite
 

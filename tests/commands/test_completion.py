@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from gpsuite.cli import COMMANDS
+from gpsuite.commands import COMMANDS
 from gpsuite.commands.completion import SCRIPTS, proposals
 from tests.commands.conftest import Gpsuite
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -130,4 +131,5 @@ def inputs_of_file(
         reading: `separator`, `decimal` and `thousands`, where they are not to be found.
         learned: levels of categories.
     """
-    return read_inputs(replace(CsvSpec(), new=path, **(reading or {})), names, learned)
+    marks: dict[str, Any] = dict(reading or {})
+    return read_inputs(replace(CsvSpec(), new=path, **marks), names, learned)
