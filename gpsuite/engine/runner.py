@@ -289,7 +289,7 @@ def _finish(
 ) -> Summary:
     write_records(folder, records)
     copy_arrays(folder, records, store)
-    below = str((options.meta or {}).get("below_paper") or "")
+    below = below_paper(request, options)
     summary = publish_results(
         request, records, folder, options.conf_dir, options.changed, options.parts, below
     )
@@ -298,6 +298,14 @@ def _finish(
         return summary  # nothing was computed: the provenance of what is shown has not changed
     write_json(folder / RUN, _provenance(request, options, records, store, started, computed, summary))
     return summary
+
+
+def below_paper(request: Request[object], options: RunOptions) -> str:
+    """Return what `scale=paper` leaves out of the paper's own setting, where the user has not changed it."""
+    stated = (options.meta or {}).get("below_paper") or {}
+    if request.scale != "paper":
+        return ""
+    return ", ".join(text for key, text in stated.items() if key not in options.changed)
 
 
 def _provenance(
@@ -333,7 +341,7 @@ def _provenance(
         "notes": list(summary.notes),
         "answer": list(summary.answer),
         "not_comparable": summary.not_comparable,
-        "below_paper": meta.get("below_paper") if request.scale == "paper" else None,
+        "below_paper": below_paper(request, options) or None,
         "versions": versions(),
         "git": git_state(),
         "machine": machine(),

@@ -74,7 +74,7 @@ def publish_results(
     below_paper: str,
 ) -> Summary:
     """Write tables, figures, statistics and the comparison, which has no rows if the run must not be compared."""
-    below = [below_paper] if below_paper and request.scale == "paper" else []
+    below = [below_paper] if below_paper else []
     notes = [*parts.values(), *below, *limitations(request, records)]
     why_not = not_comparable(request, records, [key for key in changed if key not in parts])
     published = read_published(conf_dir, request.experiment)

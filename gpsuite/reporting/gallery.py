@@ -9,6 +9,9 @@ from pathlib import Path
 from gpsuite.reporting.atomic import write_text
 from gpsuite.reporting.catalogue import ExperimentNote, method_titles, read_experiments, read_papers
 from gpsuite.reporting.comparison import ComparisonRow, Verdict, collect_comparisons, read_published
+from gpsuite.reporting.errata import NAME as ERRATA
+from gpsuite.reporting.errata import errata_text, read_errata
+from gpsuite.reporting.markdown import markdown_table
 from gpsuite.reporting.overview import NAME as OVERVIEW
 from gpsuite.reporting.overview import draw_overview
 from gpsuite.reporting.papers import KINDS, PaperCard, paper_cards
@@ -27,7 +30,8 @@ _HEAD = """# Published results
 Made by `gpsuite report` from the runs beside this page: their tables, figures (PNG, PDF and the numbers as CSV),
 comparisons with the papers and records. In a fresh clone `gpsuite report` draws the whole page, with filter and all
 values, without computing; `gpsuite run experiment=NAME scale=paper` redraws a run from its records; `gpsuite recheck`
-computes some of them anew. What else was measured: [notes](NOTES.md).
+computes some of them anew. What else was measured: [notes](NOTES.md). What is wrong in the papers and in their
+authors' code, with the tests that show it: [errata](ERRATA.md).
 
 Verdicts: *reproduced*; *partly*; *not reproduced*; *not run*; *not comparable*, with its cause. The kinds of statements
 are counted apart: a mathematical identity that holds says less of a reproduction than a printed result.
@@ -44,7 +48,7 @@ class _Gallery:
 
 
 def write_gallery(results_dir: Path, conf_dir: Path) -> Path | None:
-    """Write `results_dir`/published/README.md from the published runs; nothing where there are none.
+    """Write README.md and the errata into `results_dir`/published; nothing where no run is published.
 
     Raises:
         ResultsError: if it cannot be written.
@@ -55,6 +59,7 @@ def write_gallery(results_dir: Path, conf_dir: Path) -> Path | None:
         return None
     draw_overview(root, method_titles(conf_dir))
     path = root / NAME
+    write_text(root / ERRATA, errata_text(read_papers(conf_dir), read_errata(conf_dir)))
     write_text(path, gallery_text(root, conf_dir))
     return path
 
@@ -80,7 +85,7 @@ def gallery_text(root: Path, conf_dir: Path) -> str:
     lines = [_HEAD]
     if present(root / f"{OVERVIEW}.png"):
         lines += [f"![one panel a guarantee]({OVERVIEW}.png)", ""]
-    lines += ["## Verdicts", "", *verdict_table(cards), "", *_licences(sections)]
+    lines += ["## Verdicts", "", *verdictmarkdown_table(cards), "", *_licences(sections)]
     for card in cards:
         own = [section for section in sections if section.run.family == card.family]
         rows = [row for item in best for row in item.rows if row.paper == card.note.name]
@@ -88,7 +93,7 @@ def gallery_text(root: Path, conf_dir: Path) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def verdict_table(cards: Sequence[PaperCard], page: str = "") -> list[str]:
+def verdictmarkdown_table(cards: Sequence[PaperCard], page: str = "") -> list[str]:
     """Return one line a paper: how much is reproduced of what could be decided, by kind of statement.
 
     Args:
@@ -103,7 +108,7 @@ def verdict_table(cards: Sequence[PaperCard], page: str = "") -> list[str]:
         shares = [_share(kinds.get(basis, {})) for basis in KINDS]
         last = [str(total.get("not run", 0)), str(total.get("not comparable", 0))]
         rows.append([f"[{card.note.authors or card.note.name}]({page}#{_anchor(card)})", *shares, *last])
-    return _table(head, rows)
+    return markdown_table(head, rows)
 
 
 def _share(counts: Mapping[Verdict, int]) -> str:
@@ -122,7 +127,9 @@ def _licences(sections: Sequence[Section]) -> list[str]:
                 found[str(data["name"])] = (str(data.get("licence") or ""), str(data.get("citation") or ""))
     rows = [[f"`{name}`", *texts] for name, texts in sorted(found.items())]
     return (
-        ["## Data behind the runs", "", *_table(["dataset", "licence", "citation"], rows), ""] if rows else []
+        ["## Data behind the runs", "", *markdown_table(["dataset", "licence", "citation"], rows), ""]
+        if rows
+        else []
     )
 
 
@@ -161,7 +168,7 @@ def _costs(gallery: _Gallery, known: Mapping[str, ExperimentNote]) -> list[str]:
         note = known.get(item.name, ExperimentNote())
         rows.append([f"`{item.name}`", note.figure, "not run", item.cost, f"{item.count} values"])
     head = ["run", "stands for", "CPU time", "a full run, two cores", "left out"]
-    return ["### Runs", "", *_table(head, rows), ""]
+    return ["### Runs", "", *markdown_table(head, rows), ""]
 
 
 def _misses(rows: Sequence[ComparisonRow]) -> list[str]:
@@ -178,7 +185,12 @@ def _misses(rows: Sequence[ComparisonRow]) -> list[str]:
         ]
         for row in missed
     ]
-    lines = ["### Misses", "", *_table(["id", "verdict", "what", "published", "ours", "why"], table), ""]
+    lines = [
+        "### Misses",
+        "",
+        *markdown_table(["id", "verdict", "what", "published", "ours", "why"], table),
+        "",
+    ]
     causes: dict[str, list[str]] = {}
     for row in rows:
         if row.verdict == "not comparable" and row.cause:
@@ -196,12 +208,3 @@ def _ours(row: ComparisonRow) -> str:
 def _anchor(card: PaperCard) -> str:
     kept = "".join(letter for letter in card.note.title.lower() if letter.isalnum() or letter in " -")
     return kept.replace(" ", "-")
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = [head, ["---"] * len(head), *rows]
-    return ["| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines]
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")

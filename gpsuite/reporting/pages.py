@@ -12,6 +12,8 @@ from gpsuite.reporting.catalogue import ExperimentNote, method_titles, read_expe
 from gpsuite.reporting.comparison import collect_comparisons, read_published
 from gpsuite.reporting.contents import group_by_verdict, row_anchor
 from gpsuite.reporting.equations import NONE, package_equations
+from gpsuite.reporting.errata import KINDS as ERRATA_KINDS
+from gpsuite.reporting.errata import read_errata
 from gpsuite.reporting.images import is_picture, pixels, shrink
 from gpsuite.reporting.papers import FAR, KINDS, count_verdicts, paper_cards
 from gpsuite.reporting.reading import present, read_bytes
@@ -84,6 +86,8 @@ def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
         "titles": titles,
         "kinds": KINDS,
         "far": FAR,
+        "errata": read_errata(conf_dir),
+        "errata_kinds": ERRATA_KINDS,
         "bench": bench if bench is not None and bench.rows else None,
         "equations": [each for each in package_equations() if each.reference != NONE],
     }

@@ -54,6 +54,8 @@ def test_spambase(real_dataset: Callable[[str], Dataset]) -> None:
     means = [0.10455, 0.24885, 0.26907, 5.19152, 52.17279, 283.28928]
     np.testing.assert_allclose(dataset.X[:, columns].mean(axis=0), means, atol=5e-6)
     assert len(np.unique(np.hstack([dataset.X, dataset.y]), axis=0)) == 4210
+    whole = np.all(np.round(dataset.X) == dataset.X, axis=0)
+    assert np.flatnonzero(whole).tolist() == [55, 56]  # the paper's text says three
 
 
 def test_spambase11(real_dataset: Callable[[str], Dataset]) -> None:

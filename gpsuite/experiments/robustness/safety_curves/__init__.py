@@ -10,7 +10,12 @@ from gpsuite.experiments.robustness.shared.settings import AGREEMENT
 EXPERIMENT = Experiment(
     settings.LocalSafetySettings,
     plan.plan,
-    {plan.CurveTask: run.run_curve, plan.MapTask: run.run_map, plan.AccuracyTask: run.run_accuracy},
+    {
+        plan.CurveTask: run.run_curve,
+        plan.AttackTask: run.run_attack,
+        plan.MapTask: run.run_map,
+        plan.AccuracyTask: run.run_accuracy,
+    },
     summary.summarise,
     method_traits=(CLASSIFIER,),
     parts=("points",),

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.generators.classes import SYNTHETIC2D_SHIFT
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.robustness.safety_curves.display import DisplayedPoint
+from gpsuite.experiments.robustness.safety_curves.display import DisplayedPoint, attacked
 from gpsuite.methods.robustness.decision import HALF, binary_contest
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
@@ -61,15 +62,24 @@ def point_statistics(shown: Sequence[DisplayedPoint], records: Sequence[Record])
     ]
 
 
-def gpfgs_statistics(shown: Sequence[DisplayedPoint]) -> list[Statistic]:
-    """Return how GPFGS fares at the displayed points."""
+def gpfgs_statistics(shown: Sequence[DisplayedPoint], records: Sequence[Record] = ()) -> list[Statistic]:
+    """Return how GPFGS fares at the displayed points.
+
+    Args:
+        shown: the displayed points.
+        records: the run's, some of which follow GPFGS to larger radii.
+    """
     if not shown:
         return []
     points = [each.record for each in shown]
-    rising = any(_still_rising(record) for record in points)
-    largest = max(record.number("largest_gpfgs") for record in points)
+    whole_curves = [attacked(record, records) for record in points]
+    rising = any(_still_rising(record, curve) for record, curve in zip(points, whole_curves, strict=True))
+    largest = max(float(curve.max()) for curve in whole_curves)
     undecided = f"{largest:.5f} where the radii end, still rising" if rising and largest <= HALF else ""
-    failing = [crosses(record, "cross") and not crosses(record, "gpfgs") for record in points]
+    failing = [
+        crosses(record, "cross") and not binary_contest(int(record.number("sign"))).crossed(curve).any()
+        for record, curve in zip(points, whole_curves, strict=True)
+    ]
     with_bounds = [_with_the_bounds(record) for record in points]
     whole = [_fails_at_the_end(record) for record in points]
     linear = ", ".join(f"{record.number('linear_r2'):.3f}" for record in points)
@@ -86,10 +96,31 @@ def gpfgs_statistics(shown: Sequence[DisplayedPoint]) -> list[Statistic]:
     ]
 
 
-def _still_rising(record: Record) -> bool:
+def never_attacked(points: Sequence[Record], records: Sequence[Record]) -> list[Statistic]:
+    """Return the share of points at which GPFGS fails at every radius though an adversarial example exists.
+
+    Args:
+        points: the curves of one panel.
+        records: the run's; nothing is returned unless some follow GPFGS to larger radii.
+    """
+    if not any(record.axes.get("part") == "attack" for record in records):
+        return []
+    never = [
+        crosses(point, "cross")
+        and not binary_contest(int(point.number("sign"))).crossed(attacked(point, records)).any()
+        for point in points
+    ]
+    return [
+        of_points(
+            "share_attack_never_crosses", never, "all test points, up to the largest radius of the attack"
+        )
+    ]
+
+
+def _still_rising(record: Record, curve: FloatArray) -> bool:
     """Tell whether the attack's curve moves towards the other class where the radii end."""
-    curve = int(record.number("sign")) * record.arrays["gpfgs"]
-    return len(curve) > 1 and bool(curve[-1] > curve[-2])
+    towards = int(record.number("sign")) * curve
+    return len(towards) > 1 and bool(towards[-1] > towards[-2])
 
 
 def _with_the_bounds(record: Record) -> bool:

@@ -6,6 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from gpsuite.arrays import FloatArray
 from gpsuite.experiments.base import Record
 
 RULES = {
@@ -46,6 +49,13 @@ def curves(records: Sequence[Record], features: str | None = None, method: str |
         and (features is None or record.axes["features"] == features)
         and (method is None or record.axes["method"] == method)
     ]
+
+
+def attacked(curve: Record, records: Sequence[Record]) -> FloatArray:
+    """Return what GPFGS reaches at the radii of a curve, then at the larger ones to which it alone was followed."""
+    axes = {**curve.axes, "part": "attack"}
+    further = [record.arrays["gpfgs"] for record in records if record.axes == axes]
+    return np.concatenate([curve.arrays["gpfgs"], *further])
 
 
 def maps(records: Sequence[Record], method: str) -> Record | None:

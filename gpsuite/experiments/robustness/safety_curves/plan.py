@@ -44,6 +44,17 @@ class CurveTask:
 
 
 @dataclass(frozen=True)
+class AttackTask:
+    """GPFGS at one test point and radii beyond those of its curve."""
+
+    model: ClassifierParams
+    point: int
+    features: str
+    attack_gammas: Sequence[float]
+    kind: str = "safety_attack"
+
+
+@dataclass(frozen=True)
 class MapTask:
     """The class probability on a grid of so many points per axis over two inputs."""
 
@@ -100,7 +111,7 @@ def panels(settings: LocalSafetySettings) -> list[tuple[int, str]]:
 
 
 def _point_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task[object]]:
-    """Yield one task per panel, method and test point, and one for every contour plot.
+    """Yield one task per panel, method and test point, those of the attack alone, and one for every contour plot.
 
     Raises:
         UserError: if the features do not fit the dataset.
@@ -129,6 +140,15 @@ def _point_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task[object]
                     cost=_cost(settings, word),
                     group=group,
                 )
+                if settings.attack_gammas:
+                    yield request.task(
+                        AttackTask(model, point, word, settings.attack_gammas),
+                        label=f"{options.title}  {word}  point {point}  attack at larger radii",
+                        axes={**axes, "part": "attack", "point": point},
+                        version=VERSION,
+                        cost=0.001 * len(settings.attack_gammas),
+                        group=group,
+                    )
             if settings.map_points:
                 yield request.task(
                     MapTask(model, settings.map_points),

@@ -12,7 +12,13 @@ import numpy.typing as npt
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task, finite_or_none
-from gpsuite.experiments.robustness.safety_curves.plan import AccuracyTask, CurveTask, MapTask, label_name
+from gpsuite.experiments.robustness.safety_curves.plan import (
+    AccuracyTask,
+    AttackTask,
+    CurveTask,
+    MapTask,
+    label_name,
+)
 from gpsuite.experiments.robustness.shared.classifiers import Problem, model_metrics, task_classifier
 from gpsuite.experiments.robustness.shared.free_inputs import choose
 from gpsuite.methods.robustness.decision import binary_contest, judge
@@ -104,6 +110,21 @@ def run_curve(task: Task[CurveTask], shared: SharedWork) -> Outcome:
     headline = f"p {centre.value:.3f}, first unsafe radius {metrics['cross_gamma']}"
     reason = f"{len(ended)} of {len(steps)} radii: {ended[0].reason}" if ended else ""
     return Outcome(metrics, BUDGET if ended else DONE, reason, arrays, headline)
+
+
+def run_attack(task: Task[AttackTask], shared: SharedWork) -> Outcome:
+    """Return the class probability that GPFGS reaches at every radius."""
+    params = task.params
+    try:
+        problem, trained = task_classifier(task, shared)
+    except NotConvergedError as error:
+        return Outcome({}, DIVERGED, str(error))
+    x, posterior = problem.X_test[params.point], trained.fit.require_converged()
+    free = choose(params.features, problem, trained.fit.posterior.lengthscales, x).inputs.tolist()
+    regions = [linf_ball(x, gamma, free, problem.domain) for gamma in params.attack_gammas]
+    reached = posterior.probability(np.stack([gpfgs(posterior, region) for region in regions]))
+    arrays = {"gamma": np.array(params.attack_gammas), "gpfgs": reached}
+    return Outcome({"largest_gpfgs": float(reached.max())}, arrays=arrays)
 
 
 def curve_metrics(

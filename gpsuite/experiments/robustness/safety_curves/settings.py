@@ -25,6 +25,7 @@ class LocalSafetySettings(ClassifierSettings):
         features: which inputs may move; each is a panel of its own.
         evaluations: of the marginal likelihood in training, one number per entry of `features`, or one for all.
         gammas: radii of the L-infinity balls, in scaled inputs, increasing.
+        attack_gammas: radii beyond `gammas` to which GPFGS alone is followed; empty: none.
         tolerance: largest gap between attained and proved probability.
         points: how many test points.
         boxes: limit per search; 0 gives the trivial bound.
@@ -40,6 +41,7 @@ class LocalSafetySettings(ClassifierSettings):
     features: Annotated[list[str], filled, unique]
     evaluations: list[Count]
     gammas: Annotated[list[Radius], filled, unique, increasing]
+    attack_gammas: Annotated[list[Radius], unique, increasing]
     tolerance: Positive
     points: Count
     boxes: Annotated[int, at_least(0)]
@@ -54,6 +56,13 @@ class LocalSafetySettings(ClassifierSettings):
         """Refuse unknown features, lists of another length than theirs, and more points than test rows."""
         super().check()
         check_images(self.features, self.scaling)
+        for gamma in self.attack_gammas[:1]:
+            require(
+                gamma > self.gammas[-1],
+                "attack_gammas",
+                gamma,
+                f"must be above {self.gammas[-1]:g}, the last of gammas",
+            )
         count = len(self.features)
         for name, values, lengths in (
             ("evaluations", self.evaluations, (1, count)),

@@ -10,6 +10,7 @@ from gpsuite.experiments.robustness.safety_curves.claims import (
     accuracy_gain,
     dataset_statistics,
     gpfgs_statistics,
+    never_attacked,
     point_statistics,
 )
 from gpsuite.experiments.robustness.safety_curves.display import DisplayedPoint, choose_shown, curves, maps
@@ -55,8 +56,9 @@ def summarise(report: Report[LocalSafetySettings]) -> list[Statistic]:
         draw_safety(report, shown, contour, load(dataset), curve, name, _credit(dataset, contour))
     first = shown[:1] if contour_run(records) else shown
     own = [each.record.axes["features"] for each in first]
-    statistics += point_statistics(first, [point for point in points if point.axes["features"] in own])
-    return statistics + gpfgs_statistics(first)
+    panel = [point for point in points if point.axes["features"] in own]
+    statistics += [*point_statistics(first, panel), *never_attacked(panel, records)]
+    return statistics + gpfgs_statistics(first, records)
 
 
 def contour_run(records: Sequence[Record]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.safety_curves.claims import (
     accuracy_gain,
     gpfgs_statistics,
+    never_attacked,
     of_points,
     point_statistics,
 )
@@ -122,6 +124,28 @@ def test_an_attack_that_has_stopped_rising_below_one_half_fails() -> None:
     found = {s.name: s for s in gpfgs_statistics([shown])}
     assert found["attack_fails_although_adversarial"].value == 1
     assert found["max_attack_probability"].value == 0.3
+
+
+def followed(curve: Record, gpfgs: list[float]) -> Record:
+    """Return the record of the attack alone at larger radii of a curve's point."""
+    return dataclasses.replace(
+        curve, key="f", axes={**curve.axes, "part": "attack"}, arrays={"gpfgs": np.array(gpfgs)}
+    )
+
+
+def test_an_attack_is_followed_beyond_the_searched_radii() -> None:
+    shown = choose_shown([MISSED, FOUND], "attack_fails", "")
+    assert shown is not None
+    crossing, falling = followed(shown.record, [0.6, 0.55]), followed(shown.record, [0.45, 0.4])
+    for further, fails, largest in ((crossing, 0.0, 0.6), (falling, 1.0, 0.45)):
+        found = {s.name: s.value for s in gpfgs_statistics([shown], [MISSED, further])}
+        assert found["attack_fails_although_adversarial"] == fails
+        assert found["max_attack_probability"] == largest
+        [never] = never_attacked([MISSED, FOUND], [MISSED, FOUND, further])
+        assert (never.value, never.n) == (fails / 2, 2)
+    other = dataclasses.replace(crossing, axes={**crossing.axes, "point": 99})
+    assert np.isnan({s.name: s.value for s in gpfgs_statistics([shown], [other])}["max_attack_probability"])
+    assert never_attacked([MISSED], [MISSED]) == []
 
 
 def test_an_attack_one_radius_late_is_with_the_bounds() -> None:

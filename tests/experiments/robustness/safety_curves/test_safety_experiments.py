@@ -71,6 +71,15 @@ def test_points_and_panels_are_tasks_of_their_own() -> None:
     assert len({task.group for task in tasks if task.axes["part"] == "point"}) == 1  # one classifier
 
 
+def test_the_attack_alone_is_a_task_that_leaves_the_others_as_they_are() -> None:
+    words = ("experiment=robustness/safety_synthetic2d", "scale=smoke")
+    none, some = plan(*words, "attack_gammas=[]"), plan(*words, "attack_gammas=[0.9,2.0]")
+    keys = {task_key(task) for task in none}
+    further = [task for task in some if task_key(task) not in keys]
+    assert len(some) - len(none) == len(further) == 4
+    assert {task.axes["part"] for task in further} == {"attack"}
+
+
 def test_runtime_cells() -> None:
     tasks = plan("experiment=robustness/runtime_mnist38", "scale=smoke", "points=4", "reference_points=2",
                  "dimensions=[1,2,5]", "tolerance_dimension=5", "tolerances=[0.005,0.01,0.025]")  # fmt: skip
@@ -91,6 +100,7 @@ def test_runtime_cells() -> None:
         (["tolerance=0"], "tolerance=0.0: must be a number above 0"),
         (["points=11"], "points=11: must be 1 to 10"),
         (["boxes=-1"], "boxes=-1: must be 0 or more"),
+        (["attack_gammas=[0.8]"], "attack_gammas=0.8: must be above 0.8, the last of gammas"),
         (["features=[first3]"], "features=first3: the dataset has 2 inputs"),
         (["features=[sift3]"], "needs scaling=pixels"),
         (["shown=best"], "valid: attack_fails, locally_linear"),
