@@ -59,6 +59,8 @@ METHODS = {
     "gwi_nngp_regression": (PURPLE, "D"),
     "svgp_regression": (VERMILION, "v"),
     "exact_gp": (BLACK, "X"),
+    "gwi_classifier": (PURPLE, "P"),
+    "svgp_classifier": (VERMILION, "v"),
 }
 
 INFERENCES = {"smc": (BLUE, "o"), "hmc": (BLACK, "X"), "map": (ORANGE, "s"), "ml": (GREEN, "^")}

@@ -29,8 +29,7 @@ def summarise(report: Report[BandSettings]) -> list[Statistic]:
     """Write one table for the function and one for responses; draw width against coverage of the function."""
     settings, records = report.settings, report.records()
     frame = band_table(records)
-    absent = [PEERS[band] for band in settings.bands if not report.records(band=band)]
-    reasons = [f"; without {peer.title}{': not installed' if peer.missing else ''}" for peer in absent]
+    reasons = [f"; without {PEERS[band].title}" for band in settings.bands if not report.records(band=band)]
     about = f"{settings.rows} data, level {1.0 - settings.q / settings.m:g}, x uniform on [-2, 2]"
     for target in (FUNCTION, RESPONSE):
         part = frame[frame["target"] == target].drop(columns=["target", "band"])

@@ -122,19 +122,11 @@ def _point_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task[object]
         for method, options in request.methods.items():
             model = classifier_params(request, settings, options, 0, settings.evaluations_of(number))
             group, axes = model.group(dataset), {"features": word, "method": method}
+            title = f"{options.title}  {word}"
             for point in range(settings.points):
                 yield request.task(
-                    CurveTask(
-                        model=model,
-                        point=point,
-                        features=word,
-                        gammas=settings.gammas,
-                        tolerance=settings.tolerance,
-                        boxes=settings.boxes,
-                        starts=settings.starts,
-                        bound=settings.bound,
-                    ),
-                    label=f"{options.title}  {word}  point {point}",
+                    _curve(settings, model, point, word),
+                    label=f"{title}  point {point}",
                     axes={**axes, "part": "point", "point": point},
                     version=VERSION,
                     cost=_cost(settings, word),
@@ -143,7 +135,7 @@ def _point_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task[object]
                 if settings.attack_gammas:
                     yield request.task(
                         AttackTask(model, point, word, settings.attack_gammas),
-                        label=f"{options.title}  {word}  point {point}  attack at larger radii",
+                        label=f"{title}  point {point}  attack at larger radii",
                         axes={**axes, "part": "attack", "point": point},
                         version=VERSION,
                         cost=0.001 * len(settings.attack_gammas),
@@ -152,11 +144,24 @@ def _point_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task[object]
             if settings.map_points:
                 yield request.task(
                     MapTask(model, settings.map_points),
-                    label=f"{options.title}  {word}  contour plot",
+                    label=f"{title}  contour plot",
                     axes={**axes, "part": "map", "point": -1},
                     version=VERSION,
                     group=group,
                 )
+
+
+def _curve(settings: LocalSafetySettings, model: ClassifierParams, point: int, word: str) -> CurveTask:
+    return CurveTask(
+        model=model,
+        point=point,
+        features=word,
+        gammas=settings.gammas,
+        tolerance=settings.tolerance,
+        boxes=settings.boxes,
+        starts=settings.starts,
+        bound=settings.bound,
+    )
 
 
 def _cost(settings: LocalSafetySettings, word: str) -> float:
