@@ -14,7 +14,7 @@ from gpsuite.methods.robustness.explain.binary_lines import binary_lines
 from gpsuite.methods.robustness.explain.effects import DOWN, UP, OneSidedRanges, one_sided_ranges
 from gpsuite.methods.robustness.explain.line_search import line_extrema
 from gpsuite.methods.robustness.explain.lines import line_slices
-from gpsuite.methods.robustness.level_bound.posterior_slice import posterior_slice
+from gpsuite.methods.robustness.level_bound.posterior_slice import posterior_slice, take_lines
 from gpsuite.methods.robustness.search.branch_and_bound import UnsoundBoundError
 from gpsuite.methods.robustness.search.regions import interval_box
 from gpsuite.methods.robustness.verdict import PointSearch
@@ -70,7 +70,7 @@ def test_slices_are_those_of_single_points(kernel: str) -> None:
     lines = line_slices(posterior, points, INPUTS)
     for row, (p, i) in enumerate(np.ndindex(len(points), len(INPUTS))):
         own = posterior_slice(posterior, points[p], INPUTS[i : i + 1])
-        mine = lines.take(np.array([row]))
+        mine = take_lines(lines, np.array([row]))
         for name in ("weight", "fixed", "floor", "ceiling", "mean_error", "gram_error", "lengthscales"):
             wanted = np.asarray(getattr(own, name), dtype=float)
             np.testing.assert_allclose(np.asarray(getattr(mine, name))[0], wanted, rtol=1e-12, err_msg=name)
