@@ -42,7 +42,8 @@ def test_settings_of_an_experiment_are_explained(gpsuite: Gpsuite) -> None:
         )
         assert all(len(line) <= 120 for line in ended.out.splitlines()[2:-1])
     assert (
-        "gpsuite run experiment=robustness/safety count=4" in gpsuite("run", "experiment=tour", "--help").out
+        "gpsuite run experiment=robustness/safety method=laplace"
+        in gpsuite("run", "experiment=tour", "--help").out
     )
     assert "did you mean" in gpsuite("run", "experiment=perturbation/regio", "--help").err
     assert gpsuite("run", "seed=1", "--help").out == gpsuite("run", "--help").out
