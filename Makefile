@@ -18,7 +18,7 @@ MUTATED ?=
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test test-slow mutants lint types smoke bench report reproduce publish clean
+.PHONY: help setup quickstart test test-slow mutants lint types smoke bench browser report reproduce publish clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z%-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ smoke: setup ## the smallest run of every experiment, in one process
 
 bench: setup ## time ours against baselines and the LAPACK/BLAS floor
 	$(BIN)/gpsuite bench
+
+browser: setup ## open the page in Chromium, where one is installed
+	$(BIN)/python -m pytest -m browser tests/reporting
 
 report: setup ## redraw the HTML page over all results
 	$(BIN)/gpsuite report

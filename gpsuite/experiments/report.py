@@ -75,10 +75,14 @@ class Report(Generic[S_co]):
     def figure(self, name: str, *, remark: str = "", **options: Any) -> AbstractContextManager[Drawing]:
         """Return a figure to draw on, saved as its block ends; see `reporting.figures.figure` for the options.
 
+        The datasets and the number of values behind a mark are written below it.
+
         Args:
             name: file name without ending.
             remark: of its own, written below the figure before the note.
             **options: rows, columns, size and what `matplotlib.pyplot.subplots` takes.
         """
         below = "; ".join(text for text in (remark, self.note) if text)
-        return figure(self.folder / "figures", name, below or None, **options)
+        made_of = [data for data in self.request.prepared if not data.stand_in]  # the note says the others
+        source = "; ".join(f"{data.name}, {data.rows} rows" for data in made_of)
+        return figure(self.folder / "figures", name, below or None, source=source, **options)

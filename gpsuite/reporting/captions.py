@@ -6,14 +6,14 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from gpsuite.reporting.catalogue import FigureNote
+from gpsuite.reporting.figures import COUNTS, counted
 from gpsuite.reporting.reading import read_bytes
 from gpsuite.reporting.rows import ComparisonRow
 
-_COUNTS = ("repetitions", "runs", "n")  # columns that say how many values are behind a mark, the surest first
 _ERRORS = {"standard_error", "interval_low", "low"}
 _PLACE = re.compile(r"(Fig|Table|Sec|App|Theorem|Lemma|Eq|Prop)s?\.? ")
 
@@ -60,24 +60,14 @@ def _behind(path: Path) -> str:
     columns = set(table[0]) if table else set()
     if not columns & _ERRORS:
         return ""
-    count = next((found for name in _COUNTS if name in columns and (found := _range(table, name))), "")
+    count = counted({name: [line[name] for line in table] for name in COUNTS if name in columns})
     named = sorted({line["interval"] for line in table if line.get("interval")})
     said = [
-        f"n = {count}" if count else "",
+        count,
         f"each mean with its {' or '.join(named)} in the CSV" if named else "",
     ]
     text = ", ".join(part for part in said if part)
     return f"{text[:1].upper() if not count else text[:1]}{text[1:]}." if text else ""
-
-
-def _range(table: Sequence[dict[str, str]], column: str) -> str:
-    try:
-        found = sorted({int(float(line[column])) for line in table if line[column]})
-    except (ValueError, OverflowError, TypeError):
-        return ""
-    if not found:
-        return ""
-    return str(found[0]) if found[0] == found[-1] else f"{found[0]} to {found[-1]}"
 
 
 def _found(of: str, rows: Iterable[ComparisonRow]) -> str:

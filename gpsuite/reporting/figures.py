@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gpsuite.reporting.atomic import write_bytes, write_text
 from gpsuite.reporting.images import shrink
-from gpsuite.reporting.palette import NOTE
+from gpsuite.reporting.palette import LIMIT, NOTE
 from gpsuite.text import visible_lines
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ _MATHEMATICS: set[str] = set()
 _NOTE_CHARACTERS = 13  # an inch, at 9 points
 _PANEL = (4.6, 3.6)  # inches, where a figure does not say its size
 _LEGEND = 0.8  # inches
+_LINE = 0.17  # inches, of 9 points
+
+COUNTS = ("repetitions", "runs", "n", "points")
+"""Columns of a figure's numbers that say how many values are behind a mark, the surest first."""
 
 
 @dataclass
@@ -92,6 +96,7 @@ def figure(
     name: str,
     note: str | None = None,
     *,
+    source: str = "",
     rows: int = 1,
     columns: int = 1,
     size: tuple[float, float] | None = None,
@@ -106,6 +111,7 @@ def figure(
         folder: the run's figures folder.
         name: file name without ending.
         note: written small below the figure, such as `stand-in data` or `smoke scale`.
+        source: of the numbers, a dataset; written below the figure with how many values are behind a mark.
         rows: of axes.
         columns: of axes.
         size: width and height in inches; by default so much for every panel.
@@ -129,7 +135,11 @@ def figure(
             if drawing.data is None:
                 raise ValueError(f"figure {name}: no data given")
             _hide_empty(drawing.grid)
-            _save(fig, drawing.data, folder, name, note)
+            behind = counted(
+                {column: list(drawing.data[column]) for column in COUNTS if column in drawing.data}
+            )
+            origin = ", ".join(text for text in (source, behind) if text) if source else ""
+            _save(fig, drawing.data, folder, name, origin, note or "")
         finally:
             plt.close(fig)
 
@@ -156,10 +166,26 @@ def _hide_empty(grid: npt.NDArray[Any]) -> None:
             above = ax
 
 
-def _save(fig: Figure, data: pd.DataFrame, folder: Path, name: str, note: str | None) -> None:
+def counted(columns: Mapping[str, Sequence[object]]) -> str:
+    """Return how many values are behind a mark, `n = 10` or `n = 5 to 30`, by the surest column that says it.
+
+    Args:
+        columns: of a figure's numbers, as numbers or texts; those of `COUNTS` are looked at.
+    """
+    for name in COUNTS:
+        try:
+            found = sorted({int(float(str(value))) for value in columns.get(name, ()) if str(value)})
+        except (ValueError, OverflowError):
+            continue
+        if found:
+            return f"n = {found[0]}" if found[0] == found[-1] else f"n = {found[0]} to {found[-1]}"
+    return ""
+
+
+def _save(fig: Figure, data: pd.DataFrame, folder: Path, name: str, source: str, note: str) -> None:
     """Write the three files."""
     _show_texts_as_they_are(fig)
-    below = _draw_note(fig, note) if note else 0.0
+    below = _draw_below(fig, source, note) if source or note else 0.0
     # dates would make equal figures differ
     image, page = _render(fig, "png", {}, below), _render(fig, "pdf", {"CreationDate": None}, below)
     write_bytes(folder / f"{name}.png", shrink(image, picture=any(ax.images for ax in fig.axes)))
@@ -190,19 +216,27 @@ def _show_texts_as_they_are(fig: Figure) -> None:
             each.set_text(visible_lines(each.get_text()))
 
 
-def _draw_note(fig: Figure, note: str) -> float:
-    """Write the note below the figure, where no legend can lie; return the height in inches that it needs."""
+def _draw_below(fig: Figure, source: str, note: str) -> float:
+    """Write source and note below the figure, where no legend can lie; return the height in inches that they need."""
     width, height = (float(size) for size in fig.get_size_inches())
-    lines = textwrap.wrap(visible_lines(note), max(20, int(_NOTE_CHARACTERS * width)))
+    texts = [
+        (textwrap.wrap(visible_lines(text), max(20, int(_NOTE_CHARACTERS * width))), color)
+        for text, color in ((source, LIMIT), (note, NOTE))
+        if text
+    ]
     fig.draw_without_rendering()
     fig.set_layout_engine(
         "none"
     )  # what is laid out stays; else the page's new edge pulls legends onto the note
     for legend in fig.legends:
         legend.set_bbox_to_anchor((0.0, 0.0, 1.0, 1.0), transform=fig.transFigure)
-    below = fig.text(0.995, -0.04 / height, "\n".join(lines), ha="right", va="top", fontsize=9, color=NOTE)
-    below.set_parse_math(False)
-    return 0.08 + 0.17 * len(lines)
+    above = 0
+    for lines, color in texts:
+        place = -(0.04 + _LINE * above) / height
+        written = fig.text(0.995, place, "\n".join(lines), ha="right", va="top", fontsize=9, color=color)
+        written.set_parse_math(False)
+        above += len(lines)
+    return 0.08 + _LINE * above
 
 
 def _render(fig: Figure, ending: str, metadata: dict[str, str | None], below: float) -> bytes:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from matplotlib.text import Text
 
-from gpsuite.reporting.figures import figure, math_label
+from gpsuite.reporting.figures import counted, figure, math_label
 from gpsuite.reporting.palette import method_style
 from gpsuite.text import visible
 
@@ -46,6 +46,27 @@ def test_note_is_drawn_below_the_axes(tmp_path: Path) -> None:
     (text,) = drawing.fig.texts
     assert text.get_text() == "stand-in data" and text.get_fontsize() >= 9
     assert text.get_window_extent().y1 <= drawing.ax.get_tightbbox().y0
+
+
+def test_the_source_and_the_number_of_values_stand_above_the_note(tmp_path: Path) -> None:
+    for data, expected in (
+        (DATA, "boston, 506 rows"),
+        (DATA.assign(n=[10] * len(DATA)), "boston, 506 rows, n = 10"),
+    ):
+        with figure(tmp_path, "bound", "stand-in data", source="boston, 506 rows") as drawing:
+            drawing.data = data
+            drawing.ax.plot([0, 1])
+        source, note = drawing.fig.texts
+        assert (source.get_text(), note.get_text()) == (expected, "stand-in data")
+        assert note.get_window_extent().y1 <= source.get_window_extent().y0 + 1
+        assert source.get_window_extent().y1 <= drawing.ax.get_tightbbox().y0
+
+
+def test_the_surest_column_says_how_many_values_are_behind_a_mark() -> None:
+    assert counted({"n": ["5", "", "30.0"], "points": [1, 1]}) == "n = 5 to 30"
+    assert counted({"n": [1, 2, 3], "runs": [10, 10]}) == "n = 10"
+    assert counted({"n": ["many"], "points": [7.0]}) == "n = 7"
+    assert counted({"x": [3]}) == counted({"n": [""]}) == ""
 
 
 def test_a_long_note_is_wrapped_below_the_lowest_legend(tmp_path: Path) -> None:

@@ -93,3 +93,22 @@ def test_a_link_unfolds_what_it_leads_to(chromium: Browser, page: Path) -> None:
     chromium.value("location.hash = document.querySelector('tr[data-verdict]').id")
     chromium.value("new Promise((done) => setTimeout(done, 50))")
     assert shown(chromium, "tr[data-verdict]") == 24
+
+
+@pytest.mark.slow
+def test_the_page_of_what_is_published(chromium: Browser, tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    (tmp_path / "published").symlink_to(root / "results/published")
+    page, problems = write_report(tmp_path, root / "conf")
+    assert problems == []
+    for width, dark in ((1400, False), (400, True)):
+        chromium.open(page, width, dark=dark)
+        chromium.value("all('details').forEach((part) => { part.open = true; })")
+        assert chromium.value("document.documentElement.scrollWidth") == width
+        assert chromium.value("all('img').filter((image) => image.src && !image.naturalWidth).length") == 0
+    dead = (
+        "all('nav a').filter((link) => !document.getElementById(link.hash.slice(1))).map((link) => link.hash)"
+    )
+    assert chromium.value(dead) == []
+    assert {address.split(":")[0] for address in chromium.requests} <= {"file", "data", "about"}
+    assert chromium.complaints == []
