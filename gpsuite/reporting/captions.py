@@ -64,9 +64,9 @@ def _behind(path: Path) -> str:
     named = sorted({line["interval"] for line in table if line.get("interval")})
     said = [
         count,
-        f"each mean with its {' or '.join(named)} in the CSV" if named else "",
+        f"the CSV has each mean's {' or '.join(named)}" if named else "",
     ]
-    text = ", ".join(part for part in said if part)
+    text = "; ".join(part for part in said if part)
     return f"{text[:1].upper() if not count else text[:1]}{text[1:]}." if text else ""
 
 
@@ -78,6 +78,9 @@ def _found(of: str, rows: Iterable[ComparisonRow]) -> str:
     stands = f"Stands for {of} of the paper"
     if not decided:
         return f"{stands}."
+    if decided == 1:
+        [only] = (name for name in ("reproduced", "partly", "not reproduced") if verdicts[name])
+        return f"{stands}: its one value or claim is {only}{' reproduced' if only == 'partly' else ''}."
     misses = [f"{verdicts[name]} {name}" for name in ("partly", "not reproduced") if verdicts[name]]
     rest = f", {', '.join(misses)}" if misses else ""
     return f"{stands}: of {decided} values and claims {verdicts['reproduced']} are reproduced{rest}."

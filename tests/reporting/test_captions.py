@@ -35,7 +35,7 @@ def test_a_caption_says_what_how_many_and_what_was_found(tmp_path: Path) -> None
         *(replace(ROW, where="Fig. 2", verdict="not comparable"), replace(ROW, where="Fig. 3")),
     ]
     assert caption(FigureNote("Fig. 2", "Risk by method."), path, rows) == (
-        "Risk by method. n = 3 to 10, each mean with its 95 % t interval in the CSV. "
+        "Risk by method. n = 3 to 10; the CSV has each mean's 95 % t interval. "
         "Stands for Fig. 2 of the paper: of 2 values and claims 1 are reproduced, 1 not reproduced."
     )
     path.write_text("x,n\n1,5\n")  # n of a curve is no count of repetitions

@@ -1,16 +1,21 @@
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gpsuite.reporting.catalogue import ExperimentNote, FigureNote, PaperNote
+import pytest
+
+from gpsuite.reporting.catalogue import ExperimentNote, FigureNote, PaperNote, read_papers
 from gpsuite.reporting.comparison import Criterion, Published, RunComparison
 from gpsuite.reporting.papers import MissingExperiment, PaperCard, paper_cards
 from gpsuite.reporting.rows import ComparisonRow
 from gpsuite.reporting.sections import Figure, Section, read_section
 from tests.reporting.test_contents import ROW, RUN
 
+ROOT = Path(__file__).parents[2]
 PAPER = PaperNote("p1", "A title", figures={"Table 1": ("pac_bayes/one",), "Fig. 2": ("pac_bayes/two",)})
 MISSING = replace(ROW, id="X9", experiment="pac_bayes/two", verdict="not run", difference=None)
 
@@ -78,3 +83,16 @@ def test_differences_are_in_combined_standard_errors_and_only_of_equalities() ->
         ("X4", -50.0, True),
     ]
     assert [round(mark.place, 9) for mark in marks] == [70.0, 0.0]
+
+
+@pytest.mark.parametrize("paper", read_papers(ROOT / "conf"), ids=lambda paper: paper.name)
+def test_the_entry_to_cite_is_of_the_paper_that_the_card_shows(paper: PaperNote) -> None:
+    fields = {
+        key: re.sub(r"\\'|[{}]", "", text)
+        for key, text in re.findall(r"^\s*(\w+) = \{(.*)\},?$", paper.bibtex, re.M)
+    }
+    assert fields["title"].casefold() == paper.title.casefold()
+    surnames = [name.split(",")[0] for name in fields["author"].split(" and ")]
+    plain = unicodedata.normalize("NFKD", paper.authors).encode("ascii", "ignore").decode()
+    assert re.split(r", | and ", plain) == surnames
+    assert fields["year"] in paper.venue
