@@ -8,8 +8,9 @@ size and a sum with irregular weights, so that entries that are exchanged are no
 
 The tolerance is 1e-13 of the sum of the absolute values, because the rounding that bounds pay for begins at 1e-12 of
 that; a number that other processors' kernels (`PROCESSORS`) compute differently has twenty times the largest
-difference, and one that is rounding alone is left out. After a change that is meant to change numbers the failing test
-names the functions they come from; when every one of them is meant,
+difference. Left out is what is rounding alone, what was never written (work arrays, filled with something else for each
+processor) and what depends on the scenarios before (they come in the opposite order). After a change that is meant to
+change numbers the failing test names the functions they come from; when every one of them is meant,
 
     python -m tests.golden tests/methods/robustness/test_robustness_numbers.py
 
@@ -83,7 +84,8 @@ class Numbers:
         code = frame.f_code
         if code not in self._names:
             module = str(frame.f_globals.get("__name__"))
-            watched = module.startswith(self._packages) and not code.co_name.startswith("<")
+            written = not (code.co_name.startswith("<") or code.co_filename.startswith("<"))
+            watched = module.startswith(self._packages) and written
             short = f"{module.removeprefix('gpsuite.').split('.', 2)[-1]}.{code.co_qualname}"
             self._names[code] = short if watched else None
         name = self._names[code]
@@ -199,6 +201,7 @@ def _merged(runs: list[dict[str, list[list[float]]]]) -> dict[str, list[list[flo
         for k, (count, total, size) in enumerate(slots):
             them = [other[k] for other in others if len(other) == len(slots)]
             same = len(them) == len(others) and all(each[0] == count for each in them)
+            size = max([size, *(each[2] for each in them)])
             apart = max(abs(each[1] - total) for each in them) / size if same and size else 0.0
             wide = DIFFERENCES * apart
             if not same or wide > _ROUNDING_ALONE:
@@ -211,28 +214,31 @@ def _merged(runs: list[dict[str, list[list[float]]]]) -> dict[str, list[list[flo
     return merged
 
 
+def _filled(make: Callable[..., Any], value: float, *shape: Any, **options: Any) -> Any:
+    array = make(*shape, **options)
+    if array.dtype.kind == "f":
+        array.fill(value)
+    return array
+
+
 def main(tests: list[str]) -> None:
     """Write the files of the test modules anew; the numbers of each processor come from a process of its own."""
     if tests[0] == "--print":
-        module = import_module(tests[1])
-        print(json.dumps({name: noted(run, module.PACKAGES) for name, run in module.SCENARIOS.items()}))
+        given, filling = import_module(tests[1]), float(tests[2])
+        made = {name: getattr(np, name) for name in ("empty", "empty_like")}
+        for name in made:
+            setattr(np, name, functools.partial(_filled, made[name], filling))
+        scenarios = list(given.SCENARIOS.items())[:: 1 if filling else -1]
+        print(json.dumps({name: noted(run, given.PACKAGES) for name, run in scenarios}))
         return
     for test in tests:
-        command = [
-            sys.executable,
-            "-m",
-            "tests.golden",
-            "--print",
-            test.removesuffix(".py").replace("/", "."),
-        ]
-        runs = [
-            json.loads(
-                subprocess.run(
-                    command, env=os.environ | processor, capture_output=True, check=True, text=True
-                ).stdout.splitlines()[-1]
-            )
-            for processor in PROCESSORS
-        ]
+        module = test.removesuffix(".py").replace("/", ".")
+        runs = []
+        for number, processor in enumerate(PROCESSORS):
+            command = [sys.executable, "-m", "tests.golden", "--print", module, str(1e3 * number)]
+            environment = os.environ | processor
+            done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True)
+            runs.append(json.loads(done.stdout.splitlines()[-1]))
         merged = {name: _merged([run[name] for run in runs]) for name in runs[0]}
         path = _beside(Path(test))
         path.write_bytes(gzip.compress(json.dumps(merged).encode(), mtime=0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 import pytest
@@ -51,13 +51,11 @@ PACKAGES = ("gpsuite.methods.robustness",)
 FREE = np.arange(2)
 
 
-@cache
 def classes(C: int, kernel: str) -> MultiClassPosterior:
     fit = softmax_laplace(drawn_problem(C, kernel=kernel), Hyperparameters(3.0, (1.1, 0.8)))
     return fit.require_converged()
 
 
-@cache
 def robust_max(kernel: str) -> RobustMaxPosterior:
     """Three independent functions over five data well apart."""
     rng = np.random.default_rng(5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,6 @@ PACKAGES = ("gpsuite.methods.robustness",)
 CENTRE = np.array([0.2, 0.1])
 
 
-@cache
 def classifier(kernel: str, link: str, inputs: int, rank: int = 9, n: int = 9) -> GPCPosterior:
     """Return a classifier of data well apart, whose reduction has weights of both signs if not of full rank."""
     rng = np.random.default_rng([inputs, rank, n])
@@ -82,7 +81,6 @@ def plain(kernel: str, link: str, inputs: int, rank: int = 9) -> list[object]:
     return [at, *(bound.bound(lo, hi, sign, level) for sign in (-1, 1) for level in levels)]
 
 
-@cache
 def fitted(kernel: str, link: str) -> GPCPosterior:
     return fitted_posterior("laplace", kernel, LINKS.get(link))[0]
 
