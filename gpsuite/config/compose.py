@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -169,7 +170,8 @@ def _structured(schema: type, content: Mapping[str, Any], where: str) -> DictCon
     typed: DictConfig = OmegaConf.structured(schema)
     OmegaConf.set_readonly(typed, False)
     for key, value in content.items():
-        _set(typed, key, value, f"{where}: {key}")
+        with _explained(typed, key, value, f"{where}: {key}"):
+            _update(typed, key, value)
     return typed
 
 
@@ -236,13 +238,24 @@ def _set_all(
 
 
 def _set(target: DictConfig, key: str, value: Any, name: str) -> None:
-    """Set one typed value; a single value for a list becomes a list of one."""
-    try:
-        current = OmegaConf.select(target, key, throw_on_missing=False)
-        if isinstance(current, ListConfig) and not isinstance(value, list | tuple | ListConfig):
-            value = [value]
-        OmegaConf.update(target, key, value)
+    """Set one typed value of the user's and see that all of them can be read."""
+    with _explained(target, key, value, name):
+        _update(target, key, value)
         OmegaConf.to_container(target, resolve=True)
+
+
+def _update(target: DictConfig, key: str, value: Any) -> None:
+    """Set one typed value; a single value for a list becomes a list of one."""
+    current = OmegaConf.select(target, key, throw_on_missing=False)
+    if isinstance(current, ListConfig) and not isinstance(value, list | tuple | ListConfig):
+        value = [value]
+    OmegaConf.update(target, key, value)
+
+
+@contextmanager
+def _explained(target: DictConfig, key: str, value: Any, name: str) -> Iterator[None]:
+    try:
+        yield
     except OmegaConfBaseException as error:
         reason = str(error).splitlines()[0]
         if "not in" in reason:

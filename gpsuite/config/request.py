@@ -30,7 +30,8 @@ def read_request(words: Sequence[str]) -> tuple[Request[object], RunOptions]:
     overrides = read_overrides(words, group_choices())
     experiment = experiment_name(overrides)
     composed = compose_run(experiment, overrides)
-    shipped = compose_run(experiment, Overrides({"experiment": experiment}, {"scale": composed.run.scale}))
+    as_shipped = Overrides({"experiment": experiment}, {"scale": composed.run.scale})
+    shipped = composed if overrides == as_shipped else compose_run(experiment, as_shipped)
     prepared = _prepare(composed)
     several = prepare_datasets(
         composed.datasets,

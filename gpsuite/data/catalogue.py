@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -38,6 +39,7 @@ class Description:
     where: str
 
 
+@cache
 def shipped_conf_dir() -> Path:
     """Return conf/: inside the installed package, or at the top of a checkout."""
     package = Path(__file__).resolve().parents[1]

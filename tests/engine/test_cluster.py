@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor
 from contextlib import closing, suppress
@@ -31,7 +32,6 @@ from gpsuite.engine.runner import groups_of
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Record, Task
 from gpsuite.experiments.settings import check_settings
-from gpsuite.models.tensorflow_setup import configure
 from tests.engine import tiny
 
 DEADLINE = 120.0  # seconds for anything awaited
@@ -249,9 +249,13 @@ def test_records_equal_those_of_serial_and_threads_are_set(
 
 
 def test_a_running_tensorflow_with_others_is_refused(own_cluster: Cluster) -> None:
+    def import_its_face() -> None:  # nested: sent by value; the real import takes five seconds
+        threading = types.SimpleNamespace(get_intra_op_parallelism_threads=lambda: 1)
+        sys.modules["tensorflow"] = types.SimpleNamespace(config=types.SimpleNamespace(threading=threading))  # type: ignore[assignment]
+
     own_cluster.worker()
     with closing(DaskPool(own_cluster.address, 1)) as pool:
-        pool.submit(configure, 1).result(DEADLINE)  # type: ignore[arg-type]
+        pool.submit(import_its_face).result(DEADLINE)  # type: ignore[arg-type]
     with pytest.raises(UserError, match=f"has {TENSORFLOW_THREADS} 1 \\(here 2\\)"):
         DaskPool(own_cluster.address, 2)
 

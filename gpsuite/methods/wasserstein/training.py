@@ -288,7 +288,7 @@ class AdamStep:
                 tf.TensorSpec([None], kind),
                 tf.TensorSpec([2], tf.int32),
             ]
-            self._compiled = tf.function(self._step, input_signature=signature)
+            self._compiled = tf.function(self._step, input_signature=signature, autograph=False)
         return float(self._compiled(X, y, np.array([seed, 0], np.int32)).numpy())
 
     def _step(self, X: Any, y: Any, seed: Any) -> Any:

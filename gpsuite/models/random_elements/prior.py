@@ -82,7 +82,7 @@ def fit_prior(
     noise = gpflow.likelihoods.Gaussian(START_NOISE, variance_lower_bound=SMALLEST_NOISE)
     model = gpflow.models.GPR((X, Y), build(X), likelihood=noise)
     variables = [p.unconstrained_variable for p in model.trainable_parameters]
-    loss = tf.function(lambda: _loss_and_gradient(model, variables))
+    loss = tf.function(lambda: _loss_and_gradient(model, variables), autograph=False)
 
     def objective(point: FloatArray) -> tuple[float, FloatArray]:
         assign(variables, point)

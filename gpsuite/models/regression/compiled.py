@@ -47,6 +47,7 @@ class CompiledLoss:
                 tf.TensorSpec([None, X.shape[1]], tf.float64),
                 tf.TensorSpec([None, Y.shape[1]], tf.float64),
             ],
+            autograph=False,  # no Python branch depends on a tensor; converting all of GPflow takes seconds
         )
 
     @property
