@@ -20,7 +20,7 @@ from gpsuite.models.classification.training import INFERENCES, train_gpc, train_
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.multi_output.convolution_process import ConvolutionProcess
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
-from gpsuite.models.multi_output.observations import Observations
+from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from gpsuite.models.radial import kappa, kappa_and_slope, squared_distances
 from gpsuite.models.random_elements.likelihoods import normal_points
@@ -78,8 +78,8 @@ def trained() -> list[object]:
         problem = BinaryProblem(X, y, ModelSpec(ard=True), LINKS.get("probit"))
         end = train_gpc(problem, inference, begin, Budget(evaluations=3))
         found += [end.hyperparameters, end.evaluations, end.failed]
-    end = train_multiclass_gpc(drawn_problem(3, 9), begin, Budget(evaluations=3))
-    return [*found, end.hyperparameters, end.evaluations]
+    several = train_multiclass_gpc(drawn_problem(3, 9), begin, Budget(evaluations=3))
+    return [*found, several.hyperparameters, several.evaluations]
 
 
 def several_classes(C: int, kernel: str) -> list[object]:
@@ -140,18 +140,19 @@ def outputs(kind: str) -> list[object]:
     X = rng.uniform(-1.0, 1.0, (9, 2))
     X[5] = X[0]
     observations = Observations(X, np.arange(9) % 2, rng.standard_normal(9))
-    model = {
+    models: dict[str, MultiOutputModel] = {
         "coregionalization": LinearCoregionalization(2),
         "independent": LinearCoregionalization(2, mixing="identity", kernel="squared_exponential"),
         "convolution": ConvolutionProcess(2, 2, 2),
-    }[kind]
+    }
+    model = models[kind]
     u = model.draw_prior(rng, 3)
     likelihood, pool = model.likelihood(observations), rng.uniform(-1.0, 1.0, (4, 2))
     found: list[object] = [u, likelihood.value(u), likelihood.value_and_gradient(u), model.log_prior(u)]
     found += [model.constrain(u), model.noise(u), model.prior_covariance(u)]
     found += [model.cross_covariance(u, X, observations.p, pool)]
     predictions = PoolPredictions(model, u, observations, pool, capacity=12, covariances=True)
-    found += [predictions.mean.copy(), predictions.variance.copy(), np.copy(predictions.covariance)]
+    found += [predictions.mean.copy(), predictions.variance.copy(), np.array(predictions.covariance)]
     found += [predictions.extend(pool[:2], np.array([1, 0]), np.array([0.3, -0.2]))]
     predictions.select(np.array([0, 2, 2]))
     return [*found, predictions.mean, predictions.variance, predictions.covariance]
@@ -185,7 +186,7 @@ def optima() -> list[object]:
     model, data = LinearGaussianModel(), linear_data(0, 10)
     likelihood = model.likelihood(data)
     found: list[object] = [
-        find_optimum(model, likelihood, np.random.default_rng(0), OptimumSettings(kind, 2, 4))  # type: ignore[arg-type]
+        find_optimum(model, likelihood, np.random.default_rng(0), OptimumSettings(kind, 2, 4))
         for kind in ("map", "ml")
     ]
     rng, priors = np.random.default_rng(5), HyperPriors()

@@ -63,7 +63,7 @@ def queries() -> list[object]:
         convergence.information_gain(K[:6, :6], 0.2, 4),
         convergence.summed_information_gain(K, noise, single),
         convergence.variance_bound(np.array([[0.5, -2.0], [1.0, 0.1]]), np.array([0.3, 1.4])),
-        convergence.rate("matern52", 2, n), convergence.rate("squared_exponential", 2, n),
+        convergence.rate("matern52", 2, n), convergence.rate("se", 2, n),
         convergence.log_slope(n, np.array([0.5, 0.3, 0.1])),
         convergence.slope_points(2, 5000), convergence.slope_points(1, 300, 20),
     ]  # fmt: skip
@@ -149,15 +149,15 @@ def chosen(full: bool, room: int | None) -> list[object]:
     known = Observations(rng.uniform(-1.0, 1.0, (10, 1)), np.arange(10) % 2, rng.standard_normal(10))
     belief = Belief.cold(LinearCoregionalization(2), known, rng, SMCSettings(8, 1, 3))
     outputs = OutputPredictions(belief, belief.cloud.posterior, GRID, full)
-    before = predictions.ROOM
+    before = predictions.ROOM  # type: ignore[attr-defined]
     try:
-        predictions.ROOM = before if room is None else room
+        predictions.ROOM = before if room is None else room  # type: ignore[attr-defined]
         outputs.predict(np.arange(len(GRID)), lambda: False)
         chooser = Chooser(GRID, outputs, belief.cloud.posterior, full, None)
         rows = chooser._shortlist(7, np.ones((len(GRID), 1 if full else 2), dtype=bool), 3)
         made = chooser.choose(np.ones((len(GRID), 1 if full else 2), dtype=bool), 4, lambda: False)
     finally:
-        predictions.ROOM = before
+        predictions.ROOM = before  # type: ignore[attr-defined]
     return [made, rows, outputs.mean, outputs.variance, outputs.score]
 
 
@@ -187,9 +187,9 @@ def planned(pipeline: str) -> list[object]:
 def explored(pipeline: str, kind: str) -> list[object]:
     problem, truth = tiny()
     settings = InferenceSettings(
-        kind=kind,
+        kind=kind,  # type: ignore[arg-type]
         smc=SMCSettings(8, 1, 3),
-        optimum=OptimumSettings(starts=1, evaluations=4),  # type: ignore[arg-type]
+        optimum=OptimumSettings(starts=1, evaluations=4),
     )
     explorer, steps = run(problem, truth, PIPELINES[pipeline], iterations=3, settings=settings)
     return [steps, explorer.status]

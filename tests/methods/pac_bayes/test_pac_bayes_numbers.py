@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gpsuite.methods.pac_bayes.bounds import objectives
-from gpsuite.methods.pac_bayes.bounds.certificates import OBJECTIVES, Terms, certify
+from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
 from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound, mean_loss_upper_bound
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import binary_kl, kl_inverse, kl_inverse_lower
@@ -123,7 +123,7 @@ def with_repeated_rows() -> list[object]:
 SCENARIOS: dict[str, golden.Scenario] = {
     "losses": of_losses,
     "bounds": of_bounds,
-    **{f"full GP, {objective}": partial(of_full, "band01", objective) for objective in OBJECTIVES},
+    **{f"full GP, {objective}": partial(of_full, "band01", objective) for objective in objectives.OBJECTIVES},
     **{f"sparse GP, {loss}, alpha {alpha}": partial(of_sparse, loss, alpha)
        for loss, alpha in (("band01", 1.0), ("exp", 0.0), ("band01", 0.5))},
     **{f"certificate, {kind}": partial(of_certificate, kind, None) for kind in KINDS},

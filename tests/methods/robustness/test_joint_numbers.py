@@ -110,7 +110,7 @@ def searched(bound: str, kernel: str) -> list[object]:
             [each.inner, each.outer, each.witness, each.boxes] for each in (spans.minimum, spans.maximum)
         ]
         verdict, extrema = search.decide(region, Budget(boxes=8))
-        found += [verdict.status, verdict.counterexample, [each.outer for each in extrema]]
+        found += [verdict.status, verdict.counterexample, [each.outer for each in extrema.values()]]
     return [*found, margin_attack(search, linf_ball(CENTRE, 0.5), 2, np.random.default_rng(0))]
 
 
@@ -195,7 +195,8 @@ SCENARIOS: dict[str, golden.Scenario] = {
         for kernel in KERNELS
     },
     "the paper's softmax bound": lambda: class_bounds(
-        partial(PaperSoftmaxBound, n_cells=4), classes(3, "squared_exponential"), 5
+        partial(PaperSoftmaxBound, n_cells=4),  # type: ignore[arg-type]
+        classes(3, "squared_exponential"), 5
     ),
     **{
         f"plain softmax bound, {C} classes, {kernel}": partial(plain_class_bounds, C, kernel)

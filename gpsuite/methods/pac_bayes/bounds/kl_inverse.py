@@ -23,6 +23,8 @@ _LEVEL_RANGE = (1e-300, 1e5)
 # Beyond this logit distance every result is the one at infinity; below this 1 - q the slope of kl would underflow.
 _MAX_DISTANCE = 1e4
 _MIN_COMPLEMENT = 1e-300
+# Smaller risks count as this one, whose inverse is not the smaller: exp(-d) would be subnormal, of few digits.
+_LEAST_RISK = 1e-300
 # Newton is monotone and quadratic; the tightest starting points need about 10 steps.
 _MAX_STEPS = 100
 
@@ -102,7 +104,8 @@ def _inverse(q: FloatArray, one_minus_q: FloatArray, c: npt.ArrayLike) -> KLInve
     result = _edges(q, one_minus_q, level)
     inner = (q > 0.0) & (one_minus_q > 0.0) & (level > 0.0) & np.isfinite(level)
     if np.any(inner):
-        q_, r_, c_ = q[inner], one_minus_q[inner], np.clip(level[inner], *_LEVEL_RANGE)
+        q_ = np.maximum(q[inner], _LEAST_RISK)
+        r_, c_ = one_minus_q[inner], np.clip(level[inner], *_LEVEL_RANGE)
         distance = _newton(q_, np.maximum(r_, _MIN_COMPLEMENT), c_)
         for target, values in zip(
             (result.p, result.one_minus_p, result.dp_dq, result.dp_dc),

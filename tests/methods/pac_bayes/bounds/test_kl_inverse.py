@@ -1,3 +1,4 @@
+import math
 from decimal import Context, Decimal, localcontext
 
 import numpy as np
@@ -205,3 +206,11 @@ def test_small_gaps_keep_their_digits_on_both_sides_of_the_series_end(q: float, 
         # from the end where the digits are: an ulp of it is up to 3e-14 of the gap
         near, far = Decimal(float(inverse.p)) - exact_q, 1 - exact_q - Decimal(float(inverse.one_minus_p))
         assert abs((near if q < 0.5 else far) / gap - 1) < Decimal("4e-13")
+
+
+@pytest.mark.parametrize("q", [5e-324, 1e-320, 3e-310, 1e-301])
+@pytest.mark.parametrize("c", [0.01, 0.13, 0.5, 3.0])
+def test_a_subnormal_risk_has_the_inverse_of_none(q: float, c: float) -> None:
+    """Before: .111 at q = 5e-324, c = .1335, below the exact .125."""
+    assert kl_inverse(q, c).p == pytest.approx(-math.expm1(-c), rel=1e-14)
+    assert kl_inverse(q, c).p >= kl_inverse(0.0, c).p * (1.0 - 1e-15)
