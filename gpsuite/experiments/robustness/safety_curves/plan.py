@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpsuite.data.catalogue import read_spec, shipped_conf_dir
 from gpsuite.data.loading import PreparedDataset, prepare
-from gpsuite.experiments.base import Request, Task
+from gpsuite.experiments.base import Axes, Request, Task
 from gpsuite.experiments.robustness.safety_curves.settings import LocalSafetySettings
 from gpsuite.experiments.robustness.shared.classifiers import Problem
 from gpsuite.experiments.robustness.shared.free_inputs import check_words, split_word
@@ -140,15 +140,8 @@ def _point_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task[object]
                     cost=_cost(settings, word),
                     group=group,
                 )
-                if settings.attack_gammas:
-                    yield request.task(
-                        AttackTask(model, point, word, settings.attack_gammas),
-                        label=f"{options.title}  {word}  point {point}  attack at larger radii",
-                        axes={**axes, "part": "attack", "point": point},
-                        version=VERSION,
-                        cost=0.001 * len(settings.attack_gammas),
-                        group=group,
-                    )
+            if settings.attack_gammas:
+                yield from _attack_tasks(request, model, word, f"{options.title}  {word}", axes)
             if settings.map_points:
                 yield request.task(
                     MapTask(model, settings.map_points),
@@ -157,6 +150,22 @@ def _point_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task[object]
                     version=VERSION,
                     group=group,
                 )
+
+
+def _attack_tasks(
+    request: Request[LocalSafetySettings], model: ClassifierParams, word: str, title: str, axes: Axes
+) -> Iterator[Task[object]]:
+    """Yield one task per test point that follows the attack alone to larger radii."""
+    settings = request.settings
+    for point in range(settings.points):
+        yield request.task(
+            AttackTask(model, point, word, settings.attack_gammas),
+            label=f"{title}  point {point}  attack at larger radii",
+            axes={**axes, "part": "attack", "point": point},
+            version=VERSION,
+            cost=0.001 * len(settings.attack_gammas),
+            group=model.group(request.require_dataset()),
+        )
 
 
 def _cost(settings: LocalSafetySettings, word: str) -> float:
