@@ -8,10 +8,11 @@ from pathlib import Path
 
 from gpsuite.data.catalogue import read_spec, shipped_conf_dir
 from gpsuite.data.loading import PreparedDataset, prepare
-from gpsuite.experiments.base import Axes, Request, Task
+from gpsuite.experiments.base import Request, Task
 from gpsuite.experiments.robustness.safety_curves.settings import LocalSafetySettings
 from gpsuite.experiments.robustness.shared.classifiers import Problem
 from gpsuite.experiments.robustness.shared.free_inputs import check_words, split_word
+from gpsuite.experiments.robustness.shared.probability_change import Axes
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, classifier_params
 
 WHOLE_FILE = {"spambase11": "spambase"}  # dataset -> the one with all inputs of its file
