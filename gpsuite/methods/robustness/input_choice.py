@@ -10,6 +10,7 @@ Equation: Lowe 2004
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,7 @@ def sift_patch(image: FloatArray, count: int) -> tuple[IntArray, str]:
     Raises:
         UserError: if the image has fewer pixels.
     """
-    import cv2
-
+    cv2: Any = importlib.import_module("cv2")  # its stubs do not know SIFT_create
     grey = np.round(255 * np.clip(image, 0.0, 1.0)).astype(np.uint8)
     size = (ENLARGED * image.shape[1], ENLARGED * image.shape[0])
     large = cv2.resize(grey, size, interpolation=cv2.INTER_CUBIC)

@@ -29,14 +29,15 @@ def summarise(report: Report[BandSettings]) -> list[Statistic]:
     """Write one table for the function and one for responses; draw width against coverage of the function."""
     settings, records = report.settings, report.records()
     frame = band_table(records)
-    reasons = [f"; without {PEERS[band].title}" for band in settings.bands if not report.records(band=band)]
+    absent = [PEERS[band].title for band in settings.bands if not report.records(band=band)]
+    left_out = "".join(f"; without {title}" for title in absent)
     about = f"{settings.rows} data, level {1.0 - settings.q / settings.m:g}, x uniform on [-2, 2]"
     for target in (FUNCTION, RESPONSE):
         part = frame[frame["target"] == target].drop(columns=["target", "band"])
         if target == RESPONSE:  # nobody promises that all new responses are inside
             part = part.drop(columns=["simultaneous", "low", "high"])
         if len(part):
-            caption = f"Bands for the {target}: {about}{''.join(reasons)}"
+            caption = f"Bands for the {target}: {about}{left_out}"
             report.table(part, f"{target}_coverage", caption, LABELS)
     shown = frame[frame["target"] == FUNCTION]
     if len(shown):

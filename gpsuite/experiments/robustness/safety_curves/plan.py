@@ -12,6 +12,7 @@ from gpsuite.experiments.base import Request, Task
 from gpsuite.experiments.robustness.safety_curves.settings import LocalSafetySettings
 from gpsuite.experiments.robustness.shared.classifiers import Problem
 from gpsuite.experiments.robustness.shared.free_inputs import check_words, split_word
+from gpsuite.experiments.robustness.shared.probability_change import Axes
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, classifier_params
 
 WHOLE_FILE = {"spambase11": "spambase"}  # dataset -> the one with all inputs of its file
@@ -122,46 +123,50 @@ def _point_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task[object]
         for method, options in request.methods.items():
             model = classifier_params(request, settings, options, 0, settings.evaluations_of(number))
             group, axes = model.group(dataset), {"features": word, "method": method}
-            title = f"{options.title}  {word}"
             for point in range(settings.points):
                 yield request.task(
-                    _curve(settings, model, point, word),
-                    label=f"{title}  point {point}",
+                    CurveTask(
+                        model=model,
+                        point=point,
+                        features=word,
+                        gammas=settings.gammas,
+                        tolerance=settings.tolerance,
+                        boxes=settings.boxes,
+                        starts=settings.starts,
+                        bound=settings.bound,
+                    ),
+                    label=f"{options.title}  {word}  point {point}",
                     axes={**axes, "part": "point", "point": point},
                     version=VERSION,
                     cost=_cost(settings, word),
                     group=group,
                 )
-                if settings.attack_gammas:
-                    yield request.task(
-                        AttackTask(model, point, word, settings.attack_gammas),
-                        label=f"{title}  point {point}  attack at larger radii",
-                        axes={**axes, "part": "attack", "point": point},
-                        version=VERSION,
-                        cost=0.001 * len(settings.attack_gammas),
-                        group=group,
-                    )
+            if settings.attack_gammas:
+                yield from _attack_tasks(request, model, word, f"{options.title}  {word}", axes)
             if settings.map_points:
                 yield request.task(
                     MapTask(model, settings.map_points),
-                    label=f"{title}  contour plot",
+                    label=f"{options.title}  {word}  contour plot",
                     axes={**axes, "part": "map", "point": -1},
                     version=VERSION,
                     group=group,
                 )
 
 
-def _curve(settings: LocalSafetySettings, model: ClassifierParams, point: int, word: str) -> CurveTask:
-    return CurveTask(
-        model=model,
-        point=point,
-        features=word,
-        gammas=settings.gammas,
-        tolerance=settings.tolerance,
-        boxes=settings.boxes,
-        starts=settings.starts,
-        bound=settings.bound,
-    )
+def _attack_tasks(
+    request: Request[LocalSafetySettings], model: ClassifierParams, word: str, title: str, axes: Axes
+) -> Iterator[Task[object]]:
+    """Yield one task per test point that follows the attack alone to larger radii."""
+    settings = request.settings
+    for point in range(settings.points):
+        yield request.task(
+            AttackTask(model, point, word, settings.attack_gammas),
+            label=f"{title}  point {point}  attack at larger radii",
+            axes={**axes, "part": "attack", "point": point},
+            version=VERSION,
+            cost=0.001 * len(settings.attack_gammas),
+            group=model.group(request.require_dataset()),
+        )
 
 
 def _cost(settings: LocalSafetySettings, word: str) -> float:

@@ -212,5 +212,5 @@ def test_small_gaps_keep_their_digits_on_both_sides_of_the_series_end(q: float, 
 @pytest.mark.parametrize("c", [0.01, 0.13, 0.5, 3.0])
 def test_a_subnormal_risk_has_the_inverse_of_none(q: float, c: float) -> None:
     """Before: .111 at q = 5e-324, c = .1335, below the exact .125."""
-    assert kl_inverse(q, c).p == pytest.approx(-math.expm1(-c), rel=1e-14)
-    assert kl_inverse(q, c).p >= kl_inverse(0.0, c).p * (1.0 - 1e-15)
+    assert kl_inverse(q, c).p == pytest.approx(-math.expm1(-c), rel=1e-12)
+    assert kl_inverse(q, c).p >= kl_inverse(0.0, c).p * (1.0 - 1e-12)
