@@ -20,7 +20,7 @@ from gpsuite.models.classification.training import INFERENCES, train_gpc, train_
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.multi_output.convolution_process import ConvolutionProcess
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
-from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
+from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from gpsuite.models.radial import kappa, kappa_and_slope, squared_distances
 from gpsuite.models.random_elements.likelihoods import normal_points
@@ -140,7 +140,7 @@ def outputs(kind: str) -> list[object]:
     X = rng.uniform(-1.0, 1.0, (9, 2))
     X[5] = X[0]
     observations = Observations(X, np.arange(9) % 2, rng.standard_normal(9))
-    models: dict[str, MultiOutputModel] = {
+    models: dict[str, LinearCoregionalization | ConvolutionProcess] = {
         "coregionalization": LinearCoregionalization(2),
         "independent": LinearCoregionalization(2, mixing="identity", kernel="squared_exponential"),
         "convolution": ConvolutionProcess(2, 2, 2),

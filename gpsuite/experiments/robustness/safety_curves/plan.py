@@ -122,7 +122,8 @@ def _point_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task[object]
     for number, word in panels(settings):
         for method, options in request.methods.items():
             model = classifier_params(request, settings, options, 0, settings.evaluations_of(number))
-            group, axes = model.group(dataset), {"features": word, "method": method}
+            group = model.group(dataset)
+            axes: Axes = {"features": word, "method": method}
             for point in range(settings.points):
                 yield request.task(
                     CurveTask(
