@@ -122,6 +122,8 @@ def repetition_tasks(
                 iterations=_iterations(iterations, options, source.n_outputs),
                 state_iteration=min(source.state_iteration, iterations),
                 when_nothing_is_safe=choice(settings.when_nothing_is_safe, WHEN_NOTHING_IS_SAFE),
+                # of the repetition that is drawn
+                joint=(bool(source.state_iteration) and repetition == 0 and not different.label) or None,
             ),
             label="  ".join(filter(None, (options.title, different.label, f"repetition {repetition}"))),
             axes={"method": name, **different.axes, "repetition": repetition},

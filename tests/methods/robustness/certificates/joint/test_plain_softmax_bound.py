@@ -22,6 +22,7 @@ from gpsuite.methods.robustness.certificates.joint.plain_utilities import (
 from gpsuite.methods.robustness.certificates.joint.quantity import ClassQuantity
 from gpsuite.methods.robustness.certificates.joint.softmax_bound import ClassExpansions, SoftmaxPlainBound
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
+from tests.arrays import Array
 from tests.methods.robustness.multiclass.softmax_study import drawn_region, true_probabilities
 from tests.models.softmax_oracle import Long, direct_probabilities, utility_probabilities
 from tests.models.softmax_problems import random_softmax_posterior, separable_softmax_posterior
@@ -74,6 +75,30 @@ def test_no_point_lies_outside(C: int, kernel: str) -> None:
 def test_no_point_of_many_lies_outside(C: int, kernel: str) -> None:
     bad, total = violations(2, C, kernel, models=40)
     assert (bad, total) == (0, 40 * 3 * 16)
+
+
+@pytest.mark.parametrize("rival", [None, 2])
+def test_fewer_and_fewer_classes_are_kept_until_something_is_known(
+    rival: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    posterior = separable_softmax_posterior(np.random.default_rng(0), "matern52", 5, 3, 2, (-2.0, 0.8))
+    expansions = ClassExpansions(
+        stored(posterior), np.zeros(2), np.arange(2), JointProducts(stored(posterior))
+    )
+    tried = []
+
+    def nothing(
+        bound: SoftmaxPlainBound, kept: tuple[int, ...], lo: Array, *of: object
+    ) -> tuple[Array, Array]:
+        tried.append(len(kept))
+        return np.full(len(lo), np.nan), np.zeros(lo.shape)
+
+    monkeypatch.setattr(SoftmaxPlainBound, "_among", nothing)
+    found, _ = SoftmaxPlainBound(expansions, ClassQuantity(0, rival)).bound(
+        np.zeros((1, 2)), np.ones((1, 2)), 1, np.zeros(1)
+    )
+    assert tried == [4, 3, 2, 5]
+    assert found == [1.0]
 
 
 @pytest.mark.parametrize("fault", ["moved_by_covariance", "tilted"])
