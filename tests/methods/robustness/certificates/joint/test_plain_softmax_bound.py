@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -14,6 +17,7 @@ from gpsuite.methods.robustness.certificates.joint.plain_softmax import (
     covariance_root,
     covariance_step,
     expectations,
+    tilted,
 )
 from gpsuite.methods.robustness.certificates.joint.plain_utilities import (
     independent_expectations,
@@ -213,3 +217,24 @@ def test_what_takes_too_many_nodes_is_not_known_and_bounds_nothing() -> None:
     bound = SoftmaxPlainBound(expansions, ClassQuantity(0))
     low, high = bound.at(np.zeros((1, 1)))
     assert (low[0], high[0]) == (0.0, 1.0)
+
+
+def test_a_sure_class_stays_sure_and_an_impossible_one_impossible_however_far_the_fall() -> None:
+    h = np.array([-1e300, -1000.0, 1000.0, 1e300])
+    np.testing.assert_array_equal(tilted(np.ones(4), h), 1.0)
+    np.testing.assert_array_equal(tilted(np.zeros(4), h), 0.0)
+
+
+def test_what_is_not_finite_of_a_class_left_out_counts_as_all_of_it() -> None:
+    low, spread = np.array([-1.0, -np.inf, np.nan, -1.0, -1.0]), np.array([0.5, 0.5, 0.5, np.nan, np.inf])
+    ends = SimpleNamespace(
+        mean=SimpleNamespace(low=low, high=-low), variance=SimpleNamespace(low=spread, high=spread)
+    )
+    expander = SimpleNamespace(expand_in=lambda around: ends)
+    expansions = SimpleNamespace(s=1.0, model=SimpleNamespace(functions=2), expander=lambda i, j: expander)
+    bound: Any = SimpleNamespace(expansions=expansions)
+    around: Any = SimpleNamespace(r=np.zeros(5))
+    for kept, own in (((0,), 0), ((1,), 1)):
+        lost = SoftmaxPlainBound._loss(bound, kept, own, around)
+        assert 0.6 < lost[0] < 0.75
+        np.testing.assert_array_equal(lost[1:], 1.0)
