@@ -1,4 +1,4 @@
-"""Tables of limits: what lies exactly at a limit is taken or refused as the docstring says, and so is what is beside it."""
+"""Tables of limits: what lies at a limit is taken or refused as the docstring says, and so is what is beside it."""
 
 from __future__ import annotations
 
