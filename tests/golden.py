@@ -33,6 +33,7 @@ from importlib import import_module
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -65,11 +66,14 @@ class Numbers:
         self._seen = dict[int, object]()
 
     def run(self, scenario: Scenario) -> None:
-        """Run it, what was computed before and kept (`functools.cache`) being forgotten first."""
+        """Run it, what was computed before and kept (`functools.cache`, by object, `_KEPT`) being forgotten first."""
         for name, module in list(sys.modules.items()):
             if name.startswith(self._packages):
+                getattr(module, "_KEPT", {}).clear()
                 for kept in vars(module).values():
                     getattr(kept, "cache_clear", int)()
+                    if isinstance(kept, WeakKeyDictionary):
+                        kept.clear()
         before = sys.getprofile()
         sys.setprofile(self._watch)
         try:

@@ -144,6 +144,7 @@ SCENARIOS: dict[str, golden.Scenario] = {
     **{
         f"check, {kernel}, {link}, {norm}": partial(certificate_checked, kernel, link, norm)
         for kernel, link, norm in [
+            ("squared_exponential", "probit", "box"),
             ("matern32", "probit", "l2"),
             ("matern52", "logistic", "l1"),
         ]

@@ -12,6 +12,7 @@ from gpsuite.experiments.wasserstein.methods import ClassifierMethod
 from gpsuite.seeds import derived_seed
 
 _SECONDS_PER_ROW = {"map": 0.3, "temperature": 0.3, "mc_dropout": 0.4, "ensemble": 1.5, "laplace": 0.5}
+_CONVOLUTION = 3.5  # times the seconds of a dense network, forward and back
 
 
 def plan(request: Request[ImageSettings]) -> list[Task[ImageTask]]:
@@ -35,6 +36,7 @@ def _tasks(request: Request[ImageSettings]) -> Iterator[Task[ImageTask]]:
     data, *others = request.prepared
     outside = tuple(Outside(name=o.name, content=o.content_hash, prepared=o) for o in others)
     rows = min(settings.train_rows or data.rows, data.rows)
+    seconds = _CONVOLUTION if settings.convolution else 1.0
     for repetition in range(settings.repetitions):
         for noise in settings.label_noise:
             for name, options in request.methods.items():
@@ -64,6 +66,7 @@ def _tasks(request: Request[ImageSettings]) -> Iterator[Task[ImageTask]]:
                     + (f"  {100 * noise:g} % noisy labels" if noise else ""),
                     axes={"method": name, "label_noise": noise, "repetition": repetition},
                     version=options.method.version,
-                    cost=2.0 + 1e-4 * rows * settings.epochs * _SECONDS_PER_ROW.get(options.classifier, 1.0),
+                    cost=2.0
+                    + 1e-4 * rows * settings.epochs * seconds * _SECONDS_PER_ROW.get(options.classifier, 1.0),
                     dataset=data,
                 )

@@ -131,16 +131,16 @@ def check_claims(region: StoredRegion, claims: Iterable[tuple[str, TreeBound, Cl
     return Report(tuple(problems), boxes, leaves)
 
 
-_LAST: dict[str, ModelProducts] = {}
+_KEPT: dict[str, ModelProducts] = {}
 
 
 def _shared_products(certificate: Certificate) -> ModelProducts:
     """Return the products of a certificate's model; those of the last one are kept, by the hash of its floats."""
     digest = certificate.model_hash
-    if digest not in _LAST:
-        _LAST.clear()
-        _LAST[digest] = ModelProducts(certificate.model)
-    return _LAST[digest]
+    if digest not in _KEPT:
+        _KEPT.clear()
+        _KEPT[digest] = ModelProducts(certificate.model)
+    return _KEPT[digest]
 
 
 def node_bounds(

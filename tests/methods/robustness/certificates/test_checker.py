@@ -82,7 +82,7 @@ def test_products_are_computed_once_for_certificates_of_the_same_floats(
         return compute(products, extended)
 
     monkeypatch.setattr(ModelProducts, "_make", counted)
-    monkeypatch.setattr(checker, "_LAST", {})
+    monkeypatch.setattr(checker, "_KEPT", {})
     again = dataclasses.replace(first, model=dataclasses.replace(first.model, alpha=first.model.alpha.copy()))
     assert check_certificate(first).confirmed and check_certificate(again).confirmed
     assert len(made) == 1
@@ -90,7 +90,7 @@ def test_products_are_computed_once_for_certificates_of_the_same_floats(
     louder = dataclasses.replace(first.model, alpha=2 * first.model.alpha)
     other = dataclasses.replace(first, model=louder, model_hash=model_hash(louder))
     assert not check_certificate(other).confirmed and not check_certificate(other).confirmed
-    assert [len(made), len(checker._LAST)] == [2, 1] and made[1] is louder
+    assert [len(made), len(checker._KEPT)] == [2, 1] and made[1] is louder
     # a hash that the floats do not have never reaches them
     assert not check_certificate(dataclasses.replace(other, model_hash=first.model_hash)).confirmed
     assert check_certificate(first).confirmed and len(made) == 3
