@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -14,6 +18,7 @@ from gpsuite.methods.robustness.certificates.joint.plain_softmax import (
     covariance_root,
     covariance_step,
     expectations,
+    tilted,
 )
 from gpsuite.methods.robustness.certificates.joint.plain_utilities import (
     independent_expectations,
@@ -22,15 +27,25 @@ from gpsuite.methods.robustness.certificates.joint.plain_utilities import (
 from gpsuite.methods.robustness.certificates.joint.quantity import ClassQuantity
 from gpsuite.methods.robustness.certificates.joint.softmax_bound import ClassExpansions, SoftmaxPlainBound
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
-from tests.methods.robustness.multiclass.softmax_study import drawn_region, true_probabilities
+from tests.arrays import Array
+from tests.methods.robustness.multiclass.softmax_study import (
+    Claimed,
+    drawn_region,
+    outside,
+    settled_probabilities,
+)
 from tests.models.softmax_oracle import Long, direct_probabilities, utility_probabilities
 from tests.models.softmax_problems import random_softmax_posterior, separable_softmax_posterior
-
-ROUNDING = 2e-15
 
 
 def stored(p: MultiClassPosterior) -> JointModel:
     return JointModel(p.X, p.kernel, p.variance, p.lengthscales, p.alpha, p.root, p.weights, SOFTMAX)
+
+
+def stated_value(quantity: ClassQuantity, p: Any) -> Any:
+    """Return the quantity [B] of class probabilities [B, C]."""
+    own = p[:, quantity.own]
+    return own if quantity.rival is None else (1 + own - p[:, quantity.rival]) / 2
 
 
 def violations(seed: int, C: int, kernel: str, models: int, regions: int = 3) -> tuple[int, int]:
@@ -49,16 +64,17 @@ def violations(seed: int, C: int, kernel: str, models: int, regions: int = 3) ->
             share = rng.random((4, len(region.free)))
             share[::2] = np.round(share[::2])
             points = region.lower + share * (region.upper - region.lower)
-            p = true_probabilities(posterior, region.embed(points), separable)
+            claims: list[Claimed] = []
             for quantity in (ClassQuantity(own), ClassQuantity(own, rival)):
-                truth = p[:, own] if quantity.rival is None else (1 + p[:, own] - p[:, rival]) / 2
                 bound, none = SoftmaxPlainBound(expansions, quantity), np.zeros(1)
                 ends = [
                     bound.bound(region.lower[None], region.upper[None], sign, none)[0] for sign in (-1, 1)
                 ]
-                for low, high in (ends, bound.at(points)):
-                    bad += int(np.sum(~((low <= truth + ROUNDING) & (truth - ROUNDING <= high))))
-                    total += len(points)
+                value = partial(stated_value, quantity)
+                claims += [(value, *ends), (value, *bound.at(points))]
+            p = settled_probabilities(posterior, region.embed(points), claims)[0]
+            bad += sum(outside(p, claim) for claim in claims)
+            total += len(claims) * len(points)
     return bad, total
 
 
@@ -74,6 +90,30 @@ def test_no_point_lies_outside(C: int, kernel: str) -> None:
 def test_no_point_of_many_lies_outside(C: int, kernel: str) -> None:
     bad, total = violations(2, C, kernel, models=40)
     assert (bad, total) == (0, 40 * 3 * 16)
+
+
+@pytest.mark.parametrize("rival", [None, 2])
+def test_fewer_and_fewer_classes_are_kept_until_something_is_known(
+    rival: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    posterior = separable_softmax_posterior(np.random.default_rng(0), "matern52", 5, 3, 2, (-2.0, 0.8))
+    expansions = ClassExpansions(
+        stored(posterior), np.zeros(2), np.arange(2), JointProducts(stored(posterior))
+    )
+    tried = []
+
+    def nothing(
+        bound: SoftmaxPlainBound, kept: tuple[int, ...], lo: Array, *of: object
+    ) -> tuple[Array, Array]:
+        tried.append(len(kept))
+        return np.full(len(lo), np.nan), np.zeros(lo.shape)
+
+    monkeypatch.setattr(SoftmaxPlainBound, "_among", nothing)
+    found, _ = SoftmaxPlainBound(expansions, ClassQuantity(0, rival)).bound(
+        np.zeros((1, 2)), np.ones((1, 2)), 1, np.zeros(1)
+    )
+    assert tried == [4, 3, 2, 5]
+    assert found == [1.0]
 
 
 @pytest.mark.parametrize("fault", ["moved_by_covariance", "tilted"])
@@ -188,3 +228,24 @@ def test_what_takes_too_many_nodes_is_not_known_and_bounds_nothing() -> None:
     bound = SoftmaxPlainBound(expansions, ClassQuantity(0))
     low, high = bound.at(np.zeros((1, 1)))
     assert (low[0], high[0]) == (0.0, 1.0)
+
+
+def test_a_sure_class_stays_sure_and_an_impossible_one_impossible_however_far_the_fall() -> None:
+    h = np.array([-1e300, -1000.0, 1000.0, 1e300])
+    np.testing.assert_array_equal(tilted(np.ones(4), h), 1.0)
+    np.testing.assert_array_equal(tilted(np.zeros(4), h), 0.0)
+
+
+def test_what_is_not_finite_of_a_class_left_out_counts_as_all_of_it() -> None:
+    low, spread = np.array([-1.0, -np.inf, np.nan, -1.0, -1.0]), np.array([0.5, 0.5, 0.5, np.nan, np.inf])
+    ends = SimpleNamespace(
+        mean=SimpleNamespace(low=low, high=-low), variance=SimpleNamespace(low=spread, high=spread)
+    )
+    expander = SimpleNamespace(expand_in=lambda around: ends)
+    expansions = SimpleNamespace(s=1.0, model=SimpleNamespace(functions=2), expander=lambda i, j: expander)
+    bound: Any = SimpleNamespace(expansions=expansions)
+    around: Any = SimpleNamespace(r=np.zeros(5))
+    for kept, own in (((0,), 0), ((1,), 1)):
+        lost = SoftmaxPlainBound._loss(bound, kept, own, around)
+        assert 0.6 < lost[0] < 0.75
+        np.testing.assert_array_equal(lost[1:], 1.0)
