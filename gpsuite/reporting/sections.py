@@ -36,7 +36,8 @@ _TABLES_LIMIT = 1_000_000  # characters
 _FAILURES_SHOWN = 10
 _KINDS = {"fig": "Fig.", "table": "Table"}
 _TRACEBACK_LINES = 15
-_CUT = re.compile(r"\w+=.+ of .+")  # a note such as `repetitions=3 of 10`
+# a note such as `3 of 10 repetitions`, `M = 200, 400 missing` or `no M of the other kernel`
+_CUT = re.compile(r"[\d.]+ of [\d.]+ (?!tasks ).+|.+ = .+ missing|no .+")
 
 
 @dataclass
@@ -101,8 +102,13 @@ class Section:
 
     @property
     def cut(self) -> list[str]:
-        """What the run leaves out of the experiment's own setting, such as `repetitions=3 of 10`."""
-        return [note for note in self.notes if _CUT.match(note)]
+        """What the run leaves out of the experiment's own setting."""
+        return left_out(self.notes)
+
+
+def left_out(notes: Sequence[str]) -> list[str]:
+    """Return the notes that say what of the experiment's own setting a run leaves out: `3 of 10 repetitions`."""
+    return [note for note in notes if _CUT.fullmatch(note)]
 
 
 def tried(problems: list[str], read: Callable[[Path], T], path: Path) -> T | None:
@@ -190,7 +196,7 @@ def _badges(run: RunFolder, about: Mapping[str, Any]) -> list[str]:
         ("failed tasks", any(tasks.get(status) for status in ("error", "diverged"))),
         ("ended by its budget", bool(tasks.get("budget"))),
         ("infeasible tasks", bool(tasks.get("infeasible"))),
-        ("part of the paper's setting", any(_CUT.match(str(note)) for note in _list(about.get("notes")))),
+        ("part of the paper's setting", bool(left_out([str(note) for note in _list(about.get("notes"))]))),
         ("below the paper's setting", bool(about.get("below_paper"))),
         ("own settings", bool(run.tag)),
         ("changed code", bool(_dict(about.get("git")).get("dirty"))),

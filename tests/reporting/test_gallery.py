@@ -25,7 +25,7 @@ def test_the_page_of_published_runs(tmp_path: Path) -> None:
         f"published/{EXPERIMENT}/paper",
         dataset=data,
         cpu_seconds=600.0,
-        notes=["repetitions=3 of 10"],
+        notes=["3 of 10 repetitions", "M = 5 missing", "no trainings", "3 of 4 tasks failed"],
     )
     (folder / "figures/rounding.png").write_bytes(PNG)
     (folder / "figures/same.png").write_bytes(PNG)
@@ -42,7 +42,8 @@ def test_the_page_of_published_runs(tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     for expected in (
         *("| `toy` | free | Somebody 2001 |", "1 of 2", "[notes](pac_bayes/NOTES.md)", "* data lost: X2"),
-        *("| `pac_bayes/rounding/paper` | App. F | 10.0 min | 15 s | repetitions=3 of 10 |", "why \\| not"),
+        "| `pac_bayes/rounding/paper` | App. F | 10.0 min | 15 s | 3 of 10 repetitions; M = 5 missing; no trainings |",
+        "why \\| not",
         "| `pac_bayes/epsilon_boston` | Fig. 2, Table 1 | not run | 1 min |",
     ):
         assert expected in text, expected
