@@ -339,6 +339,7 @@ def _provenance(
             for label, reason, path in _failures(records, store)
         ],
         "notes": list(summary.notes),
+        "left_out": list(options.parts.values()),
         "answer": list(summary.answer),
         "not_comparable": summary.not_comparable,
         "below_paper": below_paper(request, options) or None,

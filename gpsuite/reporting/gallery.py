@@ -9,6 +9,7 @@ from pathlib import Path
 from gpsuite.reporting.atomic import write_text
 from gpsuite.reporting.catalogue import ExperimentNote, method_titles, read_experiments, read_papers
 from gpsuite.reporting.comparison import ComparisonRow, Verdict, collect_comparisons, read_published
+from gpsuite.reporting.completeness import HEAD, completeness_rows
 from gpsuite.reporting.errata import NAME as ERRATA
 from gpsuite.reporting.errata import errata_text, read_errata
 from gpsuite.reporting.markdown import markdown_table
@@ -141,7 +142,8 @@ def _paper(gallery: _Gallery, known: Mapping[str, ExperimentNote], root: Path) -
             f"What was measured, and what was not reproduced and why: [notes]({card.family}/{NOTES}).",
             "",
         ]
-    lines += _costs(gallery, known)
+    rows = completeness_rows(card.note, gallery.sections, known)
+    lines += ["### Figures and tables", "", *markdown_table(HEAD, rows), "", *_costs(gallery, known)]
     lines += _misses(gallery.rows)
     shown: set[bytes] = set()
     own = [(section.run.name, figure) for section in gallery.sections for figure in section.figures]
@@ -162,7 +164,7 @@ def _costs(gallery: _Gallery, known: Mapping[str, ExperimentNote]) -> list[str]:
     for section in gallery.sections:
         facts, note = dict(section.facts), known.get(section.run.experiment, ExperimentNote())
         spent = facts.get("CPU time of all tasks", "")
-        left_out = "; ".join(section.cut)
+        left_out = "; ".join(section.left_out)
         rows.append([f"`{section.run.name}`", note.figure, spent, note.cost.get("paper", ""), left_out])
     for item in gallery.card.missing:
         note = known.get(item.name, ExperimentNote())

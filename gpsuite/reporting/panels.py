@@ -113,12 +113,14 @@ def _draw(
     label: str,
     style: Mapping[str, Any],
 ) -> None:
+    # as lists: of a single place matplotlib takes an array's row for a number
+    errors = ends.tolist()
     if kind == "bars":
         whiskers = {"ecolor": "0.35", "elinewidth": 1.5, "capsize": 2}
-        ax.bar(place, mean, width, yerr=ends, label=label, color=style["color"], error_kw=whiskers)
+        ax.bar(place, mean, width, yerr=errors, label=label, color=style["color"], error_kw=whiskers)
     elif kind == "band":
         ax.plot(place, mean, label=label, markevery=max(1, len(mean) // _MARKS), **style)
         ax.fill_between(place, mean - ends[0], mean + ends[1], color=style["color"], alpha=0.18, lw=0)
     else:
         line = {"linestyle": ""} if kind == "points" else {}
-        ax.errorbar(place, mean, yerr=ends, label=label, capsize=3, **{**line, **style})
+        ax.errorbar(place, mean, yerr=errors, label=label, capsize=3, **{**line, **style})

@@ -147,7 +147,7 @@ def paper_cards(
                 verdicts=count_verdicts(rows),
                 kinds=count_kinds(rows),
                 missing=[_missing(name, count, known) for name, count in absent.items()],
-                parts=[(section, section.cut) for section in runs if section.cut],
+                parts=[(section, section.left_out) for section in runs if section.left_out],
                 figures=[_paper_figure(name, of, rows, sections, own) for name, of in note.figures.items()],
                 joint=own,
                 differences=_differences(rows, entries),

@@ -36,8 +36,6 @@ _TABLES_LIMIT = 1_000_000  # characters
 _FAILURES_SHOWN = 10
 _KINDS = {"fig": "Fig.", "table": "Table"}
 _TRACEBACK_LINES = 15
-# a note such as `3 of 10 repetitions`, `M = 200, 400 missing` or `no M of the other kernel`
-_CUT = re.compile(r"[\d.]+ of [\d.]+ (?!tasks ).+|.+ = .+ missing|no .+")
 
 
 @dataclass
@@ -83,7 +81,13 @@ class Figure:
 
 @dataclass
 class Section:
-    """What the page shows of one run."""
+    """What the page shows of one run.
+
+    Args:
+        left_out: what it leaves out of the paper's setting, such as `3 of 10 repetitions`.
+        finished: whether all tasks were done without a failure.
+        cpu_seconds: of all its tasks.
+    """
 
     run: RunFolder
     anchor: str
@@ -97,18 +101,11 @@ class Section:
     notes: list[str]
     comparison: list[ComparisonRow]
     problems: list[str]
+    left_out: list[str] = field(default_factory=list)
+    finished: bool = False
+    cpu_seconds: float = 0.0
     figures: list[Figure] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
-
-    @property
-    def cut(self) -> list[str]:
-        """What the run leaves out of the experiment's own setting."""
-        return left_out(self.notes)
-
-
-def left_out(notes: Sequence[str]) -> list[str]:
-    """Return the notes that say what of the experiment's own setting a run leaves out: `3 of 10 repetitions`."""
-    return [note for note in notes if _CUT.fullmatch(note)]
 
 
 def tried(problems: list[str], read: Callable[[Path], T], path: Path) -> T | None:
@@ -151,12 +148,20 @@ def read_section(run: RunFolder, results_dir: Path, known: ExperimentNote) -> Se
         notes=[str(note) for note in _list(about.get("notes"))],
         comparison=comparison,
         problems=problems,
+        left_out=_left_out(about),
+        finished=about.get("status") == "done",
+        cpu_seconds=_float(about.get("cpu_seconds")) or 0.0,
         figures=[
             _figure(path, run, results_dir, known)
             for path in tried(problems, list_folder, run.path / "figures") or []
             if path.suffix == ".png"
         ],
     )
+
+
+def _left_out(about: Mapping[str, Any]) -> list[str]:
+    """Return what the user has left out of the paper's setting, and what `scale=paper` itself does."""
+    return [str(text) for text in [*_list(about.get("left_out")), about.get("below_paper")] if text]
 
 
 def _anchor(*names: str) -> str:
@@ -196,7 +201,7 @@ def _badges(run: RunFolder, about: Mapping[str, Any]) -> list[str]:
         ("failed tasks", any(tasks.get(status) for status in ("error", "diverged"))),
         ("ended by its budget", bool(tasks.get("budget"))),
         ("infeasible tasks", bool(tasks.get("infeasible"))),
-        ("part of the paper's setting", bool(left_out([str(note) for note in _list(about.get("notes"))]))),
+        ("part of the paper's setting", bool(_list(about.get("left_out")))),
         ("below the paper's setting", bool(about.get("below_paper"))),
         ("own settings", bool(run.tag)),
         ("changed code", bool(_dict(about.get("git")).get("dirty"))),

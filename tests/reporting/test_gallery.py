@@ -25,7 +25,7 @@ def test_the_page_of_published_runs(tmp_path: Path) -> None:
         f"published/{EXPERIMENT}/paper",
         dataset=data,
         cpu_seconds=600.0,
-        notes=["3 of 10 repetitions", "M = 5 missing", "no trainings", "3 of 4 tasks failed"],
+        left_out=["3 of 10 repetitions"],
     )
     (folder / "figures/rounding.png").write_bytes(PNG)
     (folder / "figures/same.png").write_bytes(PNG)
@@ -42,8 +42,9 @@ def test_the_page_of_published_runs(tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     for expected in (
         *("| `toy` | free | Somebody 2001 |", "1 of 2", "[notes](pac_bayes/NOTES.md)", "* data lost: X2"),
-        "| `pac_bayes/rounding/paper` | App. F | 10.0 min | 15 s | 3 of 10 repetitions; M = 5 missing; no trainings |",
-        "why \\| not",
+        *("| `pac_bayes/rounding/paper` | App. F | 10.0 min | 15 s | 3 of 10 repetitions |", "why \\| not"),
+        "| App. F | partial | 0.17 | none | `pac_bayes/rounding`: 3 of 10 repetitions | 15 s |",
+        "| Fig. 2 | not run | 0.00 | none | `pac_bayes/epsilon_boston` was not run | 1 min |",
         "| `pac_bayes/epsilon_boston` | Fig. 2, Table 1 | not run | 1 min |",
     ):
         assert expected in text, expected

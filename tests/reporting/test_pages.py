@@ -301,7 +301,7 @@ def test_own_settings_and_budgets_are_marked(tmp_path: Path) -> None:
         changed=["dataset.path", "methods"],
         tasks={"done": 1, "budget": 2, "infeasible": 1},
         dataset={"name": "csv", "licence": "CC BY 4.0"},
-        notes=["3 of 10 repetitions"],
+        left_out=["3 of 10 repetitions"],
     )
     text = report(tmp_path / "results", tmp_path)
     for expected in (

@@ -21,6 +21,7 @@ from gpsuite.methods.active_learning.metrics import log_densities
 from gpsuite.methods.active_learning.pipelines import Pipeline
 from gpsuite.methods.active_learning.problem import Problem
 from gpsuite.methods.active_learning.safety import moment_matched_probability, safe_set
+from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from gpsuite.models.sampling.mixtures import mixture_covariance, mixture_moments
 
 SavedState = dict[str, npt.NDArray[Any]]
@@ -303,6 +304,16 @@ class Planner:
             return entropy(variance[:n])
         joint = mixture_covariance(found.mean[:, :n], found.covariance[:, :n], self._outputs.weights)
         return joint_entropy(joint[1])
+
+    def joint_entropies(self, X: FloatArray) -> FloatArray:
+        """Return the entropy of all outputs together at inputs [m, D] by the last model, in nats, [m].
+
+        Equation: Li et al. 2022, Eq. (7)
+        """
+        last = self._outputs.predictions
+        found = PoolPredictions(last.model, last.u, last.observations, X, covariances=True)
+        assert found.covariance is not None
+        return joint_entropy(mixture_covariance(found.mean, found.covariance, self._outputs.weights)[1])
 
     def safety_moments(self) -> tuple[FloatArray, FloatArray] | None:
         """Return mean and variance of the safety value at the pool by the last model, [n] each; None without one."""

@@ -19,6 +19,7 @@ from gpsuite.data.generators.sin_sigmoid import (
     sin_sigmoid,
     true_safety,
 )
+from gpsuite.methods.active_learning.acquisition import entropy
 from gpsuite.methods.active_learning.explore import explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
 from gpsuite.methods.active_learning.pipelines import PIPELINES, Pipeline
@@ -257,3 +258,14 @@ def toy_run(seed: int) -> tuple[list[Step], dict[int, float]]:
         s.n_sum: float(np.sqrt(((s.monitors["safe"].mean - F) ** 2).mean(axis=0)).mean()) for s in steps
     }
     return steps, errors
+
+
+def test_the_entropy_of_all_outputs_together_is_below_the_sum_and_that_of_full_queries() -> None:
+    problem, truth = tiny()
+    planner = run(problem, truth, AL)[0].planner
+    variance = planner._moments()[1][: len(problem.pool.X)]
+    together = planner.joint_entropies(problem.pool.X)
+    assert (together < entropy(variance).sum(axis=1)).all()  # the outputs are correlated
+    full = run(problem, truth, replace(AL, queries="full"))[0].planner
+    scores = full._scores(full._moments()[1])
+    np.testing.assert_allclose(full.joint_entropies(problem.pool.X), scores, rtol=0.0, atol=1e-9)

@@ -108,6 +108,8 @@ def repetition_tasks(
     different = variation or RepetitionSet()
     iterations = different.iterations or settings.iterations
     kind = choice(different.inference or settings.inference, INFERENCES)
+    ordinary = (different.prior_factor, iterations, kind) == (1.0, settings.iterations, settings.inference)
+    drawn = bool(source.state_iteration) and ordinary
     return [
         request.task(
             RepetitionTask(
@@ -122,6 +124,8 @@ def repetition_tasks(
                 iterations=_iterations(iterations, options, source.n_outputs),
                 state_iteration=min(source.state_iteration, iterations),
                 when_nothing_is_safe=choice(settings.when_nothing_is_safe, WHEN_NOTHING_IS_SAFE),
+                # of the repetition that is drawn
+                joint=(drawn and repetition == 0) or None,
             ),
             label="  ".join(filter(None, (options.title, different.label, f"repetition {repetition}"))),
             axes={"method": name, **different.axes, "repetition": repetition},

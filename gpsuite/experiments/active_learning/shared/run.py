@@ -70,6 +70,8 @@ def run_repetition(task: Task[RepetitionTask], shared: SharedWork) -> Outcome:
         if step.index + 1 == params.state_iteration:
             arrays |= state_of(step, steps, repetition, pipeline, params.delta)
             arrays |= _safety_state(explorer.planner.safety_moments())
+            if params.joint:
+                arrays["state_joint_entropy"] = explorer.planner.joint_entropies(repetition.test.X)
         budget.spend(evaluations=1)
         if task.budget_seconds is not None and budget.exhausted:
             break

@@ -56,6 +56,7 @@ class RepetitionTask:
         state_iteration: of which model predictions on the whole pool are kept, counted from 1; 0 keeps none.
         when_nothing_is_safe: stop, or query the safest point.
         kind: of task.
+        joint: true if the entropy of all outputs together is kept with these predictions.
     """
 
     source: str
@@ -70,6 +71,7 @@ class RepetitionTask:
     state_iteration: int
     when_nothing_is_safe: WhenNothingIsSafe
     kind: str = "safe_active_learning"
+    joint: bool | None = field(default=None, metadata=OPTIONAL)
 
     def read_pipeline(self) -> Pipeline:
         """Return the pipeline with its kernel and priors."""

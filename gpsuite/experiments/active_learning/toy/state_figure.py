@@ -11,7 +11,7 @@ from gpsuite.data.generators.sin_sigmoid import STEEPNESS, THRESHOLD, Form, true
 from gpsuite.experiments.active_learning.toy.settings import ToySettings
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.params import choice
-from gpsuite.reporting.palette import BLUE, GREEN, LIMIT, PURPLE, VERMILION
+from gpsuite.reporting.palette import BLACK, BLUE, GREEN, LIMIT, PURPLE, VERMILION
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 
 COLOURS = (BLUE, VERMILION)  # of the two outputs
+JOINT = "joint_entropy"
 
 
 BAND = 2.0  # standard deviations of a shaded band
 
 
 def draw_state(report: Report[ToySettings], records: Mapping[str, Record]) -> None:
-    """Draw one column per method: predictions over data and truth, entropy per output, safety model.
+    """Draw one column per method: predictions over data and truth, entropies, safety model.
 
     A column's title says in how many seconds the outputs' model was trained, on average over the run's models.
 
@@ -88,6 +89,8 @@ def _draw_entropy(ax: Axes, state: Mapping[str, Any]) -> None:
     x = state["x"][:, 0]
     for p, colour in enumerate(COLOURS):
         ax.plot(x, state["entropy"][:, p], color=colour)
+    if JOINT in state:
+        ax.plot(x, state[JOINT], color=BLACK, label="entropy of both outputs together")
     _mark_query(ax, state)
 
 
@@ -128,7 +131,7 @@ def state_frame(records: Mapping[str, Record]) -> pd.DataFrame:
         columns: dict[str, Any] = {"method": method, "x": state["x"][:, 0]}
         for p in range(state["mean"].shape[1]):
             columns |= {f"{key}_{p + 1}": state[key][:, p] for key in ("mean", "variance", "entropy")}
-        kept = ("h_mean", "h_variance", "probability_safe")
+        kept = (JOINT, "h_mean", "h_variance", "probability_safe")
         columns |= {key: state[key] for key in kept if key in state}
         parts.append(pd.DataFrame(columns))
     return pd.concat(parts, ignore_index=True)

@@ -101,7 +101,8 @@ def draw(
             ax.vlines(places, low, high, color=SKY, lw=5, alpha=0.6, label="quantiles, proved")
             ax.vlines(places, ranges[:, 0, 1], ranges[:, 0, 4], color=BLUE, lw=5, label="mean, proved")
             ax.plot(places, ranges[:, 0, 0], "_", color=BLACK, ms=8, label="mean at the point")
-            ax.set_xticks(places, [str(each.axes["point"]) for each in own], fontsize=7)
+            names = [str(each.axes["point"]) for each in own]
+            ax.set_xticks(places, names, fontsize=7, rotation=90 if len(places) > 25 else 0)
             ax.set_title(report.titles[method])
         drawing.name_axes("test point, by prediction", target)
         drawing.legend("below")

@@ -53,7 +53,7 @@ def draw_ranges(report: Report[object], table: pd.DataFrame, shown: str, binary:
 
 
 def draw_traces(report: Report[SafetySettings], records: Sequence[Record]) -> None:
-    """Draw quantiles over the searches of the gap against the boxes bounded so far."""
+    """Draw quantiles over the searches of the gap against the boxes bounded so far, where one needed several."""
     rows: list[dict[str, object]] = [
         {
             "method": report.titles[str(record.axes["method"])],
@@ -66,7 +66,7 @@ def draw_traces(report: Report[SafetySettings], records: Sequence[Record]) -> No
         for side in ("minimum", "maximum")
         for boxes, inner, outer in record.arrays[f"{side}_trace"]
     ]
-    if rows:  # else no search began
+    if len({row["boxes"] for row in rows}) > 1:  # else no search began, or each ended with its first box
         _draw_quantiles(report, rows)
 
 

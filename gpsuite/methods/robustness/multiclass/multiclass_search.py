@@ -266,10 +266,6 @@ class MultiClassSearch:
         extrema = {contest.rival: found[contest.rival] for contest in contests}
         return judge(self.centre, list(extrema.values()), region), extrema
 
-    def box_ranges(self, own: int, lo: FloatArray, hi: FloatArray) -> Ends:
-        """Bound the probability of a class over many boxes of the free inputs at once, without cutting them."""
-        return Quantity(self.bound, own).bounds(lo, hi)
-
     def _search(
         self,
         quantity: Quantity,

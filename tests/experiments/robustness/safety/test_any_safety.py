@@ -50,7 +50,7 @@ def write_table(path: Path, rows: int = 70) -> None:
 
 
 def test_every_point_gets_a_certificate_that_verify_confirms(capsys: pytest.CaptureFixture[str]) -> None:
-    folder = run("safety", "count=2")
+    folder = run("safety", "count=2", "tolerance=1e-4")  # several boxes a search
     certificates = sorted((folder / "certificates").glob("*.npz"))
     assert [path.name for path in certificates] == [
         *("ep_point_0.npz", "ep_point_1.npz", "laplace_point_0.npz", "laplace_point_1.npz")

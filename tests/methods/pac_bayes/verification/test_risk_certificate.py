@@ -292,3 +292,12 @@ def test_beyond_extended_precision_float64_decides_what_it_can(
         _verify(path)
     _description(path, _less("kl", 3.0))
     assert _verify(path)[0] == 1
+
+
+def test_the_bound_needs_eight_training_rows_and_parts_of_a_row_are_test_rows(tmp_path: Path) -> None:
+    path = written(certified("full", params(), DATA)[2], tmp_path)
+    _description(path, _set("dataset", "test_share", 0.875))  # 52.5 of 60 rows
+    with pytest.raises(UnusableFileError, match="learns from 7 rows"):
+        _verify(path)
+    _description(path, _set("dataset", "test_share", 0.86))
+    assert _verify(path)[0] == 1

@@ -41,6 +41,7 @@ FAULTS: list[tuple[str, str, dict[str, Any]]] = [
     ("do not exist", "region", {"free": np.array([-1, 0])}),
     ("do not exist", "region", {"free": np.array([1, 0])}),
     ("do not exist", "region", {"free": np.array([0, 0])}),
+    ("do not exist", "region", {"free": np.array([0, 1, 1]), "lower": np.zeros(3), "upper": np.ones(3)}),
     ("box without radius", "region", {"norm": "l2"}),  # a ball with radius null
     ("box without radius", "region", {"norm": "l1"}),
     ("box without radius", "region", {"radius": 0.5}),

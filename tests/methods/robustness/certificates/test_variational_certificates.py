@@ -15,8 +15,15 @@ from gpsuite.methods.robustness.certificates.form import MalformedError, check_f
 from gpsuite.methods.robustness.certificates.plain_kernel import CURVATURE
 from gpsuite.methods.robustness.certificates.plain_link import expected_derivatives
 from gpsuite.methods.robustness.certificates.stationarity import TOLERANCE, stationarity_residuals
+from gpsuite.methods.robustness.certificates.verification import check_levels
 from tests.methods.robustness.certified_point import changed
-from tests.methods.robustness.variational_problems import KINDS, certificate, fitted, variational_model
+from tests.methods.robustness.variational_problems import (
+    INDUCING,
+    KINDS,
+    certificate,
+    fitted,
+    variational_model,
+)
 
 LINK_NAMES = ("probit", "logistic", "squeezed_probit")
 CASES = [(kernel, link, 2.5) for kernel in CURVATURE for link in LINK_NAMES]
@@ -149,3 +156,11 @@ def test_a_malformed_origin_is_refused(words: str, changes: dict[str, Any]) -> N
     assert whole.origin is not None
     with pytest.raises(MalformedError, match=words):
         check_form(dataclasses.replace(whole, origin=dataclasses.replace(whole.origin, **changes)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"), [("svgp", f"{INDUCING} inducing inputs"), ("vgp", "one value a row")]
+)
+def test_the_statement_names_the_values_and_their_jitter(kind: str, values: str) -> None:
+    statement = check_levels(certificate(kind), None)[1].statement
+    assert statement.endswith(f"variational posterior of the stored rows and labels, {values}, jitter 1e-06")

@@ -7,9 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
+from gpsuite.methods.robustness.class_probability import ProbitScore
 from gpsuite.methods.robustness.level_bound import level as level_module
-from gpsuite.methods.robustness.level_bound.level import Level, level_of
+from gpsuite.methods.robustness.level_bound.level import Level, ProbitLevel, level_of
 from gpsuite.models.classification.links import LINKS, Logistic
 from tests.arrays import Array
 
@@ -170,3 +172,11 @@ def test_what_lies_between_the_grid_points_is_paid_for(monkeypatch: pytest.Monke
     p = level.score.value(G[:, None] + slope[:, None] * v, v)
     assert (p.max(axis=1) > np.maximum(p[:, 0], p[:, -1]) + 1e-6).any()
     assert (p.max(axis=1) <= level.bound(G, slope, low, high)).all()
+
+
+@pytest.mark.parametrize("squeeze", [0.0, 0.05, 0.3])
+@pytest.mark.parametrize("probability", [0.31, 0.5, 0.64])
+def test_the_threshold_of_a_squeezed_probit_has_the_probability(squeeze: float, probability: float) -> None:
+    level = ProbitLevel(ProbitScore(squeeze))
+    share = ndtr(level.threshold(probability))
+    assert squeeze + (1.0 - 2.0 * squeeze) * share == pytest.approx(probability, abs=1e-14)

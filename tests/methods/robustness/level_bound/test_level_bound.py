@@ -227,3 +227,19 @@ def test_the_norm_of_a_slice_is_that_of_its_folded_weights() -> None:
     exact = weights @ np.exp(-0.5 * ((U[:, None] - U[None]) ** 2).sum(axis=2)) @ weights
     assert exact <= form.with_slice_norm().norm2 <= exact * (1.0 + 1e-9) + 1e-12
     assert form.norm2 >= form.with_slice_norm().norm2
+
+
+def test_the_norm_of_a_slice_has_room_for_what_its_folded_weights_are_off_by() -> None:
+    """A weight exp(-f / 2) is off by (D + 8) u f / 2 of itself, an entry of kappa by as much."""
+    rng = np.random.default_rng(3)
+    posterior = random_posterior(rng, "squared_exponential", "probit", 12, 3)
+    x0 = posterior.X[0] + np.array([0.0, 0.0, 6.0]) * posterior.lengthscales
+    form = level_bound(posterior, x0, np.array([0, 1])).form
+    U = ((form.X / form.lengthscales[:, None]).T).astype(np.longdouble)
+    weights = form.alpha.astype(np.longdouble) * form.weight
+    exact = float(weights @ np.exp(-0.5 * ((U[:, None] - U[None]) ** 2).sum(axis=2)) @ weights)
+    folded = -2.0 * np.log(form.weight)
+    assert folded.max() > 20.0
+    off = 0.5 * np.finfo(float).eps * (3.0 + 8.0) * 0.5 * folded
+    size = np.abs(form.alpha * form.weight)
+    assert form.with_slice_norm().norm2 - exact >= 2.0 * float(off @ size) * float(size.sum())

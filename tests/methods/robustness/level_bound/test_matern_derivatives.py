@@ -10,7 +10,11 @@ import pytest
 
 from gpsuite.methods.robustness.level_bound.kernel_sums import kernel_orders, order_four
 from gpsuite.methods.robustness.level_bound.matern import expand_matern
-from gpsuite.methods.robustness.level_bound.matern_derivatives import MATERN_KERNELS, radial_derivatives
+from gpsuite.methods.robustness.level_bound.matern_derivatives import (
+    MATERN_KERNELS,
+    _table_of,
+    radial_derivatives,
+)
 from gpsuite.models.radial import kappa
 from tests.arrays import Array
 from tests.methods.robustness.level_bound.level_models import one_datum
@@ -194,3 +198,12 @@ def test_every_datum_stops_within_its_own_remainder(name: str) -> None:
                 )
                 assert left <= found.remainder[0, 0] * (1 + 1e-9) + 1e-17
     assert met == {3, 4, 5}
+
+
+@pytest.mark.parametrize("order", [3, 4])
+@pytest.mark.parametrize("name", NAMES)
+def test_beyond_the_table_every_term_counts(name: str, order: int) -> None:
+    """Past the last grid point only the sum of the terms' sizes is known to fall."""
+    polynomial = MATERN_KERNELS[name].derivatives[order - 3]
+    terms = sum(abs(factor) * 64.0**power for (_, power), factor in polynomial.items())
+    assert _table_of(name, order)[-1] >= math.exp(-64.0) * terms

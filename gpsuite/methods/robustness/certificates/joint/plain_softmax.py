@@ -142,7 +142,7 @@ def tilted(p: FloatArray, h: FloatArray) -> FloatArray:
     It is concave in p for h >= 0 and convex for h <= 0, where it is the least for a fall.
     """
     up = p * np.exp(np.clip(h, -700.0, 700.0))
-    return np.asarray(up / (up + 1 - p))
+    return np.asarray(up / (up + (1 - p)))
 
 
 def pairs_of(classes: tuple[int, ...]) -> list[tuple[int, int]]:

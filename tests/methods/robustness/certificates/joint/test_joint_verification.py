@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from gpsuite.commands import verify
 from gpsuite.data.dataset import Dataset
-from gpsuite.methods.robustness.certificates.form import MalformedError
+from gpsuite.methods.robustness.certificates.form import MOST_JITTER, MalformedError
 from gpsuite.methods.robustness.certificates.joint.certificate import (
     JointCertificate,
     StatedClaim,
@@ -170,6 +170,12 @@ def test_a_sparse_regression_is_the_optimum_of_its_bound() -> None:
     origin = dataclasses.replace(origin, inference="sparse", X=np.asarray(X), jitter=found.jitter)
     certificate = certify_predictions(found.latent, found.noise_variance, region, ranges, origin=origin)
     assert outcomes(certificate, regression_dataset()) == [CONFIRMED] * 3
+    most = MOST_JITTER * certificate.model.variance
+    for jitter in (0.0, most):
+        check_joint(changed_origin(lambda: certificate, jitter=jitter))
+    for jitter in (-5e-324, most * (1 + 2**-52), np.nan):
+        with pytest.raises(MalformedError, match="jitter"):
+            check_joint(changed_origin(lambda jitter=jitter: certificate, jitter=jitter))
     moved = remade(certificate, alpha=certificate.model.alpha * (1 + 1e-3))
     assert outcomes(moved, None)[1] == REFUTED
 
@@ -205,6 +211,7 @@ def with_quantity(certificate: JointCertificate, quantity: Any) -> JointCertific
         (lambda: changed_origin(class_certificate, targets=class_origin().targets + 0.5), "numbers of the"),
         (lambda: changed_origin(class_certificate, target_scale=2.0), "no scale"),
         (lambda: changed_origin(class_certificate, jitter=1e-6), "jitter"),
+        (lambda: changed_origin(regression_certificate, jitter=5e-324), "jitter"),
         (lambda: changed_origin(regression_certificate, target_scale=0.0), "scales"),
         (lambda: changed_origin(regression_certificate, rows=regression_origin().rows - 1), "at least 0"),
     ],
@@ -234,6 +241,13 @@ def test_a_file_that_holds_something_else_is_unusable(change: Any, said: str, tm
     change(description)
     with pytest.raises(UnusableFileError, match=said):
         read_joint(path, description)
+
+
+def test_files_have_the_published_format() -> None:
+    """Files that were published are read by their numbers: a new format needs new ones."""
+    description = pack_joint(class_certificate())[0]
+    assert description["version"] == 1
+    assert description["leaf_bound"] == {"name": "plain-joint", "version": 1}
 
 
 def test_words_name_classes_and_units() -> None:

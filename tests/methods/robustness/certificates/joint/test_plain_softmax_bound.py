@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -14,6 +17,7 @@ from gpsuite.methods.robustness.certificates.joint.plain_softmax import (
     covariance_root,
     covariance_step,
     expectations,
+    tilted,
 )
 from gpsuite.methods.robustness.certificates.joint.plain_utilities import (
     independent_expectations,
@@ -22,6 +26,7 @@ from gpsuite.methods.robustness.certificates.joint.plain_utilities import (
 from gpsuite.methods.robustness.certificates.joint.quantity import ClassQuantity
 from gpsuite.methods.robustness.certificates.joint.softmax_bound import ClassExpansions, SoftmaxPlainBound
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
+from tests.arrays import Array
 from tests.methods.robustness.multiclass.softmax_study import drawn_region, true_probabilities
 from tests.models.softmax_oracle import Long, direct_probabilities, utility_probabilities
 from tests.models.softmax_problems import random_softmax_posterior, separable_softmax_posterior
@@ -74,6 +79,30 @@ def test_no_point_lies_outside(C: int, kernel: str) -> None:
 def test_no_point_of_many_lies_outside(C: int, kernel: str) -> None:
     bad, total = violations(2, C, kernel, models=40)
     assert (bad, total) == (0, 40 * 3 * 16)
+
+
+@pytest.mark.parametrize("rival", [None, 2])
+def test_fewer_and_fewer_classes_are_kept_until_something_is_known(
+    rival: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    posterior = separable_softmax_posterior(np.random.default_rng(0), "matern52", 5, 3, 2, (-2.0, 0.8))
+    expansions = ClassExpansions(
+        stored(posterior), np.zeros(2), np.arange(2), JointProducts(stored(posterior))
+    )
+    tried = []
+
+    def nothing(
+        bound: SoftmaxPlainBound, kept: tuple[int, ...], lo: Array, *of: object
+    ) -> tuple[Array, Array]:
+        tried.append(len(kept))
+        return np.full(len(lo), np.nan), np.zeros(lo.shape)
+
+    monkeypatch.setattr(SoftmaxPlainBound, "_among", nothing)
+    found, _ = SoftmaxPlainBound(expansions, ClassQuantity(0, rival)).bound(
+        np.zeros((1, 2)), np.ones((1, 2)), 1, np.zeros(1)
+    )
+    assert tried == [4, 3, 2, 5]
+    assert found == [1.0]
 
 
 @pytest.mark.parametrize("fault", ["moved_by_covariance", "tilted"])
@@ -188,3 +217,24 @@ def test_what_takes_too_many_nodes_is_not_known_and_bounds_nothing() -> None:
     bound = SoftmaxPlainBound(expansions, ClassQuantity(0))
     low, high = bound.at(np.zeros((1, 1)))
     assert (low[0], high[0]) == (0.0, 1.0)
+
+
+def test_a_sure_class_stays_sure_and_an_impossible_one_impossible_however_far_the_fall() -> None:
+    h = np.array([-1e300, -1000.0, 1000.0, 1e300])
+    np.testing.assert_array_equal(tilted(np.ones(4), h), 1.0)
+    np.testing.assert_array_equal(tilted(np.zeros(4), h), 0.0)
+
+
+def test_what_is_not_finite_of_a_class_left_out_counts_as_all_of_it() -> None:
+    low, spread = np.array([-1.0, -np.inf, np.nan, -1.0, -1.0]), np.array([0.5, 0.5, 0.5, np.nan, np.inf])
+    ends = SimpleNamespace(
+        mean=SimpleNamespace(low=low, high=-low), variance=SimpleNamespace(low=spread, high=spread)
+    )
+    expander = SimpleNamespace(expand_in=lambda around: ends)
+    expansions = SimpleNamespace(s=1.0, model=SimpleNamespace(functions=2), expander=lambda i, j: expander)
+    bound: Any = SimpleNamespace(expansions=expansions)
+    around: Any = SimpleNamespace(r=np.zeros(5))
+    for kept, own in (((0,), 0), ((1,), 1)):
+        lost = SoftmaxPlainBound._loss(bound, kept, own, around)
+        assert 0.6 < lost[0] < 0.75
+        np.testing.assert_array_equal(lost[1:], 1.0)

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpsuite.reporting.catalogue import ExperimentNote, PaperNote
+from gpsuite.reporting.completeness import completeness_rows
+from gpsuite.reporting.runs import find_runs
+from gpsuite.reporting.sections import read_section
+from tests.reporting.test_pages import make_run
+
+PAPER = PaperNote(name="p", title="P", figures={"Fig. 1": ("f/one", "f/two"), "Fig. 2": ("f/two",)})
+KNOWN = {"f/one": ExperimentNote(cost={"paper": "1 h"}), "f/two": ExperimentNote(cost={"paper": "2 h"})}
+PARTS = {"left_out": ["3 of 10 repetitions", "M = 200 missing"]}
+
+
+def table(root: Path) -> list[list[str]]:
+    return completeness_rows(
+        PAPER, [read_section(run, root, ExperimentNote()) for run in find_runs(root)], KNOWN
+    )
+
+
+def test_what_was_run_whole_is_complete_and_what_was_not_says_what_is_missing(tmp_path: Path) -> None:
+    make_run(tmp_path, "f/one/paper", status="done", cpu_seconds=3600.0)
+    make_run(tmp_path, "f/one/paper~more", status="done", cpu_seconds=1800.0, left_out=["no M"])
+    make_run(tmp_path, "f/two/paper~a", status="done", cpu_seconds=0.0, **PARTS)
+    make_run(tmp_path, "f/two/paper~b", status="done", cpu_seconds=0.0, left_out=["3 of 10 repetitions"])
+    (tmp_path / "f/one/paper/records.zip").write_bytes(bytes(2_000_000))
+    partial = "`f/two`: 3 of 10 repetitions; partial runs `a`, `b`"
+    assert table(tmp_path) == [
+        ["Fig. 1", "partial", "1.50", "2.00", partial, "1 h + 2 h"],
+        ["Fig. 2", "partial", "0.00", "none", partial, "2 h"],
+        ["all runs of the family", "", "1.50", "2.00", "", ""],
+    ]
+    make_run(tmp_path, "f/two/paper", status="done", cpu_seconds=0.0)
+    assert [row[1] for row in table(tmp_path)[:2]] == ["complete", "complete"]
+
+
+@pytest.mark.parametrize(
+    ("about", "told"),
+    [
+        ({"status": "failed"}, "`f/two`: not finished"),
+        ({"status": "done", "below_paper": "a pool of 10"}, "`f/two`: a pool of 10"),
+        ({"status": "done", **PARTS}, "`f/two`: 3 of 10 repetitions; M = 200 missing"),
+    ],
+)
+def test_a_run_of_the_shipped_name_is_not_complete_by_its_name(
+    tmp_path: Path, about: dict[str, object], told: str
+) -> None:
+    make_run(tmp_path, "f/two/paper", **about)
+    assert table(tmp_path)[1][1:] == ["partial", "0.00", "none", told, "2 h"]
+
+
+def test_a_quick_run_is_none_of_the_papers(tmp_path: Path) -> None:
+    make_run(tmp_path, "f/two/quick", status="done")
+    assert table(tmp_path)[1][1] == "not run"
