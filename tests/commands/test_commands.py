@@ -110,7 +110,7 @@ def test_a_stand_in_is_marked_everywhere(gpsuite: Gpsuite, workplace: Path) -> N
 
 
 def test_the_tour_ends_with_the_page(gpsuite: Gpsuite, workplace: Path) -> None:
-    ended = gpsuite("run", "experiment=tour", "scale=smoke")
+    ended = gpsuite("run", "experiment=tour", "scale=smoke", "stops=2")
     assert ended.code == 0
     assert ended.out.splitlines()[-1] == "results/report.html"
     assert "pac_bayes/regression" in (workplace / "results/report.html").read_text(encoding="utf-8")

@@ -301,9 +301,11 @@ def test_own_settings_and_budgets_are_marked(tmp_path: Path) -> None:
         changed=["dataset.path", "methods"],
         tasks={"done": 1, "budget": 2, "infeasible": 1},
         dataset={"name": "csv", "licence": "CC BY 4.0"},
+        left_out=["3 of 10 repetitions"],
     )
     text = report(tmp_path / "results", tmp_path)
     for expected in (
+        "part of the paper&#39;s setting",
         *("own settings", "ended by its budget", "infeasible tasks", "dataset.path, methods"),
         *("Some et al. 2018, Fig. 2", "csv (CC BY 4.0)"),
     ):
