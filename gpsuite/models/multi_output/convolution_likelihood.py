@@ -5,6 +5,7 @@ Equation: Li et al. 2022, Eq. (28)
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,8 +77,15 @@ class ConvolutionLikelihood:
         n_pairs = len(self._pairs.r2)
         self._moments = np.column_stack([np.ones(n_pairs), self._pairs.r2])
         self._step = max(1, CHUNK // max(1, n_latent * n_pairs))
-        self._batch = CovarianceBatch(0, self._pairs)
-        self._values = np.empty((0, n_latent, n_pairs))
+        self._allocate(0)
+
+    def value(self, parameters: ConvolutionParameters) -> FloatArray:
+        """Return the log marginal likelihood [S]; -inf where a covariance cannot be factorised or it is not finite."""
+        value = np.empty(len(parameters))
+        with np.errstate(all="ignore"):
+            for part in self._covariances(parameters):
+                value[part] = self._batch.likelihoods(part.stop - part.start)
+        return np.where(np.isfinite(value), value, -np.inf)
 
     def value_and_gradient(
         self, parameters: ConvolutionParameters
@@ -90,19 +98,29 @@ class ConvolutionLikelihood:
         value = np.empty(count)
         sums = np.empty((count, len(self._pairs.classes), self._n_latent, 2))
         diagonal = np.empty((count, parameters.noise.shape[1]))
-        step = min(self._step, count)
-        if step > len(self._batch):
-            self._batch = CovarianceBatch(step, self._pairs)
-            self._values = np.empty((step, self._n_latent, len(self._pairs.r2)))
         with np.errstate(all="ignore"):
-            for start in range(0, count, step):
-                part = slice(start, min(start + step, count))
-                rows = parameters.rows(part)
-                self._fill_covariances(rows)
-                value[part] = self._batch.invert(len(rows))
-                diagonal[part] = self._batch.diagonal[: len(rows)] @ self._pairs.member
+            for part in self._covariances(parameters):
+                size = part.stop - part.start
+                value[part] = self._batch.likelihoods(size)
+                self._batch.adjoints(size)
+                diagonal[part] = self._batch.diagonal[:size] @ self._pairs.member
                 self._sum_by_class(sums[part])
             return _finite(value, self._chain_rule(parameters, sums, diagonal))
+
+    def _allocate(self, size: int) -> None:
+        self._batch = CovarianceBatch(size, self._pairs)
+        self._values = np.empty((size, self._n_latent, len(self._pairs.r2)))
+
+    def _covariances(self, parameters: ConvolutionParameters) -> Iterator[slice]:
+        """Fill the batch with the covariances of some vectors after others, and yield which."""
+        count = len(parameters)
+        step = min(self._step, count)
+        if step > len(self._batch):
+            self._allocate(step)
+        for start in range(0, count, step):
+            part = slice(start, min(start + step, count))
+            self._fill_covariances(parameters.rows(part))
+            yield part
 
     def _fill_covariances(self, parameters: ConvolutionParameters) -> None:
         """Compute the pairs' covariances and, on the diagonal, the variances with noise."""

@@ -197,7 +197,11 @@ class _UnconstrainedLikelihood:
             self._of_parameters = ConvolutionLikelihood(observations, model.n_outputs, model.n_latent)
 
     def value(self, u: FloatArray) -> FloatArray:
-        return self.value_and_gradient(u)[0]
+        if self._empty:
+            return np.zeros(len(u))
+        with np.errstate(all="ignore"):
+            value = self._of_parameters.value(self._model.constrain(u))
+        return np.where(np.isfinite(value), value, -np.inf)
 
     def value_and_gradient(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         if self._empty:

@@ -205,7 +205,9 @@ class _UnconstrainedLikelihood:
         self._of_parameters = model.constrained_likelihood(observations)
 
     def value(self, u: FloatArray) -> FloatArray:
-        return self.value_and_gradient(u)[0]
+        with np.errstate(all="ignore"):
+            value = self._of_parameters.value(self._model.constrain(u))
+        return np.where(np.isfinite(value), value, -np.inf)
 
     def value_and_gradient(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         with np.errstate(all="ignore"):

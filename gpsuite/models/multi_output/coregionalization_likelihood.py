@@ -9,6 +9,7 @@ Equation: derived, likelihood and gradient for all particles
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,6 +66,14 @@ class CoregionalizationLikelihood:
         self._step = max(least, CHUNK // max(1, n_latent * len(self._pairs.r2)))
         self._allocate(0)
 
+    def value(self, parameters: Parameters) -> FloatArray:
+        """Return the log marginal likelihood [S]; -inf where a covariance cannot be factorised or it is not finite."""
+        value = np.empty(len(parameters))
+        with np.errstate(all="ignore"):
+            for part in self._covariances(parameters):
+                value[part] = self._batch.likelihoods(part.stop - part.start)
+        return np.where(np.isfinite(value), value, -np.inf)
+
     def value_and_gradient(self, parameters: Parameters) -> tuple[FloatArray, Parameters]:
         """Return the log marginal likelihood [S] and its derivatives.
 
@@ -74,15 +83,11 @@ class CoregionalizationLikelihood:
         value = np.empty(count)
         sums = np.empty((2, count, *n_pair_sums))
         diagonal = np.empty((count, self._n_outputs))
-        step = min(self._step, count)
-        if step > len(self._batch):
-            self._allocate(step)
         with np.errstate(all="ignore"):
-            for start in range(0, count, step):
-                part = slice(start, min(start + step, count))
-                rows = parameters.rows(part)
-                self._fill_covariances(rows)
-                value[part] = self._batch.invert(len(rows))
+            for part in self._covariances(parameters):
+                size = part.stop - part.start
+                value[part] = self._batch.likelihoods(size)
+                self._batch.adjoints(size)
                 diagonal[part] = self._sum_by_class(sums[:, part])
             return self._finish(parameters, value, sums, diagonal)
 
@@ -90,6 +95,17 @@ class CoregionalizationLikelihood:
         shape = (size, self._n_latent, len(self._pairs.r2))
         self._batch = CovarianceBatch(size, self._pairs)
         self._value, self._slope, self._work = (np.empty(shape) for _ in range(3))
+
+    def _covariances(self, parameters: Parameters) -> Iterator[slice]:
+        """Fill the batch with the covariances of some vectors after others, and yield which."""
+        count = len(parameters)
+        step = min(self._step, count)
+        if step > len(self._batch):
+            self._allocate(step)
+        for start in range(0, count, step):
+            part = slice(start, min(start + step, count))
+            self._fill_covariances(parameters.rows(part))
+            yield part
 
     def _fill_covariances(self, parameters: Parameters) -> None:
         """Compute the pairs' covariances and, on the diagonal, the variances with noise."""
@@ -158,22 +174,26 @@ class IndependentLikelihood:
                 own = Observations(observations.X[here], observations.p[here] - p, observations.y[here])
                 self._parts.append((p, CoregionalizationLikelihood(own, 1, 1, kernel)))
 
+    def value(self, parameters: Parameters) -> FloatArray:
+        """Return the log marginal likelihood [S]; -inf where a covariance cannot be factorised or it is not finite."""
+        value = np.zeros(len(parameters))
+        for p, part in self._parts:
+            value += part.value(_single(parameters, p))
+        return value
+
     def value_and_gradient(self, parameters: Parameters) -> tuple[FloatArray, Parameters]:
         """Return the log marginal likelihood [S] and its derivatives; those with respect to W are left at zero.
 
         Where a covariance cannot be factorised or a number is not finite, the value is -inf and the derivatives zero.
         """
-        count, P = parameters.noise.shape
-        value = np.zeros(count)
-        variance, lengthscale, noise = np.zeros((3, count, P))
-        W = np.ones((count, 1, 1))
+        value = np.zeros(len(parameters))
+        # not [S, P]: without observations the outputs may be any mixtures of L processes
+        variance, lengthscale, noise = (
+            np.zeros_like(each) for each in (parameters.variance, parameters.lengthscale, parameters.noise)
+        )
         for p, part in self._parts:
             own = slice(p, p + 1)
-            added, slopes = part.value_and_gradient(
-                Parameters(
-                    parameters.variance[:, own], parameters.lengthscale[:, own], parameters.noise[:, own], W
-                )
-            )
+            added, slopes = part.value_and_gradient(_single(parameters, p))
             value += added
             variance[:, own], lengthscale[:, own], noise[:, own] = (
                 slopes.variance,
@@ -184,3 +204,12 @@ class IndependentLikelihood:
         for each in (variance, lengthscale, noise):
             each[failed] = 0.0
         return value, Parameters(variance, lengthscale, noise, np.zeros_like(parameters.W))
+
+
+def _single(parameters: Parameters, p: int) -> Parameters:
+    """Return the parameters of output p alone, with a weight of one."""
+    own = slice(p, p + 1)
+    W = np.ones((len(parameters), 1, 1))
+    return Parameters(
+        parameters.variance[:, own], parameters.lengthscale[:, own], parameters.noise[:, own], W
+    )

@@ -53,7 +53,7 @@ class CovarianceBatch:
     """Arrays for the covariances of one batch of parameter vectors, used again: fresh ones cost page faults.
 
     Attributes:
-        packed: covariances of the pairs, or after `invert` the entries of K^-1 - alpha alpha' there, [size, M].
+        packed: covariances of the pairs, or after `adjoints` the entries of K^-1 - alpha alpha' there, [size, M].
         diagonal: the same on the diagonal, [size, N].
     """
 
@@ -72,10 +72,10 @@ class CovarianceBatch:
     def __len__(self) -> int:
         return len(self.packed)
 
-    def invert(self, count: int) -> FloatArray:
-        """Replace the first covariances by K^-1 - alpha alpha' and return the log marginal likelihoods [count].
+    def likelihoods(self, count: int) -> FloatArray:
+        """Return the log marginal likelihoods [count] of the first covariances; -inf where one cannot be factorised.
 
-        Where a covariance cannot be factorised the value is -inf.
+        By the inverses, which `adjoints` needs, too: a likelihood has the same bits with and without its gradient.
         """
         pairs, y = self._pairs, self._pairs.y
         self._flat[:count, pairs.position] = self.packed[:count]
@@ -84,7 +84,11 @@ class CovarianceBatch:
         for view, alpha in zip(self._views[:count], self._alpha, strict=False):
             dpotri(view, 1, 1)
             dsymv(1.0, view, y, 0.0, alpha, lower=1, overwrite_y=1)
-            dsyr(-1.0, alpha, lower=1, a=view, overwrite_a=1)
-        np.take(self._flat[:count], pairs.position, axis=1, out=self.packed[:count], mode="clip")
         value = -0.5 * (self._alpha[:count] @ y) - half_log_det - 0.5 * len(y) * math.log(2.0 * math.pi)
         return np.where(failed, -np.inf, value)
+
+    def adjoints(self, count: int) -> None:
+        """Replace the first covariances, of which `likelihoods` was asked, by K^-1 - alpha alpha'."""
+        for view, alpha in zip(self._views[:count], self._alpha, strict=False):
+            dsyr(-1.0, alpha, lower=1, a=view, overwrite_a=1)
+        np.take(self._flat[:count], self._pairs.position, axis=1, out=self.packed[:count], mode="clip")
