@@ -71,7 +71,7 @@ def violations(seed: int, C: int, kernel: str, models: int, regions: int = 3) ->
                     bound.bound(region.lower[None], region.upper[None], sign, none)[0] for sign in (-1, 1)
                 ]
                 value = partial(stated_value, quantity)
-                claims += [(value, *ends), (value, *bound.at(points))]
+                claims += [(value, ends[0], ends[1]), (value, *bound.at(points))]
             p = settled_probabilities(posterior, region.embed(points), claims)[0]
             bad += sum(outside(p, claim) for claim in claims)
             total += len(claims) * len(points)
