@@ -30,13 +30,14 @@ def bench_peers(results_dir: Path) -> int:
         )
         rows.append(row)
     path = results_dir / "bench" / "peers.csv"
-    _write(path, [field.name for field in fields(PeerRow)], [asdict(row) for row in rows])
+    write_csv(path, [field.name for field in fields(PeerRow)], [asdict(row) for row in rows])
     show_table("bench peers", [asdict(row) for row in rows])
     print(path)
     return 0
 
 
-def _write(path: Path, columns: Sequence[str], rows: Sequence[dict[str, object]]) -> None:
+def write_csv(path: Path, columns: Sequence[str], rows: Sequence[dict[str, object]]) -> None:
+    """Write rows of these columns in one step."""
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, columns, lineterminator="\n")
     writer.writeheader()
