@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpsuite.experiments.guarantee.saved import SavedModel
+    from gpsuite.experiments.guarantee.saved import Saved
 
 __version__ = "0.1.0"
 
 
-def load(run: str | Path) -> SavedModel:
+def load(run: str | Path) -> Saved:
     """Return the model that a run of experiment=guarantee kept.
 
     Its `predict(X)` gives predictions and intervals at inputs [B, D] in their own units, `gpflow_model()` the GPflow

@@ -73,6 +73,12 @@ class Budget:
         """Seconds that are left, at least 0; None without a limit."""
         return None if self.seconds is None else max(0.0, self.seconds - self.elapsed)
 
+    def part(self, searches: int) -> Budget:
+        """Return one search's equal part of the seconds and boxes that are left for so many; nobody is told of it."""
+        left = self.left
+        boxes = None if self.boxes is None else max(0, self.boxes - self.spent_boxes) // searches
+        return Budget(seconds=None if left is None else left / searches, boxes=boxes)
+
     def has_room(self, step: float) -> bool:
         """Return whether a step of so many seconds, and what follows the search, end within the limit."""
         return self.seconds is None or self.elapsed + (1.0 + self.after) * step <= self.seconds

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from unittest.mock import ANY
 
 import pytest
 
@@ -41,3 +42,10 @@ def test_restart_forgets_the_best_value_too() -> None:
 def test_the_share_follows_the_limit_nearest_to_its_end(budget: Budget, share: float) -> None:
     budget.spend(evaluations=25, boxes=50)
     assert budget.share == pytest.approx(share)
+
+
+def test_a_part_is_of_what_is_left_and_never_negative() -> None:
+    part = Budget(seconds=0.0, boxes=10, spent_boxes=3, observer=print).part(2)
+    assert (part.seconds, part.boxes, part.spent_boxes, part.observer) == (0.0, 3, 0, None)
+    assert Budget(boxes=3, spent_boxes=9).part(2) == Budget(boxes=0, started=ANY)
+    assert Budget().part(3) == Budget(started=ANY)

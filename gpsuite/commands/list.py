@@ -36,7 +36,7 @@ def main(words: list[str]) -> int:
     given = read_words(words, choices={"scale": ("quick", *(each for each in SCALES if each != "quick"))})
     found = describe(conf_dir(), given.data_dir)
     states = {row.name: row.state for row in found}
-    known = {name: note for name, note in read_experiments(conf_dir()).items()}
+    known = read_experiments(conf_dir())
     lists: dict[str, tuple[Rows, Rows]] = {
         "experiments": (
             [_experiment(name, note, states) for name, note in known.items()],

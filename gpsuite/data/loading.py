@@ -105,8 +105,6 @@ def _prepare_csv(spec: CsvSpec, default_task: Task) -> PreparedDataset:
         plain["new"] = str(csv_path(resolved.new).absolute())
     if dataset.safety is not None and resolved.candidates is not None:
         plain["candidates"] = str(csv_path(resolved.candidates).absolute())
-    if resolved.new is not None:
-        plain["new"] = str(csv_path(resolved.new).absolute())
     return PreparedDataset(
         spec.name,
         dataset.task,

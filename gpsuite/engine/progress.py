@@ -65,13 +65,8 @@ class _Tally:
         return f"{clock(seconds)} left"
 
 
-class LineProgress:
-    """Plain lines: the first, then one every few seconds, every failure, the last, and a sign of life of long tasks."""
-
-    def __init__(self, title: str, total: int) -> None:
-        self._tally = _Tally(total)
-        self._shown = time.monotonic()
-        self._told: dict[str, float] = {}  # running task -> when its last line was due
+class NoProgress:
+    """Shows nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -80,6 +75,21 @@ class LineProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         return None
+
+    def advance(self, record: Record) -> None:
+        """Show nothing."""
+
+    def running(self, reports: Sequence[Report]) -> None:
+        """Show nothing."""
+
+
+class LineProgress(NoProgress):
+    """Plain lines: the first, then one every few seconds, every failure, the last, and a sign of life of long tasks."""
+
+    def __init__(self, title: str, total: int) -> None:
+        self._tally = _Tally(total)
+        self._shown = time.monotonic()
+        self._told: dict[str, float] = {}  # running task -> when its last line was due
 
     def advance(self, record: Record) -> None:
         """Print a line when it is time, when the task did not simply succeed, and at both ends."""
@@ -168,24 +178,6 @@ class BarProgress:
 
         lines = (visible(f"  {report.label}: {report.text}") for report in self._running)
         return Group(self._bar, *(Text(line, no_wrap=True, overflow="ellipsis") for line in lines))
-
-
-class NoProgress:
-    """Shows nothing."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
-
-    def advance(self, record: Record) -> None:
-        """Show nothing."""
-
-    def running(self, reports: Sequence[Report]) -> None:
-        """Show nothing."""
 
 
 def progress(title: str, total: int, *, quiet: bool = False) -> Progress:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, Context
 
 # the models of perturbation/region, as what a true function is
 MODEL_WORDS = {
@@ -19,6 +20,11 @@ def percent_up(share: float) -> str:
 def percent_down(share: float) -> str:
     """Return a share as a percentage that is not above it."""
     return f"{math.floor(round(share * 1000.0, 9)) / 10.0:g} %"
+
+
+def at_most(value: float) -> str:
+    """Return a value of 0 or more with four significant digits and not below it: 0.123412 is 0.1235."""
+    return f"{Context(prec=4, rounding=ROUND_CEILING).create_decimal(f'{value:.12g}').normalize():f}"
 
 
 def errors_bounded(delta: float, bound: float, error: str, subject: str) -> str:
@@ -54,11 +60,20 @@ def certified(delta: float, bound: float, change: str) -> str:
     )
 
 
-def band_holds(confidence: float, model: str, width: str) -> str:
-    """Return what a band of the function says; `width` is its mean one, with its unit."""
+def band_holds(confidence: float, model: str, width: float | None, target: str) -> str:
+    """Return what a band of the function says.
+
+    Args:
+        confidence: of the band.
+        model: key of `MODEL_WORDS`.
+        width: mean one; None where it is unbounded.
+        target: its unit.
+    """
+    if width is None:
+        return f"Band: unbounded for a function that is {MODEL_WORDS[model]}; more rows are needed."
     return (
-        f"If the true function is {model} and the noise is symmetric and independent, a band of mean width {width} "
-        f"holds it everywhere with probability {100.0 * confidence:g} %."
+        f"Band: If the true function is {MODEL_WORDS[model]} and the noise is symmetric and independent, a band of "
+        f"mean width {width:.4g} ({target}) holds it everywhere with probability {100.0 * confidence:g} %."
     )
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.sentences import certified, errors_bounded, percent_down, percent_up
+from gpsuite.experiments.sentences import at_most, certified, errors_bounded, percent_down, percent_up
 
 
 def test_percentages_are_rounded_outwards() -> None:
     assert (percent_up(0.12301), percent_down(0.12399)) == ("12.4 %", "12.3 %")
     assert (percent_up(0.3), percent_down(0.3)) == ("30 %", "30 %")  # .3 * 1000 is not 300 in floating point
     assert (percent_up(0.0), percent_down(1.0)) == ("0 %", "100 %")
+
+
+def test_values_are_rounded_up_to_four_digits() -> None:
+    given = (0.123401, 12345.2, 5.0, 5.000000000000001, 0.1, 0.0, 3e-7)
+    assert [at_most(value) for value in given] == ["0.1235", "12350", "5", "5", "0.1", "0", "0.0000003"]
 
 
 def test_bounds_are_told_with_their_probability_and_subject() -> None:

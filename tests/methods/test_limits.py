@@ -111,7 +111,7 @@ LIMITS = [
     Limit("coverage", lambda c: split_radius(ONE, c), (TINY, BELOW_ONE), (0.0, 1.0, nan)),
     Limit("rows of predictions", lambda n: jackknife(np.ones((n, 2))), (3,), (2, 4)),
     Limit("axes of predictions", lambda n: jackknife(np.ones((3,) + (1,) * (n - 1))), (2,), (1, 3)),
-    Limit("a prediction", lambda p: jackknife(np.full((3, 1), p)), (0.0, inf), (nan,)),
+    Limit("a prediction", lambda p: jackknife(np.full((3, 1), p)), (0.0,), (inf, nan)),
     Limit("rows of a bound", lambda n: Terms(n, 1, 0.1), (1,), (0,)),
     Limit("hyperparameters", lambda T: Terms(1, T, 0.1), (0,), (-1,)),
     Limit("settings", lambda k: Terms(1, 1, 0.1, grid_size=k), (1,), (0,)),

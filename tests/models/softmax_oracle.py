@@ -1,4 +1,6 @@
-"""Class probabilities of several classes in extended precision, by the definition and by random utilities.
+"""Class probabilities of several classes, by the definition and by random utilities.
+
+Extended precision, or double for what is not close to a claim.
 
 The softmax is the distribution of the largest of f_j + G_j, G_j independent Gumbel variables (McFadden 1974). With
 f_j = m_j + v_j z + d_j e_j, all e_j and z independent and normal, the sums are independent given z, so that
@@ -17,8 +19,9 @@ from tests.arrays import Array
 
 Long = np.longdouble
 PI = Long("3.14159265358979323846264338327950288")
-DIGITS = Long(40)  # the rule's error is e^-DIGITS
-REACH = Long(9)  # deviations: beyond it is 1e-18
+DIGITS = {Long: Long(40), np.float64: np.float64(34)}  # the rule's error is e^-DIGITS
+REACH = {Long: Long(9), np.float64: np.float64(8)}  # deviations: beyond it is 1e-18, 1e-15
+DOUBLE_ERROR = 1e-13  # of a probability in double precision: two tests compare it with the extended one
 
 
 def extended_latent(posterior: MultiClassPosterior, points: Array) -> tuple[Any, Any]:
@@ -38,16 +41,17 @@ def extended_latent(posterior: MultiClassPosterior, points: Array) -> tuple[Any,
     return np.einsum("bn,cn->bc", k, posterior.alpha.astype(Long)), covariance
 
 
-def _rule(strip: Any, reach: Any = REACH) -> tuple[Any, Any]:
+def _rule(strip: Any) -> tuple[Any, Any]:
     """Return nodes and weights of the normal density for integrands that are bounded in a strip of this half-width."""
-    a = min(Long(strip), Long(6))
-    step = 2 * PI * a / (DIGITS + a * a / 2)
-    count = int(np.ceil(reach / step))
+    real = type(strip)
+    a = min(strip, real(6))
+    step = 2 * real(PI) * a / (DIGITS[real] + a * a / 2)
+    count = int(np.ceil(REACH[real] / step))
     nodes = step * np.arange(-count, count + 1)
-    return nodes, step * np.exp(-nodes * nodes / 2) / np.sqrt(2 * PI)
+    return nodes, step * np.exp(-nodes * nodes / 2) / np.sqrt(2 * real(PI))
 
 
-def direct_probabilities(mean: Any, covariance: Any) -> Any:
+def direct_probabilities(mean: Any, covariance: Any, real: Any = Long) -> Any:
     """Return the class probabilities [C] of two or three classes, over the normal variables of the differences."""
     D = covariance[1:, 1:] - covariance[1:, :1] - covariance[:1, 1:] + covariance[0, 0]
     root = np.zeros_like(D)
@@ -55,38 +59,42 @@ def direct_probabilities(mean: Any, covariance: Any) -> Any:
     if len(D) == 2:
         root[1, 0] = D[1, 0] / root[0, 0] if root[0, 0] > 0 else Long(0)
         root[1, 1] = np.sqrt(max(D[1, 1] - root[1, 0] ** 2, Long(0)))
-    columns = [np.append(root[:, k], Long(0)) for k in range(len(D))]
+    root, offset = root.astype(real), (mean[1:] - mean[0]).astype(real)
+    columns = [np.append(root[:, k], real(0)) for k in range(len(D))]
     rules = [
-        _rule(Long("2.8") / max(column.max() - column.min(), Long("0.4"))) for column in columns
+        _rule(real("2.8") / max(column.max() - column.min(), real("0.4"))) for column in columns
     ]  # 2.8 < pi
     nodes = np.stack(np.meshgrid(*[nodes for nodes, _ in rules], indexing="ij")).reshape(len(D), -1)
     weights = np.prod(np.meshgrid(*[weights for _, weights in rules], indexing="ij"), axis=0).ravel()
-    f = np.vstack([np.zeros(nodes.shape[1], Long), (mean[1:] - mean[0])[:, None] + root @ nodes])
+    f = np.vstack([np.zeros(nodes.shape[1], real), offset[:, None] + root @ nodes])
     p = np.exp(f - f.max(axis=0))
     return (p / p.sum(axis=0)) @ weights
 
 
-def utility_probabilities(mean: Any, deviation: Any, shared: Any) -> Any:
+def utility_probabilities(mean: Any, deviation: Any, shared: Any, real: Any = Long) -> Any:
     """Return the class probabilities [C] for f_j = mean_j + shared_j z + deviation_j e_j."""
+    mean, deviation, shared = mean.astype(real), deviation.astype(real), shared.astype(real)
     spread = shared.max() - shared.min()
     if spread == 0:
         return _independent(mean, deviation)
-    nodes, weights = _rule(Long("2.8") / max(spread, Long("0.4")))
+    nodes, weights = _rule(real("2.8") / max(spread, real("0.4")))
     return sum(w * _independent(mean + shared * z, deviation) for z, w in zip(nodes, weights, strict=True))
 
 
 def _independent(mean: Any, deviation: Any) -> Any:
-    low = np.max(mean - REACH * deviation) - 4
-    high = np.max(mean + np.maximum(REACH * deviation, deviation**2 / 2)) + 40
-    step = 2 * PI * Long("1.5") / DIGITS  # 1.5 < pi / 2
+    real = mean.dtype.type
+    digits, reach = DIGITS[real], REACH[real]
+    low = np.max(mean - reach * deviation) - 4
+    high = np.max(mean + np.maximum(reach * deviation, deviation**2 / 2)) + digits
+    step = 2 * real(PI) * real("1.5") / digits  # 1.5 < pi / 2
     t = np.arange(low, high + step, step)
     below, density = [], []
     for m, d in zip(mean, deviation, strict=True):
-        nodes, weights = _rule(Long("1.5") / max(d, Long("0.25")))
+        nodes, weights = _rule(real("1.5") / max(d, real("0.25")))
         decay = np.exp(m - t)[:, None] * np.exp(d * nodes)
-        cdf = np.exp(-decay) * weights
-        below.append(cdf.sum(axis=1))
-        density.append((cdf * decay).sum(axis=1))
+        cdf = np.exp(-decay)
+        below.append(cdf @ weights)
+        density.append((cdf * decay) @ weights)
     found = []
     for c in range(len(mean)):
         others = [below[j] for j in range(len(mean)) if j != c]

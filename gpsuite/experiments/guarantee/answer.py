@@ -12,7 +12,8 @@ from gpsuite.data.loading import load
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.guarantee.checks import VIOLATED, Check
 from gpsuite.experiments.guarantee.settings import GuaranteeSettings
-from gpsuite.experiments.sentences import MODEL_WORDS, band_holds, errors_bounded, percent_up
+from gpsuite.experiments.perturbation.region.summary import mean_width
+from gpsuite.experiments.sentences import at_most, band_holds, errors_bounded, percent_up
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
 
 KEPT, JUDGED = "the kept model", "a model trained in the same way without the test rows"
@@ -62,20 +63,20 @@ def _test_sentences(record: Record, settings: GuaranteeSettings, target: str) ->
     goal = int(record.number("goal"))
     bound, share = float(record.arrays["bounds"][goal]), float(record.arrays["shares"][goal])
     n = int(record.number("n_test"))
-    error = f"{goal_error(record):.4g} ({target})"
+    error = f"{at_most(goal_error(record))} ({target})"
     yield f"Test rows: {errors_bounded(settings.delta, bound, error, JUDGED)}"
     yield f"  ({round(share * n)} of the {n} test rows were; paid for {len(record.arrays['errors'])} errors together.)"
 
 
 def _pac_bayes_sentences(record: Record, settings: GuaranteeSettings, target: str) -> Iterator[str]:
     goal, bounds = int(record.number("goal")), record.arrays["bounds"]
-    error = f"{goal_error(record):.4g} ({target})"
+    error = f"{at_most(goal_error(record))} ({target})"
     yield f"PAC-Bayes: {errors_bounded(settings.delta, float(bounds[goal]), error, KEPT)}"
     if bounds[goal] > USEFUL:
         yield f"  {_needed(record)}"
     useful = np.flatnonzero(bounds < 1.0)
     if bounds[goal] >= 1.0 and len(useful):
-        wide = f"{float(record.arrays['errors'][useful[0]]):.4g} ({target})"
+        wide = f"{at_most(float(record.arrays['errors'][useful[0]]))} ({target})"
         yield f"  {errors_bounded(settings.delta, float(bounds[useful[0]]), wide, KEPT)}"
 
 
@@ -99,7 +100,7 @@ def _interval_sentences(record: Record, settings: GuaranteeSettings, target: str
         yield f"Split conformal: {n} test rows are too few for an interval of {level}."
     else:
         yield (
-            f"Split conformal: a new {target} lies within {float(record.number('conformal_radius')):.4g} of the "
+            f"Split conformal: a new {target} lies within {at_most(record.number('conformal_radius'))} of the "
             f"prediction of {JUDGED} with probability {level} or more."
         )
     yield f"Jackknife+: its interval of each row (predictions.csv) holds a new {target} with {level} or more."
@@ -111,28 +112,31 @@ def _interval_sentences(record: Record, settings: GuaranteeSettings, target: str
 def _band_sentences(bands: Sequence[Record], settings: GuaranteeSettings, target: str) -> Iterator[str]:
     confidence = 1.0 - settings.excluded / settings.m
     for record in bands:
-        width = record.metrics[f"pointwise_width_{settings.excluded}"]
-        model = str(record.axes["model"])
-        if width is None:
-            yield f"Band: unbounded for a function that is {MODEL_WORDS[model]}; more rows are needed."
-        else:
-            size = f"{record.number(f'pointwise_width_{settings.excluded}'):.4g} ({target})"
-            yield f"Band: {band_holds(confidence, MODEL_WORDS[model], size)}"
+        yield band_holds(confidence, str(record.axes["model"]), mean_width(record, settings.excluded), target)
     if not bands:
         yield "Band: does not apply (too few rows, or inputs that depend on each other)."
 
 
 def _range_sentences(record: Record, settings: GuaranteeSettings, target: str) -> Iterator[str]:
     ranges, prediction = record.arrays["ranges"], record.arrays["prediction"][: len(record.arrays["ranges"])]
-    which = "rows of the table" if len(record.arrays["examples"]) else "first new rows"
     for place, tolerance in enumerate(settings.tolerances):
         ends = ranges[:, place]
         moved = float(np.max(np.abs(ends - prediction[:, None])))
         if np.isfinite(moved):
             yield (
                 f"Proved: if every input is off by up to {tolerance:g} standard deviations, predictions of "
-                f"{len(ends)} {which} move by at most {moved:.4g} ({target})."
+                f"{len(ends)} {bounded_rows(record)} move by at most {at_most(moved)} ({target})."
             )
+    yield from outside_sentence(record)
+
+
+def bounded_rows(record: Record) -> str:
+    """Return what the rows with proved ranges are called."""
+    return "rows of the table" if len(record.arrays["examples"]) else "first new rows"
+
+
+def outside_sentence(record: Record) -> Iterator[str]:
+    """Yield how many of the predicted rows lie outside the training range, if any."""
     outside = int(np.count_nonzero(record.arrays["outside"]))
     if outside:
         rows = len(record.arrays["outside"])

@@ -15,9 +15,9 @@ from gpsuite.experiments.guarantee.tasks import Learning
 from gpsuite.experiments.robustness.shared.classifiers import Problem, trained_classifier
 from gpsuite.experiments.robustness.shared.several_classes import class_count, trained_classes
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, GPCParams
-from gpsuite.methods.robustness.explain.binary_lines import binary_lines
+from gpsuite.methods.robustness.explain.binary_lines import BinaryLines, binary_lines
 from gpsuite.methods.robustness.explain.effects import one_sided_ranges
-from gpsuite.methods.robustness.explain.softmax_lines import softmax_lines
+from gpsuite.methods.robustness.explain.softmax_lines import SoftmaxLines, softmax_lines
 from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
 from gpsuite.methods.robustness.search.regions import box
 from gpsuite.methods.robustness.verdict import PointSearch
@@ -114,22 +114,19 @@ def _trained(dataset: PreparedDataset, params: ClassifierParams, shared: SharedW
 
 def proved_safe(model: Classifier, scaled: FloatArray, tolerances: Sequence[float], boxes: int) -> int:
     """Return up to how many of the increasing tolerances [K] the class at a scaled point [D] provably stays."""
-    free = np.arange(len(scaled))
-    posterior = model.posterior
-    binary = None if isinstance(posterior, MultiClassPosterior) else PointSearch(posterior, scaled, free)
-    several = (
-        MultiClassSearch(posterior, scaled, free) if isinstance(posterior, MultiClassPosterior) else None
-    )
+    search = _search(model.posterior, scaled)
     for place, radius in enumerate(tolerances):
         region, budget = box(scaled, np.full(len(scaled), radius)), Budget(boxes=boxes)
-        if binary is not None:
-            verdict = binary.decide(region, budget)[0]
-        else:
-            assert several is not None
-            verdict = several.decide(region, budget)[0]
-        if verdict.status != "safe":
+        if search.decide(region, budget)[0].status != "safe":
             return place
     return len(tolerances)
+
+
+def _search(posterior: GPCPosterior | MultiClassPosterior, x: FloatArray) -> PointSearch | MultiClassSearch:
+    """Return the searches around a scaled point [D] of which every input may move."""
+    if isinstance(posterior, MultiClassPosterior):
+        return MultiClassSearch(posterior, x, np.arange(len(x)))
+    return PointSearch(posterior, x, np.arange(len(x)))
 
 
 def probability_ranges(
@@ -144,17 +141,17 @@ def probability_ranges(
         boxes: limit for each point and tolerance.
         tolerance: largest gap between attained and proved probability.
     """
-    found, posterior = np.empty((len(scaled), len(tolerances), 2)), model.posterior
-    free = np.arange(scaled.shape[1])
-    own = np.argmax(class_probabilities(posterior, scaled), axis=1)
+    found = np.empty((len(scaled), len(tolerances), 2))
+    own = np.argmax(class_probabilities(model.posterior, scaled), axis=1)
     for row, x in enumerate(scaled):
+        search = _search(model.posterior, x)
         for place, radius in enumerate(tolerances):
             region, budget = box(x, np.full(len(x), radius)), Budget(boxes=boxes)
-            if isinstance(posterior, MultiClassPosterior):
-                spread = MultiClassSearch(posterior, x, free).range(int(own[row]), region, tolerance, budget)
+            if isinstance(search, MultiClassSearch):
+                spread = search.range(int(own[row]), region, tolerance, budget)
                 found[row, place] = spread.minimum.outer, spread.maximum.outer
                 continue
-            ends = PointSearch(posterior, x, free).range(region, tolerance, budget)
+            ends = search.range(region, tolerance, budget)
             low, high = ends.minimum.outer, ends.maximum.outer
             found[row, place] = (low, high) if own[row] == 1 else _complement(low, high)
     return found
@@ -176,12 +173,13 @@ def input_effects(model: Classifier, scaled: FloatArray, boxes: int, tolerance: 
     everywhere = (-np.inf, np.inf)
     for row, x in enumerate(scaled):
         point, budget = x[None], Budget(boxes=boxes * len(inputs))
+        several = isinstance(posterior, MultiClassPosterior)
+        lines: BinaryLines | SoftmaxLines
         if isinstance(posterior, MultiClassPosterior):
-            several = softmax_lines(posterior, point, inputs, int(own[row]))
-            found = one_sided_ranges(several, point, inputs, STEP, everywhere, tolerance, budget)
-            effects[row] = found.delta[0] / 2.0
+            lines = softmax_lines(posterior, point, inputs, int(own[row]))
         else:
             lines = binary_lines(posterior, point, inputs)
-            found = one_sided_ranges(lines, point, inputs, STEP, everywhere, tolerance, budget)
-            effects[row] = found.delta[0] / 2.0 * (1.0 if own[row] == 1 else -1.0)
+        found = one_sided_ranges(lines, point, inputs, STEP, everywhere, tolerance, budget)
+        # binary lines follow the second class
+        effects[row] = found.delta[0] / 2.0 * (1.0 if several or own[row] == 1 else -1.0)
     return effects

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_DRAWN = 40  # rows whose intervals are told apart
+# of which model, column of the table, how it is drawn and named
+CURVES = (
+    ("kept", "PAC-Bayes bound, kept model", "o-", BLUE, "PAC-Bayes, kept model"),
+    ("judged", "test bound, judged model", "s-", VERMILION, "test rows, judged model"),
+    ("judged", "share of test rows", "--", "0.4", "share of the test rows"),
+)
 
 
 def draw_bounds(report: Report[GuaranteeSettings], curve: pd.DataFrame) -> None:
@@ -25,27 +31,8 @@ def draw_bounds(report: Report[GuaranteeSettings], curve: pd.DataFrame) -> None:
     target = load(report.request.require_dataset()).target_names[0]
     with report.figure("bounds", size=(6.4, 4.4)) as drawing:
         ax = drawing.ax
-        ax.plot(
-            curve["error, kept model"],
-            curve["PAC-Bayes bound, kept model"],
-            "o-",
-            color=BLUE,
-            label="PAC-Bayes, kept model",
-        )
-        ax.plot(
-            curve["error, judged model"],
-            curve["test bound, judged model"],
-            "s-",
-            color=VERMILION,
-            label="test rows, judged model",
-        )
-        ax.plot(
-            curve["error, judged model"],
-            curve["share of test rows"],
-            "--",
-            color="0.4",
-            label="share of the test rows",
-        )
+        for model, column, style, colour, label in CURVES:
+            ax.plot(curve[f"error, {model} model"], curve[column], style, color=colour, label=label)
         ax.set_xlabel(f"error t ({target})")
         ax.set_ylabel("share of predictions off by more than t")
         ax.set_ylim(0.0, 1.02)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.guarantee.answer import source_name
@@ -50,6 +53,21 @@ def assumption_table(checks: Sequence[Check]) -> pd.DataFrame:
             for check in checks
         ]
     )
+
+
+def row_numbers(record: Record) -> IntArray:
+    """Return the numbers of the predicted rows in their file, from 1, [B]."""
+    examples = record.arrays["examples"]
+    return np.asarray(1 + (examples if len(examples) else np.arange(len(record.arrays["outside"]))))
+
+
+def add_ranges(frame: pd.DataFrame, ranges: FloatArray, tolerances: Sequence[float]) -> None:
+    """Add the columns of the proved ranges [B', K, 2] of the first rows, empty for the others."""
+    for place, tolerance in enumerate(tolerances):
+        for end, word in enumerate(("low", "high")):
+            values = np.full(len(frame), np.nan)
+            values[: len(ranges)] = ranges[:, place, end]
+            frame[f"proved_{word}_{tolerance:g}"] = values
 
 
 def keep(report: Report[GuaranteeSettings], record: Record, frame: pd.DataFrame, said: Sequence[str]) -> None:

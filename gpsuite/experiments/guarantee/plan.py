@@ -58,18 +58,10 @@ def plan(request: Request[GuaranteeSettings]) -> list[Task[object]]:
 def _parts(request: Request[GuaranteeSettings]) -> list[tuple[str, object, str]]:
     """Return part, params and label of a regression's tasks."""
     settings, learning = request.settings, learning_of(request)
-    rows = RowsTask(
-        learning=learning,
-        new=_new_hash(request),
-        tolerances=settings.tolerances,
-        count=settings.count,
-        boxes=settings.boxes,
-        tolerance=settings.tolerance,
-    )
     return [
         (BOUNDED, BoundedTask(learning=learning, widths=settings.widths), "bounds of the kept model"),
         (JUDGED, JudgedTask(learning=learning, widths=settings.widths), "test rows"),
-        (ROWS, rows, "rows to predict"),
+        (ROWS, _rows(request, RowsTask), "rows to predict"),
     ]
 
 
@@ -85,30 +77,29 @@ def _class_parts(request: Request[GuaranteeSettings]) -> list[tuple[str, object,
     judged = JudgedClassesTask(
         learning=learning, tolerances=settings.tolerances, points=settings.points, boxes=settings.boxes
     )
-    rows = ClassRowsTask(
-        learning=learning,
-        new=_new_hash(request),
+    return [(JUDGED, judged, "test rows"), (ROWS, _rows(request, ClassRowsTask), "rows to predict")]
+
+
+def _rows(request: Request[GuaranteeSettings], kind: type[RowsTask]) -> RowsTask:
+    """Return the task of the rows to predict."""
+    settings, new = request.settings, new_rows(request.require_dataset())
+    return kind(
+        learning=learning_of(request),
+        new="" if new is None else new.content_hash,
         tolerances=settings.tolerances,
         count=settings.count,
         boxes=settings.boxes,
         tolerance=settings.tolerance,
     )
-    return [(JUDGED, judged, "test rows"), (ROWS, rows, "rows to predict")]
-
-
-def _new_hash(request: Request[GuaranteeSettings]) -> str:
-    rows = new_rows(request.require_dataset())
-    return "" if rows is None else rows.content_hash
 
 
 def learning_of(request: Request[GuaranteeSettings]) -> Learning:
     """Return what decides the models."""
     settings = request.settings
-    own = settings.accuracy is not None
     return Learning(
         seed=derived_seed(request.seed, "guarantee"),
         goal=settings.epsilon if settings.accuracy is None else settings.accuracy,
-        own=own,
+        own=settings.accuracy is not None,
         delta=settings.delta,
         coverage=settings.coverage,
         test_share=settings.test_share,

@@ -46,14 +46,14 @@ class Fitted:
         rows: its training rows' numbers in the dataset, [N].
         inputs: what standardises inputs.
         target: what standardises the target.
-        certain: why the training did not end well; empty if it did.
+        fault: why the training did not end well; empty if it did.
     """
 
     posterior: FullGPPosterior
     rows: IntArray
     inputs: Standardiser
     target: Standardiser
-    certain: str = ""
+    fault: str = ""
 
     @property
     def scale(self) -> float:
@@ -179,7 +179,7 @@ def mean_bounds(fitted: Fitted, learning: Learning, widths: FloatArray) -> list[
 
 def held_out_bounds(errors: FloatArray, own: FloatArray, delta: float) -> tuple[FloatArray, FloatArray]:
     """Return the share of test errors above each t, and its upper bounds, together valid with 1 - delta."""
-    counts = [int(np.count_nonzero(errors > t)) for t in own]
+    counts = [int(np.count_nonzero(~(errors <= t))) for t in own]
     bounds = [binomial_upper_bound(count, len(errors), delta / len(own)) for count in counts]
     return np.array(counts) / len(errors), np.array(bounds)
 

@@ -34,8 +34,8 @@ def run_bounded(task: Task[BoundedTask], shared: SharedWork) -> Outcome:
     """
     params = task.params
     fitted = kept_model(task.require_dataset(), params.learning, shared)
-    if fitted.certain:
-        return Outcome({}, DIVERGED, fitted.certain)
+    if fitted.fault:
+        return Outcome({}, DIVERGED, fitted.fault)
     widths, goal = errors_of(fitted, params.learning, params.widths)
     found = mean_bounds(fitted, params.learning, widths)
     bounds = np.array([each.bound_bayes for each in found])
@@ -63,8 +63,8 @@ def run_judged(task: Task[JudgedTask], shared: SharedWork) -> Outcome:
     params, dataset = task.params, task.require_dataset()
     data, judged = load(dataset), judged_model(dataset, params.learning, shared)
     fitted, learning = judged.fitted, params.learning
-    if fitted.certain:
-        return Outcome({}, DIVERGED, fitted.certain)
+    if fitted.fault:
+        return Outcome({}, DIVERGED, fitted.fault)
     widths, goal = errors_of(fitted, learning, params.widths)
     own = widths * fitted.scale
     shares, bounds = held_out_bounds(judged.errors, own, learning.delta)
@@ -97,8 +97,8 @@ def run_rows(task: Task[RowsTask], shared: SharedWork) -> Outcome:
     params, dataset = task.params, task.require_dataset()
     data, learning = load(dataset), params.learning
     fitted, judged = kept_model(dataset, learning, shared), judged_model(dataset, learning, shared)
-    if fitted.certain or judged.fitted.certain:
-        return Outcome({}, DIVERGED, fitted.certain or judged.fitted.certain)
+    if fitted.fault or judged.fitted.fault:
+        return Outcome({}, DIVERGED, fitted.fault or judged.fitted.fault)
     rows = new_rows(dataset)
     examples = judged.test[: params.count]
     X = data.X[examples] if rows is None else rows.X

@@ -23,11 +23,11 @@ PREFIX, DESCRIPTION = "model_", "model_description"  # of the arrays of a record
 ARRAYS, TEXT = "model.npz", "model.json"  # in the run's folder `model`
 FOLDER = "model"
 
-SavedModel = SavedRegression | SavedClassifier
-KINDS: Mapping[str, type[SavedModel]] = {each.task: each for each in (SavedRegression, SavedClassifier)}
+Saved = SavedRegression | SavedClassifier
+KINDS: Mapping[str, type[Saved]] = {each.task: each for each in (SavedRegression, SavedClassifier)}
 
 
-def packed(saved: SavedModel) -> dict[str, npt.NDArray[Any]]:
+def packed(saved: Saved) -> dict[str, npt.NDArray[Any]]:
     """Return a model as arrays of a record."""
     return {
         DESCRIPTION: np.array(json.dumps(_description(saved))),
@@ -35,7 +35,7 @@ def packed(saved: SavedModel) -> dict[str, npt.NDArray[Any]]:
     }
 
 
-def unpacked(arrays: Mapping[str, npt.NDArray[Any]], guarantee: Sequence[str] = ()) -> SavedModel:
+def unpacked(arrays: Mapping[str, npt.NDArray[Any]], guarantee: Sequence[str] = ()) -> Saved:
     """Return the model in a record's arrays, with what the run proved."""
     values = json.loads(str(arrays[DESCRIPTION]))
     kept = {
@@ -46,7 +46,7 @@ def unpacked(arrays: Mapping[str, npt.NDArray[Any]], guarantee: Sequence[str] = 
     return KINDS[values["task"]].rebuilt({**values, "guarantee": list(guarantee)}, kept)
 
 
-def write_model(saved: SavedModel, folder: Path) -> None:
+def write_model(saved: Saved, folder: Path) -> None:
     """Write `folder`/model.npz and model.json, which names the arrays' hash: files of two runs do not fit.
 
     Raises:
@@ -66,7 +66,7 @@ def write_model(saved: SavedModel, folder: Path) -> None:
     write_atomically(folder / TEXT, lambda stream: stream.write(text.encode()))
 
 
-def load(run: str | Path) -> SavedModel:
+def load(run: str | Path) -> Saved:
     """Return the model of a run of guarantee, for predictions and as GPflow's (`gpflow_model`).
 
     Args:
@@ -101,7 +101,7 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _description(saved: SavedModel) -> dict[str, Any]:
+def _description(saved: Saved) -> dict[str, Any]:
     values = {each.name: getattr(saved, each.name) for each in fields(saved) if each.name != "arrays"}
     return {
         "task": saved.task,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.data.dataset import Dataset
 from gpsuite.errors import UserError
 from gpsuite.experiments.guarantee.classification import Classifier, class_probabilities
+from gpsuite.experiments.guarantee.saved_model import SavedModel, of_description, of_table
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from gpsuite.models.classification.posterior import GPCPosterior
@@ -50,58 +51,42 @@ class ClassPredictions:
         return {"predicted": np.array(self.predicted), **shares, "outside": self.outside}
 
 
-@dataclass(frozen=True, eq=False)
-class SavedClassifier:
-    """A kept classifier with all that its predictions need; `saved.load` reads one.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SavedClassifier(SavedModel):
+    """A kept classifier.
 
     Attributes:
-        inputs: names of the inputs, D.
-        target: its name.
-        labels: names of the classes.
+        labels: names of the C classes.
+        operator_bound: of the posterior.
         link: of two classes; `SOFTMAX` for several.
-        arrays: the posterior's, scales, and the training range, by name.
-        guarantee: what a run proved, in sentences.
-        categories: column of texts -> the levels that were learned from.
-        reading: separator, decimal and thousands marks that the user named for the table.
     """
 
     task: ClassVar[str] = "classification"
 
-    inputs: tuple[str, ...]
-    target: str
     labels: tuple[str, ...]
-    kernel: str
-    variance: float
     operator_bound: float
     link: str
-    arrays: Mapping[str, FloatArray]
-    guarantee: tuple[str, ...] = field(default=())
-    categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    reading: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, data: Dataset, model: Classifier) -> SavedClassifier:
         """Return what is kept of a table's classifier."""
         posterior, problem = model.posterior, model.problem
         rows = data.X[problem.train_rows]
-        arrays = {name: getattr(posterior, name) for name in POSTERIOR} | {
-            "input_mean": problem.offset,
-            "input_scale": problem.scale,
-            "lowest": rows.min(axis=0),
-            "highest": rows.max(axis=0),
-            "y": problem.y,
-        }
-        link = SOFTMAX if isinstance(posterior, MultiClassPosterior) else posterior.link.name
         return cls(
-            data.input_names,
-            data.target_names[0],
-            model.labels,
-            posterior.kernel,
-            posterior.variance,
-            posterior.operator_bound,
-            link,
-            arrays,
-            categories=data.categories,
+            **of_table(data),
+            kernel=posterior.kernel,
+            variance=posterior.variance,
+            arrays={name: getattr(posterior, name) for name in POSTERIOR}
+            | {
+                "input_mean": problem.offset,
+                "input_scale": problem.scale,
+                "lowest": rows.min(axis=0),
+                "highest": rows.max(axis=0),
+                "y": problem.y,
+            },
+            labels=model.labels,
+            operator_bound=posterior.operator_bound,
+            link=SOFTMAX if isinstance(posterior, MultiClassPosterior) else posterior.link.name,
         )
 
     @classmethod
@@ -113,17 +98,10 @@ class SavedClassifier:
             ValueError: if one is no number.
         """
         return cls(
-            inputs=tuple(values["inputs"]),
-            target=str(values["target"]),
+            **of_description(values, arrays),
             labels=tuple(values["labels"]),
-            kernel=str(values["kernel"]),
-            variance=float(values["variance"]),
             operator_bound=float(values["operator_bound"]),
             link=str(values["link"]),
-            arrays=dict(arrays),
-            guarantee=tuple(values["guarantee"]),
-            categories={str(name): tuple(levels) for name, levels in values.get("categories", {}).items()},
-            reading={str(key): str(mark) for key, mark in values.get("reading", {}).items()},
         )
 
     @property
@@ -141,12 +119,9 @@ class SavedClassifier:
         Raises:
             ValueError: if the inputs are not finite, or not D columns.
         """
-        X, a = np.asarray(X, dtype=np.float64), self.arrays
-        if X.ndim != 2 or X.shape[1] != len(self.inputs) or not np.isfinite(X).all():
-            raise ValueError(f"finite inputs [B, {len(self.inputs)}] are needed, got {X.shape}")
-        found = class_probabilities(self.posterior, (X - a["input_mean"]) / a["input_scale"])
-        outside = ((a["lowest"] > X) | (a["highest"] < X)).any(axis=1)
-        return ClassPredictions(self.labels, found, outside)
+        X = self.checked(X)
+        scaled = (X - self.arrays["input_mean"]) / self.arrays["input_scale"]
+        return ClassPredictions(self.labels, class_probabilities(self.posterior, scaled), self.outside(X))
 
     def gpflow_model(self) -> VGP:
         """Return GPflow's variational model with Laplace's posterior at the training rows, of scaled inputs.

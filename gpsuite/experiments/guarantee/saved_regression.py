@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.splits import Standardiser
 from gpsuite.experiments.guarantee.regression import Fitted, Judged, conformal_radius
+from gpsuite.experiments.guarantee.saved_model import SavedModel, of_description, of_table
 from gpsuite.methods.conformal import LeaveOneOut, jackknife_plus
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.latent import LatentPosterior
@@ -51,35 +52,23 @@ class Predictions:
         return {"prediction": self.prediction, **ends, "outside": self.outside}
 
 
-@dataclass(frozen=True, eq=False)
-class SavedRegression:
-    """A kept regression with all that its predictions and intervals need; `load` reads one.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SavedRegression(SavedModel):
+    """A kept regression, and the judged one whose intervals it gives.
 
     Attributes:
-        inputs: names of the inputs, D.
-        target: its name.
         coverage: of the intervals.
         noise_variance: in standardised units.
-        arrays: of the kept and the judged model, by name; see `of`.
-        guarantee: what a run proved, in sentences.
-        categories: column of texts -> the levels that were learned from.
-        reading: separator, decimal and thousands marks that the user named for the table.
+        judged_variance: of the judged model's kernel.
+        radius: of split conformal intervals, in the target's own units; None where they are unbounded.
     """
 
     task: ClassVar[str] = "regression"
 
-    inputs: tuple[str, ...]
-    target: str
     coverage: float
-    kernel: str
-    variance: float
     noise_variance: float
     judged_variance: float
     radius: float | None
-    arrays: Mapping[str, FloatArray]
-    guarantee: tuple[str, ...] = field(default=())
-    categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    reading: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -112,16 +101,14 @@ class SavedRegression:
             "judged_posterior": judged.fitted.posterior.alpha,
         }
         return cls(
-            data.input_names,
-            data.target_names[0],
-            coverage,
-            latent.kernel,
-            latent.variance,
-            fitted.posterior.hyperparameters.noise_variance,
-            models.variance,
-            radius if np.isfinite(radius) else None,
-            arrays,
-            categories=data.categories,
+            **of_table(data),
+            kernel=latent.kernel,
+            variance=latent.variance,
+            arrays=arrays,
+            coverage=coverage,
+            noise_variance=fitted.posterior.hyperparameters.noise_variance,
+            judged_variance=models.variance,
+            radius=radius if np.isfinite(radius) else None,
         )
 
     @classmethod
@@ -133,18 +120,11 @@ class SavedRegression:
             ValueError: if one is no number.
         """
         return cls(
-            inputs=tuple(values["inputs"]),
-            target=str(values["target"]),
+            **of_description(values, arrays),
             coverage=float(values["coverage"]),
-            kernel=str(values["kernel"]),
-            variance=float(values["variance"]),
             noise_variance=float(values["noise_variance"]),
             judged_variance=float(values["judged_variance"]),
             radius=None if values["radius"] is None else float(values["radius"]),
-            arrays=dict(arrays),
-            guarantee=tuple(values["guarantee"]),
-            categories={str(name): tuple(levels) for name, levels in values.get("categories", {}).items()},
-            reading={str(key): str(mark) for key, mark in values.get("reading", {}).items()},
         )
 
     @property
@@ -162,9 +142,7 @@ class SavedRegression:
         Raises:
             ValueError: if the inputs are not finite, or not D columns.
         """
-        X, a = np.asarray(X, dtype=np.float64), self.arrays
-        if X.ndim != 2 or X.shape[1] != len(self.inputs) or not np.isfinite(X).all():
-            raise ValueError(f"finite inputs [B, {len(self.inputs)}] are needed, got {X.shape}")
+        X, a = self.checked(X), self.arrays
         target = Standardiser(a["target_mean"], a["target_scale"])
         mean, variance = self.latent.latent((X - a["input_mean"]) / a["input_scale"])
         prediction = target.inverse(mean[:, None])[:, 0]
@@ -176,7 +154,7 @@ class SavedRegression:
             _pair(prediction, half * a["target_scale"][0]),
             _pair(around, np.full(len(X), radius)),
             self._jackknife(X),
-            ((a["lowest"] > X) | (a["highest"] < X)).any(axis=1),
+            self.outside(X),
         )
 
     def gpflow_model(self) -> GPR:
@@ -207,15 +185,7 @@ class SavedRegression:
         """Return the judged model's prediction [B]: of its own rows, which come first."""
         a, models = self.arrays, self._models()
         own = a["judged_posterior"]
-        first = LeaveOneOut(
-            models.X[: len(own)],
-            models.kernel,
-            models.variance,
-            models.lengthscales,
-            own,
-            np.empty((len(own), 0)),
-            np.empty(0),
-        )
+        first = replace(models, X=models.X[: len(own)], alpha=own)
         scaled = (X - a["judged_input_mean"]) / a["judged_input_scale"]
         return np.asarray(a["judged_target_mean"][0] + a["judged_target_scale"][0] * first.mean(scaled))
 

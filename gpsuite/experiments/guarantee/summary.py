@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.guarantee.answer import regression_sentences, source_name, violations
 from gpsuite.experiments.guarantee.assumptions import regression_checks
 from gpsuite.experiments.guarantee.figures import draw_bands, draw_bounds, draw_predictions
-from gpsuite.experiments.guarantee.outputs import APART, keep, tell
+from gpsuite.experiments.guarantee.outputs import APART, add_ranges, keep, row_numbers, tell
 from gpsuite.experiments.guarantee.settings import GuaranteeSettings
 from gpsuite.experiments.guarantee.summary_classes import summarise_classes
 from gpsuite.experiments.guarantee.tasks import BAND
@@ -75,13 +73,7 @@ def predictions_table(record: Record, settings: GuaranteeSettings) -> pd.DataFra
         "jackknife_low",
         "jackknife_high",
     )
-    count, examples = len(record.arrays["prediction"]), record.arrays["examples"]
-    numbers = np.arange(count) if not len(examples) else examples
-    frame = pd.DataFrame({"row": numbers + 1, **{name: record.arrays[name] for name in names}})
-    for place, tolerance in enumerate(settings.tolerances):
-        for end, word in enumerate(("low", "high")):
-            values = np.full(count, np.nan)
-            values[: len(record.arrays["ranges"])] = record.arrays["ranges"][:, place, end]
-            frame[f"proved_{word}_{tolerance:g}"] = values
+    frame = pd.DataFrame({"row": row_numbers(record), **{name: record.arrays[name] for name in names}})
+    add_ranges(frame, record.arrays["ranges"], settings.tolerances)
     frame["outside_training_range"] = record.arrays["outside"]
     return frame

@@ -9,9 +9,16 @@ import numpy as np
 
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import Record, Report
-from gpsuite.experiments.guarantee.answer import JUDGED, heading, source_name, violations
+from gpsuite.experiments.guarantee.answer import (
+    JUDGED,
+    bounded_rows,
+    heading,
+    outside_sentence,
+    source_name,
+    violations,
+)
 from gpsuite.experiments.guarantee.assumptions import row_checks
-from gpsuite.experiments.guarantee.outputs import APART, keep, tell
+from gpsuite.experiments.guarantee.outputs import APART, add_ranges, keep, row_numbers, tell
 from gpsuite.experiments.guarantee.settings import GuaranteeSettings
 from gpsuite.experiments.sentences import certified, mistakes_bounded
 from gpsuite.reporting.comparison import Statistic
@@ -57,20 +64,17 @@ def _judged_sentences(record: Record, settings: GuaranteeSettings) -> Iterator[s
 def _row_sentences(report: Report[GuaranteeSettings], record: Record) -> Iterator[str]:
     names = load(report.request.require_dataset()).input_names
     effects, ranges = np.abs(record.arrays["effects"]).mean(axis=0), record.arrays["ranges"]
-    which = "rows of the table" if len(record.arrays["examples"]) else "first new rows"
     for place, tolerance in enumerate(report.settings.tolerances):
         lowest = float(ranges[:, place, 0].min())
         yield (
             f"Proved: if every input is off by up to {tolerance:g} standard deviations, the probability of the "
-            f"predicted class stays above {np.floor(1000.0 * lowest) / 1000.0:g} for all of the {len(ranges)} {which}."
+            f"predicted class stays above {np.floor(1000.0 * lowest) / 1000.0:g} for all of the {len(ranges)} "
+            f"{bounded_rows(record)}."
         )
     strongest = np.argsort(-effects)[:MOST_NAMED]
     listed = ", ".join(f"{names[number]} ({effects[number]:.3f})" for number in strongest)
     yield f"Decisive inputs, by what one standard deviation moves the probability on average: {listed}."
-    outside = int(np.count_nonzero(record.arrays["outside"]))
-    if outside:
-        rows = len(record.arrays["outside"])
-        yield f"{outside} of {rows} rows lie outside the training range: marked in predictions.csv."
+    yield from outside_sentence(record)
 
 
 def predictions_table(report: Report[GuaranteeSettings], record: Record) -> pd.DataFrame:
@@ -78,18 +82,12 @@ def predictions_table(report: Report[GuaranteeSettings], record: Record) -> pd.D
     import pandas as pd
 
     labels, arrays = str(record.metrics["labels"]).split("\n"), record.arrays
-    probabilities, examples = arrays["probabilities"], arrays["examples"]
-    count, inputs = len(probabilities), load(report.request.require_dataset()).input_names
-    numbers = np.arange(count) if not len(examples) else examples
-    own = np.argmax(probabilities, axis=1)
-    frame = pd.DataFrame({"row": numbers + 1, "predicted": [labels[number] for number in own]})
+    probabilities, inputs = arrays["probabilities"], load(report.request.require_dataset()).input_names
+    count, own = len(probabilities), np.argmax(probabilities, axis=1)
+    frame = pd.DataFrame({"row": row_numbers(record), "predicted": [labels[number] for number in own]})
     for place, name in enumerate(labels):
         frame[f"p_{name}"] = probabilities[:, place]
-    for place, tolerance in enumerate(report.settings.tolerances):
-        for end, word in enumerate(("low", "high")):
-            values = np.full(count, np.nan)
-            values[: len(arrays["ranges"])] = arrays["ranges"][:, place, end]
-            frame[f"proved_{word}_{tolerance:g}"] = values
+    add_ranges(frame, arrays["ranges"], report.settings.tolerances)
     decisive = [inputs[number] for number in np.argmax(np.abs(arrays["effects"]), axis=1)]
     frame["decisive_input"] = decisive + [""] * (count - len(decisive))
     frame["outside_training_range"] = arrays["outside"]

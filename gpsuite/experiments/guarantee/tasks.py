@@ -40,11 +40,9 @@ class BoundedTask:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgedTask:
+class JudgedTask(BoundedTask):
     """The judged regression: bounds and intervals from its test rows, and checks of what they assume."""
 
-    learning: Learning
-    widths: Sequence[float]
     kind: str = "guarantee_judged"
 
 
@@ -82,13 +80,7 @@ class JudgedClassesTask:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassRowsTask:
-    """Classes, proved probability ranges and decisive inputs of new rows; fields as of `RowsTask`."""
+class ClassRowsTask(RowsTask):
+    """Classes, proved probability ranges and decisive inputs of new rows."""
 
-    learning: Learning
-    new: str
-    tolerances: Sequence[float]
-    count: int
-    boxes: int
-    tolerance: float
     kind: str = "guarantee_class_rows"

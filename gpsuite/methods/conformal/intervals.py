@@ -45,10 +45,11 @@ def jackknife_plus(
         coverage: in (0, 1), over the rows and the new one together.
 
     Raises:
-        ValueError: if the shapes disagree, a value is not a number, or the coverage is outside (0, 1).
+        ValueError: if the shapes disagree, an error is not a number or a prediction not finite, or the coverage is
+            outside (0, 1).
     """
     R = _checked(errors, coverage)
-    if predictions.ndim != 2 or len(predictions) != len(R) or np.isnan(predictions).any():
+    if predictions.ndim != 2 or len(predictions) != len(R) or not np.isfinite(predictions).all():
         raise ValueError(f"predictions [{len(R)}, B] are needed, got {predictions.shape}")
     n, a = len(R), (1 - _exact(coverage)) / 2
     low, high = math.floor(a * (n + 1)), math.ceil((1 - a) * (n + 1))

@@ -45,11 +45,8 @@ class _Algebra:
 
     def __init__(self, X: FloatArray, y: FloatArray, n_lengthscales: int) -> None:
         n = len(X)
-        self._X, self._y, self.n_lengthscales = (
-            X - X.mean(axis=0),
-            y,
-            n_lengthscales,
-        )  # centred: squares cancel less
+        self._X = X - X.mean(axis=0)  # centred: the kernel's squares cancel less
+        self._y, self.n_lengthscales = y, n_lengthscales
         self._kernel = np.zeros((n, n))  # K; only rows i:e, columns :e of every panel are filled
         # rows :n become A, symmetric; rows n and n + 1 hold alpha and w, the rank-two part of the gradient
         self._inverse = np.zeros((n + 2, n))
@@ -182,6 +179,9 @@ class FullGPLikelihood(_Algebra):
         X: inputs [N, D], finite.
         y: targets [N], finite.
         ard: one lengthscale per input, or a single one.
+
+    Raises:
+        ValueError: if shapes disagree, or a value is not finite.
     """
 
     def __init__(self, X: FloatArray, y: FloatArray, ard: bool = True) -> None:

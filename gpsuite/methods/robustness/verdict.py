@@ -132,10 +132,7 @@ class PointSearch:
             ValueError: if tolerance or batch is out of range, or the region is around another point.
             UnsoundBoundError: if a point attains more than the bounds allow.
         """
-        first = Budget(
-            seconds=None if budget.seconds is None else (budget.seconds - budget.elapsed) / 2,
-            boxes=None if budget.boxes is None else (budget.boxes - budget.spent_boxes) // 2,
-        )
+        first = budget.part(2)
         root = None
         if isinstance(self.bounding, LevelBound) and not budget.exhausted:
             root = root_model(self.bounding, region)

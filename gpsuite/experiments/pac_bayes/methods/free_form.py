@@ -28,7 +28,6 @@ from gpsuite.experiments.pac_bayes.shared.training import (
     Training,
     cut_short,
     first_inducing,
-    seconds_left,
     trained,
 )
 from gpsuite.methods.pac_bayes.losses import Loss
@@ -62,7 +61,7 @@ def minimise_free_form(work: Training[FreeFormOptions], loss: Loss, Z: FloatArra
         return first
     if not work.fits(clock):
         return replace(first, status=BUDGET, reason="the seconds left have no room for a free posterior")
-    search = Search(work.budget(seconds_left(clock)), first.hyperparameters, options.parametrisation)
+    search = Search(work.budget(clock.left), first.hyperparameters, options.parametrisation)
     fit = train_free_form(bound_problem(work, loss), first.Z, FITC_ALPHA, search)
     freed = trained(fit.gp)
     evaluations = first.evaluations + freed.evaluations
@@ -75,7 +74,7 @@ def _fitc_form(work: Training[FreeFormOptions], loss: Loss, Z: FloatArray | None
     clock, cut = Budget(None if work.seconds is None else FIRST_SHARE * work.seconds), False
     if Z is None:
         Z, cut = first_inducing(work, work.options.inducing, 0, clock)
-    return cut_short(search_sparse_bound(work, loss, Z, None, work.budget(seconds_left(clock))), cut)
+    return cut_short(search_sparse_bound(work, loss, Z, None, work.budget(clock.left)), cut)
 
 
 def free_posterior(

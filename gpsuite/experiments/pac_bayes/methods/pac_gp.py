@@ -17,7 +17,7 @@ from gpsuite.experiments.pac_bayes.shared.method import (
     bound_problem,
     full_cost,
 )
-from gpsuite.experiments.pac_bayes.shared.training import Trained, Training, best_start, seconds_left, trained
+from gpsuite.experiments.pac_bayes.shared.training import Trained, Training, best_start, trained
 from gpsuite.experiments.settings import Count
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
@@ -42,7 +42,7 @@ def minimise_bound(work: Training[PacGPOptions], loss: Loss) -> Trained:
     options = work.options
 
     def train(start: Hyperparameters | None, number: int, clock: Budget) -> Trained:
-        budget = work.budget(seconds_left(clock), number, options.starts)
+        budget = work.budget(clock.left, number, options.starts)
         return trained(
             train_full_gp(bound_problem(work, loss), Search(budget, start, options.parametrisation))
         )

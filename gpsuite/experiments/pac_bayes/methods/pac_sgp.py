@@ -26,7 +26,6 @@ from gpsuite.experiments.pac_bayes.shared.training import (
     best_start,
     cut_short,
     first_inducing,
-    seconds_left,
     trained_sparse,
 )
 from gpsuite.methods.pac_bayes.losses import Loss
@@ -51,7 +50,7 @@ def minimise_sparse_bound(work: Training[PacSGPOptions], loss: Loss) -> Trained:
 
     def train(start: Hyperparameters | None, number: int, clock: Budget) -> Trained:
         Z, cut = first_inducing(work, work.options.inducing, number, clock)
-        budget = work.budget(seconds_left(clock), number, starts)
+        budget = work.budget(clock.left, number, starts)
         return cut_short(search_sparse_bound(work, loss, Z, start, budget), cut)
 
     return best_start(train, work, starts)
@@ -70,7 +69,7 @@ def search_sparse_bound(
     budget: Budget,
 ) -> Trained:
     """Minimise the bound of the FITC form from a start (None: the published one) within a budget of its own."""
-    search = work.options.limits(budget, start, work.options.parametrisation)
+    search = work.options.search_within(budget, start, work.options.parametrisation)
     return trained_sparse(train_sparse_gp(bound_problem(work, loss), Z, FITC_ALPHA, search))
 
 

@@ -27,7 +27,6 @@ from gpsuite.experiments.pac_bayes.shared.training import (
     Training,
     cut_short,
     first_inducing,
-    seconds_left,
     trained_sparse,
 )
 from gpsuite.experiments.settings import one_of
@@ -60,7 +59,7 @@ def maximise_sparse_likelihood(work: Training[SparseGPOptions], loss: Loss) -> T
     """Train a sparse GP by VFE's lower bound or FITC's marginal likelihood, neither of which knows the loss."""
     clock = Budget(work.seconds)
     Z, cut = first_inducing(work, work.options.inducing, 0, clock)
-    return cut_short(_search(work, Z, work.budget(seconds_left(clock))), cut)
+    return cut_short(_search(work, Z, work.budget(clock.left)), cut)
 
 
 def maximise_from(work: Training[SparseGPOptions], loss: Loss, Z: FloatArray) -> Trained:
@@ -70,7 +69,10 @@ def maximise_from(work: Training[SparseGPOptions], loss: Loss, Z: FloatArray) ->
 
 def _search(work: Training[SparseGPOptions], Z: FloatArray, budget: Budget) -> Trained:
     options = work.options
-    form, search = cast(Form, options.likelihood), options.limits(budget, None, options.parametrisation)
+    form, search = (
+        cast(Form, options.likelihood),
+        options.search_within(budget, None, options.parametrisation),
+    )
     fit = train_sparse_likelihood(work.X, work.y, Z, form, work.ard, search)
     return trained_sparse(fit)
 

@@ -22,7 +22,7 @@ from gpsuite.experiments.base import (
 )
 from gpsuite.experiments.pac_bayes.predictive_snelson.plan import PredictiveTask
 from gpsuite.experiments.pac_bayes.shared.method import risk_method, sparse_options
-from gpsuite.experiments.pac_bayes.shared.training import Trained, Training, seconds_left
+from gpsuite.experiments.pac_bayes.shared.training import Trained, Training
 from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
 from gpsuite.methods.pac_bayes.losses import BandLoss
@@ -136,9 +136,7 @@ def _fit(work: Training[MethodOptions], loss: BandLoss, starts: int) -> _Fitted:
         if runs and clock.exhausted:
             break
         start = kmeans_inducing(work.X, inducing, stream(work.seed, "inducing", number))
-        left = seconds_left(clock)
-        own = replace(work, seconds=None if left is None else max(left, 0.0))
-        runs.append((start, method.train_from(own, loss, start)))
+        runs.append((start, method.train_from(replace(work, seconds=clock.left), loss, start)))
     lowest = min(run.objective for _, run in runs)
     as_low = [run.objective <= lowest + AS_GOOD for _, run in runs]
     # not the very lowest: spare inducing inputs can wander far for a millionth of the bound

@@ -79,7 +79,7 @@ class SparseOptions(MethodOptions):
         """The title, with the search where it is not the published one."""
         return self.title if self.search == PUBLISHED else f"{self.title}, {self.search} search"
 
-    def limits(
+    def search_within(
         self, budget: Budget, start: Hyperparameters | None = None, parametrisation: str = "softplus"
     ) -> Search:
         """Return the search that is asked for, from a start (None: the published one) and within a budget."""

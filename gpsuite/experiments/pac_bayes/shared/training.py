@@ -101,11 +101,6 @@ class Training(Generic[Options_co]):
         return self.cost is None or clock.seconds is None or clock.elapsed + self.cost.least <= clock.seconds
 
 
-def seconds_left(clock: Budget) -> float | None:
-    """Return the seconds that a clock has left; None without a limit."""
-    return None if clock.seconds is None else clock.seconds - clock.elapsed
-
-
 def first_inducing(
     work: Training[MethodOptions], inducing: int, number: int, clock: Budget
 ) -> tuple[FloatArray, bool]:
@@ -118,7 +113,7 @@ def first_inducing(
         clock: of the whole training.
     """
     names = ("inducing",) if number == 0 else ("inducing", number)
-    left = seconds_left(clock)
+    left = clock.left
     if left is not None and work.cost is not None:
         left = min(KMEANS_SHARE * left, left - work.cost.least)
     return limited_inducing(

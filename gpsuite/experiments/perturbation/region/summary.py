@@ -15,7 +15,7 @@ from gpsuite.experiments.perturbation.region.plan import region_tasks
 from gpsuite.experiments.perturbation.region.problem import split_rows
 from gpsuite.experiments.perturbation.region.run import CANDIDATES
 from gpsuite.experiments.perturbation.region.settings import MODELS, RegionSettings
-from gpsuite.experiments.sentences import MODEL_WORDS, band_holds
+from gpsuite.experiments.sentences import band_holds
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.statistics.estimates import proportion
 
@@ -67,12 +67,15 @@ def _sentences(report: Report[RegionSettings]) -> Iterator[str]:
             )
             yield f"{MODELS[params.model]}: {merged} of {len(data.X)} rows are {how}."
     for record in report.records():
-        model, width = str(record.axes["model"]), record.metrics[f"pointwise_width_{q}"]
-        if width is None:
-            yield f"Band: unbounded for a function that is {MODEL_WORDS[model]}; more rows are needed."
-        else:
-            size = f"{record.number(f'pointwise_width_{q}'):.4g} ({target})"
-            yield f"Band: {band_holds(1.0 - q / report.settings.m, MODEL_WORDS[model], size)}"
+        yield band_holds(
+            1.0 - q / report.settings.m, str(record.axes["model"]), mean_width(record, q), target
+        )
+
+
+def mean_width(record: Record, q: int) -> float | None:
+    """Return the mean width of the pointwise band of confidence 1 - q/m; None where it is unbounded."""
+    name = f"pointwise_width_{q}"
+    return None if record.metrics[name] is None else record.number(name)
 
 
 def size_table(records: Sequence[Record], settings: RegionSettings) -> pd.DataFrame:

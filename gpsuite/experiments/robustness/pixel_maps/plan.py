@@ -8,8 +8,8 @@ from gpsuite.experiments.base import Request, Task, require
 from gpsuite.experiments.robustness.pixel_maps.settings import PixelMapSettings
 from gpsuite.experiments.robustness.shared.several_classes import read_classes
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, classifier_params
+from gpsuite.methods.robustness.multiclass.latent_cells import CLASSES
 
-CLASSES = 3  # that Prop. 4 is checked for
 VERSION = 1  # raised when the numbers of a task change; the classifier has its own in the model
 
 

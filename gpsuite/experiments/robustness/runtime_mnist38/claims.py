@@ -143,6 +143,8 @@ def _by_tolerance(own: pd.DataFrame, bound: str) -> list[Statistic]:
         residual = float(np.sum((logs - np.log(np.maximum(straight, 1.0))) ** 2))
         rises.append(slope < 0.0 and exponential < residual)
     return [
-        _mean_seconds(f"mean_seconds[bound={bound},gamma={largest},d={d},eps=0.01]", named, UNDER_2),
+        _mean_seconds(
+            f"mean_seconds[bound={bound},gamma={largest},d={d},eps={TOLERANCE_UNDER_2:g}]", named, UNDER_2
+        ),
         claim(f"share_exponential_in_tolerance[bound={bound},d={d}]", rises, _unclosed(part)),
     ]

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 
 SMALLEST_GAP = 1e-4  # drawn; smaller ones lie on the edge
+# share of the searches -> line and label
+QUANTILES = {
+    0.5: ("-", "half of the searches at most"),
+    0.9: ("--", "nine in ten at most"),
+    1.0: (":", "all at most"),
+}
 COLOURS = {"safe": GREEN, "unsafe": VERMILION, "unknown": GREY, "timeout": GREY}
 
 
@@ -74,7 +80,7 @@ def _draw_quantiles(report: Report[SafetySettings], rows: Sequence[dict[str, obj
             drawing.axes, {"maximum": HIGHEST, "minimum": LOWEST}.items(), strict=True
         ):
             own = quantiles[quantiles["side"] == side].sort_values("boxes")
-            for share, style in QUANTILES.items():
+            for share, (style, label) in QUANTILES.items():
                 gap = own[f"{100 * share:g} %"].clip(lower=SMALLEST_GAP)
                 ax.step(
                     own["boxes"],
@@ -83,7 +89,7 @@ def _draw_quantiles(report: Report[SafetySettings], rows: Sequence[dict[str, obj
                     where="post",
                     color=colour,
                     marker=".",
-                    label=_of_searches(share),
+                    label=label,
                 )
             ax.axhline(report.settings.tolerance, color=LIMIT, lw=1, label="tolerance")
             ax.set_xscale("log")
@@ -96,13 +102,6 @@ def _draw_quantiles(report: Report[SafetySettings], rows: Sequence[dict[str, obj
         drawing.name_axes("boxes bounded", metric("gap", "robustness").label)
         drawing.legend("below", 4)
         drawing.data = quantiles
-
-
-QUANTILES = {0.5: "-", 0.9: "--", 1.0: ":"}  # of the searches, with their lines
-
-
-def _of_searches(share: float) -> str:
-    return {0.5: "half of the searches at most", 0.9: "nine in ten at most", 1.0: "all at most"}[share]
 
 
 def _last(own: pd.DataFrame) -> pd.Series[float]:

@@ -83,6 +83,9 @@ class CheckTask(RegionTask):
     kind: str = "safety_check"
 
 
+SECONDS: Mapping[type[RegionTask], float] = {PointTask: 0.1, CheckTask: 1.2, ClassesTask: 1.0}
+
+
 def plan(request: Request[SafetySettings]) -> list[Task[object]]:
     """Return one task per method and point, and the checks of the paper's statements at the first points.
 
@@ -109,15 +112,17 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
         sparse = isinstance(model.method, MinibatchParams)
         if sparse:
             training_rows(problem, model)
+        own: list[Task[RegionTask]] = []
         for rank, point in enumerate(settings.chosen_points):
             region = _region(settings, model, point, word)
-            own, version = _judged(settings, region, several)
-            tasks.append(_task(request, own, f"{options.title}  point {point}", method, "point", version))
+            judged, version = _judged(settings, region, several)
+            own.append(_task(request, judged, f"{options.title}  point {point}", method, "point", version))
             if rank < settings.check_points and not (several or sparse):
                 tolerances, samples = settings.check_tolerances, settings.samples
                 check = CheckTask(**vars(region), tolerances=tolerances, samples=samples)
                 title = f"{options.title}  checks at point {point}"
-                tasks.append(_task(request, check, title, method, "check", CHECK_VERSION))
+                own.append(_task(request, check, title, method, "check", CHECK_VERSION))
+        tasks += _priced(own, len(problem.train_rows))
     return tasks if several else [*tasks, *_three_classes(request, chosen, word)]
 
 
@@ -126,7 +131,7 @@ def _three_classes(request: Request[SafetySettings], chosen: SafetySettings, wor
 
     The classes are the two that are compared and the first other one.
 
-    None if the data have two classes, Laplace's method is not asked for, or the bound is not for several classes.
+    There are none if the data have two classes, Laplace's method is not asked for, or the bound is not for several.
     """
     dataset, settings = request.require_dataset(), request.settings
     present = present_classes(load(dataset))[2]
@@ -137,12 +142,12 @@ def _three_classes(request: Request[SafetySettings], chosen: SafetySettings, wor
     method, options = next(iter(laplace.items()))
     three = replace(chosen, classes=[*chosen.classes, others[0]])
     model = classifier_params(request, three, options, 0, settings.evaluations)
-    found: list[Task[object]] = []
     try:
-        read_classes(dataset, model)
+        rows = len(read_classes(dataset, model).train_rows)
     except UserError:
         # too few rows of the third class: nobody asked for it
-        return found
+        return []
+    found: list[Task[RegionTask]] = []
     points = settings.chosen_points[: settings.check_points]
     for point, radius in itertools.product(points, settings.margin_radii):
         region = replace(_region(settings, model, point, word), radius=radius, boxes=settings.margin_boxes)
@@ -150,7 +155,7 @@ def _three_classes(request: Request[SafetySettings], chosen: SafetySettings, wor
         title = f"{options.title}  three classes at point {point}, radius {radius:g}"
         task = _task(request, params, title, method, "three_classes", CLASSES_VERSION)
         found.append(replace(task, axes={**task.axes, "radius": radius}))
-    return found
+    return _priced(found, rows)
 
 
 def _region(settings: SafetySettings, model: ClassifierParams, point: int, word: str) -> RegionTask:
@@ -271,6 +276,19 @@ def _task(
         label=label,
         axes={"method": method, "part": part, "point": params.point},
         version=version,
-        cost=2.0 * (min(dataset.rows, request.settings.train_rows) / 300) ** 2,
         group=params.model.group(dataset),
     )
+
+
+def _priced(tasks: Sequence[Task[RegionTask]], rows: int) -> list[Task[object]]:
+    """Return the tasks on one classifier of so many training rows with their seconds; each bears its part of training.
+
+    Seconds are one core's with 300 rows of digits, and grow with the square of the rows.
+    """
+    size = (rows / 300) ** 2
+    found: list[Task[object]] = []
+    for task in tasks:
+        sparse = isinstance(task.params.model.method, MinibatchParams)
+        training = 30.0 if isinstance(task.params, ClassesTask) and not sparse else 2.0
+        found.append(replace(task, cost=size * (training / len(tasks) + SECONDS[type(task.params)])))
+    return found

@@ -137,7 +137,7 @@ class SparseGPPosterior:
 
 
 def _block(inducing: InducingKernel, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return V of one block of inputs, and a work array of its shape."""
+    """Return V of one block of inputs, and an array of its shape with no values yet, for what is computed from V."""
     shape = (len(inducing.scaled), len(X))
     return inducing.whitened(inducing.features(X), np.empty(shape)), np.empty(shape)
 

@@ -93,11 +93,10 @@ def one_sided_ranges(
     starts = np.stack([low, x], axis=-1)
     stops = np.stack([x, high], axis=-1)
     which = np.repeat(np.arange(x.size), 2)
-    half = None if budget.boxes is None else (budget.boxes - budget.spent_boxes) // 2
+    half = budget.part(2).boxes
     found = []
     for sign in (-1, 1):
-        left = None if budget.seconds is None else max(0.0, budget.seconds - budget.elapsed)
-        own = Budget(seconds=left, boxes=half, observer=budget.observer)
+        own = Budget(seconds=budget.left, boxes=half, observer=budget.observer)
         found.append(line_extrema(lines, which, starts.ravel(), stops.ravel(), sign, tolerance, own))
         budget.spend(boxes=found[-1].boxes)
     minimum, maximum = found

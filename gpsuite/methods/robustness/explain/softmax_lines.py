@@ -106,7 +106,8 @@ class SoftmaxLines:
 
     def evaluate(self, lines: IntArray, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds [B] of the probability at points [B] of lines."""
-        return self._rows(lines).class_at(points[:, None], self.own)
+        bound = self._rows(lines)
+        return bound.class_of(bound.at(points[:, None]), self.own)
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the bounds clipped to [0, 1]; NaN gives 0 and 1."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.methods.robustness.paper_bound.cells import cell_mass_bounds
 
 CLASSES = 3
@@ -37,6 +37,12 @@ class LatentBoxes:
 
     mean: Range
     covariance: Range
+
+    @property
+    def known(self) -> BoolArray:
+        """Whether all ranges over a box are finite, [B]."""
+        ends = [each.reshape(len(each), -1) for each in (*self.mean, *self.covariance)]
+        return np.asarray(np.isfinite(np.hstack(ends)).all(axis=1))
 
     def reordered(self, order: tuple[int, ...]) -> LatentBoxes:
         """Return the ranges with the classes in another order."""
@@ -67,8 +73,10 @@ def class_probability_cells(
         least, most = mass_of_cells(latent, edges, sign)
         low, high = _softmax_of_cells(edges)
         lower, upper = (least * low).sum(axis=(1, 2, 3)), (most * high).sum(axis=(1, 2, 3))
-    lower = np.where(np.isnan(lower), 0.0, np.maximum(lower - _OUTWARD, 0.0))
-    return lower, np.where(np.isnan(upper), 1.0, np.minimum(upper + _OUTWARD, 1.0))
+    # a product of NaN counts as zero there: what is not known must not get that far
+    known = np.isfinite(lower) & np.isfinite(upper) & latent.known
+    lower = np.where(known, np.maximum(lower - _OUTWARD, 0.0), 0.0)
+    return lower, np.where(known, np.minimum(upper + _OUTWARD, 1.0), 1.0)
 
 
 def mass_of_cells(latent: LatentBoxes, edges: list[FloatArray], sign: float) -> Range:

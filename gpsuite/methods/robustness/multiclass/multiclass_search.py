@@ -199,10 +199,7 @@ class MultiClassSearch:
             ValueError: if tolerance or batch is out of range, or the region is around another point.
             UnsoundBoundError: if a point attains more than the bounds allow.
         """
-        first = Budget(
-            seconds=None if budget.seconds is None else (budget.seconds - budget.elapsed) / 2,
-            boxes=None if budget.boxes is None else (budget.boxes - budget.spent_boxes) // 2,
-        )
+        first = budget.part(2)
         quantity = Quantity(self.bound, own)
         attacks = [self._attack(region, quantity, sign) for sign in (-1, 1)]
         starts = _reached(region, attacks)

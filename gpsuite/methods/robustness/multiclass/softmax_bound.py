@@ -179,10 +179,6 @@ class SoftmaxBound:
         low, high = np.fmax(low, first.low - second.high), np.fmin(high, first.high - second.low)
         return _closed(local, low, high, value, score, -1.0)
 
-    def class_at(self, points: FloatArray, own: int) -> tuple[FloatArray, FloatArray]:
-        """Bound the probability of a class at points [B, d] of the free inputs, [B] each."""
-        return self.class_of(self.at(points), own)
-
     def class_of(self, local: PointModel, own: int) -> tuple[FloatArray, FloatArray]:
         """Bound the probability of a class at points that are known, [B] each."""
         ranges, moments = local.ranges, local.moments
@@ -192,10 +188,6 @@ class SoftmaxBound:
         change = covariance_change(ranges.change_low, ranges.change_high, own)
         low, high = change.lowest(value - room), change.highest(value + room)
         return np.where(ranges.valid, np.fmax(low, 0.0), 0.0), np.where(ranges.valid, np.fmin(high, 1.0), 1.0)
-
-    def margin_at(self, points: FloatArray, own: int, rival: int) -> tuple[FloatArray, FloatArray]:
-        """Bound p_own - p_rival at points [B, d], [B] each."""
-        return self.margin_of(self.at(points), own, rival)
 
     def margin_of(self, local: PointModel, own: int, rival: int) -> tuple[FloatArray, FloatArray]:
         """Bound p_own - p_rival at points that are known, [B] each."""

@@ -98,7 +98,7 @@ def prediction_range(
             bound = LevelBound(forms[sign], QuantileLevel(QuantileScore(sign * z, noise)))
             if not budget.exhausted and roots[sign] is None:
                 roots[sign] = root_model(bound, region)
-            own = _share(budget, left)
+            own = replace(budget.part(left), observer=budget.observer)
             ends[sign] = level_search(bound, region, tolerance, own, root=roots[sign])
             budget.spend(boxes=ends[sign].boxes)
             left -= 1
@@ -113,13 +113,6 @@ def prediction_range(
 def negated(form: PosteriorSlice) -> PosteriorSlice:
     """Return the slice of minus the latent function; nothing is rounded."""
     return replace(form, alpha=-form.alpha, floor=-form.ceiling, ceiling=-form.floor)
-
-
-def _share(budget: Budget, searches: int) -> Budget:
-    """Return one search's part of what is left for so many."""
-    seconds = None if budget.seconds is None else max(0.0, budget.seconds - budget.elapsed) / searches
-    boxes = None if budget.boxes is None else max(0, budget.boxes - budget.spent_boxes) // searches
-    return Budget(seconds=seconds, boxes=boxes, observer=budget.observer)
 
 
 def _joined(level: float, centre: float, mirrored: Extremum, maximum: Extremum) -> QuantileRange:

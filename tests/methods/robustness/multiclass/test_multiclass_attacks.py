@@ -144,7 +144,7 @@ def test_a_margin_is_above_one_half_where_its_class_wins() -> None:
         assert side * (mine[0] - (0.5 + 0.5 * theirs[0])) >= 0.0
     ends, point = (
         Quantity(bound, 2, 0).evaluate(region.start[None]),
-        bound.margin_at(region.start[None], 2, 0),
+        bound.margin_of(bound.at(region.start[None]), 2, 0),
     )
     np.testing.assert_allclose(ends, 0.5 + 0.5 * np.array(point), rtol=1e-12)
 

@@ -79,11 +79,11 @@ def test_points_are_known_up_to_rounding_and_the_cubature() -> None:
     points = posterior.X[:6] + 0.2
     moments = posterior.moments(points)
     for own in range(4):
-        low, high = bound.class_at(points, own)
+        low, high = bound.class_of(bound.at(points), own)
         assert np.all(low <= moments.mean[:, own] + moments.error)
         assert np.all(high >= moments.mean[:, own] - moments.error) and np.all(high - low < 1e-7)
         rival = (own + 1) % 4
-        low, high = bound.margin_at(points, own, rival)
+        low, high = bound.margin_of(bound.at(points), own, rival)
         apart = moments.mean[:, own] - moments.mean[:, rival]
         assert np.all((low <= apart + 1e-8) & (apart - 1e-8 <= high) & (high - low < 1e-6))
 

@@ -1,4 +1,4 @@
-"""100,000 random (model, region, point) triples of 2 to 10 classes against extended precision; the oracle itself."""
+"""100,000 random (model, region, point) triples of 2 to 10 classes against oracles; the oracles themselves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpsuite.methods.robustness.multiclass.covariance_change import CovarianceCh
 from gpsuite.methods.robustness.search.branch_and_bound import UnsoundBoundError
 from gpsuite.models.config import KERNEL_NAMES
 from tests.methods.robustness.multiclass.softmax_study import faults, study
-from tests.models.softmax_oracle import Long, direct_probabilities, utility_probabilities
+from tests.models.softmax_oracle import DOUBLE_ERROR, Long, direct_probabilities, utility_probabilities
 
 TRIPLES = 3_744  # of each of 27 combinations
 
@@ -44,6 +44,21 @@ def test_two_oracles_agree_to_eighteen_digits(C: int) -> None:
         deviation = np.abs(deviation)
         direct = direct_probabilities(mean, np.diag(deviation**2) + np.outer(shared, shared))
         assert np.max(np.abs(direct - utility_probabilities(mean, deviation, shared))) < 1e-16
+
+
+@pytest.mark.parametrize("C", [3, 5])
+def test_the_double_oracle_is_within_its_stated_error(C: int) -> None:
+    rng = np.random.default_rng(C)
+    for scale in (0.1, 0.7):
+        mean, deviation, shared = (scale * rng.standard_normal((3, C))).astype(Long)
+        deviation, shared = np.abs(deviation), shared / 4
+        exact = utility_probabilities(mean, deviation, shared)
+        assert (
+            np.max(np.abs(utility_probabilities(mean, deviation, shared, np.float64) - exact)) < DOUBLE_ERROR
+        )
+        if C == 3:
+            covariance = np.diag(deviation**2) + np.outer(shared, shared)
+            assert np.max(np.abs(direct_probabilities(mean, covariance, np.float64) - exact)) < DOUBLE_ERROR
 
 
 def test_the_oracle_knows_equal_classes_and_the_softmax_of_sure_values() -> None:

@@ -79,10 +79,10 @@ def test_a_point_pays_a_quarter_of_the_means_spread() -> None:
     spread = 1e-3
     bound = bound_of(ranges_around(np.zeros((1, 2)), spread, spread))
     points = np.zeros((1, 2))
-    low, high = bound.class_at(points, 0)
+    low, high = bound.class_of(bound.at(points), 0)
     assert high[0] >= expit(spread) and low[0] <= expit(-spread)
     np.testing.assert_allclose([low[0], high[0]], [0.5 - spread / 4, 0.5 + spread / 4], atol=3e-10)
-    low, high = bound.margin_at(points, 0, 1)
+    low, high = bound.margin_of(bound.at(points), 0, 1)
     np.testing.assert_allclose([low[0], high[0]], [-spread / 2, spread / 2], atol=CUBATURE)
 
 
@@ -90,9 +90,11 @@ def test_a_point_pays_the_cubatures_error_once_for_every_class(monkeypatch: pyte
     monkeypatch.setattr(module, "softmax_moments", with_error(0.01))
     mean, points = np.array([[0.0, 0.4, -0.3]]), np.zeros((1, 2))
     bound, p = bound_of(ranges_around(mean)), softmax(mean[0])
-    np.testing.assert_allclose(np.ravel(bound.class_at(points, 1)), p[1] + [-0.01, 0.01], atol=CUBATURE)
     np.testing.assert_allclose(
-        np.ravel(bound.margin_at(points, 1, 2)), p[1] - p[2] + [-0.02, 0.02], atol=CUBATURE
+        np.ravel(bound.class_of(bound.at(points), 1)), p[1] + [-0.01, 0.01], atol=CUBATURE
+    )
+    np.testing.assert_allclose(
+        np.ravel(bound.margin_of(bound.at(points), 1, 2)), p[1] - p[2] + [-0.02, 0.02], atol=CUBATURE
     )
 
 
@@ -103,7 +105,8 @@ def test_a_margin_moves_with_the_covariance_of_both_its_classes(sign: float) -> 
     change = np.zeros((1, 3, 3))
     change[0, 1, 2] = change[0, 2, 1] = 0.3 * sign
     moved = replace(ranges, change_low=np.minimum(change, 0.0), change_high=np.maximum(change, 0.0))
-    low, high = bound_of(moved).margin_at(np.zeros((1, 2)), 0, 1)
+    bound = bound_of(moved)
+    low, high = bound.margin_of(bound.at(np.zeros((1, 2))), 0, 1)
     alone, rival = 0.3 / 27.0, 0.3 * CURVATURE
     wanted = [-rival - alone, rival] if sign > 0 else [-rival, rival + alone]
     np.testing.assert_allclose([low[0], high[0]], wanted, atol=CUBATURE)
@@ -117,9 +120,9 @@ def test_a_range_that_is_not_known_says_nothing_about_its_row_only(name: str, va
     broken[1, 0, 2] = value
     bound = bound_of(replace(ranges, **{name: broken}))
     points = np.zeros((3, 2))
-    low, high = bound.class_at(points, 0)
+    low, high = bound.class_of(bound.at(points), 0)
     assert (low[1], high[1]) == (0.0, 1.0) and np.all(high[::2] - low[::2] < 1e-8)
-    low, high = bound.margin_at(points, 0, 1)
+    low, high = bound.margin_of(bound.at(points), 0, 1)
     assert (low[1], high[1]) == (-1.0, 1.0) and np.all(high[::2] - low[::2] < 1e-8)
 
 

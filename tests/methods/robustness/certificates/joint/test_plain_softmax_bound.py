@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,15 +28,24 @@ from gpsuite.methods.robustness.certificates.joint.quantity import ClassQuantity
 from gpsuite.methods.robustness.certificates.joint.softmax_bound import ClassExpansions, SoftmaxPlainBound
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from tests.arrays import Array
-from tests.methods.robustness.multiclass.softmax_study import drawn_region, true_probabilities
+from tests.methods.robustness.multiclass.softmax_study import (
+    Claimed,
+    drawn_region,
+    outside,
+    settled_probabilities,
+)
 from tests.models.softmax_oracle import Long, direct_probabilities, utility_probabilities
 from tests.models.softmax_problems import random_softmax_posterior, separable_softmax_posterior
-
-ROUNDING = 2e-15
 
 
 def stored(p: MultiClassPosterior) -> JointModel:
     return JointModel(p.X, p.kernel, p.variance, p.lengthscales, p.alpha, p.root, p.weights, SOFTMAX)
+
+
+def stated_value(quantity: ClassQuantity, p: Any) -> Any:
+    """Return the quantity [B] of class probabilities [B, C]."""
+    own = p[:, quantity.own]
+    return own if quantity.rival is None else (1 + own - p[:, quantity.rival]) / 2
 
 
 def violations(seed: int, C: int, kernel: str, models: int, regions: int = 3) -> tuple[int, int]:
@@ -54,16 +64,17 @@ def violations(seed: int, C: int, kernel: str, models: int, regions: int = 3) ->
             share = rng.random((4, len(region.free)))
             share[::2] = np.round(share[::2])
             points = region.lower + share * (region.upper - region.lower)
-            p = true_probabilities(posterior, region.embed(points), separable)
+            claims: list[Claimed] = []
             for quantity in (ClassQuantity(own), ClassQuantity(own, rival)):
-                truth = p[:, own] if quantity.rival is None else (1 + p[:, own] - p[:, rival]) / 2
                 bound, none = SoftmaxPlainBound(expansions, quantity), np.zeros(1)
                 ends = [
                     bound.bound(region.lower[None], region.upper[None], sign, none)[0] for sign in (-1, 1)
                 ]
-                for low, high in (ends, bound.at(points)):
-                    bad += int(np.sum(~((low <= truth + ROUNDING) & (truth - ROUNDING <= high))))
-                    total += len(points)
+                value = partial(stated_value, quantity)
+                claims += [(value, *ends), (value, *bound.at(points))]
+            p = settled_probabilities(posterior, region.embed(points), claims)[0]
+            bad += sum(outside(p, claim) for claim in claims)
+            total += len(claims) * len(points)
     return bad, total
 
 

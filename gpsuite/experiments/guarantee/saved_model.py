@@ -1,0 +1,76 @@
+"""What the kept models of regressions and classifications have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gpsuite.arrays import BoolArray, FloatArray
+from gpsuite.data.dataset import Dataset
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SavedModel:
+    """A kept model with all that its predictions need; `saved.load` reads one.
+
+    Attributes:
+        inputs: names of the inputs, D.
+        target: its name.
+        kernel: name in `gpsuite.models.config.KERNEL_NAMES`.
+        variance: of the kernel.
+        arrays: posterior, scales, and the training range `lowest`, `highest` [D], by name.
+        guarantee: what a run proved, in sentences.
+        categories: column of texts -> the levels that were learned from.
+        reading: separator, decimal and thousands marks that the user named for the table.
+    """
+
+    inputs: tuple[str, ...]
+    target: str
+    kernel: str
+    variance: float
+    arrays: Mapping[str, FloatArray]
+    guarantee: tuple[str, ...] = ()
+    categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    reading: Mapping[str, str] = field(default_factory=dict)
+
+    def checked(self, X: FloatArray) -> FloatArray:
+        """Return inputs [B, D] in own units as numbers.
+
+        Raises:
+            ValueError: if they are not finite, or not D columns.
+        """
+        X = np.asarray(X, dtype=np.float64)
+        if X.ndim != 2 or X.shape[1] != len(self.inputs) or not np.isfinite(X).all():
+            raise ValueError(f"finite inputs [B, {len(self.inputs)}] are needed, got {X.shape}")
+        return X
+
+    def outside(self, X: FloatArray) -> BoolArray:
+        """Return which rows of inputs [B, D] have one outside its range among the training rows."""
+        return np.asarray(((self.arrays["lowest"] > X) | (self.arrays["highest"] < X)).any(axis=1))
+
+
+def of_table(data: Dataset) -> dict[str, Any]:
+    """Return the names and levels that a kept model takes from its table."""
+    return {"inputs": data.input_names, "target": data.target_names[0], "categories": data.categories}
+
+
+def of_description(values: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> dict[str, Any]:
+    """Return the common fields of a description and its arrays.
+
+    Raises:
+        KeyError: if a value is missing.
+        ValueError: if one is no number.
+    """
+    return {
+        "inputs": tuple(values["inputs"]),
+        "target": str(values["target"]),
+        "kernel": str(values["kernel"]),
+        "variance": float(values["variance"]),
+        "arrays": dict(arrays),
+        "guarantee": tuple(values["guarantee"]),
+        "categories": {str(name): tuple(levels) for name, levels in values.get("categories", {}).items()},
+        "reading": {str(key): str(mark) for key, mark in values.get("reading", {}).items()},
+    }
