@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,8 +27,8 @@ def test_a_work_that_takes_more_than_it_may_is_said_to(
 
         def __exit__(self, *_: object) -> None: ...
 
-        def submit(self, function: object, *arguments: object) -> Here:
-            self.result = partial(function, *arguments)
+        def submit(self, function: Callable[..., Any], *arguments: object) -> Here:
+            self.result: Callable[[], Any] = partial(function, *arguments)
             return self
 
     monkeypatch.setattr("gpsuite.commands.bench_large.ProcessPoolExecutor", Here)
