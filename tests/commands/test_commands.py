@@ -192,6 +192,15 @@ def test_bench_writes_the_fixed_columns_and_the_machine(
     assert described["pairs"] >= 7
 
 
+def test_peers_that_are_not_installed_are_one_message(
+    gpsuite: Gpsuite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpsuite.engine.peers.ROOT", tmp_path)
+    ended = gpsuite("bench", "peers")
+    assert ended.code == 2
+    assert "make peers" in ended.err and len(ended.err.strip().splitlines()) <= 4
+
+
 @pytest.mark.parametrize(("kernels", "avx512", "noted"), [("Haswell", True, True), ("SkylakeX", True, False)])
 def test_doctor_points_out_slow_blas_kernels(
     gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch, kernels: str, avx512: bool, noted: bool
