@@ -77,13 +77,11 @@ def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
     for section in sorted(sections, key=lambda section: family_order(section.run.family)):
         families.setdefault(section.run.family, []).append(section)
     anchors = {section.run.path: section.anchor for section in sections}
-    verdicts = count_verdicts(row for item in best for row in item.rows)
     content = {
         "families": [(family, _TITLES.get(family, family), found) for family, found in families.items()],
         "own": [section for section in sections if not section.run.published],
         "papers": paper_cards(read_papers(conf_dir), published, best, sections, joint, known),
-        "verdicts": verdicts,
-        "judged": any(verdict != "not run" for verdict, _ in verdicts),  # else the answers come first
+        "verdicts": count_verdicts(row for item in best for row in item.rows),
         "groups": group_by_verdict(best, anchors),
         "titles": titles,
         "kinds": KINDS,
