@@ -4,6 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+PEERS := .venv-peers
 FAMILIES := $(notdir $(wildcard conf/experiment/*))
 FAMILIES := $(filter-out %.yaml,$(FAMILIES))
 SMOKE := results/.smoke
@@ -18,7 +19,7 @@ MUTATED ?=
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test test-slow mutants lint types smoke bench browser report reproduce publish clean
+.PHONY: help setup peers quickstart test test-slow mutants lint types smoke bench browser report reproduce publish clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z%-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +33,15 @@ $(INSTALLED): scripts/requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement scripts/requirements.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+peers: $(PEERS)/.installed ## make the environment .venv-peers of the libraries that gpsuite bench peers runs (5 GB)
+
+$(PEERS)/.installed: scripts/requirements-peers.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
+	  || { echo "the peers need Python 3.11: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 2; }
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
 	@touch $@
 
 quickstart: setup ## set up, then one answer of each of four guarantees on embedded data, and their page

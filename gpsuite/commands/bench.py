@@ -9,30 +9,45 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 
+from gpsuite.commands.bench_large import LARGE, bench_large
+from gpsuite.commands.bench_peers import PEERS, bench_peers
 from gpsuite.commands.tables import show_table
 from gpsuite.commands.words import experiment_names, read_words
 from gpsuite.engine.folder import write_json
 from gpsuite.engine.provenance import machine, versions
 from gpsuite.engine.worker import thread_environment
-from gpsuite.errors import unknown_name
+from gpsuite.errors import UserError, unknown_name
 
 HELP = """
 gpsuite bench [family ...] [results_dir=DIR]
+gpsuite bench peers [results_dir=DIR]
+gpsuite bench large [results_dir=DIR]
 
 Medians of interleaved CPU times, one thread. ratio = ours / reference; goal = largest allowed ratio.
 peak_memory_mb: of the process once our work has run, imports and earlier
 cases included; counted: the boxes of a search. Writes bench.csv, memory.csv
 and machine.json to results/bench. Compare ratios, not seconds: machines drift.
+
+peers: other libraries on the same numbers, in the environment that `make peers` builds;
+ratios with 95 % intervals, ours against ours for the noise; writes peers.csv.
+large: single works on large data, each in a process of its own with two threads; writes large.csv.
 """
 
 
 def main(words: list[str]) -> int:
     """Run the benches of the families named, all by default, and write bench.csv."""
     given = read_words(words)
+    if list(given.names) == [PEERS]:
+        return bench_peers(given.results_dir)
+    if list(given.names) == [LARGE]:
+        return bench_large(given.results_dir)
+    for name in (PEERS, LARGE):
+        if name in given.names:
+            raise UserError(f"bench {name}: runs alone\nfirst gpsuite bench, then gpsuite bench {name}")
     families = _families()
     for name in given.names:
         if name not in families:
-            raise unknown_name("family", name, families)
+            raise unknown_name("family", name, [*families, PEERS, LARGE])
     os.environ.update(thread_environment(1))  # before BLAS and TensorFlow are loaded
 
     from gpsuite.engine.bench import PAIRS, run_cases, write_bench

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 import yaml
 
 from gpsuite.commands import COMMANDS
+from gpsuite.commands.bench_large import LARGE
+from gpsuite.commands.bench_peers import PEERS
 from gpsuite.commands.data import ACTIONS
 from gpsuite.config.files import conf_dir, group_choices, method_families, read_file
 from gpsuite.config.schema import ON_ERROR, OUTPUTS, SCALES
@@ -107,6 +109,7 @@ def _candidates(words: Sequence[str], last: str) -> Iterator[str]:
         )
     elif command == "bench":
         yield from {name.split("/")[0]: None for name in groups["experiment"] if "/" in name}
+        yield from (PEERS, LARGE)
     elif command == "completion":
         yield from SCRIPTS
 

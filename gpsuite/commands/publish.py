@@ -50,7 +50,7 @@ def main(words: list[str]) -> int:
         except ResultsError as error:  # one run's damage does not keep the others back
             print(f"gpsuite: {visible_lines(str(error))}", file=sys.stderr)
             code = 2
-    for path in draw_joint_figures(given.results_dir / "published"):
+    for path in draw_joint_figures(given.results_dir / "published", conf_dir()):
         print(path)
     write_gallery(given.results_dir, conf_dir())
     return code

@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOMS = ("methods", "models")
@@ -35,7 +36,8 @@ class Equation:
     summary: str
 
 
-def package_equations() -> list[Equation]:
+@cache
+def package_equations() -> tuple[Equation, ...]:
     """Return the index of this package: by reference and locator, what is derived here last."""
     package = Path(__file__).resolve().parents[1]
     found = [
@@ -44,7 +46,7 @@ def package_equations() -> list[Equation]:
         for path in sorted((package / room).rglob("*.py"))
         for equation in module_equations(path.read_text(encoding="utf-8"), _dotted(path, package))
     ]
-    return sorted(found, key=_order)
+    return tuple(sorted(found, key=_order))
 
 
 def module_equations(source: str, name: str) -> Iterator[Equation]:

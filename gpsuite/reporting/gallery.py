@@ -86,7 +86,7 @@ def gallery_text(root: Path, conf_dir: Path) -> str:
     lines = [_HEAD]
     if present(root / f"{OVERVIEW}.png"):
         lines += [f"![one panel a guarantee]({OVERVIEW}.png)", ""]
-    lines += ["## Verdicts", "", *verdictmarkdown_table(cards), "", *_licences(sections)]
+    lines += ["## Verdicts", "", *verdict_table(cards), "", *_licences(sections)]
     for card in cards:
         own = [section for section in sections if section.run.family == card.family]
         rows = [row for item in best for row in item.rows if row.paper == card.note.name]
@@ -94,7 +94,7 @@ def gallery_text(root: Path, conf_dir: Path) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def verdictmarkdown_table(cards: Sequence[PaperCard], page: str = "") -> list[str]:
+def verdict_table(cards: Sequence[PaperCard], page: str = "") -> list[str]:
     """Return one line a paper: how much is reproduced of what could be decided, by kind of statement.
 
     Args:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from gpsuite.reporting.figures import figure, math_label
 from gpsuite.reporting.metrics import metric
 from gpsuite.reporting.palette import LIMIT, method_style
 from gpsuite.reporting.panels import PAPER, panel
+from gpsuite.reporting.published import read_published
 from gpsuite.reporting.reading import present, read_mapping
 from gpsuite.reporting.runs import RunFolder, find_runs
 
@@ -33,9 +35,6 @@ STYLES = {"vfe_fitc_posterior": {"linestyle": "--"}}  # the training of another 
 PANELS = ("bound_kl", "gibbs_risk_train", "gibbs_risk_test", "mse_test", "kl_over_n")
 FLOOR = 1e-4  # smaller deltas are drawn there
 
-# Sec. 4(c) of Reeb et al. 2018: change of the test MSE in percent under the exponential loss
-PRINTED_CHANGES = {"pol": -25.0, "sarcos": 0.0, "sarcos_test": 0.0, "kin40k": 12.0}
-
 
 @dataclass(frozen=True)
 class Part:
@@ -53,29 +52,31 @@ class Joint:
         title: the paper's figure, in words.
         experiments: in the order of rows or columns.
         every: whether all runs of an experiment enter; else the one that shows most.
-        draw: draws it into a folder, from the parts.
+        draw: draws it into a folder, from the parts and the printed values by statistic.
     """
 
     title: str
     experiments: tuple[str, ...]
     every: bool
-    draw: Callable[[Path, str, str, Sequence[Part]], None]
+    draw: Callable[[Path, str, str, Sequence[Part], Mapping[str, float]], None]
 
 
-def draw_joint_figures(results_dir: Path) -> list[Path]:
+def draw_joint_figures(results_dir: Path, conf_dir: Path) -> list[Path]:
     """Draw every joint figure that at least two runs of the paper's scale answer; return the images.
 
     Writes `results_dir`/figures/<name>.png, .pdf and .csv.
 
     Raises:
         ResultsError: if a file cannot be read or written.
+        ValueError: if a file of conf/paper is malformed.
     """
+    printed = {each.statistic: n for each in read_published(conf_dir) if (n := each.number) is not None}
     runs = [run for run in find_runs(results_dir) if run.scale == "paper"]
     written = []
     for name, joint in JOINT.items():
         parts = [part for each in joint.experiments for part in _parts(runs, each, joint.every)]
         if len(parts) > 1:
-            joint.draw(results_dir / FOLDER, name, joint.title, parts)
+            joint.draw(results_dir / FOLDER, name, joint.title, parts, printed)
             written.append(results_dir / FOLDER / f"{name}.png")
     return written
 
@@ -105,7 +106,9 @@ def _numbers(path: Path) -> pd.DataFrame:
         raise cannot("read", path, error) from error
 
 
-def _draw_inducing(folder: Path, name: str, title: str, parts: Sequence[Part]) -> None:
+def _draw_inducing(
+    folder: Path, name: str, title: str, parts: Sequence[Part], printed: Mapping[str, float]
+) -> None:
     """Draw a row per dataset and a column per metric against the number of inducing inputs."""
     import pandas as pd
 
@@ -125,7 +128,9 @@ def _draw_inducing(folder: Path, name: str, title: str, parts: Sequence[Part]) -
         drawing.data = pd.concat([part.numbers.assign(run=part.heading) for part in parts], ignore_index=True)
 
 
-def _draw_changes(folder: Path, name: str, title: str, parts: Sequence[Part]) -> None:
+def _draw_changes(
+    folder: Path, name: str, title: str, parts: Sequence[Part], printed: Mapping[str, float]
+) -> None:
     """Draw the change of the test MSE under the exponential loss by dataset and M, beside the printed ones."""
     import pandas as pd
 
@@ -145,16 +150,18 @@ def _draw_changes(folder: Path, name: str, title: str, parts: Sequence[Part]) ->
             range(len(cells)), changes["mean"], yerr=ends, fmt=style["marker"], color=style["color"], capsize=3,
             label="mean, 95 % t interval",
         )  # fmt: skip
-        printed = [PRINTED_CHANGES.get(str(dataset)) for dataset in changes["dataset"]]
-        known = [(x, value) for x, value in enumerate(printed) if value is not None]
-        ax.plot(*zip(*known, strict=True), "o", ms=11, mfc="none", mec=style["color"], mew=1.8, label=PAPER)
+        names = [str(dataset).removesuffix("_test") for dataset in changes["dataset"]]
+        values = [printed.get(f"mse_change_percent[dataset={name}]", math.nan) for name in names]
+        ax.plot(range(len(cells)), values, "o", ms=11, mfc="none", mec=style["color"], mew=1.8, label=PAPER)
         ax.set_xticks(range(len(cells)), cells)
         ax.set_ylabel("change of the test MSE (%)")
         drawing.legend("above", title=title)
-        drawing.data = changes.assign(printed=pd.Series(printed, index=changes.index, dtype=float))
+        drawing.data = changes.assign(printed=values)
 
 
-def _draw_deltas(folder: Path, name: str, title: str, parts: Sequence[Part]) -> None:
+def _draw_deltas(
+    folder: Path, name: str, title: str, parts: Sequence[Part], printed: Mapping[str, float]
+) -> None:
     """Draw box plots of delta by epochs and method, one panel per dataset, on a common logarithmic scale."""
     import pandas as pd
 
@@ -177,7 +184,7 @@ def _draw_deltas(folder: Path, name: str, title: str, parts: Sequence[Part]) -> 
             ax.set_xticks(range(len(epochs)), [f"{e:g}" for e in epochs])
             ax.set_yscale("log")
             ax.set_title(
-                f"{part.heading.partition(':')[0]}, γ = {own['radius'].iloc[0]:g}, {len(rows)} searches"
+                f"{part.heading.partition(':')[0]}, γ = {own['radius'].iloc[0]:g}, {len(own)} searches"
             )
         drawing.axes[0].set_ylabel(math_label(r"$\delta = \pi_{\max} - \pi_{\min}$ (probability)"))
         drawing.fig.supxlabel("evaluations of the marginal likelihood (epochs)")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpsuite.reporting.atomic import cannot, write_text
 from gpsuite.reporting.catalogue import ExperimentNote, method_titles, read_experiments, read_papers
@@ -30,6 +31,9 @@ from gpsuite.reporting.sections import (
     write_captions,
 )
 from gpsuite.text import visible_lines
+
+if TYPE_CHECKING:
+    import jinja2
 
 _PAGE_LIMIT = 8_900_000  # bytes; figures fill what the rest leaves
 
@@ -99,6 +103,12 @@ def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
 
 
 def _render(content: Mapping[str, object]) -> str:
+    return _template().render(content)
+
+
+@cache
+def _template() -> jinja2.Template:
+    """Return the page's template with its style and script; compiling it takes longer than to render a page."""
     import jinja2
     from markupsafe import Markup
 
@@ -117,7 +127,7 @@ def _render(content: Mapping[str, object]) -> str:
         for name in ("css", "js", "html.j2")
     }
     own = {"style": Markup(parts["css"]), "script": Markup(parts["js"])}
-    return environment.from_string(parts["html.j2"]).render({**content, **own})
+    return environment.from_string(parts["html.j2"], globals=own)
 
 
 def _read_figures(sections: Sequence[Section], joint: list[Figure]) -> dict[str, bytes]:

@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import bdtr, bdtrc, chdtrc, stdtr
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.statistics.estimates import corrected_mean
 
 LEVEL = 0.05  # of the tests behind a claim
+
+MOST_TIED = 13  # pairs; beyond, ties have a normal approximation
 
 _EQUAL = 1e-12  # relative error of a mean of values that are the same up to rounding
 
@@ -39,15 +41,29 @@ def corrected_t_p(values: npt.ArrayLike, test_over_training: float = 0.0) -> flo
 def wilcoxon_p(smaller: FloatArray, larger: FloatArray) -> float:
     """Return the one-sided p-value of Wilcoxon's signed-rank test for `smaller` < `larger`, paired.
 
-    Pairs with a missing value do not count; exact where scipy has the exact distribution. 1 without differences.
+    Pairs with a missing value do not count. Exact without ties, and with ties up to `MOST_TIED` pairs, as in scipy,
+    which takes seconds for the latter. 1 without differences.
     """
-    from scipy.stats import wilcoxon
+    from scipy.stats import rankdata, wilcoxon
 
     both = np.isfinite(smaller) & np.isfinite(larger)
     difference = (smaller - larger)[both]
     if not np.any(difference):
         return 1.0
+    used = difference[difference != 0.0]
+    size = np.abs(used)
+    if len(difference) <= MOST_TIED and (len(used) < len(difference) or len(np.unique(size)) < len(size)):
+        return _tied_wilcoxon_p(np.rint(2.0 * rankdata(size)).astype(np.int64), used > 0.0)
     return float(wilcoxon(difference, alternative="less").pvalue)
+
+
+def _tied_wilcoxon_p(ranks: IntArray, positive: BoolArray) -> float:
+    """Return the share of all signs of the doubled ranks [n] whose positive ones sum to no more than these do."""
+    counts = np.zeros(int(ranks.sum()) + 1)
+    counts[0] = 1.0
+    for rank in ranks:
+        counts[rank:] += counts[:-rank].copy()
+    return float(counts[: int(ranks[positive].sum()) + 1].sum() / counts.sum())
 
 
 def least_wilcoxon_p(pairs: int) -> float:

@@ -110,7 +110,7 @@ def test_a_stand_in_is_marked_everywhere(gpsuite: Gpsuite, workplace: Path) -> N
 
 
 def test_the_tour_ends_with_the_page(gpsuite: Gpsuite, workplace: Path) -> None:
-    ended = gpsuite("run", "experiment=tour", "scale=smoke")
+    ended = gpsuite("run", "experiment=tour", "scale=smoke", "stops=2")
     assert ended.code == 0
     assert ended.out.splitlines()[-1] == "results/report.html"
     assert "pac_bayes/regression" in (workplace / "results/report.html").read_text(encoding="utf-8")
@@ -190,6 +190,15 @@ def test_bench_writes_the_fixed_columns_and_the_machine(
     described = json.loads((workplace / "results/bench/machine.json").read_text(encoding="utf-8"))
     assert {"processor", "cores", "blas", "versions", "pairs"} <= set(described)
     assert described["pairs"] >= 7
+
+
+def test_peers_that_are_not_installed_are_one_message(
+    gpsuite: Gpsuite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpsuite.engine.peers.ROOT", tmp_path)
+    ended = gpsuite("bench", "peers")
+    assert ended.code == 2
+    assert "make peers" in ended.err and len(ended.err.strip().splitlines()) <= 4
 
 
 @pytest.mark.parametrize(("kernels", "avx512", "noted"), [("Haswell", True, True), ("SkylakeX", True, False)])

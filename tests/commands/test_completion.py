@@ -34,6 +34,8 @@ RUN = "gpsuite run experiment=pac_bayes/regression "
         ("gpsuite list kl_pac_free", ["kl_pac_free_form"]),
         ("gpsuite status perturbation/re", ["perturbation/region"]),
         ("gpsuite bench robust", ["robustness"]),
+        ("gpsuite bench la", ["large"]),
+        ("gpsuite bench pe", ["peers", "perturbation"]),
         ("gpsuite completion z", ["zsh"]),
         ("gpsuite verify po", []),
     ],

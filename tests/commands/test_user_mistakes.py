@@ -161,6 +161,7 @@ WORDS = [
     (("data", "fech"), ["did you mean 'fetch'"]),
     (("data", "verify", "bostn"), ["did you mean 'boston'"]),
     (("bench", "nope"), ["family=nope"]),
+    (("bench", "peers", "robustness"), ["alone"]),
     (("report", "nope"), ["takes no names"]),
     (("status", "outdir=x"), ["results_dir=DIR"]),
 ]

@@ -37,7 +37,7 @@ CLASSES = MultiClassPosterior(
 
 
 def robust(**changed: object) -> RobustMaxPosterior:
-    return RobustMaxPosterior(**{**vars(CLASSES), **changed})  # type: ignore[arg-type]
+    return RobustMaxPosterior(**{**vars(CLASSES), **changed})
 
 
 def shared(functions: int) -> RobustMaxPosterior:

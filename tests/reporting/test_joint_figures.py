@@ -38,9 +38,9 @@ def test_runs_of_one_paper_figure_become_one_and_studies_on_other_data_stay_out(
     make(tmp_path, "pac_bayes/inducing_pol/paper~less", inducing(9.0, (100,)), "pol")
     make(tmp_path, "pac_bayes/inducing_pol/paper~boston", inducing(7.0, (10, 20, 50)), "boston")
     make(tmp_path, "pac_bayes/inducing_kin40k/quick", inducing(5.0), "kin40k")
-    assert draw_joint_figures(tmp_path) == []  # a single run has its own figure
+    assert draw_joint_figures(tmp_path, CONF) == []  # a single run has its own figure
     make(tmp_path, "pac_bayes/inducing_kin40k/paper", inducing(2.0), "kin40k")
-    (image,) = draw_joint_figures(tmp_path)
+    (image,) = draw_joint_figures(tmp_path, CONF)
     assert image == tmp_path / "figures" / "reeb2018_fig3.png"
     shown = pd.read_csv(image.with_suffix(".csv"))
     assert set(shown["run"]) == {"pol: 3 of 10 repetitions", "kin40k"}
@@ -53,7 +53,7 @@ def test_the_changes_of_all_runs_stand_beside_the_printed_ones(tmp_path: Path) -
         row = {"dataset": dataset, "inducing": 100, "metric": "mse_change_percent", "mean": mean}
         numbers = pd.DataFrame([{**row, "interval_low": mean - 2, "interval_high": mean + 2}])
         make(tmp_path, f"pac_bayes/loss_exp/paper~{tag}", numbers, None)
-    (image,) = draw_joint_figures(tmp_path)
+    (image,) = draw_joint_figures(tmp_path, CONF)
     shown = pd.read_csv(image.with_suffix(".csv")).set_index("dataset")
     assert shown["printed"].to_dict() == {"pol": -25.0, "kin40k": 12.0}
     assert shown["mean"].to_dict() == {"pol": 24.0, "kin40k": 7.0}
@@ -65,7 +65,7 @@ def test_deltas_of_the_datasets_share_a_scale(tmp_path: Path) -> None:
     for name in ("synthetic2d", "spam"):
         data = "spambase11" if name == "spam" else name
         make(tmp_path, f"robustness/distribution_{name}/paper", pd.DataFrame(rows), data)
-    (image,) = draw_joint_figures(tmp_path)
+    (image,) = draw_joint_figures(tmp_path, CONF)
     shown = pd.read_csv(image.with_suffix(".csv"))
     assert set(shown["run"]) == {"synthetic2d", "spambase11"}
     assert shown["delta"].max() == pytest.approx(0.4)
@@ -76,7 +76,7 @@ def test_a_damaged_figure_is_named(tmp_path: Path) -> None:
         make(tmp_path, f"pac_bayes/inducing_{name}/paper", inducing(1.0), name)
     (tmp_path / "pac_bayes/inducing_pol/paper/figures/inducing_pol.csv").write_text("")
     with pytest.raises(ResultsError, match=r"cannot read .*inducing_pol\.csv"):
-        draw_joint_figures(tmp_path)
+        draw_joint_figures(tmp_path, CONF)
 
 
 def test_every_joint_figure_names_a_paper_figure_and_experiments() -> None:

@@ -253,6 +253,15 @@ def test_values_without_a_run_and_bench_are_listed(tmp_path: Path) -> None:
     assert 'id="bench"' in text and "objective" in text
 
 
+def test_a_page_without_a_verdict_does_not_open_with_what_was_not_run(
+    tmp_path: Path, full: tuple[Path, Path]
+) -> None:
+    opening = "each experiment's best run"
+    make_run(tmp_path / "own", "pac_bayes/regression/quick")
+    assert opening not in report(tmp_path / "own", Path(__file__).parents[2] / "conf")
+    assert opening in report(*full)
+
+
 def test_a_paper_says_what_is_missing_folded_away(tmp_path: Path) -> None:
     text = report(tmp_path / "results", Path(__file__).parents[2] / "conf")
     for paper in ("blaas2020", "csaji_kis", "gwi_notes", "li2022", "reeb2018"):
@@ -301,9 +310,11 @@ def test_own_settings_and_budgets_are_marked(tmp_path: Path) -> None:
         changed=["dataset.path", "methods"],
         tasks={"done": 1, "budget": 2, "infeasible": 1},
         dataset={"name": "csv", "licence": "CC BY 4.0"},
+        left_out=["3 of 10 repetitions"],
     )
     text = report(tmp_path / "results", tmp_path)
     for expected in (
+        "part of the paper&#39;s setting",
         *("own settings", "ended by its budget", "infeasible tasks", "dataset.path, methods"),
         *("Some et al. 2018, Fig. 2", "csv (CC BY 4.0)"),
     ):

@@ -50,6 +50,15 @@ def test_wilcoxons_test_is_the_exact_one(n: int, signs: int) -> None:
     assert wilcoxon_p(-size, np.zeros(n)) == pytest.approx(least_wilcoxon_p(n), rel=1e-12)
 
 
+@pytest.mark.parametrize("n", [1, 4, 7, 14])
+def test_wilcoxons_test_with_ties_and_zeros_is_scipys(n: int) -> None:
+    for seed in range(3):
+        difference = np.random.default_rng(seed).integers(-2, 3, n) / 4.0
+        difference[0] = 0.25
+        expected = stats.wilcoxon(difference, alternative="less").pvalue
+        assert wilcoxon_p(difference, np.zeros(n)) == pytest.approx(expected, rel=1e-12)
+
+
 def test_wilcoxons_test_leaves_out_missing_pairs() -> None:
     a, b = np.array([1.0, 2.0, 3.0, 4.0]), np.array([2.0, 4.0, 6.0, 8.0])
     assert wilcoxon_p(np.append(a, np.nan), np.append(b, 0.0)) == wilcoxon_p(a, b) == 1 / 16

@@ -5,6 +5,7 @@ A check that finds nothing proves nothing; one that finds something says "violat
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -12,8 +13,9 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.stats import binom, ks_2samp
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.dataset import Dataset
+from gpsuite.errors import UserError
 
 Metrics = dict[str, float | int | str | bool | None]
 
@@ -57,10 +59,28 @@ def duplicates(X: FloatArray, y: FloatArray) -> tuple[int, bool]:
     return repeated, repeated > 0.01 * len(table) and len(np.unique(y)) > 10
 
 
+def few_different(name: str, groups: IntArray) -> UserError:
+    """Return the refusal of a table of which no test rows can be set aside with all their copies.
+
+    Args:
+        name: of the dataset.
+        groups: `Dataset.groups`, the number of the first row that equals each row, [N].
+    """
+    different = len(np.unique(groups))
+    return UserError(
+        f"dataset={name}: {len(groups)} rows are only {different} different ones: no test rows can be set aside of "
+        "which a model sees no copy\n"
+        "give a file with the columns that tell its rows apart; so few different rows need no model: count them",
+        key="dataset",
+    )
+
+
 def drift(columns: FloatArray, names: Sequence[str]) -> tuple[str, float]:
     """Return the column of [N, K] that differs most between the first and last rows, and its corrected p-value."""
     size = max(len(columns) // PARTS, 1)
-    p = [float(ks_2samp(column[:size], column[-size:]).pvalue) for column in columns.T]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "ks_2samp: Exact calculation unsuccessful", RuntimeWarning)
+        p = [float(ks_2samp(column[:size], column[-size:]).pvalue) for column in columns.T]
     least = int(np.argmin(p))
     return names[least], min(1.0, len(p) * p[least])
 

@@ -10,10 +10,12 @@ import numpy as np
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset, load
+from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork
+from gpsuite.experiments.guarantee.checks import few_different
 from gpsuite.experiments.guarantee.tasks import Learning
-from gpsuite.experiments.robustness.shared.classifiers import Problem, trained_classifier
-from gpsuite.experiments.robustness.shared.several_classes import class_count, trained_classes
+from gpsuite.experiments.robustness.shared.classifiers import Problem, read_problem, trained_classifier
+from gpsuite.experiments.robustness.shared.several_classes import class_count, read_classes, trained_classes
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, GPCParams
 from gpsuite.methods.robustness.explain.binary_lines import BinaryLines, binary_lines
 from gpsuite.methods.robustness.explain.effects import one_sided_ranges
@@ -81,6 +83,20 @@ def judged_classifier(dataset: PreparedDataset, learning: Learning, shared: Shar
         NotConvergedError: if there is no converged approximation.
     """
     return _trained(dataset, _params(dataset, learning), shared)
+
+
+def check_copies(dataset: PreparedDataset, learning: Learning) -> None:
+    """Refuse a table of so many copies that too few rows are left to learn from without those of test rows.
+
+    Raises:
+        UserError: if it is one.
+    """
+    groups, params = load(dataset).groups, _params(dataset, learning)
+    if groups is not None:
+        try:
+            (read_classes if class_count(load(dataset), []) > 2 else read_problem)(dataset, params)
+        except UserError as error:
+            raise few_different(dataset.name, groups) from error
 
 
 def _params(dataset: PreparedDataset, learning: Learning) -> ClassifierParams:

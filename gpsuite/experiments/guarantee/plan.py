@@ -9,6 +9,8 @@ from gpsuite.data.spec import CsvSpec, from_plain
 from gpsuite.data.table.inputs import NewRows, read_inputs
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import Request, Task, require
+from gpsuite.experiments.guarantee.classification import check_copies
+from gpsuite.experiments.guarantee.regression import judged_rows
 from gpsuite.experiments.guarantee.settings import GuaranteeSettings
 from gpsuite.experiments.guarantee.tasks import (
     BAND,
@@ -38,13 +40,17 @@ def plan(request: Request[GuaranteeSettings]) -> list[Task[object]]:
     """Return the tasks; the data and the new rows are read here, so that bad ones are refused before any work.
 
     Raises:
-        UserError: with several targets, too few rows, or new rows that do not fit.
+        UserError: with several targets, too few rows, too few different ones, or new rows that do not fit.
     """
     settings, dataset = request.settings, request.require_dataset()
     data = load(dataset)
     if data.y.shape[1] != 1:
         names = ", ".join(data.target_names)
         raise UserError(f"dataset.target: one column is needed, not {names}", key="dataset.target")
+    if data.task == "classification":
+        check_copies(dataset, learning_of(request))
+    else:
+        judged_rows(dataset, learning_of(request))
     parts = _class_parts(request) if data.task == "classification" else _parts(request)
     seconds = 15.0 * (min(dataset.rows, settings.most_rows) / 1000) ** 2 + 3.0
     group = f"guarantee {dataset.content_hash}"

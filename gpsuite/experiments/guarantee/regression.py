@@ -14,6 +14,7 @@ from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.splits import Standardiser
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork
+from gpsuite.experiments.guarantee.checks import few_different
 from gpsuite.experiments.guarantee.tasks import Learning
 from gpsuite.experiments.pac_bayes.methods.pac_gp import PacGPOptions
 from gpsuite.experiments.pac_bayes.shared.method import risk_method
@@ -102,16 +103,28 @@ def kept_model(dataset: PreparedDataset, learning: Learning, shared: SharedWork)
     return shared.once(f"kept {learning}", attempt)
 
 
+def judged_rows(dataset: PreparedDataset, learning: Learning) -> tuple[IntArray, IntArray]:
+    """Return the training rows and the test rows of the model that is judged.
+
+    Raises:
+        UserError: if no test row is left without copies of training rows.
+    """
+    order, groups = order_of(dataset.rows, learning), load(dataset).groups
+    first = len(order) - max(math.ceil(learning.test_share * len(order)), LEAST_TEST_ROWS)
+    train = order[: min(first, learning.most_rows)]
+    test = order[len(train) :]
+    if groups is not None:  # a copy of a training row tells nothing
+        test = test[~np.isin(groups[test], groups[train])]
+        if not len(test):
+            raise few_different(dataset.name, groups)
+    return train, test
+
+
 def judged_model(dataset: PreparedDataset, learning: Learning, shared: SharedWork) -> Judged:
     """Return the regression that test rows judge, trained in the same way without them; once per group."""
 
     def attempt() -> Judged:
-        data, order = load(dataset), order_of(dataset.rows, learning)
-        first = len(order) - max(math.ceil(learning.test_share * len(order)), LEAST_TEST_ROWS)
-        train = order[: min(first, learning.most_rows)]
-        test = order[len(train) :]
-        if data.groups is not None:  # a copy of a training row tells nothing
-            test = test[~np.isin(data.groups[test], data.groups[train])]
+        data, (train, test) = load(dataset), judged_rows(dataset, learning)
         fitted = _fit(dataset, learning, train, train, shared)
         errors = np.abs(fitted.predict(data.X[test])[0] - data.y[test, 0])
         held = test[: max(learning.most_rows // 2, LEAST_TEST_ROWS)]

@@ -23,7 +23,7 @@ from gpsuite.data.catalogue import read_spec, shipped_conf_dir
 from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.benchmark import BenchCase, Work
-from gpsuite.experiments.robustness.pixel_maps.bench import pixel_map_case
+from gpsuite.experiments.robustness.pixel_maps.bench import pixel_map_cases
 from gpsuite.experiments.robustness.safety.bench import class_count_case
 from gpsuite.experiments.robustness.shared.classifiers import Problem, trained_classifier
 from gpsuite.experiments.robustness.shared.free_inputs import choose
@@ -87,7 +87,7 @@ def cases() -> list[BenchCase]:
         *(_frontier(*row) for row in FRONTIER),
         *_certificates(f"{wide.removeprefix('π max, ')}, first {PAIRED} points", _first_pixels),
         *_certificates("matern52, 10 inputs, n=1000, gamma=.3, eps=.02", _first_made_up),
-        pixel_map_case(_dataset("mnist358")),
+        *pixel_map_cases(_dataset("mnist358")),
         class_count_case(_dataset("digits")),
     ]
 

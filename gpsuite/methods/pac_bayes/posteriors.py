@@ -105,7 +105,8 @@ class FullGPPosterior:
         n, s = len(y), hyperparameters.noise_variance
         matrix = se_kernel(X, X, hyperparameters)
         matrix[np.diag_indices(n)] = hyperparameters.variance + s
-        factor, info = dpotrf(matrix.T, lower=1, clean=1)
+        # in place: of large data two matrices are all that fits, the factor and its inverse
+        factor, info = dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
         if info != 0:
             raise NotPositiveDefiniteError(f"K + {s:g} I is not positive definite (pivot {info} of {n})")
         inverse_factor, _ = dtrtri(factor, lower=1)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtri, softmax
+from scipy.special import ndtri
 from scipy.stats import qmc
 
 from gpsuite.arrays import FloatArray
@@ -150,7 +150,11 @@ def _sums(mean: FloatArray, root: FloatArray, rule: _Rule) -> tuple[FloatArray, 
     rows = max(1, _ENTRIES // (len(rule.weights) * C))
     for start in range(0, B, rows):
         part = slice(start, start + rows)
-        p = softmax(mean[part, :, None] + root[part] @ rule.nodes.T, axis=1)
+        p = root[part] @ rule.nodes.T
+        p += mean[part, :, None]
+        p -= p.max(axis=1, keepdims=True)
+        np.exp(p, out=p)
+        p /= p.sum(axis=1, keepdims=True)
         weighted = p * rule.weights
         first[part] = weighted.sum(axis=2)
         second[part] = weighted @ p.transpose(0, 2, 1)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -11,9 +13,11 @@ import pytest
 import gpsuite
 from gpsuite.data.loading import PreparedDataset, load, prepare
 from gpsuite.data.spec import CsvSpec
+from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.guarantee.classification import (
     Classifier,
+    check_copies,
     class_probabilities,
     input_effects,
     judged_classifier,
@@ -21,6 +25,7 @@ from gpsuite.experiments.guarantee.classification import (
     probability_ranges,
     proved_safe,
 )
+from gpsuite.experiments.guarantee.regression import judged_rows
 from gpsuite.experiments.guarantee.saved import FOLDER, write_model
 from gpsuite.experiments.guarantee.saved import load as load_model
 from gpsuite.experiments.guarantee.saved_classifier import SavedClassifier
@@ -63,6 +68,21 @@ def test_the_judged_model_does_not_see_its_test_rows(dataset: PreparedDataset, k
     most = LEARNING.most_rows // 3 if several else LEARNING.most_rows
     assert len(judged.test_rows) == max(12, 60 - most)
     assert len(kept.problem.train_rows) == min(60, most)
+
+
+@pytest.mark.parametrize("check", (check_copies, judged_rows))
+def test_a_table_of_few_different_rows_is_refused_before_any_work(
+    tmp_path: Path, check: Callable[[PreparedDataset, Learning], object]
+) -> None:
+    path = tmp_path / "few.csv"
+    path.write_text("\n".join(["a,kind", *(f"{row % 3},{row % 2}" for row in range(60))]) + "\n")
+    task: Literal["classification", "regression"] = (
+        "classification" if check is check_copies else "regression"
+    )
+    few = prepare(CsvSpec(path=str(path), target="kind", task=task), cache_dir=tmp_path)
+    with pytest.raises(UserError, match="60 rows are only 6 different ones"):
+        check(few, LEARNING)
+    check(table(tmp_path, 2), LEARNING)
 
 
 def test_ranges_hold_what_the_model_says(kept: Classifier) -> None:

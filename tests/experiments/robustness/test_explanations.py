@@ -12,6 +12,7 @@ import pytest
 
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.global_effects.claims import cosine, global_claims
+from gpsuite.experiments.robustness.global_effects.summary import measure_colours
 from gpsuite.experiments.robustness.regression.run import own_units
 from gpsuite.methods.robustness.regression.prediction_range import QuantileRange
 from gpsuite.reporting.comparison import read_statistics
@@ -165,3 +166,9 @@ def test_a_mistake_is_said_in_few_lines(
     assert gpsuite("run", f"experiment=robustness/{experiment}", "scale=smoke", *words) == 2
     error = capsys.readouterr().err
     assert said in error and len(error.strip().splitlines()) <= 4
+
+
+def test_each_measure_of_a_figure_has_a_colour_of_its_own() -> None:
+    measures = ["LIME", *(f"Δ, γ = {gamma}" for gamma in (0.02, 0.5, 1, 2)), "class direction"]
+    colours = measure_colours(pd.DataFrame({"measure": measures}))
+    assert list(colours) == measures and len(set(colours.values())) == 6

@@ -3,7 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpsuite.methods.robustness.envelope import chord_line, distance_ranges, envelope_mean, tangent_line
+from gpsuite.methods.robustness.envelope import (
+    chord_line,
+    distance_ranges,
+    envelope_mean,
+    lowest_point,
+    tangent_line,
+)
 from gpsuite.methods.robustness.operator_form import operator_form
 from gpsuite.methods.robustness.search.boxes import measure
 from gpsuite.models.radial import kappa
@@ -69,3 +75,17 @@ def test_exact_for_one_negative_weight_at_the_ends(kernel: str) -> None:
     low, high = envelope_mean(form, boxes.centre, boxes.radius)
     nearest = posterior.latent(posterior.X[0][None] + 0.1)[0][0]
     assert (high if sign > 0.0 else low)[0] == pytest.approx(nearest, rel=1e-9)
+
+
+def test_a_level_sum_of_distances_has_its_lowest_point_at_ends() -> None:
+    """Weights that sum to zero leave a linear function, or none at all: no vertex to divide by."""
+    posterior = random_posterior(np.random.default_rng(5), "matern32", "probit", 8, 2)
+    form = operator_form(posterior, posterior.X[0], np.array([0, 1]))
+    centre, radius = np.zeros((1, 2)), np.array([[0.5, 0.2]])
+    slope = np.zeros((1, 8))
+    for weights in (slope, slope + np.array([1.0, -1.0, *np.zeros(6)])):
+        with np.errstate(all="raise"):
+            lowest = lowest_point(form, centre, radius, weights)
+        corners = centre + form.lengthscales * radius * np.array([[-1, -1], [-1, 1], [1, -1], [1, 1]])
+        values = form.squared_distances(corners) @ weights[0]
+        assert form.squared_distances(lowest) @ weights[0] == pytest.approx(values.min(), abs=1e-12)

@@ -28,7 +28,7 @@ from gpsuite.methods.wasserstein.tempering import temperature
 from gpsuite.methods.wasserstein.training import TrainingOptions, train
 from gpsuite.models.classification.links import PROBIT
 from gpsuite.models.networks.spec import NetworkSpec
-from gpsuite.models.random_elements.likelihoods import Bernoulli, RobustMax
+from gpsuite.models.random_elements.likelihoods import Bernoulli, RobustMax, Softmax
 from tests.arrays import Array
 
 RNG = np.random.default_rng(0)
@@ -215,3 +215,14 @@ def test_targets_are_indicators_or_signs_less_the_priors_mean() -> None:
         noise = float(residuals @ weights / (weights @ weights))
         np.testing.assert_allclose(residuals, noise * weights, atol=0.15)
         assert noise > 0.0 and (variance < np.diag(K).max() + 1e-9).all()
+
+
+@pytest.mark.parametrize("rows", [1, 500, 501, 1001])
+def test_a_softmax_prediction_leaves_no_row_out(rows: int) -> None:
+    mean = np.random.default_rng(0).standard_normal((rows, 3))
+    found, alone = (
+        Softmax(3).predict(mean, np.ones((rows, 3))),
+        Softmax(3).predict(mean[-1:], np.ones((1, 3))),
+    )
+    np.testing.assert_allclose(found.probabilities[-1], alone.probabilities[0], rtol=0.0, atol=1e-14)
+    assert found.data_uncertainty[-1] == pytest.approx(alone.data_uncertainty[0], abs=1e-13)

@@ -15,6 +15,8 @@ from gpsuite.models.linalg import stable_cholesky
 from gpsuite.models.sampling.hamiltonian import split_r_hat
 from tests.models.gpc_problems import fitted_posterior
 
+# last draw at the first input, mean and standard deviation of the first draws from seed 0
+DRAWN = (0.938804845724672, -0.9028218991569202, 1.1934872325511214)
 SHORT = HMCSettings(chains=4, burn_in=100, draws=400)
 XNEW = np.random.default_rng(3).standard_normal((6, 2))
 
@@ -68,9 +70,11 @@ def test_draws_have_the_moments() -> None:
 def test_same_seed_same_draws_and_few_are_not_converged() -> None:
     posterior, y = fitted_posterior("ep")
     few = HMCSettings(chains=2, burn_in=2, draws=6)
-    first, again = (sample_latents(posterior, y, XNEW, np.random.default_rng(0), few) for _ in range(2))
-    assert not first.converged
-    np.testing.assert_array_equal(first.means, again.means)
+    found = sample_latents(posterior, y, XNEW, np.random.default_rng(0), few)
+    assert not found.converged
+    # of another process: a second run here would cost three more compilations
+    drawn = (found.means[-1, 0], found.means.mean(), found.means.std())
+    np.testing.assert_allclose(drawn, DRAWN, rtol=1e-6)
 
 
 def test_other_links_are_refused() -> None:

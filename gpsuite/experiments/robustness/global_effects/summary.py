@@ -13,7 +13,7 @@ from gpsuite.experiments.robustness.global_effects.claims import global_claims
 from gpsuite.experiments.robustness.global_effects.settings import GlobalEffectsSettings
 from gpsuite.experiments.robustness.shared.records import timing_table
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.palette import BLUE, GREY, LIMIT, ORANGE, SKY, VERMILION
+from gpsuite.reporting.palette import BLACK, BLUE, GREEN, GREY, LIMIT, ORANGE, PURPLE, SKY, VERMILION
 from gpsuite.statistics.estimates import corrected_mean
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLOURS = {"LIME": ORANGE, "class direction": GREY}
-GAMMAS = (SKY, BLUE, VERMILION)
+GAMMAS = (SKY, BLUE, VERMILION, GREEN, PURPLE, BLACK)
 
 
 def summarise(report: Report[GlobalEffectsSettings]) -> list[Statistic]:
@@ -105,14 +105,15 @@ def draw(report: Report[GlobalEffectsSettings], table: pd.DataFrame, name: str) 
         drawing.legend("below", 3)
 
 
-def _colours(own: pd.DataFrame) -> dict[str, str]:
+def measure_colours(own: pd.DataFrame) -> dict[str, str]:
+    """Return the colour of each measure of a table, in its order."""
     measures = list(dict.fromkeys(own["measure"]))
     others = iter([GAMMAS[number % len(GAMMAS)] for number in range(len(measures))])
     return {measure: COLOURS.get(measure) or next(others) for measure in measures}
 
 
 def _draw_arrows(ax: Axes, own: pd.DataFrame, inputs: Sequence[str]) -> None:
-    for measure, colour in _colours(own).items():
+    for measure, colour in measure_colours(own).items():
         x, y = own[own["measure"] == measure].set_index("input")["normed"].loc[list(inputs)]
         ax.plot([0.0, x], [0.0, y], color=colour, lw=2.5, label=measure)
         ax.plot([x], [y], color=colour, marker="o", ms=6)
@@ -124,7 +125,9 @@ def _draw_arrows(ax: Axes, own: pd.DataFrame, inputs: Sequence[str]) -> None:
 
 
 def _draw_bars(ax: Axes, own: pd.DataFrame, inputs: Sequence[str]) -> None:
-    shown = {measure: colour for measure, colour in _colours(own).items() if measure != "class direction"}
+    shown = {
+        measure: colour for measure, colour in measure_colours(own).items() if measure != "class direction"
+    }
     width = 0.8 / len(shown)
     for number, (measure, colour) in enumerate(shown.items()):
         normed = own[own["measure"] == measure].set_index("input")["normed"].loc[list(inputs)]

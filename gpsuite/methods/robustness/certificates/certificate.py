@@ -9,6 +9,7 @@ Equation: none, a file format
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,34 @@ TREE_ARRAYS = ("parent", "dim", "cut", "leaf", "leaf_bound", "leaf_threshold", "
 ORIGIN_NAMES = ("dataset", "content", "row", "classes", "inputs", "inference", "jitter")
 ORIGIN_ARRAYS = ("rows", "labels", "offset", "scale", "sites", "X")
 INTEGERS = ("free", "parent", "dim", "leaf", "leaf_proved", "rows")
-MATRICES = ("model_X", "model_root", "origin_sites", "origin_X")
+
+
+@dataclass(frozen=True)
+class FileForm:
+    """What the two files of one sort of certificate hold.
+
+    Attributes:
+        kinds: that the description may state.
+        name: of the sort, for messages.
+        version: of the format.
+        leaf_bound: name and version of the bound that recomputes the leaves.
+        axes: of arrays that have more than one.
+    """
+
+    kinds: tuple[str, ...]
+    name: str
+    version: int
+    leaf_bound: dict[str, Any]
+    axes: Mapping[str, int]
+
+
+FORM = FileForm(
+    (KIND,),
+    "robustness certificate",
+    VERSION,
+    LEAF_BOUND,
+    {"model_X": 2, "model_root": 2, "origin_sites": 2, "origin_X": 2},
+)
 
 
 @dataclass(frozen=True)
@@ -226,35 +254,49 @@ def write_packed(
     return npz, other
 
 
-def read_certificate(path: Path, description: dict[str, Any] | None = None) -> Certificate:
+def read_packed(
+    path: Path,
+    description: dict[str, Any] | None,
+    form: FileForm,
+    groups: Callable[[dict[str, Any]], Mapping[str, tuple[str, ...]]],
+    parse: Callable[[dict[str, Any], dict[str, npt.NDArray[Any]]], Any],
+) -> Any:
     """Read a certificate by the path of either file.
 
     Args:
         path: NAME.npz, NAME.json or NAME.
         description: what `read_description` returned for it, if that was done already.
+        form: of such files.
+        groups: names of the arrays by group, as a description has them.
+        parse: makes the certificate of a description and its arrays.
 
     Raises:
         UnusableFileError: if a file is missing, damaged, incomplete, or of another format or version.
     """
     npz, other = file_pair(path)
     found = read_description(other) if description is None else description
-    if found.get("format") != FORMAT or found.get("kind") != KIND:
-        raise UnusableFileError(f"{other}: not a robustness certificate")
-    if found.get("version") != VERSION or found.get("leaf_bound") != LEAF_BOUND:
+    if found.get("format") != FORMAT or found.get("kind") not in form.kinds:
+        raise UnusableFileError(f"{other}: not a {form.name}")
+    if found.get("version") != form.version or found.get("leaf_bound") != form.leaf_bound:
         raise UnusableFileError(
-            f"{other}: a certificate of another version (this gpsuite reads {VERSION}); run the experiment again"
+            f"{other}: a certificate of another version (this gpsuite reads {form.version}); run the experiment again"
         )
-    groups: dict[str, tuple[str, ...]] = parse_fields(other, lambda: _groups(found))
+    named: Mapping[str, tuple[str, ...]] = parse_fields(other, lambda: groups(found))
     expected = {
         f"{group}_{name}": (
             np.int64 if name in INTEGERS else np.float64,
-            2 if f"{group}_{name}" in MATRICES else 1,
+            form.axes.get(f"{group}_{name}", 1),
         )
-        for group, names in groups.items()
+        for group, names in named.items()
         for name in names
     }
     arrays = read_arrays(npz, expected)
-    certificate: Certificate = parse_fields(other, lambda: _certificate(found, arrays))
+    return parse_fields(other, lambda: parse(found, arrays))
+
+
+def read_certificate(path: Path, description: dict[str, Any] | None = None) -> Certificate:
+    """Read the certificate of a class probability; arguments and errors are those of `read_packed`."""
+    certificate: Certificate = read_packed(path, description, FORM, _groups, _certificate)
     return certificate
 
 
@@ -301,14 +343,22 @@ def _origin(about: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Origi
     )
 
 
-def _claim(side: str, claim: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Claim:
-    parts = {name: arrays[f"{side}_{name}"] for name in TREE_ARRAYS}
-    witness = parts.pop("witness")
-    inner = claim["inner"]
+def _claim(side: str, stated: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Claim:
+    return parse_claim(SIDES[side], stated, {name: arrays[f"{side}_{name}"] for name in TREE_ARRAYS})
+
+
+def parse_claim(sign: int, stated: dict[str, Any], tree: dict[str, npt.NDArray[Any]]) -> Claim:
+    """Return the claim of a description and the arrays of its tree.
+
+    Raises:
+        KeyError, ValueError: if there is none.
+    """
+    inner = stated["inner"]
+    parts = {name: tree[name] for name in TREE_ARRAYS if name != "witness"}
     return Claim(
-        sign=SIDES[side],
-        outer=real(claim["outer"]),
+        sign=sign,
+        outer=real(stated["outer"]),
         inner=None if inner is None else real(inner),
-        witness=None if inner is None else witness,
+        witness=None if inner is None else tree["witness"],
         **parts,
     )

@@ -8,7 +8,7 @@ Equation: derived, stationary kernels to degree 1
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
@@ -78,6 +78,9 @@ class TreeBound(Protocol):
         """Return the score of a claim, roughly."""
 
 
+NamedClaim = tuple[str, TreeBound, Claim]
+
+
 class Refuted(Exception):
     """A claim does not follow from what is stored."""
 
@@ -102,15 +105,14 @@ def check_certificate(certificate: Certificate) -> Report:
     """
     require_extended_precision()
     check_form(certificate)
-    if model_hash(certificate.model) != certificate.model_hash:
-        problem = "the model's floats are not those the claims are about (SHA-256 differs)"
-        return Report((problem,), 0, 0)
     region = certificate.region
-    try:
+
+    def claims() -> Iterator[NamedClaim]:
         plain = PlainBound(certificate.model, region.centre, region.free, _shared_products(certificate))
-    except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-        raise MalformedError(f"the model cannot be bounded: {error}") from error
-    return check_claims(region, [(side_of(claim), plain, claim) for claim in certificate.claims])
+        for claim in certificate.claims:
+            yield side_of(claim), plain, claim
+
+    return check_claims(region, certificate.model_hash, model_hash(certificate.model), claims())
 
 
 def side_of(claim: Claim) -> str:
@@ -118,16 +120,34 @@ def side_of(claim: Claim) -> str:
     return "maximum" if claim.sign > 0 else "minimum"
 
 
-def check_claims(region: StoredRegion, claims: Iterable[tuple[str, TreeBound, Claim]]) -> Report:
-    """Recompute claims, each with a name and the bound of what it is about."""
+def check_claims(
+    region: StoredRegion, stated_hash: str, own_hash: str, claims: Iterator[NamedClaim]
+) -> Report:
+    """Recompute claims, each with a name and the bound of what it is about.
+
+    Args:
+        region: over which they hold.
+        stated_hash: of the model that they are about.
+        own_hash: of the one that is stored.
+        claims: made only if the hashes agree.
+
+    Raises:
+        MalformedError: if the model cannot be bounded.
+    """
+    if own_hash != stated_hash:
+        problem = "the model's floats are not those the claims are about (SHA-256 differs)"
+        return Report((problem,), 0, 0)
     problems, boxes, leaves = [], 0, 0
-    for name, plain, claim in claims:
-        try:
-            boxes += _check_tree(plain, region, claim)
-            _check_witness(plain, region, claim)
-        except Refuted as error:
-            problems.append(f"{name}: {error}")
-        leaves += len(claim.leaf)
+    try:
+        for name, plain, claim in claims:
+            try:
+                boxes += _check_tree(plain, region, claim)
+                _check_witness(plain, region, claim)
+            except Refuted as error:
+                problems.append(f"{name}: {error}")
+            leaves += len(claim.leaf)
+    except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+        raise MalformedError(f"the model cannot be bounded: {error}") from error
     return Report(tuple(problems), boxes, leaves)
 
 

@@ -31,6 +31,8 @@ INFERENCES = {
     "laplace": "Laplace",
     "ep": "EP",
     "variational": "variational",
+    "exact": "exact Gaussian",
+    "sparse": "sparse variational",
     "minibatch": "minibatch-trained",
 }
 MINIBATCH = "training by minibatches ends at no equation that could be checked: take it as stated"
@@ -173,9 +175,26 @@ def labels_of(dataset: Dataset, rows: IntArray) -> list[str]:
     return [names[int(label)] for label in dataset.y[rows, 0]]
 
 
+class StatedModel(Protocol):
+    """What every certificate says of its model."""
+
+    @property
+    def kernel(self) -> str: ...  # noqa: D102
+    @property
+    def variance(self) -> float: ...  # noqa: D102
+    @property
+    def lengthscales(self) -> FloatArray: ...  # noqa: D102
+    @property
+    def X(self) -> FloatArray: ...  # noqa: D102
+
+
 class StatedOrigin(Protocol):
     """What every certificate says of the data of its model."""
 
+    @property
+    def dataset(self) -> str: ...  # noqa: D102
+    @property
+    def inference(self) -> str: ...  # noqa: D102
     @property
     def content(self) -> str: ...  # noqa: D102
     @property
@@ -235,24 +254,32 @@ def describe(certificate: Certificate, proved: bool) -> Iterator[tuple[str, str]
     """Yield in words what a certificate is about and what it claims, with a warning unless that was proved."""
     model, region, origin = certificate.model, certificate.region, certificate.origin
     if origin is not None:
-        yield "dataset", f"{printable(origin.dataset)}, content {printable(origin.content)} (as stated)"
-        yield "point", f"row {origin.row} of the dataset"
+        yield from origin_words(origin)
         negative, positive = map(printable, origin.classes)
         yield "classes", f"probability of {positive} against {negative}"
-    by = "" if origin is None else f"{INFERENCES[origin.inference]}, "
     squeezed = f" squeezed by {model.squeeze:g}" if model.squeeze else ""
-    yield (
-        "model",
-        f"{by}kernel {model.kernel}, variance {model.variance:.6g}, lengthscales {model.lengthscales.min():.6g} to "
-        f"{model.lengthscales.max():.6g}, {model.link}{squeezed} link, {len(model.X)} rows, "
-        f"SHA-256 {printable(certificate.model_hash)}",
-    )
+    yield "model", model_words(model, origin, f"{model.link}{squeezed} link", certificate.model_hash)
     yield from region_words(region, origin)
     for claim in certificate.claims:
         side, no = ("maximum", "above") if claim.sign > 0 else ("minimum", "below")
         reached = "" if claim.inner is None else f"; {claim.inner:.10g} is attained"
         statement = f"no class probability in the region is {no} {claim.outer:.10g}{reached}"
         yield side, statement if proved else f"claimed, not proved: {statement}"
+
+
+def origin_words(origin: StatedOrigin) -> Iterator[tuple[str, str]]:
+    """Yield the dataset and the point."""
+    yield "dataset", f"{printable(origin.dataset)}, content {printable(origin.content)} (as stated)"
+    yield "point", f"row {origin.row} of the dataset"
+
+
+def model_words(model: StatedModel, origin: StatedOrigin | None, observed: str, digest: str) -> str:
+    """Return inference and kernel of a model, how its latent function is observed, its size and stated hash."""
+    by = "" if origin is None else f"{INFERENCES[origin.inference]}, "
+    return (
+        f"{by}kernel {model.kernel}, variance {model.variance:.6g}, lengthscales {model.lengthscales.min():.6g} to "
+        f"{model.lengthscales.max():.6g}, {observed}, {len(model.X)} rows, SHA-256 {printable(digest)}"
+    )
 
 
 def region_words(region: StoredRegion, origin: StatedOrigin | None) -> Iterator[tuple[str, str]]:

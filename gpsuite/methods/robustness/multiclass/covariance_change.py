@@ -60,8 +60,9 @@ def covariance_change(low: FloatArray, high: FloatArray, own: int) -> Covariance
     C = low.shape[1]
     size = np.maximum(np.abs(low), np.abs(high))
     mine = size[:, own].max(axis=1)
-    others = [c for c in range(C) if c != own]
-    rest_low, rest_high = low[:, others][:, :, others], high[:, others][:, :, others]
+    rest_low, rest_high = low.copy(), high.copy()
+    for rest in (rest_low, rest_high):
+        rest[:, own], rest[:, :, own] = 0.0, 0.0
     # the diagonal's zeros stand for the positive part
     falls, rises = -rest_low.min(axis=(1, 2)), rest_high.max(axis=(1, 2))
     weight = (2.0 / 27.0) * (C - 2) / (C - 1)

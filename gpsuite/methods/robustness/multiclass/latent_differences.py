@@ -8,7 +8,7 @@ Equation: derived, softmax of several classes
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -37,9 +37,20 @@ ENTRIES = 1 << 21
 """Numbers per array that an expansion holds at once (16 MB): more pairs are expanded one group after another."""
 
 
+@cache
 def class_pairs(n_classes: int) -> tuple[Pair, ...]:
     """Return (i, j) with i < j."""
     return tuple((i, j) for i in range(n_classes) for j in range(i + 1, n_classes))
+
+
+@cache
+def _pairs_with(n_classes: int, own: int) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return the places of the pairs that a class is in, their other classes, and the signs of m_own in them."""
+    pairs = class_pairs(n_classes)
+    mine = [place for place, pair in enumerate(pairs) if own in pair]
+    others = [sum(pairs[place]) - own for place in mine]
+    # the models are of f_i - f_j, i < j
+    return np.array(mine), np.array(others), np.array([1.0 if own < other else -1.0 for other in others])
 
 
 _KEPT: WeakKeyDictionary[MultiClassPosterior, StackedFunctions] = WeakKeyDictionary()
@@ -129,8 +140,9 @@ class DifferenceModels:
         rows = self.pairs.index(pair) * self.n_boxes + np.arange(self.n_boxes)
         return LatentModel(self.radius, self.mean.take(rows), self.variance.take(rows))
 
+    @cached_property
     def variance_slopes(self) -> FloatArray:
-        """Return the largest slope of any difference's variance, [B, d]."""
+        """The largest slope of any difference's variance, [B, d]."""
         slopes = np.abs(self.variance.model.linear)
         return np.asarray(slopes.reshape(-1, self.n_boxes, slopes.shape[1]).max(axis=0))
 
@@ -141,12 +153,9 @@ class DifferenceModels:
             own: the class that the others are compared with.
             weights: [B, C]; that of the class itself is not used.
         """
-        mine = [place for place, pair in enumerate(self.pairs) if own in pair]
-        others = [sum(self.pairs[place]) - own for place in mine]
-        # the models are of f_i - f_j, i < j
-        signs = np.array([1.0 if own < other else -1.0 for other in others])
+        mine, others, signs = _pairs_with(self.n_classes, own)
         weight = weights[:, others].T * signs[:, None]
-        mean = self.mean.take(np.add.outer(np.array(mine) * self.n_boxes, np.arange(self.n_boxes)).ravel())
+        mean = self.mean.take(np.add.outer(mine * self.n_boxes, np.arange(self.n_boxes)).ravel())
         below, above = (each.reshape(weight.shape) for each in (mean.below, mean.above))
         down, up = np.maximum(-weight, 0.0), np.maximum(weight, 0.0)
 

@@ -17,7 +17,11 @@ import numpy as np
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.methods.robustness.box_bounds import checked_boxes
 from gpsuite.methods.robustness.level_bound.concave_relaxation import cubic_maximum
-from gpsuite.methods.robustness.multiclass.covariance_change import CURVATURE, covariance_change
+from gpsuite.methods.robustness.multiclass.covariance_change import (
+    CURVATURE,
+    CovarianceChange,
+    covariance_change,
+)
 from gpsuite.methods.robustness.multiclass.latent_differences import (
     DifferenceModels,
     DifferenceRanges,
@@ -50,20 +54,26 @@ class LocalModel:
         ranges: of them.
         moments: of the softmax at the reference.
         known: bounds of class probabilities (c,) and margins (c, j) that were asked for before.
+        changes: with the covariance, of the classes that were asked for before.
     """
 
     models: DifferenceModels
     ranges: DifferenceRanges
     moments: SoftmaxMoments
     known: dict[tuple[int, ...], Ends] = field(default_factory=dict)
+    changes: dict[int, CovarianceChange] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class PointModel:
-    """What is known at B points, for every class and pair of classes: ranges by rounding, and the softmax there."""
+    """What is known at B points, for every class and pair of classes: ranges by rounding, and the softmax there.
+
+    `changes` is that of `LocalModel`.
+    """
 
     ranges: DifferenceRanges
     moments: SoftmaxMoments
+    changes: dict[int, CovarianceChange] = field(default_factory=dict)
 
     @property
     def proved(self) -> bool:
@@ -151,7 +161,7 @@ class SoftmaxBound:
         low, high, score = self._linear(local, own, np.maximum(product, 0.0), local.moments.mean[:, own], 1.0)
         least, most = _monotone(local, own)
         low, high = np.fmax(low, least), np.fmin(high, most)
-        change = covariance_change(local.ranges.change_low, local.ranges.change_high, own)
+        change = _change(local, own)
         return _closed(
             local, change.lowest(low), change.highest(high), local.moments.mean[:, own], score, 0.0
         )
@@ -170,10 +180,7 @@ class SoftmaxBound:
         gradient += product[:, rival] - product[:, own]
         value = p[:, own] - p[:, rival]
         low, high, score = self._linear(local, own, -gradient, value, 2.0)
-        mine, theirs = (
-            covariance_change(local.ranges.change_low, local.ranges.change_high, each)
-            for each in (own, rival)
-        )
+        mine, theirs = _change(local, own), _change(local, rival)
         low, high = low - mine.down - theirs.up, high + mine.up + theirs.down
         first, second = self.class_ends(local, own), self.class_ends(local, rival)
         low, high = np.fmax(low, first.low - second.high), np.fmin(high, first.high - second.low)
@@ -185,7 +192,7 @@ class SoftmaxBound:
         value = moments.mean[:, own]
         # |dp / dt| <= p (1 - p) spread
         room = moments.error + 0.25 * ranges.spread + _ROUNDING
-        change = covariance_change(ranges.change_low, ranges.change_high, own)
+        change = _change(local, own)
         low, high = change.lowest(value - room), change.highest(value + room)
         return np.where(ranges.valid, np.fmax(low, 0.0), 0.0), np.where(ranges.valid, np.fmin(high, 1.0), 1.0)
 
@@ -194,7 +201,7 @@ class SoftmaxBound:
         ranges, moments = local.ranges, local.moments
         value = moments.mean[:, own] - moments.mean[:, rival]
         room = 2.0 * moments.error + 0.5 * ranges.spread + _ROUNDING
-        mine, theirs = (covariance_change(ranges.change_low, ranges.change_high, c) for c in (own, rival))
+        mine, theirs = _change(local, own), _change(local, rival)
         low, high = value - room - mine.down - theirs.up, value + room + mine.up + theirs.down
         return np.where(ranges.valid, low, -1.0), np.where(ranges.valid, high, 1.0)
 
@@ -223,13 +230,20 @@ class SoftmaxBound:
             errors = functions * moments.error * (1.0 + C * ranges.spread)
             rounding = _ROUNDING * (1.0 + np.abs(total.constant) + np.abs(start))
             room = functions * CURVATURE * ranges.spread**2 + errors + rounding
-            variance = local.models.variance_slopes()
+            variance = local.models.variance_slopes
             score = radius * (np.abs(total.linear) + functions * CURVATURE * variance + _FLOOR)
             return (
                 value - start - lower - below - room,
                 value - start + upper + above + room,
                 score,
             )
+
+
+def _change(local: LocalModel | PointModel, own: int) -> CovarianceChange:
+    """Return how far the class moves with the covariance: every rival asks for it."""
+    if own not in local.changes:
+        local.changes[own] = covariance_change(local.ranges.change_low, local.ranges.change_high, own)
+    return local.changes[own]
 
 
 def _monotone(local: LocalModel, own: int) -> tuple[FloatArray, FloatArray]:

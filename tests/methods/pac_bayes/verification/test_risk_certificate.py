@@ -301,3 +301,15 @@ def test_the_bound_needs_eight_training_rows_and_parts_of_a_row_are_test_rows(tm
         _verify(path)
     _description(path, _set("dataset", "test_share", 0.86))
     assert _verify(path)[0] == 1
+
+
+@pytest.mark.parametrize("name", ["count", "seed"])
+def test_whole_numbers_end_where_floats_skip_some(tmp_path: Path, name: str) -> None:
+    path = written(certified("full", params(), DATA)[2], tmp_path)
+    _description(path, _set("dataset", name, 2**53))
+    with pytest.raises(UnusableFileError, match="whole number"):
+        _verify(path)
+    _description(path, _set("dataset", "seed", 2**32 - 1))
+    _description(path, _set("dataset", "count", 2**53 - 1))
+    with pytest.raises(UserError, match="not the content"):
+        _verify(path)

@@ -14,17 +14,14 @@ from scipy.special import ndtr
 import gpsuite
 from gpsuite.errors import UserError
 from gpsuite.methods.robustness.certificates import checker
-from gpsuite.methods.robustness.certificates.certificate import Certificate, StoredRegion, model_hash
+from gpsuite.methods.robustness.certificates.certificate import Certificate, model_hash
 from gpsuite.methods.robustness.certificates.checker import (
     attained,
     check_certificate,
-    node_bounds,
     require_extended_precision,
-    shrink_to_ball,
 )
 from gpsuite.methods.robustness.certificates.form import MalformedError, rebuild_boxes
 from gpsuite.methods.robustness.certificates.plain_bound import PlainBound
-from gpsuite.methods.robustness.certificates.plain_kernel import UNIT
 from gpsuite.methods.robustness.certificates.plain_model import Known, ModelProducts
 from gpsuite.methods.robustness.search.regions import l1_ball, l2_ball
 from tests.arrays import Array
@@ -300,81 +297,6 @@ def test_the_witness_must_lie_in_the_ball_exactly(build) -> None:
     corner = np.array([0.2, 0.1]) + 0.2
     report = check_certificate(with_claim(certificate, 0, witness=corner))
     assert "not in the region" in report.problems[0]
-
-
-def test_rebuilding_follows_the_cuts() -> None:
-    region = StoredRegion(np.zeros(2), np.arange(2), -np.ones(2), np.ones(2), "box", np.inf)
-    lo, hi = rebuild_boxes(
-        region, np.array([-1, 0, 0, 2, 2]), np.array([-1, 0, 0, 1, 1]), np.array([0, 0.5, 0.5, 0, 0])
-    )
-    np.testing.assert_array_equal(lo[1:], [[-1, -1], [0.5, -1], [0.5, -1], [0.5, 0]])  # type: ignore[arg-type]
-    np.testing.assert_array_equal(hi[1:], [[0.5, 1], [1, 1], [1, 0], [1, 1]])  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("parent", "dim", "words"),
-    [
-        ([-1, 0, 0, 0, 0], [-1, 0, 0, 1, 1], "cut twice"),
-        ([-1, 0, 0, 4, 4], [-1, 0, 0, 1, 1], "before it exists"),
-        ([-1, 0, 0, 3, 3], [-1, 0, 0, 1, 1], "before it exists"),  # its own parent
-        ([-1, 0, 0, -1, -1], [-1, 0, 0, 1, 1], "before it exists"),
-        ([-1, 0, 0, 1, 1], [-1, 0, 0, 2, 2], "not free"),
-        ([-1, 0, 0, 1, 1], [-1, 0, 0, -1, -1], "not free"),
-        ([0, 0, 0, 1, 1], [-1, 0, 0, 1, 1], "no root"),
-        ([-1, 0, 0, 1], [-1, 0, 0, 1], "half a pair"),
-        ([-1, 0, 0, 1, 1], [-1, 0, 0, 1, 0], "siblings"),
-    ],
-)
-def test_rebuilding_refuses_what_is_no_tree(parent: list[int], dim: list[int], words: str) -> None:
-    region = StoredRegion(np.zeros(2), np.arange(2), -np.ones(2), np.ones(2), "box", np.inf)
-    with pytest.raises(MalformedError, match=words):
-        rebuild_boxes(region, np.array(parent), np.array(dim), np.zeros(len(parent)))
-
-
-def test_the_checkers_contraction_loses_no_point() -> None:
-    rng = np.random.default_rng(0)
-    for build in (l1_ball, l2_ball):
-        ball = build(rng.normal(size=3), 0.8)
-        stored = StoredRegion(ball.centre, ball.free, ball.lower, ball.upper, ball.norm, ball.radius)
-        points = ball.project(ball.start + rng.normal(size=(300, 3)))
-        half = rng.uniform(0, 0.6, (300, 1, 3)) * rng.random((300, 2, 3))
-        lo, hi = points - half[:, 0], points + half[:, 1]
-        low, high, meets = shrink_to_ball(stored, lo, hi)
-        assert meets.all() and (low <= points).all() and (points <= high).all()
-        assert (lo <= low).all() and (high <= hi).all() and (high - low < hi - lo).any()
-        outwards = points > ball.start  # boxes that touch the ball in one corner, a point of the rim
-        low, high, meets = shrink_to_ball(
-            stored, np.where(outwards, points, lo), np.where(outwards, hi, points)
-        )
-        assert meets.all() and (low <= high).all()
-        assert not shrink_to_ball(stored, ball.start[None] + 0.79, ball.start[None] + 0.9)[2][0]
-
-
-def test_the_checkers_contraction_is_that_of_the_ball() -> None:
-    """A box beside the point leaves radius - gap (L1), sqrt(radius^2 - gap^2) (L2) of the other input."""
-    for norm, left in (("l1", 0.2), ("l2", 0.4)):
-        stored = StoredRegion(np.zeros(2), np.arange(2), -np.ones(2), np.ones(2), norm, 0.5)
-        low, high, _ = shrink_to_ball(stored, np.array([[0.3, -1.0]]), np.array([[0.4, 1.0]]))
-        np.testing.assert_allclose([low[0], high[0]], [[0.3, -left], [0.4, left]], rtol=1e-14)
-
-
-def test_a_box_is_outside_a_ball_only_beyond_the_rounding_of_its_distance() -> None:
-    """With 784 inputs a sum is off by some hundred roundings an input: boxes less far out than that are kept."""
-    d, slack = 784, 64 * 784 * UNIT
-    stored = StoredRegion(np.zeros(d), np.arange(d), -np.ones(d), np.ones(d), "l2", 1.0)
-    for beyond, met in ((0.0, True), (0.5 * slack, True), (4.0 * slack, False)):
-        lo = np.full((1, d), np.sqrt((1.0 + beyond) / d))
-        assert shrink_to_ball(stored, lo, lo + 0.1)[2][0] == met
-
-
-@pytest.mark.parametrize("sign", [-1, 1])
-def test_a_box_outside_the_ball_restricts_nothing(sign: int) -> None:
-    certificate = certified(norm="l2", radius=0.25)[3]
-    region = certificate.region
-    plain = PlainBound(certificate.model, region.centre, region.free)
-    lo = np.array([region.upper - 0.01, region.lower])
-    found = node_bounds(plain, region, sign, lo, np.tile(region.upper, (2, 1)), np.zeros(2))[0]
-    assert found[0] == -sign * np.inf and np.isfinite(found[1])
 
 
 @pytest.mark.parametrize("sign", [-1, 1])

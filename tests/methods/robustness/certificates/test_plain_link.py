@@ -66,3 +66,10 @@ def test_the_largest_probability_on_a_line_is_above_all_and_close() -> None:
     bend = largest_on_line(np.array([-0.5]), np.array([0.0]), np.zeros(1), np.array([40.0]))
     assert bend[0] > p.min()
     assert largest_on_line(*(np.full(1, each) for each in (np.nan, 0.0, 0.0, 1.0)))[0] == 1.0
+
+
+def test_the_largest_on_a_line_is_a_probability() -> None:
+    G, one = np.array([50.0, 1e6, -50.0]), np.ones(3)
+    found = largest_on_line(G, 0.0 * one, 0.5 * one, 2.0 * one)
+    np.testing.assert_array_equal(found[:2], 1.0)
+    assert 0.0 <= found[2] < 1e-3

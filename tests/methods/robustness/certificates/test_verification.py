@@ -12,7 +12,7 @@ from scipy.special import log_ndtr
 from scipy.stats import norm
 
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.certificates.certificate import Certificate, model_hash
+from gpsuite.methods.robustness.certificates.certificate import Certificate, StoredRegion, model_hash
 from gpsuite.methods.robustness.certificates.certify import certify, plain_model
 from gpsuite.methods.robustness.certificates.form import MalformedError
 from gpsuite.methods.robustness.certificates.plain_kernel import gram
@@ -24,6 +24,7 @@ from gpsuite.methods.robustness.certificates.verification import (
     check_levels,
     dataset_fault,
     describe,
+    region_words,
 )
 from gpsuite.methods.robustness.verdict import probability_range
 from gpsuite.models.classification.approximation import BinaryProblem
@@ -295,3 +296,14 @@ def test_a_squeezed_link_has_no_inference() -> None:
     certificate = remade(small_certificate(), squeeze=1e-3)
     with pytest.raises(MalformedError, match="squeezed"):
         check_levels(certificate, None)
+
+
+@pytest.mark.parametrize(("inputs", "last"), [(12, "input 11"), (13, "and 1 more"), (20, "and 8 more")])
+def test_at_most_twelve_free_inputs_are_listed(inputs: int, last: str) -> None:
+    zero = np.zeros(inputs)
+    region = StoredRegion(zero, np.arange(inputs), zero - 1.0, zero + 1.0, "box", None)
+    words = list(region_words(region, None))
+    told = "; ".join(text for _, text in words)
+    assert last in told
+    assert told.count("from -1 to 1") == 12
+    assert ("more" in told) == (inputs > 12)

@@ -8,7 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpsuite.methods.robustness.level_bound.kernel_sums import kernel_orders, order_four
+from gpsuite.methods.robustness.level_bound.kernel_sums import (
+    MOST_PAIRED_INPUTS,
+    _quartic,
+    kernel_orders,
+    order_four,
+)
 from gpsuite.methods.robustness.level_bound.matern import expand_matern
 from gpsuite.methods.robustness.level_bound.matern_derivatives import (
     MATERN_KERNELS,
@@ -207,3 +212,13 @@ def test_beyond_the_table_every_term_counts(name: str, order: int) -> None:
     polynomial = MATERN_KERNELS[name].derivatives[order - 3]
     terms = sum(abs(factor) * 64.0**power for (_, power), factor in polynomial.items())
     assert _table_of(name, order)[-1] >= math.exp(-64.0) * terms
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_fourth_powers_of_many_inputs_are_bounded_by_each_sign_apart(sign: float) -> None:
+    """sum_j x_j^4 over the unit ball of d inputs lies between 0 (at the centre) and 1, on the sphere above 1 / d."""
+    d = MOST_PAIRED_INPUTS + 1
+    low, high = _quartic(np.full((1, d), sign), np.eye(d)[None])
+    ends = sorted((sign / d, sign))
+    assert low[0] <= ends[0] and ends[1] <= high[0]
+    assert abs(low[0]) <= 1.0 + 1e-8 and abs(high[0]) <= 1.0 + 1e-8

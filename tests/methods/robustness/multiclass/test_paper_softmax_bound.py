@@ -110,7 +110,7 @@ def test_more_cells_are_sharper_and_independent_values_close() -> None:
 def test_what_is_not_known_of_a_box_says_nothing(part: str) -> None:
     """Interval products count a NaN as zero: without a look at what is known, correlated classes would count as not."""
     latent = at_point(np.array([2.0, 0.0, 0.0]), np.eye(3) + 0.5)
-    unknown = [np.repeat(each, 2, axis=0) for each in (latent.mean, latent.covariance) for each in each]
+    unknown = [np.repeat(each, 2, axis=0) for ends in (latent.mean, latent.covariance) for each in ends]
     place = {"mean": (0, 1, 0), "covariance": (2, 1, 0, 1)}[part]
     unknown[place[0]][place[1:]] = np.nan
     found = class_probability_cells(LatentBoxes((unknown[0], unknown[1]), (unknown[2], unknown[3])), 0)

@@ -22,9 +22,12 @@ from gpsuite.methods.robustness.certificates.certificate import (
     SIDES,
     TREE_ARRAYS,
     Claim,
+    FileForm,
     StoredRegion,
     pack_region,
+    parse_claim,
     parse_region,
+    read_packed,
     write_packed,
 )
 from gpsuite.methods.robustness.certificates.joint.model import GAUSSIAN, JOINT_ARRAYS, SOFTMAX, JointModel
@@ -34,15 +37,7 @@ from gpsuite.methods.robustness.certificates.joint.quantity import (
     parse_quantity,
     whole,
 )
-from gpsuite.untrusted import (
-    UnusableFileError,
-    file_pair,
-    parse_fields,
-    read_arrays,
-    read_description,
-    real,
-    words,
-)
+from gpsuite.untrusted import real, words
 
 KINDS = {SOFTMAX: "robustness_classes", GAUSSIAN: "robustness_regression"}
 VERSION = 1
@@ -51,8 +46,13 @@ ORIGIN_NAMES = (
     "dataset", "content", "row", "outputs", "inputs", "inference", "jitter", "target_offset", "target_scale",
 )  # fmt: skip
 ORIGIN_ARRAYS = ("rows", "targets", "offset", "scale", "X")
-INTEGERS = ("free", "parent", "dim", "leaf", "leaf_proved", "rows")
-AXES = {"model_X": 2, "model_alpha": 2, "model_root": 3, "origin_X": 2}
+FORM = FileForm(
+    tuple(KINDS.values()),
+    "certificate of several classes or of a regression",
+    VERSION,
+    LEAF_BOUND,
+    {"model_X": 2, "model_alpha": 2, "model_root": 3, "origin_X": 2},
+)
 NODE_ARRAYS = ("parent", "dim", "cut")  # the others but the witness are of leaves
 
 
@@ -173,39 +173,15 @@ def write_joint(certificate: JointCertificate, path: Path) -> tuple[Path, Path]:
 
 
 def read_joint(path: Path, description: dict[str, Any] | None = None) -> JointCertificate:
-    """Read a certificate by the path of either file.
-
-    Args:
-        path: NAME.npz, NAME.json or NAME.
-        description: what `read_description` returned for it, if that was done already.
-
-    Raises:
-        UnusableFileError: if a file is missing, damaged, incomplete, or of another format or version.
-    """
-    npz, other = file_pair(path)
-    found = read_description(other) if description is None else description
-    if found.get("format") != FORMAT or found.get("kind") not in KINDS.values():
-        raise UnusableFileError(f"{other}: not a certificate of several classes or of a regression")
-    if found.get("version") != VERSION or found.get("leaf_bound") != LEAF_BOUND:
-        raise UnusableFileError(
-            f"{other}: a certificate of another version (this gpsuite reads {VERSION}); run the experiment again"
-        )
-    groups = {"model": JOINT_ARRAYS, "region": REGION_ARRAYS, "tree": TREE_ARRAYS}
-    if found.get("origin") is not None:
-        groups["origin"] = ORIGIN_ARRAYS
-    arrays = read_arrays(
-        npz,
-        {
-            f"{group}_{name}": (
-                np.int64 if name in INTEGERS else np.float64,
-                AXES.get(f"{group}_{name}", 1),
-            )
-            for group, names in groups.items()
-            for name in names
-        },
-    )
-    certificate: JointCertificate = parse_fields(other, lambda: _certificate(found, arrays))
+    """Read a certificate; arguments and errors are those of `certificate.read_packed`."""
+    certificate: JointCertificate = read_packed(path, description, FORM, _groups, _certificate)
     return certificate
+
+
+def _groups(description: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Return which arrays belong to a description."""
+    groups = {"model": JOINT_ARRAYS, "region": REGION_ARRAYS, "tree": TREE_ARRAYS}
+    return groups | ({} if description.get("origin") is None else {"origin": ORIGIN_ARRAYS})
 
 
 def _certificate(description: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> JointCertificate:
@@ -236,9 +212,8 @@ def _claims(stated: Any, arrays: dict[str, npt.NDArray[Any]]) -> tuple[StatedCla
     free, at = len(arrays["region_free"]), {"node": 0, "leaf": 0, "witness": 0}
     found = []
     for each in stated:
-        inner = each["inner"]
         counts = {"node": whole(each["nodes"]), "leaf": whole(each["leaves"])}
-        counts["witness"] = 0 if inner is None else free
+        counts["witness"] = 0 if each["inner"] is None else free
         if min(counts.values()) < 0:
             raise ValueError("a claim has fewer than no nodes")
         parts = {}
@@ -248,15 +223,7 @@ def _claims(stated: Any, arrays: dict[str, npt.NDArray[Any]]) -> tuple[StatedCla
             if len(parts[name]) != counts[group]:
                 raise ValueError("the claims' trees are incomplete")
         at = {group: start + counts[group] for group, start in at.items()}
-        witness = parts.pop("witness")
-        claim = Claim(
-            sign=SIDES[each["side"]],
-            outer=real(each["outer"]),
-            inner=None if inner is None else real(inner),
-            witness=None if inner is None else witness,
-            **parts,
-        )
-        found.append(StatedClaim(parse_quantity(each), claim))
+        found.append(StatedClaim(parse_quantity(each), parse_claim(SIDES[each["side"]], each, parts)))
     ends = {"node": "parent", "leaf": "leaf", "witness": "witness"}
     if any(len(arrays[f"tree_{name}"]) != at[group] for group, name in ends.items()):
         raise ValueError("trees that no claim states")

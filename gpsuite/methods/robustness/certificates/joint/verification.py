@@ -25,25 +25,21 @@ from gpsuite.methods.robustness.certificates.joint.model import SOFTMAX
 from gpsuite.methods.robustness.certificates.joint.quantity import QuantileQuantity
 from gpsuite.methods.robustness.certificates.joint.stationarity import joint_residuals
 from gpsuite.methods.robustness.certificates.verification import (
+    INFERENCES,
     MINIBATCH,
     OPEN,
     Level,
     bound_level,
     dataset_level,
     labels_of,
+    model_words,
+    origin_words,
     region_words,
     residual_level,
     rows_fault,
     told,
 )
 from gpsuite.untrusted import printable
-
-INFERENCES = {
-    "laplace": "Laplace",
-    "exact": "exact Gaussian",
-    "sparse": "sparse variational",
-    "minibatch": "minibatch-trained",
-}
 
 
 def verify_certificate(
@@ -119,17 +115,10 @@ def describe_joint(certificate: JointCertificate, proved: bool) -> Iterator[tupl
     model, origin = certificate.model, certificate.origin
     several = model.likelihood == SOFTMAX
     if origin is not None:
-        yield "dataset", f"{printable(origin.dataset)}, content {printable(origin.content)} (as stated)"
-        yield "point", f"row {origin.row} of the dataset"
+        yield from origin_words(origin)
         yield ("classes" if several else "target"), ", ".join(map(printable, origin.outputs))
-    by = "" if origin is None else f"{INFERENCES[origin.inference]}, "
     observed = f"softmax of {model.functions} classes" if several else f"noise variance {model.noise:.6g}"
-    yield (
-        "model",
-        f"{by}kernel {model.kernel}, variance {model.variance:.6g}, lengthscales {model.lengthscales.min():.6g} to "
-        f"{model.lengthscales.max():.6g}, {observed}, {len(model.X)} rows, "
-        f"SHA-256 {printable(certificate.model_hash)}",
-    )
+    yield "model", model_words(model, origin, observed, certificate.model_hash)
     yield from region_words(certificate.region, origin)
     for stated in certificate.claims:
         side = "maximum" if stated.claim.sign > 0 else "minimum"

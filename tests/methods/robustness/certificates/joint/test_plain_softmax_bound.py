@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from gpsuite.methods.robustness.certificates.joint import softmax_bound
+from gpsuite.methods.robustness.certificates.joint import plain_softmax, softmax_bound
 from gpsuite.methods.robustness.certificates.joint.model import SOFTMAX, JointModel, JointProducts
 from gpsuite.methods.robustness.certificates.joint.plain_softmax import (
     CURVATURE,
@@ -71,7 +71,7 @@ def violations(seed: int, C: int, kernel: str, models: int, regions: int = 3) ->
                     bound.bound(region.lower[None], region.upper[None], sign, none)[0] for sign in (-1, 1)
                 ]
                 value = partial(stated_value, quantity)
-                claims += [(value, *ends), (value, *bound.at(points))]
+                claims += [(value, ends[0], ends[1]), (value, *bound.at(points))]
             p = settled_probabilities(posterior, region.embed(points), claims)[0]
             bad += sum(outside(p, claim) for claim in claims)
             total += len(claims) * len(points)
@@ -249,3 +249,22 @@ def test_what_is_not_finite_of_a_class_left_out_counts_as_all_of_it() -> None:
         lost = SoftmaxPlainBound._loss(bound, kept, own, around)
         assert 0.6 < lost[0] < 0.75
         np.testing.assert_array_equal(lost[1:], 1.0)
+
+
+@pytest.mark.parametrize("apart", [500.0, 800.0, 3000.0])
+def test_a_class_far_ahead_is_sure(apart: float) -> None:
+    found = independent_expectations(np.array([[0.0, apart, 1.0]]), np.full((1, 3), 0.5))
+    np.testing.assert_allclose(found.mean, [[0.0, 1.0, 0.0]], atol=1e-9)
+
+
+def test_sums_over_nodes_leave_none_out_at_the_end_of_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    mean, root = np.array([[0.3, -0.2, 0.1]]), 0.5 * np.eye(3)[None, :, :2]
+    whole = expectations(mean, root)
+    for entries in (
+        3,
+        6,
+        12,
+        24,
+    ):  # blocks of 1, 2, 4 and 8 nodes: the last of one node for an odd number of them
+        monkeypatch.setattr(plain_softmax, "ENTRIES", entries)
+        np.testing.assert_allclose(expectations(mean, root).mean, whole.mean, rtol=0.0, atol=1e-13)

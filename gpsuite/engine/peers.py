@@ -1,0 +1,201 @@
+"""Running other libraries beside ours, each in a process of its own environment, in turn, on the same numbers.
+
+A worker is a script of scripts/peers: it reads one npz file, answers in lines of JSON and times itself in CPU seconds.
+Ours runs twice, the second time as if it were a peer: what its ratio is away from one is noise (A/A).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from gpsuite.arrays import FloatArray
+from gpsuite.engine.worker import thread_environment
+from gpsuite.errors import UserError
+from gpsuite.experiments.peers import PeerCase
+from gpsuite.seeds import stream
+from gpsuite.statistics.resampling import percentile_interval
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = ROOT / "scripts" / "peers"
+ENVIRONMENT = ".venv-peers"
+AGAIN = "ours again (A/A)"
+RESAMPLES = 2000
+ONE_THREAD = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"}
+
+
+@dataclass(frozen=True)
+class PeerRow:
+    """One line of peers.csv.
+
+    `cost` is in CPU seconds: per evaluation, or per effective sample; `low` to `high` is the ratio's 95 % interval,
+    `noise` the largest factor that the A/A row's interval is away from one. `verdict` claims nothing inside it.
+    """
+
+    case: str
+    peer: str
+    cost: float
+    peer_cost: float
+    ratio: float
+    low: float
+    high: float
+    goal: float
+    noise: float
+    verdict: str
+    peer_accuracy: str
+    peer_set_up: float
+
+
+def peer_python() -> Path:
+    """Return the peers' Python.
+
+    Raises:
+        UserError: if their environment was not made.
+    """
+    found = ROOT / ENVIRONMENT / "bin" / "python"
+    if not found.exists():
+        raise UserError(f"bench peers: the peers' environment {ENVIRONMENT} is missing\nmake it: make peers")
+    return found
+
+
+def worker_commands(peers: Sequence[str]) -> dict[str, list[str]]:
+    """Return the command of each side by name: ours, ours again, and the peers named."""
+    ours = [sys.executable, str(SCRIPTS / "ours.py")]
+    theirs = {name: [str(peer_python()), str(SCRIPTS / f"with_{name}.py")] for name in peers}
+    return {"ours": ours, AGAIN: ours, **theirs}
+
+
+class Worker:
+    """One side's process, from its set-up (compilation) on."""
+
+    def __init__(self, command: Sequence[str], arrays: Path) -> None:
+        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+        self._command = command
+        self._process = subprocess.Popen(
+            [*command, str(arrays)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **thread_environment(1), **ONE_THREAD, "PYTHONPATH": path},
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def answer(self) -> dict[str, Any]:
+        """Wait for one answer.
+
+        Raises:
+            RuntimeError: if the process ended instead; it has said why on standard error.
+        """
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{' '.join(self._command)} ended with code {self._process.wait()}")
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def run(self, number: int) -> dict[str, Any]:
+        """Run the work once more and return its answer, `seconds` among it."""
+        assert self._process.stdin is not None
+        print(number, file=self._process.stdin, flush=True)
+        return self.answer()
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One side's rounds: CPU seconds [R] and what each answer's error multiplies them by [R]."""
+
+    seconds: FloatArray
+    errors: FloatArray
+    accuracy: str
+    set_up: float
+
+    def costs(self, rounds: Any) -> FloatArray:
+        """Return median seconds times mean error over chosen rounds, the last axis of the index."""
+        found: FloatArray = np.median(self.seconds[rounds], axis=-1) * self.errors[rounds].mean(axis=-1)
+        return found
+
+
+def compare(
+    cases: Sequence[PeerCase], commands: Callable[[Sequence[str]], dict[str, list[str]]] = worker_commands
+) -> Iterator[PeerRow]:
+    """Run every case and yield the rows of its peers, first the A/A row."""
+    for case in cases:
+        measured = _measure(case, commands(case.peers))
+        ours = measured.pop("ours")
+        noise = None
+        for peer, theirs in measured.items():
+            low, high = ratio_interval(ours, theirs)
+            noise = noise or max(high, 1.0 / low)  # of the first, which is A/A
+            verdict = "noise" if peer == AGAIN else verdict_of(low, high, case.goal, noise)
+            cost, peer_cost = (float(each.costs(slice(None))) for each in (ours, theirs))
+            yield PeerRow(
+                *(case.case, peer, cost, peer_cost, cost / peer_cost, low, high, case.goal, noise, verdict),
+                *(theirs.accuracy, theirs.set_up),
+            )
+
+
+def verdict_of(low: float, high: float, goal: float, noise: float) -> str:
+    """Say what the interval of a ratio shows: nothing that the same work against itself shows, too."""
+    if low <= noise and high >= 1.0 / noise:
+        return "within the noise"
+    if high <= goal:
+        return "goal reached"
+    return "slower" if low > noise else "faster" + ", goal missed" * (low > goal)
+
+
+def ratio_interval(ours: Measured, theirs: Measured) -> tuple[float, float]:
+    """Return the 95 % interval of the ratio of both costs, by resampling rounds.
+
+    Rounds of objectives are pairs, run one after the other: both sides' are drawn together.
+    """
+    rng, R = stream(0, "bench", "rounds"), len(ours.seconds)
+    first = rng.integers(R, size=(RESAMPLES, R))
+    paired = bool((ours.errors == 1.0).all())
+    second = first if paired else rng.integers(R, size=(RESAMPLES, R))
+    return percentile_interval(ours.costs(first) / theirs.costs(second))
+
+
+def _measure(case: PeerCase, commands: dict[str, list[str]]) -> dict[str, Measured]:
+    """Set every side up, then run them in turn, and return each side's rounds by name."""
+    arrays, accuracy = case.prepare()
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        path = Path(folder) / "arrays.npz"
+        np.savez(path, **arrays)
+        workers, set_up = {}, {}
+        for name, command in commands.items():
+            workers[name] = stack.enter_context(Worker(command, path))
+            set_up[name] = workers[name].answer()
+        rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in workers}
+        for number in range(1, case.rounds + 1):
+            for side, (name, worker) in enumerate(workers.items()):
+                # every side's runs have their own random numbers
+                rounds[name].append(worker.run(number + side * case.rounds))
+        ours = set_up["ours"]
+        return {
+            name: Measured(
+                seconds=np.array([each["seconds"] for each in found]),
+                errors=np.array([accuracy(each, ours).error for each in found]),
+                accuracy=accuracy(found[-1], ours).said,
+                set_up=float(set_up[name]["set_up"]),
+            )
+            for name, found in rounds.items()
+        }

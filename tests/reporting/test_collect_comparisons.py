@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpsuite.reporting.comparison import (
+    Statistic,
+    collect_comparisons,
+    write_comparison,
+)
+from tests.reporting.comparisons import only, published
+
+PAPER = """
+paper: p1
+entries:
+  - &one {id: X1, where: T, experiment: family/one, dataset: d, method: m, quantity: q, published: "5.0",
+          unit: u, basis: result, statistic: risk, test: {kind: equality, value: 5.0, tolerance: 0.1}}
+  - {<<: *one, id: X2}
+  - {<<: *one, id: X3, experiment: family/two}
+"""
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[Path, Path]:
+    conf, results = tmp_path / "conf", tmp_path / "results"
+    (conf / "paper").mkdir(parents=True)
+    (conf / "paper" / "p1.yaml").write_text(PAPER)
+    for folder in ("smoke", "quick", "quick~mine"):
+        rows = [only(published(experiment="family/one"), Statistic("risk", 5.0, note=folder))]
+        write_comparison(results / "family/one" / folder, rows)
+    write_comparison(results / "published/family/one" / "paper", [])
+    return results, conf
+
+
+def summary(
+    places: tuple[Path, Path], *experiments: str
+) -> list[tuple[str, str | None, list[tuple[str, str]]]]:
+    return [
+        (found.experiment, found.run and found.run.path.name, [(row.id, row.verdict) for row in found.rows])
+        for found in collect_comparisons(*places, experiments=experiments or None)
+    ]
+
+
+def test_collect_shows_the_best_shipped_run_and_what_has_none(places: tuple[Path, Path]) -> None:
+    assert summary(places) == [
+        ("family/one", "quick", [("X1", "reproduced"), ("X2", "not run")]),
+        ("family/two", None, [("X3", "not run")]),
+    ]
+
+
+def test_collect_shows_all_runs_of_an_experiment_asked_for(places: tuple[Path, Path]) -> None:
+    shown = ["paper", "quick", "smoke", "quick~mine"]  # of these paper is the published copy
+    assert [name for _, name, _ in summary(places, "family/one")] == shown
+    assert summary(places, "family/two") == [("family/two", None, [("X3", "not run")])]
+
+
+def test_collect_shows_a_part_of_the_paper_s_run_where_that_alone_decides(places: tuple[Path, Path]) -> None:
+    results, _ = places
+    entry = published(experiment="family/one")
+    write_comparison(results / "family/one" / "paper~aaa", [])
+    write_run(results / "family/one" / "paper~aaa", "settings differ")
+    assert summary(places)[0][1] == "quick"
+    shown = ["paper", "quick", "smoke", "quick~mine"]  # of these paper is the published copy
+    assert [name for _, name, _ in summary(places, "family/one")] == shown
+    write_comparison(results / "family/one" / "paper~part", [only(entry, Statistic("risk", 5.0))])
+    assert summary(places)[0][1] == "paper~part"
+    write_comparison(results / "family/one" / "paper", [only(entry, Statistic("risk", 5.0))])
+    assert summary(places)[0][1] == "paper"
+
+
+def test_collect_takes_a_published_run_where_there_is_no_better_one(places: tuple[Path, Path]) -> None:
+    results, _ = places
+    entry = published(experiment="family/one")
+    write_comparison(results / "published/family/one/paper", [only(entry, Statistic("risk", 9.0))])
+    assert summary(places)[0] == ("family/one", "paper", [("X1", "not reproduced"), ("X2", "not run")])
+    write_comparison(results / "family/one/paper", [only(entry, Statistic("risk", 5.0))])
+    assert summary(places)[0] == ("family/one", "paper", [("X1", "reproduced"), ("X2", "not run")])
+
+
+def write_run(folder: Path, why_not: str) -> None:
+    (folder / "run.json").write_text(json.dumps({"not_comparable": why_not}))
+
+
+def test_a_run_that_is_not_held_against_the_paper_says_why(places: tuple[Path, Path]) -> None:
+    folder = places[0] / "family/two" / "smoke"
+    write_comparison(folder, [])
+    write_run(folder, "stand-in data")
+    (found,) = collect_comparisons(*places, experiments=["family/two"])
+    assert [(row.verdict, row.ours, row.note) for row in found.rows] == [
+        ("not run", None, "smoke: stand-in data")
+    ]
+
+
+def test_collect_without_any_result(places: tuple[Path, Path], tmp_path: Path) -> None:
+    found = collect_comparisons(tmp_path / "nowhere", places[1])
+    assert [row.verdict for item in found for row in item.rows] == ["not run"] * 3
+
+
+def test_comparing_imports_neither_pandas_nor_tensorflow() -> None:
+    code = (
+        "import sys, gpsuite.reporting.comparison, gpsuite.reporting.pages, gpsuite.reporting.publish,"
+        " gpsuite.reporting.tables, gpsuite.reporting.figures;"
+        "print([m for m in ('pandas', 'numpy', 'matplotlib', 'jinja2', 'tensorflow') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("experiments", "others"), [([], ["quick~mine"]), (["family/one"], ["paper", "smoke", "quick~mine"])]
+)
+def test_a_comparison_that_cannot_be_read_is_passed_over_and_said_once(
+    places: tuple[Path, Path], experiments: list[str], others: list[str]
+) -> None:
+    path = places[0] / "family/one/quick/comparison.csv"
+    path.write_bytes(path.read_bytes()[:-3])
+    found = collect_comparisons(*places, experiments=experiments or None)
+    assert [str(path) in item.problem for item in found if item.problem] == [True]
+    assert [item.run.path.name for item in found if item.run is not None and item.rows] == others
