@@ -301,7 +301,7 @@ def test_a_squeezed_link_has_no_inference() -> None:
 @pytest.mark.parametrize(("inputs", "last"), [(12, "input 11"), (13, "and 1 more"), (20, "and 8 more")])
 def test_at_most_twelve_free_inputs_are_listed(inputs: int, last: str) -> None:
     zero = np.zeros(inputs)
-    region = StoredRegion(zero, np.arange(inputs), zero - 1.0, zero + 1.0, "box", None)
+    region = StoredRegion(zero, np.arange(inputs), zero - 1.0, zero + 1.0, "box", 0.0)
     words = list(region_words(region, None))
     told = "; ".join(text for _, text in words)
     assert last in told
