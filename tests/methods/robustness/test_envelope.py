@@ -3,7 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpsuite.methods.robustness.envelope import chord_line, distance_ranges, envelope_mean, tangent_line
+from gpsuite.methods.robustness.envelope import (
+    chord_line,
+    distance_ranges,
+    envelope_mean,
+    lowest_point,
+    tangent_line,
+)
 from gpsuite.methods.robustness.operator_form import operator_form
 from gpsuite.methods.robustness.search.boxes import measure
 from gpsuite.models.radial import kappa
@@ -69,3 +75,19 @@ def test_exact_for_one_negative_weight_at_the_ends(kernel: str) -> None:
     low, high = envelope_mean(form, boxes.centre, boxes.radius)
     nearest = posterior.latent(posterior.X[0][None] + 0.1)[0][0]
     assert (high if sign > 0.0 else low)[0] == pytest.approx(nearest, rel=1e-9)
+
+
+def test_the_lowest_point_of_a_sum_of_distances_lies_in_its_box() -> None:
+    """Convex, concave, flat (opposite slopes: linear) and without any slope."""
+    posterior = random_posterior(np.random.default_rng(5), "matern32", "probit", 4, 2)
+    form = operator_form(posterior, posterior.X[0], np.arange(2))
+    slope = np.array([[1.0, 0.0, 2.0, 0.5], [-1.0, 0.0, -2.0, -0.5], [1.0, -1.0, 0.0, 0.0], np.zeros(4)])
+    centre, radius = np.tile(posterior.X[1] + 0.2, (4, 1)), np.full((4, 2), 0.3)
+    found = lowest_point(form, centre, radius, slope)
+    assert np.all(np.abs(found - centre) <= radius * form.lengthscales * (1 + 1e-12))
+    grid = np.linspace(-1.0, 1.0, 41)
+    steps = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
+    for b in range(4):
+        points = centre[b] + form.lengthscales * radius[b] * steps
+        least = (form.squared_distances(points) @ slope[b]).min()
+        assert float((form.squared_distances(found[b : b + 1]) @ slope[b])[0]) <= least + 1e-12

@@ -301,3 +301,15 @@ def test_the_bound_needs_eight_training_rows_and_parts_of_a_row_are_test_rows(tm
         _verify(path)
     _description(path, _set("dataset", "test_share", 0.86))
     assert _verify(path)[0] == 1
+
+
+def test_a_count_is_a_whole_number_below_two_to_the_53(tmp_path: Path) -> None:
+    path = written(certified("fitc", params(), DATA)[2], tmp_path)
+    for count in (0, 2**53 - 1):
+        _description(path, _set("dataset", "count", count))
+        with pytest.raises(UserError, match="not the content"):
+            _verify(path)
+    for count in (-1, 2**53):
+        _description(path, _set("dataset", "count", count))
+        with pytest.raises(UnusableFileError, match="a count is not a whole number"):
+            _verify(path)

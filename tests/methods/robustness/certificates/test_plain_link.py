@@ -66,3 +66,9 @@ def test_the_largest_probability_on_a_line_is_above_all_and_close() -> None:
     bend = largest_on_line(np.array([-0.5]), np.array([0.0]), np.zeros(1), np.array([40.0]))
     assert bend[0] > p.min()
     assert largest_on_line(*(np.full(1, each) for each in (np.nan, 0.0, 0.0, 1.0)))[0] == 1.0
+
+
+def test_no_probability_on_a_line_is_above_one() -> None:
+    """Though what is added for rounding and between the nodes is."""
+    G, low, high = np.full(2, 60.0), np.zeros(2), np.array([0.0, 5.0])
+    np.testing.assert_array_equal(largest_on_line(G, np.zeros(2), low, high), 1.0)

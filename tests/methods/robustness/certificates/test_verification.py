@@ -279,16 +279,23 @@ def test_the_description_is_in_the_datasets_units_and_safe_to_print() -> None:
     assert dict(describe(ball, proved=True))["region"].startswith("L2 ball of radius 0.25")
 
 
-def test_many_free_inputs_are_not_all_listed() -> None:
-    origin = originating(small_certificate(), inputs=tuple("abcdefghijklmnopqrst")).origin
+@pytest.mark.parametrize(
+    ("inputs", "end"), [(12, "; l from 0 to 1"), (13, "; and 1 more"), (20, "; and 8 more")]
+)
+def test_many_free_inputs_are_not_all_listed(inputs: int, end: str) -> None:
+    origin = originating(small_certificate(), inputs=tuple("abcdefghijklmnopqrst"[:inputs])).origin
     wide = dataclasses.replace(
         small_certificate(),
         origin=dataclasses.replace(origin, offset=np.zeros(20), scale=np.ones(20)),  # type: ignore[type-var]
         region=dataclasses.replace(
-            small_certificate().region, free=np.arange(20), lower=np.zeros(20), upper=np.ones(20)
+            small_certificate().region,
+            free=np.arange(inputs),
+            lower=np.zeros(inputs),
+            upper=np.ones(inputs),
         ),
     )
-    assert dict(describe(wide, proved=True))["free"].endswith("and 8 more")
+    shown = dict(describe(wide, proved=True))["free"]
+    assert shown.endswith(end) and shown.count(" from ") == 12
 
 
 def test_a_squeezed_link_has_no_inference() -> None:

@@ -8,7 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpsuite.methods.robustness.level_bound.kernel_sums import kernel_orders, order_four
+from gpsuite.methods.robustness.level_bound.kernel_sums import (
+    MOST_PAIRED_INPUTS,
+    _quartic,
+    kernel_orders,
+    order_four,
+)
 from gpsuite.methods.robustness.level_bound.matern import expand_matern
 from gpsuite.methods.robustness.level_bound.matern_derivatives import (
     MATERN_KERNELS,
@@ -207,3 +212,19 @@ def test_beyond_the_table_every_term_counts(name: str, order: int) -> None:
     polynomial = MATERN_KERNELS[name].derivatives[order - 3]
     terms = sum(abs(factor) * 64.0**power for (_, power), factor in polynomial.items())
     assert _table_of(name, order)[-1] >= math.exp(-64.0) * terms
+
+
+@pytest.mark.parametrize("sign", [-1.0, 0.0, 1.0])
+@pytest.mark.parametrize("inputs", [2, MOST_PAIRED_INPUTS, MOST_PAIRED_INPUTS + 1])
+def test_sums_of_fourth_powers_lie_within_their_bounds(inputs: int, sign: float) -> None:
+    """Weights of one sign and of both, more data than inputs."""
+    rng = np.random.default_rng(8)
+    offset = rng.normal(0.0, 0.2, (1, inputs, 60))
+    weights = rng.normal(size=(1, 60)) if sign == 0.0 else sign * rng.uniform(0.5, 3.0, (1, 60))
+    low, high = _quartic(weights, offset)
+    x = rng.standard_normal((400, inputs))
+    # the ends of the quadratic forms are where a bound that is too tight is seen
+    x = np.concatenate([x, np.linalg.eigh(offset[0] @ offset[0].T)[1].T])
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    values = ((x @ offset[0]) ** 4) @ weights[0]
+    assert low[0] <= min(0.0, values.min()) and max(0.0, values.max()) <= high[0]
