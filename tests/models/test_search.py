@@ -104,6 +104,7 @@ def test_a_wall_is_flat_and_above_all_seen() -> None:
         (1000.0, 0.11, "diverged"),
         (-1000.0, 0.09, "done"),
         (0.001, 0.9e-4, "done"),
+        (0.001, 1e-4, "done"),
         (0.001, 1.1e-4, "diverged"),
     ],
 )

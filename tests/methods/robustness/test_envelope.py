@@ -77,15 +77,18 @@ def test_exact_for_one_negative_weight_at_the_ends(kernel: str) -> None:
     assert (high if sign > 0.0 else low)[0] == pytest.approx(nearest, rel=1e-9)
 
 
-def test_a_level_sum_of_distances_has_its_lowest_point_at_ends() -> None:
-    """Weights that sum to zero leave a linear function, or none at all: no vertex to divide by."""
-    posterior = random_posterior(np.random.default_rng(5), "matern32", "probit", 8, 2)
-    form = operator_form(posterior, posterior.X[0], np.array([0, 1]))
-    centre, radius = np.zeros((1, 2)), np.array([[0.5, 0.2]])
-    slope = np.zeros((1, 8))
-    for weights in (slope, slope + np.array([1.0, -1.0, *np.zeros(6)])):
-        with np.errstate(all="raise"):
-            lowest = lowest_point(form, centre, radius, weights)
-        corners = centre + form.lengthscales * radius * np.array([[-1, -1], [-1, 1], [1, -1], [1, 1]])
-        values = form.squared_distances(corners) @ weights[0]
-        assert form.squared_distances(lowest) @ weights[0] == pytest.approx(values.min(), abs=1e-12)
+def test_the_lowest_point_of_a_sum_of_distances_lies_in_its_box() -> None:
+    """Convex, concave, flat (opposite slopes: linear) and without any slope."""
+    posterior = random_posterior(np.random.default_rng(5), "matern32", "probit", 4, 2)
+    form = operator_form(posterior, posterior.X[0], np.arange(2))
+    slope = np.array([[1.0, 0.0, 2.0, 0.5], [-1.0, 0.0, -2.0, -0.5], [1.0, -1.0, 0.0, 0.0], np.zeros(4)])
+    centre, radius = np.tile(posterior.X[1] + 0.2, (4, 1)), np.full((4, 2), 0.3)
+    with np.errstate(all="raise"):
+        found = lowest_point(form, centre, radius, slope)
+    assert np.all(np.abs(found - centre) <= radius * form.lengthscales * (1 + 1e-12))
+    grid = np.linspace(-1.0, 1.0, 41)
+    steps = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
+    for b in range(4):
+        points = centre[b] + form.lengthscales * radius[b] * steps
+        least = (form.squared_distances(points) @ slope[b]).min()
+        assert float((form.squared_distances(found[b : b + 1]) @ slope[b])[0]) <= least + 1e-12

@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from gpsuite.models.classification import hmc
 from gpsuite.models.classification.approximation import BinaryProblem, KernelSystem
 from gpsuite.models.classification.hmc import HMCLatents, HMCSettings, _summary, sample_latents
 from gpsuite.models.classification.laplace import laplace
@@ -13,6 +14,7 @@ from gpsuite.models.classification.links import LOGISTIC, PROBIT, SQUEEZED_PROBI
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.linalg import stable_cholesky
 from gpsuite.models.sampling.hamiltonian import split_r_hat
+from tests.arrays import Array
 from tests.models.gpc_problems import fitted_posterior
 
 # last draw at the first input, mean and standard deviation of the first draws from seed 0
@@ -130,3 +132,17 @@ def test_draws_that_are_not_finite_have_not_converged() -> None:
 
 def test_the_defaults_are_those_of_the_published_runs_with_the_limits_of_vehtari_et_al() -> None:
     assert HMCSettings() == HMCSettings(4, 500, 2000, 0.8, largest_r_hat=1.01, smallest_ess=4 * 100.0)
+
+
+@pytest.mark.parametrize("burn_in", [10, 11])
+def test_both_adaptations_together_are_the_burn_in(burn_in: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = []
+
+    def chain(kernel: object, start: Array, draws: int, seed: object, trace: object) -> tuple[Array, Array]:
+        taken.append(draws)
+        return np.zeros((draws, 2, 3)), np.full(draws, 0.1)
+
+    monkeypatch.setattr(hmc, "_chain", chain)
+    settings = HMCSettings(chains=2, burn_in=burn_in, draws=7)
+    hmc._run_chains(lambda z: z, 3, np.array([0, 0], np.int32), settings)
+    assert taken == [5, burn_in - 5, 7]

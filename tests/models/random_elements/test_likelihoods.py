@@ -10,6 +10,7 @@ from scipy.special import log_softmax, ndtr, softmax
 
 from gpsuite.models.classification.links import LOGISTIC, PROBIT, Link
 from gpsuite.models.classification.tensorflow_links import StableBernoulli
+from gpsuite.models.random_elements import likelihoods
 from gpsuite.models.random_elements.likelihoods import (
     Bernoulli,
     GaussianNoise,
@@ -126,3 +127,14 @@ def test_a_quadrature_that_fails_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(module, lambda mean, variance: np.full_like(mean, 0.3))
     with pytest.raises(ArithmeticError, match=r"sum of S is off by 1.0e-01"):
         RobustMax(3).predict(MEAN, VARIANCE)
+
+
+def test_every_row_is_predicted_whatever_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row alone, and one left over by the blocks."""
+    whole = Softmax(3).predict(MEAN, VARIANCE)
+    monkeypatch.setattr(likelihoods, "_BLOCK_ROWS", 5)
+    parts = Softmax(3).predict(MEAN, VARIANCE)
+    single = Softmax(3).predict(MEAN[:1], VARIANCE[:1])
+    np.testing.assert_allclose(parts.probabilities, whole.probabilities, rtol=1e-12)
+    np.testing.assert_allclose(parts.data_uncertainty, whole.data_uncertainty, rtol=1e-12)
+    np.testing.assert_allclose(single.probabilities, whole.probabilities[:1], rtol=1e-12)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from gpsuite.methods.perturbation.geometry import bands
 from gpsuite.methods.perturbation.geometry.bands import _outward, members_envelope, norm_ball_band
 from gpsuite.methods.perturbation.geometry.norm_ball import NormBall
 from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic
@@ -211,3 +212,20 @@ def test_a_centre_on_the_sphere_is_still_inside() -> None:
     steps = ball.steps(centre, np.array([[3.0, 4.0], [-3.0, -4.0], [4.0, -3.0]]))
     assert steps.tolist() == [0.0, 2.0, 0.0]
     assert ball.contains(np.array([[3.0, 4.0], [3.0, 4.0001]])).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("size", [0.01, 100.0])
+def test_ties_and_rounding_are_relative_to_the_largest_eigenvalue(
+    size: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What eigenvalues are lowered by is in the units of F'F."""
+    region = quadratic_region(4, "kernel", n=6, m=4, q=2)
+    x, _, _ = data(4, 6)
+    ball = NormBall(size * region.objective.gram, 4.0)  # type: ignore[attr-defined]
+    quadratic, found = quadratic_of(region), []
+    supports = bands._ball_supports
+    monkeypatch.setattr(bands, "_ball_supports", lambda *given: found.append(given[-1]) or supports(*given))
+    norm_ball_band(quadratic, 2, gaussian(GRID, x, 0.2), ball, np.ones(len(GRID)))
+    slope = quadratic.in_basis(ball.basis).slope
+    largest = np.linalg.eigvalsh(slope.T @ slope)[-1]
+    np.testing.assert_allclose(found, largest, rtol=1e-12)

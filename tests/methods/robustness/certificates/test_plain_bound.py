@@ -242,6 +242,8 @@ def test_numbers_too_large_give_no_bound_or_are_refused() -> None:
         PlainBound(dataclasses.replace(model, kernel="matern12"), model.X[0], np.arange(1))
     low, high = both(PlainBound(model, model.X[0], np.arange(1)), np.array([[np.nan]]), np.array([[1.0]]))
     assert (low[0], high[0]) == (-np.inf, np.inf)
+    low, high = PlainBound(model, model.X[0], np.arange(1)).at(np.array([[np.nan], [0.0]]))
+    assert (low[0], high[0]) == (-np.inf, np.inf) and -np.inf < low[1] <= high[1] < np.inf
 
 
 def test_a_posterior_without_any_reduction_has_the_prior_variance() -> None:

@@ -222,3 +222,19 @@ def test_fourth_powers_of_many_inputs_are_bounded_by_each_sign_apart(sign: float
     ends = sorted((sign / d, sign))
     assert low[0] <= ends[0] and ends[1] <= high[0]
     assert abs(low[0]) <= 1.0 + 1e-8 and abs(high[0]) <= 1.0 + 1e-8
+
+
+@pytest.mark.parametrize("sign", [-1.0, 0.0, 1.0])
+@pytest.mark.parametrize("inputs", [2, MOST_PAIRED_INPUTS, MOST_PAIRED_INPUTS + 1])
+def test_sums_of_fourth_powers_lie_within_their_bounds(inputs: int, sign: float) -> None:
+    """Weights of one sign and of both, more data than inputs."""
+    rng = np.random.default_rng(8)
+    offset = rng.normal(0.0, 0.2, (1, inputs, 60))
+    weights = rng.normal(size=(1, 60)) if sign == 0.0 else sign * rng.uniform(0.5, 3.0, (1, 60))
+    low, high = _quartic(weights, offset)
+    x = rng.standard_normal((400, inputs))
+    # the ends of the quadratic forms are where a bound that is too tight is seen
+    x = np.concatenate([x, np.linalg.eigh(offset[0] @ offset[0].T)[1].T])
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    values = ((x @ offset[0]) ** 4) @ weights[0]
+    assert low[0] <= min(0.0, values.min()) and max(0.0, values.max()) <= high[0]
