@@ -14,8 +14,19 @@ from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.guarantee.checks import few_different
 from gpsuite.experiments.guarantee.tasks import Learning
-from gpsuite.experiments.robustness.shared.classifiers import Problem, read_problem, trained_classifier
-from gpsuite.experiments.robustness.shared.several_classes import class_count, read_classes, trained_classes
+from gpsuite.experiments.robustness.shared.classifiers import (
+    Problem,
+    present_classes,
+    read_problem,
+    shown_names,
+    trained_classifier,
+)
+from gpsuite.experiments.robustness.shared.several_classes import (
+    MOST_CLASSES,
+    class_count,
+    read_classes,
+    trained_classes,
+)
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, GPCParams
 from gpsuite.methods.robustness.explain.binary_lines import BinaryLines, binary_lines
 from gpsuite.methods.robustness.explain.effects import one_sided_ranges
@@ -85,18 +96,30 @@ def judged_classifier(dataset: PreparedDataset, learning: Learning, shared: Shar
     return _trained(dataset, _params(dataset, learning), shared)
 
 
-def check_copies(dataset: PreparedDataset, learning: Learning) -> None:
-    """Refuse a table of so many copies that too few rows are left to learn from without those of test rows.
+def check_classes(dataset: PreparedDataset, learning: Learning) -> None:
+    """Refuse a table whose classes cannot be learnt and judged: too many, too rare, or hardly any different rows.
 
     Raises:
         UserError: if it is one.
     """
-    groups, params = load(dataset).groups, _params(dataset, learning)
-    if groups is not None:
-        try:
-            (read_classes if class_count(load(dataset), []) > 2 else read_problem)(dataset, params)
-        except UserError as error:
-            raise few_different(dataset.name, groups) from error
+    data, params = load(dataset), _params(dataset, learning)
+    names, target = present_classes(data)[2], data.target_names[0]
+    if len(names) > MOST_CLASSES:
+        fault = f"column {target!r} has {len(names)} classes ({shown_names(names)}), at most {MOST_CLASSES} are judged"
+        advice = f"leave the rows of all but {MOST_CLASSES} out of the file, or name another target"
+        raise UserError(f"dataset.target: {fault}\n{advice}", key="dataset.target")
+    try:
+        (read_classes if len(names) > 2 else read_problem)(dataset, params)
+    except UserError as error:
+        if data.groups is not None and len(np.unique(data.groups)) <= params.test_rows:
+            raise few_different(dataset.name, data.groups) from error
+        counts = np.unique(data.y[:, 0], return_counts=True)[1]
+        rare = names[int(np.argmin(counts))]
+        fault = (
+            f"{counts.min()} of {len(data.y)} rows are of class {rare}: too few to learn it and to judge it"
+        )
+        advice = "add rows of it, or leave its rows out of the file"
+        raise UserError(f"dataset.target: {fault}\n{advice}", key="dataset.target") from error
 
 
 def _params(dataset: PreparedDataset, learning: Learning) -> ClassifierParams:

@@ -9,7 +9,7 @@ from gpsuite.data.spec import CsvSpec, from_plain
 from gpsuite.data.table.inputs import NewRows, read_inputs
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import Request, Task, require
-from gpsuite.experiments.guarantee.classification import check_copies
+from gpsuite.experiments.guarantee.classification import check_classes
 from gpsuite.experiments.guarantee.regression import judged_rows
 from gpsuite.experiments.guarantee.settings import GuaranteeSettings
 from gpsuite.experiments.guarantee.tasks import (
@@ -48,7 +48,7 @@ def plan(request: Request[GuaranteeSettings]) -> list[Task[object]]:
         names = ", ".join(data.target_names)
         raise UserError(f"dataset.target: one column is needed, not {names}", key="dataset.target")
     if data.task == "classification":
-        check_copies(dataset, learning_of(request))
+        check_classes(dataset, learning_of(request))
     else:
         judged_rows(dataset, learning_of(request))
     parts = _class_parts(request) if data.task == "classification" else _parts(request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.guarantee.classification import (
     Classifier,
-    check_copies,
+    check_classes,
     class_probabilities,
     input_effects,
     judged_classifier,
@@ -70,19 +71,40 @@ def test_the_judged_model_does_not_see_its_test_rows(dataset: PreparedDataset, k
     assert len(kept.problem.train_rows) == min(60, most)
 
 
-@pytest.mark.parametrize("check", (check_copies, judged_rows))
+@pytest.mark.parametrize("check", (check_classes, judged_rows))
 def test_a_table_of_few_different_rows_is_refused_before_any_work(
     tmp_path: Path, check: Callable[[PreparedDataset, Learning], object]
 ) -> None:
     path = tmp_path / "few.csv"
     path.write_text("\n".join(["a,kind", *(f"{row % 3},{row % 2}" for row in range(60))]) + "\n")
     task: Literal["classification", "regression"] = (
-        "classification" if check is check_copies else "regression"
+        "classification" if check is check_classes else "regression"
     )
     few = prepare(CsvSpec(path=str(path), target="kind", task=task), cache_dir=tmp_path)
     with pytest.raises(UserError, match="60 rows are only 6 different ones"):
         check(few, LEARNING)
     check(table(tmp_path, 2), LEARNING)
+
+
+@pytest.mark.parametrize(
+    ("labels", "fault"),
+    [
+        ([f"k{row % 11}" for row in range(60)], "column 'kind' has 11 classes (k0, k1, k10, k2"),
+        (["a", "b"] * 29 + ["a", "c"], "1 of 60 rows are of class c"),
+    ],
+)
+@pytest.mark.parametrize("copies", (False, True))
+def test_classes_that_cannot_be_judged_are_refused_before_any_work(
+    tmp_path: Path, labels: list[str], fault: str, copies: bool
+) -> None:
+    """Also with copies among the rows, which are not the fault then."""
+    path = tmp_path / "classes.csv"
+    values = [row // 2 if copies and row < 4 else row for row in range(60)]
+    labels = [labels[0], labels[0], *labels[2:]] if copies else labels
+    path.write_text("\n".join(["a,kind", *map("{},{}".format, values, labels)]) + "\n")
+    few = prepare(CsvSpec(path=str(path), target="kind", task="classification"), cache_dir=tmp_path)
+    with pytest.raises(UserError, match=re.escape(fault)):
+        check_classes(few, LEARNING)
 
 
 def test_ranges_hold_what_the_model_says(kept: Classifier) -> None:
