@@ -26,6 +26,7 @@ from gpsuite.text import visible
 Kind: TypeAlias = Literal["number", "yes/no", "date", "category", "text", "empty"]
 
 _MOSTLY = 0.8  # share of cells that are numbers in a column of numbers with mistakes
+_RECURS = 3  # rows that a text among such numbers stands in where it is a level, not a mistake
 _ID_NAME = re.compile(r"(?:.*[ _.-])?(?:id|uid|uuid|index|idx|key)|(?-i:.*[a-z]I[Dd])", re.IGNORECASE)
 _DATE_LIKE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(?: .*)?")
 _COUNTER_NAME = re.compile(
@@ -106,9 +107,16 @@ def read_column(
     by_spelling = {text: counts[text] for text in texts}
     if not strict and other and {text.casefold() for text in texts} <= BOOLEAN_WORDS:
         return yes_no_column(name, cells, by_spelling, gaps)
-    if strict or not other or numeric >= _MOSTLY * (len(cells) - gaps.sum()):
+    mostly = numeric >= _MOSTLY * (len(cells) - gaps.sum())
+    if strict or not other or (mostly and not _recur(by_spelling, other, categories)):
         return _numbers(name, cells, known, gaps, tuple(notes))
     return _words(name, cells, by_spelling, gaps, categories, mixed=numeric > 0)
+
+
+def _recur(counts: Mapping[str, int], other: Sequence[str], categories: int) -> bool:
+    """Whether few numbers and the texts among them are levels, as 1, 2, ..., 10 and X: a mistake hardly recurs."""
+    recurring = min(counts[text] for text in other) >= _RECURS
+    return recurring and len(counts) <= min(categories, sum(counts.values()) // _RECURS)
 
 
 def _numbers(

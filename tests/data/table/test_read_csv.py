@@ -203,3 +203,19 @@ def test_names_and_labels_that_would_act_on_a_terminal_are_written_out_at_the_do
         assert dataset.input_names == ("\\x1b[31mred", "two\\nlines")
         assert dataset.target_names == ("label\\u2066",)
         assert dataset.label_names == ("a\\u202e", "b\\x07")
+
+
+@pytest.mark.parametrize(("times", "largest", "read"), [(3, 5, True), (2, 5, False), (3, 18, False)])
+def test_a_text_that_recurs_among_few_numbers_is_a_level(
+    tmp_path: Path, times: int, largest: int, read: bool
+) -> None:
+    """`X` after the 1, 2, ... of a code; one that hardly recurs, or stands among many numbers, is a mistake."""
+    cells = [str(row % largest) for row in range(54 - times)] + ["X"] * times
+    path = write(tmp_path, ["code,a,y", *(f"{cell},{row * 0.37},{row % 7}" for row, cell in enumerate(cells))])
+    if not read:
+        assert "column 'code': 'X' is not a number" in message_of(path)
+        return
+    dataset = read_csv(csv_spec(path))
+    assert "column 'code' holds numbers and texts, all read as 6 categories" in dataset.notes
+    assert dataset.input_names[:6] == tuple(f"code={level}" for level in "01234X")
+    assert dataset.X[:, 5].sum() == times
