@@ -211,7 +211,9 @@ def test_a_text_that_recurs_among_few_numbers_is_a_level(
 ) -> None:
     """`X` after the 1, 2, ... of a code; one that hardly recurs, or stands among many numbers, is a mistake."""
     cells = [str(row % largest) for row in range(54 - times)] + ["X"] * times
-    path = write(tmp_path, ["code,a,y", *(f"{cell},{row * 0.37},{row % 7}" for row, cell in enumerate(cells))])
+    path = write(
+        tmp_path, ["code,a,y", *(f"{cell},{row * 0.37},{row % 7}" for row, cell in enumerate(cells))]
+    )
     if not read:
         assert "column 'code': 'X' is not a number" in message_of(path)
         return

@@ -110,9 +110,11 @@ def networks() -> list[object]:
     model = build_network(spec, 2, 3, 12, np.random.default_rng(2), dropout=0.3)
     bayes = build_mean_field(spec, 2, 3, 12, np.random.default_rng(2))
     laplace = last_layer_laplace(model, X, X[:4] + 0.1, Y[:4])
+    narrow = build_network(NetworkSpec((4, 3), "tanh"), 2, 3, 12, np.random.default_rng(3))
     return [
         model.logits(X), model.validation_loss(X, Y), model.predict_with_dropout(X, 2, 5),
         bayes.predict(X, 2, 5), bayes.validation_loss(X, Y), laplace, laplace.predict(X), laplace.logit_moments(X),
+        last_layer_laplace(narrow, X, X[:4] + 0.1, Y[:4]),
     ]  # fmt: skip
 
 

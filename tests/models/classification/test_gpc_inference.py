@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,11 @@ from gpsuite.models.classification.approximation import (
     NotConvergedError,
     WeightedSystem,
 )
-from gpsuite.models.classification.expectation_propagation import _posterior_variance, expectation_propagation
+from gpsuite.models.classification.expectation_propagation import (
+    _moved,
+    _posterior_variance,
+    expectation_propagation,
+)
 from gpsuite.models.classification.laplace import _accepted_step, laplace
 from gpsuite.models.classification.links import LINKS, LOGISTIC, PROBIT, SQUEEZED_PROBIT, Link
 from gpsuite.models.classification.training import INFERENCES
@@ -295,3 +300,12 @@ def test_weighted_system_by_its_definitions() -> None:
     np.testing.assert_allclose(system.precision(), R, atol=1e-12)
     np.testing.assert_allclose(system.root.T @ system.root, R, atol=1e-12)
     np.testing.assert_allclose(system.smoothed(v), v - R @ K @ v, rtol=1e-10)
+
+
+def test_a_site_moves_only_where_its_tilted_moments_are_usable() -> None:
+    sites: Any = SimpleNamespace(tau=np.ones(4), nu=np.zeros(4))
+    tilted: Any = SimpleNamespace(
+        tau=np.array([3.0, -3.0, np.inf, 3.0]), nu=np.array([4.0, 4.0, 4.0, np.nan])
+    )
+    tau, nu = _moved(sites, tilted, 0.5)
+    assert (tau.tolist(), nu.tolist()) == ([2.0, 1.0, 1.0, 1.0], [2.0, 0.0, 0.0, 0.0])

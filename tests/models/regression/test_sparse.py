@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from sklearn import cluster
 
 from gpsuite.models.config import ModelSpec
 from gpsuite.models.regression.exact import build_gpr
@@ -92,3 +95,17 @@ def test_limited_kmeans_makes_the_iterations_that_fit() -> None:
     assert not found[1e4][1]
     np.testing.assert_array_equal(found[1e4][0], whole)
     assert not limited_inducing(X, 20, np.random.default_rng(1), None)[1]
+
+
+def test_kmeans_starts_anew_for_every_generator(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: set[int] = set()
+
+    class Started(cluster.KMeans):
+        def __init__(self, *, random_state: int, **given: Any) -> None:
+            started.add(random_state)
+            super().__init__(random_state=random_state, **given)
+
+    monkeypatch.setattr(cluster, "KMeans", Started)
+    for seed in range(40):
+        kmeans_inducing(np.arange(4.0)[:, None], 2, np.random.default_rng(seed))
+    assert len(started) == 40

@@ -129,10 +129,8 @@ def _conditional_masses(cells: Range, mean: Range, variance: Range) -> Range:
     """Bound the mass of cells [B, N] under means [B, ...] and variances [B], [B, ..., N] each."""
     shape = mean[0].shape
     rows = int(np.prod(shape[1:]))
-    # what is not known of a mean says nothing: an infinite range
-    low = np.where(np.isnan(mean[0]), -np.inf, mean[0]).ravel()
-    high = np.where(np.isnan(mean[1]), np.inf, mean[1]).ravel()
-    known = np.isfinite(low) & np.isfinite(high)
+    low, high = mean[0].ravel(), mean[1].ravel()
+    known = np.isfinite(low) & np.isfinite(high)  # else it says nothing
     a, b = (np.repeat(end, rows, axis=0) for end in cells)
     spread = [np.repeat(end, rows) for end in variance]
     ends = np.where(known, low, 0.0), np.where(known, high, 0.0)

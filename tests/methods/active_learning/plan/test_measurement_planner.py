@@ -310,6 +310,8 @@ def test_mistakes_are_told() -> None:
     for bad in ((np.nan, 1.0, 0.1), (1.0, np.inf, 0.1), (1.0, 1.0, np.inf)):
         with pytest.raises(ValueError, match="must be finite"):
             planner.tell(np.array([[bad[0]]]), np.array([[bad[1], np.nan]]), np.array([bad[2]]))
+    with pytest.raises(ValueError, match="must be finite"):
+        planner.tell(X, blank, np.where(np.arange(len(z)) == 3, -np.inf, z))
     assert planner.lost(X, blank, z) == 0
     planner.tell(X, Y, z)
     with pytest.raises(ValueError, match=r"must be \[n, 1\]"):

@@ -193,6 +193,8 @@ def test_hardly_varied_is_a_small_span_beside_what_is_left(side: str) -> None:
     assert not hardly(4.0, 1.1)
     assert hardly(4.0, 1.1, sd=0.1), "what may be uncertainty does not count"
     assert not hardly(-1.0, 0.5), "the limit has been met"
+    guard = SafetyGuard()
+    assert hardly(4.0, 0.9) and not hardly(4.0, 1.1), "a quarter unless said otherwise"
 
 
 def test_impossible_guards_are_refused() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import kstest
 
 from gpsuite.methods.perturbation.geometry.bands import ellipsoid_band, members_band, pointwise_band
 from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic
@@ -116,6 +117,18 @@ def test_points_in_a_gap_of_the_region_are_refused() -> None:
     assert 20 < members.refused < 60
     ends = sample_members(boundary, contains, "axis", np.random.default_rng(0))
     np.testing.assert_array_equal(ends.alphas, boundary.members)
+
+
+def test_inner_points_are_uniform_in_volume() -> None:
+    """In a ball of three coefficients the cube of the radius is uniform."""
+
+    def contains(alphas: Array) -> Array:
+        return np.asarray(np.linalg.norm(alphas, axis=1) <= 1.0)
+
+    boundary = bisected_boundary(contains, np.zeros(3), np.eye(3))
+    members = sample_members(boundary, contains, "axis", np.random.default_rng(0), inner=300)
+    volumes = np.linalg.norm(members.alphas[3:], axis=1) ** 3
+    assert kstest(volumes, "uniform").pvalue > 1e-4
 
 
 @pytest.mark.parametrize("metric", ["coefficients", "rkhs", "values"])
