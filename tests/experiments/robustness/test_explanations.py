@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 
 from gpsuite.experiments.base import Record
+from gpsuite.experiments.robustness.explain.tables import ENDS
 from gpsuite.experiments.robustness.global_effects.claims import cosine, global_claims
 from gpsuite.experiments.robustness.global_effects.summary import measure_colours
 from gpsuite.experiments.robustness.regression.run import own_units
@@ -83,6 +85,25 @@ def test_explanations_of_a_csv_are_in_its_own_units() -> None:
     assert (table["effect"] > 0.0).all()
     [slope] = read_statistics(folder / "tables")
     assert slope.name == "min_gradient_error_slope" and slope.value > 1.3
+
+
+def test_of_several_classes_the_predicted_ones_probability_is_explained() -> None:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"a": rng.uniform(0.0, 3.0, 70), "b": rng.uniform(0.0, 1.0, 70)})
+    frame["kind"] = [("low", "mid", "top")[int(value)] for value in frame["a"]]
+    frame.to_csv("my table.csv", index=False)
+    folder = run("explain", *CSV, "dataset.target=kind", "radius=0.5", "evaluations=8")
+    table = pd.read_csv(folder / "tables" / "explain_points.csv")
+    assert (table["probability"] > 1.0 / 3.0).all(), "the largest of three"
+    assert (table["predicted"] == table["label"]).all() and set(table["predicted"]) <= {"low", "mid", "top"}
+    for side in ("down", "up"):
+        ends = [table[f"{end}, {side}"] for end in ENDS]
+        assert all((low <= high + 1e-12).all() for low, high in pairwise(ends))
+        assert (ends[0] <= table["probability"]).all() and (table["probability"] <= ends[3]).all()
+    outer = table[table["label"] != "mid"]
+    by_input = {name: rows.set_index("label")["effect"] for name, rows in outer.groupby("input")}
+    assert (by_input["a"].abs() > by_input["b"].abs()).all()
+    assert "predicted class" in (folder / "tables" / "explain.md").read_text().splitlines()[0]
 
 
 def test_explanations_of_images_are_maps() -> None:

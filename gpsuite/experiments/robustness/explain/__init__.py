@@ -11,7 +11,11 @@ EXPERIMENTS.register("robustness/explain")(
     Experiment(
         settings.ExplainSettings,
         plan.plan,
-        {plan.PointTask: run.run_point, plan.GradientTask: run.run_gradient},
+        {
+            plan.PointTask: run.run_point,
+            plan.ClassesPointTask: run.run_classes_point,
+            plan.GradientTask: run.run_gradient,
+        },
         summary.summarise,
         method_traits=(CLASSIFIER,),
         dataset_tasks=("classification",),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_POINTS, MOST_INPUTS = 6, 10
+PREDICTED = "the predicted class"
 SIDES = {DOWN: ("lowered", BLUE), UP: ("raised", VERMILION)}
 
 
@@ -29,9 +30,17 @@ def is_image(data: Dataset) -> bool:
 
 
 def draw_bars(
-    report: Report[Any], records: Sequence[Record], data: Dataset, positive: str, table: pd.DataFrame
+    report: Report[Any], records: Sequence[Record], data: Dataset, second: str | None, table: pd.DataFrame
 ) -> None:
-    """Draw, for the first points, the proved and attained range of the class probability as each input moves alone."""
+    """Draw, for the first points, the proved and attained range of the class probability as each input moves alone.
+
+    Args:
+        report: writes the figure.
+        records: of one method.
+        data: the dataset.
+        second: the second of two classes, whose probability is followed; None of several: the predicted one's.
+        table: the figure's numbers.
+    """
     shown = records[:MOST_POINTS]
     rows = -(-len(shown) // 2)
     most = min(MOST_INPUTS, len(data.input_names))
@@ -40,7 +49,13 @@ def draw_bars(
     ) as drawing:
         for ax, record in zip(drawing.axes, shown, strict=False):
             _draw_point(ax, record, data)
-        drawing.name_axes(f"probability of {positive}", "")
+            title = f"point {record.axes['point']}, label {record.metrics['label']}"
+            if second is None:
+                title += f", predicted {record.metrics['predicted']}"
+            else:
+                ax.axvline(HALF, color=LIMIT, lw=1, ls=":")
+            ax.set_title(title, fontsize=10)
+        drawing.name_axes(f"probability of {second or PREDICTED}", "")
         drawing.legend("below", 4, "thin: proved, wide: attained range as one input moves alone")
         drawing.data = table
 
@@ -54,7 +69,6 @@ def _draw_point(ax: Axes, record: Record, data: Dataset) -> None:
         ax.hlines(places, low, high, color=colour, alpha=0.35, lw=2)
         ax.hlines(places, lowest, highest, color=colour, lw=6, label=f"input {word}")
     ax.axvline(record.number("probability"), color=BLACK, lw=1, label="at the point")
-    ax.axvline(HALF, color=LIMIT, lw=1, ls=":")
     names = [data.input_names[place] for place in order]
     moved = [
         f"−{abs(arrays['moved'][place, DOWN]):.3g} +{abs(arrays['moved'][place, UP]):.3g} {units.get(name, '')}"
@@ -63,7 +77,6 @@ def _draw_point(ax: Axes, record: Record, data: Dataset) -> None:
     names = [f"{name}  {by}".rstrip() for name, by in zip(names, moved, strict=True)]
     ax.set_yticks(range(len(order)), names, fontsize=8)
     ax.set_xlim(-0.02, 1.02)
-    ax.set_title(f"point {record.axes['point']}, label {record.metrics['label']}", fontsize=10)
 
 
 def draw_maps(report: Report[Any], records: Sequence[Record], data: Dataset, credit: str) -> None:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpsuite.data.loading import load
+from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import Request, Task, require
 from gpsuite.experiments.robustness.explain.settings import ExplainSettings
-from gpsuite.experiments.robustness.safety.plan import own_domain
+from gpsuite.experiments.robustness.safety.plan import methods_of_several, own_domain
 from gpsuite.experiments.robustness.safety.settings import DEFAULT_CLASSES
-from gpsuite.experiments.robustness.shared.classifiers import read_problem
+from gpsuite.experiments.robustness.shared.classifiers import Problem, read_problem
+from gpsuite.experiments.robustness.shared.several_classes import class_count, read_classes
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, classifier_params
 
 VERSION = 1  # raised when the numbers of a task change; the classifier has its own in the model
@@ -38,6 +39,13 @@ class PointTask:
 
 
 @dataclass(frozen=True)
+class ClassesPointTask(PointTask):
+    """The same among several classes, of the predicted class' probability."""
+
+    kind: str = "explain_classes"
+
+
+@dataclass(frozen=True)
 class GradientTask:
     """Effects of falling radii against the gradient at a test point."""
 
@@ -49,31 +57,31 @@ class GradientTask:
 
 
 def plan(request: Request[ExplainSettings]) -> list[Task[object]]:
-    """Return one task per method and point, and the checks against the gradient at the first points.
+    """Return one task per method and point, and of two classes the checks against the gradient at the first points.
 
     The data are read here, so that wrong labels, points and domains are refused before any work.
 
     Raises:
-        UserError: if the data have not two classes or too few rows, or a point lies outside the domain.
+        UserError: if the data have not the classes or too few rows, or a point lies outside the domain.
     """
     settings, dataset = request.settings, request.require_dataset()
-    classes = settings.classes or DEFAULT_CLASSES.get(dataset.name, [])
-    chosen = replace(settings, classes=classes)
+    chosen = replace(settings, classes=classes_of(dataset, settings))
+    several = class_count(load(dataset), chosen.classes) > 2
+    kind = ClassesPointTask if several else PointTask
     tasks: list[Task[object]] = []
-    for number, (method, options) in enumerate(request.methods.items()):
+    methods = methods_of_several(request.methods) if several else request.methods
+    for number, (method, options) in enumerate(methods.items()):
         model = classifier_params(request, chosen, options, 0, settings.evaluations)
         if number == 0:
-            _check_domain(request, model)
+            _check_domain(request, (read_classes if several else read_problem)(dataset, model))
         cost = 0.5 * (min(dataset.rows, settings.train_rows) / 300) ** 2
         for rank, point in enumerate(settings.chosen_points):
-            own = PointTask(
-                model, point, settings.radius, settings.domain, settings.tolerance, settings.boxes
-            )
+            own = kind(model, point, settings.radius, settings.domain, settings.tolerance, settings.boxes)
             title = f"{options.title}  point {point}"
             axes: dict[str, str | int | float] = {"method": method, "part": "point", "point": point}
             group = model.group(dataset)
             tasks.append(request.task(own, label=title, axes=axes, version=VERSION, cost=cost, group=group))
-            if rank < settings.check_points:
+            if rank < settings.check_points and not several:
                 check = GradientTask(model, point, settings.check_radii, settings.boxes)
                 title, axes = f"{options.title}  gradient at point {point}", {**axes, "part": "gradient"}
                 tasks.append(
@@ -82,9 +90,13 @@ def plan(request: Request[ExplainSettings]) -> list[Task[object]]:
     return tasks
 
 
-def _check_domain(request: Request[ExplainSettings], model: ClassifierParams) -> None:
-    settings, dataset = request.settings, request.require_dataset()
-    problem, rows = read_problem(dataset, model), load(dataset).X
+def classes_of(dataset: PreparedDataset, settings: ExplainSettings) -> list[str]:
+    """Return the labels asked for: the user's, 3 and 8 of digits, else none, the dataset's own."""
+    return settings.classes or DEFAULT_CLASSES.get(dataset.name, [])
+
+
+def _check_domain(request: Request[ExplainSettings], problem: Problem) -> None:
+    settings, rows = request.settings, load(request.require_dataset()).X
     low, high = own_domain(rows, settings.domain)
     for point in settings.chosen_points:
         x = rows[problem.test_rows[point]]

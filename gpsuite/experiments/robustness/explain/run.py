@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task
-from gpsuite.experiments.robustness.explain.plan import GradientTask, PointTask
+from gpsuite.experiments.robustness.explain.plan import ClassesPointTask, GradientTask, PointTask
 from gpsuite.experiments.robustness.safety.plan import own_domain
 from gpsuite.experiments.robustness.safety_curves.plan import label_name
-from gpsuite.experiments.robustness.shared.classifiers import task_classifier
+from gpsuite.experiments.robustness.shared.classifiers import Problem, task_classifier
+from gpsuite.experiments.robustness.shared.several_classes import trained_classes
 from gpsuite.methods.robustness.decision import HALF
 from gpsuite.methods.robustness.explain.binary_lines import binary_lines
 from gpsuite.methods.robustness.explain.effects import OneSidedRanges, one_sided_ranges
 from gpsuite.methods.robustness.explain.lime import lime_weights
+from gpsuite.methods.robustness.explain.line_search import Lines
+from gpsuite.methods.robustness.explain.softmax_lines import softmax_lines
 from gpsuite.models.classification.approximation import NotConvergedError
 from gpsuite.seeds import stream
 
@@ -23,37 +30,88 @@ EXACT = 1e-10  # tolerance of the effects that are held against the gradient
 CLEAR = 10.0  # a difference from the gradient counts if it is so many times its own uncertainty
 
 
+@dataclass(frozen=True, eq=False)
+class _Explained:
+    """A test point, and the class probability that is followed.
+
+    Attributes:
+        problem: its training and test rows.
+        point: number of the test row.
+        lines: the probability along every input.
+        probability: inputs [S, D] -> class probability [S].
+        predicted: the predicted class' name.
+    """
+
+    problem: Problem
+    point: int
+    lines: Lines
+    probability: Callable[[FloatArray], FloatArray]
+    predicted: str
+
+
 def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
-    """Explain one point.
+    """Explain one point of two classes by the second's probability; arrays as `_ranges_of`."""
+    clock, point = Budget(seconds=task.budget_seconds), task.params.point
+    try:
+        problem, trained = task_classifier(task, shared)
+    except NotConvergedError as error:
+        return Outcome({}, DIVERGED, str(error))
+    posterior, points = trained.fit.require_converged(), problem.X_test[point][None]
+    lines = binary_lines(posterior, points, np.arange(points.shape[1]))
+    predicted = label_name(problem, bool(posterior.probability(points)[0] > HALF))
+    return _ranges_of(
+        _Explained(problem, point, lines, posterior.probability, predicted), task, clock, shared
+    )
+
+
+def run_classes_point(task: Task[ClassesPointTask], shared: SharedWork) -> Outcome:
+    """Explain one point of several classes by the predicted class' probability; arrays as `_ranges_of`."""
+    clock, point = Budget(seconds=task.budget_seconds), task.params.point
+    try:
+        found = trained_classes(task.require_dataset(), task.params.model, shared, task.budget_seconds)
+    except NotConvergedError as error:
+        return Outcome({}, DIVERGED, str(error))
+    problem, posterior = found.problem, found.posterior
+    points = problem.X_test[point][None]
+    own = int(np.argmax(posterior.probabilities(points)[0]))
+    lines = softmax_lines(posterior, points, np.arange(points.shape[1]), own)
+
+    def probability(X: FloatArray) -> FloatArray:
+        return np.asarray(posterior.probabilities(X)[:, own])
+
+    explained = _Explained(problem, point, lines, probability, problem.label_names[own])
+    return _ranges_of(explained, task, clock, shared)
+
+
+def _ranges_of(explained: _Explained, task: Task[Any], clock: Budget, shared: SharedWork) -> Outcome:
+    """Bound the class probability as every input moves alone.
 
     Arrays: moved, how far each input moves down and up in its own units [D, 2]; ranges, of the class probability on
     the way: lowest proved, lowest attained, highest attained, highest proved [D, 2, 4]; delta, delta_low, delta_high;
     LIME's slopes per scaled unit, [D] each.
     """
-    clock, params = Budget(seconds=task.budget_seconds), task.params
-    try:
-        problem, trained = task_classifier(task, shared)
-    except NotConvergedError as error:
-        return Outcome({}, DIVERGED, str(error))
-    posterior, rows = trained.fit.require_converged(), load(task.require_dataset()).X
-    x, own = problem.X_test[params.point], rows[problem.test_rows[params.point]]
+    params: PointTask = task.params
+    problem, rows = explained.problem, load(task.require_dataset()).X
+    x, row = problem.X_test[params.point], int(problem.test_rows[params.point])
     low, high = own_domain(rows, params.domain)
-    domain = np.minimum(x, x + (low - own) / problem.scale), np.maximum(x, x + (high - own) / problem.scale)
-    points, inputs = x[None], np.arange(len(x))
-    row = int(problem.test_rows[params.point])
+    domain = (
+        np.minimum(x, x + (low - rows[row]) / problem.scale),
+        np.maximum(x, x + (high - rows[row]) / problem.scale),
+    )
     budget = Budget(seconds=clock.left, boxes=params.boxes, observer=shared.observer)
-    lines = binary_lines(posterior, points, inputs)
-    found = one_sided_ranges(lines, points, inputs, params.radius, domain, params.tolerance, budget)
-    lime = lime_weights(posterior.probability, x, stream(params.model.draw_seed, "lime", row))
-    probability = float(posterior.probability(points)[0])
-    positive, predicted = bool(problem.y_test[params.point] > 0), probability > HALF
+    inputs = np.arange(len(x))
+    found = one_sided_ranges(
+        explained.lines, x[None], inputs, params.radius, domain, params.tolerance, budget
+    )
+    lime = lime_weights(explained.probability, x, stream(params.model.draw_seed, "lime", row))
+    probability, label = float(explained.probability(x[None])[0]), problem.y_test[params.point]
     delta = found.delta[0]
     strongest = int(np.argmax(np.abs(delta)))
     still_open = int(np.count_nonzero(~found.closed))
     metrics: dict[str, float | int | str | bool | None] = {
         "row": row,
-        "label": label_name(problem, positive),
-        "predicted": label_name(problem, predicted),
+        "label": problem.label_names[max(int(label), 0)],  # of two classes the first is -1
+        "predicted": explained.predicted,
         "probability": probability,
         "strongest": problem.input_names[strongest],
         "strongest_effect": float(delta[strongest]),

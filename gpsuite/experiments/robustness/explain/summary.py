@@ -6,10 +6,16 @@ from pathlib import Path
 
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import Report
-from gpsuite.experiments.robustness.explain.figures import draw_bars, draw_maps, draw_means, is_image
+from gpsuite.experiments.robustness.explain.figures import (
+    PREDICTED,
+    draw_bars,
+    draw_maps,
+    draw_means,
+    is_image,
+)
+from gpsuite.experiments.robustness.explain.plan import classes_of
 from gpsuite.experiments.robustness.explain.settings import ExplainSettings
 from gpsuite.experiments.robustness.explain.tables import mean_table, point_table
-from gpsuite.experiments.robustness.safety.settings import DEFAULT_CLASSES
 from gpsuite.experiments.robustness.shared.records import timing_table
 from gpsuite.reporting.comparison import Statistic
 
@@ -29,13 +35,13 @@ def summarise(report: Report[ExplainSettings]) -> list[Statistic]:
     if not points:
         return statistics
     data = load(dataset)
-    named = settings.classes or DEFAULT_CLASSES.get(dataset.name, [])
-    positive = named[1] if named else (data.label_names or ("0", "1"))[-1]
+    named = classes_of(dataset, settings) or list(data.label_names or ("0", "1"))
+    second = named[-1] if len(named) == 2 else None
     name = Path(dataset.spec["path"]).name if "path" in dataset.spec else dataset.name
     unit = SCALED.get(settings.scaling, " standard deviations")
     caption = (
-        f"{name}: probability of {positive} as each input alone moves by up to {settings.radius:g}{unit} within its "
-        f"domain; tolerance {settings.tolerance:g}"
+        f"{name}: probability of {second or PREDICTED} as each input alone moves by up to {settings.radius:g}{unit} "
+        f"within its domain; tolerance {settings.tolerance:g}"
     )
     own = f"{caption}; how far each input moves is in its own units"
     table = point_table(points, report.titles, data.input_names)
@@ -48,6 +54,6 @@ def summarise(report: Report[ExplainSettings]) -> list[Statistic]:
     if is_image(data):
         draw_maps(report, first, data, f"images: {data.name}, {data.citation}" if data.citation else "")
     else:
-        draw_bars(report, first, data, positive, table)
+        draw_bars(report, first, data, second, table)
     draw_means(report, means)
     return statistics
