@@ -8,7 +8,7 @@ from typing import Annotated
 
 from gpsuite.experiments.base import require
 from gpsuite.experiments.robustness.safety.settings import increasing_pair
-from gpsuite.experiments.robustness.shared.settings import ClassifierSettings
+from gpsuite.experiments.robustness.shared.settings import ClassifierSettings, up_to_ten
 from gpsuite.experiments.settings import Count, Positive, Rule, at_least, unique
 
 falling = Rule(
@@ -22,6 +22,7 @@ class ExplainSettings(ClassifierSettings):
     """Settings of explanations on any dataset.
 
     Attributes:
+        classes: two to ten labels, of two the negative class first; empty: the dataset's own.
         evaluations: of the marginal likelihood in training.
         radius: how far each input moves alone, up and down, in scaled inputs.
         domain: lowest and highest value of every input, in the dataset's own units; empty: each input's own range.
@@ -33,6 +34,7 @@ class ExplainSettings(ClassifierSettings):
         check_radii: falling radii of that check, in scaled inputs.
     """
 
+    classes: Annotated[list[str], up_to_ten]
     evaluations: Count
     radius: Positive
     domain: Annotated[list[float], increasing_pair]
