@@ -114,7 +114,12 @@ def _science(composed: Composed, prepared: PreparedDataset | None) -> dict[str, 
 
 
 # settings that are called otherwise below a figure
-WORDS = {"inducing": "M", "other_kernel_inducing": "M of the other kernel"}
+WORDS = {
+    "inducing": "M",
+    "other_kernel_inducing": "M of the other kernel",
+    "count": "points",
+    "hmc_repetitions": "HMC repetitions",
+}
 
 
 def _parts(
