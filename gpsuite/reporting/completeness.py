@@ -28,16 +28,20 @@ class _Experiment:
 
     @property
     def missing(self) -> str:
-        """What the shipped run leaves out, or else what every partial run does; and the names of the partial ones."""
+        """What the shipped run leaves out, or else every partial run; the names of partial runs and of studies."""
         if not self.runs:
             return f"`{self.name}` was not run"
-        parts = [run for run in self.runs if run.run.tag and run.left_out]
+        parts = [run for run in self.runs if run.run.tag and run.left_out and not run.study]
         held = [run for run in self.runs if not run.run.tag] or parts
         left = (
             [text for text in held[0].left_out if all(text in run.left_out for run in held)] if held else []
         )
-        tags = [f"`{run.run.tag}`" for run in parts]
-        told = [*left, *([f"partial runs {', '.join(tags)}"] if tags else [])]
+        studies = [run for run in self.runs if run.run.tag and run.study]
+        named = {"partial runs": parts, "with other settings": studies}
+        tags = [
+            f"{what} {', '.join(f'`{run.run.tag}`' for run in runs)}" for what, runs in named.items() if runs
+        ]
+        told = [*left, *tags]
         return f"`{self.name}`: {'; '.join(told) or 'not finished'}"
 
 

@@ -38,10 +38,14 @@ FLOOR = 1e-4  # smaller deltas are drawn there
 
 @dataclass(frozen=True)
 class Part:
-    """What one run adds: its dataset and what limits it, in words, and the numbers of its figure."""
+    """What one run adds: its dataset and what limits it, in words, and the numbers of its figure.
+
+    A study has settings of its own, which compare with nothing that is printed.
+    """
 
     heading: str
     numbers: pd.DataFrame
+    study: bool
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class Joint:
     Attributes:
         title: the paper's figure, in words.
         experiments: in the order of rows or columns.
-        every: whether all runs of an experiment enter; else the one that shows most.
+        every: whether all runs of an experiment enter; else the one that shows most, a study if there is no other.
         draw: draws it into a folder, from the parts and the printed values by statistic.
     """
 
@@ -93,8 +97,8 @@ def _parts(runs: Sequence[RunFolder], experiment: str, every: bool) -> list[Part
             if every or name.startswith(experiment.rpartition("_")[2]):
                 limits = "; ".join(map(str, notes)) if isinstance(notes, list) else ""
                 heading = f"{name}: {limits}" if name and limits else name or limits
-                found.append(Part(heading, _numbers(path)))
-    return found if every else sorted(found, key=lambda part: -len(part.numbers))[:1]
+                found.append(Part(heading, _numbers(path), bool(about.get("not_comparable"))))
+    return found if every else sorted(found, key=lambda part: (part.study, -len(part.numbers)))[:1]
 
 
 def _numbers(path: Path) -> pd.DataFrame:

@@ -85,6 +85,7 @@ class Section:
 
     Args:
         left_out: what it leaves out of the paper's setting, such as `3 of 10 repetitions`.
+        study: whether its settings are its own, which compare with nothing that is printed.
         finished: whether all tasks were done without a failure.
         cpu_seconds: of all its tasks.
     """
@@ -102,6 +103,7 @@ class Section:
     comparison: list[ComparisonRow]
     problems: list[str]
     left_out: list[str] = field(default_factory=list)
+    study: bool = False
     finished: bool = False
     cpu_seconds: float = 0.0
     figures: list[Figure] = field(default_factory=list)
@@ -149,6 +151,7 @@ def read_section(run: RunFolder, results_dir: Path, known: ExperimentNote) -> Se
         comparison=comparison,
         problems=problems,
         left_out=_left_out(about),
+        study=bool(about.get("not_comparable")),
         finished=about.get("status") == "done",
         cpu_seconds=_float(about.get("cpu_seconds")) or 0.0,
         figures=[

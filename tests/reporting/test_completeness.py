@@ -26,8 +26,9 @@ def test_what_was_run_whole_is_complete_and_what_was_not_says_what_is_missing(tm
     make_run(tmp_path, "f/one/paper~more", status="done", cpu_seconds=1800.0, left_out=["no M"])
     make_run(tmp_path, "f/two/paper~a", status="done", cpu_seconds=0.0, **PARTS)
     make_run(tmp_path, "f/two/paper~b", status="done", cpu_seconds=0.0, left_out=["3 of 10 repetitions"])
+    make_run(tmp_path, "f/two/paper~fast", status="done", cpu_seconds=0.0, not_comparable="settings differ")
     (tmp_path / "f/one/paper/records.zip").write_bytes(bytes(2_000_000))
-    partial = "`f/two`: 3 of 10 repetitions; partial runs `a`, `b`"
+    partial = "`f/two`: 3 of 10 repetitions; partial runs `a`, `b`; with other settings `fast`"
     assert table(tmp_path) == [
         ["Fig. 1", "partial", "1.50", "2.00", partial, "1 h + 2 h"],
         ["Fig. 2", "partial", "0.00", "none", partial, "2 h"],

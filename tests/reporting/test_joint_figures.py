@@ -13,13 +13,18 @@ CONF = Path(__file__).parents[2] / "conf"
 
 
 def make(
-    results: Path, run: str, numbers: pd.DataFrame, dataset: str | None, notes: list[str] | None = None
+    results: Path,
+    run: str,
+    numbers: pd.DataFrame,
+    dataset: str | None,
+    notes: list[str] | None = None,
+    study: str = "",
 ) -> None:
     """Write what a run leaves of its figure."""
     folder = results / run
     (folder / "figures").mkdir(parents=True)
     numbers.to_csv(folder / "figures" / f"{folder.parent.name}.csv", index=False)
-    about = {"dataset": {"name": dataset} if dataset else None, "notes": notes or []}
+    about = {"dataset": {"name": dataset} if dataset else None, "notes": notes or [], "not_comparable": study}
     (folder / "run.json").write_text(json.dumps(about))
 
 
@@ -37,6 +42,7 @@ def test_runs_of_one_paper_figure_become_one_and_studies_on_other_data_stay_out(
     make(tmp_path, "pac_bayes/inducing_pol/paper~part", inducing(1.0), "pol", ["3 of 10 repetitions"])
     make(tmp_path, "pac_bayes/inducing_pol/paper~less", inducing(9.0, (100,)), "pol")
     make(tmp_path, "pac_bayes/inducing_pol/paper~boston", inducing(7.0, (10, 20, 50)), "boston")
+    make(tmp_path, "pac_bayes/inducing_pol/paper~fast", inducing(8.0, (100, 200, 300)), "pol", study="search")
     make(tmp_path, "pac_bayes/inducing_kin40k/quick", inducing(5.0), "kin40k")
     assert draw_joint_figures(tmp_path, CONF) == []  # a single run has its own figure
     make(tmp_path, "pac_bayes/inducing_kin40k/paper", inducing(2.0), "kin40k")
