@@ -95,8 +95,8 @@ def test_numbers_that_are_not_finite_are_refused() -> None:
 
 def test_the_stated_error_is_that_of_the_worst_class(monkeypatch: pytest.MonkeyPatch) -> None:
     """One class is nearly impossible: its probability hardly depends on the points."""
-    mean = np.array([[0.0, 0.0, 0.0, 0.0, -30.0]])
-    root = centred_root(np.eye(5)[None])
+    mean = np.append(np.zeros(9), -30.0)[None]
+    root = centred_root(0.1 * np.eye(10)[None])
     repeated = []
     sums = softmax_expectation._sums
     monkeypatch.setattr(
