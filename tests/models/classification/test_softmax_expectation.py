@@ -7,6 +7,7 @@ import pytest
 from scipy.special import roots_hermitenorm, softmax
 
 from gpsuite.arrays import FloatArray
+from gpsuite.models.classification import softmax_expectation
 from gpsuite.models.classification.logistic_quadrature import REACH, logistic_moments
 from gpsuite.models.classification.softmax_expectation import centred_root, softmax_moments
 
@@ -90,3 +91,20 @@ def test_numbers_that_are_not_finite_are_refused() -> None:
         softmax_moments(np.full((1, 3), np.nan), np.zeros((1, 3, 2)))
     with pytest.raises(ValueError, match="roots"):
         softmax_moments(np.zeros((1, 3)), np.zeros((1, 3, 3)))
+
+
+def test_the_stated_error_is_that_of_the_worst_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One class is nearly impossible: its probability hardly depends on the points."""
+    mean = np.append(np.zeros(9), -30.0)[None]
+    root = centred_root(0.1 * np.eye(10)[None])
+    repeated = []
+    sums = softmax_expectation._sums
+    monkeypatch.setattr(
+        softmax_expectation, "_sums", lambda *given: repeated.append(sums(*given)) or repeated[-1]
+    )
+    found = softmax_moments(mean, root)
+    first = np.array([each[0] for each in repeated])
+    errors = softmax_expectation.DEVIATIONS * first.std(axis=0, ddof=1) / np.sqrt(len(first))
+    assert len(first) == softmax_expectation.REPETITIONS and not found.proved
+    assert errors.max() > 100.0 * errors.min()
+    assert (found.error >= errors.max()).all()
