@@ -39,8 +39,8 @@ class _Inverse:
 class _Algebra:
     """Kernel matrix, inverse and the chain from a matrix of derivatives to the logarithms of the hyperparameters.
 
-    One potrf, one potri and half a matrix product per evaluation. The buffers, two n x n matrices, are allocated
-    once, so an instance must not be shared between threads.
+    One potrf, one potri and, for a bound, half a matrix product per evaluation. The buffers, two n x n matrices, are
+    allocated once, so an instance must not be shared between threads.
     """
 
     def __init__(self, X: FloatArray, y: FloatArray, n_lengthscales: int) -> None:
@@ -97,7 +97,7 @@ class _Algebra:
         self,
         alpha: FloatArray,
         d_alpha: FloatArray,
-        d_h: FloatArray,
+        d_h: FloatArray | None,
         d_kl: float,
         scaled: FloatArray,
         right: FloatArray,
@@ -105,7 +105,7 @@ class _Algebra:
         """Return the derivatives in ln variance and ln lengthscales, and the trace of G.
 
         G = -A diag(d_h) A - (w alpha' + alpha w')/2 + d_kl A / 2, w = A d_alpha, is formed in row panels up to the
-        diagonal; entries left of the diagonal block count twice.
+        diagonal; entries left of the diagonal block count twice. Without d_h the product with A falls away.
         """
         n, D = self.n, scaled.shape[1]
         A = self._inverse
@@ -118,11 +118,15 @@ class _Algebra:
             e = min(i + _PANEL, n)
             rows, diagonal = e - i, (range(e - i), range(i, e))
             left = self._left[:rows]
-            np.multiply(A[i:e], -d_h, out=left[:, :n])
-            left[diagonal] += 0.5 * d_kl  # times A: the term d_kl A / 2
             left[:, n], left[:, n + 1] = -0.5 * w[i:e], -0.5 * alpha[i:e]
             G = self._product[: rows * e].reshape(rows, e)
-            np.matmul(left, A[:, :e], out=G)
+            if d_h is None:
+                np.matmul(left[:, n:], A[n:, :e], out=G)
+                G += 0.5 * d_kl * A[i:e, :e]
+            else:
+                np.multiply(A[i:e], -d_h, out=left[:, :n])
+                left[diagonal] += 0.5 * d_kl  # times A: the term d_kl A / 2
+                np.matmul(left, A[:, :e], out=G)
             trace += float(G[diagonal].sum())
             G *= self._kernel[i:e, :e]
             G[:, :i] *= 2.0
@@ -207,7 +211,7 @@ class FullGPLikelihood(_Algebra):
         )
         # its derivative in K is (A - alpha alpha')/2: that of a KL of weight 1 with A d_alpha = alpha/2, without risk
         d_log_variance, d_log_lengthscales, trace = self._contract(
-            state.alpha, 0.5 * self._y, np.zeros(self.n), 1.0, left[:, :-2], right
+            state.alpha, 0.5 * self._y, None, 1.0, left[:, :-2], right
         )
         return value, np.concatenate([[d_log_variance], d_log_lengthscales, [s * trace]])
 
