@@ -31,8 +31,13 @@ THREAD_VARIABLES = (
 
 
 def thread_environment(threads: int) -> dict[str, str]:
-    """Return the environment that gives BLAS and TensorFlow `threads` threads each."""
-    return {**dict.fromkeys(THREAD_VARIABLES, str(threads)), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    """Return the environment that gives BLAS and TensorFlow `threads` threads each.
+
+    numpy and scipy each bring an OpenBLAS with threads of its own; waiting ones sleep at once, not after 2^26 cycles
+    in which they would take the cores from the other's.
+    """
+    threaded = dict.fromkeys(THREAD_VARIABLES, str(threads))
+    return {**threaded, "OPENBLAS_THREAD_TIMEOUT": "4", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
 def import_family(experiment: str) -> None:

@@ -12,7 +12,7 @@ from gpsuite.experiments.benchmark import BenchCase, Work
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.problem import Problem
-from gpsuite.methods.pac_bayes.sparse.algebra import BLOCK, InducingKernel, blocks
+from gpsuite.methods.pac_bayes.sparse.algebra import InducingKernel, blocks, longest_block
 from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.seeds import stream
@@ -130,7 +130,7 @@ def _sparse_floor(X: FloatArray, y: FloatArray, Z: FloatArray) -> Work:
     inducing = InducingKernel.factorise(Z, _start(SPARSE_INPUTS).to_log())
     features, square = inducing.features(X), np.ascontiguousarray(inducing.matrix)
     total = np.zeros_like(inducing.factor)
-    memory = np.zeros((2, len(Z) * BLOCK))
+    memory = np.zeros((2, len(Z) * longest_block(len(X))))
 
     def work() -> None:
         for rows in blocks(len(X)):

@@ -22,8 +22,9 @@ from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.methods.pac_bayes.se_kernel import log_kernel_factors
 from gpsuite.models.linalg import NotPositiveDefiniteError
 
-# Data points handled at once.
-BLOCK = 512
+# Data points handled at once: in cache; with many rows longer, for the threads that large data are given.
+BLOCK, LONG_BLOCK = 512, 2048
+MANY_ROWS = 100_000
 # Multiples of sigma_f^2 added to the diagonal of K_ZZ, the next one only when a factorisation fails.
 JITTERS = (0.0, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
 # A squared pivot is a difference of numbers near sigma_f^2: below this multiple of it rounding has a say in it.
@@ -34,10 +35,16 @@ EXPLAINED = 1.0 + 1e-9
 _ULPS = 64.0
 
 
+def longest_block(n: int) -> int:
+    """Return the number of points in the longest block of n points."""
+    return min(n, BLOCK if n < MANY_ROWS else LONG_BLOCK)
+
+
 def blocks(n: int) -> Iterator[slice]:
     """Yield the slices that cut n points into blocks; the last one may be shorter."""
-    for first in range(0, n, BLOCK):
-        yield slice(first, min(first + BLOCK, n))
+    size = longest_block(n)
+    for first in range(0, n, size):
+        yield slice(first, min(first + size, n))
 
 
 @dataclass(frozen=True)

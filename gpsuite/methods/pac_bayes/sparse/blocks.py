@@ -12,7 +12,7 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.losses import Loss
-from gpsuite.methods.pac_bayes.sparse.algebra import BLOCK, block_of, blocks, symmetric
+from gpsuite.methods.pac_bayes.sparse.algebra import block_of, blocks, longest_block, symmetric
 
 # Bytes of n x M arrays up to which an objective keeps its blocks instead of computing them again.
 STORED_BYTES = 512 * 2**20
@@ -37,7 +37,7 @@ class BlockArray:
     def __init__(self, n: int, n_inducing: int, stored: bool) -> None:
         self.stored = stored
         self._n_inducing = n_inducing
-        self._memory = np.zeros(n_inducing * (n if stored else min(n, BLOCK)))
+        self._memory = np.zeros(n_inducing * (n if stored else longest_block(n)))
 
     def block(self, rows: slice) -> FloatArray:
         """Return the place of a block, with whatever it holds."""

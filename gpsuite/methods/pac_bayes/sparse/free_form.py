@@ -23,13 +23,13 @@ from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, checked_data, gibbs_
 from gpsuite.methods.pac_bayes.problem import Problem
 from gpsuite.methods.pac_bayes.se_kernel import check_logarithms
 from gpsuite.methods.pac_bayes.sparse.algebra import (
-    BLOCK,
     InducingKernel,
     WhitenedPosterior,
     add_product,
     blocks,
     checked_inducing,
     head_of,
+    longest_block,
     not_positive_definite,
     squared_norms,
 )
@@ -142,7 +142,7 @@ class FreeFormObjective:
         self.n_inducing = n_inducing
         self.jitter = 0.0
         self._V = BlockArray(n, n_inducing, stores(n, n_inducing, 1) if store is None else store)
-        self._work, self._adjoint = np.zeros((2, n_inducing * min(n, BLOCK)))
+        self._work, self._adjoint = np.zeros((2, n_inducing * longest_block(n)))
 
     def value_and_gradient(
         self, theta: FloatArray, Z: FloatArray, gaussian: WhitenedGaussian

@@ -27,7 +27,6 @@ from gpsuite.errors import unknown_name
 from gpsuite.methods.pac_bayes.posteriors import checked_data
 from gpsuite.methods.pac_bayes.se_kernel import check_logarithms
 from gpsuite.methods.pac_bayes.sparse.algebra import (
-    BLOCK,
     InducingKernel,
     WhitenedPosterior,
     WhitenedSums,
@@ -35,6 +34,7 @@ from gpsuite.methods.pac_bayes.sparse.algebra import (
     blocks,
     checked_inducing,
     head_of,
+    longest_block,
     squared_norms,
     symmetric,
     weighted_rows,
@@ -110,8 +110,8 @@ class SparseLikelihoodObjective:
         # every block is a contiguous piece of these; memory that is never written is never taken
         self._K = np.zeros(n * n_inducing)
         self._V = np.zeros(n * n_inducing)
-        self._work = np.zeros(n_inducing * min(n, BLOCK))
-        self._adjoint = np.zeros(n_inducing * min(n, BLOCK))
+        self._work = np.zeros(n_inducing * longest_block(n))
+        self._adjoint = np.zeros(n_inducing * longest_block(n))
 
     @property
     def n(self) -> int:

@@ -22,7 +22,6 @@ from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
 from gpsuite.methods.pac_bayes.problem import Problem
 from gpsuite.methods.pac_bayes.se_kernel import check_logarithms
 from gpsuite.methods.pac_bayes.sparse.algebra import (
-    BLOCK,
     InducingKernel,
     WhitenedPosterior,
     WhitenedSums,
@@ -31,6 +30,7 @@ from gpsuite.methods.pac_bayes.sparse.algebra import (
     check_alpha,
     checked_inducing,
     head_of,
+    longest_block,
     squared_norms,
     symmetric,
     weighted_rows,
@@ -108,8 +108,8 @@ class SparseGPObjective:
         self.use_covariance_form = alpha == 0.0
         stored = stores(n, n_inducing, 2) if store is None else store
         self._V, self._U = BlockArray(n, n_inducing, stored), BlockArray(n, n_inducing, stored)
-        self._work = np.zeros((2 * n_inducing + 2) * min(n, BLOCK))
-        self._adjoint = np.zeros(n_inducing * min(n, BLOCK))
+        self._work = np.zeros((2 * n_inducing + 2) * longest_block(n))
+        self._adjoint = np.zeros(n_inducing * longest_block(n))
 
     @property
     def n(self) -> int:
