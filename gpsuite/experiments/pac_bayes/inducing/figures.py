@@ -73,4 +73,4 @@ def _draw_factors(ax: Axes, factors: pd.DataFrame, printed: tuple[float, float] 
     ax.set_xticks(sorted(factors["inducing"].unique()))
     ax.set_xlabel("inducing inputs M")
     ax.set_ylim(bottom=0.0)
-    ax.set_title("bound: better of VFE, FITC / kl-PAC-SGP")
+    ax.set_title("bound: VFE or FITC / kl-PAC-SGP")
