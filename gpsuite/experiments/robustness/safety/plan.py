@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -283,12 +284,16 @@ def _task(
 def _priced(tasks: Sequence[Task[RegionTask]], rows: int) -> list[Task[object]]:
     """Return the tasks on one classifier of so many training rows with their seconds; each bears its part of training.
 
-    Seconds are one core's with 300 rows of digits, and grow with the square of the rows.
+    Seconds are one core's with 300 rows of digits. Those grow with the square of the rows that the posterior holds,
+    of a sparse one the inducing inputs; epochs of minibatches grow with the rows.
     """
-    size = (rows / 300) ** 2
     found: list[Task[object]] = []
     for task in tasks:
-        sparse = isinstance(task.params.model.method, MinibatchParams)
-        training = 30.0 if isinstance(task.params, ClassesTask) and not sparse else 2.0
-        found.append(replace(task, cost=size * (training / len(tasks) + SECONDS[type(task.params)])))
+        method, several = task.params.model.method, isinstance(task.params, ClassesTask)
+        if isinstance(method, MinibatchParams):
+            training, held = 2.0 * rows / 300, method.training.inducing * math.sqrt(rows)
+        else:
+            training, held = (30.0 if several else 2.0) * (rows / 300) ** 2, float(rows)
+        own = SECONDS[type(task.params)] * (held / 300) ** 2
+        found.append(replace(task, cost=training / len(tasks) + own))
     return found

@@ -7,6 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from gpsuite.config.request import read_request
+from gpsuite.experiments.base import EXPERIMENTS
 from tests.experiments.robustness.safety_runs import gpsuite, run
 
 # what takes no time, and learns enough of an embedded dataset
@@ -23,6 +25,26 @@ def levels(capsys: pytest.CaptureFixture[str], path: Path, dataset: str) -> list
     capsys.readouterr()
     assert gpsuite("verify", str(path), dataset) == 0
     return [line.split("\t")[1].split(":")[0] for line in capsys.readouterr().out.splitlines()[1:4]]
+
+
+@pytest.mark.parametrize(
+    ("method", "least", "most"), [("laplace", 15.0, 17.0), ("svgp_classifier", 3.5, 4.5)]
+)
+def test_a_sparse_classifier_is_estimated_by_its_inducing_inputs(
+    method: str, least: float, most: float
+) -> None:
+    def seconds(rows: int) -> float:
+        words = (
+            "experiment=robustness/safety",
+            "dataset=digits",
+            f"method={method}",
+            "classes=[3,8]",
+            "count=2",
+        )
+        request, _ = read_request([*words, f"train_rows={rows}", "test_rows=20"])
+        return sum(task.cost for task in EXPERIMENTS.get(request.experiment).plan(request))
+
+    assert least <= seconds(320) / seconds(80) <= most
 
 
 @pytest.mark.parametrize(
