@@ -59,7 +59,7 @@ def _show(found: Sequence[RunComparison], details: bool) -> None:
         print()
         show_lines([_line(row) for row in missed])
     for row in missed if details else ():
-        print(f"\n{row.id} {row.verdict}: {visible('; '.join(filter(None, (row.note, row.remark))))}")
+        print(f"\n{row.id} {row.verdict}: {visible(row.why)}")
     totals = Counter(row.verdict for row in rows)
     print("\ntotal: " + ", ".join(f"{verdict} {totals[verdict]}" for verdict in VERDICTS if totals[verdict]))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpsuite.errors import ResultsError
@@ -276,6 +276,8 @@ def _collect_run(run: RunFolder, entries: list[Published]) -> RunComparison:
         rows = read_comparison(run.path)
     except ResultsError as error:
         return RunComparison(run.experiment, run, [], str(error))
+    said = {entry.id: entry.remark for entry in entries}
+    rows = [replace(row, remark=said.get(row.id, row.remark)) for row in rows]  # as conf/paper has it now
     known = {row.id for row in rows}
     why = _not_comparable(run)
     if why and run.tag:

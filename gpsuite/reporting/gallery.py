@@ -183,14 +183,16 @@ def _misses(rows: Sequence[ComparisonRow]) -> list[str]:
             f"{row.quantity} ({row.where})",
             row.published,
             _ours(row),
-            "; ".join(filter(None, (row.note, row.remark))),
+            row.why,
         ]
         for row in missed
     ]
     lines = [
         "### Misses",
         "",
-        *markdown_table(["id", "verdict", "what", "published", "ours", "why"], table),
+        *markdown_table(
+            ["id", "verdict", "what", "published", "ours", "why, and what would settle it"], table
+        ),
         "",
     ]
     causes: dict[str, list[str]] = {}

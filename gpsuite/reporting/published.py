@@ -115,7 +115,7 @@ class Published:
         basis: what kind of statement it is; the kinds are counted apart.
         rules: commit in which the paper's tests were set down; empty before they are.
         standard_error: of the published value, if given.
-        remark: why ours differs, or what a verdict does not say, in a sentence; may be empty.
+        remark: why ours differs and what would settle it, or what a verdict does not say; may be empty.
     """
 
     id: str

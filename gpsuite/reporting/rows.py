@@ -103,6 +103,11 @@ class ComparisonRow:
     remark: str
     rules: str
 
+    @property
+    def why(self) -> str:
+        """What the run notes on its value, then the remark."""
+        return ". ".join(filter(None, (self.note, self.remark)))
+
 
 def statistic_name(metric: str, **axes: str | float) -> str:
     """Return `metric`, or `metric[axis=value,...]` with the axes in the order given; 1.0 stays `1.0`."""

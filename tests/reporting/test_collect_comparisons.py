@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ paper: p1
 entries:
   - &one {id: X1, where: T, experiment: family/one, dataset: d, method: m, quantity: q, published: "5.0",
           unit: u, basis: result, statistic: risk, test: {kind: equality, value: 5.0, tolerance: 0.1}}
-  - {<<: *one, id: X2}
+  - {<<: *one, id: X2, remark: "Another kernel."}
   - {<<: *one, id: X3, experiment: family/two}
 """
 
@@ -50,6 +51,15 @@ def test_collect_shows_the_best_shipped_run_and_what_has_none(places: tuple[Path
         ("family/one", "quick", [("X1", "reproduced"), ("X2", "not run")]),
         ("family/two", None, [("X3", "not run")]),
     ]
+
+
+def test_a_remark_is_the_papers_of_today_whatever_the_run_was_told(places: tuple[Path, Path]) -> None:
+    row = only(
+        published(experiment="family/one", remark="An older one."), Statistic("risk", 5.2, note="n = 3")
+    )
+    write_comparison(places[0] / "family/one" / "quick", [row, replace(row, id="X2"), replace(row, id="X9")])
+    (found, _) = collect_comparisons(*places)
+    assert [row.why for row in found.rows] == ["n = 3", "n = 3. Another kernel.", "n = 3. An older one."]
 
 
 def test_collect_shows_all_runs_of_an_experiment_asked_for(places: tuple[Path, Path]) -> None:
