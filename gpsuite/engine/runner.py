@@ -116,9 +116,9 @@ def run_experiment(request: Request[object], options: RunOptions) -> RunReport:
     request = with_data_of(request, tasks)
     store = RecordStore(options.results_dir, request.family)
     with locked(folder, wait=options.wait):
-        _refuse_other_science(folder, options)
-        started = time.time()
         keys = [task_key(task) for task in tasks]
+        _refuse_other_science(folder, options, keys)
+        started = time.time()
         write_config(folder, request, options.command)
         write_json(folder / PLAN, _plan(request, options, tasks, keys))
         missing = _missing(tasks, keys, store, force=options.force)
@@ -267,10 +267,12 @@ def _plan(
     }
 
 
-def _refuse_other_science(folder: Path, options: RunOptions) -> None:
-    """Raise when the user's run_name already holds a run with other settings."""
+def _refuse_other_science(folder: Path, options: RunOptions, keys: Sequence[str]) -> None:
+    """Raise when the user's run_name already holds a run with other settings, unless this one only adds tasks to it."""
     held = read_json(folder / PLAN)
     if options.named and held is not None and held.get("science") != options.science:
+        if {task["key"] for task in held["tasks"]} < set(keys):
+            return
         raise ResultsError(
             f"run_name={options.tag}: {folder} holds a run with other settings\n"
             "choose another run_name, or remove that folder",

@@ -124,6 +124,28 @@ def test_a_run_name_is_not_given_to_two_different_runs(tmp_path: Path) -> None:
     assert (tmp_path / "tiny/squares/quick~mine/run.json").read_bytes() == before
 
 
+def test_a_named_run_may_grow_but_neither_shrink_nor_turn_into_another(tmp_path: Path) -> None:
+    def run(science: str, **behaviours: str) -> None:
+        run_experiment(tiny.request(**behaviours), options(tmp_path, tag="mine", named=True, science=science))
+
+    def rows() -> int:
+        return len(
+            (tmp_path / "tiny/squares/quick~mine/records.csv").read_text(encoding="utf-8").splitlines()
+        )
+
+    run("one", n4="absent", n5="absent")
+    assert rows() == 5
+    run("two", n5="absent")
+    assert rows() == 6
+    for science, behaviours in (
+        ("one", {"n4": "absent", "n5": "absent"}),
+        ("three", {"n0": "absent"}),
+        ("four", {"n5": "absent"}),
+    ):
+        with pytest.raises(ResultsError, match="other settings"):
+            run(science, **behaviours)
+
+
 def test_smoke_results_are_marked_and_never_compared(tmp_path: Path) -> None:
     run_experiment(tiny.request(scale="smoke"), options(tmp_path))
     folder = tmp_path / "tiny/squares/smoke"
