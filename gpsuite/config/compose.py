@@ -116,8 +116,11 @@ def _refuse_several(values: Mapping[str, Any], entry: Experiment[Any]) -> None:
 def _compose_files(experiment: str, groups: Mapping[str, str], entry: Experiment[Any]) -> DictConfig:
     if "dataset" in groups and entry.several_datasets:
         raise refuse_single(f"dataset={groups['dataset']}", experiment)
-    if "dataset" in groups and not entry.dataset_tasks:
-        raise UserError(f"dataset={groups['dataset']}: {experiment} has a fixed dataset", key="dataset")
+    if "dataset" in groups and not entry.dataset_tasks and groups["dataset"] not in entry.variants:
+        valid = f"\nvalid: {', '.join(entry.variants)}" if entry.variants else ""
+        raise UserError(
+            f"dataset={groups['dataset']}: {experiment} has a fixed dataset{valid}", key="dataset"
+        )
     chosen = [f"{group}={name}" for group, name in groups.items() if group not in ("experiment", "method")]
     return _compose(conf_dir(), experiment, tuple(chosen))
 
@@ -282,7 +285,13 @@ def valid_keys(sections: Mapping[str, DictConfig], entry: Experiment[Any]) -> li
     """Return every key the user may set for these sections, dotted: the experiment's own first."""
     names = {section: [str(leaf) for leaf in part] for section, part in sections.items()}
     keys = [*names["settings"], "experiment", "model", "parallel"]
-    keys += ["datasets"] if entry.several_datasets else ["dataset"] if entry.dataset_tasks else []
+    keys += (
+        ["datasets"]
+        if entry.several_datasets
+        else ["dataset"]
+        if entry.dataset_tasks or entry.variants
+        else []
+    )
     keys += ["method", "methods"] if entry.method_traits else []
     for name in names["run"]:
         node = sections["run"]._get_node(name)

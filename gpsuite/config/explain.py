@@ -70,6 +70,14 @@ def _choices(experiment: str, overrides: Overrides, sections: Mapping[str, DictC
     if entry.several_datasets:
         named = [name for name in groups["dataset"] if name != "csv"]
         yield Setting("datasets", "", "datasets to run over; the experiment's own by default", _one(named))
+    elif entry.variants:
+        name = str(sections["dataset"]["name"])
+        yield Setting(
+            "dataset",
+            name,
+            "its files, prepared for one pair of outputs or another",
+            _one(list(entry.variants)),
+        )
     elif entry.dataset_tasks:
         name = str(sections["dataset"]["name"]) if "dataset" in sections else ""
         kinds = f"a {' or '.join(entry.dataset_tasks)} dataset; csv: your own table"

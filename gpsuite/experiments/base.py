@@ -77,6 +77,7 @@ class Experiment(Generic[S]):
         summarise: writes tables and figures on the report; returns the statistics to compare.
         method_traits: which methods of its family it accepts: those that have all of these; empty when it has none.
         dataset_tasks: kinds of dataset the user may swap in; empty when the dataset is fixed.
+        variants: of a fixed dataset: other preparations of the same files, which the user may swap in.
         several_datasets: whether it runs over a list, `datasets=[A,B]`. Its statistics then carry the dataset's name,
             so that a run on other datasets is never held against numbers of these.
         parts: settings (numbers, lists, or `methods`) of which a run may take a part, fewer or some of the shipped,
@@ -93,6 +94,7 @@ class Experiment(Generic[S]):
     summarise: Callable[[Report[S]], list[Statistic]]
     method_traits: tuple[str, ...] = ()
     dataset_tasks: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
     several_datasets: bool = False
     parts: tuple[str, ...] = ()
     published: Publishable = every_array

@@ -83,6 +83,10 @@ WORDS = [
     ((*RUN, "dataset.path=table.csv"), ["dataset.path", "dataset=csv"]),
     ((*RUN, "dataset=boston"), ["housing.data", "missing", "baadf72995", "GPSUITE_DATA_PATH"]),
     (("run", "experiment=pac_bayes/epsilon_boston", "dataset=diabetes"), ["fixed dataset"]),
+    (
+        ("run", "experiment=active_learning/engine", "dataset=boston"),
+        ["fixed dataset", "valid: gengine1, gengine1_co2_hc"],
+    ),
     ((*RUN, "datasets=[diabetes]"), ["datasets", "did you mean 'dataset'"]),
     ((*SEVERAL, "datasets=[diabetes,kin40]"), ["dataset=kin40", "did you mean 'kin40k'"]),
     ((*SEVERAL, "datasets=[diabetes,diabetes]"), ["datasets=[diabetes,diabetes]", "named twice"]),

@@ -11,6 +11,7 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
+from gpsuite.experiments.active_learning.engine.plan import DataTask
 from gpsuite.experiments.active_learning.shared.run import read_repetition, run_repetition
 from gpsuite.experiments.active_learning.shared.tasks import RepetitionTask
 from gpsuite.experiments.base import (
@@ -89,6 +90,13 @@ def test_the_ablations_partial_runs_are_those_of_the_other_experiments() -> None
     }
     for name in ("toy", "gp_samples"):
         assert len(keys["observation_ablation"] & keys[name]) == 3 * 30
+
+
+@pytest.mark.parametrize(("words", "inputs"), [((), 13), (("dataset=gengine1_co2_hc",), 14)])
+def test_the_engine_is_prepared_for_either_pair_of_outputs(words: tuple[str, ...], inputs: int) -> None:
+    (described,) = (task for task in tasks_of("engine", *words) if isinstance(task.params, DataTask))
+    found = EXPERIMENTS.get("active_learning/engine").run(described, SharedWork())
+    assert found.metrics["dataset_inputs"] == inputs
 
 
 def test_full_queries_end_at_the_same_number_of_values() -> None:

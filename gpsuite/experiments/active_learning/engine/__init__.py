@@ -18,6 +18,7 @@ EXPERIMENTS.register("active_learning/engine")(
         },
         summary.summarise,
         method_traits=(PIPELINE,),
+        variants=("gengine1", "gengine1_co2_hc"),
         parts=("repetitions", "saturation_repetitions"),
         published=only_arrays("[!z]*"),  # not the measured temperatures
     )
