@@ -9,14 +9,13 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 from gpsuite.commands.tables import show_table
 from gpsuite.commands.words import Words, read_words
 from gpsuite.config.files import conf_dir
 from gpsuite.data.catalogue import describe
-from gpsuite.engine.provenance import machine, versions
+from gpsuite.engine.provenance import has_avx512, machine, versions
 from gpsuite.errors import UserError
 
 HELP = """
@@ -96,20 +95,13 @@ def _blas() -> Iterator[Finding]:
     kernels = sorted(
         {str(pool.get("architecture")) for pool in threadpool_info() if pool["user_api"] == "blas"}
     )
-    slow = kernels in (["Haswell"], ["Zen"]) and _has_avx512()
+    slow = kernels in (["Haswell"], ["Zen"]) and has_avx512()
     yield Finding(
         "note" if slow else "ok",
         "BLAS kernels",
         ", ".join(kernels) or "unknown",
         "the processor has AVX-512: OPENBLAS_CORETYPE=SkylakeX is about 1.6 times faster" if slow else "",
     )
-
-
-def _has_avx512() -> bool:
-    try:
-        return "avx512f" in Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return False
 
 
 def _places(given: Words) -> Iterator[Finding]:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from gpsuite.experiments.base import ROUNDING, Record
 
 NEGLIGIBLE = 1e-12  # absolute: what is left of numbers that are zero but for rounding
-MEASURED = "seconds"  # in the name of a metric or array: measured, so never compared
+# in the name of a metric or array: what the work took, so never compared
+EFFORT = ("seconds", "evaluations")
 LEVELS = ("bitwise", "rounding", "tolerance", "not")
 
 
@@ -38,7 +39,7 @@ class Agreement:
 
 
 def compare_records(published: Record, ours: Record, tolerance: float) -> Agreement:
-    """Hold a record computed here against the published one; what was measured in seconds is left out.
+    """Hold a record computed here against the published one; `EFFORT` is left out.
 
     Args:
         published: with the arrays that were published.
@@ -72,11 +73,11 @@ def _differences(published: Record, ours: Record) -> Iterator[tuple[str, int, fl
         f" {published.status} / {ours.status}",
     )
     for name, value in published.metrics.items():
-        if MEASURED not in name:
+        if not any(word in name for word in EFFORT):
             other = ours.metrics.get(name)
             yield name, 1, _of_values(value, other), f" {value} / {other}"
     for name, array in published.arrays.items():
-        if MEASURED not in name:
+        if not any(word in name for word in EFFORT):
             mine = ours.arrays.get(name)
             yield (
                 name,

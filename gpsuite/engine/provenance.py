@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,9 @@ PACKAGES = (
     "opencv-python-headless",
     "mapie",
 )
+
+# of a record's origin: what decides last bits
+ARITHMETIC = ("numpy", "scipy", "tensorflow", "processor", "openblas_coretype", "avx512")
 
 
 def versions() -> dict[str, str]:
@@ -63,7 +67,7 @@ def machine() -> dict[str, Any]:
 
 @cache
 def origin() -> dict[str, str]:
-    """Return what every record keeps of where it was computed: commit, versions, processor, BLAS kernels."""
+    """Return what every record keeps of where it was computed: commit, versions, and `ARITHMETIC`."""
     git, found = git_state(), versions()
     commit = str(git["commit"] or "")
     return {
@@ -71,7 +75,22 @@ def origin() -> dict[str, str]:
         **{name: found[name] for name in ("gpsuite", "python", "numpy", "scipy", "tensorflow")},
         "processor": _processor(),
         "openblas_coretype": os.environ.get("OPENBLAS_CORETYPE", ""),
+        "avx512": "yes" if has_avx512() else "no",
     }
+
+
+def has_avx512() -> bool:
+    """Return whether the processor has AVX-512, as Linux says: its last bits of BLAS and of numpy's exp are others."""
+    try:
+        return "avx512f" in Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return False
+
+
+def same_arithmetic(origin_of: Mapping[str, str]) -> bool:
+    """Return whether a record was computed where last bits come out as here; where it does not say, they may not."""
+    here = origin()
+    return all(origin_of.get(key) == here[key] for key in ARITHMETIC)
 
 
 def dataset_provenance(request: Request[object]) -> dict[str, Any]:

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from gpsuite.config.request import read_request
 from gpsuite.engine.agreement import Agreement, compare_records
 from gpsuite.engine.archive import NAME, Archive
 from gpsuite.engine.keys import task_key
 from gpsuite.engine.plans import plan_tasks
+from gpsuite.engine.provenance import same_arithmetic
 from gpsuite.engine.sealed import unseal
 from gpsuite.engine.worker import execute
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork, Task
 from gpsuite.reporting.reading import read_mapping
 from gpsuite.seeds import stream
+
+Verdict = Literal["yes", "no", "another path", "not checked"]
 
 OUTDATED = "its method or its settings have changed since"
 
@@ -48,6 +52,7 @@ class Rechecked:
         record: computed here; None if it was not computed.
         agreement: None if it was not computed.
         reason: why not.
+        may_differ: the experiment is chaotic, and the published record comes from other arithmetic.
     """
 
     run: str
@@ -55,6 +60,16 @@ class Rechecked:
     record: Record | None = None
     agreement: Agreement | None = None
     reason: str = ""
+    may_differ: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        """What was found; `another path` is no disagreement."""
+        if self.agreement is None:
+            return "not checked"
+        if self.agreement.agrees:
+            return "yes"
+        return "another path" if self.may_differ else "no"
 
 
 def published_runs(results_dir: Path, experiments: Sequence[str]) -> list[PublishedRun]:
@@ -100,8 +115,10 @@ def recheck(chosen: Sequence[tuple[PublishedRun, str]]) -> Iterator[Rechecked]:
             yield Rechecked(run.name, published.label, reason=OUTDATED)
             continue
         ours = execute(plans[run.name][key], SharedWork())
-        tolerance = EXPERIMENTS.get(run.experiment).agreement
-        yield Rechecked(run.name, ours.label, ours, compare_records(published, ours, tolerance))
+        entry = EXPERIMENTS.get(run.experiment)
+        may_differ = entry.chaotic and not same_arithmetic(published.origin)
+        found = compare_records(published, ours, entry.agreement)
+        yield Rechecked(run.name, ours.label, ours, found, may_differ=may_differ)
 
 
 def _tasks(run: PublishedRun) -> dict[str, Task[object]]:

@@ -86,6 +86,8 @@ class Experiment(Generic[S]):
             of a dataset.
         agreement: relative difference up to which a result computed again on another machine agrees; larger than
             rounding where a search over an ill-conditioned objective magnifies it, or where seconds decide.
+        chaotic: whether last bits send a sampler and the choices after it on another path, as good as the first: on a
+            processor with other arithmetic its numbers need not agree.
     """
 
     settings: type[S]
@@ -99,6 +101,7 @@ class Experiment(Generic[S]):
     parts: tuple[str, ...] = ()
     published: Publishable = every_array
     agreement: float = ROUNDING
+    chaotic: bool = False
 
     def run(self, task: Task[Any], shared: SharedWork) -> Outcome:
         """Run one task by the function for its kind of params."""

@@ -212,7 +212,7 @@ def test_doctor_points_out_slow_blas_kernels(
     monkeypatch.setattr(
         threadpoolctl, "threadpool_info", lambda: [{"user_api": "blas", "architecture": kernels}]
     )
-    monkeypatch.setattr(doctor, "_has_avx512", lambda: avx512)
+    monkeypatch.setattr(doctor, "has_avx512", lambda: avx512)
     [line] = [line for line in gpsuite("doctor").out.splitlines() if line.split("\t")[1] == "BLAS kernels"]
     assert ("OPENBLAS_CORETYPE=SkylakeX" in line) is noted
     assert line.startswith("note" if noted else "ok")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from gpsuite.config.files import group_choices
 from gpsuite.engine.archive import NAME, Archive, Sealed, pack
 from gpsuite.engine.sealed import seal, unseal
+from gpsuite.experiments.base import EXPERIMENTS
 from tests.commands.conftest import Gpsuite
 
 LINES = "pac_bayes/kl_inverse"
@@ -64,18 +66,37 @@ def test_recheck_agrees_with_what_this_machine_published(gpsuite: Gpsuite) -> No
     assert [row[rows[0].index("agrees")] for row in rows[1:]] == ["yes"] * 3
 
 
-def test_recheck_finds_a_number_that_was_published_wrong(gpsuite: Gpsuite) -> None:
+def publish_wrong(gpsuite: Gpsuite, **origin: str) -> None:
+    """Publish records of which one number is wrong, as computed at another origin."""
     publish_and_move(gpsuite, LINES)
     path = Path("results/published", LINES, "smoke", NAME)
     archive = Archive(path)
     records = [unseal(key, found) for key in archive.keys if (found := archive.get(key)) is not None]
     for record in records:
         record.arrays["p"][3] *= 1.001
+    records = [replace(record, origin={**record.origin, **origin}) for record in records]
     path.write_bytes(pack(Sealed(seal(record), record.arrays) for record in records))
+
+
+def test_recheck_finds_a_number_that_was_published_wrong(gpsuite: Gpsuite) -> None:
+    publish_wrong(gpsuite, avx512="unknown")
     ended = gpsuite("recheck", LINES, "sample=1")
     assert ended.code == 1
     assert "\tno\t" in ended.out
     assert "\tp (" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("origin", "code", "verdict"),
+    [({}, 1, "no"), ({"avx512": "unknown"}, 0, "another path"), ({"numpy": "1.0"}, 0, "another path")],
+)
+def test_only_other_arithmetic_excuses_a_chaotic_experiment(
+    gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch, origin: dict[str, str], code: int, verdict: str
+) -> None:
+    monkeypatch.setitem(EXPERIMENTS._items, LINES, replace(EXPERIMENTS.get(LINES), chaotic=True))
+    publish_wrong(gpsuite, **origin)
+    ended = gpsuite("recheck", LINES, "sample=1")
+    assert (ended.code, f"\t{verdict}\t" in ended.out) == (code, True)
 
 
 def test_recheck_names_what_it_cannot_check(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,6 +77,7 @@ EXPERIMENTS.register("active_learning/convolution")(
         plan,
         run_repetition,
         summarise,
+        chaotic=True,
         method_traits=(PIPELINE,),
         parts=("repetitions",),
     )

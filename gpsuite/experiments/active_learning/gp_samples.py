@@ -134,6 +134,7 @@ EXPERIMENTS.register("active_learning/gp_samples")(
         plan,
         {RepetitionTask: run_repetition, DrawsTask: describe},
         summarise,
+        chaotic=True,
         method_traits=(PIPELINE,),
         parts=("repetitions",),
     )

@@ -17,6 +17,7 @@ EXPERIMENTS.register("active_learning/engine")(
             plan.SaturationTask: checks.run_saturation,
         },
         summary.summarise,
+        chaotic=True,
         method_traits=(PIPELINE,),
         variants=("gengine1", "gengine1_co2_hc"),
         parts=("repetitions", "saturation_repetitions"),

@@ -13,6 +13,7 @@ EXPERIMENTS.register("active_learning/observation_ablation")(
         plan.plan,
         run_repetition,
         summary.summarise,
+        chaotic=True,
         method_traits=(PIPELINE,),
         parts=("repetitions", "sources", "unequal"),
     )

@@ -18,6 +18,7 @@ EXPERIMENTS.register("active_learning/toy")(
             plan.CostTask: checks.run_cost,
         },
         summary.summarise,
+        chaotic=True,
         method_traits=(PIPELINE,),
         parts=("repetitions", "hmc_repetitions"),
     )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
 from gpsuite.experiments.robustness.methods import CLASSIFIER
 from gpsuite.experiments.robustness.pixel_maps import integrals, plan, run, settings, summary
-from gpsuite.experiments.robustness.shared.settings import AGREEMENT
+
+# LIME's slopes are 1e-4 of a probability a pixel: the sixth digit of the probabilities is their second
+AGREEMENT = 0.02
 
 EXPERIMENTS.register("robustness/explain_mnist358")(
     Experiment(
