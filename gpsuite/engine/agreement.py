@@ -15,6 +15,10 @@ from gpsuite.experiments.base import ROUNDING, Record
 NEGLIGIBLE = 1e-12  # absolute: what is left of numbers that are zero but for rounding
 # in the name of a metric or array: what the work took, so never compared
 EFFORT = ("seconds", "evaluations")
+# Where searches end along flat directions: hyperparameters, by a word of their names, may differ by this much.
+FLAT, FLAT_TOLERANCE = ("lengthscale", "variance"), 0.1
+# What such a search gives is compared relative to no less than this: a probability of 2e-4 is no measure of itself.
+LEAST = 0.01
 LEVELS = ("bitwise", "rounding", "tolerance", "not")
 
 
@@ -44,12 +48,15 @@ def compare_records(published: Record, ours: Record, tolerance: float) -> Agreem
     Args:
         published: with the arrays that were published.
         ours: computed here.
-        tolerance: largest relative difference that counts as agreement.
+        tolerance: largest relative difference that counts as agreement; above `ROUNDING` it is that of searches along
+            flat directions, and `FLAT_TOLERANCE` and `LEAST` hold too.
     """
     counts = dict.fromkeys(LEVELS, 0)
     worst, largest = "", 0.0
-    for name, size, difference, shown in _differences(published, ours):
-        counts[level(difference, tolerance)] += size
+    searched = tolerance > ROUNDING
+    for name, size, difference, shown in _differences(published, ours, LEAST if searched else 0.0):
+        flat = searched and any(word in name for word in FLAT)
+        counts[level(difference, max(tolerance, FLAT_TOLERANCE) if flat else tolerance)] += size
         if difference > largest:
             worst, largest = f"{name}{shown}", difference
     return Agreement(counts, worst, largest)
@@ -64,7 +71,7 @@ def level(difference: float, tolerance: float) -> str:
     return "tolerance" if difference <= tolerance else "not"
 
 
-def _differences(published: Record, ours: Record) -> Iterator[tuple[str, int, float, str]]:
+def _differences(published: Record, ours: Record, least: float) -> Iterator[tuple[str, int, float, str]]:
     """Yield name, how many numbers, their largest relative difference, and both values of a single one."""
     yield (
         "status",
@@ -75,30 +82,30 @@ def _differences(published: Record, ours: Record) -> Iterator[tuple[str, int, fl
     for name, value in published.metrics.items():
         if not any(word in name for word in EFFORT):
             other = ours.metrics.get(name)
-            yield name, 1, _of_values(value, other), f" {value} / {other}"
+            yield name, 1, _of_values(value, other, least), f" {value} / {other}"
     for name, array in published.arrays.items():
         if not any(word in name for word in EFFORT):
             mine = ours.arrays.get(name)
             yield (
                 name,
                 max(array.size, 1),
-                math.inf if mine is None else _of_arrays(array, np.asarray(mine)),
+                math.inf if mine is None else _of_arrays(array, np.asarray(mine), least),
                 "",
             )
 
 
-def _of_values(first: Any, second: Any) -> float:
+def _of_values(first: Any, second: Any, least: float) -> float:
     """Return the relative difference of two metrics; infinite for different words, or where one is missing."""
     # JSON has no NaN: what was not finite is stored as None
     second = None if isinstance(second, float) and not math.isfinite(second) else second
     numbers = [isinstance(each, int | float) and not isinstance(each, bool) for each in (first, second)]
     if first == second:
         return 0.0
-    return _of_arrays(np.array(float(first)), np.array(float(second))) if all(numbers) else math.inf
+    return _of_arrays(np.array(float(first)), np.array(float(second)), least) if all(numbers) else math.inf
 
 
-def _of_arrays(first: NDArray[Any], second: NDArray[Any]) -> float:
-    """Return the largest difference relative to the larger of both arrays' largest finite entries."""
+def _of_arrays(first: NDArray[Any], second: NDArray[Any], least: float) -> float:
+    """Return the largest difference relative to the larger of both arrays' largest finite entries, `least` or more."""
     if first.shape != second.shape or first.dtype.kind != second.dtype.kind:
         return math.inf
     if first.dtype.kind not in "fiu":
@@ -111,5 +118,5 @@ def _of_arrays(first: NDArray[Any], second: NDArray[Any]) -> float:
         return math.inf
     largest = float(np.max(np.abs(a[~same] - b[~same])))
     finite = np.concatenate([np.abs(a[np.isfinite(a)]), np.abs(b[np.isfinite(b)])])
-    relative = largest / float(finite.max())
+    relative = largest / max(float(finite.max()), least)
     return min(relative, ROUNDING) if largest <= NEGLIGIBLE else relative

@@ -8,7 +8,7 @@ import pytest
 
 from gpsuite.engine.agreement import Agreement, compare_records
 from gpsuite.engine.worker import execute
-from gpsuite.experiments.base import Record, SharedWork
+from gpsuite.experiments.base import ROUNDING, Record, SharedWork
 from tests.engine import tiny
 
 RECORD = execute(tiny.task(3), SharedWork())
@@ -56,6 +56,24 @@ def test_a_difference_counts_at_its_level(change: dict[str, Any], where: str) ->
     assert found.counts[where] == (3 if "array_powers" in change else 1)
     assert found.agrees == (where != "not")
     assert next(iter(change)).removeprefix("array_") in found.worst
+
+
+@pytest.mark.parametrize(
+    ("name", "published", "ours", "tolerance", "agrees"),
+    [
+        ("shortest_lengthscale", 10.0, 10.5, 1e-3, True),
+        ("shortest_lengthscale", 10.0, 11.5, 1e-3, False),
+        ("shortest_lengthscale", 10.0, 10.0 + 1e-6, ROUNDING, False),
+        ("probability", 2.4e-4, 2.45e-4, 1e-3, True),
+        ("probability", 2.4e-4, 2.6e-4, 1e-3, False),
+        ("probability", 2.4e-4, 2.4e-4 + 1e-9, ROUNDING, False),
+    ],
+)
+def test_what_a_search_along_flat_directions_may_leave(
+    name: str, published: float, ours: float, tolerance: float, agrees: bool
+) -> None:
+    records = [replace(RECORD, metrics={name: value}) for value in (published, ours)]
+    assert compare_records(*records, tolerance).agrees == agrees
 
 
 def test_another_status_or_a_missing_array_is_no_agreement() -> None:
