@@ -72,8 +72,8 @@ def test_a_difference_counts_at_its_level(change: dict[str, Any], where: str) ->
 def test_what_a_search_along_flat_directions_may_leave(
     name: str, published: float, ours: float, tolerance: float, agrees: bool
 ) -> None:
-    records = [replace(RECORD, metrics={name: value}) for value in (published, ours)]
-    assert compare_records(*records, tolerance).agrees == agrees
+    first, second = (replace(RECORD, metrics={name: value}) for value in (published, ours))
+    assert compare_records(first, second, tolerance).agrees == agrees
 
 
 def test_another_status_or_a_missing_array_is_no_agreement() -> None:
