@@ -298,17 +298,17 @@ def test_training_reaches_a_stationary_point(
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_training_ends_where_gpflow_does(small_data: Data, form: Form) -> None:
-    X, y = small_data
+def test_training_ends_where_gpflow_does(form: Form) -> None:
+    X, y = curve_data()
     trained = train_sparse_likelihood(X, y, X[:4], form, False, Search(Budget(evaluations=2000)))
     with gpflow.config.as_context(NO_JITTER):
         model = gpflow_model(X, y, X[:4], np.zeros(3), form)
         gpflow.optimizers.Scipy().minimize(model.training_loss, model.trainable_variables)
         expected = float(model.training_loss())
     found = trained.gp.hyperparameters
-    assert trained.gp.objective_value == pytest.approx(expected, abs=0.02)
-    assert found.noise_variance == pytest.approx(float(model.likelihood.variance.numpy()), abs=2e-3)
-    assert found.lengthscales[0] == pytest.approx(float(model.kernel.lengthscales.numpy()), rel=1e-2)
+    assert trained.gp.objective_value == pytest.approx(expected, abs=2e-3)
+    assert found.noise_variance == pytest.approx(float(model.likelihood.variance.numpy()), rel=1e-3)
+    assert found.lengthscales[0] == pytest.approx(float(model.kernel.lengthscales.numpy()), rel=1e-3)
 
 
 def test_training_respects_the_budget_and_the_start(small_data: Data) -> None:
