@@ -44,7 +44,7 @@ NAMED = {"slack", "rounding", "error", "errors", "room", "unit", "allowance"}
 TOLERANCE, DIFFERENCES = 1e-13, 20.0
 _ROUNDING_ALONE = 1e-4
 _SLOTS, _CALLS, _DEPTH = 2, 12, 5
-_AVX512 = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR"
+_AVX512 = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL"
 
 
 def _processor(kernels: str, without: str) -> dict[str, str]:
