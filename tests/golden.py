@@ -10,12 +10,12 @@ The tolerance is 1e-13 of the sum of the absolute values, because the rounding t
 that; a number that other processors' kernels (`PROCESSORS`) compute differently has twenty times the largest
 difference. Left out is what is rounding alone, what only some processors compute (a last bit decides a branch), what
 was never written (work arrays, filled with something else for each run) and what depends on the scenarios before (they
-come in both orders). After a change that is meant to
-change numbers the failing test names the functions they come from; when every one of them is meant,
+come in both orders). After a change that is meant to change numbers the failing test names the functions they come
+from; when every one of them is meant,
 
     python -m tests.golden tests/methods/robustness/test_robustness_numbers.py
 
-writes the file beside that module anew.
+writes the file beside that module anew, on a processor with AVX-512: without, what such a one computes is not seen.
 """
 
 from __future__ import annotations
