@@ -10,7 +10,7 @@ trap 'rm -rf "$folder"' EXIT
 for platform in x86_64-manylinux_2_28 aarch64-manylinux_2_28 aarch64-apple-darwin; do
   cp scripts/requirements.txt "$folder/$platform.txt"
   uv pip compile pyproject.toml --extra dev --extra cluster --quiet --python-version 3.11 --python-platform "$platform" \
-    --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
+    --generate-hashes --no-strip-extras --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
     --output-file "$folder/$platform.txt" "$@" >/dev/null
 done
 for other in aarch64-manylinux_2_28 aarch64-apple-darwin; do
@@ -21,7 +21,7 @@ done
   cat "$folder/x86_64-manylinux_2_28.txt"
 } >scripts/requirements.txt
 cp scripts/requirements-peers.txt "$folder/peers.txt"
-uv pip compile scripts/requirements-peers.in --universal --quiet --python-version 3.11 --generate-hashes --no-header \
+uv pip compile scripts/requirements-peers.in --universal --quiet --python-version 3.11 --generate-hashes --no-strip-extras --no-header \
   --no-annotate --no-emit-index-url --no-emit-find-links --output-file "$folder/peers.txt" "$@" >/dev/null
 {
   echo "# Made by scripts/refresh_requirements.sh from scripts/requirements-peers.in for Python 3.11; do not edit."
