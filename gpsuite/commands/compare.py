@@ -11,7 +11,8 @@ from typing import Any
 from gpsuite.commands.tables import show_lines, show_table
 from gpsuite.commands.words import experiment_names, read_words
 from gpsuite.config.files import conf_dir
-from gpsuite.reporting.comparison import VERDICTS, ComparisonRow, RunComparison, collect_comparisons
+from gpsuite.reporting.collect import RunComparison, collect_comparisons
+from gpsuite.reporting.comparison import VERDICTS, ComparisonRow
 from gpsuite.reporting.tables import mean_and_error
 from gpsuite.text import visible
 

@@ -1,15 +1,11 @@
-"""Published values beside ours: the verdict on each, and all comparisons of a results folder."""
+"""Published values beside ours: the verdict on each."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
 
-from gpsuite.errors import ResultsError
 from gpsuite.reporting.published import Criterion, Published, read_published
-from gpsuite.reporting.reading import present, read_mapping
 from gpsuite.reporting.rows import (
     VERDICTS,
     Cause,
@@ -22,19 +18,17 @@ from gpsuite.reporting.rows import (
     write_comparison,
     write_statistics,
 )
-from gpsuite.reporting.runs import SCALES, RunFolder, find_runs
 
 __all__ = [
     "VERDICTS",
     "ComparisonRow",
     "Criterion",
     "Published",
-    "RunComparison",
     "Statistic",
     "Verdict",
-    "collect_comparisons",
     "compare",
     "judge",
+    "not_run",
     "read_comparison",
     "read_published",
     "read_statistics",
@@ -43,27 +37,8 @@ __all__ = [
     "write_statistics",
 ]
 
-_DECIDED = ("reproduced", "partly", "not reproduced")
-
 # relative; so that 5.2 lies within 0.1 of 5.1 although their difference is 0.10000000000000053
 _ROUNDING = 1e-12
-
-
-@dataclass(frozen=True)
-class RunComparison:
-    """The comparison of one run, or of an experiment that has no run.
-
-    Args:
-        experiment: `<family>/<name>`.
-        run: the run's folder; None if there is none.
-        rows: in the order of conf/paper.
-        problem: why the run's comparison cannot be read, naming the file; there are no rows then.
-    """
-
-    experiment: str
-    run: RunFolder | None
-    rows: list[ComparisonRow]
-    problem: str = ""
 
 
 def judge(test: Criterion, ours: float) -> tuple[Verdict, float]:
@@ -130,12 +105,17 @@ def compare(published: Iterable[Published], statistics: Iterable[Statistic]) -> 
             note = ours.note if ours else ""
             rows.append(_row(entry, "not comparable", note, ours=shown, cause=entry.test.cause))
         elif ours is None:
-            rows.append(_row(entry, "not run", f"this run has no statistic {entry.statistic}"))
+            rows.append(not_run(entry, f"this run has no statistic {entry.statistic}"))
         elif entry.test.kind == "each":
             rows.append(_compare_each(entry, ours))
         else:
             rows.append(_compare_one(entry, ours))
     return rows
+
+
+def not_run(entry: Published, why: str) -> ComparisonRow:
+    """Return the row of a value that has nothing beside it."""
+    return _row(entry, "not run", why)
 
 
 def _compare_each(entry: Published, ours: Statistic) -> ComparisonRow:
@@ -225,72 +205,3 @@ def _interval(ours: Statistic) -> str:
     if not ours.interval or ours.interval_low is None or ours.interval_high is None:
         return ""
     return f"{ours.interval} [{ours.interval_low:.6g}, {ours.interval_high:.6g}]"
-
-
-def collect_comparisons(
-    results_dir: Path, conf_dir: Path, experiments: Sequence[str] | None = None
-) -> list[RunComparison]:
-    """Gather the comparisons of all runs, and `not run` for published values without one.
-
-    Without `experiments`, each experiment shows its best shipped run (paper before quick before smoke), or the best
-    tagged run that is held against the paper (a part of the shipped one) where only that decides anything; with
-    them, all their runs: shipped ones first, best scale first, then tagged ones. A comparison.csv that cannot be read
-    keeps its run out; what is wrong with it is listed all the same.
-
-    Raises:
-        ValueError: if a file of conf/paper is malformed.
-    """
-    published = read_published(conf_dir)
-    runs = [run for run in find_runs(results_dir) if present(run.path / "comparison.csv")]
-    names = experiments or dict.fromkeys(
-        [entry.experiment for entry in published] + [run.experiment for run in runs]
-    )
-    found: list[RunComparison] = []
-    for name in names:
-        entries = [entry for entry in published if entry.experiment == name]
-        own = [_collect_run(run, entries) for run in runs if run.experiment == name]
-        found += [item for item in own if item.problem]
-        own = [item for item in own if not item.problem]
-        shipped = [item for item in own if item.run is not None and not item.run.tag]
-        shown = own if experiments else _best(own)
-        found += shown
-        if entries and not shipped and not any(item.rows for item in shown):
-            reasons = [f"{item.run.path.name}: {_not_comparable(item.run)}" for item in shown if item.run]
-            rows = [_row(entry, "not run", "; ".join(reasons)) for entry in entries]
-            found.append(RunComparison(name, None, rows))
-    return [comparison for comparison in found if comparison.rows or comparison.problem]
-
-
-def _best(own: list[RunComparison]) -> list[RunComparison]:
-    """Return the best run to show: the first that decides something in the best scale, shipped before tagged."""
-    runs = [(item.run, item) for item in own if item.run is not None]
-    for scale in SCALES:
-        for run, item in runs:
-            if run.scale == scale and any(row.verdict in _DECIDED for row in item.rows):
-                return [item]
-    return [item for run, item in runs if not run.tag][:1]
-
-
-def _collect_run(run: RunFolder, entries: list[Published]) -> RunComparison:
-    try:
-        rows = read_comparison(run.path)
-    except ResultsError as error:
-        return RunComparison(run.experiment, run, [], str(error))
-    said = {entry.id: entry.remark for entry in entries}
-    rows = [replace(row, remark=said.get(row.id, row.remark)) for row in rows]  # as conf/paper has it now
-    known = {row.id for row in rows}
-    why = _not_comparable(run)
-    if why and run.tag:
-        return RunComparison(run.experiment, run, rows)  # a study of its own: it answers no published value
-    note = f"{run.path.name}: {why}" if why else "added after this run; run it again"
-    new = [_row(entry, "not run", note) for entry in entries if entry.id not in known]
-    return RunComparison(run.experiment, run, rows + new)
-
-
-def _not_comparable(run: RunFolder) -> str:
-    """Return why a run was not held against the paper, as its run.json says; empty if it was, or nobody knows."""
-    try:
-        about = read_mapping(run.path / "run.json") or {}
-    except ResultsError:  # said where the run itself is shown
-        return ""
-    return str(about.get("not_comparable") or "")

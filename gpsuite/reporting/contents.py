@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpsuite.reporting.comparison import RunComparison
+from gpsuite.reporting.collect import RunComparison
 from gpsuite.reporting.rows import VERDICTS, ComparisonRow, Verdict
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from gpsuite.reporting.atomic import write_text
 from gpsuite.reporting.catalogue import ExperimentNote, method_titles, read_experiments, read_papers
-from gpsuite.reporting.comparison import ComparisonRow, Verdict, collect_comparisons, read_published
+from gpsuite.reporting.collect import collect_comparisons, rows_of_runs
+from gpsuite.reporting.comparison import ComparisonRow, Verdict, read_published
 from gpsuite.reporting.completeness import HEAD, completeness_rows
 from gpsuite.reporting.errata import NAME as ERRATA
 from gpsuite.reporting.errata import errata_text, read_errata
@@ -17,6 +18,7 @@ from gpsuite.reporting.overview import NAME as OVERVIEW
 from gpsuite.reporting.overview import draw_overview
 from gpsuite.reporting.papers import KINDS, PaperCard, paper_cards
 from gpsuite.reporting.reading import present, read_bytes, read_mapping
+from gpsuite.reporting.rows import DECIDED
 from gpsuite.reporting.runs import PUBLISHED, find_runs
 from gpsuite.reporting.sections import Section, joint_figures, read_section, tried, write_captions
 
@@ -24,7 +26,6 @@ NAME = "README.md"
 NOTES = "NOTES.md"
 """Beside the runs of a family: what was measured on them, written by hand."""
 
-DECIDED: tuple[Verdict, ...] = ("reproduced", "partly", "not reproduced")
 
 _HEAD = """# Published results
 
@@ -76,7 +77,7 @@ def gallery_text(root: Path, conf_dir: Path) -> str:
         read_section(run, root, known.get(run.experiment, ExperimentNote())) for run in find_runs(root)
     ]
     best = [item for item in collect_comparisons(root, conf_dir) if not item.problem]
-    newest = {item.run.path: item.rows for item in best if item.run is not None}
+    newest = rows_of_runs(root, conf_dir)
     for section in sections:
         section.comparison = newest.get(section.run.path, section.comparison)
     write_captions(sections)

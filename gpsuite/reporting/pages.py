@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from gpsuite.reporting.atomic import cannot, write_text
 from gpsuite.reporting.catalogue import ExperimentNote, method_titles, read_experiments, read_papers
-from gpsuite.reporting.comparison import collect_comparisons, read_published
+from gpsuite.reporting.collect import collect_comparisons, rows_of_runs
+from gpsuite.reporting.comparison import read_published
 from gpsuite.reporting.contents import group_by_verdict, row_anchor
 from gpsuite.reporting.equations import NONE, package_equations
 from gpsuite.reporting.errata import KINDS as ERRATA_KINDS
@@ -71,7 +72,7 @@ def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
     bench = tried(problems, partial(read_table, results_dir, titles), timed) if present(timed) else None
     published = read_published(conf_dir)
     best = collect_comparisons(results_dir, conf_dir)
-    newest = {item.run.path: item.rows for item in best if item.run is not None and not item.problem}
+    newest = rows_of_runs(results_dir, conf_dir)
     for section in sections:  # also shows the values added to conf/paper since the run
         section.comparison = newest.get(section.run.path, section.comparison)
     write_captions(sections)

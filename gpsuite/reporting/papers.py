@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from gpsuite.reporting.captions import places
 from gpsuite.reporting.catalogue import ExperimentNote, PaperNote
-from gpsuite.reporting.comparison import VERDICTS, ComparisonRow, Published, RunComparison, Verdict
+from gpsuite.reporting.collect import RunComparison
+from gpsuite.reporting.comparison import VERDICTS, ComparisonRow, Published, Verdict
 from gpsuite.reporting.rows import Basis
 from gpsuite.reporting.runs import family_order
 from gpsuite.reporting.sections import Figure, Section

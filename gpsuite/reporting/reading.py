@@ -63,3 +63,11 @@ def read_mapping(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError) as error:
         raise cannot("read", path, error) from error
     return value
+
+
+def as_number(value: object) -> float | None:
+    """Return a number of a JSON file as a float; None for anything else and for integers too large for one."""
+    try:
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    except OverflowError:
+        return None

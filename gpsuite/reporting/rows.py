@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 Verdict = Literal["reproduced", "partly", "not reproduced", "not run", "not comparable"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
+DECIDED: tuple[Verdict, ...] = ("reproduced", "partly", "not reproduced")
+"""Those that a test has reached."""
+
 Judged = Literal["value", "low", "high"]
 """What of a statistic a criterion judges: the number, or an end of its interval."""
 

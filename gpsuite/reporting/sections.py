@@ -22,7 +22,7 @@ from gpsuite.reporting.captions import caption
 from gpsuite.reporting.catalogue import ExperimentNote, FigureNote
 from gpsuite.reporting.comparison import ComparisonRow, read_comparison
 from gpsuite.reporting.joint_figures import FOLDER, JOINT
-from gpsuite.reporting.reading import list_folder, present, read_bytes, read_mapping
+from gpsuite.reporting.reading import as_number, list_folder, present, read_bytes, read_mapping
 from gpsuite.reporting.runs import PUBLISHED, RunFolder
 
 T = TypeVar("T")
@@ -153,7 +153,7 @@ def read_section(run: RunFolder, results_dir: Path, known: ExperimentNote) -> Se
         left_out=_left_out(about),
         study=bool(about.get("not_comparable")),
         finished=about.get("status") == "done",
-        cpu_seconds=_float(about.get("cpu_seconds")) or 0.0,
+        cpu_seconds=as_number(about.get("cpu_seconds")) or 0.0,
         figures=[
             _figure(path, run, results_dir, known)
             for path in tried(problems, list_folder, run.path / "figures") or []
@@ -244,7 +244,7 @@ def _provenance(about: Mapping[str, Any]) -> list[tuple[str, str]]:
         if git.get("commit")
         else ""
     )
-    memory = _float(about.get("peak_memory_mb"))
+    memory = as_number(about.get("peak_memory_mb"))
     facts = [
         ("commit", commit),
         ("versions", _pairs(about.get("versions"))),
@@ -291,17 +291,10 @@ def _pairs(value: object) -> str:
 
 
 def _seconds(value: object) -> str:
-    seconds = _float(value)
+    seconds = as_number(value)
     if seconds is None or seconds < 120:
         return "" if seconds is None else f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def _float(value: object) -> float | None:
-    try:
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-    except OverflowError:
-        return None
 
 
 def _link(path: Path, results_dir: Path) -> str:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from gpsuite.reporting.collect import collect_comparisons, rows_of_runs
 from gpsuite.reporting.comparison import (
     Statistic,
-    collect_comparisons,
     write_comparison,
 )
 from tests.reporting.comparisons import only, published
@@ -80,6 +80,40 @@ def test_collect_shows_a_part_of_the_paper_s_run_where_that_alone_decides(places
     assert summary(places)[0][1] == "paper~part"
     write_comparison(results / "family/one" / "paper", [only(entry, Statistic("risk", 5.0))])
     assert summary(places)[0][1] == "paper"
+
+
+def part(results: Path, tag: str, cpu_seconds: float, **ours: float) -> None:
+    """Write a part of the paper's run of family/one, with its rows X1 and X2 and what it computed of them."""
+    entries = [published(id=name, experiment="family/one") for name in ("X1", "X2")]
+    rows = [
+        only(entry, Statistic("risk" if entry.id in ours else "another", ours.get(entry.id, 0.0)))
+        for entry in entries
+    ]
+    folder = results / "family/one" / f"paper~{tag}"
+    write_comparison(folder, rows)
+    (folder / "run.json").write_text(json.dumps({"cpu_seconds": cpu_seconds}))
+
+
+def test_the_largest_part_answers_and_the_next_one_fills_its_gaps(places: tuple[Path, Path]) -> None:
+    results, _ = places
+    part(results, "a_small", 10.0, X1=9.0, X2=9.0)
+    part(results, "large", 300.0, X1=5.0)
+    part(results, "middle", 100.0, X2=5.0)
+    assert summary(places) == [
+        ("family/one", "paper~large", [("X1", "reproduced")]),
+        ("family/one", "paper~middle", [("X2", "reproduced")]),
+        ("family/two", None, [("X3", "not run")]),
+    ]
+    own = {path.name: [(row.id, row.verdict) for row in rows] for path, rows in rows_of_runs(*places).items()}
+    assert own["paper~large"] == [("X1", "reproduced"), ("X2", "not run")]
+    assert own["paper~a_small"] == [("X1", "not reproduced"), ("X2", "not reproduced")]
+
+
+def test_a_smaller_scale_fills_no_gap(places: tuple[Path, Path]) -> None:
+    part(places[0], "large", 300.0, X1=5.0)
+    entry = published(id="X2", experiment="family/one")
+    write_comparison(places[0] / "family/one" / "quick", [only(entry, Statistic("risk", 5.0))])
+    assert summary(places)[0] == ("family/one", "paper~large", [("X1", "reproduced"), ("X2", "not run")])
 
 
 def test_collect_takes_a_published_run_where_there_is_no_better_one(places: tuple[Path, Path]) -> None:

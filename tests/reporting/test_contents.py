@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from gpsuite.reporting.comparison import RunComparison
+from gpsuite.reporting.collect import RunComparison
 from gpsuite.reporting.contents import group_by_verdict
 from gpsuite.reporting.rows import ComparisonRow
 from gpsuite.reporting.runs import RunFolder

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpsuite.reporting.comparison import collect_comparisons
+from gpsuite.reporting.collect import collect_comparisons
 from gpsuite.reporting.gallery import gallery_text, write_gallery
 from gpsuite.reporting.rows import Verdict, write_comparison
 from tests.reporting.test_contents import ROW

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from gpsuite.reporting.catalogue import ExperimentNote, FigureNote, PaperNote, read_papers
-from gpsuite.reporting.comparison import Criterion, Published, RunComparison
+from gpsuite.reporting.collect import RunComparison
+from gpsuite.reporting.comparison import Criterion, Published
 from gpsuite.reporting.papers import MissingExperiment, PaperCard, paper_cards
 from gpsuite.reporting.rows import ComparisonRow
 from gpsuite.reporting.sections import Figure, Section, read_section

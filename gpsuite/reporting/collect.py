@@ -1,0 +1,126 @@
+"""The comparisons of a results folder: of all runs, or of those that answer the published values best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gpsuite.errors import ResultsError
+from gpsuite.reporting.comparison import not_run
+from gpsuite.reporting.published import Published, read_published
+from gpsuite.reporting.reading import as_number, present, read_mapping
+from gpsuite.reporting.rows import DECIDED, ComparisonRow, read_comparison
+from gpsuite.reporting.runs import SCALES, RunFolder, find_runs
+
+
+@dataclass(frozen=True)
+class RunComparison:
+    """The comparison of one run, or of an experiment that has no run.
+
+    Args:
+        experiment: `<family>/<name>`.
+        run: the run's folder; None if there is none.
+        rows: in the order of conf/paper.
+        problem: why the run's comparison cannot be read, naming the file; there are no rows then.
+        not_comparable: why the run was not held against the paper, as its run.json says; empty if it was.
+        cpu_seconds: that the run's tasks took.
+    """
+
+    experiment: str
+    run: RunFolder | None
+    rows: list[ComparisonRow]
+    problem: str = ""
+    not_comparable: str = ""
+    cpu_seconds: float = 0.0
+
+
+def collect_comparisons(
+    results_dir: Path, conf_dir: Path, experiments: Sequence[str] | None = None
+) -> list[RunComparison]:
+    """Gather the comparisons of all runs, and `not run` for published values without one.
+
+    Without `experiments`, each published value stands once: in its experiment's best run, which is the shipped one
+    (paper before quick before smoke), or the largest tagged run that is held against the paper (a part of the shipped
+    one) where only that decides anything; a value of which that run has nothing stands in the largest other part of
+    the same scale that decides it. With `experiments`, all their runs: shipped ones first, best scale first, then
+    tagged ones. A comparison.csv that cannot be read keeps its run out; what is wrong with it is listed all the same.
+
+    Raises:
+        ValueError: if a file of conf/paper is malformed.
+    """
+    published = read_published(conf_dir)
+    runs = [run for run in find_runs(results_dir) if present(run.path / "comparison.csv")]
+    names = experiments or dict.fromkeys(
+        [entry.experiment for entry in published] + [run.experiment for run in runs]
+    )
+    found: list[RunComparison] = []
+    for name in names:
+        entries = [entry for entry in published if entry.experiment == name]
+        own = [_collect_run(run, entries) for run in runs if run.experiment == name]
+        found += [item for item in own if item.problem]
+        own = [item for item in own if not item.problem]
+        shipped = [item for item in own if item.run is not None and not item.run.tag]
+        shown = own if experiments else list(_best(own))
+        found += shown
+        if entries and not shipped and not any(item.rows for item in shown):
+            reasons = [f"{item.run.path.name}: {item.not_comparable}" for item in shown if item.run]
+            found.append(RunComparison(name, None, [not_run(entry, "; ".join(reasons)) for entry in entries]))
+    return [comparison for comparison in found if comparison.rows or comparison.problem]
+
+
+def rows_of_runs(results_dir: Path, conf_dir: Path) -> dict[Path, list[ComparisonRow]]:
+    """Return every run's own comparison by its folder, with the values and remarks of today's conf/paper.
+
+    Raises:
+        ValueError: if a file of conf/paper is malformed.
+    """
+    names = dict.fromkeys(run.experiment for run in find_runs(results_dir))
+    every = collect_comparisons(results_dir, conf_dir, list(names)) if names else []
+    return {item.run.path: item.rows for item in every if item.run is not None and not item.problem}
+
+
+def _best(own: Sequence[RunComparison]) -> Iterator[RunComparison]:
+    """Yield the run that answers for an experiment, then what other runs of its scale decide and it does not have."""
+    runs = [(item.run, item) for item in own if item.run is not None]
+    runs.sort(key=lambda pair: (SCALES.index(pair[0].scale), bool(pair[0].tag), -pair[1].cpu_seconds))
+    deciding = [(run, item) for run, item in runs if any(row.verdict in DECIDED for row in item.rows)]
+    if not deciding:
+        yield from [item for run, item in runs if not run.tag][:1]
+        return
+    (best, first), *others = deciding
+    open_ids = {row.id for row in first.rows if row.verdict == "not run"}
+    filled: list[RunComparison] = []
+    for run, item in others:
+        rows = [row for row in item.rows if row.id in open_ids and row.verdict in DECIDED]
+        if run.scale == best.scale and rows:
+            filled.append(replace(item, rows=rows))
+            open_ids -= {row.id for row in rows}
+    elsewhere = {row.id for item in filled for row in item.rows}
+    yield replace(first, rows=[row for row in first.rows if row.id not in elsewhere])
+    yield from filled
+
+
+def _collect_run(run: RunFolder, entries: Sequence[Published]) -> RunComparison:
+    try:
+        rows = read_comparison(run.path)
+    except ResultsError as error:
+        return RunComparison(run.experiment, run, [], str(error))
+    said = {entry.id: entry.remark for entry in entries}
+    rows = [replace(row, remark=said.get(row.id, row.remark)) for row in rows]  # as conf/paper has it now
+    known = {row.id for row in rows}
+    about = _about(run)
+    why, spent = str(about.get("not_comparable") or ""), as_number(about.get("cpu_seconds")) or 0.0
+    new: list[ComparisonRow] = []
+    if not (why and run.tag):  # else a study of its own, which answers no published value
+        note = f"{run.path.name}: {why}" if why else "added after this run; run it again"
+        new = [not_run(entry, note) for entry in entries if entry.id not in known]
+    return RunComparison(run.experiment, run, rows + new, not_comparable=why, cpu_seconds=spent)
+
+
+def _about(run: RunFolder) -> dict[str, Any]:
+    try:
+        return read_mapping(run.path / "run.json") or {}
+    except ResultsError:  # said where the run itself is shown
+        return {}
