@@ -19,7 +19,7 @@ MUTATED ?=
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help setup peers quickstart test test-slow mutants lint types smoke bench browser report reproduce publish clean
+.PHONY: help setup peers quickstart test test-slow mutants lint types smoke bench browser report redraw reproduce publish clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z%-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,7 +77,11 @@ browser: setup ## open the page in Chromium, where one is installed
 report: setup ## redraw the HTML page over all results
 	$(BIN)/gpsuite report
 
-reproduce: setup ## every experiment with the paper's settings
+redraw: setup ## every published run again from its records, without computing, and compare with what is published
+	$(BIN)/python scripts/redraw.py || [ $$? -eq 1 ] # data may be missing, which is said
+	$(BIN)/gpsuite report
+
+reproduce: redraw ## redraw what is published (minutes), then compute what is left of the papers' settings (days)
 	$(BIN)/gpsuite run -m 'experiment=glob(*)' scale=paper
 	$(BIN)/gpsuite report
 

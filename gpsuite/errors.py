@@ -25,6 +25,10 @@ class DataError(UserError):
     """A dataset is missing, changed, or not usable as asked."""
 
 
+class MissingDataError(DataError):
+    """A dataset's files are nowhere, and could not be downloaded."""
+
+
 class ResultsError(UserError):
     """Results cannot be written, or another run holds them."""
 

@@ -51,9 +51,11 @@ def main(words: list[str]) -> int:
     runs, tour = expanded_runs(words)
 
     from gpsuite.config.request import read_request
-    from gpsuite.engine.runner import TaskFailedError, run_experiment
+    from gpsuite.engine.runner import TaskFailedError, require_data, run_experiment
 
-    requests = [read_request(run) for run in runs]
+    requests = [read_request(run, allow_absent=True) for run in runs]
+    for request, options in requests:
+        require_data(request, options)
     _say_decisions([request for request, options in requests if options.output != "quiet"])
     code, answers = 0, []
     for request, options in requests:

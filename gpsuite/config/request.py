@@ -21,8 +21,12 @@ from gpsuite.errors import DataError, UserError
 from gpsuite.experiments.base import EXPERIMENTS, Request
 
 
-def read_request(words: Sequence[str]) -> tuple[Request[object], RunOptions]:
+def read_request(words: Sequence[str], *, allow_absent: bool = False) -> tuple[Request[object], RunOptions]:
     """Turn `key=value` words into a validated request and its comfort options.
+
+    Args:
+        words: as typed.
+        allow_absent: also where a dataset's files are nowhere; see `require_data`.
 
     Raises:
         UserError: for anything wrong, before any work; the message names key, value and what is allowed.
@@ -32,11 +36,12 @@ def read_request(words: Sequence[str]) -> tuple[Request[object], RunOptions]:
     composed = compose_run(experiment, overrides)
     as_shipped = Overrides({"experiment": experiment}, {"scale": composed.run.scale})
     shipped = composed if overrides == as_shipped else compose_run(experiment, as_shipped)
-    prepared = _prepare(composed)
+    prepared = _prepare(composed, allow_absent)
     several = prepare_datasets(
         composed.datasets,
         cache_dir=Path(composed.run.data_dir),
         allow_stand_in=composed.run.scale == "smoke",
+        allow_absent=allow_absent,
     )
     science = _science(composed, prepared)
     original = _science(shipped, None)
@@ -74,7 +79,7 @@ def experiment_name(overrides: Overrides) -> str:
     return overrides.groups["experiment"]
 
 
-def _prepare(composed: Composed) -> PreparedDataset | None:
+def _prepare(composed: Composed, allow_absent: bool) -> PreparedDataset | None:
     """Verify the dataset's files (or read the user's CSV) before any work."""
     if composed.dataset is None:
         return None
@@ -82,6 +87,7 @@ def _prepare(composed: Composed) -> PreparedDataset | None:
         composed.dataset,
         cache_dir=Path(composed.run.data_dir),
         allow_stand_in=composed.run.scale == "smoke",
+        allow_absent=allow_absent,
     )
     if isinstance(composed.dataset, CsvSpec) and prepared.task != "measurements":
         targets = prepared.spec["target"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def refuse_single(word: str, experiment: str) -> UserError:
 
 
 def prepare_datasets(
-    specs: Mapping[str, DatasetSpec], *, cache_dir: Path, allow_stand_in: bool
+    specs: Mapping[str, DatasetSpec], *, cache_dir: Path, allow_stand_in: bool, allow_absent: bool
 ) -> dict[str, PreparedDataset]:
     """Find and verify every dataset, before any work.
 
@@ -56,14 +57,20 @@ def prepare_datasets(
     found: dict[str, PreparedDataset] = {}
     for name, spec in specs.items():
         try:
-            found[name] = prepare(spec, cache_dir=cache_dir, allow_stand_in=allow_stand_in)
+            prepared = prepare(
+                spec, cache_dir=cache_dir, allow_stand_in=allow_stand_in, allow_absent=allow_absent
+            )
         except DataError as error:
-            others = [other for other in specs if other != name]
-            if not others:
-                raise
-            message = f"{error}; or leave it out: datasets=[{_listed(others)}]"
-            raise DataError(message, key="datasets") from error
+            raise DataError(f"{error}{_without(name, specs)}", key="datasets") from error
+        if prepared.absent:
+            prepared = replace(prepared, absent=f"{prepared.absent}{_without(name, specs)}")
+        found[name] = prepared
     return found
+
+
+def _without(name: str, specs: Mapping[str, DatasetSpec]) -> str:
+    others = [other for other in specs if other != name]
+    return f"; or leave it out: datasets=[{_listed(others)}]" if others else ""
 
 
 def _read(name: str, experiment: str) -> DatasetSpec:

@@ -16,7 +16,7 @@ from typing import Literal
 
 from gpsuite.data.file_hashes import FileHashes, HashMemory, hash_file
 from gpsuite.data.spec import DatasetSpec, FileSpec
-from gpsuite.errors import DataError
+from gpsuite.errors import DataError, MissingDataError
 
 PATH_VARIABLE = "GPSUITE_DATA_PATH"
 OFFLINE_VARIABLE = "GPSUITE_OFFLINE"
@@ -116,7 +116,8 @@ def require(spec: DatasetSpec, cache_dir: Path, *, timeout: float = TIMEOUT_SECO
     Where only optional files are missing nothing is downloaded: a run's data must not depend on the network.
 
     Raises:
-        DataError: if a file is changed, or missing and not to be had; names both hashes and where to get it.
+        DataError: if a file is changed; names both hashes and where to get it.
+        MissingDataError: if one is missing and not to be had; says the same.
     """
     states = check(spec, cache_dir)
     for state in states:
@@ -175,10 +176,10 @@ def changed_error(spec: DatasetSpec, state: FileState) -> DataError:
     )
 
 
-def missing_error(spec: DatasetSpec, missing: Missing, reason: str) -> DataError:
+def missing_error(spec: DatasetSpec, missing: Missing, reason: str) -> MissingDataError:
     """Build the error for a file that is nowhere; `reason` says why it was not downloaded."""
     expected = next(f"{file.hash_kind} {file.expected}" for file in spec.files if file.name == missing.name)
-    return DataError(
+    return MissingDataError(
         f"dataset={spec.name}: file '{missing.name}' is missing (expected {expected}, found none)\n"
         f"looked in {', '.join(str(folder) for folder in missing.looked_in)}\n"
         f"download: {reason}\n"

@@ -19,7 +19,7 @@ from gpsuite.data.spec import CsvSpec, DatasetSpec, Spec, from_plain, to_plain
 from gpsuite.data.standin import MAX_ROWS, generate_stand_in, stand_in_hash
 from gpsuite.data.table.read import read_csv, read_resolved
 from gpsuite.data.table.text import csv_path
-from gpsuite.errors import DataError
+from gpsuite.errors import DataError, MissingDataError
 
 _KEPT_DATASETS = 4  # a process works on few datasets; each may take hundreds of megabytes
 
@@ -38,6 +38,7 @@ class PreparedDataset:
         paths: file name -> absolute path.
         parsed: folder of the parsed arrays of a dataset with `cache: true`, else None.
         notes: what was decided when the user's own table was read, each a sentence.
+        absent: why the dataset cannot be loaded, where its files are nowhere; empty where they are.
     """
 
     name: str
@@ -49,6 +50,7 @@ class PreparedDataset:
     paths: Mapping[str, str]
     parsed: str | None = None
     notes: tuple[str, ...] = ()
+    absent: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -61,7 +63,12 @@ class PreparedDataset:
 
 
 def prepare(
-    spec: Spec, *, cache_dir: Path, allow_stand_in: bool = False, default_task: Task = "regression"
+    spec: Spec,
+    *,
+    cache_dir: Path,
+    allow_stand_in: bool = False,
+    allow_absent: bool = False,
+    default_task: Task = "regression",
 ) -> PreparedDataset:
     """Find and verify what a dataset needs.
 
@@ -72,6 +79,8 @@ def prepare(
         spec: the description.
         cache_dir: the folder of downloads.
         allow_stand_in: replace a missing dataset by generated data, without trying to download it.
+        allow_absent: return a missing dataset that is not to be had as `absent`: what it is is known without its
+            files, and published records of it can be drawn.
         default_task: the task of a CSV that states none, i.e. what the experiment is made for.
 
     Raises:
@@ -84,7 +93,13 @@ def prepare(
         return PreparedDataset(
             spec.name, spec.task, min(spec.rows, MAX_ROWS), stand_in_hash(spec), True, to_plain(spec), {}
         )
-    paths = {name: str(path.absolute()) for name, path in require(spec, cache_dir).items()}
+    try:
+        paths = {name: str(path.absolute()) for name, path in require(spec, cache_dir).items()}
+    except MissingDataError as error:
+        if not allow_absent:
+            raise
+        needed = _without_absent(spec, {file.name: "" for file in spec.files if not file.optional})
+        return replace(_described(needed, {}, None), absent=str(error))
     return _prepared(_without_absent(spec, paths), paths, cache_dir)
 
 
@@ -92,8 +107,10 @@ def load(prepared: PreparedDataset) -> Dataset:
     """Return the dataset; the tasks of one process that use the same one share it.
 
     Raises:
-        DataError: if the content is no longer the one that was prepared.
+        DataError: if the content is no longer the one that was prepared, or the dataset is absent.
     """
+    if prepared.absent:
+        raise DataError(prepared.absent, key="dataset")
     return _load(json.dumps(prepared.to_dict(), sort_keys=True))
 
 
@@ -127,14 +144,16 @@ def _without_absent(spec: DatasetSpec, paths: Mapping[str, str]) -> DatasetSpec:
 
 
 def _prepared(spec: DatasetSpec, paths: Mapping[str, str], cache_dir: Path) -> PreparedDataset:
-    content = content_hash(spec)
-    parsed = str(parsed_folder(cache_dir, content).absolute()) if spec.cache else None
-    prepared = PreparedDataset(
-        spec.name, spec.task, spec.rows, content, False, to_plain(spec), dict(paths), parsed
-    )
+    parsed = str(parsed_folder(cache_dir, content_hash(spec)).absolute()) if spec.cache else None
+    prepared = _described(spec, paths, parsed)
     if any(file.optional for file in spec.files):  # `rows` of the description does not count it
         prepared = replace(prepared, rows=len(load(prepared).X))
     return prepared
+
+
+def _described(spec: DatasetSpec, paths: Mapping[str, str], parsed: str | None) -> PreparedDataset:
+    content, plain = content_hash(spec), to_plain(spec)
+    return PreparedDataset(spec.name, spec.task, spec.rows, content, False, plain, dict(paths), parsed)
 
 
 def _is_missing(spec: DatasetSpec, cache_dir: Path) -> bool:

@@ -36,7 +36,7 @@ from gpsuite.engine.reports import ReportFolder
 from gpsuite.engine.store import RecordStore, satisfies
 from gpsuite.engine.summary import Summary, publish_results, write_config
 from gpsuite.engine.worker import peak_memory_mb
-from gpsuite.errors import ResultsError
+from gpsuite.errors import DataError, ResultsError
 from gpsuite.experiments.base import ERROR, INFEASIBLE, Record, Request, Task
 
 LONG_SECONDS = 300.0  # longer estimates are told before the work begins
@@ -130,6 +130,25 @@ def run_experiment(request: Request[object], options: RunOptions) -> RunReport:
         log.end(counts)
     failures = tuple(_failures(records, store))
     return RunReport(folder, dict(counts), failures, summary.answer, summary.warnings)
+
+
+def open_tasks(request: Request[object], options: RunOptions) -> list[Task[object]]:
+    """Return the tasks of a request that would be computed: those without a record, own or published."""
+    store, tasks = RecordStore(options.results_dir, request.family), plan_tasks(request, options.changed)
+    return _missing(tasks, [task_key(task) for task in tasks], store, force=options.force)
+
+
+def require_data(request: Request[object], options: RunOptions) -> None:
+    """Refuse to compute on a dataset whose files are nowhere; records are drawn again without them.
+
+    Raises:
+        DataError: naming the file and where to get it.
+    """
+    if not any(data.absent for data in request.prepared):
+        return
+    for task in open_tasks(request, options):
+        if task.dataset is not None and task.dataset.absent:
+            raise DataError(task.dataset.absent, key="dataset")
 
 
 def groups_of(tasks: Sequence[Task[object]]) -> list[Group]:

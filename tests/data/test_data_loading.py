@@ -100,6 +100,24 @@ def test_a_missing_dataset_is_replaced_only_where_allowed(cache: Path) -> None:
     assert dataset.X.shape == (50, 2)
 
 
+def test_a_missing_dataset_is_known_without_its_files_where_that_is_enough(cache: Path) -> None:
+    spec = housing()
+    found = prepare(spec, cache_dir=cache, allow_absent=True)
+    assert not found.absent
+    (cache / "made_up" / "housing.data").unlink()
+    absent = prepare(spec, cache_dir=cache, allow_absent=True)
+    assert absent.content_hash == found.content_hash
+    assert (absent.rows, absent.task, absent.stand_in) == (found.rows, found.task, False)
+    assert PreparedDataset.from_dict(json.loads(json.dumps(absent.to_dict()))) == absent
+    with pytest.raises(DataError, match=r"'housing\.data' is missing"):
+        load(absent)
+
+
+def test_a_changed_file_is_an_error_also_where_none_is_needed(cache: Path) -> None:
+    with pytest.raises(DataError, match="not the expected file"):
+        prepare(housing(b"something else"), cache_dir=cache, allow_absent=True)
+
+
 def test_where_stand_ins_are_allowed_real_data_win_and_changed_data_fail(cache: Path) -> None:
     assert not prepare(housing(), cache_dir=cache, allow_stand_in=True).stand_in
     with pytest.raises(DataError, match="not the expected file"):

@@ -53,6 +53,14 @@ def test_without_the_optional_file(spec: DatasetSpec, folder: Path) -> None:
     ]
 
 
+def test_an_absent_dataset_is_the_one_without_the_optional_file(spec: DatasetSpec, folder: Path) -> None:
+    there = prepare(spec, cache_dir=folder.parent)
+    (folder / "table.txt").unlink()
+    absent = prepare(spec, cache_dir=folder.parent, allow_absent=True)
+    assert (absent.content_hash, absent.rows) == (there.content_hash, there.rows)
+    assert "table.txt" in absent.absent
+
+
 def test_with_the_optional_file(spec: DatasetSpec, folder: Path) -> None:
     without = prepare(spec, cache_dir=folder.parent)
     (folder / "extra.txt").write_bytes(EXTRA)

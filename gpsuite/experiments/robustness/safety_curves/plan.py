@@ -102,7 +102,10 @@ def whole_file(request: Request[object], ours: PreparedDataset) -> PreparedDatas
     """Return the dataset with all inputs of the file that ours is a part of."""
     spec = read_spec(shipped_conf_dir(), WHOLE_FILE[ours.name])
     return prepare(
-        spec, cache_dir=Path(str(request.options["data_dir"])), allow_stand_in=request.scale == "smoke"
+        spec,
+        cache_dir=Path(str(request.options["data_dir"])),
+        allow_stand_in=request.scale == "smoke",
+        allow_absent=bool(ours.absent),
     )
 
 

@@ -1,0 +1,101 @@
+"""Draw every published run again from its records, and say whether the numbers of its tables and figures are the same.
+
+    python scripts/redraw.py [results_dir=results]
+
+Nothing is computed: a run with a task that has no record (any more) is named with the command that computes it.
+Exit code 1 if a number is drawn otherwise than published, or a run has records for a part of its tasks only.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import os
+import shlex
+import sys
+import time
+from pathlib import Path
+
+from gpsuite.engine.worker import thread_environment
+
+os.environ.update(thread_environment(1))  # before anything imports BLAS
+
+from gpsuite.commands.words import experiment_names, read_words
+from gpsuite.config.request import read_request
+from gpsuite.engine.progress import clock
+from gpsuite.engine.recheck import PublishedRun, published_runs
+from gpsuite.engine.runner import open_tasks, run_experiment
+from gpsuite.errors import DataError
+from gpsuite.reporting.runs import PUBLISHED
+
+ROUNDING = 1e-9
+"""Relative difference of a number that counts as rounding, as in `gpsuite recheck`."""
+
+
+def main(words: list[str]) -> int:
+    """Draw all of them; print a line each."""
+    results_dir = read_words(words).results_dir
+    begun, good = time.perf_counter(), []
+    runs = published_runs(results_dir, experiment_names([]))
+    for run in runs:
+        start = time.perf_counter()
+        try:
+            outcome, same = _redraw(run, results_dir)
+        except DataError as error:  # its figures show rows of the dataset
+            outcome, same = f"not drawn: {str(error).splitlines()[0]}", False
+        good.append(same)
+        print(f"{run.name}\t{time.perf_counter() - start:.1f} s\t{outcome}", flush=True)
+    print(f"{sum(good)} of {len(runs)} runs as published, in {clock(time.perf_counter() - begun)}")
+    return 0 if all(good) else 1
+
+
+def _redraw(run: PublishedRun, results_dir: Path) -> tuple[str, bool]:
+    """Return what came of it, and whether that is as published."""
+    kept = [word for word in run.command if not word.startswith(("parallel", "results_dir", "output"))]
+    words = [*kept, "parallel=serial", "output=quiet", f"results_dir={results_dir}"]
+    request, options = read_request(words, allow_absent=True)
+    if missing := open_tasks(request, options):
+        cost = clock(sum(task.cost for task in missing))
+        return f"{len(missing)} tasks have no record, {cost}: gpsuite run {shlex.join(kept)}", False
+    drawn = run_experiment(request, options).folder
+    found = {"same": 0, "within rounding": 0}
+    for path in _numbers(results_dir / PUBLISHED / run.name):
+        name = path.relative_to(results_dir / PUBLISHED / run.name)
+        how = _compared(path, drawn / name)
+        if how not in found:
+            return f"{name.as_posix()}: {how}", False
+        found[how] += 1
+    return ", ".join(f"{count} {how}" for how, count in found.items() if count), True
+
+
+def _numbers(folder: Path) -> list[Path]:
+    """Return the files with the numbers of a run's tables and figures."""
+    return [path for place in ("tables", "figures") for path in sorted((folder / place).glob("*.csv"))]
+
+
+def _compared(published: Path, drawn: Path) -> str:
+    """Return `same` (byte by byte), `within rounding` (another processor's last bits), or what differs first."""
+    if not drawn.exists():
+        return "not drawn"
+    if drawn.read_bytes() == published.read_bytes():
+        return "same"
+    ours, theirs = (list(csv.reader(io.StringIO(path.read_text("utf-8")))) for path in (drawn, published))
+    if [len(row) for row in ours] != [len(row) for row in theirs]:
+        return "other rows"
+    for line, (mine, other) in enumerate(zip(ours, theirs, strict=True), start=1):
+        for own, published_cell in zip(mine, other, strict=True):
+            if not _equal(own, published_cell):
+                return f"line {line} has {own}, published {published_cell}"
+    return "within rounding"
+
+
+def _equal(own: str, published: str) -> bool:
+    try:
+        return own == published or math.isclose(float(own), float(published), rel_tol=ROUNDING)
+    except ValueError:  # texts
+        return False
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
