@@ -153,7 +153,8 @@ def _compare_one(entry: Published, ours: Statistic) -> ComparisonRow:
 def _in_cells(entry: Published, ours: Statistic) -> str:
     if entry.test.kind != "all_of" or ours.n is None:
         return ""
-    return f"holds in {round(ours.value * ours.n)} of {ours.n}"
+    counted = f"{round(ours.value * ours.n)} of {ours.n}"
+    return "" if ours.note.startswith(counted) else f"holds in {counted}"
 
 
 def _in_standard_errors(entry: Published, ours: Statistic, difference: float) -> str:

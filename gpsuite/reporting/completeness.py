@@ -69,7 +69,7 @@ def completeness_rows(
         runs = [run for part in parts for run in part.runs]
         missing = "; ".join(part.missing for part in parts if not part.whole)
         state = "complete" if not missing else "partial" if runs else "not run"
-        costs = " + ".join(dict.fromkeys(part.cost for part in parts if part.cost))
+        costs = " + ".join(part.cost for part in parts if part.cost)
         rows.append([figure, state, *_spent(runs), missing, costs])
     return [*rows, ["all runs of the family", "", *_spent(full), "", ""]]
 

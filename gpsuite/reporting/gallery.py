@@ -165,7 +165,7 @@ def _costs(gallery: _Gallery, known: Mapping[str, ExperimentNote]) -> list[str]:
     for section in gallery.sections:
         facts, note = dict(section.facts), known.get(section.run.experiment, ExperimentNote())
         spent = facts.get("CPU time of all tasks", "")
-        left_out = "; ".join(section.left_out)
+        left_out = "; ".join(section.left_out) or ("a study: settings of its own" if section.study else "")
         rows.append([f"`{section.run.name}`", note.figure, spent, note.cost.get("paper", ""), left_out])
     for item in gallery.card.missing:
         note = known.get(item.name, ExperimentNote())
@@ -181,7 +181,7 @@ def _misses(rows: Sequence[ComparisonRow]) -> list[str]:
         [
             row.id,
             row.verdict,
-            f"{row.quantity} ({row.where})",
+            _what(row),
             row.published,
             _ours(row),
             row.why,
@@ -204,9 +204,17 @@ def _misses(rows: Sequence[ComparisonRow]) -> list[str]:
     return [*(lines if table else []), *(["Not comparable, by cause:", "", *told, ""] if told else [])]
 
 
+def _what(row: ComparisonRow) -> str:
+    """Return what tells a value from its neighbours: the quantity, of what, under which condition, and where."""
+    texts = [row.quantity.rstrip("."), row.method, row.dataset, row.condition]
+    return f"{'; '.join(text for text in texts if text)} ({row.where})"
+
+
 def _ours(row: ComparisonRow) -> str:
     if row.ours is None:
         return ""
+    if row.asked == "in all cells" and row.n and 0.0 <= row.ours <= 1.0:
+        return f"{round(row.ours * row.n)} of {row.n}"
     return f"{row.ours:.4g}" + ("" if row.standard_error is None else f" ± {row.standard_error:.2g}")
 
 

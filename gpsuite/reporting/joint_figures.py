@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gpsuite.reporting.atomic import cannot
 from gpsuite.reporting.figures import figure, math_label
 from gpsuite.reporting.metrics import metric
-from gpsuite.reporting.palette import LIMIT, method_style
+from gpsuite.reporting.palette import LIMIT, VERMILION, method_style
 from gpsuite.reporting.panels import PAPER, panel
 from gpsuite.reporting.published import read_published
 from gpsuite.reporting.reading import present, read_mapping
@@ -140,11 +140,16 @@ def _draw_changes(
 
     numbers = pd.concat([part.numbers.assign(run=part.heading) for part in parts], ignore_index=True)
     changes = numbers[(numbers["metric"] == "mse_change_percent") & numbers["mean"].notna()]
-    changes = changes.drop_duplicates(["dataset", "inducing"]).sort_values(["dataset", "inducing"])
+    # where several runs have a cell, the one of most splits stands for it
+    changes = changes.sort_values("n", ascending=False, kind="stable").drop_duplicates(
+        ["dataset", "inducing"]
+    )
+    changes = changes.sort_values(["dataset", "inducing"])
     cells = [
-        f"{dataset}\nM={m:g}" for dataset, m in zip(changes["dataset"], changes["inducing"], strict=True)
+        f"{dataset}\nM={m:g}, n={n:g}"
+        for dataset, m, n in zip(changes["dataset"], changes["inducing"], changes["n"], strict=True)
     ]
-    note = "; ".join(dict.fromkeys(part.heading for part in parts))
+    note = "n: random splits; at which M the printed changes were measured is lost"
     with figure(folder, name, note, size=(1.6 * len(cells) + 4.0, 4.4)) as drawing:
         ax = drawing.ax
         style: dict[str, Any] = dict(method_style("kl_pac_sgp"))
@@ -156,7 +161,7 @@ def _draw_changes(
         )  # fmt: skip
         names = [str(dataset).removesuffix("_test") for dataset in changes["dataset"]]
         values = [printed.get(f"mse_change_percent[dataset={name}]", math.nan) for name in names]
-        ax.plot(range(len(cells)), values, "o", ms=11, mfc="none", mec=style["color"], mew=1.8, label=PAPER)
+        ax.plot(range(len(cells)), values, "_", ms=26, color=VERMILION, mew=2.2, label=PAPER)
         ax.set_xticks(range(len(cells)), cells)
         ax.set_ylabel("change of the test MSE (%)")
         drawing.legend("above", title=title)

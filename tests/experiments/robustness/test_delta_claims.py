@@ -99,8 +99,17 @@ def test_the_ratios_interval_is_over_draws_and_corrected() -> None:
     found = ratio_of_medians(by_classifier(frame), 10, RATIO)
     logs = np.log(np.divide(*draw_medians(by_classifier(frame), 10)))
     reach = 2.570581835636314 * logs.std(ddof=1) * (1 / 6 + RATIO) ** 0.5
-    assert found.low == pytest.approx(np.exp(logs.mean() - reach))
-    assert found.high == pytest.approx(np.exp(logs.mean() + reach))
+    assert found.low == pytest.approx(found.value * np.exp(-reach))
+    assert found.high == pytest.approx(found.value * np.exp(reach))
+
+
+def test_the_ratio_lies_in_its_interval_also_where_its_draws_agree_on_another() -> None:
+    frame = _noisy(spread=0.3, draws=3)
+    deltas = by_classifier(frame)
+    found = ratio_of_medians(deltas, 10, 0.0)
+    means = np.exp(np.log(np.divide(*draw_medians(deltas, 10))).mean())
+    assert found.value != pytest.approx(means, rel=1e-3)  # medians of all points are not those of the draws
+    assert found.low < found.value < found.high
 
 
 def test_about_five_needs_the_whole_interval_in_the_range() -> None:

@@ -54,15 +54,17 @@ def log_ratios(deltas: Paired, evaluations: int) -> FloatArray:
 def ratio_of_medians(deltas: Paired, evaluations: int, test_over_training: float) -> Estimate:
     """Return the ratio of median deltas Laplace / EP; NaN without pairs.
 
-    Its interval is that of the mean logarithm over training draws, which share rows; the test points of one draw share
-    a classifier, so that one draw gives none.
+    Its interval is as wide, in logarithms, as that of the mean logarithm over training draws, which share rows; the
+    test points of one draw share a classifier, so that one draw gives none.
     """
     laplace, ep = deltas.pair("delta", (LAPLACE, evaluations), (EP, evaluations))
     if not len(ep):
         return Estimate(float("nan"))
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = float(np.median(laplace) / np.median(ep))
-    found = corrected_mean(log_ratios(deltas, evaluations), test_over_training)
+        found = corrected_mean(log_ratios(deltas, evaluations), test_over_training).moved_to(
+            float(np.log(ratio))
+        )
     low, high = float(np.exp(found.low)), float(np.exp(found.high))
     return Estimate(ratio, n=found.n, low=low, high=high, interval=found.interval)
 
