@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,18 +45,18 @@ def row_anchor(section: str, entry: str) -> str:
     return f"{section}-{entry}"
 
 
-def group_by_verdict(best: Iterable[RunComparison], anchors: Mapping[Path, str]) -> list[VerdictGroup]:
+def group_by_verdict(best: Sequence[RunComparison], anchors: Mapping[Path, str]) -> list[VerdictGroup]:
     """Group the values of each experiment's best shipped run by verdict, in the order of VERDICTS.
 
     Args:
-        best: the comparisons; those without a run are left out.
+        best: the comparisons; values without a run lead to their paper.
         anchors: of the runs' sections, by folder.
     """
-    answered = [(item, anchors[item.run.path]) for item in best if item.run is not None]
     groups = []
     for verdict in VERDICTS:
         experiments = []
-        for item, anchor in answered:
+        for item in best:
+            anchor = None if item.run is None else anchors[item.run.path]
             rows = [row for row in item.rows if row.verdict == verdict]
             if rows:
                 experiments.append((item.experiment, [_verdict_entry(row, anchor) for row in rows]))
@@ -66,7 +66,8 @@ def group_by_verdict(best: Iterable[RunComparison], anchors: Mapping[Path, str])
     return groups
 
 
-def _verdict_entry(row: ComparisonRow, anchor: str) -> VerdictEntry:
+def _verdict_entry(row: ComparisonRow, anchor: str | None) -> VerdictEntry:
     # a mean is told apart from its sisters by method and condition, a claim's condition is a long definition
     about = [part for part in (row.method, row.condition) if part and len(part) <= 40]
-    return VerdictEntry(row.id, ", ".join([row.quantity, *about]), row_anchor(anchor, row.id))
+    target = f"paper-{row.paper}" if anchor is None else row_anchor(anchor, row.id)
+    return VerdictEntry(row.id, ", ".join([row.quantity.rstrip("."), *about]), target)

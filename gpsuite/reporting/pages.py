@@ -156,9 +156,9 @@ def _read_figures(sections: Sequence[Section], joint: list[Figure]) -> dict[str,
 def _embed(
     sections: Sequence[Section], joint: Sequence[Figure], images: Mapping[str, bytes], room: int
 ) -> None:
-    """Embed figures while there is room: joint ones, each run's first, each second; larger scales lead."""
+    """Embed figures while there is room: joint ones, each shipped run's first, each second, then those of parts."""
     queue = [
-        (position, bool(section.run.tag), SCALES.index(section.run.scale), number, figure)
+        (bool(section.run.tag), position, SCALES.index(section.run.scale), number, figure)
         for number, section in enumerate(sections)
         for position, figure in enumerate(section.figures)
         if not figure.same

@@ -26,6 +26,8 @@ function filter() {
     shown += section.hidden ? 0 : 1;
     if (verdict.value && !section.hidden) for (const part of all("details:has(tr[data-verdict])", section)) part.open = true;
   }
+  // what is not filtered would keep the hits below the first screen
+  for (const part of all("#papers, section.paper, #verdicts")) part.hidden = wanted.length > 0 || verdict.value !== "";
   document.getElementById("shown").textContent = wanted.length || verdict.value ? `${shown} of ${sections.length} runs` : "";
 }
 if (words) {

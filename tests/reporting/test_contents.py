@@ -38,7 +38,12 @@ def test_values_are_grouped_by_verdict_then_experiment_and_point_to_their_rows()
         RunComparison("pac_bayes/three", None, [replace(ROW, id="X4", verdict="not run")]),
     ]
     groups = group_by_verdict(best, ANCHORS)
-    assert [(group.verdict, group.count) for group in groups] == [("reproduced", 1), ("not reproduced", 2)]
+    assert [(group.verdict, group.count) for group in groups] == [
+        ("reproduced", 1),
+        ("not reproduced", 2),
+        ("not run", 1),
+    ]
+    assert groups[2].experiments[0][1][0].target == f"paper-{ROW.paper}"
     (_, (good,)), *_ = groups[0].experiments
     assert (good.text, good.target) == ("risk, m, eps = 0.2", "run-one-X1")
     assert [name for name, _ in groups[1].experiments] == ["pac_bayes/one", "pac_bayes/two"]

@@ -226,13 +226,13 @@ def test_page_stays_small_and_links_what_it_leaves_out(tmp_path: Path) -> None:
 def test_a_figure_of_several_runs_stands_with_its_paper(tmp_path: Path) -> None:
     folder = tmp_path / "results/published/figures"
     folder.mkdir(parents=True)
-    for name in ("reeb2018_fig3", "unknown"):
+    for name in ("reeb2018_fig3", "nobody2018_fig3"):
         (folder / f"{name}.png").write_bytes(PNG + name.encode())
     text = report(tmp_path / "results", Path(__file__).parents[2] / "conf")
     card = text[text.index('id="paper-reeb2018"') :].split("</section>")[0]
     cell = card[card.index("<strong>Fig. 3</strong>") :].split("</div>")[0]
     assert 'data-same="joint-reeb2018_fig3"' in cell and cell.count("<img") == 1
-    assert '<figure id="joint-reeb2018_fig3">' in card and "unknown" not in text
+    assert '<figure id="joint-reeb2018_fig3">' in card and "nobody2018" not in text
 
 
 def test_the_same_figure_is_on_the_page_once(tmp_path: Path) -> None:
