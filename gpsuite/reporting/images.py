@@ -10,28 +10,29 @@ _PICTURE = "Comment", "shows images"
 
 
 def shrink(png: bytes, picture: bool = False) -> bytes:
-    """Return a PNG with a palette; what has one already, or is no PNG, stays as it is.
+    """Return a PNG with a palette; what has one already, shows images, or is no PNG, stays as it is.
 
     Args:
         png: the file's content.
-        picture: whether it shows images, whose colours must stay where a page inverts drawings; noted in the file.
+        picture: whether it shows images: their greys would be tinted by a palette, and their colours must stay where
+            a page inverts drawings; noted in the file.
     """
     from PIL import Image, PngImagePlugin, UnidentifiedImageError
 
     try:
         image = Image.open(io.BytesIO(png))
-        if image.mode == "P":
+        if image.mode == "P" or is_picture(png):
             return png
         flat = image.convert("RGB")
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError):
         return png
-    # of Pillow's methods the one that keeps white white
-    few = flat.quantize(_COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    notes = PngImagePlugin.PngInfo()
+    stream, notes = io.BytesIO(), PngImagePlugin.PngInfo()
     if picture:
         notes.add_text(*_PICTURE)
-    stream = io.BytesIO()
-    few.save(stream, "PNG", pnginfo=notes)
+        flat.save(stream, "PNG", pnginfo=notes, optimize=True)
+    else:  # of Pillow's methods the one that keeps white white
+        few = flat.quantize(_COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        few.save(stream, "PNG")
     return stream.getvalue()
 
 

@@ -38,3 +38,10 @@ def test_what_is_no_image_stays(content: bytes) -> None:
 def test_a_picture_is_known_by_its_file() -> None:
     assert is_picture(shrink(png(), picture=True)) and not is_picture(shrink(png()))
     assert pixels(b"no picture") == (0, 0)
+
+
+def test_a_picture_keeps_every_colour() -> None:
+    whole = shrink(png(), picture=True)
+    assert shrink(whole) is whole  # also on the page
+    old, new = (np.asarray(Image.open(io.BytesIO(each)).convert("RGB"), int) for each in (png(), whole))
+    assert (old == new).all()
