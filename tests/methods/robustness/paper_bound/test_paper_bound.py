@@ -121,6 +121,27 @@ def test_blocks_of_pairs_add_up_to_the_sums_of_all_lines(monkeypatch: pytest.Mon
             np.testing.assert_allclose(found.slope[side, b], slope, atol=1e-11 * steep, rtol=0)
             assert size <= found.size[b] * (1 + 1e-12)
             assert steep <= found.steep[b] * (1 + 1e-12)
+        farthest = np.sum((np.abs(U - centre[b]) + radius[b]) ** 2, axis=1)
+        steepest = unit[k] * np.abs(w) * chord[1]
+        assert found.steep[b] == pytest.approx(steepest.sum(), rel=1e-9)
+        terms = steepest @ (2.0 + 2.0 * (farthest[i] + farthest[k]))
+        assert found.size[b] == pytest.approx(terms, rel=1e-9)
+
+
+@pytest.mark.parametrize("radius", [0.0, 1e-200, 1e-17, 1e-12, 1e-9])
+def test_chords_over_next_to_nothing_are_tangents(radius: float) -> None:
+    """There a chord's slope would be rounding; data that are points of the box have no distance at all."""
+    rng = np.random.default_rng(6)
+    U = np.round(4.0 * rng.standard_normal((7, 2))) / 4.0  # distances without rounding
+    weights = np.triu(rng.standard_normal((7, 7)))
+    found = line_sums(U, weights, np.ones(7), U[:3], np.full((3, 2), radius))
+    q = np.sum((U[:3, None] - U) ** 2, axis=2)
+    product = weights * np.exp(-0.5 * (q[:, :, None] + q[:, None]))
+    slope = 0.5 * (product.sum(axis=1) + product.sum(axis=2))
+    for side in (0, 1):
+        at_centre = found.value[side] - np.sum(found.slope[side] * q, axis=1)
+        np.testing.assert_allclose(at_centre, product.sum(axis=(1, 2)), atol=1e-12, rtol=0)
+        np.testing.assert_allclose(found.slope[side], slope, atol=2e-3, rtol=0)
 
 
 @pytest.mark.guarantee
