@@ -165,6 +165,23 @@ def _range(
     return start, width
 
 
+def _lines(block: _Block, start: FloatArray, width: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the value at the smallest Q, and the falls of tangent and chord, [k, L] each.
+
+    A chord is never flatter than the tangent, so rounding that says so is undone; that also serves ranges of no width.
+    """
+    top, tangent, chord = block.spare[2:5]
+    np.exp(start, out=top)
+    np.exp(width, out=tangent)
+    np.subtract(tangent, 1.0, out=chord)
+    chord /= width
+    chord *= top
+    np.sqrt(tangent, out=tangent)
+    tangent *= top
+    np.maximum(chord, tangent, out=chord)
+    return top, tangent, chord
+
+
 def _add(
     sums: _RowSums,
     b: int,
@@ -176,8 +193,6 @@ def _add(
 ) -> None:
     """Add the lines of a block's pairs over box b; `start` and `width` as `_range` returns them.
 
-    A chord is never flatter than the tangent, so rounding that says so is undone; that also serves ranges of no width.
-
     Args:
         sums: to which they are added.
         b: number of the box.
@@ -188,16 +203,8 @@ def _add(
         far: that times f, [n].
     """
     rows, columns, ones = block.rows, block.columns, np.ones(len(unit))
-    top, tangent, chord = block.spare[2:5]
+    top, tangent, chord = _lines(block, start, width)
     tangents, chords = block.spare[5:7], block.spare[7:9]
-    np.exp(start, out=top)
-    np.exp(width, out=tangent)
-    np.subtract(tangent, 1.0, out=chord)
-    chord /= width
-    chord *= top
-    np.sqrt(tangent, out=tangent)
-    tangent *= top
-    np.maximum(chord, tangent, out=chord)
     np.multiply(block.weights, tangent, out=tangents)
     np.multiply(block.weights, chord, out=chords)
     steep = np.subtract(chords[0], chords[1], out=chord)
