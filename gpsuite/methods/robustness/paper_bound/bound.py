@@ -29,8 +29,8 @@ from gpsuite.models.classification.posterior import GPCPosterior
 Variant = Literal["quick", "slow"]
 VARIANTS: tuple[Variant, ...] = ("quick", "slow")
 
-# Pairs times boxes held at once (16 MB per array).
-_PIECE = 1 << 21
+# Inputs of data times boxes held at once (8 MB per array).
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -147,8 +147,8 @@ class PaperBound:
 
 
 def _pieces(pairs: Pairs, boxes: int) -> Iterator[slice]:
-    """Return slices of the boxes small enough for arrays of all pairs."""
-    piece = max(1, _PIECE // len(pairs.weights))
+    """Return slices of the boxes small enough for arrays of all data."""
+    piece = max(1, _PIECE // pairs.U.size)
     return (slice(start, start + piece) for start in range(0, boxes, piece))
 
 

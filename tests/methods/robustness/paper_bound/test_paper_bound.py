@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
 from gpsuite.methods.robustness.class_probability import score_of
+from gpsuite.methods.robustness.paper_bound import line_sums as line_sums_module
 from gpsuite.methods.robustness.paper_bound import pairs as pairs_module
 from gpsuite.methods.robustness.paper_bound.bound import PaperBound, paper_bound
+from gpsuite.methods.robustness.paper_bound.line_sums import line_sums
 from gpsuite.methods.robustness.paper_bound.pairs import Pairs, pair_variance
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import l2_ball, linf_ball
@@ -79,6 +81,80 @@ def test_what_the_baseline_cannot_do_is_refused() -> None:
         paper_bound(sparse, sparse.X[0], np.arange(2), "slow")
     with pytest.raises(UserError, match="variant"):
         paper_bound(sparse, sparse.X[0], np.arange(2), "other")  # type: ignore[arg-type]
+
+
+def pair_lines(U: Array, centre: Array, radius: Array) -> tuple[Array, tuple[tuple[Array, Array], ...]]:
+    """Return the largest q_i + q_l over a box, and tangent and chord by value at zero and fall per q; [P] each."""
+    i, k = np.triu_indices(len(U))
+    apart, gap = np.abs(0.5 * (U[i] + U[k]) - centre), 0.5 * np.sum((U[i] - U[k]) ** 2, axis=1)
+    near = 2 * np.sum(np.maximum(0.0, apart - radius) ** 2, axis=1) + gap
+    most = 2 * np.sum((apart + radius) ** 2, axis=1) + gap
+    middle = 0.5 * (near + most)
+    fall = (np.exp(-near / 2) - np.exp(-most / 2)) / (most - near)
+    tangent = np.exp(-middle / 2) * (1 + middle / 2), np.exp(-middle / 2) / 2
+    return most, (tangent, (np.exp(-near / 2) + fall * near, fall))
+
+
+@pytest.mark.parametrize("block", [1, 12, 29, 100_000])
+def test_blocks_of_pairs_add_up_to_the_sums_of_all_lines(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    """One row a block, several, blocks of unequal rows, and all pairs in one; every pair counts once."""
+    monkeypatch.setattr(line_sums_module, "_BLOCK", block)
+    rng = np.random.default_rng(5)
+    n, d = 11, 3
+    U, unit = rng.standard_normal((n, d)), np.sort(rng.uniform(1.0, 2.0, n))
+    weights = np.triu(rng.standard_normal((n, n)))
+    centre = rng.standard_normal((4, d))
+    radius = 10.0 ** np.array([[-3.0], [-1.0], [0.0], [1.0]]) * rng.uniform(0.2, 1.0, (4, d))
+    found = line_sums(U, weights, unit, centre, radius)
+    i, k = np.triu_indices(n)
+    w = weights[i, k]
+    for b in range(4):
+        most, (tangent, chord) = pair_lines(U, centre[b], radius[b])
+        for side, positive in enumerate((tangent, chord)):
+            negative = chord if side == 0 else tangent
+            value, fall = (w * np.where(w >= 0, positive[part], negative[part]) for part in (0, 1))
+            slope = np.bincount(i, fall, n) + np.bincount(k, fall, n)
+            size, steep = (
+                float(unit[k] @ np.abs(each)) for each in (np.abs(value) + np.abs(fall) * most, fall)
+            )
+            np.testing.assert_allclose(found.value[side, b], value.sum(), atol=1e-12 * size, rtol=0)
+            np.testing.assert_allclose(found.slope[side, b], slope, atol=1e-11 * steep, rtol=0)
+            assert size <= found.size[b] * (1 + 1e-12)
+            assert steep <= found.steep[b] * (1 + 1e-12)
+        farthest = np.sum((np.abs(U - centre[b]) + radius[b]) ** 2, axis=1)
+        steepest = unit[k] * np.abs(w) * chord[1]
+        assert found.steep[b] == pytest.approx(steepest.sum(), rel=1e-9)
+        terms = steepest @ (2.0 + 2.0 * (farthest[i] + farthest[k]))
+        assert found.size[b] == pytest.approx(terms, rel=1e-9)
+
+
+@pytest.mark.parametrize("radius", [0.0, 1e-200, 1e-17, 1e-12, 1e-9])
+def test_chords_over_next_to_nothing_are_tangents(radius: float) -> None:
+    """There a chord's slope would be rounding; data that are points of the box have no distance at all."""
+    rng = np.random.default_rng(6)
+    U = np.round(4.0 * rng.standard_normal((7, 2))) / 4.0  # distances without rounding
+    weights = np.triu(rng.standard_normal((7, 7)))
+    found = line_sums(U, weights, np.ones(7), U[:3], np.full((3, 2), radius))
+    q = np.sum((U[:3, None] - U) ** 2, axis=2)
+    product = weights * np.exp(-0.5 * (q[:, :, None] + q[:, None]))
+    slope = 0.5 * (product.sum(axis=1) + product.sum(axis=2))
+    for side in (0, 1):
+        at_centre = found.value[side] - np.sum(found.slope[side] * q, axis=1)
+        np.testing.assert_allclose(at_centre, product.sum(axis=(1, 2)), atol=1e-12, rtol=0)
+        np.testing.assert_allclose(found.slope[side], slope, atol=2e-3, rtol=0)
+
+
+@pytest.mark.guarantee
+def test_every_point_lies_within_the_bounds_of_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_sums_module, "_BLOCK", 30)
+    rng = np.random.default_rng(29)
+    failures = 0
+    for model in range(6):
+        posterior, x0, free = random_setting(rng, "squared_exponential", "probit", 17, 5, model % 2 == 1)
+        low, high = random_boxes(rng, posterior, x0, free, 16)
+        bound = paper_bound(posterior, x0, free)
+        failures += count_violations(rng, bound, Exact(posterior, x0, free), low, high, 8)[1]
+    assert failures == 0
 
 
 def relaxation(weights: Array, q: Array, nearest: Array, farthest: Array) -> tuple[float, float]:
@@ -165,27 +241,15 @@ def test_pairs_pay_for_the_rounding_of_lines_and_slopes(far: float) -> None:
     )
     np.testing.assert_allclose((free - more)[0], 1e-3, rtol=1e-6)
     np.testing.assert_allclose((more - free)[1], 1e-3, rtol=1e-6)
-    i, k = np.triu_indices(len(form.U))
-    at = form.scale(centre)[0]
-    near, most = (
-        2 * np.sum(each**2, axis=1) + 0.5 * np.sum((form.U[i] - form.U[k]) ** 2, axis=1)
-        for each in (
-            np.maximum(0.0, np.abs(0.5 * (form.U[i] + form.U[k]) - at) - radius),
-            np.abs(0.5 * (form.U[i] + form.U[k]) - at) + radius,
-        )
-    )
-    middle = 0.5 * (near + most)
-    chord = (np.exp(-near / 2) - np.exp(-most / 2)) / (most - near)
-    lines = (
-        (np.exp(-middle / 2) * (1 + middle / 2), np.exp(-middle / 2) / 2),
-        (np.exp(-near / 2) + chord * near, chord),
-    )
+    at, (i, k) = form.scale(centre)[0], np.triu_indices(len(form.U))
+    most, (tangent, chord) = pair_lines(pairs.U, at, radius[0])
     reach = 4.0 * (np.abs(form.U).max() + np.abs(at).max()) * radius.sum()
-    for side, sign in ((0, -1.0), (1, 1.0)):
-        weights = sign * pairs.weights
-        constant, slope = (np.where(weights >= 0, a, b) for a, b in zip(*lines, strict=True))
-        expected = 4e-5 * np.abs(weights) @ (np.abs(constant) + np.abs(slope) * (most + reach))
-        assert abs(paid - free)[side, 0] == pytest.approx(expected, rel=0.1)
+    farthest = np.sum((np.abs(pairs.U - at) + radius) ** 2, axis=1)
+    size = chord[1] * (2.0 + 2.0 * (farthest[i] + farthest[k]) + reach)
+    expected = 4e-5 * np.abs(pairs.weights[i, k]) @ size
+    np.testing.assert_allclose(np.abs(paid - free)[:, 0], expected, rtol=1e-6)
+    for line in (tangent, chord):
+        assert np.all(line[0] + line[1] * (most + reach) <= size * (1 + 1e-12))
 
 
 def test_pairs_widen_the_box_for_the_rounding_of_scaled_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
