@@ -43,6 +43,7 @@ Scenario = Callable[[], object]
 NAMED = {"slack", "rounding", "error", "errors", "room", "unit", "allowance"}
 TOLERANCE, DIFFERENCES = 1e-13, 20.0
 _ROUNDING_ALONE = 1e-4
+_UNWRITTEN = 1e300
 _SLOTS, _CALLS, _DEPTH = 2, 12, 5
 _AVX512 = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL"
 
@@ -127,8 +128,9 @@ class Numbers:
             weights = (
                 0.5 + (0.6180339887498949 * np.arange(1, len(flat) + 1) + 0.7548776662466927 * call) % 1.0
             )
-            # one that is not finite counts by its kind
-            kinds = np.select([np.isnan(flat), flat == np.inf, flat == -np.inf], [3.0, 5.0, 7.0], 0.0)
+            # one that is not finite counts by its kind, and so does what was never written and would overflow a sum
+            unusual = [np.isnan(flat), flat == np.inf, flat == -np.inf, np.abs(flat) > _UNWRITTEN]
+            kinds = np.select(unusual, [3.0, 5.0, 7.0, 9.0], 0.0)
             terms = weights * np.where(kinds > 0.0, kinds, flat)
             kept[0] += len(flat)
             kept[1] += math.fsum(terms)
