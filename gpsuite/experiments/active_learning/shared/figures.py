@@ -204,7 +204,7 @@ def _draw_shares(ax: Axes, curves: Curves, frame: pd.DataFrame, report: Report[o
     ax.set_ylim(0.8 * FEWEST, 130.0)
     ax.set_yticks([0.1, 1, 10, 100], ["0.1", "1", "10", "100"])
     ax.set_ylabel("unsafe queries (%)")
-    ax.set_title("by measured z (filled) and true h (outlined)" if both else "by measured z")
+    ax.set_title("by measured z (filled) and true h (outlined, with interval)" if both else "by measured z")
 
 
 def safety_frame(curves: Curves) -> pd.DataFrame:

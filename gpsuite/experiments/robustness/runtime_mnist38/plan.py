@@ -11,7 +11,7 @@ from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, classi
 
 Axes = dict[str, str | int | float]
 
-VERSION = 3  # raised when the numbers of a point change
+VERSION = 4  # raised when the numbers of a point change, its seconds among them
 
 
 @dataclass(frozen=True)
