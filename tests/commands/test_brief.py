@@ -62,7 +62,7 @@ def test_list_shows_an_experiment_a_line_with_the_cost_asked_for(lines: Callable
         assert [line.split()[0] for line in found] == ["experiment", *names]
     [before] = [line for line in quick if line.startswith("active_learning/engine")]
     [after] = [line for line in paper if line.startswith("active_learning/engine")]
-    assert "8 min" in before and "1 h" in after and "gengine1" in before
+    assert "8 min" in before and "2.5 h" in after and "gengine1" in before
 
 
 def test_list_has_no_addresses_and_all_three_lists_have_a_head(lines: Callable[..., list[str]]) -> None:
