@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.errors import unknown_name
-from gpsuite.models.config import KERNEL_NAMES
+from gpsuite.models.kernel_posterior import KernelPosterior
 from gpsuite.models.radial import kappa, kappa_and_slope, squared_distances
-
-_BLOCK = 1 << 22
-"""Entries of the largest temporary matrix of a prediction (32 MB)."""
 
 SMALLEST_VARIANCE = float(np.finfo(np.float64).eps)
 """Latent variances are kept above this share of the prior's: below it the difference is rounding."""
 
 
 @dataclass(frozen=True, eq=False)
-class LatentPosterior:
+class LatentPosterior(KernelPosterior):
     """Gaussian latent posterior f(x) ~ N(mu(x), Sigma(x)).
 
     With k_i = s kappa(|(x - X_i) / l|): mu = k' alpha and Sigma = s + sum_k c_k (F k)_k^2.
@@ -38,36 +32,11 @@ class LatentPosterior:
         operator_bound: g with Sigma <= g s everywhere: 1 for Laplace and EP, else max(1, largest eigenvalue).
 
     Raises:
-        UserError: if the kernel is unknown.
-        ValueError: if shapes do not fit or a value is not finite or not in its range.
+        UserError, ValueError: as `KernelPosterior`.
     """
 
-    X: FloatArray
-    kernel: str
-    variance: float
-    lengthscales: FloatArray
-    alpha: FloatArray
-    root: FloatArray
-    weights: FloatArray
-    operator_bound: float
-
-    def __post_init__(self) -> None:
-        if self.kernel not in KERNEL_NAMES:
-            raise unknown_name("kernel", self.kernel, KERNEL_NAMES)
-        if self.X.ndim != 2 or 0 in self.X.shape:
-            raise ValueError(f"inputs [N, D] are needed, got shape {self.X.shape}")
-        n, inputs = self.X.shape
-        rank = self.weights.shape[0] if self.weights.ndim == 1 else -1
-        for name, wanted in (("lengthscales", (inputs,)), ("alpha", (n,)), ("root", (rank, n))):
-            if getattr(self, name).shape != wanted:
-                raise ValueError(f"{name}: shape {getattr(self, name).shape}, expected {wanted}")
-        for name in ("X", "lengthscales", "alpha", "root", "weights"):
-            if not np.isfinite(getattr(self, name)).all():
-                raise ValueError(f"{name} has non-finite values")
-        if not (math.isfinite(self.variance) and self.variance > 0.0 and (self.lengthscales > 0.0).all()):
-            raise ValueError("variance and lengthscales must be positive")
-        if not (math.isfinite(self.operator_bound) and self.operator_bound >= 1.0):
-            raise ValueError(f"operator_bound={self.operator_bound}: must be at least 1")
+    def _shapes(self, rank: int) -> dict[str, tuple[int, ...]]:
+        return {"alpha": (len(self.X),), "root": (rank, len(self.X))}
 
     def latent(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the mean [B] and the variance [B] of the latent function.
@@ -82,7 +51,7 @@ class LatentPosterior:
         """
         scaled = self._scaled(Xnew)
         mean, variance = np.empty(len(scaled)), np.empty(len(scaled))
-        for part in self._parts(len(scaled)):
+        for part in self._parts(len(scaled), max(self.root.shape)):
             k = self.variance * kappa(self.kernel, squared_distances(scaled[part], self._inputs))
             mean[part] = k @ self.alpha
             features = k @ self.root.T
@@ -100,7 +69,7 @@ class LatentPosterior:
         scaled = self._scaled(Xnew)
         mean, variance = np.empty(len(scaled)), np.empty(len(scaled))
         d_mean, d_variance = np.empty(scaled.shape), np.empty(scaled.shape)
-        for part in self._parts(len(scaled)):
+        for part in self._parts(len(scaled), max(self.root.shape)):
             k, slope = kappa_and_slope(self.kernel, squared_distances(scaled[part], self._inputs))
             k, slope = self.variance * k, self.variance * slope
             features = k @ self.root.T
@@ -110,24 +79,6 @@ class LatentPosterior:
             d_mean[part] = self._pulled_back(slope * self.alpha, scaled[part])
             d_variance[part] = self._pulled_back(slope * outer, scaled[part])
         return mean, variance, d_mean, d_variance
-
-    @cached_property
-    def _centre(self) -> FloatArray:
-        return np.asarray(self.X.mean(axis=0))
-
-    @cached_property
-    def _inputs(self) -> FloatArray:
-        return (self.X - self._centre) / self.lengthscales
-
-    def _scaled(self, Xnew: FloatArray) -> FloatArray:
-        Xnew = np.asarray(Xnew, dtype=np.float64)
-        if Xnew.ndim != 2 or Xnew.shape[1] != self.X.shape[1] or not np.isfinite(Xnew).all():
-            raise ValueError(f"finite inputs [B, {self.X.shape[1]}] are needed, got shape {Xnew.shape}")
-        return (Xnew - self._centre) / self.lengthscales
-
-    def _parts(self, count: int) -> list[slice]:
-        rows = max(1, _BLOCK // max(self.root.shape))
-        return [slice(start, start + rows) for start in range(0, count, rows)]
 
     def _clipped(self, reduction: FloatArray) -> FloatArray:
         low, high = SMALLEST_VARIANCE * self.variance, self.operator_bound * self.variance

@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.errors import unknown_name
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.softmax_expectation import (
@@ -17,14 +16,12 @@ from gpsuite.models.classification.softmax_expectation import (
     centred_root,
     softmax_moments,
 )
-from gpsuite.models.config import KERNEL_NAMES
+from gpsuite.models.kernel_posterior import KernelPosterior
 from gpsuite.models.radial import kappa, kappa_and_slope, squared_distances
-
-_BLOCK = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
-class MultiClassPosterior:
+class MultiClassPosterior(KernelPosterior):
     """Latent posterior f(x) ~ N(m(x), S(x)) of C functions with one kernel; class probabilities by the softmax.
 
     With k_i = s kappa(|(x - X_i) / l|): m_c = k' alpha_c and S_cj = s delta_cj + sum_r w_r (F_rc k)(F_rj k).
@@ -40,41 +37,14 @@ class MultiClassPosterior:
         operator_bound: g with S <= g s I everywhere: 1 for Laplace.
 
     Raises:
-        UserError: if the kernel is unknown.
-        ValueError: if shapes do not fit or a value is not finite or not in its range.
+        UserError, ValueError: as `KernelPosterior`; ValueError also for fewer than two classes.
     """
 
-    X: FloatArray
-    kernel: str
-    variance: float
-    lengthscales: FloatArray
-    alpha: FloatArray
-    root: FloatArray
-    weights: FloatArray
-    operator_bound: float
-
-    def __post_init__(self) -> None:
-        if self.kernel not in KERNEL_NAMES:
-            raise unknown_name("kernel", self.kernel, KERNEL_NAMES)
-        if self.X.ndim != 2 or 0 in self.X.shape or self.alpha.ndim != 2 or len(self.alpha) < 2:
-            raise ValueError(
-                f"inputs [N, D] and weights [C, N], C >= 2, are needed, got {self.X.shape}, {self.alpha.shape}"
-            )
-        (n, inputs), C = self.X.shape, len(self.alpha)
-        for name, wanted in (
-            ("lengthscales", (inputs,)),
-            ("alpha", (C, n)),
-            ("root", (len(self.weights), C, n)),
-        ):
-            if getattr(self, name).shape != wanted:
-                raise ValueError(f"{name}: shape {getattr(self, name).shape}, expected {wanted}")
-        for name in ("X", "lengthscales", "alpha", "root", "weights"):
-            if not np.isfinite(getattr(self, name)).all():
-                raise ValueError(f"{name} has non-finite values")
-        if not (math.isfinite(self.variance) and self.variance > 0.0 and (self.lengthscales > 0.0).all()):
-            raise ValueError("variance and lengthscales must be positive")
-        if not (math.isfinite(self.operator_bound) and self.operator_bound >= 1.0):
-            raise ValueError(f"operator_bound={self.operator_bound}: must be at least 1")
+    def _shapes(self, rank: int) -> dict[str, tuple[int, ...]]:
+        if self.alpha.ndim != 2 or len(self.alpha) < 2:
+            raise ValueError(f"weights [C, N], C >= 2, are needed, got shape {self.alpha.shape}")
+        C, n = len(self.alpha), len(self.X)
+        return {"alpha": (C, n), "root": (rank, C, n)}
 
     @property
     def n_classes(self) -> int:
@@ -90,7 +60,7 @@ class MultiClassPosterior:
         scaled = self._scaled(Xnew)
         C = self.n_classes
         mean, covariance = np.empty((len(scaled), C)), np.empty((len(scaled), C, C))
-        for part in self._parts(len(scaled)):
+        for part in self._parts(len(scaled), len(self._stacked)):
             k = self.variance * kappa(self.kernel, squared_distances(scaled[part], self._inputs))
             mean[part] = k @ self.alpha.T
             features = (k @ self._stacked.T).reshape(len(k), len(self.weights), C)
@@ -191,21 +161,3 @@ class MultiClassPosterior:
     @cached_property
     def _stacked(self) -> FloatArray:
         return np.ascontiguousarray(self.root.reshape(-1, self.root.shape[2]))
-
-    @cached_property
-    def _centre(self) -> FloatArray:
-        return np.asarray(self.X.mean(axis=0))
-
-    @cached_property
-    def _inputs(self) -> FloatArray:
-        return (self.X - self._centre) / self.lengthscales
-
-    def _scaled(self, Xnew: FloatArray) -> FloatArray:
-        Xnew = np.asarray(Xnew, dtype=np.float64)
-        if Xnew.ndim != 2 or Xnew.shape[1] != self.X.shape[1] or not np.isfinite(Xnew).all():
-            raise ValueError(f"finite inputs [B, {self.X.shape[1]}] are needed, got shape {Xnew.shape}")
-        return (Xnew - self._centre) / self.lengthscales
-
-    def _parts(self, count: int) -> list[slice]:
-        rows = max(1, _BLOCK // max(1, self._stacked.shape[0]))
-        return [slice(start, start + rows) for start in range(0, count, rows)]

@@ -13,7 +13,7 @@ import pytest
 
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.explain.tables import ENDS
-from gpsuite.experiments.robustness.global_effects.claims import cosine, global_claims
+from gpsuite.experiments.robustness.global_effects.claims import cosine, decided_signs, global_claims
 from gpsuite.experiments.robustness.global_effects.summary import measure_colours
 from gpsuite.experiments.robustness.regression.run import own_units
 from gpsuite.methods.robustness.regression.prediction_range import QuantileRange
@@ -57,6 +57,19 @@ def test_claims_can_say_yes_and_no() -> None:
     assert values["right"]["cosine_delta_with_lime[gamma=2.0]"] == pytest.approx(-1.0)
     assert values["half"]["cosine_delta_with_truth[gamma=2.0]"] == pytest.approx(0.0, abs=1e-15)
     assert np.isnan(cosine(np.zeros(2), np.ones(2)))
+
+
+def test_an_input_of_no_sign_decides_nothing() -> None:
+    first = draw_record([1.0, -0.1], [-1.0, 1.0], [1.0, 1.0])
+    second = draw_record([1.1, 0.1], [-1.1, 1.1], [1.0, 1.0])
+    assert decided_signs([each.arrays["lime"][0] for each in (first, second)], 0.1).tolist() == [1, 0]
+    signs = next(
+        each for each in global_claims([first, second], [2.0], 0.1) if each.name == "share_signs_as_lime"
+    )
+    assert (signs.value, signs.n) == (0.0, 1), "the second input is left out, the first decides against"
+    assert "1 left out" in signs.note
+    alone = global_claims([first], [2.0], 0.1)
+    assert np.isnan(alone[-1].value), "one draw has no interval"
 
 
 @pytest.mark.parametrize("name", ["explain_synthetic2d", "explain_spam"])

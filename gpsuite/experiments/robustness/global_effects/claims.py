@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.experiments.base import Record
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic, statistic_name
@@ -31,7 +31,9 @@ def global_claims(
     wrong = [bool((np.sign(own) == -np.sign(true)).all()) for own, true in zip(lime, truth, strict=True)]
     found = [claim("share_lime_signs_wrong", wrong, "training draws; all inputs' signs are wrong")]
     found.append(_over_draws("cosine_lime_with_truth", cosine, lime, truth, test_over_training))
-    signs: list[bool] = []
+    agree: list[bool] = []
+    undecided = 0
+    lime_signs = decided_signs(lime, test_over_training)
     for number, gamma in enumerate(gammas):
         delta = [record.arrays["delta"][number].mean(axis=0) for record in records]
         for name, measure, other in (
@@ -41,9 +43,23 @@ def global_claims(
         ):
             named = statistic_name(name, gamma=gamma)
             found.append(_over_draws(named, measure, delta, other, test_over_training))
-        for own, theirs in zip(delta, lime, strict=True):
-            signs.extend((np.sign(own) == np.sign(theirs)).tolist())
-    return [*found, claim("share_signs_as_lime", signs, "input, gamma and training draw")]
+        signs = decided_signs(delta, test_over_training)
+        decided = (signs != 0) & (lime_signs != 0)
+        undecided += int(np.count_nonzero(~decided))
+        agree.extend((signs == lime_signs)[decided].tolist())
+    note = f"input and gamma; {undecided} left out, of no sign over the training draws in one of the pictures"
+    return [*found, claim("share_signs_as_lime", agree, note)]
+
+
+def decided_signs(effects: Sequence[FloatArray], test_over_training: float) -> IntArray:
+    """Return each input's sign over the training draws: of the mean if its 95 % interval leaves 0 out, otherwise 0.
+
+    Args:
+        effects: of every input, [D], one per draw.
+        test_over_training: as in `corrected_mean`.
+    """
+    means = [corrected_mean(column, test_over_training) for column in np.transpose(effects)]
+    return np.array([int(each.low > 0.0) - int(each.high < 0.0) for each in means])
 
 
 def cosine(first: FloatArray, second: FloatArray) -> float:

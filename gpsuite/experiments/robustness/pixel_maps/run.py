@@ -33,7 +33,7 @@ def run(task: Task[PixelMapTask], shared: SharedWork) -> Outcome:
     except NotConvergedError as error:
         return Outcome({}, DIVERGED, str(error))
     problem, posterior = found.problem, found.posterior
-    point, own = shown_image(found, params.digit, params.shown_probability)
+    point, own = shown_image(found, params.digit, params.shown_probability, params.rank)
     x = problem.X_test[point]
     inputs, started = np.arange(len(x)), time.process_time()
     budget = Budget(seconds=clock.left, boxes=params.boxes, observer=shared.observer)
@@ -58,14 +58,16 @@ def run(task: Task[PixelMapTask], shared: SharedWork) -> Outcome:
     return Outcome(metrics, status, reason, arrays, f"map in {seconds:.1f} CPU s, {ranges.boxes} boxes")
 
 
-def shown_image(found: SeveralClasses, digit: str, shown_probability: float) -> tuple[int, int]:
-    """Return the test row that is shown, and its class; any of the class if none is classified correctly."""
+def shown_image(
+    found: SeveralClasses, digit: str, shown_probability: float, rank: int = 0
+) -> tuple[int, int]:
+    """Return the digit's test row of this rank by its distance to the probability, and its class; wrong ones last."""
     problem = found.problem
     own = problem.label_names.index(digit)
     rows = np.flatnonzero(problem.y_test == own)
     p = found.posterior.probabilities(problem.X_test[rows])
     distance = np.abs(p[:, own] - shown_probability) + 2.0 * (p.argmax(axis=1) != own)
-    return int(rows[np.argmin(distance)]), own
+    return int(rows[np.argsort(distance, kind="stable")[rank]]), own
 
 
 def patch_metrics(
@@ -90,6 +92,7 @@ def patch_metrics(
     quadrant[(order.shape[0] + 1) // 2 :] = False
     quadrant[:, (order.shape[1] + 1) // 2 :] = False
     return {
+        "correct": bool(p[0].argmax() == own),
         "probability": float(p[0, own]),
         "whitened_probability": float(p[1, own]),
         "drop": float(drops[0]),

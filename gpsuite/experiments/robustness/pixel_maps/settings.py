@@ -17,8 +17,9 @@ class PixelMapSettings(ClassifierSettings):
     Attributes:
         evaluations: of the marginal likelihood in training.
         digits: labels of which one test image each is shown.
+        images: test images of each label; the tables count over those that are classified correctly.
         shown_probability: of the test images of a label that are classified correctly, the one is shown whose class
-            probability is nearest.
+            probability is nearest; the others follow by their distance.
         gamma: length of the one-sided intervals, in pixel values from 0 to 1.
         negative: share of the largest |effect| below which, with a minus sign, a pixel belongs to a negative patch.
         random_patches: of equal size, against which the whitened patch is held.
@@ -29,6 +30,7 @@ class PixelMapSettings(ClassifierSettings):
 
     evaluations: Count
     digits: Annotated[list[str], filled, unique]
+    images: Count
     shown_probability: Share
     gamma: Positive
     negative: Share

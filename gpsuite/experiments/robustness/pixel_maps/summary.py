@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,12 +17,17 @@ from gpsuite.experiments.robustness.shared.free_inputs import image_order
 from gpsuite.experiments.robustness.shared.records import dataset_statistics
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.palette import BLACK
+from gpsuite.statistics.estimates import share
 
 if TYPE_CHECKING:
     import pandas as pd
 
 CREDIT = "digits: MNIST, LeCun et al. 1998 (CC BY-SA 3.0)"
 TOWARDS = "8"  # what the paper's 5 becomes
+IMAGES = (
+    "of each digit's correctly classified images: for how many the statements on the shown one hold, which class gains "
+    "most when the patch is white, and median and middle 95 % of drop and patch size"
+)
 COLUMNS = ("row", "probability", "whitened_probability", "drop", "p_value", "gains_most", "patch_size", "patch_row",
            "patch_column", "top_left_size", "boxes")  # fmt: skip
 
@@ -29,9 +35,10 @@ COLUMNS = ("row", "probability", "whitened_probability", "drop", "p_value", "gai
 def summarise(report: Report[PixelMapSettings]) -> list[Statistic]:
     """Write what whitening does, draw image and maps; return the paper's statements on the three digits."""
     dataset, settings = report.request.require_dataset(), report.settings
-    records = [record for record in report.records() if "part" not in record.axes]
+    maps = [record for record in report.records() if "part" not in record.axes]
     integrals = report.records(part="integrals")
     statistics = dataset_statistics(dataset) + integral_statistics(integrals)
+    records = [record for record in maps if record.axes["image"] == 0]
     if not records:
         return statistics
     import pandas as pd
@@ -46,13 +53,56 @@ def summarise(report: Report[PixelMapSettings]) -> list[Statistic]:
         f"{settings.random_patches} random connected patches of its size"
     )
     report.table(pd.DataFrame(rows), "explain_mnist358", caption)
+    several = [each for each in by_digit(maps) if len(each) > 1]
+    if several:
+        report.table(pd.DataFrame([images_row(each) for each in several]), "explain_mnist358_images", IMAGES)
     seconds = [
-        {"digit": record.axes["digit"], "CPU seconds of the map": record.metrics["map_cpu_seconds"]}
-        for record in records
+        {
+            "digit": record.axes["digit"],
+            "image": record.axes["image"],
+            "CPU seconds of the map": record.metrics["map_cpu_seconds"],
+        }
+        for record in maps
     ]
     report.table(pd.DataFrame(seconds), "explain_mnist358_timing", "one pixel map, both directions")
     draw(report, records, load(dataset), "" if dataset.stand_in else CREDIT)
-    return statistics + [each for record in records for each in image_statistics(record)]
+    statistics += [each for record in records for each in image_statistics(record)]
+    return statistics + [each for own in several for each in images_statistics(own)]
+
+
+def by_digit(maps: Sequence[Record]) -> list[list[Record]]:
+    """Return the maps of the images that are classified correctly, digit by digit."""
+    digits = dict.fromkeys(record.axes["digit"] for record in maps)
+    correct = [record for record in maps if record.metrics["correct"]]
+    return [[record for record in correct if record.axes["digit"] == digit] for digit in digits]
+
+
+def images_row(records: Sequence[Record]) -> dict[str, float | int | str]:
+    """Return how far the statements on one image hold for all images of its digit."""
+    drops = np.quantile([record.number("drop") for record in records], (0.5, 0.025, 0.975))
+    sizes = np.quantile([record.number("top_left_size") for record in records], (0.5, 0.025, 0.975))
+    gains = Counter(str(record.metrics["gains_most"]) for record in records)
+    return {
+        "digit": str(records[0].axes["digit"]),
+        "images": len(records),
+        "patch left of the centre": sum(_left(record) for record in records),
+        "in the top left quadrant": sum(_top_left(record) for record in records),
+        "p value at most .05": sum(record.number("p_value") <= 0.05 for record in records),
+        "gains most": ", ".join(f"{name}: {count}" for name, count in gains.most_common()),
+        "drop, median": drops[0],
+        "drop, from": drops[1],
+        "drop, to": drops[2],
+        "top left pixels, median": sizes[0],
+        "top left pixels, from": sizes[1],
+        "top left pixels, to": sizes[2],
+    }
+
+
+def images_statistics(records: Sequence[Record]) -> list[Statistic]:
+    """Return in what share of a digit's images whitening the patch raises class 8 most."""
+    name = statistic_name("share_gains_most_is_8", digit=str(records[0].axes["digit"]))
+    gains = [record.metrics["gains_most"] == TOWARDS for record in records]
+    return [Statistic.of(name, share(gains), note=f"{sum(gains)} of {len(gains)} images")]
 
 
 def integral_statistics(records: Sequence[Record]) -> list[Statistic]:
@@ -79,14 +129,10 @@ def image_statistics(record: Record) -> list[Statistic]:
     def named(name: str) -> str:
         return statistic_name(name, digit=digit)
 
-    row, column = (
-        float("nan") if record.metrics[name] is None else record.number(name)
-        for name in ("patch_row", "patch_column")
-    )
     drop = record.number("drop")
     found = [
-        Statistic(named("patch_left_of_centre"), float(column < 0.5)),
-        Statistic(named("patch_in_top_left"), float(row < 0.5 and column < 0.5)),
+        Statistic(named("patch_left_of_centre"), float(_left(record))),
+        Statistic(named("patch_in_top_left"), float(_top_left(record))),
         Statistic(named("patch_pixels"), record.number("top_left_size"), note="in the top left quadrant"),
         Statistic(named("patch_permutation_p_value"), record.number("p_value")),
         Statistic(named("class_probability_drop"), drop),
@@ -96,6 +142,14 @@ def image_statistics(record: Record) -> list[Statistic]:
         found.append(Statistic("class3_probability_before", record.number("probability")))
         found.append(Statistic("class3_probability_drop", drop))
     return found
+
+
+def _left(record: Record) -> bool:
+    return record.metrics["patch_column"] is not None and record.number("patch_column") < 0.5
+
+
+def _top_left(record: Record) -> bool:
+    return _left(record) and record.number("patch_row") < 0.5
 
 
 def draw(report: Report[PixelMapSettings], records: Sequence[Record], data: Dataset, credit: str) -> None:

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FAMILY = "wasserstein"
-
-
 LINES = ("-", "--", ":", "-.")
+RARE = 1e-3  # error rates below are drawn on a linear axis
 
 
 def line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -110,6 +109,9 @@ def draw_risk_coverage(report: Report[ImageSettings], records: Sequence[Record])
                 lines += [
                     {"method": name, "coverage": c, "risk": r} for c, r in zip(COVERAGES, risk, strict=True)
                 ]
+        # rates of a thousandth are told apart; a method without an error has none to take the logarithm of
+        drawing.ax.set_yscale("symlog", linthresh=RARE)
+        drawing.ax.set_ylim(bottom=0.0)
         drawing.name_axes("share of images predicted, most certain first", "error rate among them")
         drawing.legend("below")
         drawing.data = pd.DataFrame(lines)

@@ -14,7 +14,13 @@ from scipy.special import ndtr
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.pixel_maps.integrals import rectangle_mass
 from gpsuite.experiments.robustness.pixel_maps.patches import largest_patch, middle, random_patch
-from gpsuite.experiments.robustness.pixel_maps.summary import image_statistics, integral_statistics
+from gpsuite.experiments.robustness.pixel_maps.summary import (
+    by_digit,
+    image_statistics,
+    images_row,
+    images_statistics,
+    integral_statistics,
+)
 from tests.experiments.robustness.safety_runs import run
 
 
@@ -49,6 +55,33 @@ def test_statements_say_yes_and_no(row: float, column: float, left: float, top_l
     assert values["patch_in_top_left[digit=3]"] == top_left
     assert values["class3_probability_drop"] == values["class_probability_drop[digit=3]"] == -0.1
     assert values["gains_most_is_8[digit=3]"] == 0.0
+
+
+def image_record(
+    digit: str, image: int, gains: str, column: float | None, drop: float, correct: bool = True
+) -> Record:
+    metrics: dict[str, Any] = {
+        "patch_row": 0.3, "patch_column": column, "drop": drop, "top_left_size": 2, "p_value": 0.01,
+        "gains_most": gains, "correct": correct,
+    }  # fmt: skip
+    axes = {"digit": digit, "image": image}
+    return cast(Record, SimpleNamespace(axes=axes, metrics=metrics, number=lambda name: float(metrics[name])))
+
+
+@pytest.mark.parametrize(("others", "reached"), [(1, True), (12, False)])
+def test_a_majority_of_images_must_be_shown(others: int, reached: bool) -> None:
+    images = [image_record("5", k, "8", 0.2, 0.1) for k in range(14)]
+    images += [image_record("5", 14 + k, "3", None, 0.3) for k in range(others)]
+    wrong = image_record("5", 99, "3", 0.9, -9.0, correct=False)
+    own = by_digit([*images, wrong, image_record("3", 0, "5", 0.2, 0.1)])
+    assert [len(each) for each in own] == [14 + others, 1]
+    (found,) = images_statistics(own[0])
+    assert found.name == "share_gains_most_is_8[digit=5]" and found.value == 14 / (14 + others)
+    assert (found.judged("low") >= 0.5) is reached
+    row = images_row(own[0])
+    assert row["gains most"] == f"8: 14, 3: {others}"
+    assert row["patch left of the centre"] == row["in the top left quadrant"] == 14
+    assert row["drop, from"] == pytest.approx(0.1)
 
 
 def integral_record(outside: int, printed: int) -> Any:
@@ -88,3 +121,4 @@ def test_a_run_draws_maps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     assert (numbers["effect"] <= numbers["proved_high"]).all()
     digits = pd.read_csv(folder / "tables" / "explain_mnist358.csv")["digit"].tolist()
     assert digits == [0], "the stand-in's first label"
+    assert len(pd.read_csv(folder / "tables" / "explain_mnist358_timing.csv")) == 2

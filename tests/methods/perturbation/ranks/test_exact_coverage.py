@@ -7,6 +7,7 @@ two-sided binomial interval is below 0.1 %. Seeds are derived from the cell's na
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import product
 
 import numpy as np
 import pytest
@@ -21,8 +22,14 @@ from gpsuite.methods.perturbation.objectives.quadratic import (
     Objective,
     SparseKernelRidge,
 )
-from gpsuite.methods.perturbation.ranks.groups import Group, Permutations, SignChanges, SignedPermutations
-from gpsuite.methods.perturbation.ranks.ranks import simulated_ranks
+from gpsuite.methods.perturbation.ranks.groups import (
+    Group,
+    Permutations,
+    Perturbations,
+    SignChanges,
+    SignedPermutations,
+)
+from gpsuite.methods.perturbation.ranks.ranks import ranks_of_noise, simulated_ranks
 from gpsuite.seeds import stream
 from tests.arrays import Array
 from tests.methods.perturbation.made_up_objectives import gaussian
@@ -143,3 +150,34 @@ def test_wrong_assumptions_are_noticed(model: str, noise: Noise, group: Group, q
 def test_asymmetric_exchangeable_noise_suits_permutations(model: str) -> None:
     ranks = _ranks(model, _skewed, "skewed", Permutations(), 20, 4_000)
     assert not any(_outside(ranks, 20, q, FAMILY_ERROR / (6 * len(LEVELS[20]))) for q in LEVELS[20])
+
+
+def _over_all_signs(objective: Objective, alphas: Array, sizes: Array) -> list[int]:
+    """Sorted ranks over all 2^n sign patterns of noise of given sizes [n], against the whole group; alphas [2^n, n]."""
+    signs = np.array(list(product((1.0, -1.0), repeat=len(sizes))))
+    whole = Perturbations("signs", signs[1:], None, None)
+    pairs = zip(alphas, signs * sizes, strict=True)
+    return sorted(int(ranks_of_noise(objective, alpha, noise[None], whole)[0]) for alpha, noise in pairs)
+
+
+@pytest.mark.parametrize("model", ["lssvm_kernel", "krr"])
+def test_coverage_needs_no_distinct_inputs(model: str) -> None:
+    """Given the sizes of symmetric noise the values compared are one set, whatever the signs: every rank once.
+
+    Nowhere in this are the inputs distinct (A1): with equal ones several coefficient vectors make the function, and
+    each of them has the stated coverage. A vector that depends on the signs has not.
+    """
+    rng = stream(2019, "equal inputs", model)
+    objective = MODELS[model](np.arange(4.0)[:, None])
+    equal = np.array([-1.0, -1.0, 0.4, 0.4])[:, None]
+    object.__setattr__(objective, "gram", gaussian(equal, equal))  # the constructor refuses equal rows
+    truth = rng.standard_normal(objective.design.shape[1])
+    again = truth + (
+        np.array([1.0, -1.0, 0.0, 0.0]) if len(truth) == 4 else np.array([0.0, 1.0, -1.0, 0.0, 0.0])
+    )
+    np.testing.assert_allclose(objective.design @ truth, objective.design @ again, rtol=1e-14)
+    sizes = np.array([0.3, 0.7, 1.1, 1.6])
+    for alpha in (truth, again):
+        assert _over_all_signs(objective, np.tile(alpha, (16, 1)), sizes) == list(range(1, 17))
+    followed = truth + rng.standard_normal((16, len(truth)))
+    assert _over_all_signs(objective, followed, sizes) != list(range(1, 17))
