@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpsuite.cli import main
 from gpsuite.config.request import read_request
 from gpsuite.engine.plans import plan_tasks
 from gpsuite.errors import UserError
@@ -89,3 +90,19 @@ def test_a_pixel_that_is_no_finite_number_is_named(tmp_path: Path, cell: str) ->
 def test_an_image_with_a_missing_pixel_is_left_out_and_counted(tmp_path: Path) -> None:
     request, _ = read_request([*WORDS, table(tmp_path, ["a", "b", "c", "d"], cell="nan")])
     assert any("4 of 40 rows left out" in note for note in request.prepared[0].notes)
+
+
+def test_without_shifts_there_is_no_table_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = [
+        "experiment=wasserstein/digits",
+        "scale=smoke",
+        "shifts=[]",
+        "methods=[map]",
+        "noise_methods=[]",
+        "parallel=serial",
+    ]
+    monkeypatch.setattr("sys.argv", ["gpsuite", "run", *words, "output=quiet"])
+    assert main() == 0
+    written = {path.stem for path in (tmp_path / "results/wasserstein/digits").rglob("*.csv")}
+    assert "scores" in written and "shifts" not in written

@@ -17,7 +17,7 @@ EXPERIMENTS.register("pac_bayes/loss_exp")(
         method_traits=(RISK_BOUND, SPARSE),
         dataset_tasks=("regression",),
         several_datasets=True,
-        parts=("repetitions", "inducing"),
+        parts=("repetitions", "inducing", "methods"),
         published=only_arrays(
             "lengthscales"
         ),  # all that is drawn; the other arrays are the model, for a certificate

@@ -55,14 +55,12 @@ def summarise(report: Report[ImageSettings]) -> list[Statistic]:
         "out_of_distribution",
         f"{name}: other images told from test images by entropy (AUROC, AUPR, FPR95) and by mutual information",
     )
-    shifts = summarise_groups(shift_rows(frame), ["method", "shift"], COMPARED)
-    report.table(shifts, "shifts", f"{name}: test images with normal noise added")
     figures.draw_reliability(report, clean)
     figures.draw_entropies(report, clean)
     figures.draw_risk_coverage(report, clean)
     figures.draw_images(report, clean)
-    noise_label = "deviation of the added noise, largest grey level 1"
-    figures.draw_curves(report, shifts, "shift", noise_label, "shifts")
+    if report.settings.shifts:
+        _shifts(report, frame, name)
     if every["label_noise"].max() > 0.0:
         _label_noise(report, every, name)
     report.answer.extend(_named_labels(report.request.prepared[0]))
@@ -81,6 +79,14 @@ def _named_labels(data: PreparedDataset) -> list[str]:
     if names == tuple(map(str, range(len(names)))):
         return []
     return ["labels are numbered: " + ", ".join(f"{number} = {name}" for number, name in enumerate(names))]
+
+
+def _shifts(report: Report[ImageSettings], frame: pd.DataFrame, name: str) -> None:
+    """Write and draw accuracy, NLL and ECE against the noise added to the test images."""
+    shifts = summarise_groups(shift_rows(frame), ["method", "shift"], COMPARED)
+    report.table(shifts, "shifts", f"{name}: test images with normal noise added")
+    noise_label = "deviation of the added noise, largest grey level 1"
+    figures.draw_curves(report, shifts, "shift", noise_label, "shifts")
 
 
 def _label_noise(report: Report[ImageSettings], every: pd.DataFrame, name: str) -> None:

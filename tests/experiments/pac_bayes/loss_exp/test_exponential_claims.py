@@ -56,6 +56,14 @@ def test_all_claims_hold_where_they_were_put_in() -> None:
     )
 
 
+def test_without_a_baseline_the_change_is_decided_and_the_lowest_bound_is_not() -> None:
+    table = frame()
+    for left in (["kl_pac_sgp"], ["kl_pac_sgp", "vfe"]):
+        found = claims(table[table["method"].isin(left)])
+        assert found["mse_change_percent[dataset=pol]"].value == pytest.approx(-25.0)
+        assert not any(name.startswith("share_bound_lowest") for name in found)
+
+
 def test_the_published_entries_find_their_statistics() -> None:
     entries = read_published(conf_dir(), "pac_bayes/loss_exp")
     assert len(entries) >= 5
