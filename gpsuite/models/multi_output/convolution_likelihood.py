@@ -5,12 +5,12 @@ Equation: Li et al. 2022, Eq. (28)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from gpsuite.arrays import FloatArray
+from gpsuite.models.multi_output.batched_likelihood import BatchedLikelihood, finite
 from gpsuite.models.multi_output.latent_kernels import CHUNK
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.multi_output.observed_pairs import CovarianceBatch, ObservedPairs
@@ -62,7 +62,7 @@ class ConvolutionParameters:
         return found
 
 
-class ConvolutionLikelihood:
+class ConvolutionLikelihood(BatchedLikelihood[ConvolutionParameters]):
     """Log marginal likelihood of given observations as a function of the constrained parameters.
 
     Pairs of values of the same two outputs share the widths T_l, so that every derivative is made of two sums per
@@ -72,20 +72,10 @@ class ConvolutionLikelihood:
 
     def __init__(self, observations: Observations, n_outputs: int, n_latent: int) -> None:
         """Take at least one observation, P and L."""
-        self._pairs = ObservedPairs(observations, n_outputs)
+        pairs = ObservedPairs(observations, n_outputs)
         self._n_inputs, self._n_latent = observations.X.shape[1], n_latent
-        n_pairs = len(self._pairs.r2)
-        self._moments = np.column_stack([np.ones(n_pairs), self._pairs.r2])
-        self._step = max(1, CHUNK // max(1, n_latent * n_pairs))
-        self._allocate(0)
-
-    def value(self, parameters: ConvolutionParameters) -> FloatArray:
-        """Return the log marginal likelihood [S]; -inf where a covariance cannot be factorised or it is not finite."""
-        value = np.empty(len(parameters))
-        with np.errstate(all="ignore"):
-            for part in self._covariances(parameters):
-                value[part] = self._batch.likelihoods(part.stop - part.start)
-        return np.where(np.isfinite(value), value, -np.inf)
+        self._moments = np.column_stack([np.ones(len(pairs.r2)), pairs.r2])
+        super().__init__(pairs, max(1, CHUNK // max(1, n_latent * len(pairs.r2))))
 
     def value_and_gradient(
         self, parameters: ConvolutionParameters
@@ -105,25 +95,13 @@ class ConvolutionLikelihood:
                 self._batch.adjoints(size)
                 diagonal[part] = self._batch.diagonal[:size] @ self._pairs.member
                 self._sum_by_class(sums[part])
-            return _finite(value, self._chain_rule(parameters, sums, diagonal))
+            return finite(value, self._chain_rule(parameters, sums, diagonal))
 
     def _allocate(self, size: int) -> None:
         self._batch = CovarianceBatch(size, self._pairs)
         self._values = np.empty((size, self._n_latent, len(self._pairs.r2)))
 
-    def _covariances(self, parameters: ConvolutionParameters) -> Iterator[slice]:
-        """Fill the batch with the covariances of some vectors after others, and yield which."""
-        count = len(parameters)
-        step = min(self._step, count)
-        if step > len(self._batch):
-            self._allocate(step)
-        for start in range(0, count, step):
-            part = slice(start, min(start + step, count))
-            self._fill_covariances(parameters.rows(part))
-            yield part
-
     def _fill_covariances(self, parameters: ConvolutionParameters) -> None:
-        """Compute the pairs' covariances and, on the diagonal, the variances with noise."""
         batch, count, W = self._batch, len(parameters), parameters.W
         for p, q, pairs in self._pairs.classes:
             values = self._values[:count, :, pairs]
@@ -165,14 +143,3 @@ class ConvolutionLikelihood:
                 width = parameters.smoothing[:, one]
                 by_smoothing[:, one] += 2.0 * width * (by_spread + 2.0 * by_own).sum(axis=1)
         return ConvolutionParameters(by_variance, by_lengthscale, -0.5 * diagonal, by_smoothing, by_weight)
-
-
-def _finite(value: FloatArray, gradient: ConvolutionParameters) -> tuple[FloatArray, ConvolutionParameters]:
-    """Make what is not finite -inf, with zero derivatives."""
-    good = np.isfinite(value)
-    parts = list(vars(gradient).values())
-    for each in parts:
-        good &= np.isfinite(each).reshape(len(each), -1).all(axis=1)
-    for each in parts:
-        each[~good] = 0.0
-    return np.where(good, value, -np.inf), gradient

@@ -9,12 +9,12 @@ Equation: derived, likelihood and gradient for all particles
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from gpsuite.arrays import FloatArray
+from gpsuite.models.multi_output.batched_likelihood import BatchedLikelihood, finite
 from gpsuite.models.multi_output.latent_kernels import CHUNK, LatentKernel
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.multi_output.observed_pairs import CovarianceBatch, ObservedPairs
@@ -48,7 +48,7 @@ class Parameters:
         return Parameters(self.variance[part], self.lengthscale[part], self.noise[part], self.W[part])
 
 
-class CoregionalizationLikelihood:
+class CoregionalizationLikelihood(BatchedLikelihood[Parameters]):
     """Log marginal likelihood of given observations as a function of the constrained parameters.
 
     The observations are sorted by output. The pairs i > j of the lower triangle lie packed one after another, sorted by
@@ -58,21 +58,12 @@ class CoregionalizationLikelihood:
 
     def __init__(self, observations: Observations, n_outputs: int, n_latent: int, kernel: str) -> None:
         """Take at least one observation, P, L and the kernel's name, one of `LATENT_KERNELS`."""
-        self._pairs = ObservedPairs(observations, n_outputs)
+        pairs = ObservedPairs(observations, n_outputs)
         self._n_outputs, self._n_latent = n_outputs, n_latent
-        self._kernel = LatentKernel(kernel, self._pairs.r2)
+        self._kernel = LatentKernel(kernel, pairs.r2)
         # With many classes the calls cost more than what leaves the cache: never so few vectors that they dominate.
-        least = FEWEST if len(self._pairs.classes) > MANY_CLASSES and len(self._pairs.r2) < CHUNK else 1
-        self._step = max(least, CHUNK // max(1, n_latent * len(self._pairs.r2)))
-        self._allocate(0)
-
-    def value(self, parameters: Parameters) -> FloatArray:
-        """Return the log marginal likelihood [S]; -inf where a covariance cannot be factorised or it is not finite."""
-        value = np.empty(len(parameters))
-        with np.errstate(all="ignore"):
-            for part in self._covariances(parameters):
-                value[part] = self._batch.likelihoods(part.stop - part.start)
-        return np.where(np.isfinite(value), value, -np.inf)
+        least = FEWEST if len(pairs.classes) > MANY_CLASSES and len(pairs.r2) < CHUNK else 1
+        super().__init__(pairs, max(least, CHUNK // max(1, n_latent * len(pairs.r2))))
 
     def value_and_gradient(self, parameters: Parameters) -> tuple[FloatArray, Parameters]:
         """Return the log marginal likelihood [S] and its derivatives.
@@ -89,26 +80,14 @@ class CoregionalizationLikelihood:
                 value[part] = self._batch.likelihoods(size)
                 self._batch.adjoints(size)
                 diagonal[part] = self._sum_by_class(sums[:, part])
-            return self._finish(parameters, value, sums, diagonal)
+            return finite(value, _chain_rule(parameters, sums, diagonal))
 
     def _allocate(self, size: int) -> None:
         shape = (size, self._n_latent, len(self._pairs.r2))
         self._batch = CovarianceBatch(size, self._pairs)
         self._value, self._slope, self._work = (np.empty(shape) for _ in range(3))
 
-    def _covariances(self, parameters: Parameters) -> Iterator[slice]:
-        """Fill the batch with the covariances of some vectors after others, and yield which."""
-        count = len(parameters)
-        step = min(self._step, count)
-        if step > len(self._batch):
-            self._allocate(step)
-        for start in range(0, count, step):
-            part = slice(start, min(start + step, count))
-            self._fill_covariances(parameters.rows(part))
-            yield part
-
     def _fill_covariances(self, parameters: Parameters) -> None:
-        """Compute the pairs' covariances and, on the diagonal, the variances with noise."""
         batch, count = self._batch, len(parameters)
         values = self._value[:count]
         lengthscale = parameters.lengthscale[:, :, None]
@@ -140,26 +119,6 @@ class CoregionalizationLikelihood:
         for p in range(self._n_outputs):
             sums[0, :, :, p, p] += diagonal[:, p, None]
         return diagonal
-
-    def _finish(
-        self, parameters: Parameters, value: FloatArray, sums: FloatArray, diagonal: FloatArray
-    ) -> tuple[FloatArray, Parameters]:
-        """Apply the chain rule to the sums over classes; make what is not finite -inf and zero."""
-        W = parameters.W.swapaxes(1, 2)  # [S, L, P]
-        by_value, by_slope = np.matmul(sums, W[..., None])[..., 0]
-        variance, lengthscale = parameters.variance, parameters.lengthscale
-        gradient = (
-            -0.5 * (W * by_value).sum(axis=2),
-            -0.5 * variance / lengthscale * (W * by_slope).sum(axis=2),
-            -0.5 * diagonal,
-            -(variance[:, :, None] * by_value).swapaxes(1, 2),
-        )
-        good = np.isfinite(value)
-        for each in gradient:
-            good &= np.isfinite(each).reshape(len(each), -1).all(axis=1)
-        for each in gradient:
-            each[~good] = 0.0
-        return np.where(good, value, -np.inf), Parameters(*gradient)
 
 
 class IndependentLikelihood:
@@ -212,4 +171,17 @@ def _single(parameters: Parameters, p: int) -> Parameters:
     W = np.ones((len(parameters), 1, 1))
     return Parameters(
         parameters.variance[:, own], parameters.lengthscale[:, own], parameters.noise[:, own], W
+    )
+
+
+def _chain_rule(parameters: Parameters, sums: FloatArray, diagonal: FloatArray) -> Parameters:
+    """Return the derivatives from the sums over classes."""
+    W = parameters.W.swapaxes(1, 2)  # [S, L, P]
+    by_value, by_slope = np.matmul(sums, W[..., None])[..., 0]
+    variance, lengthscale = parameters.variance, parameters.lengthscale
+    return Parameters(
+        -0.5 * (W * by_value).sum(axis=2),
+        -0.5 * variance / lengthscale * (W * by_slope).sum(axis=2),
+        -0.5 * diagonal,
+        -(variance[:, :, None] * by_value).swapaxes(1, 2),
     )
