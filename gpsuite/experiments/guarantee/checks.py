@@ -22,6 +22,7 @@ Metrics = dict[str, float | int | str | bool | None]
 LEVEL = 0.001  # of a check: a table has about ten, and a false alarm is told to everybody
 PERMUTATIONS = 1999
 MOST_ROWS = 2000  # that a permutation check looks at
+FEW_VALUES = 10  # of a column, which cannot tell rows apart
 PARTS = 3  # the first third of the rows is compared with the last
 
 HOLDS, VIOLATED, UNCHECKED = "no sign against it", "violated", "not checked"
@@ -52,11 +53,13 @@ class Check:
 def duplicates(X: FloatArray, y: FloatArray) -> tuple[int, bool]:
     """Return how many rows repeat an earlier one in inputs [N, D] and target [N], and whether that is a sign.
 
-    Rows of few whole numbers repeat by chance; more than a hundredth of rows with different values does not.
+    Rows of few whole numbers repeat by chance. More than a hundredth of them does not where some column tells most of
+    the different rows apart.
     """
-    table = np.column_stack([X, y])
-    repeated = len(table) - len(np.unique(table, axis=0))
-    return repeated, repeated > 0.01 * len(table) and len(np.unique(y)) > 10
+    table = np.unique(np.column_stack([X, y]), axis=0)
+    repeated = len(X) - len(table)
+    telling = max(len(np.unique(column)) for column in table.T)
+    return repeated, repeated > 0.01 * len(X) and telling > max(0.5 * len(table), FEW_VALUES)
 
 
 def few_different(name: str, groups: IntArray) -> UserError:

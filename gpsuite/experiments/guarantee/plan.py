@@ -10,7 +10,7 @@ from gpsuite.data.table.inputs import NewRows, read_inputs
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import Request, Task, require
 from gpsuite.experiments.guarantee.classification import check_classes
-from gpsuite.experiments.guarantee.regression import judged_rows
+from gpsuite.experiments.guarantee.regression import judged_rows, kept_copies
 from gpsuite.experiments.guarantee.settings import GuaranteeSettings
 from gpsuite.experiments.guarantee.tasks import (
     BAND,
@@ -30,7 +30,7 @@ from gpsuite.experiments.perturbation.region.settings import MODELS
 from gpsuite.experiments.perturbation.region.tasks import RegionTask
 from gpsuite.seeds import derived_seed
 
-VERSION = 1
+VERSION = 2
 
 # what perturbation/region ships
 PENALTY, WEIGHT, PREPARATION, POINTS, RAYS = 0.001, 1.0, 0.2, 101, 50
@@ -51,6 +51,7 @@ def plan(request: Request[GuaranteeSettings]) -> list[Task[object]]:
         check_classes(dataset, learning_of(request))
     else:
         judged_rows(dataset, learning_of(request))
+        kept_copies(dataset, learning_of(request))
     parts = _class_parts(request) if data.task == "classification" else _parts(request)
     seconds = 15.0 * (min(dataset.rows, settings.most_rows) / 1000) ** 2 + 3.0
     group = f"guarantee {dataset.content_hash}"

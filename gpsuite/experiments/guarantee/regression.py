@@ -11,7 +11,7 @@ import numpy as np
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset, load
-from gpsuite.data.splits import Standardiser
+from gpsuite.data.splits import Standardiser, first_copies
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.guarantee.checks import few_different
@@ -22,9 +22,9 @@ from gpsuite.experiments.pac_bayes.shared.settings import LEAST_TRAINING_ROWS
 from gpsuite.experiments.pac_bayes.shared.training import Training
 from gpsuite.methods.conformal import LeaveOneOut, split_radius
 from gpsuite.methods.pac_bayes import PAPER_GRID, BandLoss, FullGPPosterior
-from gpsuite.methods.pac_bayes.bounds.certificates import Certificate, Terms, certify
-from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound
-from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
+from gpsuite.methods.pac_bayes.bounds.certificates import Certificate
+from gpsuite.methods.pac_bayes.copies import ALL_DIFFERENT, Copies, cautious_upper_bound
+from gpsuite.methods.pac_bayes.evaluation import certify_posterior
 from gpsuite.methods.robustness.regression.prediction_range import MEAN, prediction_range
 from gpsuite.methods.robustness.search.regions import box
 from gpsuite.models.latent import LatentPosterior
@@ -74,17 +74,29 @@ class Judged:
 
     Attributes:
         fitted: trained without the test rows.
-        test: numbers of the test rows, [H].
-        errors: absolute errors there, in own units, [H].
+        aside: numbers of the rows that were set aside, [H'].
+        all_errors: absolute errors there, in own units, [H'].
+        different: positions in `aside` of the test rows, no copies of training rows or of each other, [H].
         leave_one_out: models with its hyperparameters on its rows and the `held` test rows but one.
         held: numbers of these test rows.
     """
 
     fitted: Fitted
-    test: IntArray
-    errors: FloatArray
+    aside: IntArray
+    all_errors: FloatArray
+    different: IntArray
     leave_one_out: LeaveOneOut
     held: IntArray
+
+    @property
+    def test(self) -> IntArray:
+        """Numbers of the test rows [H]."""
+        return self.aside[self.different]
+
+    @property
+    def errors(self) -> FloatArray:
+        """Absolute errors on the test rows, in own units, [H]."""
+        return self.all_errors[self.different]
 
 
 def order_of(rows: int, learning: Learning) -> IntArray:
@@ -94,40 +106,64 @@ def order_of(rows: int, learning: Learning) -> IntArray:
 
 def kept_model(dataset: PreparedDataset, learning: Learning, shared: SharedWork) -> Fitted:
     """Return the regression that is kept, of all rows but those that chose its scale; trained once per group."""
+    return shared.once(
+        f"kept {learning}", lambda: _fit(dataset, learning, *kept_rows(dataset, learning), shared)
+    )
 
-    def attempt() -> Fitted:
-        order = order_of(dataset.rows, learning)
-        count = max(round(learning.preparation * len(order)), LEAST_PREPARATION)
-        return _fit(dataset, learning, order[:count], order[count:][: learning.most_rows], shared)
 
-    return shared.once(f"kept {learning}", attempt)
+def kept_rows(dataset: PreparedDataset, learning: Learning) -> tuple[IntArray, IntArray]:
+    """Return the rows that choose the scale of the model that is kept, and its training rows."""
+    order = order_of(dataset.rows, learning)
+    count = max(round(learning.preparation * len(order)), LEAST_PREPARATION)
+    return order[:count], order[count:][: learning.most_rows]
+
+
+def kept_copies(dataset: PreparedDataset, learning: Learning) -> Copies:
+    """Return which training rows of the model that is kept are copies of others, or of rows that chose its scale.
+
+    Raises:
+        UserError: if all of them are copies of the latter.
+    """
+    groups = load(dataset).groups
+    if groups is None:
+        return ALL_DIFFERENT
+    first, rows = kept_rows(dataset, learning)
+    places = new_places(rows, first, groups)
+    if not len(places):
+        raise few_different(dataset.name, groups)
+    return ALL_DIFFERENT if len(places) == len(rows) else Copies(places)
 
 
 def judged_rows(dataset: PreparedDataset, learning: Learning) -> tuple[IntArray, IntArray]:
-    """Return the training rows and the test rows of the model that is judged.
+    """Return the training rows of the model that is judged and all that are set aside, copies included.
 
     Raises:
-        UserError: if no test row is left without copies of training rows.
+        UserError: if every one of these is a copy of a training row.
     """
     order, groups = order_of(dataset.rows, learning), load(dataset).groups
     first = len(order) - max(math.ceil(learning.test_share * len(order)), LEAST_TEST_ROWS)
-    train = order[: min(first, learning.most_rows)]
-    test = order[len(train) :]
-    if groups is not None:  # a copy of a training row tells nothing
-        test = test[~np.isin(groups[test], groups[train])]
-        if not len(test):
-            raise few_different(dataset.name, groups)
-    return train, test
+    train, aside = np.split(order, [min(first, learning.most_rows)])
+    if groups is not None and not len(new_places(aside, train, groups)):
+        raise few_different(dataset.name, groups)
+    return train, aside
+
+
+def new_places(rows: IntArray, seen: IntArray, groups: IntArray | None) -> IntArray:
+    """Return the positions in `rows` of the different ones that are no copies of rows that were seen."""
+    first = first_copies(rows, groups)
+    places = np.arange(len(rows)) if first is None else first
+    return places if groups is None else places[~np.isin(groups[rows[places]], groups[seen])]
 
 
 def judged_model(dataset: PreparedDataset, learning: Learning, shared: SharedWork) -> Judged:
     """Return the regression that test rows judge, trained in the same way without them; once per group."""
 
     def attempt() -> Judged:
-        data, (train, test) = load(dataset), judged_rows(dataset, learning)
+        data, (train, aside) = load(dataset), judged_rows(dataset, learning)
         fitted = _fit(dataset, learning, train, train, shared)
-        errors = np.abs(fitted.predict(data.X[test])[0] - data.y[test, 0])
-        held = test[: max(learning.most_rows // 2, LEAST_TEST_ROWS)]
+        errors = np.abs(fitted.predict(data.X[aside])[0] - data.y[aside, 0])
+        places = new_places(aside, train, data.groups)
+        held = aside[places][: max(learning.most_rows // 2, LEAST_TEST_ROWS)]
         rows = np.concatenate([train, held])
         models = LeaveOneOut.fit(
             fitted.inputs.transform(data.X[rows]),
@@ -136,7 +172,7 @@ def judged_model(dataset: PreparedDataset, learning: Learning, shared: SharedWor
             KERNEL,
             fitted.posterior.hyperparameters,
         )
-        return Judged(fitted, test, errors, models, held)
+        return Judged(fitted, aside, errors, places, models, held)
 
     return shared.once(f"judged {learning}", attempt)
 
@@ -168,38 +204,32 @@ def errors_of(fitted: Fitted, learning: Learning, widths: Sequence[float]) -> tu
     return values, int(np.flatnonzero(values == goal)[0])
 
 
-def mean_bounds(fitted: Fitted, learning: Learning, widths: FloatArray) -> list[Certificate]:
+def mean_bounds(fitted: Fitted, learning: Learning, widths: FloatArray, copies: Copies) -> list[Certificate]:
     """Return PAC-Bayes certificates at each error; together they hold with probability 1 - delta.
 
     The union bound over the errors is paid as `grid_size`; `bound_bayes` bounds the posterior mean's share.
     """
-    posterior = fitted.posterior
-    terms = Terms(
-        len(posterior.y),
-        posterior.hyperparameters.n_kernel,
-        learning.delta,
-        PAPER_GRID,
-        grid_size=len(widths),
-    )
-    found = []
-    for width in widths:
-        loss = BandLoss(float(width))
-        found.append(
-            certify(RiskAndKL(posterior.gibbs_risk(loss), posterior.kl), terms, posterior.rounding(loss))
+    return [
+        certify_posterior(
+            fitted.posterior, BandLoss(float(width)), learning.delta, PAPER_GRID, len(widths), copies
         )
-    return found
+        for width in widths
+    ]
 
 
-def held_out_bounds(errors: FloatArray, own: FloatArray, delta: float) -> tuple[FloatArray, FloatArray]:
-    """Return the share of test errors above each t, and its upper bounds, together valid with 1 - delta."""
-    counts = [int(np.count_nonzero(~(errors <= t))) for t in own]
-    bounds = [binomial_upper_bound(count, len(errors), delta / len(own)) for count in counts]
-    return np.array(counts) / len(errors), np.array(bounds)
+def held_out_bounds(judged: Judged, own: FloatArray, delta: float) -> tuple[FloatArray, FloatArray]:
+    """Return the share of test errors above each t, and its upper bounds, together valid with 1 - delta.
+
+    The bounds hold whether rows that repeat others are draws or copies.
+    """
+    above = [~(judged.all_errors <= t) for t in own]
+    bounds = [cautious_upper_bound(each, judged.different, delta / len(own)) for each in above]
+    return np.array([each[judged.different].mean() for each in above]), np.array(bounds)
 
 
 def conformal_radius(judged: Judged, coverage: float) -> float:
-    """Return the half width of split conformal intervals, in the target's own units."""
-    return split_radius(judged.errors, coverage)
+    """Return the half width of split conformal intervals, in the target's own units; copies as in the bounds."""
+    return max(split_radius(judged.errors, coverage), split_radius(judged.all_errors, coverage))
 
 
 def latent_posterior(posterior: FullGPPosterior) -> LatentPosterior:

@@ -16,6 +16,7 @@ from gpsuite.experiments.guarantee.regression import (
     errors_of,
     held_out_bounds,
     judged_model,
+    kept_copies,
     kept_model,
     latent_posterior,
     mean_bounds,
@@ -37,10 +38,11 @@ def run_bounded(task: Task[BoundedTask], shared: SharedWork) -> Outcome:
     if fitted.fault:
         return Outcome({}, DIVERGED, fitted.fault)
     widths, goal = errors_of(fitted, params.learning, params.widths)
-    found = mean_bounds(fitted, params.learning, widths)
+    copies = kept_copies(task.require_dataset(), params.learning)
+    found = mean_bounds(fitted, params.learning, widths, copies)
     bounds = np.array([each.bound_bayes for each in found])
     metrics = {
-        "n_train": len(fitted.rows),
+        "n_train": found[goal].n,
         "goal": goal,
         "kl": found[goal].penalty.kl,
         "penalty": found[goal].penalty.total,
@@ -67,7 +69,7 @@ def run_judged(task: Task[JudgedTask], shared: SharedWork) -> Outcome:
         return Outcome({}, DIVERGED, fitted.fault)
     widths, goal = errors_of(fitted, learning, params.widths)
     own = widths * fitted.scale
-    shares, bounds = held_out_bounds(judged.errors, own, learning.delta)
+    shares, bounds = held_out_bounds(judged, own, learning.delta)
     predicted, deviation = fitted.predict(data.X)
     residuals = data.y[:, 0] - predicted
     z = float(ndtri(0.5 + learning.coverage / 2))

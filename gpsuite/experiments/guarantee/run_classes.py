@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from gpsuite.data.loading import load
+from gpsuite.data.splits import first_copies
 from gpsuite.experiments.base import DIVERGED, Outcome, SharedWork, Task
 from gpsuite.experiments.guarantee.checks import Metrics, row_metrics
 from gpsuite.experiments.guarantee.classification import (
@@ -21,7 +22,7 @@ from gpsuite.experiments.guarantee.plan import marks_of, new_rows
 from gpsuite.experiments.guarantee.saved import packed
 from gpsuite.experiments.guarantee.saved_classifier import SavedClassifier
 from gpsuite.experiments.guarantee.tasks import ClassRowsTask, JudgedClassesTask
-from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound
+from gpsuite.methods.pac_bayes.copies import cautious_upper_bound
 from gpsuite.models.classification.approximation import NotConvergedError
 from gpsuite.seeds import stream
 
@@ -41,29 +42,32 @@ def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Out
     problem, X_test = model.problem, model.problem.X_test
     probabilities, truth = class_probabilities(model.posterior, X_test), model.test_classes
     right = np.argmax(probabilities, axis=1) == truth
-    wrong, n = int(np.count_nonzero(~right)), len(right)
-    points, K = min(params.points, n), len(params.tolerances)
+    first = first_copies(problem.test_rows, data.groups)
+    different = np.arange(len(right)) if first is None else first
+    points, K = min(params.points, len(right)), len(params.tolerances)
     steps = [
         proved_safe(model, X_test[row], params.tolerances, params.boxes) if right[row] else 0
         for row in range(points)
     ]
-    safe = np.array([sum(step > place for step in steps) for place in range(K)])
-    bounds = [1.0 - binomial_upper_bound(points - int(count), points, learning.delta / K) for count in safe]
-    residuals = 1.0 - probabilities[np.arange(n), truth]
-    in_order = np.argsort(problem.test_rows)
-    rng = stream(learning.seed, "checks")
+    moved = np.array(steps)[:, None] <= np.arange(K)  # or wrong, [points, K]
+    among = different[different < points]
+    bounds = [1.0 - cautious_upper_bound(each, among, learning.delta / K) for each in moved.T]
+    residuals = 1.0 - probabilities[different, truth[different]]
+    in_order = np.argsort(problem.test_rows[different])
+    rng, n = stream(learning.seed, "checks"), len(different)
+    wrong = int(np.count_nonzero(~right[different]))
     metrics: Metrics = {
         "n_train": len(problem.y),
         "n_test": n,
         "wrong": wrong,
-        "bound": binomial_upper_bound(wrong, n, learning.delta),
-        "majority": float(np.mean(truth != np.bincount(truth).argmax())),
-        "points": points,
+        "bound": cautious_upper_bound(~right, different, learning.delta),
+        "majority": float(np.mean(truth[different] != np.bincount(truth).argmax())),
+        "points": len(among),
         **row_metrics(data, data.X[:, 0], residuals[in_order], rng),
     }
     arrays = {
         "tolerances": np.array(params.tolerances),
-        "certified": safe / points,
+        "certified": np.mean(~moved[among], axis=0),
         "certified_bounds": np.array(bounds),
     }
     return Outcome(metrics, arrays=arrays, headline=f"{wrong} of {n} test rows wrong")

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
+from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import Posterior, gibbs_risk
 
@@ -36,6 +37,22 @@ def means(losses: FloatArray, first: IntArray | None) -> tuple[float, float]:
     """Return the mean over all points, and over the different ones at the positions `first`."""
     every = float(losses.mean())
     return every, every if first is None else float(losses[first].mean())
+
+
+def cautious_upper_bound(errors: BoolArray, first: IntArray | None, delta: float) -> float:
+    """Return the upper limit of an error rate, the larger one of all held-out points and of the different ones.
+
+    Args:
+        errors: whether the prediction of each point was an error, [H].
+        first: positions of the different points; None if all are.
+        delta: allowed probability of failure, in (0, 1).
+    """
+    every = binomial_upper_bound(int(errors.sum()), len(errors), delta)
+    return (
+        every
+        if first is None
+        else max(every, binomial_upper_bound(int(errors[first].sum()), len(first), delta))
+    )
 
 
 def cautious_risk(posterior: Posterior, loss: Loss, copies: Copies) -> tuple[float, float, int]:

@@ -67,6 +67,40 @@ class Evaluation:
         return self.certificate.penalty.kl / self.certificate.n
 
 
+def certify_posterior(
+    posterior: Posterior,
+    loss: Loss,
+    delta: float,
+    grid: HyperparameterGrid = PAPER_GRID,
+    grid_size: int = 1,
+    copies: Copies = ALL_DIFFERENT,
+) -> Certificate:
+    """Return the bounds of the true risk of a posterior whose hyperparameters are on the grid.
+
+    Args:
+        posterior: fitted at rounded hyperparameters.
+        loss: the loss whose risk is bounded.
+        delta: allowed probability of failure, in (0, 1).
+        grid: the hyperparameter grid, fixed before the data were seen; decides ln|Theta|.
+        grid_size: number of settings (widths, numbers M) among which the data chose this one; 1 if it was fixed
+            before.
+        copies: which training points are copies of others; the bound holds whether they are draws or not.
+
+    Raises:
+        ValueError: if the hyperparameters are not on the grid (ln|Theta| would not cover them), no training point is
+            left to count, grid_size < 1 or delta is outside (0, 1).
+    """
+    hyperparameters = posterior.hyperparameters
+    if not grid.holds(hyperparameters):
+        raise ValueError(f"a certificate needs hyperparameters rounded to the grid, got {hyperparameters}")
+    risk, slack, independent = cautious_risk(posterior, loss, copies)
+    terms = Terms(independent, hyperparameters.n_kernel, delta, grid, grid_size)
+    rounding = posterior.rounding(loss)
+    if copies.train is not None:  # what moves a mean over all can move that over the different ones by more
+        rounding = RiskAndKL(rounding.risk * len(posterior.y) / independent + slack, rounding.kl)
+    return certify(RiskAndKL(risk, posterior.kl), terms, rounding)
+
+
 def evaluate(
     posterior: Posterior,
     Xtest: FloatArray,
@@ -94,27 +128,20 @@ def evaluate(
         ValueError: if the hyperparameters are not on the grid (ln|Theta| would not cover them), shapes disagree,
             values are not finite, grid_size < 1 or delta is outside (0, 1).
     """
-    hyperparameters = posterior.hyperparameters
-    if not grid.holds(hyperparameters):
-        raise ValueError(f"a certificate needs hyperparameters rounded to the grid, got {hyperparameters}")
+    certificate = certify_posterior(posterior, loss, delta, grid, grid_size, copies)
     Xtest, ytest = checked_data(Xtest, ytest)
     y, fitted = posterior.y, posterior.train_mean
     mean, variance = posterior.predict(Xtest)
-    risk, slack, independent = cautious_risk(posterior, loss, copies)
-    terms = Terms(independent, hyperparameters.n_kernel, delta, grid, grid_size)
-    rounding = posterior.rounding(loss)
-    if copies.train is not None:  # what moves a mean over all can move that over the different ones by more
-        rounding = RiskAndKL(rounding.risk * len(y) / independent + slack, rounding.kl)
     return Evaluation(
-        certificate=certify(RiskAndKL(risk, posterior.kl), terms, rounding),
-        hyperparameters=hyperparameters,
+        certificate=certificate,
+        hyperparameters=posterior.hyperparameters,
         gibbs_risk_train=gibbs_risk(posterior, loss),
         gibbs_risk_test=max(means(loss.expected(ytest, mean, variance), copies.test)),
         bayes_risk_train=float(loss.pointwise(y, fitted).mean()),
         bayes_risk_test=max(means(loss.pointwise(ytest, mean), copies.test)),
         mse_train=float(np.mean((y - fitted) ** 2)),
         mse_test=float(np.mean((ytest - mean) ** 2)),
-        nll_test=_mean_nll(ytest, mean, variance + hyperparameters.noise_variance),
+        nll_test=_mean_nll(ytest, mean, variance + posterior.hyperparameters.noise_variance),
         n_test=len(ytest) if copies.test is None else len(copies.test),
     )
 

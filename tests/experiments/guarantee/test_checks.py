@@ -22,6 +22,12 @@ def test_copies_are_counted_and_called_a_sign() -> None:
     assert duplicates(X, NOISE) == (0, False)
     assert duplicates(np.vstack([X, X[:10]]), np.append(NOISE, NOISE[:10])) == (10, True)
     assert duplicates(np.ones((50, 1)), np.arange(50.0) % 2) == (48, False)  # few values repeat by chance
+    ages, groups = RNG.integers(20, 80, 2000), RNG.integers(0, 3, 2000)
+    assert duplicates(ages[:, None].astype(float), groups.astype(float))[1] is False
+    ratings, first = np.round(NOISE), np.column_stack([np.round(X[:, 0]), X[:, 1]])
+    assert duplicates(first, ratings) == (0, False)
+    copied = np.arange(200) % 40
+    assert duplicates(first[copied], ratings[copied]) == (160, True)
 
 
 def test_drift_names_the_column() -> None:

@@ -11,12 +11,16 @@ import pytest
 import gpsuite
 from gpsuite.data.loading import PreparedDataset, load, prepare
 from gpsuite.data.spec import CsvSpec
+from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.guarantee.regression import (
+    conformal_radius,
     errors_of,
     held_out_bounds,
     judged_model,
+    kept_copies,
     kept_model,
+    kept_rows,
     latent_posterior,
     mean_bounds,
     proved_ranges,
@@ -25,6 +29,7 @@ from gpsuite.experiments.guarantee.saved import ARRAYS, FOLDER, TEXT, write_mode
 from gpsuite.experiments.guarantee.saved_regression import SavedRegression
 from gpsuite.experiments.guarantee.tasks import Learning
 from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound
+from gpsuite.methods.pac_bayes.copies import ALL_DIFFERENT
 from gpsuite.models.storage import ModelFileError
 
 LEARNING = Learning(
@@ -75,14 +80,63 @@ def test_every_error_is_paid_for(dataset: PreparedDataset) -> None:
     kept = kept_model(dataset, LEARNING, SharedWork())
     widths, goal = errors_of(kept, LEARNING, [0.5, 1.0, 2.0])
     assert widths[goal] * kept.scale == pytest.approx(LEARNING.goal, rel=1e-14)
-    found = mean_bounds(kept, LEARNING, widths)
+    found = mean_bounds(kept, LEARNING, widths, ALL_DIFFERENT)
     assert {each.penalty.log_grid for each in found} == {np.log(4.0)}
     bounds = [each.bound_bayes for each in found]
     assert bounds == sorted(bounds, reverse=True)
-    errors = np.arange(20.0)
-    shares, tested = held_out_bounds(errors, np.array([4.5, 18.5]), 0.01)
+    every = np.arange(20)
+    judged = judged_model(dataset, LEARNING, SharedWork())
+    judged = replace(judged, aside=every, all_errors=every.astype(float), different=every)
+    shares, tested = held_out_bounds(judged, np.array([4.5, 18.5]), 0.01)
     assert shares.tolist() == [0.75, 0.05]
     assert tested.tolist() == [binomial_upper_bound(15, 20, 0.005), binomial_upper_bound(1, 20, 0.005)]
+
+
+def copied_noise(folder: Path) -> PreparedDataset:
+    """A table of 60 different rows, ratings that are noise, each stored twelve times."""
+    rng = np.random.default_rng(6)
+    rows = np.column_stack([rng.normal(size=(60, 2)), rng.integers(0, 4, 60)])
+    path = folder / "copies.csv"
+    np.savetxt(path, np.tile(rows, (12, 1)), delimiter=",", header="a,b,y", comments="", fmt="%.17g")
+    return prepare(CsvSpec(path=str(path), target="y", task="regression"), cache_dir=folder)
+
+
+def test_a_learnt_copy_proves_nothing(tmp_path: Path) -> None:
+    """The model knows its rows by heart; of fresh ones, which are noise, it can know nothing."""
+    dataset, learning = copied_noise(tmp_path), replace(LEARNING, goal=1.2, most_rows=2000, preparation=0.02)
+    kept, copies = kept_model(dataset, learning, SharedWork()), kept_copies(dataset, learning)
+    assert copies.train is not None
+    assert len(np.unique(load(dataset).y[kept.rows])) == 4
+    rng = np.random.default_rng(0)
+    fresh, targets = rng.normal(size=(4000, 2)), rng.integers(0, 4, 4000)
+    off = float(np.mean(np.abs(kept.predict(fresh)[0] - targets) > 1.2))
+    widths = np.array([1.2]) / kept.scale
+    assert mean_bounds(kept, learning, widths, copies)[0].bound_bayes >= off
+    # that the case is one: counted as draws, the copies would give a false bound
+    assert mean_bounds(kept, learning, widths, ALL_DIFFERENT)[0].bound_bayes < off
+
+
+def test_copies_of_rows_that_chose_the_scale_do_not_count(tmp_path: Path) -> None:
+    dataset = copied_noise(tmp_path)
+    first, rows = kept_rows(dataset, LEARNING)
+    groups, places = load(dataset).groups, kept_copies(dataset, LEARNING).train
+    assert groups is not None
+    assert places is not None
+    assert set(groups[rows[places]]) == set(groups[rows]) - set(groups[first])
+    assert len(set(groups[rows[places]])) == len(places)
+    with pytest.raises(UserError, match="720 rows are only 60 different ones"):
+        kept_copies(dataset, replace(LEARNING, preparation=0.9))
+
+
+def test_rows_that_are_set_aside_count_once_and_every_time(dataset: PreparedDataset) -> None:
+    judged = judged_model(dataset, LEARNING, SharedWork())
+    errors = np.array([5.0, 5.0, 5.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    bad = replace(judged, aside=np.arange(8), all_errors=errors, different=np.array([0, 3, 4, 5, 6, 7]))
+    assert held_out_bounds(bad, np.array([1.0]), 0.1)[1] == [binomial_upper_bound(3, 8, 0.1)]
+    good = replace(bad, all_errors=5.0 - errors)
+    assert held_out_bounds(good, np.array([1.0]), 0.1)[1] == [binomial_upper_bound(5, 6, 0.1)]
+    assert (bad.errors > 1.0).sum() == 1
+    assert conformal_radius(bad, 0.7) == 5.0
 
 
 def test_proved_ranges_hold_what_the_model_says(dataset: PreparedDataset) -> None:
