@@ -14,6 +14,8 @@ from gpsuite.reporting.reading import as_number, present, read_mapping
 from gpsuite.reporting.rows import DECIDED, ComparisonRow, read_comparison
 from gpsuite.reporting.runs import SCALES, RunFolder, find_runs
 
+CHANGED = "its test was changed after this run; run it again"
+
 
 @dataclass(frozen=True)
 class RunComparison:
@@ -107,8 +109,8 @@ def _collect_run(run: RunFolder, entries: Sequence[Published]) -> RunComparison:
         rows = read_comparison(run.path)
     except ResultsError as error:
         return RunComparison(run.experiment, run, [], str(error))
-    said = {entry.id: entry.remark for entry in entries}
-    rows = [replace(row, remark=said.get(row.id, row.remark)) for row in rows]  # as conf/paper has it now
+    today = {entry.id: entry for entry in entries}
+    rows = [_as_of_today(row, today.get(row.id)) for row in rows]
     known = {row.id for row in rows}
     about = _about(run)
     why, spent = str(about.get("not_comparable") or ""), as_number(about.get("cpu_seconds")) or 0.0
@@ -117,6 +119,15 @@ def _collect_run(run: RunFolder, entries: Sequence[Published]) -> RunComparison:
         note = f"{run.path.name}: {why}" if why else "added after this run; run it again"
         new = [not_run(entry, note) for entry in entries if entry.id not in known]
     return RunComparison(run.experiment, run, rows + new, not_comparable=why, cpu_seconds=spent)
+
+
+def _as_of_today(row: ComparisonRow, entry: Published | None) -> ComparisonRow:
+    """Return the row with the remark that conf/paper has now; not run where it has another value or test now."""
+    if entry is None:
+        return row
+    if (str(entry.test), entry.published) != (row.asked, row.published):
+        return not_run(entry, CHANGED)
+    return replace(row, remark=entry.remark)
 
 
 def _about(run: RunFolder) -> dict[str, Any]:

@@ -49,8 +49,8 @@ def judge(test: Criterion, ours: float) -> tuple[Verdict, float]:
         ours: the statistic, or the end of its interval that is judged; for `all_of` a share in [0, 1].
 
     Returns:
-        The verdict, and its signed difference to the published value (to 1 for all_of; for `between` to the
-        nearest end of the range, 0 inside it).
+        The verdict, and the signed difference to what is asked: the value or limit, 1 for all_of, the nearest end of
+        `between`, 0 inside it.
     """
     value = 1.0 if test.value is None else test.value
     difference = ours - value
@@ -143,6 +143,8 @@ def _compare_one(entry: Published, ours: Statistic) -> ComparisonRow:
         found = f"ours is not a share of cells: {ours.value:g}, n={ours.n}"
         return _row(entry, "not comparable", found, ours.note, cause="value lost")
     verdict, difference = judge(entry.test, number)
+    if entry.standard_error is not None and entry.printed is not None:
+        difference = number - entry.printed  # whatever limit the test has
     judged = "" if entry.test.of == "value" else f"judged: {entry.test.of} end of the interval, {number:.6g}"
     if math.isinf(number):
         return _row(entry, verdict, judged, ours.note, ours=ours)

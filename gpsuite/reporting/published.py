@@ -27,7 +27,7 @@ _TEXTS = (
     "unit",
     "statistic",
 )
-_OPTIONAL = ("condition", "standard_error", "remark", "basis", "test")
+_OPTIONAL = ("condition", "standard_error", "remark", "basis", "test", "rules")
 _NEEDED: dict[str, tuple[str, ...]] = {
     "equality": ("value", "tolerance"),
     "at_least": ("value",),
@@ -113,7 +113,7 @@ class Published:
         statistic: name in the experiment's statistics, `metric` or `metric[axis=value,...]`.
         test: what decides.
         basis: what kind of statement it is; the kinds are counted apart.
-        rules: commit in which the paper's tests were set down; empty before they are.
+        rules: commit in which its test was set down; empty before it is.
         standard_error: of the published value, if given.
         remark: why ours differs and what would settle it, or what a verdict does not say; may be empty.
     """
@@ -138,16 +138,21 @@ class Published:
     @property
     def number(self) -> float | None:
         """The printed number that a figure can show beside ours; None of a claim in words or a range."""
+        return self.printed if self.basis == "result" else None
+
+    @property
+    def printed(self) -> float | None:
+        """The number as printed, without its standard error; None of words or a range."""
         found = _PRINTED.fullmatch(self.published)
-        return float(found[1]) if found and self.basis == "result" else None
+        return float(found[1]) if found else None
 
 
 def read_published(conf_dir: Path, experiment: str | None = None) -> list[Published]:
     """Read `conf_dir`/paper/*.yaml, in the files' order; with `experiment`, only its entries.
 
-    A file is a mapping with `paper` (the file's name without .yaml), `rules` (the commit that set its tests down) and
-    `entries` (a list of mappings with the fields of `Published`); other top-level keys are free, for anchors shared
-    by entries.
+    A file is a mapping with `paper` (the file's name without .yaml), `rules` (the commit that set its tests down; an
+    entry whose test is of another one names it itself) and `entries` (a list of mappings with the fields of
+    `Published`); other top-level keys are free, for anchors shared by entries.
 
     Raises:
         ValueError: naming the file, the entry and the fault.
@@ -195,7 +200,10 @@ def _entry(entry: object, paper: str, rules: str) -> Published:
     for key in _TEXTS:
         if not isinstance(entry.get(key), str) or not entry[key].strip():
             raise ValueError(f"{key} must be a text that is not empty (numbers in quotes)")
-    said = {key: entry.get(key, "") for key in ("condition", "remark")}
+    said = {
+        "rules": entry.get("rules", rules),
+        **{key: entry.get(key, "") for key in ("condition", "remark")},
+    }
     for key, text in said.items():
         if not isinstance(text, str):
             raise ValueError(f"{key} must be a text")
@@ -207,9 +215,7 @@ def _entry(entry: object, paper: str, rules: str) -> Published:
         raise ValueError("standard_error must not be negative")
     texts = {key: entry[key] for key in _TEXTS}
     test = _criterion(entry.get("test"))
-    return Published(
-        **texts, **said, paper=paper, test=test, basis=entry["basis"], rules=rules, standard_error=error
-    )
+    return Published(**texts, **said, paper=paper, test=test, basis=entry["basis"], standard_error=error)
 
 
 def _criterion(test: object) -> Criterion:

@@ -5,11 +5,13 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gpsuite.reporting.collect import collect_comparisons, rows_of_runs
 from gpsuite.reporting.comparison import (
+    Criterion,
     Statistic,
     write_comparison,
 )
@@ -60,6 +62,19 @@ def test_a_remark_is_the_papers_of_today_whatever_the_run_was_told(places: tuple
     write_comparison(places[0] / "family/one" / "quick", [row, replace(row, id="X2"), replace(row, id="X9")])
     (found, _) = collect_comparisons(*places)
     assert [row.why for row in found.rows] == ["n = 3", "n = 3. Another kernel.", "n = 3. An older one."]
+
+
+@pytest.mark.parametrize("then", [{"test": Criterion("at_least", 0.0)}, {"published": "5.1"}])
+def test_a_verdict_by_a_test_that_was_changed_since_does_not_count(
+    places: tuple[Path, Path], then: dict[str, Any]
+) -> None:
+    row = only(published(experiment="family/one", **then), Statistic("risk", 5.0))
+    assert row.verdict == "reproduced"
+    write_comparison(places[0] / "family/one" / "quick", [row])
+    shown = collect_comparisons(*places, experiments=["family/one"])
+    (found,) = [each for each in shown if each.run is not None and each.run.path.name == "quick"]
+    assert found.rows[0].verdict == "not run"
+    assert "changed after this run" in found.rows[0].note
 
 
 def test_collect_shows_all_runs_of_an_experiment_asked_for(places: tuple[Path, Path]) -> None:

@@ -184,6 +184,15 @@ def test_row_carries_error_interval_cells_rule_and_remark() -> None:
     assert share.note == "holds in 4 of 5"
 
 
+def test_difference_is_to_the_printed_value_not_to_the_limit() -> None:
+    """A limit that leaves room, three standard errors below the print, say, is no value to be compared with."""
+    entry = published(Criterion("at_least", 4.4), standard_error=0.2, published="5.0 ± 0.2")
+    row = only(entry, Statistic("risk", 4.8, 0.0))
+    assert row.verdict == "reproduced"
+    assert row.difference == pytest.approx(-0.2)
+    assert row.note == "difference = -1.00 combined standard errors"
+
+
 @pytest.mark.parametrize("own", [None, math.nan])
 def test_difference_without_our_error_counts_published_errors(own: float | None) -> None:
     row = only(published(standard_error=0.05), Statistic("risk", 5.1, own))

@@ -256,22 +256,27 @@ def test_one_number_is_not_counted_twice() -> None:
 
 
 def test_rules_are_those_of_the_commit_that_is_named() -> None:
-    """The tests of a file are exactly those of the commit under `rules`; changed ones need another commit's name."""
+    """Every test is that of the commit under `rules`, the file's or its own; a changed one needs another commit."""
     for path in sorted((CONF / "paper").glob("*.yaml")):
-        commit = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)["rules"]
-        command = ["git", "show", f"{commit}:conf/paper/{path.name}"]
-        found = subprocess.run(command, cwd=CONF.parent, capture_output=True, text=True)
-        if found.returncode:
-            pytest.skip("no history here that holds the commit")
-        then = {
-            entry["id"]: (entry["statistic"], entry["test"])
-            for entry in yaml.load(found.stdout, Loader=yaml.CSafeLoader)["entries"]
-        }
-        now = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)["entries"]
+        now = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+        named = {entry["id"]: entry.get("rules", now["rules"]) for entry in now["entries"]}
+        then = {commit: _tests_of(commit, path.name) for commit in set(named.values())}
         changed = [
-            entry["id"] for entry in now if then.get(entry["id"]) != (entry["statistic"], entry["test"])
+            entry["id"]
+            for entry in now["entries"]
+            if then[named[entry["id"]]].get(entry["id"]) != (entry["statistic"], entry["test"])
         ]
-        assert not changed, f"{path.name}: rules of {changed} are not those of {commit}"
+        assert not changed, f"{path.name}: rules of {changed} are not those of the commits named"
+
+
+def _tests_of(commit: str, name: str) -> dict[str, tuple[str, object]]:
+    """Return id -> statistic and test of a file of conf/paper in a commit."""
+    command = ["git", "show", f"{commit}:conf/paper/{name}"]
+    found = subprocess.run(command, cwd=CONF.parent, capture_output=True, text=True)
+    if found.returncode:
+        pytest.skip("no history here that holds the commit")
+    content = yaml.load(found.stdout, Loader=yaml.CSafeLoader)
+    return {entry["id"]: (entry["statistic"], entry["test"]) for entry in content["entries"]}
 
 
 @pytest.mark.parametrize(

@@ -59,17 +59,15 @@ def test_claims_can_say_yes_and_no() -> None:
     assert np.isnan(cosine(np.zeros(2), np.ones(2)))
 
 
-def test_an_input_of_no_sign_decides_nothing() -> None:
+def test_an_input_of_no_sign_is_counted_apart() -> None:
     first = draw_record([1.0, -0.1], [-1.0, 1.0], [1.0, 1.0])
     second = draw_record([1.1, 0.1], [-1.1, 1.1], [1.0, 1.0])
     assert decided_signs([each.arrays["lime"][0] for each in (first, second)], 0.1).tolist() == [1, 0]
     signs = next(
         each for each in global_claims([first, second], [2.0], 0.1) if each.name == "share_signs_as_lime"
     )
-    assert (signs.value, signs.n) == (0.0, 1), "the second input is left out, the first decides against"
-    assert "1 left out" in signs.note
-    alone = global_claims([first], [2.0], 0.1)
-    assert np.isnan(alone[-1].value), "one draw has no interval"
+    assert (signs.value, signs.n) == (0.25, 4)
+    assert "0 of 1 signs that the draws show" in signs.note, "the second input has none, the first differs"
 
 
 @pytest.mark.parametrize("name", ["explain_synthetic2d", "explain_spam"])

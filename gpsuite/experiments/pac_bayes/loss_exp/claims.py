@@ -22,6 +22,9 @@ BAND, EXP, LIKELIHOOD = "band01", "exp", "likelihood"  # what a model was traine
 KL, BASELINES = "kl_pac_sgp", ("vfe", "fitc")
 
 
+TOGETHER = {"pol", "kin40k"}  # the sets of Table 3 that are to be had in full
+
+
 LITTLE = 10.0  # percent: "little change"
 
 
@@ -67,10 +70,16 @@ def exponential_claims(frame: pd.DataFrame) -> list[Statistic]:
 
 
 def _changes(last: pd.DataFrame, largest: int) -> Iterator[Statistic]:
-    """Yield the change on every dataset, and the share of the paper's datasets where it is as claimed."""
+    """Yield the change on every dataset, and the share of the paper's datasets where it is as claimed.
+
+    The printed changes are of one M, which the text lost: those of pol and kin40k are told only together.
+    """
     found = {dataset: change for (dataset, _), change in mse_changes(last).items()}
     for dataset, change in found.items():
-        yield replace(change, name=statistic_name("mse_change_percent", dataset=dataset), note=f"M={largest}")
+        if dataset not in TOGETHER or found.keys() >= TOGETHER:
+            yield replace(
+                change, name=statistic_name("mse_change_percent", dataset=dataset), note=f"M={largest}"
+            )
     holds = {name: bool(CLAIMED[name](change.value)) for name, change in found.items() if name in CLAIMED}
     if holds:
         yield claim(_over("share_mse_changes_as_claimed", list(holds)), holds.values())

@@ -32,7 +32,7 @@ def global_claims(
     found = [claim("share_lime_signs_wrong", wrong, "training draws; all inputs' signs are wrong")]
     found.append(_over_draws("cosine_lime_with_truth", cosine, lime, truth, test_over_training))
     agree: list[bool] = []
-    undecided = 0
+    decided: list[bool] = []
     lime_signs = decided_signs(lime, test_over_training)
     for number, gamma in enumerate(gammas):
         delta = [record.arrays["delta"][number].mean(axis=0) for record in records]
@@ -43,12 +43,12 @@ def global_claims(
         ):
             named = statistic_name(name, gamma=gamma)
             found.append(_over_draws(named, measure, delta, other, test_over_training))
+        for own, theirs in zip(delta, lime, strict=True):
+            agree.extend((np.sign(own) == np.sign(theirs)).tolist())
         signs = decided_signs(delta, test_over_training)
-        decided = (signs != 0) & (lime_signs != 0)
-        undecided += int(np.count_nonzero(~decided))
-        agree.extend((signs == lime_signs)[decided].tolist())
-    note = f"input and gamma; {undecided} left out, of no sign over the training draws in one of the pictures"
-    return [*found, claim("share_signs_as_lime", agree, note)]
+        decided.extend((signs == lime_signs)[(signs != 0) & (lime_signs != 0)].tolist())
+    shown = f"{sum(decided)} of {len(decided)} signs that the draws show in both pictures"
+    return [*found, claim("share_signs_as_lime", agree, f"input, gamma and training draw; {shown}")]
 
 
 def decided_signs(effects: Sequence[FloatArray], test_over_training: float) -> IntArray:

@@ -114,6 +114,17 @@ def test_shares_over_other_datasets_are_no_answer_to_the_papers() -> None:
     assert found["share_bound_lowest[datasets=kin40k+pol+sarcos_test]"].n == 6
 
 
+def test_the_printed_changes_are_told_at_one_number_of_inducing_inputs_only() -> None:
+    """A large M on pol and a small one on kin40k would be a choice of the better M for each."""
+    for alone in ("pol", "kin40k"):
+        found = claims(frame((alone, "sarcos")))
+        assert f"mse_change_percent[dataset={alone}]" not in found
+        assert "mse_change_percent[dataset=sarcos]" in found
+    table = frame(numbers=(100, 500))
+    table = table[(table["inducing"] == 100) | (table["dataset"] == "pol")]
+    assert not {f"mse_change_percent[dataset={name}]" for name in ("pol", "kin40k")} & set(claims(table))
+
+
 def test_the_largest_number_of_inducing_inputs_decides() -> None:
     table = frame(numbers=(100, 500))
     small = (table["inducing"] == 100) & (table["trained_on"] == "exp")
