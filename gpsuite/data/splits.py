@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.errors import UserError, unknown_name
 
 SCALINGS = ("all", "train")
@@ -35,38 +35,47 @@ def train_test_indices(n: int, test_share: float, random_state: int) -> tuple[In
     return order[n_test:], order[:n_test]
 
 
-def copies_together(train: IntArray, test: IntArray, groups: IntArray | None) -> tuple[IntArray, IntArray]:
-    """Return the split with all copies of a row on the side of the first of them; the same where none are.
+def without_copies(train: IntArray, test: IntArray, groups: IntArray | None) -> IntArray:
+    """Return the training rows without those that are copies of a test row.
 
     Args:
         train: row numbers of the training set.
         test: row numbers of the test set.
         groups: `Dataset.groups`, the number of the first row that equals each row, [N], or None.
-
-    Raises:
-        UserError: if one side would be left without rows.
     """
-    if groups is None:
-        return train, test
-    order, tests = np.concatenate([train, test]), np.zeros(len(groups), dtype=bool)
-    tests[test] = True
-    aside = tests[groups[order]]
-    if aside.all() or not aside.any():
-        raise UserError("test_share: the copies of few different rows are all on one side", key="test_share")
-    return order[~aside], order[aside]
-
-
-def without_copies(train: IntArray, test: IntArray, groups: IntArray | None) -> IntArray:
-    """Return the training rows without those that are copies of a test row; see `copies_together`."""
     return train if groups is None else train[~np.isin(groups[train], groups[test])]
 
 
-def first_copies(rows: IntArray, groups: IntArray | None) -> IntArray | None:
-    """Return the positions in `rows` of the first of each row's copies; None where all are different."""
-    if groups is None:
-        return None
-    first = np.sort(np.unique(groups[rows], return_index=True)[1])
-    return None if len(first) == len(rows) else first
+@dataclass(frozen=True, eq=False)
+class DifferentRows:
+    """Those of some rows that repeat no earlier row of the table.
+
+    Whether a row's first copy is among them does not depend on how often it is repeated: if a row is one draw stored
+    several times, they are a random part of all draws.
+
+    Attributes:
+        places: their positions in the rows, [m].
+        seen: whether other rows, which learnt from them, hold a copy, [m].
+    """
+
+    places: IntArray
+    seen: BoolArray
+
+    @classmethod
+    def of(cls, rows: IntArray, others: IntArray, groups: IntArray | None) -> DifferentRows | None:
+        """Return them; None where every row is different and none is among the others.
+
+        Args:
+            rows: row numbers.
+            others: numbers of the rows that must not have been the same.
+            groups: `Dataset.groups`, the number of the first row that equals each row, [N], or None.
+
+        """
+        if groups is None:
+            return None
+        places = np.flatnonzero(groups[rows] == rows)
+        seen = np.isin(rows[places], groups[others])
+        return None if len(places) == len(rows) and not seen.any() else cls(places, seen)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,27 +9,40 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from gpsuite.data import Standardiser, fit_standardiser, train_test_indices
-from gpsuite.data.splits import copies_together, first_copies, without_copies
+from gpsuite.data.splits import DifferentRows, without_copies
 from gpsuite.errors import UserError
 from tests.arrays import Array
 
 ROUNDING = 1e-9  # columns below are of order 1e3 at most, with deviations of order 1e-3 at least
 
 
-def test_copies_stay_on_the_side_of_the_first_of_them() -> None:
+def test_different_rows_are_first_ones_and_say_what_others_saw() -> None:
     train, test = np.array([0, 3, 4, 7]), np.array([1, 2, 5, 6])
-    assert copies_together(train, test, None) == (train, test)
     groups = np.array([0, 1, 0, 3, 1, 5, 6, 6])  # 2 copies 0, 4 copies 1, 7 copies 6
-    new_train, new_test = copies_together(train, test, groups)
-    assert (new_train.tolist(), new_test.tolist()) == ([0, 3, 2], [4, 7, 1, 5, 6])
+    assert DifferentRows.of(train, test, None) is None
+    assert DifferentRows.of(train, test, np.arange(8)) is None
+    found = DifferentRows.of(test, train, groups)
+    assert found is not None
+    assert (found.places.tolist(), found.seen.tolist()) == ([0, 2, 3], [True, False, True])
+    of_train = DifferentRows.of(train, train[:0], groups)
+    assert of_train is not None
+    assert (of_train.places.tolist(), of_train.seen.tolist()) == ([0, 1], [False, False])
     assert without_copies(train, test, groups).tolist() == [3]
     assert without_copies(train, test, None) is train
-    first = first_copies(np.array([4, 7, 1, 5, 6]), groups)
-    assert first is not None
-    assert first.tolist() == [0, 1, 3]
-    assert first_copies(train, groups) is None
-    with pytest.raises(UserError, match="copies of few different rows"):
-        copies_together(np.array([0, 1]), np.array([2]), np.array([0, 0, 0]))
+
+
+def test_how_often_a_row_is_stored_does_not_decide_where_it_counts() -> None:
+    """Else rows that are stored often, easy ones say, would be on the training side more often."""
+    times = np.where(np.arange(60) < 30, 20, 1)
+    rows = np.repeat(np.arange(60), times)
+    groups = np.searchsorted(rows, rows)
+    often = 0
+    for seed in range(200):
+        train, _ = train_test_indices(len(rows), 0.2, seed)
+        found = DifferentRows.of(train, train[:0], groups)
+        assert found is not None
+        often += int((rows[train[found.places]] < 30).sum())
+    assert abs(often - 200 * 24) < 4.0 * (200 * 30 * 0.8 * 0.2) ** 0.5
 
 
 @pytest.mark.parametrize("random_state", range(10))

@@ -23,6 +23,7 @@ from gpsuite.data.table.spread import check_spread
 from gpsuite.errors import DataError, unknown_name
 
 MIN_ROWS = 10
+COPIES = "copies on both sides of splits"  # part of the content of a table that has some: other splits, other records
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,8 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
     check_spread(spec.path, np.column_stack([X, y]), [*names, *target_names])
     notes += [note for column in [*targets, *inputs] for note in column.notes]
     groups = _copies(X, y, notes)
+    choices = [target_names, names, grid.separator, task]
+    choices += [] if groups is None else [COPIES]
     return Dataset(
         name=spec.name,
         task=task,
@@ -149,7 +152,7 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
         y=y,
         input_names=tuple(names),
         target_names=tuple(target_names),
-        content_hash=_content_hash(spec, grid, [target_names, names, grid.separator, task], notes),
+        content_hash=_content_hash(spec, grid, choices, notes),
         label_names=levels if labelled else None,
         units={name: unit for name, unit in grid.units.items() if name in {*names, *target_names}},
         licence=spec.licence,
@@ -269,6 +272,6 @@ def _copies(X: FloatArray, y: FloatArray, notes: list[str]) -> IntArray | None:
     if not repeated:
         return None
     notes.append(
-        f"{repeated} of {len(groups)} rows are copies of others: copies stay on one side of every split"
+        f"{repeated} of {len(groups)} rows are copies of others: bounds hold whether they are draws or stored again"
     )
     return groups

@@ -59,13 +59,20 @@ def regression_sentences(
     return said
 
 
+def copies_counted(record: Record) -> str:
+    """Return how test rows count that repeat others, where there are some."""
+    copies = int(record.number("n_copies"))
+    return f"; {copies} more are copies, and the bound is the worse with or without them" if copies else ""
+
+
 def _test_sentences(record: Record, settings: GuaranteeSettings, target: str) -> Iterator[str]:
     goal = int(record.number("goal"))
     bound, share = float(record.arrays["bounds"][goal]), float(record.arrays["shares"][goal])
     n = int(record.number("n_test"))
     error = f"{at_most(goal_error(record))} ({target})"
     yield f"Test rows: {errors_bounded(settings.delta, bound, error, JUDGED)}"
-    yield f"  ({round(share * n)} of the {n} test rows were; paid for {len(record.arrays['errors'])} errors together.)"
+    paid = f"paid for {len(record.arrays['errors'])} errors together"
+    yield f"  ({round(share * n)} of the {n} test rows were{copies_counted(record)}; {paid}.)"
 
 
 def _pac_bayes_sentences(record: Record, settings: GuaranteeSettings, target: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ import numpy as np
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset, load
-from gpsuite.data.splits import Standardiser, first_copies
+from gpsuite.data.splits import DifferentRows, Standardiser
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.guarantee.checks import few_different
@@ -23,7 +23,7 @@ from gpsuite.experiments.pac_bayes.shared.training import Training
 from gpsuite.methods.conformal import LeaveOneOut, split_radius
 from gpsuite.methods.pac_bayes import PAPER_GRID, BandLoss, FullGPPosterior
 from gpsuite.methods.pac_bayes.bounds.certificates import Certificate
-from gpsuite.methods.pac_bayes.copies import ALL_DIFFERENT, Copies, cautious_upper_bound
+from gpsuite.methods.pac_bayes.copies import Copies, cautious_upper_bound
 from gpsuite.methods.pac_bayes.evaluation import certify_posterior
 from gpsuite.methods.robustness.regression.prediction_range import MEAN, prediction_range
 from gpsuite.methods.robustness.search.regions import box
@@ -76,7 +76,7 @@ class Judged:
         fitted: trained without the test rows.
         aside: numbers of the rows that were set aside, [H'].
         all_errors: absolute errors there, in own units, [H'].
-        different: positions in `aside` of the test rows, no copies of training rows or of each other, [H].
+        different: of the rows that were set aside; None if all are.
         leave_one_out: models with its hyperparameters on its rows and the `held` test rows but one.
         held: numbers of these test rows.
     """
@@ -84,19 +84,19 @@ class Judged:
     fitted: Fitted
     aside: IntArray
     all_errors: FloatArray
-    different: IntArray
+    different: DifferentRows | None
     leave_one_out: LeaveOneOut
     held: IntArray
 
     @property
     def test(self) -> IntArray:
-        """Numbers of the test rows [H]."""
-        return self.aside[self.different]
+        """Numbers of the test rows, no copies of training rows or of each other, [H]."""
+        return self.aside[unseen(self.aside, self.different)]
 
     @property
     def errors(self) -> FloatArray:
         """Absolute errors on the test rows, in own units, [H]."""
-        return self.all_errors[self.different]
+        return self.all_errors[unseen(self.aside, self.different)]
 
 
 def order_of(rows: int, learning: Learning) -> IntArray:
@@ -124,14 +124,11 @@ def kept_copies(dataset: PreparedDataset, learning: Learning) -> Copies:
     Raises:
         UserError: if all of them are copies of the latter.
     """
-    groups = load(dataset).groups
-    if groups is None:
-        return ALL_DIFFERENT
-    first, rows = kept_rows(dataset, learning)
-    places = new_places(rows, first, groups)
-    if not len(places):
+    groups, (scaled_by, rows) = load(dataset).groups, kept_rows(dataset, learning)
+    different = DifferentRows.of(rows, scaled_by, groups)
+    if groups is not None and not len(unseen(rows, different)):
         raise few_different(dataset.name, groups)
-    return ALL_DIFFERENT if len(places) == len(rows) else Copies(places)
+    return Copies(different)
 
 
 def judged_rows(dataset: PreparedDataset, learning: Learning) -> tuple[IntArray, IntArray]:
@@ -143,16 +140,14 @@ def judged_rows(dataset: PreparedDataset, learning: Learning) -> tuple[IntArray,
     order, groups = order_of(dataset.rows, learning), load(dataset).groups
     first = len(order) - max(math.ceil(learning.test_share * len(order)), LEAST_TEST_ROWS)
     train, aside = np.split(order, [min(first, learning.most_rows)])
-    if groups is not None and not len(new_places(aside, train, groups)):
+    if groups is not None and not len(unseen(aside, DifferentRows.of(aside, train, groups))):
         raise few_different(dataset.name, groups)
     return train, aside
 
 
-def new_places(rows: IntArray, seen: IntArray, groups: IntArray | None) -> IntArray:
-    """Return the positions in `rows` of the different ones that are no copies of rows that were seen."""
-    first = first_copies(rows, groups)
-    places = np.arange(len(rows)) if first is None else first
-    return places if groups is None else places[~np.isin(groups[rows[places]], groups[seen])]
+def unseen(rows: IntArray, different: DifferentRows | None) -> IntArray:
+    """Return the positions in `rows` of the different ones of which nothing else holds a copy."""
+    return np.arange(len(rows)) if different is None else different.places[~different.seen]
 
 
 def judged_model(dataset: PreparedDataset, learning: Learning, shared: SharedWork) -> Judged:
@@ -162,8 +157,8 @@ def judged_model(dataset: PreparedDataset, learning: Learning, shared: SharedWor
         data, (train, aside) = load(dataset), judged_rows(dataset, learning)
         fitted = _fit(dataset, learning, train, train, shared)
         errors = np.abs(fitted.predict(data.X[aside])[0] - data.y[aside, 0])
-        places = new_places(aside, train, data.groups)
-        held = aside[places][: max(learning.most_rows // 2, LEAST_TEST_ROWS)]
+        different = DifferentRows.of(aside, train, data.groups)
+        held = aside[unseen(aside, different)][: max(learning.most_rows // 2, LEAST_TEST_ROWS)]
         rows = np.concatenate([train, held])
         models = LeaveOneOut.fit(
             fitted.inputs.transform(data.X[rows]),
@@ -172,7 +167,7 @@ def judged_model(dataset: PreparedDataset, learning: Learning, shared: SharedWor
             KERNEL,
             fitted.posterior.hyperparameters,
         )
-        return Judged(fitted, aside, errors, places, models, held)
+        return Judged(fitted, aside, errors, different, models, held)
 
     return shared.once(f"judged {learning}", attempt)
 
@@ -224,12 +219,16 @@ def held_out_bounds(judged: Judged, own: FloatArray, delta: float) -> tuple[Floa
     """
     above = [~(judged.all_errors <= t) for t in own]
     bounds = [cautious_upper_bound(each, judged.different, delta / len(own)) for each in above]
-    return np.array([each[judged.different].mean() for each in above]), np.array(bounds)
+    return np.array([float(np.mean(~(judged.errors <= t))) for t in own]), np.array(bounds)
 
 
 def conformal_radius(judged: Judged, coverage: float) -> float:
     """Return the half width of split conformal intervals, in the target's own units; copies as in the bounds."""
-    return max(split_radius(judged.errors, coverage), split_radius(judged.all_errors, coverage))
+    radius = split_radius(judged.all_errors, coverage)
+    if judged.different is None:
+        return radius
+    lost = np.where(judged.different.seen, np.inf, judged.all_errors[judged.different.places])
+    return max(radius, split_radius(lost, coverage))
 
 
 def latent_posterior(posterior: FullGPPosterior) -> LatentPosterior:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from gpsuite.data.loading import load
-from gpsuite.data.splits import first_copies
+from gpsuite.data.splits import DifferentRows
 from gpsuite.experiments.base import DIVERGED, Outcome, SharedWork, Task
 from gpsuite.experiments.guarantee.checks import Metrics, row_metrics
 from gpsuite.experiments.guarantee.classification import (
@@ -42,16 +42,17 @@ def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Out
     problem, X_test = model.problem, model.problem.X_test
     probabilities, truth = class_probabilities(model.posterior, X_test), model.test_classes
     right = np.argmax(probabilities, axis=1) == truth
-    first = first_copies(problem.test_rows, data.groups)
-    different = np.arange(len(right)) if first is None else first
     points, K = min(params.points, len(right)), len(params.tolerances)
+    tests = DifferentRows.of(problem.test_rows, problem.train_rows, data.groups)
+    searched = DifferentRows.of(problem.test_rows[:points], problem.train_rows, data.groups)
+    different = np.arange(len(right)) if tests is None else tests.places
     steps = [
         proved_safe(model, X_test[row], params.tolerances, params.boxes) if right[row] else 0
         for row in range(points)
     ]
     moved = np.array(steps)[:, None] <= np.arange(K)  # or wrong, [points, K]
     among = different[different < points]
-    bounds = [1.0 - cautious_upper_bound(each, among, learning.delta / K) for each in moved.T]
+    bounds = [1.0 - cautious_upper_bound(each, searched, learning.delta / K) for each in moved.T]
     residuals = 1.0 - probabilities[different, truth[different]]
     in_order = np.argsort(problem.test_rows[different])
     rng, n = stream(learning.seed, "checks"), len(different)
@@ -59,8 +60,9 @@ def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Out
     metrics: Metrics = {
         "n_train": len(problem.y),
         "n_test": n,
+        "n_copies": len(right) - n,
         "wrong": wrong,
-        "bound": cautious_upper_bound(~right, different, learning.delta),
+        "bound": cautious_upper_bound(~right, tests, learning.delta),
         "majority": float(np.mean(truth[different] != np.bincount(truth).argmax())),
         "points": len(among),
         **row_metrics(data, data.X[:, 0], residuals[in_order], rng),

@@ -12,6 +12,7 @@ from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.guarantee.answer import (
     JUDGED,
     bounded_rows,
+    copies_counted,
     heading,
     outside_sentence,
     source_name,
@@ -53,7 +54,8 @@ def _judged_sentences(record: Record, settings: GuaranteeSettings) -> Iterator[s
     wrong, n = int(record.number("wrong")), int(record.number("n_test"))
     majority = f"{100.0 * record.number('majority'):.3g} %"
     yield f"Test rows: {mistakes_bounded(settings.delta, record.number('bound'), JUDGED)}"
-    yield f"  ({wrong} of the {n} test rows were; always saying the commonest class is wrong on {majority}.)"
+    guess = f"always saying the commonest class is wrong on {majority}"
+    yield f"  ({wrong} of the {n} test rows were{copies_counted(record)}; {guess}.)"
     bounds, points = record.arrays["certified_bounds"], int(record.number("points"))
     for tolerance, bound, share in zip(settings.tolerances, bounds, record.arrays["certified"], strict=True):
         change = f"every input is off by up to {tolerance:g} standard deviations"

@@ -142,7 +142,7 @@ def evaluate(
         mse_train=float(np.mean((y - fitted) ** 2)),
         mse_test=float(np.mean((ytest - mean) ** 2)),
         nll_test=_mean_nll(ytest, mean, variance + posterior.hyperparameters.noise_variance),
-        n_test=len(ytest) if copies.test is None else len(copies.test),
+        n_test=len(ytest) if copies.test is None else len(copies.test.places),
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 import gpsuite
 from gpsuite.data.loading import PreparedDataset, load, prepare
 from gpsuite.data.spec import CsvSpec
+from gpsuite.data.splits import DifferentRows
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.guarantee.regression import (
@@ -86,7 +87,7 @@ def test_every_error_is_paid_for(dataset: PreparedDataset) -> None:
     assert bounds == sorted(bounds, reverse=True)
     every = np.arange(20)
     judged = judged_model(dataset, LEARNING, SharedWork())
-    judged = replace(judged, aside=every, all_errors=every.astype(float), different=every)
+    judged = replace(judged, aside=every, all_errors=every.astype(float), different=None)
     shares, tested = held_out_bounds(judged, np.array([4.5, 18.5]), 0.01)
     assert shares.tolist() == [0.75, 0.05]
     assert tested.tolist() == [binomial_upper_bound(15, 20, 0.005), binomial_upper_bound(1, 20, 0.005)]
@@ -119,11 +120,12 @@ def test_a_learnt_copy_proves_nothing(tmp_path: Path) -> None:
 def test_copies_of_rows_that_chose_the_scale_do_not_count(tmp_path: Path) -> None:
     dataset = copied_noise(tmp_path)
     first, rows = kept_rows(dataset, LEARNING)
-    groups, places = load(dataset).groups, kept_copies(dataset, LEARNING).train
+    groups, found = load(dataset).groups, kept_copies(dataset, LEARNING).train
     assert groups is not None
-    assert places is not None
-    assert set(groups[rows[places]]) == set(groups[rows]) - set(groups[first])
-    assert len(set(groups[rows[places]])) == len(places)
+    assert found is not None
+    assert np.array_equal(groups[rows[found.places]], rows[found.places])
+    assert np.array_equal(found.seen, np.isin(rows[found.places], groups[first]))
+    assert 0 < found.seen.sum() < len(found.seen)
     with pytest.raises(UserError, match="720 rows are only 60 different ones"):
         kept_copies(dataset, replace(LEARNING, preparation=0.9))
 
@@ -131,12 +133,20 @@ def test_copies_of_rows_that_chose_the_scale_do_not_count(tmp_path: Path) -> Non
 def test_rows_that_are_set_aside_count_once_and_every_time(dataset: PreparedDataset) -> None:
     judged = judged_model(dataset, LEARNING, SharedWork())
     errors = np.array([5.0, 5.0, 5.0, 0.0, 0.0, 0.0, 0.0, 0.0])
-    bad = replace(judged, aside=np.arange(8), all_errors=errors, different=np.array([0, 3, 4, 5, 6, 7]))
+    different = DifferentRows(np.array([0, 3, 4, 5, 6, 7]), np.zeros(6, dtype=bool))
+    bad = replace(judged, aside=np.arange(8), all_errors=errors, different=different)
     assert held_out_bounds(bad, np.array([1.0]), 0.1)[1] == [binomial_upper_bound(3, 8, 0.1)]
     good = replace(bad, all_errors=5.0 - errors)
     assert held_out_bounds(good, np.array([1.0]), 0.1)[1] == [binomial_upper_bound(5, 6, 0.1)]
     assert (bad.errors > 1.0).sum() == 1
     assert conformal_radius(bad, 0.7) == 5.0
+    # one that training saw counts as lost, and is no test row
+    seen = replace(bad, different=DifferentRows(different.places, different.places == 3))
+    assert held_out_bounds(seen, np.array([1.0]), 0.1)[1] == [
+        max(binomial_upper_bound(3, 8, 0.1), binomial_upper_bound(2, 6, 0.1))
+    ]
+    assert len(seen.test) == 5
+    assert conformal_radius(seen, 0.8) == np.inf
 
 
 def test_proved_ranges_hold_what_the_model_says(dataset: PreparedDataset) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from gpsuite.config.request import read_request
-from gpsuite.data.loading import load
+from gpsuite.data.loading import load, prepare
+from gpsuite.data.spec import CsvSpec
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Outcome, SharedWork, Task
 from gpsuite.experiments.pac_bayes.shared import plan
@@ -48,6 +49,24 @@ def test_the_split_is_standardised_as_asked(scaling: str) -> None:
     assert standardised.mean() == pytest.approx(0.0, abs=1e-12)
     assert standardised.std() == pytest.approx(1.0, rel=1e-12)
     assert split.y.std() == pytest.approx(1.0, rel=1e-12) or scaling == "all"
+
+
+def test_a_row_that_is_drawn_often_is_on_both_sides_of_every_split(tmp_path: Path) -> None:
+    """Were its copies kept together, the training rows would be no draws where equal rows are."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    rows = np.where(np.arange(100)[:, None] < 40, [[2.0, 3.0]], rng.normal(size=(100, 2)))
+    path = tmp_path / "table.csv"
+    np.savetxt(path, rng.permutation(rows), delimiter=",", header="a,y", comments="")
+    dataset = prepare(CsvSpec(path=str(path), target="y"), cache_dir=tmp_path)
+    made = task("method=kl_pac_gp", "scaling=all")
+    for seed in range(20):
+        split = read_split(dataset, replace(made.params, split_seed=seed))
+        often = int(np.unique(split.y, return_counts=True)[1].max())
+        assert 25 <= often <= 39
+        assert split.copies.train is not None
+        assert len(split.copies.train.places) <= 61
 
 
 def test_the_bound_covers_the_training_risk_and_its_parts_add_up() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset
-from gpsuite.data.splits import copies_together, first_copies, fit_standardiser, train_test_indices
+from gpsuite.data.splits import fit_standardiser, train_test_indices
 from gpsuite.experiments.pac_bayes.methods.full_gp import FullGPOptions
 from gpsuite.experiments.pac_bayes.shared.certificates import DESCRIPTION, Fitted, stored_certificate
 from gpsuite.experiments.pac_bayes.shared.tasks import FitTask, Goal, loss_of
@@ -56,8 +56,7 @@ def certified(
     kind: str, settings: FitTask, dataset: Dataset, apart: float | None = None
 ) -> tuple[Fitted, Evaluation, dict[str, Any]]:
     """Return a fit, what it is worth, and the arrays of its record; inducing inputs may nearly coincide in threes."""
-    split = train_test_indices(len(dataset.X), settings.test_share, settings.split_seed)
-    train, test = copies_together(*split, dataset.groups)
+    train, test = train_test_indices(len(dataset.X), settings.test_share, settings.split_seed)
     inputs, target = (fit_standardiser(a, train, settings.scaling) for a in (dataset.X, dataset.y))
     X, y = inputs.transform(dataset.X), target.transform(dataset.y)[:, 0]
     h = PAPER_GRID.rounded(Hyperparameters(1.3, (0.8, 2.0), 0.2))
@@ -73,7 +72,7 @@ def certified(
             gaussian = WhitenedGaussian.of(posterior.whitened)
             posterior = FreeFormPosterior.carry(h, X[train], y[train], Z, gaussian)
     loss = loss_of(settings.loss.name, settings.loss.width(float(target.scale[0])))
-    copies = Copies(first_copies(train, dataset.groups), first_copies(test, dataset.groups))
+    copies = Copies.of_split(train, test, dataset.groups)
     found = evaluate(posterior, X[test], y[test], loss, settings.delta, copies=copies)
     prepared = PreparedDataset(
         "small", "regression", len(X), dataset.content_hash, False, {"target": "price"}, {}

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpsuite.data.splits import DifferentRows
 from gpsuite.methods.pac_bayes.bounds import objectives
 from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
 from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound, mean_loss_upper_bound
@@ -113,7 +114,8 @@ def with_repeated_rows() -> list[object]:
     X, y = data(20)
     h = PAPER_GRID.rounded(Hyperparameters(1.3, (0.8, 1.7), 0.2))
     X, y = np.vstack([X, X[:4], X[:1]]), np.concatenate([y, y[:4], y[:1]])
-    copies = Copies(np.arange(20), np.array([0, 2]))
+    train, test = (DifferentRows(places, places == 2) for places in (np.arange(20), np.array([0, 2])))
+    copies = Copies(train, test)
     found: list[object] = [certified("fitc", params(), with_copies(small_dataset(30), [3, 1, 2]))[1]]
     for posterior in (FullGPPosterior.fit(h, X, y), SparseGPPosterior.fit(h, X, y, X[:4] + 0.1, 1.0)):
         found += [evaluate(posterior, X[:3], y[:3], LOSSES.get("band01")(0.6), 0.05, copies=copies)]

@@ -7,7 +7,7 @@ import numpy as np
 from gpsuite.arrays import FloatArray
 from gpsuite.data.generators import sample_gaussian, squared_exponential
 from gpsuite.data.loading import PreparedDataset, load
-from gpsuite.data.splits import Standardiser, copies_together, first_copies
+from gpsuite.data.splits import Standardiser
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task, finite_or_none
 from gpsuite.experiments.pac_bayes.overfit_fitc.plan import OverfitTask
 from gpsuite.experiments.pac_bayes.shared.method import risk_method
@@ -42,10 +42,9 @@ def draw_split(params: OverfitTask, dataset: PreparedDataset | None) -> Split:
     else:
         data = load(dataset)
         order = rng.permutation(len(data.X))
-        train, test = copies_together(order[:rows], order[rows:], data.groups)
-        order, rows = np.concatenate([train, test]), len(train)
+        train, test = order[:rows], order[rows:]
         X, y = data.X[order], data.y[order, 0]
-        copies = Copies(first_copies(train, data.groups), first_copies(test, data.groups))
+        copies = Copies.of_split(train, test, data.groups)
     inputs, target = Standardiser.fit(X[:rows]), Standardiser.fit(y[:rows, None])
     X, y = inputs.transform(X), target.transform(y[:, None])[:, 0]
     return Split(X[:rows], y[:rows], X[rows:], y[rows:], float(target.scale[0]), copies)

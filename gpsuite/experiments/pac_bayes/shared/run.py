@@ -9,7 +9,7 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.data.loading import PreparedDataset, load
-from gpsuite.data.splits import copies_together, first_copies, fit_standardiser, train_test_indices
+from gpsuite.data.splits import fit_standardiser, train_test_indices
 from gpsuite.experiments.base import (
     BUDGET,
     DIVERGED,
@@ -94,11 +94,10 @@ def read_split(dataset: PreparedDataset, params: FitTask) -> Split:
     """
     data = load(dataset)
     train, test = train_test_indices(len(data.X), params.test_share, params.split_seed)
-    train, test = copies_together(train, test, data.groups)
     inputs = fit_standardiser(data.X, train, params.scaling)
     target = fit_standardiser(data.y[:, :1], train, params.scaling)
     X, y = inputs.transform(data.X), target.transform(data.y[:, :1])[:, 0]
-    copies = Copies(first_copies(train, data.groups), first_copies(test, data.groups))
+    copies = Copies.of_split(train, test, data.groups)
     return Split(X[train], y[train], X[test], y[test], float(target.scale[0]), copies)
 
 

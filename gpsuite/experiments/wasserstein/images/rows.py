@@ -11,7 +11,7 @@ import numpy as np
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset, load
-from gpsuite.data.splits import copies_together, train_test_indices
+from gpsuite.data.splits import train_test_indices, without_copies
 from gpsuite.errors import DataError
 from gpsuite.experiments.wasserstein.images.tasks import ImageTask
 from gpsuite.methods.wasserstein.rows import TrainingRows, split_rows
@@ -50,8 +50,8 @@ def read_images(data: Dataset, params: ImageTask) -> Images:
         train, test = data.fixed_split
         train, test = rng.permutation(train), rng.permutation(test)
     else:
-        split = train_test_indices(len(data.X), params.test_share, params.seed)
-        train, test = copies_together(*split, data.groups)
+        train, test = train_test_indices(len(data.X), params.test_share, params.seed)
+        train = without_copies(train, test, data.groups)
     train, test = train[: params.train_rows or None], test[: params.test_rows]
     side = int(np.sqrt(data.X.shape[1]))
     if side * side != data.X.shape[1]:

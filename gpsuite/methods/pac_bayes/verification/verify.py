@@ -14,7 +14,7 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.dataset import Dataset
-from gpsuite.data.splits import copies_together, first_copies, train_test_indices
+from gpsuite.data.splits import DifferentRows, train_test_indices
 from gpsuite.errors import UserError
 from gpsuite.methods.pac_bayes.verification.plain_risk import (
     LARGEST_FULL,
@@ -125,7 +125,7 @@ def _faults(path: Path, claim: RiskClaim, own: RiskClaim, exact: bool) -> list[s
 def _training_rows(
     path: Path, certificate: RiskCertificate, dataset: Dataset | None
 ) -> tuple[FloatArray, FloatArray, float, IntArray | None]:
-    """Return standardised inputs and targets of the training rows, the target's deviation, and `first_copies`."""
+    """Return standardised inputs and targets of the training rows, the target's deviation, and which of them count."""
     rows = certificate.rows
     if dataset is None:
         raise UserError(
@@ -145,11 +145,12 @@ def _training_rows(
         raise UnusableFileError(
             f"{path}: learns from {max(left, 0)} rows; the bound needs {LEAST_ROWS} or more"
         )
-    train, _ = copies_together(*train_test_indices(rows.count, rows.test_share, rows.seed), dataset.groups)
+    train, _ = train_test_indices(rows.count, rows.test_share, rows.seed)
     shown = np.arange(len(dataset.X)) if rows.scaling == "all" else train
     X, _ = _standardised(dataset.X, shown)
     y, scale = _standardised(dataset.y[:, :1], shown)
-    return X[train], y[train, 0], float(scale[0]), first_copies(train, dataset.groups)
+    different = DifferentRows.of(train, train[:0], dataset.groups)
+    return X[train], y[train, 0], float(scale[0]), None if different is None else different.places
 
 
 def _standardised(values: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:

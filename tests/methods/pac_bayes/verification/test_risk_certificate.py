@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gpsuite.data.splits import train_test_indices
 from gpsuite.errors import UserError
 from gpsuite.experiments.pac_bayes.shared.tasks import FitTask
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse, kl_inverse_lower
@@ -75,7 +76,9 @@ def test_a_bound_counts_copies_once_and_the_check_knows(tmp_path: Path, kind: st
     copied = with_copies(DATA, times)
     posterior, found, arrays = certified(kind, params(), copied)
     losses = BandLoss(0.5).expected(posterior.y, posterior.train_mean, posterior.train_variance)
-    different = np.unique(np.column_stack([posterior.X, posterior.y]), axis=0, return_index=True)[1]
+    train, groups = train_test_indices(len(copied.X), 0.2, 3)[0], copied.groups
+    assert groups is not None
+    different = np.flatnonzero(groups[train] == train)
     assert found.certificate.n == len(different) < len(losses)
     c = found.certificate.penalty.per_point
     for mean in (losses.mean(), losses[different].mean()):
