@@ -82,7 +82,8 @@ Share = Annotated[float, between(0, 1)]
 def check_settings(settings: Any, prefix: str = "") -> None:
     """Check every field of a dataclass of settings by its rules, then call its own `check()` where it has one.
 
-    A rule on a list's element holds for each element; a field that may be None has no rules when it is.
+    A rule on a list's element holds for each element; a field that may be None has no rules when it is. Numbers are
+    finite.
 
     Args:
         settings: of the right types.
@@ -115,3 +116,5 @@ def _check_value(key: str, value: Any, hint: Any) -> None:
     elif get_origin(hint) is list:
         for element in value:
             _check_value(key, element, get_args(hint)[0])
+    elif isinstance(value, float):
+        require(math.isfinite(value), key, value, "must be a finite number")

@@ -46,6 +46,7 @@ class Example:
     sizes: Annotated[list[Count], filled, unique, increasing]
     kind: Annotated[str, one_of(("plain", "fancy"))]
     inner: Inner
+    offset: float
     anything: str
 
     def check(self) -> None:
@@ -53,7 +54,7 @@ class Example:
             raise UserError("anything: as rows", key="anything")
 
 
-GOOD = Example(2, 1, 0.5, 0.0, None, [1, 2], "plain", Inner(1.0), "")
+GOOD = Example(2, 1, 0.5, 0.0, None, [1, 2], "plain", Inner(1.0), -3.0, "")
 
 
 @pytest.mark.parametrize(
@@ -75,6 +76,8 @@ GOOD = Example(2, 1, 0.5, 0.0, None, [1, 2], "plain", Inner(1.0), "")
         ({"sizes": [0, 1]}, "sizes=0: must be 1 or more"),
         ({"kind": "fanci"}, "kind=fanci: unknown kind; did you mean 'fancy'?\nvalid: plain, fancy"),
         ({"inner": Inner(0.0)}, "inner.width=0.0: must be a number above 0"),
+        ({"offset": math.nan}, "offset=nan: must be a finite number"),
+        ({"offset": -math.inf}, "offset=-inf: must be a finite number"),
         ({"anything": "2"}, "anything: as rows"),
     ],
 )
