@@ -83,6 +83,14 @@ def _prepare(composed: Composed, allow_absent: bool) -> PreparedDataset | None:
     """Verify the dataset's files (or read the user's CSV) before any work."""
     if composed.dataset is None:
         return None
+    if isinstance(composed.dataset, CsvSpec) and composed.dataset.new is not None:
+        none = f"{composed.experiment} predicts no new rows\nexperiment=guarantee does:"
+        if not composed.entry.new_rows:
+            raise UserError(
+                f"dataset.new={composed.dataset.new}: {none}",
+                key="dataset.new",
+                fix={"experiment": "guarantee"},
+            )
     prepared = prepare(
         composed.dataset,
         cache_dir=Path(composed.run.data_dir),

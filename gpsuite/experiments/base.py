@@ -77,6 +77,7 @@ class Experiment(Generic[S]):
         summarise: writes tables and figures on the report; returns the statistics to compare.
         method_traits: which methods of its family it accepts: those that have all of these; empty when it has none.
         dataset_tasks: kinds of dataset the user may swap in; empty when the dataset is fixed.
+        new_rows: whether it predicts the rows of `dataset.new`.
         variants: of a fixed dataset: other preparations of the same files, which the user may swap in.
         several_datasets: whether it runs over a list, `datasets=[A,B]`. Its statistics then carry the dataset's name,
             so that a run on other datasets is never held against numbers of these.
@@ -96,6 +97,7 @@ class Experiment(Generic[S]):
     summarise: Callable[[Report[S]], list[Statistic]]
     method_traits: tuple[str, ...] = ()
     dataset_tasks: tuple[str, ...] = ()
+    new_rows: bool = False
     variants: tuple[str, ...] = ()
     several_datasets: bool = False
     parts: tuple[str, ...] = ()

@@ -35,9 +35,10 @@ class ModelSpec:
 
     def __post_init__(self) -> None:
         if self.kernel not in KERNEL_NAMES:
-            raise unknown_name("kernel", self.kernel, KERNEL_NAMES)
+            raise unknown_name("model.kernel", self.kernel, KERNEL_NAMES)
         if not (math.isfinite(self.noise_floor) and self.noise_floor >= 0.0):
-            raise UserError(f"noise_floor={self.noise_floor}: must be a number >= 0", key="noise_floor")
+            fault = f"model.noise_floor={self.noise_floor}: must be a number >= 0"
+            raise UserError(fault, key="model.noise_floor")
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,10 @@ def other_columns(path: str, target: Any, used: Sequence[int], header: Sequence[
     """
     inputs = [column for column in range(len(header)) if column not in used]
     if not inputs:
-        raise csv_error("target", target, "all columns are targets, no input is left", "name fewer targets")
+        text = "no input is left: every other column is a target or left out"
+        raise csv_error(
+            "target", target, text, "name fewer targets, or ignore fewer columns (dataset.ignore)"
+        )
     unnamed = [column for column in inputs if not header[column]]
     if unnamed:
         named = [header[column] for column in inputs if header[column]]

@@ -10,7 +10,7 @@ from gpsuite.data.table.inputs import NewRows, read_inputs
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import Request, Task, require
 from gpsuite.experiments.guarantee.classification import check_classes
-from gpsuite.experiments.guarantee.regression import judged_rows, kept_copies
+from gpsuite.experiments.guarantee.regression import check_rows
 from gpsuite.experiments.guarantee.settings import GuaranteeSettings
 from gpsuite.experiments.guarantee.tasks import (
     BAND,
@@ -50,8 +50,7 @@ def plan(request: Request[GuaranteeSettings]) -> list[Task[object]]:
     if data.task == "classification":
         check_classes(dataset, learning_of(request))
     else:
-        judged_rows(dataset, learning_of(request))
-        kept_copies(dataset, learning_of(request))
+        check_rows(dataset, learning_of(request))
     parts = _class_parts(request) if data.task == "classification" else _parts(request)
     seconds = 15.0 * (min(dataset.rows, settings.most_rows) / 1000) ** 2 + 3.0
     group = f"guarantee {dataset.content_hash}"

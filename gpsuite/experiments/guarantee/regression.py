@@ -145,6 +145,19 @@ def judged_rows(dataset: PreparedDataset, learning: Learning) -> tuple[IntArray,
     return train, aside
 
 
+def check_rows(dataset: PreparedDataset, learning: Learning) -> None:
+    """Refuse a table of too few rows, or too few different ones, for both models.
+
+    Raises:
+        UserError: if it is one.
+    """
+    kept_copies(dataset, learning)
+    left = min(len(judged_rows(dataset, learning)[0]), len(kept_rows(dataset, learning)[1]))
+    if left < LEAST_TRAINING_ROWS:
+        fault = f"{dataset.rows} rows leave {left} to learn from, a bound needs {LEAST_TRAINING_ROWS}"
+        raise UserError(f"dataset={dataset.name}: {fault}\nadd rows", key="dataset")
+
+
 def unseen(rows: IntArray, different: DifferentRows | None) -> IntArray:
     """Return the positions in `rows` of the different ones of which nothing else holds a copy."""
     return np.arange(len(rows)) if different is None else different.places[~different.seen]
@@ -176,9 +189,6 @@ def _fit(
     dataset: PreparedDataset, learning: Learning, scaled_by: IntArray, rows: IntArray, shared: SharedWork
 ) -> Fitted:
     data = load(dataset)
-    if len(rows) < LEAST_TRAINING_ROWS:
-        fault = f"{len(rows)} rows are left to learn from, a bound needs {LEAST_TRAINING_ROWS}"
-        raise UserError(f"dataset={dataset.name}: {fault}", key="dataset")
     inputs, target = Standardiser.fit(data.X[scaled_by]), Standardiser.fit(data.y[scaled_by, :1])
     X, y = inputs.transform(data.X[rows]), target.transform(data.y[rows, :1])[:, 0]
     width = learning.goal / float(target.scale[0]) if learning.own else learning.goal

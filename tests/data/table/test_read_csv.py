@@ -116,7 +116,7 @@ def test_classification_with_text_labels(tmp_path: Path) -> None:
         ({"target": "???"}, ["no target named", "columns: [a, b, y]"]),
         ({"inputs": "[a, yy]"}, ["dataset.inputs=[a, yy]: no column 'yy'; did you mean 'y'?"]),
         ({"inputs": "[a, y]"}, ["dataset.inputs=[a, y]: column 'y' is also the target", "leave it out"]),
-        ({"target": "[a, b, y]"}, ["all columns are targets"]),
+        ({"target": "[a, b, y]"}, ["no input is left"]),
         ({"target": "[a, y]", "task": "classification"}, ["classification takes one target"]),
         ({"task": "regresion"}, ["dataset.task=regresion", "did you mean 'regression'"]),
         ({"separator": ";"}, ["dataset.separator=';': only one column found", "set dataset.separator=','"]),

@@ -26,7 +26,7 @@ from gpsuite.experiments.guarantee.classification import (
     probability_ranges,
     proved_safe,
 )
-from gpsuite.experiments.guarantee.regression import judged_rows
+from gpsuite.experiments.guarantee.regression import check_rows
 from gpsuite.experiments.guarantee.saved import FOLDER, write_model
 from gpsuite.experiments.guarantee.saved import load as load_model
 from gpsuite.experiments.guarantee.saved_classifier import SavedClassifier
@@ -71,7 +71,7 @@ def test_the_judged_model_does_not_see_its_test_rows(dataset: PreparedDataset, k
     assert len(kept.problem.train_rows) == min(60, most)
 
 
-@pytest.mark.parametrize("check", (check_classes, judged_rows))
+@pytest.mark.parametrize("check", (check_classes, check_rows))
 def test_a_table_of_few_different_rows_is_refused_before_any_work(
     tmp_path: Path, check: Callable[[PreparedDataset, Learning], object]
 ) -> None:

@@ -56,6 +56,7 @@ class Problem:
     Attributes:
         region: of the rows that are not used for preparation; its q is the first of the settings.
         X: scaled inputs of these rows [n, D].
+        columns: inputs that the model takes [D'].
         mean: of the inputs over the preparation rows, [D].
         spread: standard deviation there, [D].
         offset: mean of the target there.
@@ -64,10 +65,17 @@ class Problem:
 
     region: Region
     X: FloatArray
+    columns: IntArray
     mean: FloatArray
     spread: FloatArray
     offset: float
     unit: float
+
+    def features(self, x: FloatArray) -> FloatArray:
+        """Return rows of Phi at scaled inputs [B, D]."""
+        if self.region.features is None:
+            raise ValueError("the region has no map from inputs to features")
+        return self.region.features(x[:, self.columns])
 
 
 def read_problem(prepared: PreparedDataset, params: RegionTask) -> Problem:
@@ -80,16 +88,59 @@ def read_problem(prepared: PreparedDataset, params: RegionTask) -> Problem:
     data = load(prepared)
     rows = split_rows(data, params)
     count, kept = len(rows.first), len(rows.rest)
-    least = max(LEAST_ROWS, params.centres if params.model == "krr_sparse" else 0)
+    sparse = params.model == "krr_sparse"
+    least = max(LEAST_ROWS, params.centres if sparse else 0)
     if count < least or kept < LEAST_ROWS:
+        key, value = ("centres", params.centres) if LEAST_ROWS <= count < least else _row_setting(params)
         fault = (
             f"{count + kept} rows leave {count} for preparation (at least {least}) and {kept} for the region"
         )
-        raise UserError(f"dataset={data.name}: {fault} (at least {LEAST_ROWS})", key="dataset")
+        advice = (
+            f"preparation={params.preparation:g} of them prepare: more rows, another share or fewer centres"
+        )
+        raise UserError(f"{key}={value}: {fault} (at least {LEAST_ROWS})\n{advice}", key=key)
+    columns = np.arange(data.X.shape[1]) if sparse else _linear_columns(prepared, rows, params.along)
     try:
-        return _problem(rows, params)
+        return _problem(rows, params, columns)
     except ValueError as error:
-        raise UserError(f"dataset={data.name}: {error}", key="dataset") from error
+        key = "lengthscale" if sparse and params.lengthscale else "dataset"
+        named = f"lengthscale={params.lengthscale:g}" if key == "lengthscale" else f"dataset={data.name}"
+        raise UserError(f"{named}: {error}", key=key) from error
+
+
+def _row_setting(params: RegionTask) -> tuple[str, float]:
+    """Return the setting that decides how many rows there are on either side, and its value."""
+    return ("rows", params.rows) if params.rows else ("preparation", params.preparation)
+
+
+def _linear_columns(prepared: PreparedDataset, rows: Rows, along: int) -> IntArray:
+    """Return the inputs of a linear model with a constant, of a category as many levels as are independent.
+
+    The input along which bands are drawn comes first, so that it is kept.
+
+    Raises:
+        UserError: if other inputs depend on each other.
+    """
+    data = load(prepared)
+    X = rows.X[rows.rest]
+    centred = (X - X.mean(axis=0)) / np.where(np.ptp(X, axis=0) > 0.0, X.std(axis=0), 1.0)
+    kept: list[int] = []
+    order = [along, *(each for each in range(X.shape[1]) if each != along)]
+    for column in order:
+        if np.linalg.matrix_rank(centred[:, [*kept, column]]) > len(kept):
+            kept.append(column)
+    levels = {f"{name}={level}" for name, given in data.categories.items() for level in given}
+    dependent = [data.input_names[each] for each in order if each not in kept]
+    others = [name for name in dependent if name not in levels]
+    if others:
+        ignored = [*(prepared.spec.get("ignore") or []), *others]
+        raise UserError(
+            f"dataset={data.name}: {', '.join(map(repr, others))}: constant in the region's rows or a combination of "
+            "other inputs (the linear design has not full rank)\nleave it out, or take the kernel model:",
+            key="dataset.ignore",
+            fix={"dataset.ignore": f"[{','.join(ignored)}]"},
+        )
+    return np.sort(np.array(kept, dtype=np.int64))
 
 
 def split_rows(data: Dataset, params: RegionTask) -> Rows:
@@ -132,7 +183,7 @@ def _refuse_means(data: Dataset, params: RegionTask, twins: IntArray) -> None:
     )
 
 
-def _problem(rows: Rows, params: RegionTask) -> Problem:
+def _problem(rows: Rows, params: RegionTask, columns: IntArray) -> Problem:
     first = rows.X[rows.first]
     mean, spread = first.mean(axis=0), first.std(axis=0)
     spread = np.where(spread > 0.0, spread, 1.0)
@@ -146,7 +197,7 @@ def _problem(rows: Rows, params: RegionTask) -> Problem:
         objective = partial(SparseKernelRidge, penalty=params.penalty)
         model = ModelClass(objective, partial(gaussian, lengthscale=lengthscale), centres)
     region = confidence_region(
-        X,
+        X[:, columns],
         (rows.y[rows.rest] - offset) / (unit or 1.0),
         model,
         q=params.excluded[0],
@@ -154,7 +205,7 @@ def _problem(rows: Rows, params: RegionTask) -> Problem:
         group=GROUPS[params.group],
         rng=stream(params.seed, "perturbations", params.model),
     )
-    return Problem(region, X, mean, spread, offset, unit or 1.0)
+    return Problem(region, X, columns, mean, spread, offset, unit or 1.0)
 
 
 def gaussian(A: FloatArray, B: FloatArray, lengthscale: float) -> FloatArray:

@@ -48,13 +48,7 @@ def _curve(problem: Problem, column: int, points: int) -> tuple[FloatArray, Floa
     x = np.tile(np.median(problem.X, axis=0), (points, 1))
     x[:, column] = np.linspace(problem.X[:, column].min(), problem.X[:, column].max(), points)
     values = problem.mean[column] + problem.spread[column] * x[:, column]
-    return np.asarray(values), _features(problem, x)
-
-
-def _features(problem: Problem, x: FloatArray) -> FloatArray:
-    if problem.region.features is None:
-        raise ValueError("the region has no map from inputs to features")
-    return problem.region.features(x)
+    return np.asarray(values), problem.features(x)
 
 
 def _level(

@@ -7,7 +7,17 @@ from typing import Annotated
 
 from gpsuite.experiments.perturbation.shared.coverage_models import GROUPS
 from gpsuite.experiments.perturbation.shared.linear import check_levels
-from gpsuite.experiments.settings import Count, Positive, Rule, Share, at_least, filled, one_of, unique
+from gpsuite.experiments.settings import (
+    Count,
+    Positive,
+    Rule,
+    Share,
+    at_least,
+    between,
+    filled,
+    one_of,
+    unique,
+)
 
 MODELS = {"krr_sparse": "kernel ridge, few centres", "lssvm_linear": "LS-SVM, linear"}
 
@@ -38,8 +48,8 @@ class RegionSettings:
     excluded: Annotated[list[int], filled, unique]
     centres: Count
     lengthscale: Positive | None
-    penalty: Positive
-    C: Positive
+    penalty: Annotated[float, between(1e-100, 1e100)]  # beyond, squares of what they divide overflow
+    C: Annotated[float, between(1e-100, 1e100)]
     preparation: Share
     rows: Annotated[int, Rule(lambda rows: rows >= 0, "must be 0 (all) or more")]
     along: str

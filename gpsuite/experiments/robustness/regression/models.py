@@ -110,6 +110,9 @@ def read_regression(dataset: PreparedDataset, params: RegressionParams) -> Regre
             f"dataset.target: one column is needed, {data.name} has {data.y.shape[1]}", key="dataset.target"
         )
     n_test, least = params.test_rows, max(2, params.inducing)
+    if 2 * params.inducing > len(data.X) and len(data.X) < n_test + least:
+        fault = f"more inducing inputs than the {max(len(data.X) - n_test, 0)} rows that {data.name} leaves to training"
+        raise UserError(f"method.inducing={params.inducing}: {fault}", key="method.inducing")
     if len(data.X) < n_test + least:
         fault = f"{data.name} has {len(data.X)} rows; {least} or more must be left for training"
         raise UserError(f"test_rows={n_test}: {fault}", key="test_rows")

@@ -79,6 +79,17 @@ def read_problem(dataset: PreparedDataset, model: ClassifierParams) -> Problem:
     return drawn_rows(data, model, *_two_classes(data, model.classes))
 
 
+def too_few_of_a_class(fault: str, used: int, model: ClassifierParams) -> UserError:
+    """Return the refusal of training rows that lack a class, with what helps: more of them, if there are more."""
+    if used >= model.train_rows:
+        return UserError(f"train_rows={model.train_rows}: {fault}; take more", key="train_rows")
+    return UserError(
+        f"test_rows={model.test_rows}: {fault}, which are all that are left\ntake fewer test rows, or add rows of "
+        "the other classes",
+        key="test_rows",
+    )
+
+
 def drawn_rows(
     data: Dataset, model: ClassifierParams, rows: IntArray, y: FloatArray, names: tuple[str, ...]
 ) -> Problem:
@@ -100,7 +111,7 @@ def drawn_rows(
     if len(np.unique(y[train])) < 2:
         only = names[int(y[train[0]] > 0) if len(names) == 2 else int(y[train[0]])]
         fault = f"the {len(train)} training rows of {data.name} are all of class {only}"
-        raise UserError(f"train_rows={n_train}: {fault}; take more", key="train_rows")
+        raise too_few_of_a_class(fault, len(train), model)
     X = data.X[rows]
     centre, scale = _affine_map(X, train, model.scaling)
     X = (X - centre) / scale

@@ -6,7 +6,7 @@ import numpy as np
 
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
-from gpsuite.experiments.robustness.shared.classifiers import Problem
+from gpsuite.experiments.robustness.shared.classifiers import Problem, too_few_of_a_class
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, MinibatchParams
 from gpsuite.methods.wasserstein.rows import TrainingRows, split_rows
 from gpsuite.models.classification.approximation import NotConvergedError
@@ -33,7 +33,7 @@ def training_rows(problem: Problem, model: ClassifierParams) -> TrainingRows:
     missing = sorted(set(range(C)) - set(rows.y.tolist()))
     if missing:
         fault = f"the validation rows take all training rows of class {problem.label_names[missing[0]]}"
-        raise UserError(f"train_rows={model.train_rows}: {fault}; take more", key="train_rows")
+        raise too_few_of_a_class(fault, len(problem.y), model)
     return rows
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from gpsuite.experiments.base import require
-from gpsuite.experiments.settings import Count, Positive, Rule, at_least, one_of
+from gpsuite.experiments.settings import Count, Positive, Rule, at_least, between, one_of
 from gpsuite.models.classification.training import SEARCH_RANGE
 
 AGREEMENT = 1e-3  # trained for some steps only, then searched up to a tolerance: last bits grow
@@ -48,7 +48,9 @@ class TrainingSettings:
     test_rows: Count
     classes: Annotated[list[str], two_or_none]
     start_variance: Positive
-    start_lengthscale: Positive
+    start_lengthscale: Annotated[
+        float, between(1e-3, 1e3)
+    ]  # a search from farther off would leave SEARCH_RANGE
     largest_variance: Annotated[float, in_search_range]
 
     def check(self) -> None:

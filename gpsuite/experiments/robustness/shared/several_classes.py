@@ -19,6 +19,7 @@ from gpsuite.experiments.robustness.shared.classifiers import (
     present_classes,
     shown_names,
     start_of,
+    too_few_of_a_class,
 )
 from gpsuite.experiments.robustness.shared.minibatch_classifiers import train_minibatch
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, MinibatchParams
@@ -80,7 +81,7 @@ def read_classes(dataset: PreparedDataset, model: ClassifierParams) -> Problem:
     missing = sorted(set(range(len(names))) - set(problem.y.astype(int).tolist()))
     if missing:
         fault = f"no training row of {data.name} is of class {names[missing[0]]}"
-        raise UserError(f"train_rows={model.train_rows}: {fault}; take more", key="train_rows")
+        raise too_few_of_a_class(fault, len(problem.y), model)
     return problem
 
 

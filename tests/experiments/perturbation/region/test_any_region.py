@@ -53,7 +53,7 @@ def test_one_task_per_model() -> None:
         (["along=nothing"], "along"),
         (["rows=1"], "1 rows leave"),
         (["centres=100"], "at least 100"),
-        (["penalty=0.0"], "above 0"),
+        (["penalty=0.0"], "between 1e-100 and"),
     ],
 )
 def test_impossible_settings_are_refused(words: list[str], fault: str) -> None:
@@ -118,8 +118,42 @@ def test_a_dependent_column_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     head, *rows = path.read_text().split()
     path.write_text("\n".join([head.replace("a,", "a,twice,"), *(_doubled(row) for row in rows)]))
-    with pytest.raises(UserError, match="rank"):
+    with pytest.raises(UserError, match="'twice': constant in the region's rows or a combination") as caught:
         plan("models=[lssvm_linear]", *words)
+    assert caught.value.fix == {"dataset.ignore": "[twice]"}
+
+
+def test_a_category_has_as_many_columns_in_a_linear_model_as_are_independent(tmp_path: Path) -> None:
+    words = write_csv(tmp_path)
+    path = tmp_path / "table.csv"
+    head, *rows = path.read_text().split()
+    colours = ("red", "green", "blue")
+    path.write_text("\n".join([f"colour,{head}", *(f"{colours[k % 3]},{row}" for k, row in enumerate(rows))]))
+    sparse, linear = plan(*words)
+    data = load(linear.require_dataset())
+    assert data.input_names[:3] == ("colour=blue", "colour=green", "colour=red")
+    problem = read_problem(linear.require_dataset(), linear.params)
+    assert len(problem.columns) == 4
+    assert len(read_problem(sparse.require_dataset(), sparse.params).columns) == 5
+    outcome = run.run(linear, SharedWork())
+    assert outcome.metrics["coefficients"] == 5
+    # any three of the four functions span the same: a level's own curve is there whichever is left out
+    for along in ("colour=blue", "colour=red"):
+        (chosen,) = plan("models=[lssvm_linear]", f"along='{along}'", *words)
+        kept = read_problem(chosen.require_dataset(), chosen.params).columns
+        assert data.input_names.index(along) in kept
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [(["centres=40"], "centres"), (["preparation=0.01"], "preparation"), (["rows=6"], "rows"),
+     (["lengthscale=1e9"], "lengthscale")],
+)  # fmt: skip
+def test_a_refusal_names_the_setting_that_is_at_fault(words: list[str], key: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        plan(*write_csv(tmp_path), *words)
+    assert caught.value.key == key
+    assert str(caught.value).startswith(f"{key}=")
 
 
 def _doubled(row: str) -> str:
