@@ -314,9 +314,9 @@ def _finish(
     summary = publish_results(
         request, records, folder, options.conf_dir, options.changed, options.parts, below
     )
-    before = read_json(folder / RUN)
-    if computed == 0 and before is not None and before.get("science") == options.science:
-        return summary  # nothing was computed: the provenance of what is shown has not changed
+    before, counts = read_json(folder / RUN) or {}, dict(Counter(record.status for record in records))
+    if computed == 0 and (before.get("science"), before.get("tasks")) == (options.science, counts):
+        return summary  # nothing was computed, here or by another run: the provenance of what is shown has not changed
     write_json(folder / RUN, _provenance(request, options, records, store, started, computed, summary))
     return summary
 

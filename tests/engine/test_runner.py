@@ -103,6 +103,14 @@ def test_a_failed_task_is_tried_again_by_the_next_run(tmp_path: Path) -> None:
     assert failed.stat().st_ino != inode
 
 
+def test_a_failure_that_another_run_mended_is_none_any_more(tmp_path: Path) -> None:
+    run_experiment(tiny.request(n1="fail"), options(tmp_path))
+    run_experiment(tiny.request(), options(tmp_path, tag="other", named=True))
+    run_experiment(tiny.request(), options(tmp_path))
+    run = json.loads((tmp_path / "tiny/squares/quick/run.json").read_text(encoding="utf-8"))
+    assert (run["status"], run["failures"], run["computed"]) == ("done", [], 0)
+
+
 def test_on_error_raise_stops_and_keeps_what_was_done(tmp_path: Path) -> None:
     with pytest.raises(TaskFailedError, match="no square of 2"):
         run_experiment(tiny.request(n2="fail"), options(tmp_path, raise_errors=True))
