@@ -34,10 +34,11 @@ from gpsuite.seeds import stream
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
-VERSION = 2
+VERSION = 3
 
 
-"""Of the method: 2 bounds what the safety model extrapolates. Plans by another version are not continued."""
+"""Of the method: 2 bounds what the safety model extrapolates, 3 asks the mixture itself, too.
+Plans by another version are not continued."""
 
 
 ABOUT, STATE = "about", "state_"

@@ -77,7 +77,7 @@ class SafetyModel:
         probability = np.full(len(X), np.nan)
         judged = 0
         for part in in_parts(np.arange(len(X)), TOGETHER, out_of_time):
-            probability[part] = limit.probability(*prediction.moments(X[part]))
+            probability[part] = prediction.probability(X[part])
             judged += len(part)
         probable = safe_set(probability, delta)
         near = np.ones(len(X), dtype=np.bool_)

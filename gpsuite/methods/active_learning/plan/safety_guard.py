@@ -11,12 +11,17 @@ Equation: derived, guard of the safety model
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.methods.active_learning.safety import SafetyLimit
+from gpsuite.methods.active_learning.safety import (
+    SafetyLimit,
+    mixture_probability,
+    moment_matched_probability,
+)
 from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
 from gpsuite.models.multi_output.latent_kernels import LatentKernel, squared_distances
 from gpsuite.models.multi_output.observations import Observations
@@ -107,7 +112,7 @@ class SafetyPrediction:
         guard: SafetyGuard | None,
     ) -> None:
         X, D = observations.X, observations.X.shape[1]
-        self._kernel, self._weights = kernel, weights
+        self._kernel, self._weights, self._limit = kernel, weights, limit
         self._variance = parameters.variance[:, 0]
         lengthscales = np.repeat(parameters.lengthscale, D, axis=1)
         self._axes = np.eye(D) if guard is None else principal_axes(X)
@@ -128,11 +133,27 @@ class SafetyPrediction:
     def moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance of the mixture at inputs [n, D], [n] each."""
         mean, variance = np.empty((2, len(X)))
-        width = max(1, TOGETHER // len(self._X))
-        for begin in range(0, len(X), width):
-            part = slice(begin, begin + width)
+        for part in self._parts_of(X):
             mean[part], variance[part] = mixture_moments(*self._components(X[part]), self._weights)
         return mean, variance
+
+    def probability(self, X: FloatArray) -> FloatArray:
+        """Return the probability of being safe at inputs [n, D], [n].
+
+        The smaller one of the mixture's own and of the normal distribution with its moments (the paper's, Eq. 8): where
+        few hyperparameter vectors call a point unsafe that the others call safe by far, the normal's is too large.
+        """
+        found = np.empty(len(X))
+        for part in self._parts_of(X):
+            components = (self._limit, *self._components(X[part]), self._weights)
+            found[part] = np.minimum(
+                moment_matched_probability(*components), mixture_probability(*components)
+            )
+        return found
+
+    def _parts_of(self, X: FloatArray) -> Iterator[slice]:
+        width = max(1, TOGETHER // len(self._X))
+        return (slice(begin, begin + width) for begin in range(0, len(X), width))
 
     def _components(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance by each hyperparameter vector, [S, n] each."""

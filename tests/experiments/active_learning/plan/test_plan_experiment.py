@@ -14,7 +14,7 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.engine.runner import run_experiment
 from gpsuite.experiments.active_learning.plan import summary
-from gpsuite.experiments.active_learning.plan.history import find_start
+from gpsuite.experiments.active_learning.plan.history import VERSION, find_start
 from gpsuite.experiments.base import EXPERIMENTS, Task
 from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner
 from gpsuite.methods.active_learning.safety import SafetyLimit
@@ -232,7 +232,7 @@ def test_plans_of_another_version_of_the_method_are_not_continued() -> None:
     with np.load(path) as stored:
         arrays = {name: stored[name] for name in stored.files}
     entry = json.loads(str(arrays["about"]))
-    assert entry.pop("version") == 2
+    assert entry.pop("version") == VERSION
     path.unlink()
     np.savez(path, **{**arrays, "about": np.array(json.dumps(entry))})
     write_rows(14)

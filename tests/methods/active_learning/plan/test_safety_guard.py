@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 from scipy.stats import special_ortho_group
 
 from gpsuite.arrays import FloatArray
@@ -93,6 +95,31 @@ def test_bounds_and_predictions_by_plain_algebra() -> None:
     assert floor > parameters.variance.min()
     expected = mixture_moments(np.array(means), np.array(variances), weights)
     np.testing.assert_allclose(moments(guard, X, parameters, weights, known), expected, atol=OTHER_ROUTE)
+
+
+def test_a_safe_point_is_safe_by_the_mixture_and_by_its_moments() -> None:
+    """A normal distribution with the moments of a mixture can promise more than the mixture holds."""
+    parameters, _, known = problem(N=4, S=2, seed=3)
+    one, other = 0.2, 1.2  # a vector that sees no further than the data, and one that does
+    parameters = replace(
+        parameters,
+        variance=np.array([[0.05], [0.05]]),
+        lengthscale=np.array([[one], [other]]),
+        noise=np.full((2, 1), 1e-3),
+    )
+    model, X = LinearCoregionalization(1, mixing="identity"), points(n=400) * 0.2
+    found = PoolPredictions(model, model.unconstrain(parameters), known, X)
+    mean, variance = found.mean[..., 0], found.variance[..., 0]
+    larger = 0
+    for weight in (0.05, 0.2, 0.5):
+        weights = np.array([weight, 1.0 - weight])
+        own = weights @ ndtr((LIMIT.value - mean) / np.sqrt(variance))
+        centre, spread = mixture_moments(mean, variance, weights)
+        matched = ndtr((LIMIT.value - centre) / np.sqrt(spread))
+        larger += int((matched > own + 1e-3).sum())
+        prediction = SafetyPrediction("matern52", parameters, weights, known, LIMIT, None)
+        np.testing.assert_allclose(prediction.probability(X), np.minimum(own, matched), atol=OTHER_ROUTE)
+    assert larger > 10, "the problem must be one where they differ"
 
 
 def test_many_candidates_are_predicted_as_few() -> None:
