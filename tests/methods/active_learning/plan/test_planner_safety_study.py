@@ -39,7 +39,7 @@ GOAL, LIMIT = 0.05, 0.07
 def kept(request: pytest.FixtureRequest) -> Callable[[str, Callable[[], Any]], Any]:
     """Return a function that computes what is not in pytest's cache."""
     rooms = [Path(methods.__path__[0], "active_learning"), Path(models.__path__[0])]
-    sources = [path for room in rooms for path in room.glob("*.py")] + [Path(safety_cases.__file__)]
+    sources = [path for room in rooms for path in room.rglob("*.py")] + [Path(safety_cases.__file__)]
     code = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(sources))).hexdigest()[:16]
 
     def once(name: str, compute: Callable[[], Any]) -> Any:
