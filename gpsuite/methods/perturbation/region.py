@@ -31,6 +31,9 @@ Kernel = Callable[[FloatArray, FloatArray], Any]
 """Covariances [A, B] of inputs [A, D] and [B, D]: a GPflow kernel, or a numpy function."""
 
 
+LARGEST = 1e100  # of a coefficient: what is compared are squares of its products with the data
+
+
 @dataclass(frozen=True, eq=False)
 class Region:
     """The coefficients whose rank is at most m - q: they hold the ideal ones with probability 1 - q/m exactly.
@@ -89,7 +92,7 @@ class Region:
         """Return the weighted gradient norms Z [J, m], Z_0 first, for alphas [J, p].
 
         Raises:
-            ValueError: if alphas are not finite or not of length p.
+            ValueError: if alphas are beyond `LARGEST`, not finite or not of length p.
         """
         return self._test.z_values(self._checked(alphas))
 
@@ -97,7 +100,7 @@ class Region:
         """Return the rank [J], in 1..m, of each of alphas [J, p].
 
         Raises:
-            ValueError: if alphas are not finite or not of length p.
+            ValueError: if alphas are beyond `LARGEST`, not finite or not of length p.
         """
         return self._test.ranks(self._checked(alphas))
 
@@ -105,7 +108,7 @@ class Region:
         """Return which of alphas [J, p] are members, [J].
 
         Raises:
-            ValueError: if alphas are not finite or not of length p.
+            ValueError: if alphas are beyond `LARGEST`, not finite or not of length p.
         """
         return np.asarray(self.ranks(alphas) <= self.m - self.q)
 
@@ -173,8 +176,10 @@ class Region:
         width = self.objective.design.shape[1]
         if array.ndim != 2 or array.shape[1] != width:
             raise ValueError(f"alphas must have shape [J, {width}], got {array.shape}")
-        if not np.all(np.isfinite(array)):
-            raise ValueError("alphas must be finite")
+        if not np.all(np.abs(array) <= LARGEST):
+            raise ValueError(
+                f"alphas must be finite, and at most {LARGEST:g} in size: squares of larger ones overflow"
+            )
         return array
 
 

@@ -28,7 +28,7 @@ from gpsuite.methods.perturbation.ranks.groups import (
     SignChanges,
     SignedPermutations,
 )
-from gpsuite.methods.perturbation.region import ModelClass, Region, confidence_region
+from gpsuite.methods.perturbation.region import LARGEST, ModelClass, Region, confidence_region
 from tests.methods.perturbation.made_up_objectives import gaussian, inputs, objectives, outputs
 
 OBJECTIVES = objectives()
@@ -59,7 +59,10 @@ def test_far_points_are_outside_where_few_coefficients_meet_many_data(name: str)
     objective = objectives(40)[name]
     region = _region(objective, q=4, m=40)
     directions = np.random.default_rng(1).standard_normal((50, len(region.estimate)))
-    assert not np.any(region.contains(region.estimate + 1e6 * directions))
+    for far in (1e6, 0.1 * LARGEST):
+        assert not np.any(region.contains(region.estimate + far * directions))
+    with pytest.raises(ValueError, match="squares of larger ones overflow"):
+        region.contains(1e155 * directions)
     assert np.all(region.contains(region.estimate + 1e-9 * directions))
 
 
