@@ -75,8 +75,24 @@ def _describe(words: Sequence[str]) -> int:
     for experiment, run in chosen.items():
         if run is not None:
             own = [f"dataset.{key}={text}" for key, text in {**run, **reading}.items()]
-            print(visible(shlex.join(["gpsuite", "run", f"experiment={experiment}", "dataset=csv", *own])))
+            command = [f"experiment={experiment}", "dataset=csv", *own]
+            refused = _refusal(command)
+            line = f"- not for {experiment}: {refused}" if refused else shlex.join(["gpsuite", "run", *command])
+            print(visible(line))
     return 0
+
+
+def _refusal(words: Sequence[str]) -> str:
+    """Return why a run would be refused before any work, in a line; empty if it would not."""
+    from gpsuite.config.request import read_request
+    from gpsuite.experiments.base import EXPERIMENTS
+
+    try:
+        request, _ = read_request(words)
+        EXPERIMENTS.get(request.experiment).plan(request)
+    except UserError as error:
+        return str(error).splitlines()[0]
+    return ""
 
 
 def _named_datasets(names: Sequence[str]) -> Iterator[DatasetSpec]:

@@ -55,13 +55,19 @@ def read_inputs(
     plain = [name for name in names if name not in categories]
     absent = [name for name in plain if name not in grid.header]
     if absent:
-        fix = f"it needs the inputs {name_list(names)}; columns: {name_list(grid.header)}"
-        raise csv_error(_KEY, grid.path, f"no column {shorten(absent[0])!r}", fix)
+        wanted = list(dict.fromkeys(_column_of(name, learned or {}) for name in names))
+        fix = f"it needs the inputs {name_list(wanted)}; columns: {name_list(grid.header)}"
+        raise csv_error(_KEY, grid.path, f"no column {shorten(_column_of(absent[0], learned or {}))!r}", fix)
     refuse_repeated(grid, [*plain, *(column for column, _ in categories.values())], _KEY)
     values = _numbers(spec, grid, plain) | _levels(grid, categories, learned or {})
     X = np.column_stack([values[name] for name in names])
     check_spread(grid.path, X, names, _KEY)
     return NewRows(X, grid.sha256)
+
+
+def _column_of(name: str, learned: Mapping[str, Sequence[str]]) -> str:
+    """Return the column of an input, which may be one level of a category."""
+    return next((column for column in learned if name.startswith(f"{column}=")), name)
 
 
 def _category(grid: Grid, name: str) -> tuple[str, str] | None:

@@ -106,6 +106,9 @@ def test_of_two_learned_levels_a_third_is_refused_even_alone(tmp_path: Path) -> 
     new.write_text("side,size\nb,1\nc,2\n")
     with pytest.raises(DataError, match="line 3, column 'side': 'c' is a new level"):
         inputs_of_file(str(new), data.input_names, {}, data.categories)
+    new.write_text("size\n1\n2\n")
+    with pytest.raises(DataError, match=r"no column 'side'\nit needs the inputs \[side, size\]"):
+        inputs_of_file(str(new), data.input_names, {}, data.categories)
 
 
 def test_marks_of_the_run_are_used_for_new_rows(tmp_path: Path) -> None:

@@ -31,6 +31,9 @@ def run(task: Task[RangeTask], shared: SharedWork) -> Outcome:
     and proved, in the target's own units; certified [K, 2], what the certificate claims; moved [D], how far each
     input may be off, in its own units.
     """
+    from gpsuite.models.tensorflow_setup import configure
+
+    configure()  # before anything else imports TensorFlow
     from gpsuite.models.regression.latent import regression_posterior
 
     clock, params = Budget(seconds=task.budget_seconds), task.params
