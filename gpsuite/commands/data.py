@@ -77,7 +77,9 @@ def _describe(words: Sequence[str]) -> int:
             own = [f"dataset.{key}={text}" for key, text in {**run, **reading}.items()]
             command = [f"experiment={experiment}", "dataset=csv", *own]
             refused = _refusal(command)
-            line = f"- not for {experiment}: {refused}" if refused else shlex.join(["gpsuite", "run", *command])
+            line = (
+                f"- not for {experiment}: {refused}" if refused else shlex.join(["gpsuite", "run", *command])
+            )
             print(visible(line))
     return 0
 

@@ -39,9 +39,10 @@ def summarise(report: Report[SafetySettings]) -> list[Statistic]:
         return statistics
     computed = {str(record.axes["method"]) for record in points}
     titles = {name: title for name, title in report.titles.items() if not several or name in computed}
-    caption = _caption(request, str(points[0].metrics["chosen_by"]))
+    free = describe(settings.features, len(points[0].arrays["free"]))
+    caption = _caption(request, str(points[0].metrics["chosen_by"]), free)
     if not settings.points:  # points that the user chose are no sample
-        report.answer.extend(_sentences(report, points, titles))
+        report.answer.extend(_sentences(report, points, titles, free))
     rows = point_table(points, titles)
     report.table(summary_table(points, titles), "safety", caption)
     where = "the range is the predicted class'; " if several else ""
@@ -60,15 +61,12 @@ def summarise(report: Report[SafetySettings]) -> list[Statistic]:
 
 
 def _sentences(
-    report: Report[SafetySettings], points: Sequence[Record], titles: Mapping[str, str]
+    report: Report[SafetySettings], points: Sequence[Record], titles: Mapping[str, str], free: str
 ) -> Iterator[str]:
     """Yield what the certified test rows of each method say of new rows."""
     settings = report.settings
     scaled = {"none": "", "pixels": " (pixels from 0 to 1)"}.get(settings.scaling, " standard deviations")
-    change = (
-        f"{describe(settings.features)} move within the {NORMS[settings.norm]} ball of radius "
-        f"{settings.radius:g}{scaled}"
-    )
+    change = f"{free} move within the {NORMS[settings.norm]} ball of radius {settings.radius:g}{scaled}"
     for method, title in titles.items():
         own = [record for record in points if record.axes["method"] == method]
         held = sum(bool(each.metrics["correct"]) and each.metrics["verdict"] == "safe" for each in own)
@@ -87,14 +85,13 @@ def _positive(request: Request[SafetySettings], labels: Sequence[str]) -> str:
     return names[-1] if names and len(names) == 2 else labels[-1]
 
 
-def _caption(request: Request[SafetySettings], chosen_by: str) -> str:
+def _caption(request: Request[SafetySettings], chosen_by: str, free: str) -> str:
     settings = request.settings
     data = request.require_dataset()
     name = Path(data.spec["path"]).name if "path" in data.spec else data.name
     scaled = {"none": "", "pixels": " (pixels from 0 to 1)"}.get(settings.scaling, " standard deviations")
-    moving = describe(settings.features)
     fallback = f", chosen by {chosen_by}" if chosen_by not in settings.features else ""
     return (
         f"{name}: class probability over the {NORMS[settings.norm]} ball of radius {settings.radius:g}{scaled} around "
-        f"test points; free: {moving}{fallback}; tolerance {settings.tolerance:g}, bound {settings.bound}"
+        f"test points; free: {free}{fallback}; tolerance {settings.tolerance:g}, bound {settings.bound}"
     )

@@ -66,10 +66,15 @@ def split_word(word: str) -> tuple[str, int]:
     return (found[1], 0) if found[1] else (found[2], int(found[3]))
 
 
-def describe(word: str) -> str:
-    """Return a word's meaning."""
+def describe(word: str, most: int | None = None) -> str:
+    """Return a word's meaning.
+
+    Args:
+        word: one of `WORD`.
+        most: how many inputs there were to choose, where that may be fewer than the word asks for.
+    """
     rule, count = split_word(word)
-    return MEANING[rule].format(count)
+    return MEANING[rule].format(count if most is None else min(count, most))
 
 
 def check_words(words: Sequence[str], inputs: int) -> None:
