@@ -15,6 +15,7 @@ from gpsuite.data.splits import without_copies
 from gpsuite.experiments.base import (
     DONE,
     EXPERIMENTS,
+    INFEASIBLE,
     Experiment,
     MethodOptions,
     Outcome,
@@ -29,6 +30,7 @@ from gpsuite.experiments.wasserstein.fitting import LEVEL, fit_regression, regre
 from gpsuite.experiments.wasserstein.images.tables import frame_of, wide
 from gpsuite.experiments.wasserstein.methods import NUMBERS
 from gpsuite.experiments.wasserstein.training_settings import TrainingParams, TrainingSettings
+from gpsuite.methods.wasserstein.tempering import ExactPredictionsError
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.metrics import metric
 from gpsuite.reporting.panels import panel
@@ -116,9 +118,12 @@ def run(task: Task[FoldTask], shared: SharedWork) -> Outcome:
     y = data.y[:, 0]
     budget = Budget(task.budget_seconds, observer=shared.observer)
     seed = derived_seed(params.seed, "fold", params.fold)
-    model = fit_regression(
-        params.method, params.training, data.X[train], y[train], seed, budget, shared.states
-    )
+    try:
+        model = fit_regression(
+            params.method, params.training, data.X[train], y[train], seed, budget, shared.states
+        )
+    except ExactPredictionsError as error:
+        return Outcome({}, INFEASIBLE, f"{error}; the target is a function of the inputs, without noise")
     metrics = regression_scores(model, data.X[test], y[test])
     headline = f"RMSE {metrics['rmse_test_own_units']:.4g}, NLL {metrics['nll_own']:.3f}"
     reason = "" if model.status == DONE else model.found.reason

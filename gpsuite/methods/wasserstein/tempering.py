@@ -17,6 +17,10 @@ from gpsuite.models.classification.robust_max import checked_labels
 TEMPERATURES = (1e-3, 1e3)
 
 
+class ExactPredictionsError(ValueError):
+    """Every validation target was predicted exactly: the less variance the better, without end."""
+
+
 def variance_factor(y: FloatArray, mean: FloatArray, variance: FloatArray) -> float:
     """Return alpha with the least negative log density of N(mean, alpha variance): mean((y - mean)^2 / variance).
 
@@ -26,12 +30,13 @@ def variance_factor(y: FloatArray, mean: FloatArray, variance: FloatArray) -> fl
         variance: with the noise [N].
 
     Raises:
-        ValueError: if shapes disagree, a value is not finite, a variance is not positive, or all errors are 0.
+        ValueError: if shapes disagree, a value is not finite or a variance is not positive.
+        ExactPredictionsError: if all errors are 0.
     """
     y, mean, variance = checked_gaussians(y, mean, variance)
     alpha = float(np.mean((y - mean) ** 2 / variance))
     if not alpha > 0.0:
-        raise ValueError("every prediction is exact: no factor above 0 is best")
+        raise ExactPredictionsError("every prediction is exact: no factor above 0 is best")
     return alpha
 
 
