@@ -72,11 +72,6 @@ def _write(path: Path, columns: Sequence[str], rows: Sequence[BenchRow]) -> None
     write_text(path, buffer.getvalue())
 
 
-def read_bench(path: Path) -> list[dict[str, str]]:
-    """Return the rows of bench.csv as text; none when there is no such file."""
-    return _read(path, COLUMNS)
-
-
 def _read(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     if not path.exists():
         return []

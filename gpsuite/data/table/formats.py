@@ -117,19 +117,8 @@ def find_format(
     Raises:
         DataError: if the marks are no marks, the columns contradict each other, or cannot say.
     """
-    for key, mark, allowed in (
-        ("decimal", decimal, (".", ",")),
-        ("thousands", thousands, (",", ".", "", " ", "'")),
-    ):
-        if mark is not None and mark not in allowed:
-            raise csv_error(
-                key, mark, "is no such mark", "it is " + " or ".join(repr(each) for each in allowed if each)
-            )
     if decimal is not None or thousands is not None:
-        point = decimal or ("," if thousands == "." else ".")
-        if point == thousands:
-            raise csv_error("thousands", thousands, "is also the decimal mark", "the two marks differ")
-        return NumberFormat(point, thousands or ""), ""
+        return _stated_format(decimal, thousands), ""
     seen = _Seen()
     for name, texts in columns:
         numbers = [_plain_minus(without_symbol(text)[0]) for text in texts if not is_missing(text)]
@@ -156,6 +145,22 @@ def find_format(
             "path", path, text, "dataset.decimal=, if it is decimal; if not:", fix={"thousands": ","}
         )
     return NumberFormat(), ""
+
+
+def _stated_format(decimal: str | None, thousands: str | None) -> NumberFormat:
+    """Return the format of the marks that the user says."""
+    for key, mark, allowed in (
+        ("decimal", decimal, (".", ",")),
+        ("thousands", thousands, (",", ".", "", " ", "'")),
+    ):
+        if mark is not None and mark not in allowed:
+            raise csv_error(
+                key, mark, "is no such mark", "it is " + " or ".join(repr(each) for each in allowed if each)
+            )
+    point = decimal or ("," if thousands == "." else ".")
+    if point == thousands:
+        raise csv_error("thousands", thousands, "is also the decimal mark", "the two marks differ")
+    return NumberFormat(point, thousands or "")
 
 
 class _Seen:
