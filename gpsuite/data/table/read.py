@@ -143,8 +143,7 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
     check_spread(spec.path, np.column_stack([X, y]), [*names, *target_names])
     notes += [note for column in [*targets, *inputs] for note in column.notes]
     groups = _copies(X, y, notes)
-    choices = [target_names, names, grid.separator, task]
-    choices += [] if groups is None else [COPIES]
+    choices = [target_names, names, grid.separator, task, *([] if groups is None else [COPIES])]
     return Dataset(
         name=spec.name,
         task=task,

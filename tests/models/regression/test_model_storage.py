@@ -136,7 +136,7 @@ def rewrite(source: Path, target: Path, **changes: Any) -> None:
         ({"format": "other"}, "format other"),
         ({"kind": "VGP"}, "unknown kind of model 'VGP'"),
         ({"kind": "SGPR"}, "'Z' is missing"),
-        ({"spec": {"kernel": "linear"}}, "unknown kernel"),
+        ({"spec": {"kernel": "linear"}}, "unknown model.kernel"),
         ({"spec": {"degree": 3}}, "degree"),
         ({"hyperparameters": {}}, "'variance' is missing"),
         ({"fixed": None}, "not a usable"),

@@ -147,6 +147,9 @@ def trained_regression(
     """Return problem, hyperparameters and inducing inputs [M, D] (none for the exact model), trained once per group."""
 
     def attempt() -> tuple[RegressionProblem, Hyperparameters, FloatArray]:
+        from gpsuite.models.tensorflow_setup import configure
+
+        configure()  # before anything else imports TensorFlow
         from gpsuite.models.regression.parameters import hyperparameters_of
         from gpsuite.models.regression.training import maximise_likelihood
 

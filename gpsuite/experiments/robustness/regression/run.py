@@ -31,13 +31,10 @@ def run(task: Task[RangeTask], shared: SharedWork) -> Outcome:
     and proved, in the target's own units; certified [K, 2], what the certificate claims; moved [D], how far each
     input may be off, in its own units.
     """
-    from gpsuite.models.tensorflow_setup import configure
-
-    configure()  # before anything else imports TensorFlow
-    from gpsuite.models.regression.latent import regression_posterior
-
     clock, params = Budget(seconds=task.budget_seconds), task.params
     problem, found, Z = trained_regression(task.require_dataset(), params.model, shared, task.budget_seconds)
+    from gpsuite.models.regression.latent import regression_posterior
+
     model = build(problem, params.model.spec, found, Z)
     posterior = regression_posterior(model)
     region = uncertain_box(problem, params)
