@@ -259,16 +259,6 @@ def test_a_table_is_described(gpsuite: Gpsuite, workplace: Path, earlier_results
         refused(gpsuite, earlier_results, words, [part])
 
 
-def test_a_command_that_would_be_refused_is_not_recommended(gpsuite: Gpsuite, workplace: Path) -> None:
-    Path("rare.csv").write_text(
-        "a,label\n" + "".join(f"{row},{'B' if row == 7 else 'A'}\n" for row in range(40))
-    )
-    shown = gpsuite("data", "describe", "rare.csv")
-    assert shown.code == 0
-    assert "- not for robustness/safety: test_rows=" in shown.out
-    assert "gpsuite run experiment=robustness/safety" not in shown.out
-
-
 def refused(gpsuite: Gpsuite, results: Path, words: tuple[str, ...], parts: list[str]) -> None:
     before = snapshot(results)
     ended = gpsuite(*words)
