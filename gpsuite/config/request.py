@@ -83,14 +83,10 @@ def _prepare(composed: Composed, allow_absent: bool) -> PreparedDataset | None:
     """Verify the dataset's files (or read the user's CSV) before any work."""
     if composed.dataset is None:
         return None
-    if isinstance(composed.dataset, CsvSpec) and composed.dataset.new is not None:
-        none = f"{composed.experiment} predicts no new rows\nexperiment=guarantee does:"
-        if not composed.entry.new_rows:
-            raise UserError(
-                f"dataset.new={composed.dataset.new}: {none}",
-                key="dataset.new",
-                fix={"experiment": "guarantee"},
-            )
+    new = composed.dataset.new if isinstance(composed.dataset, CsvSpec) else None
+    if new is not None and not composed.entry.new_rows:
+        fault = f"{composed.experiment} predicts no new rows\nexperiment=guarantee does:"
+        raise UserError(f"dataset.new={new}: {fault}", key="dataset.new", fix={"experiment": "guarantee"})
     prepared = prepare(
         composed.dataset,
         cache_dir=Path(composed.run.data_dir),

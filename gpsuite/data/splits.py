@@ -69,7 +69,6 @@ class DifferentRows:
             rows: row numbers.
             others: numbers of the rows that must not have been the same.
             groups: `Dataset.groups`, the number of the first row that equals each row, [N], or None.
-
         """
         if groups is None:
             return None

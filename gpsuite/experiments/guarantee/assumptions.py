@@ -20,7 +20,7 @@ def row_checks(record: Record) -> list[Check]:
     return [
         Check(
             "rows are independent: no copies",
-            "jackknife+, band",
+            "jackknife+, test rows of classes",
             f"{repeated} rows repeat an earlier one; the bounds are the worse of those with and without them",
             VIOLATED if record.metrics["repeated"] else UNCHECKED if repeated else HOLDS,
         ),

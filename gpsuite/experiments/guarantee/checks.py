@@ -53,13 +53,14 @@ class Check:
 def duplicates(X: FloatArray, y: FloatArray) -> tuple[int, bool]:
     """Return how many rows repeat an earlier one in inputs [N, D] and target [N], and whether that is a sign.
 
-    Rows of few whole numbers repeat by chance. More than a hundredth of them does not where some column tells most of
-    the different rows apart.
+    Rows of few whole numbers repeat by chance. More than a hundredth of them does not where the target has many values
+    or some column tells most of the different rows apart.
     """
     table = np.unique(np.column_stack([X, y]), axis=0)
     repeated = len(X) - len(table)
     telling = max(len(np.unique(column)) for column in table.T)
-    return repeated, repeated > 0.01 * len(X) and telling > max(0.5 * len(table), FEW_VALUES)
+    unlikely = len(np.unique(y)) > FEW_VALUES or telling > max(0.5 * len(table), FEW_VALUES)
+    return repeated, repeated > 0.01 * len(X) and unlikely
 
 
 def few_different(name: str, groups: IntArray) -> UserError:

@@ -117,16 +117,14 @@ def evaluate(
         posterior: fitted at rounded hyperparameters.
         Xtest: test inputs [N', D].
         ytest: test targets [N'].
-        loss: the loss whose risk is bounded.
-        delta: allowed probability of failure, in (0, 1).
-        grid: the hyperparameter grid, fixed before the data were seen; decides ln|Theta|.
-        grid_size: number of settings (widths, numbers M) among which the data chose this one; 1 if it was fixed
-            before.
-        copies: which points are copies of others.
+        loss: as the next three, of `certify_posterior`.
+        delta: in (0, 1).
+        grid: of the hyperparameters.
+        grid_size: of the settings.
+        copies: which points are copies of others, among the test points, too.
 
     Raises:
-        ValueError: if the hyperparameters are not on the grid (ln|Theta| would not cover them), shapes disagree,
-            values are not finite, grid_size < 1 or delta is outside (0, 1).
+        ValueError: as `certify_posterior`, or if shapes disagree or values are not finite.
     """
     certificate = certify_posterior(posterior, loss, delta, grid, grid_size, copies)
     Xtest, ytest = checked_data(Xtest, ytest)

@@ -50,7 +50,7 @@ class TrainingSettings:
     start_variance: Positive
     start_lengthscale: Annotated[
         float, between(1e-3, 1e3)
-    ]  # a search from farther off would leave SEARCH_RANGE
+    ]  # from farther off the search would leave its range
     largest_variance: Annotated[float, in_search_range]
 
     def check(self) -> None:
