@@ -38,8 +38,9 @@ def main() -> int:
             raise
         print(f"gpsuite: {_four_lines(str(error), corrected(words, error.fix))}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("gpsuite: interrupted; the same command goes on where it stopped", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        resumable = "interrupted; the same command goes on where it stopped"
+        print(f"gpsuite: {str(error) or resumable}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe has seen enough
         nowhere = os.open(os.devnull, os.O_WRONLY)

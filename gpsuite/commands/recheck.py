@@ -22,7 +22,7 @@ how many of a record's numbers are the same: bitwise, within rounding (1e-9, rel
 tolerance for ill-conditioned searches, or not. Seconds, and how many evaluations a search took, are not compared.
 Where a sampler decides what is measured next, another processor's last bits lead elsewhere: `another path`, which is no
 disagreement; on the same arithmetic it must agree. A record whose method has a newer version, or whose data are not
-here, is named as not checked.
+here, is named as not checked. An interruption shows what was checked until then.
 Exit code 0: all that was checked agrees; 1: some do not; 2: nothing could be checked.
 """
 
@@ -33,21 +33,28 @@ def main(words: list[str]) -> int:
     from gpsuite.engine.worker import thread_environment
 
     os.environ.update(thread_environment(1))  # before anything imports BLAS or TensorFlow
-    from gpsuite.engine.progress import progress
-    from gpsuite.engine.recheck import draw, published_runs, recheck
+    from gpsuite.engine.progress import clock, progress
+    from gpsuite.engine.recheck import draw, plan_recheck, published_runs, recheck
 
     runs = published_runs(given.results_dir, experiment_names(given.names))
     chosen = draw(runs, given.numbers["sample"], given.numbers["seed"])
     if not chosen:
         raise UserError(f"recheck: no published records under {given.results_dir / 'published'}")
-    found = []
-    with progress("recheck", len(chosen)) as shown:
-        for each in recheck(chosen):
-            found.append(each)
-            if each.record is not None:
-                shown.advance(each.record)
-    show_table("recheck", [_row(each) for each in found])
-    if not any(each.agreement for each in found):
+    due, unchecked = plan_recheck(chosen)
+    spent = clock(sum(each.published.timing.get("cpu_seconds", 0.0) for each in due))
+    print(f"recheck: {len(due)} tasks, which took {spent} with models shared among tasks", file=sys.stderr)
+    found: list[Rechecked] = []
+    try:
+        with progress("recheck", len(due)) as shown:
+            for each in recheck(due):
+                found.append(each)
+                if each.record is not None:
+                    shown.advance(each.record)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"recheck: interrupted after {len(found)} of {len(due)} tasks") from None
+    finally:
+        show_table("recheck", [_row(each) for each in [*found, *unchecked]])
+    if not found:
         print("gpsuite: none of the records drawn could be checked", file=sys.stderr)
         return 2
     return 1 if any(each.verdict == "no" for each in found) else 0

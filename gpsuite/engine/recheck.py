@@ -43,6 +43,15 @@ class PublishedRun:
 
 
 @dataclass(frozen=True)
+class Due:
+    """A published record to compute anew, and its task."""
+
+    run: PublishedRun
+    published: Record
+    task: Task[object]
+
+
+@dataclass(frozen=True)
 class Rechecked:
     """A published record and what became of it here.
 
@@ -100,25 +109,34 @@ def draw(runs: Sequence[PublishedRun], sample: int, seed: int) -> list[tuple[Pub
     return chosen
 
 
-def recheck(chosen: Sequence[tuple[PublishedRun, str]]) -> Iterator[Rechecked]:
-    """Compute the chosen records anew, one after another, and hold them against the published ones."""
+def plan_recheck(chosen: Sequence[tuple[PublishedRun, str]]) -> tuple[list[Due], list[Rechecked]]:
+    """Return the chosen records that can be computed anew, and the others with the reason why not."""
     plans: dict[str, dict[str, Task[object]]] = {}
+    due, unchecked = [], []
     for run, key in chosen:
         try:
             if run.name not in plans:
                 plans[run.name] = _tasks(run)
             published = _published(run, key)
         except (UserError, ValueError) as error:
-            yield Rechecked(run.name, key, reason=str(error).splitlines()[0])
+            unchecked.append(Rechecked(run.name, key, reason=str(error).splitlines()[0]))
             continue
-        if key not in plans[run.name]:
-            yield Rechecked(run.name, published.label, reason=OUTDATED)
-            continue
-        ours = execute(plans[run.name][key], SharedWork())
-        entry = EXPERIMENTS.get(run.experiment)
-        may_differ = entry.chaotic and not same_arithmetic(published.origin)
-        found = compare_records(published, ours, entry.agreement)
-        yield Rechecked(run.name, ours.label, ours, found, may_differ=may_differ)
+        task = plans[run.name].get(key)
+        if task is None:
+            unchecked.append(Rechecked(run.name, published.label, reason=OUTDATED))
+        else:
+            due.append(Due(run, published, task))
+    return due, unchecked
+
+
+def recheck(due: Sequence[Due]) -> Iterator[Rechecked]:
+    """Compute the records anew, one after another, and hold them against the published ones."""
+    for each in due:
+        ours = execute(each.task, SharedWork())
+        entry = EXPERIMENTS.get(each.run.experiment)
+        may_differ = entry.chaotic and not same_arithmetic(each.published.origin)
+        found = compare_records(each.published, ours, entry.agreement)
+        yield Rechecked(each.run.name, ours.label, ours, found, may_differ=may_differ)
 
 
 def _tasks(run: PublishedRun) -> dict[str, Task[object]]:

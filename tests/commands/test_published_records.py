@@ -12,7 +12,8 @@ import pytest
 from gpsuite.config.files import group_choices
 from gpsuite.engine.archive import NAME, Archive, Sealed, pack
 from gpsuite.engine.sealed import seal, unseal
-from gpsuite.experiments.base import EXPERIMENTS
+from gpsuite.engine.worker import execute
+from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork, Task
 from tests.commands.conftest import Gpsuite
 
 LINES = "pac_bayes/kl_inverse"
@@ -106,6 +107,36 @@ def test_recheck_names_what_it_cannot_check(gpsuite: Gpsuite, monkeypatch: pytes
     assert ended.code == 2
     assert "not checked" in ended.out
     assert "changed since" in ended.out
+
+
+def test_an_interrupted_recheck_shows_what_was_checked(
+    gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish_and_move(gpsuite, LINES)
+    left = iter([None])
+
+    def interrupted(task: Task[object], shared: SharedWork) -> Record:
+        if next(left, KeyboardInterrupt) is KeyboardInterrupt:
+            raise KeyboardInterrupt
+        return execute(task, shared)
+
+    monkeypatch.setattr("gpsuite.engine.recheck.execute", interrupted)
+    ended = gpsuite("recheck", LINES, "sample=3")
+    assert ended.code == 130
+    assert len(ended.out.splitlines()) == 2  # names of columns, and the one that was checked
+    assert ended.err.endswith("gpsuite: recheck: interrupted after 1 of 3 tasks\n")
+
+
+def test_an_interrupted_run_says_that_it_goes_on(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(words: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gpsuite.commands.run.main", interrupted)
+    ended = gpsuite(*RUN, f"experiment={LINES}")
+    assert (ended.code, ended.err) == (
+        130,
+        "gpsuite: interrupted; the same command goes on where it stopped\n",
+    )
 
 
 def test_nothing_published_is_a_mistake_said_in_one_line(gpsuite: Gpsuite) -> None:
