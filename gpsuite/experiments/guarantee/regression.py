@@ -203,10 +203,13 @@ def _fit(
 
 
 def errors_of(fitted: Fitted, learning: Learning, widths: Sequence[float]) -> tuple[FloatArray, int]:
-    """Return the errors t in standard deviations, increasing, the goal among them, and the goal's number."""
+    """Return the errors t in standard deviations, increasing, the goal among them, and the goal's number.
+
+    Their number is the same for every model: a goal in own units may equal a width for one model and not for another.
+    """
     goal = learning.goal / fitted.scale if learning.own else learning.goal
-    values = np.unique([*widths, goal])
-    return values, int(np.flatnonzero(values == goal)[0])
+    values = np.sort([*widths, goal]) if learning.own else np.unique([*widths, goal])
+    return values, int(np.searchsorted(values, goal))
 
 
 def mean_bounds(fitted: Fitted, learning: Learning, widths: FloatArray, copies: Copies) -> list[Certificate]:

@@ -208,3 +208,13 @@ def test_what_is_no_model_of_a_run_is_refused(saved: SavedRegression, tmp_path: 
         ModelFileError, match="no model of a run" if fault == "absent" else "not a usable model"
     ):
         gpsuite.load(tmp_path)
+
+
+@pytest.mark.parametrize("scale", [4.0, 5.0])
+def test_every_model_has_as_many_errors_though_the_goal_may_equal_a_width(
+    saved: SavedRegression, dataset: PreparedDataset, scale: float
+) -> None:
+    fitted = kept_model(dataset, LEARNING, SharedWork())
+    target = replace(fitted.target, scale=np.array([scale]))
+    values, number = errors_of(replace(fitted, target=target), LEARNING, [1.0, 2.0, 3.0])
+    assert (len(values), values[number]) == (4, 8.0 / scale)

@@ -66,7 +66,10 @@ def _sentences(
     """Yield what the certified test rows of each method say of new rows."""
     settings = report.settings
     scaled = {"none": "", "pixels": " (pixels from 0 to 1)"}.get(settings.scaling, " standard deviations")
-    change = f"{free} move within the {NORMS[settings.norm]} ball of radius {settings.radius:g}{scaled}"
+    ends = ", ".join(f"{end:g}" for end in settings.domain)
+    within = f"[{ends}]" if ends else "their ranges in the file"
+    ball = f"{NORMS[settings.norm]} ball of radius {settings.radius:g}{scaled}"
+    change = f"{free} move within the {ball} and stay within {within}"
     for method, title in titles.items():
         own = [record for record in points if record.axes["method"] == method]
         held = sum(bool(each.metrics["correct"]) and each.metrics["verdict"] == "safe" for each in own)
