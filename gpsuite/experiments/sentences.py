@@ -60,7 +60,15 @@ def certified(delta: float, bound: float, change: str) -> str:
     )
 
 
-def band_holds(confidence: float, model: str, width: float | None, target: str) -> str:
+NOISE_WORDS = {
+    "signs": "symmetric and independent",
+    "permutations": "independent and of one distribution",
+    "signed_permutations": "symmetric, independent and of one distribution",
+}
+"""group of perturbations -> noise that it leaves unchanged in distribution."""
+
+
+def band_holds(confidence: float, model: str, width: float | None, target: str, group: str = "signs") -> str:
     """Return what a band of the function says.
 
     Args:
@@ -68,11 +76,17 @@ def band_holds(confidence: float, model: str, width: float | None, target: str) 
         model: key of `MODEL_WORDS`.
         width: mean one; None where it is unbounded.
         target: its unit.
+        group: key of `NOISE_WORDS`.
     """
     if width is None:
-        return f"Band: unbounded for a function that is {MODEL_WORDS[model]}; more rows are needed."
+        open_level = (
+            "permutations leave a constant open: take group=signs, or " if group == "permutations" else ""
+        )
+        return (
+            f"Band: unbounded for a function that is {MODEL_WORDS[model]}; {open_level}more rows are needed."
+        )
     return (
-        f"Band: If the true function is {MODEL_WORDS[model]} and the noise is symmetric and independent, a band of "
+        f"Band: If the true function is {MODEL_WORDS[model]} and the noise is {NOISE_WORDS[group]}, a band of "
         f"mean width {width:.4g} ({target}) holds it everywhere with probability {100.0 * confidence:g} %."
     )
 

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.sentences import at_most, certified, errors_bounded, percent_down, percent_up
+from gpsuite.experiments.perturbation.shared.coverage_models import GROUPS
+from gpsuite.experiments.sentences import (
+    NOISE_WORDS,
+    at_most,
+    band_holds,
+    certified,
+    errors_bounded,
+    percent_down,
+    percent_up,
+)
 
 
 def test_percentages_are_rounded_outwards() -> None:
@@ -28,3 +37,12 @@ def test_the_trivial_bound_says_that_nothing_is_proved() -> None:
     said = errors_bounded(0.01, 1.0, "5 (y)", "the kept model")
     assert said.startswith("Nothing is proved")
     assert "at most" not in said
+
+
+def test_a_band_names_the_noise_that_its_perturbations_need() -> None:
+    assert set(NOISE_WORDS) == set(GROUPS)
+    said = {group: band_holds(0.95, "lssvm_linear", 1.0, "y", group) for group in GROUPS}
+    assert "symmetric and independent," in said["signs"]
+    assert "symmetric" not in said["permutations"]
+    assert "symmetric, independent and of one distribution" in said["signed_permutations"]
+    assert "take group=signs" in band_holds(0.95, "lssvm_linear", None, "y", "permutations")

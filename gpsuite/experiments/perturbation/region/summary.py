@@ -67,9 +67,8 @@ def _sentences(report: Report[RegionSettings]) -> Iterator[str]:
             )
             yield f"{MODELS[params.model]}: {merged} of {len(data.X)} rows are {how}."
     for record in report.records():
-        yield band_holds(
-            1.0 - q / report.settings.m, str(record.axes["model"]), mean_width(record, q), target
-        )
+        confidence, width = 1.0 - q / report.settings.m, mean_width(record, q)
+        yield band_holds(confidence, str(record.axes["model"]), width, target, report.settings.group)
 
 
 def mean_width(record: Record, q: int) -> float | None:
