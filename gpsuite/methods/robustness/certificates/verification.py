@@ -261,8 +261,8 @@ def describe(certificate: Certificate, proved: bool) -> Iterator[tuple[str, str]
     yield "model", model_words(model, origin, f"{model.link}{squeezed} link", certificate.model_hash)
     yield from region_words(region, origin)
     for claim in certificate.claims:
-        side, no = ("maximum", "above") if claim.sign > 0 else ("minimum", "below")
-        reached = "" if claim.inner is None else f"; {claim.inner:.10g} is attained"
+        side, no, at = ("maximum", "above", "at least") if claim.sign > 0 else ("minimum", "below", "at most")
+        reached = "" if claim.inner is None else f"; {at} {claim.inner:.10g} is attained"
         statement = f"no class probability in the region is {no} {claim.outer:.10g}{reached}"
         yield side, statement if proved else f"claimed, not proved: {statement}"
 

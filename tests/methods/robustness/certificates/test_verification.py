@@ -257,8 +257,8 @@ def test_the_description_names_everything() -> None:
         assert word in said["model"]
     assert said["free"] == "width from -0.3 to 0.7; height from -0.4 to 0.6"
     assert said["region"].startswith("box of these ends")
-    assert f"below {claims[0].outer:.10g}; {claims[0].inner:.10g} is attained" in said["minimum"]
-    assert f"above {claims[1].outer:.10g}; {claims[1].inner:.10g} is attained" in said["maximum"]
+    assert f"below {claims[0].outer:.10g}; at most {claims[0].inner:.10g} is attained" in said["minimum"]
+    assert f"above {claims[1].outer:.10g}; at least {claims[1].inner:.10g} is attained" in said["maximum"]
 
 
 def test_the_description_is_in_the_datasets_units_and_safe_to_print() -> None:

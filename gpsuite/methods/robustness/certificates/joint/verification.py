@@ -128,11 +128,11 @@ def describe_joint(certificate: JointCertificate, proved: bool) -> Iterator[tupl
 
 def _claim_words(stated: StatedClaim, origin: JointOrigin | None) -> str:
     quantity, claim = stated.quantity, stated.claim
-    no = "above" if claim.sign > 0 else "below"
+    no, at = ("above", "at least") if claim.sign > 0 else ("below", "at most")
 
     def ends(values: tuple[float, float | None]) -> str:
         outer, inner = values
-        return f"{no} {outer:.10g}" + ("" if inner is None else f"; {inner:.10g} is attained")
+        return f"{no} {outer:.10g}" + ("" if inner is None else f"; {at} {inner:.10g} is attained")
 
     if isinstance(quantity, QuantileQuantity):
         mean = quantity.level == MEAN
