@@ -68,7 +68,7 @@ NOISE_WORDS = {
 """group of perturbations -> noise that it leaves unchanged in distribution."""
 
 
-def band_holds(confidence: float, model: str, width: float | None, target: str, group: str = "signs") -> str:
+def band_holds(confidence: float, model: str, width: float | None, target: str, group: str) -> str:
     """Return what a band of the function says.
 
     Args:

@@ -12,6 +12,7 @@ from gpsuite.data.loading import load
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.guarantee.checks import VIOLATED, Check
 from gpsuite.experiments.guarantee.settings import GuaranteeSettings
+from gpsuite.experiments.guarantee.tasks import BAND_GROUP
 from gpsuite.experiments.perturbation.region.summary import mean_width
 from gpsuite.experiments.sentences import at_most, band_holds, errors_bounded, percent_up
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
@@ -119,7 +120,8 @@ def _interval_sentences(record: Record, settings: GuaranteeSettings, target: str
 def _band_sentences(bands: Sequence[Record], settings: GuaranteeSettings, target: str) -> Iterator[str]:
     confidence = 1.0 - settings.excluded / settings.m
     for record in bands:
-        yield band_holds(confidence, str(record.axes["model"]), mean_width(record, settings.excluded), target)
+        width = mean_width(record, settings.excluded)
+        yield band_holds(confidence, str(record.axes["model"]), width, target, BAND_GROUP)
     if not bands:
         yield "Band: does not apply (too few rows, or inputs that depend on each other)."
 

@@ -14,6 +14,7 @@ from gpsuite.experiments.guarantee.regression import check_rows
 from gpsuite.experiments.guarantee.settings import GuaranteeSettings
 from gpsuite.experiments.guarantee.tasks import (
     BAND,
+    BAND_GROUP,
     BOUNDED,
     JUDGED,
     ROWS,
@@ -144,7 +145,7 @@ def _bands(request: Request[GuaranteeSettings]) -> Iterator[Task[object]]:
             model=model,
             along=column,
             seed=derived_seed(request.seed, "region"),
-            group="signs",
+            group=BAND_GROUP,
             m=settings.m,
             excluded=[settings.excluded],
             centres=settings.centres,

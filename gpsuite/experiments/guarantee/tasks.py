@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 BOUNDED, JUDGED, ROWS, BAND = "bounded", "judged", "rows", "band"  # parts of a run
+BAND_GROUP = "signs"  # noise may differ from row to row
 
 
 @dataclass(frozen=True, kw_only=True)

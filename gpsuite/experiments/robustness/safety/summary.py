@@ -67,7 +67,7 @@ def _sentences(
     settings = report.settings
     scaled = {"none": "", "pixels": " (pixels from 0 to 1)"}.get(settings.scaling, " standard deviations")
     ends = ", ".join(f"{end:g}" for end in settings.domain)
-    within = f"[{ends}]" if ends else "their ranges in the file"
+    within = f"[{ends}]" if ends else "their ranges in the data"
     ball = f"{NORMS[settings.norm]} ball of radius {settings.radius:g}{scaled}"
     change = f"{free} move within the {ball} and stay within {within}"
     for method, title in titles.items():

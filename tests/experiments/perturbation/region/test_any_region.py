@@ -201,16 +201,22 @@ def test_the_input_that_follows_the_target_is_drawn() -> None:
     assert input_number(data, data.input_names[3]) == 3
 
 
-def test_a_small_run_is_summarised(tmp_path: Path) -> None:
-    request, _ = read_request([NAME, "scale=smoke"])
+@pytest.mark.parametrize(
+    ("group", "noise"), [("signs", "noise is symmetric and"), ("permutations", "take group=signs")]
+)
+def test_a_small_run_is_summarised(tmp_path: Path, group: str, noise: str) -> None:
+    words = ["models=[lssvm_linear]", f"group={group}", *write_csv(tmp_path)]
+    request, _ = read_request([NAME, "scale=smoke", *words])
     records = []
-    for task in plan():
+    for task in plan(*words):
         outcome = run.run(task, SharedWork())
         parts = {"arrays": outcome.arrays, "timing": {}, "reason": "", "status": outcome.status}
         records.append(
             Record(task_key(task), task.experiment, task.label, task.axes, metrics=outcome.metrics, **parts)  # type: ignore[arg-type]
         )
-    found = summary.summarise(Report(request, records, tmp_path, "note"))  # type: ignore[arg-type]
+    report = Report(request, records, tmp_path, "note")
+    found = summary.summarise(report)  # type: ignore[arg-type]
+    assert noise in " ".join(report.answer)
     assert found[0].value == 0
     shares = [each for each in found if each.name.startswith("unbounded_share")]
     assert {share.n for share in shares} == {request.settings.rays}  # type: ignore[attr-defined]

@@ -119,7 +119,9 @@ def test_a_csv_of_the_user(capsys: pytest.CaptureFixture[str]) -> None:
     write_table(Path("my table.csv"))
     words = ("dataset=csv", "dataset.path=my table.csv", "dataset.target=label", "method=laplace", "count=3",
              "features=all", "check_points=0")  # fmt: skip
+    capsys.readouterr()
     folder = run("safety", *words)
+    assert "and stay within their ranges in the data" in capsys.readouterr().out
     table = pd.read_csv(folder / "tables" / "safety_points.csv")
     assert set(table["label"]) <= {"class 0", "class 1"}
     assert set(table["verdict"]) <= {"safe", "unsafe", "unknown"}
