@@ -316,7 +316,10 @@ def _finish(
     )
     before, counts = read_json(folder / RUN) or {}, dict(Counter(record.status for record in records))
     if computed == 0 and (before.get("science"), before.get("tasks")) == (options.science, counts):
-        return summary  # nothing was computed, here or by another run: the provenance of what is shown has not changed
+        # nothing was computed, here or by another run: its provenance is kept, what is said of it may be put otherwise
+        if {**before, **_said(summary)} != before:
+            write_json(folder / RUN, {**before, **_said(summary)})
+        return summary
     write_json(folder / RUN, _provenance(request, options, records, store, started, computed, summary))
     return summary
 
@@ -359,10 +362,8 @@ def _provenance(
             {"task": label, "reason": reason, "traceback": path.name}
             for label, reason, path in _failures(records, store)
         ],
-        "notes": list(summary.notes),
         "left_out": list(options.parts.values()),
-        "answer": list(summary.answer),
-        "not_comparable": summary.not_comparable,
+        **_said(summary),
         "below_paper": below_paper(request, options) or None,
         "versions": versions(),
         "git": git_state(),
@@ -376,6 +377,11 @@ def _provenance(
         "started": _iso(started),
         "finished": _iso(now),
     }
+
+
+def _said(summary: Summary) -> dict[str, Any]:
+    words = {"notes": list(summary.notes), "answer": list(summary.answer)}
+    return {**words, "not_comparable": summary.not_comparable}
 
 
 def _failures(records: Sequence[Record], store: RecordStore) -> list[tuple[str, str, Path]]:

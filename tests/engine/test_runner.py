@@ -61,6 +61,17 @@ def test_a_second_run_computes_nothing_and_says_so(
     assert (tmp_path / "tiny/squares/quick/run.json").read_bytes() == before
 
 
+def test_a_sentence_that_was_mended_replaces_the_old_one_and_keeps_where_its_numbers_come_from(
+    tmp_path: Path,
+) -> None:
+    run_experiment(tiny.request(), options(tmp_path))
+    path = tmp_path / "tiny/squares/quick/run.json"
+    told = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**told, "answer": ["7 squares"], "finished": "then"}), encoding="utf-8")
+    run_experiment(tiny.request(), options(tmp_path))
+    assert json.loads(path.read_text(encoding="utf-8")) == {**told, "finished": "then"}
+
+
 def test_force_computes_again(tmp_path: Path) -> None:
     run_experiment(tiny.request(), options(tmp_path))
     stored = {path: path.stat().st_ino for path in (tmp_path / ".records").rglob("*.json")}
