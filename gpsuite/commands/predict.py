@@ -15,7 +15,8 @@ gpsuite predict RUN FILE.csv [output=FILE] [separator=CHARACTER] [decimal=MARK] 
 RUN       folder of a run of experiment=guarantee: results/guarantee/...
 FILE.csv  rows to predict, with the columns of the run's inputs; others are not looked at
 output=   where predictions and intervals go as CSV; without it they are printed
-separator=, decimal=, thousands=   of the file, where the run's own do not fit; found where the run names none
+separator=, decimal=, thousands=   of the file, where the run's own do not fit; found where the run names none;
+          dataset.decimal= and the like are the same
 
 Rows outside the range of the training rows are marked: no guarantee was ever checked there.
 """
@@ -63,7 +64,7 @@ def _read(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """
     names, options = [], {}
     for word in words:
-        key, equals, value = word.partition("=")
+        key, equals, value = word.removeprefix("dataset.").partition("=")
         if equals and key in OPTIONS:
             options[key] = value
         else:

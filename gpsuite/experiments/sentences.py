@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, Context
+
+from gpsuite.rounding import rounded, sureness
 
 # the models of perturbation/region, as what a true function is
 MODEL_WORDS = {
@@ -24,7 +25,7 @@ def percent_down(share: float) -> str:
 
 def at_most(value: float) -> str:
     """Return a value of 0 or more with four significant digits and not below it: 0.123412 is 0.1235."""
-    return f"{Context(prec=4, rounding=ROUND_CEILING).create_decimal(f'{value:.12g}').normalize():f}"
+    return rounded(float(f"{value:.12g}"), 4, 1)
 
 
 def errors_bounded(delta: float, bound: float, error: str, subject: str) -> str:
@@ -39,7 +40,7 @@ def errors_bounded(delta: float, bound: float, error: str, subject: str) -> str:
     if bound >= 1.0:
         return f"Nothing is proved of how often {subject} is off by more than {error}: the bound is 100 %."
     return (
-        f"With probability {_sure(delta)}, at most {percent_up(bound)} of the predictions of {subject} are off by "
+        f"With probability {sureness(delta)}, at most {percent_up(bound)} of the predictions of {subject} are off by "
         f"more than {error}."
     )
 
@@ -47,16 +48,23 @@ def errors_bounded(delta: float, bound: float, error: str, subject: str) -> str:
 def mistakes_bounded(delta: float, bound: float, subject: str) -> str:
     """Return what a bound on the error rate of a classifier says."""
     return (
-        f"With probability {_sure(delta)}, at most {percent_up(bound)} of the new rows are classified wrongly by "
+        f"With probability {sureness(delta)}, at most {percent_up(bound)} of the new rows are classified wrongly by "
         f"{subject}."
     )
 
 
-def certified(delta: float, bound: float, change: str) -> str:
-    """Return what a lower bound on the certified accuracy says; `change` follows "if", as `every input is off by 2`."""
+def certified(delta: float, bound: float, subject: str, change: str) -> str:
+    """Return what a lower bound on the certified accuracy says.
+
+    Args:
+        delta: allowed probability that it fails.
+        bound: on the share that is right and provably stays so.
+        subject: whose predictions: `the kept model`.
+        change: follows "if", as `every input is off by 2`.
+    """
     return (
-        f"With probability {_sure(delta)}, at least {percent_down(bound)} of the new rows are classified rightly, and "
-        f"provably stay so if {change}."
+        f"With probability {sureness(delta)}, at least {percent_down(bound)} of the new rows are classified rightly by "
+        f"{subject}, and provably stay so if {change}."
     )
 
 
@@ -89,7 +97,3 @@ def band_holds(confidence: float, model: str, width: float | None, target: str, 
         f"Band: If the true function is {MODEL_WORDS[model]} and the noise is {NOISE_WORDS[group]}, a band of "
         f"mean width {width:.4g} ({target}) holds it everywhere with probability {100.0 * confidence:g} %."
     )
-
-
-def _sure(delta: float) -> str:
-    return f"{100.0 * (1.0 - delta):g} %"

@@ -51,6 +51,9 @@ def test_answer_page_and_predictions_then_predict(gpsuite: Gpsuite, table: Path)
     predicted = gpsuite("predict", str(folder), "new.csv", "output=out.csv")
     assert predicted.code == 0, predicted.err
     assert "off by more than 6 (y)" in predicted.err
+    assert "Proved: " not in predicted.err  # of the run's rows, which these need not be
+    assert "1 of 4 rows lie outside" in predicted.err
+    assert predicted.err.count("lie outside") == 1
     again = pd.read_csv("out.csv")
     for name in ("prediction", "jackknife_low", "conformal_high", "gp_low"):
         assert again[name].tolist() == frame[name].tolist()  # to the last bit

@@ -40,7 +40,7 @@ def read_columns(
     else:
         doubtful = [(grid.header[p], list(dict.fromkeys(cells[p]))) for p in positions if plain[p] is None]
         others = ((grid.header[p], cells[p]) for p in positions if plain[p] is not None)
-        written, said = find_format(grid.path, doubtful, others, spec.decimal, spec.thousands)
+        written, said = find_format(grid.path, doubtful, others, spec.decimal, spec.thousands, grid.separator)
     if said:
         notes.append(said)
     usual = written == NumberFormat()

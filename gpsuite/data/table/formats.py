@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -25,6 +25,7 @@ _COMMA_DECIMAL = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)?,\d+(?:[eE][+-]?\
 _COMMA_GROUPS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
 _DOT_GROUPS = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+")
 _MINUS = ("\u2212", "\u2013")  # the minus sign and the dash that word processors write for it
+_WHOLE = re.compile(r"[+-]?\d{1,3}")
 _POINT = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _SYMBOL = re.compile(r"([$€£¥])?\s*(.*?)\s*([%€£¥$])?")
 
@@ -101,6 +102,7 @@ def find_format(
     plain: Iterable[tuple[str, Sequence[str]]],
     decimal: str | None,
     thousands: str | None,
+    separator: str = ",",
 ) -> tuple[NumberFormat, str]:
     """Return the format in which the file's numbers are written, and a sentence if it is not the usual one.
 
@@ -113,6 +115,7 @@ def find_format(
         plain: name and cells of the columns of plain numbers; looked at where the others leave a doubt.
         decimal: the mark the user says, None where they say nothing.
         thousands: the same between thousands.
+        separator: between cells; where it is no comma, 1.032 beside 948 may have a point between thousands.
 
     Raises:
         DataError: if the marks are no marks, the columns contradict each other, or cannot say.
@@ -123,7 +126,7 @@ def find_format(
     for name, texts in columns:
         numbers = [_plain_minus(without_symbol(text)[0]) for text in texts if not is_missing(text)]
         seen.add(name, numbers)
-    if seen.decimal or seen.proved or seen.either:
+    if seen.decimal or seen.proved or seen.either or separator != ",":
         for name, texts in plain:
             seen.add_plain(name, texts)
     comma, points = seen.decimal or seen.proved, seen.groups or seen.point
@@ -143,6 +146,11 @@ def find_format(
         text = f"{seen.either}: a decimal comma, or a comma between thousands?"
         raise csv_error(
             "path", path, text, "dataset.decimal=, if it is decimal; if not:", fix={"thousands": ","}
+        )
+    if seen.mixed and not seen.point and separator != ",":
+        text = f"{seen.mixed}, beside numbers without a point: a decimal point, or one between thousands?"
+        raise csv_error(
+            "path", path, text, "dataset.decimal=. if it is decimal; if not:", fix={"thousands": "."}
         )
     return NumberFormat(), ""
 
@@ -172,11 +180,12 @@ class _Seen:
         either: with one of the two.
         point: only with a decimal point.
         dotted: with a decimal point or a point between thousands.
+        mixed: as `dotted`, in a column with whole numbers that have no point.
         proved: only with a point between thousands.
     """
 
     def __init__(self) -> None:
-        self.decimal = self.groups = self.either = self.point = self.dotted = self.proved = ""
+        self.decimal = self.groups = self.either = self.point = self.dotted = self.mixed = self.proved = ""
 
     def add(self, name: str, texts: Sequence[str]) -> None:
         """Look at different texts; a column that does not hold numbers says nothing."""
@@ -189,14 +198,22 @@ class _Seen:
             self._note(kind, name, text)
             if kind == "decimal" and "." in text:
                 self._note("proved", name, text)
+        self._note_mixed(name, kinds)
 
     def add_plain(self, name: str, texts: Sequence[str]) -> None:
         """Look at cells that are all plain numbers, for one with a point."""
+        kinds = {}
         for text in texts:
-            if "." in text:
-                self._note(_mark_kind(text), name, text)
+            kinds[text] = _mark_kind(text) if "." in text else ""
+            self._note(kinds[text], name, text)
             if self.point:
                 return
+        self._note_mixed(name, kinds)
+
+    def _note_mixed(self, name: str, kinds: Mapping[str, str]) -> None:
+        dotted = next((text for text, kind in kinds.items() if kind == "dotted"), "")
+        if dotted and any(_WHOLE.fullmatch(text) for text in kinds):
+            self._note("mixed", name, dotted)
 
     def _note(self, kind: str, name: str, text: str) -> None:
         if kind and not getattr(self, kind):

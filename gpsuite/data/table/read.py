@@ -69,7 +69,7 @@ def read_resolved(spec: CsvSpec) -> tuple[Dataset, CsvSpec]:
         return dataset, replace(spec, **names)
     _refuse_unused(spec, task)
     grid = without_empty_tail(read_grid(spec))
-    choice = _choose(spec, task, grid.header)
+    choice = choose(spec, task, grid.header)
     named = choice.targets if all_others(spec, grid.header) else [*choice.targets, *choice.inputs]
     refuse_repeated(grid, [grid.header[position] for position in named])
     dataset = _assemble(spec, task, grid, choice)
@@ -95,7 +95,12 @@ def _refuse_unused(spec: CsvSpec, task: Task) -> None:
             )
 
 
-def _choose(spec: CsvSpec, task: Task, header: Sequence[str]) -> Choice:
+def choose(spec: CsvSpec, task: Task, header: Sequence[str]) -> Choice:
+    """Return the columns that the user chooses.
+
+    Raises:
+        DataError: if there are no such columns, or one of them is chosen twice.
+    """
     if spec.target in (None, MISSING, ""):
         raise csv_error("target", "", "no target named", f"columns: {name_list(header)}")
     targets = choose_columns("target", spec.target, header)

@@ -8,7 +8,7 @@ from gpsuite.data.dataset import Task
 from gpsuite.data.spec import MISSING, CsvSpec
 from gpsuite.data.table.cells import read_columns
 from gpsuite.data.table.layout import read_grid, without_empty_tail
-from gpsuite.data.table.names import choose_columns
+from gpsuite.data.table.read import choose
 
 LABELS = 2  # a target of so few different values is a class
 
@@ -24,8 +24,10 @@ def suggested_task(spec: CsvSpec) -> Task:
     if spec.target in (None, MISSING, ""):
         return "regression"
     grid = without_empty_tail(read_grid(spec))
-    position = choose_columns("target", spec.target, grid.header)[0]
-    column = read_columns(spec, grid, [position], [])[position]
+    choice = choose(spec, "regression", grid.header)
+    position = choice.targets[0]
+    # all columns of the dataset decide how its numbers are written
+    column = read_columns(spec, grid, [position, *choice.inputs], [])[position]
     different = len(np.unique(column.values[~np.isnan(column.values)]))
     if column.bad or column.kind not in ("number", "empty") or 0 < different <= LABELS:
         return "classification"

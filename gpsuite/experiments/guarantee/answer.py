@@ -45,7 +45,7 @@ def goal_error(record: Record) -> float:
 def regression_sentences(
     report: Report[GuaranteeSettings], parts: dict[str, Record], bands: Sequence[Record]
 ) -> list[str]:
-    """Return the answer of a regression: what is proved, what it is proved of, and what it rests on."""
+    """Return what is proved of a regression's models, whichever rows they predict."""
     data = load(report.request.require_dataset())
     said = [heading(report, data), ""]
     if "judged" in parts:
@@ -55,8 +55,6 @@ def regression_sentences(
     if "judged" in parts:
         said += [*_interval_sentences(parts["judged"], report.settings, data.target_names[0])]
     said += [*_band_sentences(bands, report.settings, data.target_names[0])]
-    if "rows" in parts:
-        said += [*_range_sentences(parts["rows"], report.settings, data.target_names[0])]
     return said
 
 
@@ -126,7 +124,8 @@ def _band_sentences(bands: Sequence[Record], settings: GuaranteeSettings, target
         yield "Band: does not apply (too few rows, or inputs that depend on each other)."
 
 
-def _range_sentences(record: Record, settings: GuaranteeSettings, target: str) -> Iterator[str]:
+def range_sentences(record: Record, settings: GuaranteeSettings, target: str) -> Iterator[str]:
+    """Yield what is proved of the predicted rows, and how many lie outside the training range."""
     ranges, prediction = record.arrays["ranges"], record.arrays["prediction"][: len(record.arrays["ranges"])]
     for place, tolerance in enumerate(settings.tolerances):
         ends = ranges[:, place]

@@ -71,7 +71,7 @@ def add_ranges(frame: pd.DataFrame, ranges: FloatArray, tolerances: Sequence[flo
 
 
 def keep(report: Report[GuaranteeSettings], record: Record, frame: pd.DataFrame, said: Sequence[str]) -> None:
-    """Write predictions.csv and the model with what was proved."""
+    """Write predictions.csv and the model with what was proved of it, whichever rows it predicts."""
     write_text(report.folder / "predictions.csv", frame.to_csv(index=False, lineterminator="\n"))
     try:
         write_model(unpacked(record.arrays, tuple(filter(None, said))), report.folder / FOLDER)

@@ -259,6 +259,7 @@ def proved_ranges(
     fitted: Fitted,
     latent: LatentPosterior,
     X: FloatArray,
+    deviations: FloatArray,
     tolerances: Sequence[float],
     boxes: int,
     tolerance: float,
@@ -269,7 +270,9 @@ def proved_ranges(
         fitted: the regression.
         latent: its posterior.
         X: inputs in own units [B, D].
-        tolerances: in standard deviations, K.
+        deviations: standard deviation of every input in the table [D]; the few rows that scale the regression may
+            say another.
+        tolerances: in these deviations, K.
         boxes: limit for each row and tolerance.
         tolerance: largest gap between attained and proved value, in standard deviations of the target.
     """
@@ -277,7 +280,7 @@ def proved_ranges(
     found = np.empty((len(X), len(tolerances), 2))
     for row, x in enumerate(fitted.inputs.transform(X)):
         for place, radius in enumerate(tolerances):
-            region = box(x, np.full(len(x), radius))
+            region = box(x, radius * deviations / fitted.inputs.scale)
             (mean,) = prediction_range(latent, noise, region, [MEAN], tolerance, Budget(boxes=boxes))
             found[row, place] = mean.lowest_proved, mean.highest_proved
     own = float(fitted.target.mean[0]) + fitted.scale * found

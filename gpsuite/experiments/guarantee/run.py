@@ -110,7 +110,9 @@ def run_rows(task: Task[RowsTask], shared: SharedWork) -> Outcome:
     saved = replace(saved, reading=marks_of(dataset))
     found = saved.predict(X)
     chosen = X[: params.count]
-    ranges = proved_ranges(fitted, latent, chosen, params.tolerances, params.boxes, params.tolerance)
+    ranges = proved_ranges(
+        fitted, latent, chosen, data.X.std(axis=0), params.tolerances, params.boxes, params.tolerance
+    )
     arrays = {
         **found.columns(),
         "ranges": ranges,

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpsuite.data.loading import load
 from gpsuite.experiments.base import Record, Report
-from gpsuite.experiments.guarantee.answer import regression_sentences, source_name, violations
+from gpsuite.experiments.guarantee.answer import (
+    range_sentences,
+    regression_sentences,
+    source_name,
+    violations,
+)
 from gpsuite.experiments.guarantee.assumptions import regression_checks
 from gpsuite.experiments.guarantee.figures import draw_bands, draw_bounds, draw_predictions
 from gpsuite.experiments.guarantee.outputs import APART, add_ranges, keep, row_numbers, tell
@@ -30,8 +36,8 @@ def _summarise_regression(report: Report[GuaranteeSettings]) -> list[Statistic]:
     parts = {str(record.axes["part"]): record for record in report.records() if record.axes["part"] != BAND}
     bands, excluded = report.records(part=BAND), report.settings.excluded
     checks = regression_checks(parts["judged"], bands, excluded) if "judged" in parts else []
-    said = regression_sentences(report, parts, bands)
-    said += ["", APART, *violations(checks)]
+    said, tail = regression_sentences(report, parts, bands), ["", APART, *violations(checks)]
+    of_rows: list[str] = []
     if {"bounded", "judged"} <= parts.keys():
         curve = curve_table(parts["bounded"], parts["judged"])
         report.table(curve, "guarantee", f"{source_name(report)}: bounds on the share of larger errors")
@@ -40,9 +46,11 @@ def _summarise_regression(report: Report[GuaranteeSettings]) -> list[Statistic]:
         draw_bands(report, bands)
     if "rows" in parts:
         frame = predictions_table(parts["rows"], report.settings)
-        keep(report, parts["rows"], frame, said)
+        keep(report, parts["rows"], frame, [*said, *tail])
         draw_predictions(report, frame)
-    return tell(report, said, checks)
+        target = load(report.request.require_dataset()).target_names[0]
+        of_rows = [*range_sentences(parts["rows"], report.settings, target)]
+    return tell(report, [*said, *of_rows, *tail], checks)
 
 
 def curve_table(bounded: Record, judged: Record) -> pd.DataFrame:

@@ -39,15 +39,14 @@ def summarise_classes(report: Report[GuaranteeSettings]) -> list[Statistic]:
     if "judged" in parts:
         said += _judged_sentences(parts["judged"], report.settings)
         _draw_certified(report, parts["judged"])
+    tail, of_rows = ["", APART, *violations(checks)], []
     if "rows" in parts:
-        said += _row_sentences(report, parts["rows"])
-    said += ["", APART, *violations(checks)]
-    if "rows" in parts:
-        keep(report, parts["rows"], predictions_table(report, parts["rows"]), said)
+        of_rows = [*_row_sentences(report, parts["rows"])]
+        keep(report, parts["rows"], predictions_table(report, parts["rows"]), [*said, *tail])
         report.table(
             effects_table(report, parts["rows"]), "inputs", f"{source_name(report)}: what inputs decide"
         )
-    return tell(report, said, checks)
+    return tell(report, [*said, *of_rows, *tail], checks)
 
 
 def _judged_sentences(record: Record, settings: GuaranteeSettings) -> Iterator[str]:
@@ -59,7 +58,7 @@ def _judged_sentences(record: Record, settings: GuaranteeSettings) -> Iterator[s
     bounds, points = record.arrays["certified_bounds"], int(record.number("points"))
     for tolerance, bound, share in zip(settings.tolerances, bounds, record.arrays["certified"], strict=True):
         change = f"every input is off by up to {tolerance:g} standard deviations"
-        yield f"Certified: {certified(settings.delta, float(bound), change)}"
+        yield f"Certified: {certified(settings.delta, float(bound), JUDGED, change)}"
         yield f"  ({round(float(share) * points)} of {points} test rows; paid for {len(bounds)} tolerances together.)"
 
 

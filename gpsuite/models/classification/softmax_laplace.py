@@ -19,6 +19,9 @@ from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.linalg import stable_cholesky
 
 _MAX_HALVINGS = 40
+# A relative step below this shrinks by squares until the rounding of R stops it, far above that of K a if K is
+# ill-conditioned; going on would leave it to the last bits whether STEP_TOLERANCE is ever met.
+_QUADRATIC = 1e-7
 _ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
 
 
@@ -67,7 +70,7 @@ class MultiClassFit:
         hyperparameters: variance and lengthscales.
         log_marginal_likelihood: the approximation of log p(y|X) (Eq. 3.44), in nats.
         gradient: of it in the logarithms of (variance, lengthscales...), shape [T].
-        converged: whether a full Newton step is below `STEP_TOLERANCE`.
+        converged: whether a full Newton step is below `STEP_TOLERANCE`, or as small as rounding lets it be.
         iterations: Newton steps.
         residual: the last step's size.
         state: weights a = K^-1 f of the mode, [C, N]; a start for near hyperparameters.
@@ -142,19 +145,20 @@ def softmax_laplace(
     if not _log_density(Y, a, a @ K) >= _log_density(Y, 0.0 * Y, 0.0 * Y):
         a = np.zeros_like(Y)
     f, density, converged, residual = a @ K, _log_density(Y, a, a @ K), False, np.inf
-    iteration = 0
-    while iteration < MAX_ITERATIONS and not converged:
-        iteration += 1
+    for iteration in range(1, MAX_ITERATIONS + 1):
+        before = residual
         system = _SoftmaxSystem(K, softmax(f, axis=0))
         full = system.smoothed(system.weighted(f) + Y - system.pi)
         onward = full @ K
         residual = float(np.max(np.abs(onward - f)))
         rounding = _ROUNDING * float(np.max(np.abs(full) @ K))
-        converged = residual <= max(STEP_TOLERANCE * (1.0 + float(np.max(np.abs(f)))), rounding)
-        step = None if converged else _accepted_step(Y, density, (a, f), (full, onward))
+        size = 1.0 + float(np.max(np.abs(f)))
+        step = _accepted_step(Y, density, (a, f), (full, onward))
+        stalled = residual <= _QUADRATIC * size and (residual >= 0.5 * before or step is None)
+        converged = stalled or residual <= max(STEP_TOLERANCE * size, rounding)
         if converged:
             a, f = full, onward
-        if step is None:
+        if converged or step is None:
             break
         a, f, density = step
     system = _SoftmaxSystem(K, softmax(f, axis=0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -117,3 +118,39 @@ def test_marks_of_the_run_are_used_for_new_rows(tmp_path: Path) -> None:
     names = ("a", "b")
     assert inputs_of_file(str(path), names, {"decimal": ","}).X[:, 0].tolist() == [1.5, 2.25]
     assert inputs_of_file(str(path), names, {"thousands": ","}).X[:, 0].tolist() == [1500.0, 2250.0]
+
+
+@pytest.mark.parametrize(("separator", "asks"), [(";", True), ("\t", True), (",", False)])
+def test_a_point_that_may_stand_between_thousands_is_asked_about(
+    tmp_path: Path, separator: str, asks: bool
+) -> None:
+    """1.032 beside 948, and nothing in the file that tells."""
+    rows = [f"{i}{separator}{value}" for i, value in enumerate(["948", "1.032", "1.107", "871"] * 5)]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join([f"a{separator}y", *rows]) + "\n")
+    spec = CsvSpec(path=str(path), target="y")
+    if asks:
+        with pytest.raises(DataError, match=r"'1\.032' in column 'y', beside numbers without a point"):
+            read_csv(spec)
+    else:
+        assert read_csv(spec).y[1, 0] == 1.032
+    assert read_csv(replace(spec, thousands=".")).y[:2, 0].tolist() == [948.0, 1032.0]
+    assert read_csv(replace(spec, decimal=".")).y[:2, 0].tolist() == [948.0, 1.032]
+
+
+@pytest.mark.parametrize("told", ["0.5", "12.25", "1032.5"])
+def test_another_number_tells_that_a_point_is_decimal(tmp_path: Path, told: str) -> None:
+    rows = [f"{i or told};{value}" for i, value in enumerate(["948", "1.032", "1.107", "871"] * 5)]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["a;y", *rows]) + "\n")
+    assert read_csv(CsvSpec(path=str(path), target="y", inputs=["a"])).y[1, 0] == 1.032
+
+
+def test_the_task_is_suggested_from_numbers_as_the_whole_file_writes_them(tmp_path: Path) -> None:
+    """14,754 alone may have a decimal comma; 0.5 beside it tells."""
+    path = tmp_path / "t.csv"
+    path.write_text('a,y\n0.5,"14,754"\n0.25,"15,920"\n1.5,"9,001"\n')
+    assert suggested_task(CsvSpec(path=str(path), target="y")) == "regression"
+    path.write_text('a,y\n3,"14,754"\n2,"15,920"\n1,"9,001"\n')
+    with pytest.raises(DataError, match="thousands"):
+        suggested_task(CsvSpec(path=str(path), target="y"))

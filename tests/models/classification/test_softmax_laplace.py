@@ -107,6 +107,21 @@ def test_labels_out_of_range_are_refused() -> None:
         MultiClassProblem(X, np.array([0, 1, np.nan]), 3, ModelSpec())
 
 
+def test_a_mode_that_rounding_blurs_is_one() -> None:
+    """With K so ill-conditioned the steps stop shrinking far above `STEP_TOLERANCE`; from any start the mode is one."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(size=(80, 2))
+    problem = MultiClassProblem(X, (X[:, 0] * 2.99).astype(np.int64), 3, ModelSpec())
+    at = Hyperparameters(1e6, (3.0,))
+    first = softmax_laplace(problem, at)
+    for number in range(5):
+        near = first.state * (1.0 + 1e-9 * np.random.default_rng(number).normal(size=first.state.shape))
+        again = softmax_laplace(problem, at, near)
+        assert first.converged and again.converged and again.iterations < 30
+        assert again.log_marginal_likelihood == pytest.approx(first.log_marginal_likelihood, rel=1e-6)
+        np.testing.assert_allclose(again.mode, first.mode, atol=1e-5 * np.abs(first.mode).max())
+
+
 def test_an_unfinished_mode_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpsuite.models.classification.softmax_laplace.MAX_ITERATIONS", 1)
     with pytest.raises(NotConvergedError, match="no convergence in 1 iterations"):

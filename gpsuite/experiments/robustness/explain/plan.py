@@ -16,7 +16,8 @@ from gpsuite.experiments.robustness.shared.classifiers import Problem, read_prob
 from gpsuite.experiments.robustness.shared.several_classes import class_count, read_classes
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, classifier_params
 
-VERSION = 1  # raised when the numbers of a task change; the classifier has its own in the model
+# raised when the numbers of a task change; the classifier of two classes has its own in the model
+VERSION, CLASSES_VERSION = 1, 2
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def plan(request: Request[ExplainSettings]) -> list[Task[object]]:
     settings, dataset = request.settings, request.require_dataset()
     chosen = replace(settings, classes=classes_of(dataset, settings))
     several = class_count(load(dataset), chosen.classes) > 2
-    kind = ClassesPointTask if several else PointTask
+    kind, version = (ClassesPointTask, CLASSES_VERSION) if several else (PointTask, VERSION)
     tasks: list[Task[object]] = []
     methods = methods_of_several(request.methods) if several else request.methods
     for number, (method, options) in enumerate(methods.items()):
@@ -80,7 +81,7 @@ def plan(request: Request[ExplainSettings]) -> list[Task[object]]:
             title = f"{options.title}  point {point}"
             axes: dict[str, str | int | float] = {"method": method, "part": "point", "point": point}
             group = model.group(dataset)
-            tasks.append(request.task(own, label=title, axes=axes, version=VERSION, cost=cost, group=group))
+            tasks.append(request.task(own, label=title, axes=axes, version=version, cost=cost, group=group))
             if rank < settings.check_points and not several:
                 check = GradientTask(model, point, settings.check_radii, settings.boxes)
                 title, axes = f"{options.title}  gradient at point {point}", {**axes, "part": "gradient"}

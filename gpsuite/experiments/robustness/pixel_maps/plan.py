@@ -12,7 +12,7 @@ from gpsuite.experiments.robustness.shared.several_classes import read_classes
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, classifier_params
 from gpsuite.methods.robustness.multiclass.latent_cells import CLASSES
 
-VERSION = 2  # raised when the numbers of a task change; the classifier has its own in the model
+VERSION = 3  # raised when the numbers of a task change; the classifier has its own in the model
 
 
 @dataclass(frozen=True)

@@ -99,10 +99,21 @@ def images_row(records: Sequence[Record]) -> dict[str, float | int | str]:
 
 
 def images_statistics(records: Sequence[Record]) -> list[Statistic]:
-    """Return in what share of a digit's images whitening the patch raises class 8 most."""
-    name = statistic_name("share_gains_most_is_8", digit=str(records[0].axes["digit"]))
-    gains = [record.metrics["gains_most"] == TOWARDS for record in records]
-    return [Statistic.of(name, share(gains), note=f"{sum(gains)} of {len(gains)} images")]
+    """Return in what share of a digit's images each statement on one image holds."""
+    digit = str(records[0].axes["digit"])
+    holds = {
+        "share_patch_left_of_centre": [_left(record) for record in records],
+        "share_patch_in_top_left": [_top_left(record) for record in records],
+        "share_lowers_more_than_random": [record.number("p_value") <= 0.05 for record in records],
+        "share_class_probability_falls": [record.number("drop") > 0.0 for record in records],
+        "share_gains_most_is_8": [record.metrics["gains_most"] == TOWARDS for record in records],
+    }
+    return [
+        Statistic.of(
+            statistic_name(name, digit=digit), share(found), note=f"{sum(found)} of {len(found)} images"
+        )
+        for name, found in holds.items()
+    ]
 
 
 def integral_statistics(records: Sequence[Record]) -> list[Statistic]:
@@ -131,11 +142,7 @@ def image_statistics(record: Record) -> list[Statistic]:
 
     drop = record.number("drop")
     found = [
-        Statistic(named("patch_left_of_centre"), float(_left(record))),
-        Statistic(named("patch_in_top_left"), float(_top_left(record))),
         Statistic(named("patch_pixels"), record.number("top_left_size"), note="in the top left quadrant"),
-        Statistic(named("patch_permutation_p_value"), record.number("p_value")),
-        Statistic(named("class_probability_drop"), drop),
         Statistic(named("gains_most_is_8"), float(record.metrics["gains_most"] == TOWARDS)),
     ]
     if digit == "3":

@@ -74,7 +74,7 @@ def _sentences(
         own = [record for record in points if record.axes["method"] == method]
         held = sum(bool(each.metrics["correct"]) and each.metrics["verdict"] == "safe" for each in own)
         bound = clopper_pearson(held, len(own), 2.0 * DELTA)[0]
-        yield f"{title}: {certified(DELTA, bound, change)}"
+        yield f"{title}: {certified(DELTA, bound, 'this model', change)}"
         yield f"  ({held} of {len(own)} test rows.)"
 
 

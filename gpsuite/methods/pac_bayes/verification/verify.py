@@ -37,7 +37,8 @@ from gpsuite.methods.pac_bayes.verification.risk_certificate import (
     RiskClaim,
     read,
 )
-from gpsuite.untrusted import UnusableFileError
+from gpsuite.rounding import rounded, sureness
+from gpsuite.untrusted import UnusableFileError, printable
 
 LEAST_ROWS = 8  # Maurer's theorem, behind ln(2 sqrt(n) / delta)
 MOST_INDUCING = 4000
@@ -71,6 +72,9 @@ def verify_certificate(
     """
     certificate = read(path, description)
     X, y, scale, first = _training_rows(path, certificate, dataset)
+    assert dataset is not None
+    if certificate.rows.target != dataset.target_names[0]:
+        return 1, [f"{path}\trefuted", f"the dataset's target is {printable(dataset.target_names[0])}"]
     _check_size(path, certificate.predictor, X)
     goal, claim, predictor = certificate.goal, certificate.claim, certificate.predictor
     epsilon = goal.epsilon if goal.unit == "standard deviations" else goal.epsilon / scale
@@ -93,7 +97,7 @@ def verify_certificate(
     faults = _faults(path, claim, RiskClaim(claim.delta, risk, kl, bound, lower), exact)
     if faults:
         return 1, [f"{path}\trefuted", *faults]
-    proved = min(1.0, math.ceil((bound + near * (1.0 + bound)) * 1e6) / 1e6)
+    proved = min(1.0, bound + near * (1.0 + bound))
     return 0, [
         f"{path}\tconfirmed\trisk, KL and bound computed again "
         f"{'in extended precision' if exact else 'in float64, not in extended precision'}",
@@ -186,10 +190,11 @@ def _words(certificate: RiskCertificate, shape: tuple[int, ...], scale: float, f
     n, dimension = shape
     bound = found.bound
     own = goal.epsilon * scale if goal.unit == "standard deviations" else goal.epsilon
-    width = f"{own:.6g} (units of {rows.target}; {own / scale:.6g} standard deviations)"
-    errs = f"errs by more than {width} on at most a share {bound:.6f} of new rows"
+    width = f"{rounded(own, 6, 1)} (units of {rows.target}; {rounded(own / scale, 6, 1)} standard deviations)"
+    share = rounded(bound, 6, 1)
+    errs = f"errs by more than {width} on at most a share {share} of new rows"
     if goal.loss == "exp":
-        errs = f"has a mean loss 1 - exp(-(error / epsilon)^2), epsilon = {width}, of at most {bound:.6f} on new rows"
+        errs = f"has a mean loss 1 - exp(-(error / epsilon)^2), epsilon = {width}, of at most {share} on new rows"
     names = {
         FULL: "full GP",
         SPARSE: f"sparse GP (alpha = {predictor.alpha:g}: 1 is FITC, 0 is VFE)",
@@ -205,9 +210,9 @@ def _words(certificate: RiskCertificate, shape: tuple[int, ...], scale: float, f
         f"model\t{names[predictor.posterior]}{inducing}, squared exponential kernel, "
         f"variance {predictor.variance:.6g}, noise variance {predictor.noise_variance:.6g}, "
         f"jitter {predictor.jitter:g}",
-        f"proved\twith probability at least {1.0 - found.delta:g} over the draw of the rows, a prediction "
-        f"drawn from the model {errs} (at least {max(found.lower, 0.0):.6f})",
-        f"\tits mean prediction, as one predictor: at most {min(1.0, 2.0 * bound):.6f}",
+        f"proved\twith probability at least {sureness(found.delta)} over the draw of the rows, a prediction "
+        f"drawn from the model {errs} (at least {rounded(max(found.lower, 0.0), 6, -1)})",
+        f"\tits mean prediction, as one predictor: at most {rounded(min(1.0, 2.0 * bound), 6, 1)}",
         f"because\trisk {found.gibbs_risk:.6f} on the {n} rows, KL(Q||P) {found.kl:.6g} nats, "
         f"{len(predictor.arrays['lengthscales']) + 1} hyperparameters of 1201 values each",
         TRUST,

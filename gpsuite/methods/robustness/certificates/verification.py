@@ -17,6 +17,7 @@ from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.dataset import Dataset
 from gpsuite.methods.robustness.certificates.certificate import (
     Certificate,
+    Claim,
     Origin,
     StoredRegion,
     read_certificate,
@@ -24,6 +25,7 @@ from gpsuite.methods.robustness.certificates.certificate import (
 from gpsuite.methods.robustness.certificates.checker import Report, check_certificate
 from gpsuite.methods.robustness.certificates.form import MalformedError
 from gpsuite.methods.robustness.certificates.stationarity import TOLERANCE, Residuals, stationarity_residuals
+from gpsuite.rounding import rounded_interval, rounded_units
 from gpsuite.untrusted import UnusableFileError, printable
 
 CONFIRMED, REFUTED, OPEN = "confirmed", "refuted", "not checked"
@@ -261,10 +263,18 @@ def describe(certificate: Certificate, proved: bool) -> Iterator[tuple[str, str]
     yield "model", model_words(model, origin, f"{model.link}{squeezed} link", certificate.model_hash)
     yield from region_words(region, origin)
     for claim in certificate.claims:
-        side, no, at = ("maximum", "above", "at least") if claim.sign > 0 else ("minimum", "below", "at most")
-        reached = "" if claim.inner is None else f"; {at} {claim.inner:.10g} is attained"
-        statement = f"no class probability in the region is {no} {claim.outer:.10g}{reached}"
+        side = "maximum" if claim.sign > 0 else "minimum"
+        statement = f"no class probability in the region is {claimed_ends(claim)}"
         yield side, statement if proved else f"claimed, not proved: {statement}"
+
+
+def claimed_ends(claim: Claim, scale: float = 1.0, offset: float = 0.0) -> str:
+    """Return what a claim proves and what it attains, times scale plus offset, rounded so that both stay true."""
+    no, at = ("above", "at least") if claim.sign > 0 else ("below", "at most")
+    proved = f"{no} {rounded_units(claim.outer, scale, offset, claim.sign)}"
+    if claim.inner is None:
+        return proved
+    return f"{proved}; {at} {rounded_units(claim.inner, scale, offset, -claim.sign)} is attained"
 
 
 def origin_words(origin: StatedOrigin) -> Iterator[tuple[str, str]]:
@@ -299,12 +309,13 @@ def _free_inputs(region: StoredRegion, origin: StatedOrigin | None) -> list[str]
     names = (
         [f"input {place}" for place in region.free] if origin is None else [*map(printable, origin.inputs)]
     )
-    lower, upper = region.lower, region.upper
+    count = len(region.free)
+    offset, scale = np.zeros(count), np.ones(count)
     if origin is not None:
         offset, scale = origin.offset[region.free], origin.scale[region.free]
-        lower, upper = lower * scale + offset, upper * scale + offset
-    shown = [
-        f"{name} from {low:.6g} to {high:.6g}" for name, low, high in zip(names, lower, upper, strict=True)
-    ]
+    shown = []
+    for name, *numbers in zip(names, region.lower, region.upper, scale, offset, strict=True):
+        low, high = rounded_interval(*numbers)
+        shown.append(f"{name} from {low} to {high}")
     more = len(shown) - MOST_INPUTS_SHOWN
     return shown if more <= 0 else [*shown[:MOST_INPUTS_SHOWN], f"and {more} more"]

@@ -44,17 +44,26 @@ def test_random_patches_are_connected_and_of_the_size() -> None:
 @pytest.mark.parametrize(
     ("row", "column", "left", "top_left"), [(0.2, 0.3, 1.0, 1.0), (0.7, 0.3, 1.0, 0.0), (0.2, 0.8, 0.0, 0.0)]
 )
-def test_statements_say_yes_and_no(row: float, column: float, left: float, top_left: float) -> None:
+@pytest.mark.parametrize(("drop", "p_value"), [(0.1, 0.05), (0.0, 0.06)])
+def test_statements_say_yes_and_no(
+    row: float, column: float, left: float, top_left: float, drop: float, p_value: float
+) -> None:
     metrics: dict[str, Any] = {
-        "patch_row": row, "patch_column": column, "drop": -0.1, "top_left_size": 3, "p_value": 0.4,
+        "patch_row": row, "patch_column": column, "drop": drop, "top_left_size": 3, "p_value": p_value,
         "gains_most": "5", "probability": 0.6,
     }  # fmt: skip
     record = SimpleNamespace(axes={"digit": "3"}, metrics=metrics, number=lambda name: float(metrics[name]))
     values = {each.name: each.value for each in image_statistics(cast(Record, record))}
-    assert values["patch_left_of_centre[digit=3]"] == left
-    assert values["patch_in_top_left[digit=3]"] == top_left
-    assert values["class3_probability_drop"] == values["class_probability_drop[digit=3]"] == -0.1
+    assert values["class3_probability_drop"] == drop
     assert values["gains_most_is_8[digit=3]"] == 0.0
+    shares = {each.name: each.value for each in images_statistics([cast(Record, record)])}
+    assert shares == {
+        "share_patch_left_of_centre[digit=3]": left,
+        "share_patch_in_top_left[digit=3]": top_left,
+        "share_lowers_more_than_random[digit=3]": float(p_value <= 0.05),
+        "share_class_probability_falls[digit=3]": float(drop > 0.0),
+        "share_gains_most_is_8[digit=3]": 0.0,
+    }
 
 
 def image_record(
@@ -75,7 +84,7 @@ def test_a_majority_of_images_must_be_shown(others: int, reached: bool) -> None:
     wrong = image_record("5", 99, "3", 0.9, -9.0, correct=False)
     own = by_digit([*images, wrong, image_record("3", 0, "5", 0.2, 0.1)])
     assert [len(each) for each in own] == [14 + others, 1]
-    (found,) = images_statistics(own[0])
+    found = images_statistics(own[0])[-1]
     assert found.name == "share_gains_most_is_8[digit=5]" and found.value == 14 / (14 + others)
     assert (found.judged("low") >= 0.5) is reached
     row = images_row(own[0])

@@ -30,6 +30,7 @@ from gpsuite.methods.robustness.certificates.verification import (
     OPEN,
     Level,
     bound_level,
+    claimed_ends,
     dataset_level,
     labels_of,
     model_words,
@@ -128,26 +129,17 @@ def describe_joint(certificate: JointCertificate, proved: bool) -> Iterator[tupl
 
 def _claim_words(stated: StatedClaim, origin: JointOrigin | None) -> str:
     quantity, claim = stated.quantity, stated.claim
-    no, at = ("above", "at least") if claim.sign > 0 else ("below", "at most")
-
-    def ends(values: tuple[float, float | None]) -> str:
-        outer, inner = values
-        return f"{no} {outer:.10g}" + ("" if inner is None else f"; {at} {inner:.10g} is attained")
-
     if isinstance(quantity, QuantileQuantity):
         mean = quantity.level == MEAN
         name = "mean prediction" if mean else f"prediction's {100 * quantity.level:g} % quantile"
         unit, (offset, scale) = "the model's units", (0.0, 1.0)
         if origin is not None:
             unit, offset, scale = "the target's units", origin.target_offset, origin.target_scale
-        own = claim.outer * scale + offset, None if claim.inner is None else claim.inner * scale + offset
-        return f"no {name} in the region is {ends(own)} ({unit})"
+        return f"no {name} in the region is {claimed_ends(claim, scale, offset)} ({unit})"
     names = [
         f"class {each}" if origin is None else printable(origin.outputs[each]) for each in quantity.classes
     ]
     if quantity.rival is None:
-        return f"no probability of {names[0]} in the region is {ends((claim.outer, claim.inner))}"
-    lead = 2 * claim.outer - 1, None if claim.inner is None else 2 * claim.inner - 1
-    return (
-        f"no lead of {names[0]} over {names[1]} in the region, probability less probability, is {ends(lead)}"
-    )
+        return f"no probability of {names[0]} in the region is {claimed_ends(claim)}"
+    lead = claimed_ends(claim, 2.0, -1.0)
+    return f"no lead of {names[0]} over {names[1]} in the region, probability less probability, is {lead}"
