@@ -145,7 +145,9 @@ def softmax_laplace(
     if not _log_density(Y, a, a @ K) >= _log_density(Y, 0.0 * Y, 0.0 * Y):
         a = np.zeros_like(Y)
     f, density, converged, residual = a @ K, _log_density(Y, a, a @ K), False, np.inf
-    for iteration in range(1, MAX_ITERATIONS + 1):
+    iteration = 0
+    while iteration < MAX_ITERATIONS:
+        iteration += 1
         before = residual
         system = _SoftmaxSystem(K, softmax(f, axis=0))
         full = system.smoothed(system.weighted(f) + Y - system.pi)
