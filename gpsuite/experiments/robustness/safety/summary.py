@@ -64,12 +64,7 @@ def _sentences(
     report: Report[SafetySettings], points: Sequence[Record], titles: Mapping[str, str], free: str
 ) -> Iterator[str]:
     """Yield what the certified test rows of each method say of new rows."""
-    settings = report.settings
-    scaled = {"none": "", "pixels": " (pixels from 0 to 1)"}.get(settings.scaling, " standard deviations")
-    ends = ", ".join(f"{end:g}" for end in settings.domain)
-    within = f"[{ends}]" if ends else "their ranges in the data"
-    ball = f"{NORMS[settings.norm]} ball of radius {settings.radius:g}{scaled}"
-    change = f"{free} move within the {ball} and stay within {within}"
+    change = f"{free} move within the {_ball(report.settings)} and stay within {_within(report.settings)}"
     for method, title in titles.items():
         own = [record for record in points if record.axes["method"] == method]
         held = sum(bool(each.metrics["correct"]) and each.metrics["verdict"] == "safe" for each in own)
@@ -92,9 +87,19 @@ def _caption(request: Request[SafetySettings], chosen_by: str, free: str) -> str
     settings = request.settings
     data = request.require_dataset()
     name = Path(data.spec["path"]).name if "path" in data.spec else data.name
-    scaled = {"none": "", "pixels": " (pixels from 0 to 1)"}.get(settings.scaling, " standard deviations")
     fallback = f", chosen by {chosen_by}" if chosen_by not in settings.features else ""
     return (
-        f"{name}: class probability over the {NORMS[settings.norm]} ball of radius {settings.radius:g}{scaled} around "
-        f"test points; free: {free}{fallback}; tolerance {settings.tolerance:g}, bound {settings.bound}"
+        f"{name}: class probability over the {_ball(settings)} around test points, within {_within(settings)}; "
+        f"free: {free}{fallback}; tolerance {settings.tolerance:g}, bound {settings.bound}"
     )
+
+
+def _ball(settings: SafetySettings) -> str:
+    scaled = {"none": "", "pixels": " (pixels from 0 to 1)"}.get(settings.scaling, " standard deviations")
+    return f"{NORMS[settings.norm]} ball of radius {settings.radius:g}{scaled}"
+
+
+def _within(settings: SafetySettings) -> str:
+    """Return the inputs' domain, to which every region is cut."""
+    ends = ", ".join(f"{end:g}" for end in settings.domain)
+    return f"[{ends}]" if ends else "the inputs' ranges in the data"

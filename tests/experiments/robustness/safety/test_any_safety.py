@@ -121,7 +121,9 @@ def test_a_csv_of_the_user(capsys: pytest.CaptureFixture[str]) -> None:
              "features=all", "check_points=0")  # fmt: skip
     capsys.readouterr()
     folder = run("safety", *words)
-    assert "and stay within their ranges in the data" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "classified rightly by this model, and provably stay so" in said
+    assert "and stay within the inputs' ranges in the data" in said
     table = pd.read_csv(folder / "tables" / "safety_points.csv")
     assert set(table["label"]) <= {"class 0", "class 1"}
     assert set(table["verdict"]) <= {"safe", "unsafe", "unknown"}
