@@ -6,7 +6,8 @@ from gpsuite.experiments.base import EXPERIMENTS, Experiment
 from gpsuite.experiments.wasserstein.images import plan, run, settings, summary
 from gpsuite.experiments.wasserstein.methods import LABELS
 
-# training by minibatches magnifies rounding: another processor's last bits move scores in their third digit
+# Training by minibatches magnifies rounding: another processor's last bits move scores in their third digit, and where
+# they decide when to stop (GWI with softmax on MNIST: after 6 epochs with oneDNN, after 18 without), further.
 AGREEMENT = 0.05
 
 for name in ("digits", "mnist", "fashion_mnist"):
@@ -21,5 +22,6 @@ for name in ("digits", "mnist", "fashion_mnist"):
             several_datasets=name != "digits",
             parts=("methods", "repetitions"),
             agreement=AGREEMENT,
+            chaotic=True,
         )
     )
