@@ -155,9 +155,9 @@ def softmax_laplace(
         residual = float(np.max(np.abs(onward - f)))
         rounding = _ROUNDING * float(np.max(np.abs(full) @ K))
         size = 1.0 + float(np.max(np.abs(f)))
-        step = _accepted_step(Y, density, (a, f), (full, onward))
-        stalled = residual <= _QUADRATIC * size and (residual >= 0.5 * before or step is None)
-        converged = stalled or residual <= max(STEP_TOLERANCE * size, rounding)
+        converged = residual <= max(STEP_TOLERANCE * size, rounding)
+        step = None if converged else _accepted_step(Y, density, (a, f), (full, onward))
+        converged |= residual <= _QUADRATIC * size and (residual >= 0.5 * before or step is None)
         if converged:
             a, f = full, onward
         if converged or step is None:

@@ -30,6 +30,7 @@ from gpsuite.models.classification.approximation import BinaryProblem
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
+from gpsuite.rounding import rounded
 from tests.arrays import Array
 from tests.methods.robustness.certified_point import (
     certified,
@@ -257,8 +258,14 @@ def test_the_description_names_everything() -> None:
         assert word in said["model"]
     assert said["free"] == "width from -0.3 to 0.7; height from -0.4 to 0.6"
     assert said["region"].startswith("box of these ends")
-    assert f"below {claims[0].outer:.10g}; at most {claims[0].inner:.10g} is attained" in said["minimum"]
-    assert f"above {claims[1].outer:.10g}; at least {claims[1].inner:.10g} is attained" in said["maximum"]
+    for claim, side, words in zip(
+        claims, ("minimum", "maximum"), (("below", "at most"), ("above", "at least")), strict=True
+    ):
+        assert claim.inner is not None
+        outer, inner = rounded(claim.outer, 10, claim.sign), rounded(claim.inner, 10, -claim.sign)
+        assert f"{words[0]} {outer}; {words[1]} {inner} is attained" in said[side]
+        assert claim.sign * float(outer) >= claim.sign * claim.outer  # what is said is proved
+        assert claim.sign * float(inner) <= claim.sign * claim.inner  # and attained
 
 
 def test_the_description_is_in_the_datasets_units_and_safe_to_print() -> None:
