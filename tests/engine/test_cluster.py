@@ -90,7 +90,8 @@ class Cluster:
 
 
 @pytest.fixture
-def own_cluster(tmp_path: Path) -> Iterator[Cluster]:
+def own_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    monkeypatch.setattr(room, "CONNECT_SECONDS", 30.0)  # five workers start on a busy machine
     with closing(Cluster(tmp_path)) as started:
         yield started
 
