@@ -29,12 +29,10 @@ def rounded_units(value: float, scale: float, offset: float, side: int) -> str:
     return _shown(own, min(max(digits, 10), _MOST), side)
 
 
-def rounded_interval(
-    low: float, high: float, scale: float = 1.0, offset: float = 0.0, digits: int = 6
-) -> tuple[str, str]:
+def rounded_interval(low: float, high: float, scale: float = 1.0, offset: float = 0.0) -> tuple[str, str]:
     """Return the ends of an interval, times scale plus offset, that reach no further than the interval itself.
 
-    They have so many digits, and more where they are needed to show a thousandth of its width.
+    They have 6 digits, and more where they are needed to show a thousandth of its width.
     """
     if not (math.isfinite(low * scale + offset) and math.isfinite(high * scale + offset)):
         return f"{low * scale + offset:g}", f"{high * scale + offset:g}"
@@ -43,13 +41,14 @@ def rounded_interval(
     width = last - first
     largest = max(first.adjusted() if first else 0, last.adjusted() if last else 0)
     needed = largest - width.adjusted() + 4 if width > 0 else _MOST
-    digits = min(max(digits, needed), _EXACT)
+    digits = min(max(6, needed), _EXACT)
     return _shown(first, digits, 1), _shown(last, digits, -1)
 
 
 def sureness(delta: float) -> str:
     """Return `1 - delta` as a percentage with every digit that delta has: 1e-9 is 99.9999999 %."""
-    return f"{100 * (1 - _named(delta)):f}".rstrip("0").rstrip(".") + " %"
+    down = _context(_EXACT, -1)
+    return f"{down.multiply(down.subtract(1, _named(delta)), 100):f}".rstrip("0").rstrip(".") + " %"
 
 
 def _named(value: float) -> Decimal:

@@ -67,7 +67,8 @@ def test_what_is_not_finite_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("delta", "shown"), [(0.05, "95 %"), (1e-9, "99.9999999 %"), (0.1, "90 %"), (1 / 3, None)]
+    ("delta", "shown"),
+    [(0.05, "95 %"), (1e-9, "99.9999999 %"), (1e-40, f"99.{'9' * 38} %"), (0.1, "90 %"), (1 / 3, None)],
 )
 def test_confidence_is_never_rounded_up(delta: float, shown: str | None) -> None:
     said = sureness(delta)

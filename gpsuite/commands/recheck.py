@@ -20,9 +20,8 @@ gpsuite recheck [experiment ...] [sample=5] [seed=0] [results_dir=DIR]
 Draws published records at random, from as many runs as there are, computes their tasks anew on this machine, and says
 how many of a record's numbers are the same: bitwise, within rounding (1e-9, relative), within the experiment's stated
 tolerance for ill-conditioned searches, or not. Seconds, and how many evaluations a search took, are not compared.
-Where a sampler decides what is measured next, scores when a training by minibatches stops, or a search used up its
-evaluations, another processor's last bits lead elsewhere (such a search by at most a tenth): `another path`, which is
-no disagreement; on the same arithmetic it must agree. A record whose method has a newer version, or whose data are not
+Where a sampler decides what is measured next, another processor's last bits lead elsewhere: `another path`, which is no
+disagreement; on the same arithmetic it must agree. A record whose method has a newer version, or whose data are not
 here, is named as not checked. An interruption shows what was checked until then.
 Exit code 0: all that was checked agrees; 1: some do not; 2: nothing could be checked.
 """

@@ -16,14 +16,11 @@ from gpsuite.engine.provenance import same_arithmetic
 from gpsuite.engine.sealed import unseal
 from gpsuite.engine.worker import execute
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import BUDGET, EXPERIMENTS, Record, SharedWork, Task
+from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork, Task
 from gpsuite.reporting.reading import read_mapping
 from gpsuite.seeds import stream
 
 Verdict = Literal["yes", "no", "another path", "not checked"]
-
-# Where a search is when its evaluations are used up differs between BLAS kernels of one machine: by up to .05 measured.
-STOPPED_TOLERANCE = 0.1
 
 OUTDATED = "its method or its settings have changed since"
 
@@ -64,8 +61,7 @@ class Rechecked:
         record: computed here; None if it was not computed.
         agreement: None if it was not computed.
         reason: why not.
-        may_differ: the published record comes from other arithmetic, and the experiment is chaotic, or a search that
-            its budget ended stands elsewhere, within `STOPPED_TOLERANCE`.
+        may_differ: the experiment is chaotic, and the published record comes from other arithmetic.
     """
 
     run: str
@@ -138,10 +134,8 @@ def recheck(due: Sequence[Due]) -> Iterator[Rechecked]:
     for each in due:
         ours = execute(each.task, SharedWork())
         entry = EXPERIMENTS.get(each.run.experiment)
+        may_differ = entry.chaotic and not same_arithmetic(each.published.origin)
         found = compare_records(each.published, ours, entry.agreement)
-        stopped = each.published.status == ours.status == BUDGET
-        near = stopped and compare_records(each.published, ours, STOPPED_TOLERANCE).agrees
-        may_differ = (entry.chaotic or near) and not same_arithmetic(each.published.origin)
         yield Rechecked(each.run.name, ours.label, ours, found, may_differ=may_differ)
 
 

@@ -87,8 +87,8 @@ class Experiment(Generic[S]):
             of a dataset.
         agreement: relative difference up to which a result computed again on another machine agrees; larger than
             rounding where a search over an ill-conditioned objective magnifies it, or where seconds decide.
-        chaotic: whether last bits send a sampler and the choices after it, or a training that stops early, on another
-            path, as good as the first: on a processor with other arithmetic its numbers need not agree.
+        chaotic: whether last bits send a sampler and the choices after it on another path, as good as the first: on a
+            processor with other arithmetic its numbers need not agree.
     """
 
     settings: type[S]

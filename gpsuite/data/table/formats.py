@@ -102,7 +102,7 @@ def find_format(
     plain: Iterable[tuple[str, Sequence[str]]],
     decimal: str | None,
     thousands: str | None,
-    separator: str = ",",
+    separator: str,
 ) -> tuple[NumberFormat, str]:
     """Return the format in which the file's numbers are written, and a sentence if it is not the usual one.
 

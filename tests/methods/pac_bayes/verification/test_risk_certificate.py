@@ -61,7 +61,7 @@ def test_a_true_certificate_is_confirmed_with_the_numbers_it_states(
     assert f"risk {found.gibbs_risk_train:.6f} on the 48 rows" in text
     assert f"KL(Q||P) {found.certificate.penalty.kl:.6g} nats" in text
     (lower,) = map(float, re.findall(r"\(at least ([\d.e-]+)\)", text))
-    assert found.lower_kl - 1e-6 <= lower <= found.lower_kl
+    assert found.lower_kl * (1.0 - 1e-5) - 2e-8 <= lower <= found.lower_kl
     for word in (
         "small, 60 rows, 2 inputs, content hash of small",
         "probability at least 95 %",
