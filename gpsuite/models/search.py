@@ -153,7 +153,7 @@ class RecordedLoss:
         return self._origin.loss + fall, 3.0 * fall / float(step @ step) * step
 
     def count_iteration(self, xk: FloatArray) -> None:
-        """Count one accepted step; `xk`, where it ended, is the point evaluated last."""
+        """Count one accepted step; `xk`, where it ended in the search's units, is the point evaluated last."""
         self.iterations += 1
         self._origin = self._last
 
@@ -191,16 +191,24 @@ def minimise(
     """
     search = RecordedLoss(objective, budget, rules)
     try:
+        first = search.evaluate(start)
+        unit = _unit(first[1], box)
+
+        def scaled(u: FloatArray) -> tuple[float, FloatArray]:
+            point = unit * u
+            loss, gradient = first if np.array_equal(point, start) else search.evaluate(point)
+            return loss, unit * gradient
+
         result = minimize(
-            search.evaluate,
-            start,
+            scaled,
+            start / unit,
             jac=True,
             method="L-BFGS-B",
-            bounds=box,
+            bounds=None if box is None else Bounds(box.lb / unit, box.ub / unit),
             callback=search.count_iteration,
             options={
                 "ftol": rules.decrease,
-                "gtol": rules.slope,
+                "gtol": unit * rules.slope,
                 "maxiter": MAX_ITERATIONS,
                 "maxfun": 20 * MAX_ITERATIONS,
             },
@@ -210,6 +218,19 @@ def minimise(
     except _StartNotFiniteError:
         return search.minimum("diverged", f"not defined at the start: {search.failures[0]}")
     return _conclude(search, result, box)
+
+
+def _unit(gradient: FloatArray, box: Bounds | None) -> float:
+    """Return the variables' unit in which the first step is no longer than 1; a power of two, so that it rounds nothing.
+
+    L-BFGS-B itself shortens the first step -gradient to length 1, but not where every variable has two limits: there a
+    steep start sends it to the box's corner, whose loss may be all rounding (an evidence at variance 1e6), and what
+    the search finds then depends on the machine's last bits.
+    """
+    if box is None or not (np.isfinite(box.lb).all() and np.isfinite(box.ub).all()):
+        return 1.0
+    steepness = float(np.linalg.norm(gradient))
+    return 2.0 ** -math.ceil(0.5 * math.log2(steepness)) if steepness > 1.0 else 1.0
 
 
 def _conclude(search: RecordedLoss, result: OptimizeResult, box: Bounds | None) -> Minimum:

@@ -11,7 +11,7 @@ from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import SharedWork
+from gpsuite.experiments.base import METHODS, SharedWork
 from gpsuite.experiments.guarantee.checks import few_different
 from gpsuite.experiments.guarantee.tasks import Learning
 from gpsuite.experiments.robustness.shared.classifiers import (
@@ -128,7 +128,7 @@ def _params(dataset: PreparedDataset, learning: Learning) -> ClassifierParams:
     test = max(round(learning.test_share * dataset.rows), LEAST_TEST_ROWS, dataset.rows - most)
     return ClassifierParams(
         method=GPCParams("gpc", INFERENCE, LINK),
-        version=1,
+        version=METHODS.get("gpc").version,
         kernel=KERNEL,
         ard=False,
         draw_seed=learning.seed,

@@ -30,7 +30,9 @@ class GPCOptions(MethodOptions):
     link: Annotated[str, one_of(LINKS)] = "probit"
 
 
-METHODS.register("gpc")(Method(GPCOptions, CLASSIFICATION, frozenset({CLASSIFIER, GAUSSIAN_LATENT})))
+METHODS.register("gpc")(
+    Method(GPCOptions, CLASSIFICATION, frozenset({CLASSIFIER, GAUSSIAN_LATENT}), version=2)
+)
 
 MINIBATCH = ("gwi", "svgp")
 
