@@ -7,7 +7,14 @@ import pytest
 from scipy.optimize import Bounds, OptimizeResult
 
 from gpsuite.budget import Budget
-from gpsuite.models.search import RecordedLoss, StepRules, _conclude, _projected_slope, minimise
+from gpsuite.models.search import (
+    Objective,
+    RecordedLoss,
+    StepRules,
+    _conclude,
+    _projected_slope,
+    minimise,
+)
 from tests.arrays import Array
 
 
@@ -137,3 +144,48 @@ def test_a_slope_that_pushes_out_of_the_box_does_not_count() -> None:
     assert _projected_slope(search.best, None) == 5.0
     shifted = Bounds(np.array([-1.0, 0.0, 0.0]), np.ones(3))
     assert _projected_slope(search.best, shifted) == 1.0
+
+
+def steep(points: list[Array], steepness: float) -> Objective:
+    """steepness |u - 1/3|^2 / 2, which notes where it is asked."""
+
+    def loss(u: Array) -> tuple[float, Array]:
+        points.append(u.copy())
+        return float(0.5 * steepness * np.sum((u - 1.0 / 3.0) ** 2)), steepness * (u - 1.0 / 3.0)
+
+    return loss
+
+
+@pytest.mark.parametrize("steepness", [1.5, 3e2, 1e4, 1e9])
+def test_the_first_step_in_a_box_is_no_longer_than_one(steepness: float) -> None:
+    """L-BFGS-B by itself goes to the box's corner; half as long at most would waste evaluations."""
+    points: list[Array] = []
+    start = np.array([2.0, -5.0, 0.1])
+    report = minimise(steep(points, steepness), start, Budget(), Bounds(np.full(3, -20.0), np.full(3, 20.0)))
+    np.testing.assert_array_equal(points[0], start)
+    assert 0.2 < np.linalg.norm(points[1] - start) <= 1.0
+    assert report.evaluations == len(points)
+    assert report.status == "done"
+    np.testing.assert_allclose(report.point, 1.0 / 3.0, atol=1e-4)
+
+
+def test_a_flat_start_and_variables_without_two_limits_keep_their_unit() -> None:
+    """There L-BFGS-B takes the whole gradient of a flat start, and shortens a steep one itself."""
+    everywhere = Bounds(np.full(2, -9.0), np.full(2, 9.0))
+    half = Bounds(np.full(2, -9.0), np.array([9.0, np.inf]))
+    for steepness, box in ((0.01, everywhere), (1e4, half), (1e4, None)):
+        points: list[Array] = []
+        minimise(steep(points, steepness), np.array([3.0, 1.0]), Budget(evaluations=2), box)
+        slope = float(np.linalg.norm(steepness * (points[0] - 1.0 / 3.0)))
+        assert np.linalg.norm(points[1] - points[0]) == pytest.approx(min(slope, 1.0), rel=1e-12)
+
+
+def test_the_ends_of_a_box_are_met_exactly() -> None:
+    """The unit is a power of two: an end such as log 1e6 is not moved by it."""
+    low, high = np.log([1e-6, 0.3]), np.log([1e6, 7.0])
+
+    def slope(u: Array) -> tuple[float, Array]:
+        return float(30.0 * (u[0] - u[1])), np.array([30.0, -30.0])
+
+    report = minimise(slope, np.zeros(2), Budget(), Bounds(low, high))
+    assert report.point.tolist() == [low[0], high[1]]

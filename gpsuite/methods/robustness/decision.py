@@ -18,8 +18,11 @@ import numpy as np
 from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region
+from gpsuite.rounding import rounded
 
 HALF = 0.5
+DIGITS = 6
+"""Of the probabilities in a verdict's words."""
 
 
 @dataclass(frozen=True)
@@ -159,16 +162,17 @@ def judge(centre: Standing, extrema: Sequence[Extremum], region: Region) -> Verd
 
 
 def _of_contest(contest: Contest, extremum: Extremum, region: Region) -> Verdict:
+    """Judge one contest; its sentence claims no more than was attained and no less than was proved."""
+    attained = rounded(extremum.inner, DIGITS, -extremum.sign)
+    proved = rounded(extremum.outer, DIGITS, extremum.sign)
     if not contest.crossed(extremum.outer):
-        return Verdict("safe", f"no class probability beyond {extremum.outer:.6g}")
+        return Verdict("safe", f"no class probability beyond {proved}")
     if extremum.witness is not None and contest.crossed(extremum.inner):
         point = region.embed(extremum.witness)
-        return Verdict("unsafe", f"class probability {extremum.inner:.6g} at the counterexample", point)
+        return Verdict("unsafe", f"class probability {attained} at the counterexample", point)
     if extremum.witness is not None and contest.crossed(extremum.inner + extremum.sign * extremum.rounding):
-        known = f"known to {extremum.rounding:.2g} only"
+        known = f"known to {rounded(extremum.rounding, 2, 1)} only"
         return Verdict(
             "unknown", f"tie within rounding: class probability {extremum.inner:.17g} attained, {known}"
         )
-    return Verdict(
-        "unknown", f"attained {extremum.inner:.6g}, proved {extremum.outer:.6g}: {extremum.reason}"
-    )
+    return Verdict("unknown", f"attained {attained}, proved {proved}: {extremum.reason}")

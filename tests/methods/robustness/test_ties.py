@@ -171,6 +171,26 @@ def test_a_verdict_is_judged_by_intervals(
         assert verdict.counterexample is None
 
 
+@pytest.mark.parametrize(
+    ("sign", "inner", "outer", "words"),
+    [
+        (1, 0.3, 0.4321232, "no class probability beyond 0.432124"),
+        (-1, 0.9, 0.6543216, "no class probability beyond 0.654321"),
+        (1, 0.6543216, 0.7, "class probability 0.654321 at the counterexample"),
+        (-1, 0.4321232, 0.3, "class probability 0.432124 at the counterexample"),
+        (1, 0.4321236, 0.6543212, "attained 0.432123, proved 0.654322: why"),
+        (-1, 0.6543212, 0.4321236, "attained 0.654322, proved 0.432123: why"),
+    ],
+)
+def test_a_verdict_claims_no_more_than_was_attained_and_proved(
+    sign: int, inner: float, outer: float, words: str
+) -> None:
+    """Each number would round to the untrue side if it were rounded to the nearest."""
+    point = PointProbability(0.1, 0.1, 0.1) if sign > 0 else PointProbability(0.95, 0.95, 0.95)
+    verdict = judge(point, (extremum(sign, inner, outer),), box([0.0, 0.1], [0.5, 0.0]))
+    assert verdict.reason == words
+
+
 def test_centre_and_witness_of_a_single_point_are_one_evaluation() -> None:
     for kernel in KERNELS:
         posterior = random_posterior(np.random.default_rng(6), kernel, "logistic", 10, 2)
