@@ -221,7 +221,7 @@ def minimise(
 
 
 def _unit(gradient: FloatArray, box: Bounds | None) -> float:
-    """Return the variables' unit in which the first step is no longer than 1; a power of two, so that it rounds nothing.
+    """Return the variables' unit in which the first step is no longer than 1; a power of two, which rounds nothing.
 
     L-BFGS-B itself shortens the first step -gradient to length 1, but not where every variable has two limits: there a
     steep start sends it to the box's corner, whose loss may be all rounding (an evidence at variance 1e6), and what

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from gpsuite.experiments.robustness.safety.claims import margin_statistics
+from gpsuite.rounding import rounded
 from tests.experiments.robustness.safety_runs import gpsuite, run
 
 CSV = ("dataset=csv", "dataset.path=my.csv", "dataset.target=label", "features=all")
@@ -58,10 +59,8 @@ def test_a_table_of_three_classes_is_judged(capsys: pytest.CaptureFixture[str]) 
         said = capsys.readouterr().out.splitlines()
         assert [line.split("\t")[1].split(":")[0] for line in said[1:4]] == ["confirmed"] * 3
         row = table.set_index("point").loc[int(path.stem[-1])]
-        assert (
-            f"no probability of {row['predicted']} in the region is below {row['certified_min']:.10g}"
-            in "".join(said)
-        )
+        lowest = rounded(row["certified_min"], 10, -1)
+        assert f"no probability of {row['predicted']} in the region is below {lowest}" in "".join(said)
         leads = [line for line in said if f"no lead of {row['predicted']} over" in line]
         if row["verdict"] == "safe":
             assert len(leads) == 2 and row["certificate_decides"] == all("below 0." in line for line in leads)
