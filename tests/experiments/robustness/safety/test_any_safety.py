@@ -57,13 +57,14 @@ def test_every_point_gets_a_certificate_that_verify_confirms(capsys: pytest.Capt
         *("ep_point_0.npz", "ep_point_1.npz", "laplace_point_0.npz", "laplace_point_1.npz")
     ]
     table = pd.read_csv(folder / "tables" / "safety_points.csv").set_index(["method", "point"])
+    rows = table.to_dict("index")
     capsys.readouterr()
     for path, given in ((certificates[0], ()), (certificates[1], ()), (certificates[0], ("dataset=digits",))):
         assert gpsuite("verify", str(path), *given) == 0
         said = capsys.readouterr().out
         levels = [line.split("\t")[1].split(":")[0] for line in said.splitlines()[1:4]]
         assert levels == ["confirmed", "confirmed", "confirmed" if given else "not checked"]
-        row = table.loc[("EP", int(path.stem[-1]))]
+        row = rows["EP", int(path.stem[-1])]
         assert f"row {row['row']} of the dataset" in said
         assert f"below {rounded(row['certified_min'], 10, -1)}" in said
         assert f"above {rounded(row['certified_max'], 10, 1)}" in said

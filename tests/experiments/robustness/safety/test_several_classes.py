@@ -58,7 +58,7 @@ def test_a_table_of_three_classes_is_judged(capsys: pytest.CaptureFixture[str]) 
         assert gpsuite("verify", str(path), "dataset.path=my.csv", "dataset.target=label") == 0
         said = capsys.readouterr().out.splitlines()
         assert [line.split("\t")[1].split(":")[0] for line in said[1:4]] == ["confirmed"] * 3
-        row = table.set_index("point").loc[int(path.stem[-1])]
+        row = table.set_index("point").to_dict("index")[int(path.stem[-1])]
         lowest = rounded(row["certified_min"], 10, -1)
         assert f"no probability of {row['predicted']} in the region is below {lowest}" in "".join(said)
         leads = [line for line in said if f"no lead of {row['predicted']} over" in line]
