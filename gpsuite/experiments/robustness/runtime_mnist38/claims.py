@@ -101,9 +101,12 @@ def _mean_seconds(name: str, frame: pd.DataFrame, limit: float) -> Statistic:
 
 
 def _exponential(wide: pd.DataFrame, axes: str) -> Statistic:
-    """Return the share of points whose boxes grow, and fit exp(b d) better than d^b (least squares of log boxes)."""
+    """Return the share of points whose boxes grow, and fit exp(b d) better than d^b (least squares of log boxes).
+
+    Two dimensions fit both exactly, so that fewer than three say nothing.
+    """
     better = []
-    for _, own in wide.groupby("point") if _closed(wide) else ():
+    for _, own in wide.groupby("point") if _closed(wide) and wide["d"].nunique() > 2 else ():
         logs = np.log(own["boxes"].clip(lower=1).to_numpy(float))
         slope, exponential = _line(own["d"].to_numpy(float), logs)
         better.append(slope > 0.0 and exponential < _line(np.log(own["d"].to_numpy(float)), logs)[1])

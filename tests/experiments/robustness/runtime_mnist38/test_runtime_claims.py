@@ -94,6 +94,15 @@ def test_any_rise_is_not_exponential() -> None:
     assert falling[BY_DIMENSION] == 0.0
 
 
+@pytest.mark.parametrize("dimensions", [[10], [2, 10]])
+@pytest.mark.filterwarnings("error")
+def test_two_dimensions_decide_no_form_of_growth(dimensions: list[int]) -> None:
+    rows = frame()
+    found = runtime_statistics(rows[rows["d"].isin(dimensions)], 0.025, OURS, PAPER)
+    [form] = [each.value for each in found if each.name == BY_DIMENSION]
+    assert math.isnan(form)
+
+
 def test_without_growth_there_is_no_explosion() -> None:
     found = statistics(growth=1.0)
     assert math.isnan(found["last_dimension_before_explosion[bound=paper]"])
