@@ -48,7 +48,7 @@ def main(words: list[str]) -> int:
     for name in given.names:
         if name not in families:
             raise unknown_name("family", name, [*families, PEERS, LARGE])
-    os.environ.update(thread_environment(1))  # before BLAS and TensorFlow are loaded
+    os.environ.update(thread_environment(1))  # before TensorFlow is loaded; BLAS is limited while it is timed
 
     from gpsuite.engine.bench import PAIRS, run_cases, write_bench
 

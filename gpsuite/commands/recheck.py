@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +29,6 @@ Exit code 0: all that was checked agrees; 1: some do not; 2: nothing could be ch
 def main(words: list[str]) -> int:
     """Compute a sample of the published records of the experiments named, and compare."""
     given = read_words(words, {"sample": 5, "seed": 0})
-    from gpsuite.engine.worker import thread_environment
-
-    os.environ.update(thread_environment(1))  # before anything imports BLAS or TensorFlow
     from gpsuite.engine.progress import clock, progress
     from gpsuite.engine.recheck import draw, plan_recheck, published_runs, recheck
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from gpsuite.config.files import group_choices
 from gpsuite.engine.archive import NAME, Archive, Sealed, pack
@@ -67,6 +68,21 @@ def test_recheck_agrees_with_what_this_machine_published(gpsuite: Gpsuite) -> No
     assert [row[rows[0].index("agrees")] for row in rows[1:]] == ["yes"] * 3
 
 
+def test_recheck_computes_on_one_thread_as_runs_do(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> None:
+    publish_and_move(gpsuite, LINES)
+    seen: list[int] = []
+
+    def watched(task: Task[object], shared: SharedWork) -> Record:
+        seen.extend(pool["num_threads"] for pool in threadpool_info())
+        return execute(task, shared)
+
+    monkeypatch.setattr("gpsuite.engine.worker.execute", watched)
+    with threadpool_limits(2):
+        assert {pool["num_threads"] for pool in threadpool_info()} == {2}
+        assert gpsuite("recheck", LINES, "sample=1").code == 0
+    assert seen and set(seen) == {1}
+
+
 def publish_wrong(gpsuite: Gpsuite, **origin: str) -> None:
     """Publish records of which one number is wrong, as computed at another origin."""
     publish_and_move(gpsuite, LINES)
@@ -120,7 +136,7 @@ def test_an_interrupted_recheck_shows_what_was_checked(
             raise KeyboardInterrupt
         return execute(task, shared)
 
-    monkeypatch.setattr("gpsuite.engine.recheck.execute", interrupted)
+    monkeypatch.setattr("gpsuite.engine.worker.execute", interrupted)
     ended = gpsuite("recheck", LINES, "sample=3")
     assert ended.code == 130
     assert len(ended.out.splitlines()) == 2  # names of columns, and the one that was checked
