@@ -39,13 +39,14 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from gpsuite.engine.provenance import AVX512
+
 Scenario = Callable[[], object]
 NAMED = {"slack", "rounding", "error", "errors", "room", "unit", "allowance"}
 TOLERANCE, DIFFERENCES = 1e-13, 20.0
 _ROUNDING_ALONE = 1e-4
 _UNWRITTEN = 1e300
 _SLOTS, _CALLS, _DEPTH = 2, 12, 5
-_AVX512 = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL"
 
 
 def _processor(kernels: str, without: str) -> dict[str, str]:
@@ -56,9 +57,9 @@ def _processor(kernels: str, without: str) -> dict[str, str]:
 PROCESSORS: tuple[dict[str, str], ...] = (
     {},
     *(_processor(kernels, "") for kernels in ("Haswell", "SkylakeX")),
-    *(_processor(kernels, _AVX512) for kernels in ("Haswell", "Zen")),
+    *(_processor(kernels, AVX512) for kernels in ("Haswell", "Zen")),
     *(
-        _processor(kernels, f"{_AVX512} AVX2 FMA3")
+        _processor(kernels, f"{AVX512} AVX2 FMA3")
         for kernels in ("Sandybridge", "Nehalem", "Core2", "Prescott")
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,12 +54,14 @@ class LokyPool:
     Args:
         workers: number of processes.
         threads: BLAS and TensorFlow threads of each.
+        environment: further variables of theirs.
     """
 
-    def __init__(self, workers: int, threads: int) -> None:
+    def __init__(self, workers: int, threads: int, environment: Mapping[str, str] | None = None) -> None:
         self.workers = workers
         # TensorFlow's import alone adds 0.6 GB after the first task, which loky would take for a leak
-        self._environment = {**thread_environment(threads), "LOKY_MAX_MEMORY_LEAK_SIZE": "4e9"}
+        leak = {"LOKY_MAX_MEMORY_LEAK_SIZE": "4e9"}
+        self._environment = {**thread_environment(threads), **leak, **(environment or {})}
 
     def _executor(self) -> Any:
         from loky import get_reusable_executor

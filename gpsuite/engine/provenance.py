@@ -33,6 +33,10 @@ PACKAGES = (
 ARITHMETIC = ("numpy", "scipy", "tensorflow", "processor", "openblas_coretype", "avx512")
 
 
+AVX512 = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL"
+"""What numpy is told to leave unused, so that it computes as on a processor without AVX-512."""
+
+
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that decide the numbers, without importing them."""
     found = {"python": platform.python_version()}
@@ -91,6 +95,30 @@ def same_arithmetic(origin_of: Mapping[str, str]) -> bool:
     """Return whether a record was computed where last bits come out as here; where it does not say, they may not."""
     here = origin()
     return all(origin_of.get(key) == here[key] for key in ARITHMETIC)
+
+
+def environment_of(origin_of: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment in which a process here has the last bits of BLAS and numpy of a record's origin.
+
+    Empty where this process has them, where the record does not say, or where this processor cannot: AVX-512 can be
+    left unused, but not be had.
+    """
+    here = origin()
+    environment: dict[str, str] = {}
+    if origin_of.get("avx512") == "no" and here["avx512"] == "yes":
+        environment["NPY_DISABLE_CPU_FEATURES"] = AVX512
+    elif origin_of.get("avx512") != here["avx512"]:
+        return {}
+    kernels = _kernels(origin_of)
+    if kernels not in ("", _kernels(here)):
+        environment["OPENBLAS_CORETYPE"] = kernels
+    return environment
+
+
+def _kernels(origin_of: Mapping[str, str]) -> str:
+    """Return OpenBLAS' kernels at an origin; an empty string if they were its own choice and that is not known."""
+    brand = "Zen" if "AMD" in origin_of.get("processor", "") else "Haswell"
+    return origin_of.get("openblas_coretype") or (brand if origin_of.get("avx512") == "no" else "")
 
 
 def dataset_provenance(request: Request[object]) -> dict[str, Any]:

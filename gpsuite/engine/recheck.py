@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
 from gpsuite.config.request import read_request
 from gpsuite.engine.agreement import Agreement, compare_records
 from gpsuite.engine.archive import NAME, Archive
+from gpsuite.engine.backends import LokyPool, run_pool
 from gpsuite.engine.keys import task_key
 from gpsuite.engine.plans import plan_tasks
-from gpsuite.engine.provenance import same_arithmetic
+from gpsuite.engine.provenance import environment_of, same_arithmetic
 from gpsuite.engine.sealed import unseal
 from gpsuite.engine.worker import execute_group
 from gpsuite.errors import UserError
@@ -132,14 +135,31 @@ def plan_recheck(chosen: Sequence[tuple[PublishedRun, str]]) -> tuple[list[Due],
 def recheck(due: Sequence[Due]) -> Iterator[Rechecked]:
     """Compute the records anew, one after another on one thread, and hold them against the published ones.
 
-    Runs compute on one thread unless told otherwise; with more, sums of the same numbers end in other last bits.
+    Runs compute on one thread unless told otherwise; with more, sums of the same numbers end in other last bits. Those
+    of a record's own processor are taken where this one has them: see `environment_of`.
     """
-    for each in due:
-        [ours] = execute_group([each.task], threads=1)
-        entry = EXPERIMENTS.get(each.run.experiment)
-        may_differ = entry.chaotic and not same_arithmetic(each.published.origin)
-        found = compare_records(each.published, ours, entry.agreement)
-        yield Rechecked(each.run.name, ours.label, ours, found, may_differ=may_differ)
+    for environment, some in groupby(sorted(due, key=_environment), key=_environment):
+        with _computing(dict(environment)) as compute:
+            for each in some:
+                [ours] = compute(each.task)
+                entry = EXPERIMENTS.get(each.run.experiment)
+                may_differ = entry.chaotic and not same_arithmetic(each.published.origin)
+                found = compare_records(each.published, ours, entry.agreement)
+                yield Rechecked(each.run.name, ours.label, ours, found, may_differ=may_differ)
+
+
+def _environment(each: Due) -> list[tuple[str, str]]:
+    return sorted(environment_of(each.published.origin).items())
+
+
+@contextmanager
+def _computing(environment: Mapping[str, str]) -> Iterator[Callable[[Task[object]], Iterator[Record]]]:
+    """Yield what computes a task: this process, or a worker started with an environment if there is one."""
+    if not environment:
+        yield lambda task: execute_group([task], threads=1)
+        return
+    with closing(LokyPool(1, 1, environment)) as pool:
+        yield lambda task: run_pool([[task]], pool, 1)
 
 
 def _tasks(run: PublishedRun) -> dict[str, Task[object]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from gpsuite.config.files import group_choices
 from gpsuite.engine.archive import NAME, Archive, Sealed, pack
+from gpsuite.engine.backends import LokyPool
+from gpsuite.engine.provenance import origin
 from gpsuite.engine.sealed import seal, unseal
 from gpsuite.engine.worker import execute
 from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork, Task
@@ -33,6 +36,13 @@ def written(folder: Path) -> dict[str, bytes]:
     """Return tables, plotted numbers and comparison of a run, but for those that hold seconds."""
     paths = [*folder.glob("tables/*"), *folder.glob("figures/*.csv"), folder / "comparison.csv"]
     return {path.name: path.read_bytes() for path in paths if "timing" not in path.name}
+
+
+@pytest.fixture(autouse=True)
+def origin_of_each_test() -> Iterator[None]:
+    """Where records are computed is found out once a process; a test that changes it leaves nothing."""
+    yield
+    origin.cache_clear()
 
 
 def test_a_fresh_clone_redraws_without_computing(gpsuite: Gpsuite) -> None:
@@ -81,6 +91,25 @@ def test_recheck_computes_on_one_thread_as_runs_do(gpsuite: Gpsuite, monkeypatch
         assert {pool["num_threads"] for pool in threadpool_info()} == {2}
         assert gpsuite("recheck", LINES, "sample=1").code == 0
     assert seen and set(seen) == {1}
+
+
+def test_recheck_computes_with_the_kernels_of_the_record(
+    gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
+    origin.cache_clear()
+    publish_wrong(gpsuite, openblas_coretype="Nehalem")
+    asked: list[object] = []
+
+    class Watched(LokyPool):
+        def __init__(self, workers: int, threads: int, environment: Mapping[str, str] | None = None) -> None:
+            asked.append((threads, environment))
+            super().__init__(workers, threads, environment)
+
+    monkeypatch.setattr("gpsuite.engine.recheck.LokyPool", Watched)
+    ended = gpsuite("recheck", LINES, "sample=2")
+    assert asked == [(1, {"OPENBLAS_CORETYPE": "Nehalem"})]  # one worker for both records
+    assert (ended.code, ended.out.count("\tno\t")) == (1, 2)
 
 
 def publish_wrong(gpsuite: Gpsuite, **origin: str) -> None:

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gpsuite.engine.backends import DEATHS_ALLOWED, run_pool, run_serial
+from gpsuite.engine.backends import DEATHS_ALLOWED, LokyPool, run_pool, run_serial
 from gpsuite.engine.runner import choose_mode, groups_of
 from gpsuite.engine.store import RecordStore
 from gpsuite.experiments.base import Record
@@ -105,3 +107,17 @@ def test_the_state_of_a_task_that_its_budget_ended_stays_until_it_is_forgotten(t
     assert {path.name for path in store.states.iterdir()} == set(keys)
     store.forget_states(keys[:1])
     assert [path.name for path in store.states.iterdir()] == keys[1:]
+
+
+def _kernels() -> list[Any]:
+    import numpy  # noqa: F401 - loads the BLAS that threadpoolctl then finds
+    from threadpoolctl import threadpool_info
+
+    return [pool["architecture"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the kernels named are of x86")
+@pytest.mark.parametrize("kernels", ["Nehalem", "Sandybridge"])
+def test_a_workers_environment_is_there_before_its_blas(kernels: str) -> None:
+    with closing(LokyPool(1, 1, {"OPENBLAS_CORETYPE": kernels})) as pool:
+        assert set(pool.submit(_kernels).result()) == {kernels}

@@ -37,3 +37,47 @@ def test_the_machine_is_described() -> None:
     assert found["processor"]
     assert found["cores"] >= 1
     assert found["memory_gb"] is None or found["memory_gb"] > 0
+
+
+AMD, INTEL = "AMD EPYC", "Intel(R) Xeon(R)"
+WITHOUT = {"NPY_DISABLE_CPU_FEATURES": provenance.AVX512}
+
+
+@pytest.mark.parametrize(
+    ("here", "record", "environment"),
+    [
+        (("yes", ""), ("yes", ""), {}),
+        (("yes", ""), ("no", ""), {**WITHOUT, "OPENBLAS_CORETYPE": "Zen"}),
+        (("yes", "Haswell"), ("no", ""), {**WITHOUT, "OPENBLAS_CORETYPE": "Zen"}),
+        (("yes", "Haswell"), ("no", "Haswell"), WITHOUT),
+        (("yes", "Haswell"), ("yes", "Nehalem"), {"OPENBLAS_CORETYPE": "Nehalem"}),
+        (("no", ""), ("no", ""), {}),
+        (("no", ""), ("no", "Zen"), {}),
+        (("no", "Haswell"), ("no", ""), {"OPENBLAS_CORETYPE": "Zen"}),
+        (("no", ""), ("yes", ""), {}),
+        (("no", ""), ("yes", "SkylakeX"), {}),
+        (("yes", ""), ("unknown", "Nehalem"), {}),
+    ],
+)
+def test_a_record_without_avx512_or_of_named_kernels_can_be_had(
+    monkeypatch: pytest.MonkeyPatch,
+    here: tuple[str, str],
+    record: tuple[str, str],
+    environment: dict[str, str],
+) -> None:
+    keys = ("avx512", "openblas_coretype")
+    own = {"processor": AMD, **dict(zip(keys, here, strict=True))}
+    monkeypatch.setattr(provenance, "origin", lambda: own)
+    assert (
+        provenance.environment_of({"processor": AMD, **dict(zip(keys, record, strict=True))}) == environment
+    )
+
+
+def test_intels_processors_choose_other_kernels_and_an_old_record_does_not_say(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = {"processor": INTEL, "avx512": "yes", "openblas_coretype": ""}
+    monkeypatch.setattr(provenance, "origin", lambda: own)
+    found = provenance.environment_of({**own, "avx512": "no"})
+    assert found == {**WITHOUT, "OPENBLAS_CORETYPE": "Haswell"}
+    assert provenance.environment_of({"processor": INTEL, "openblas_coretype": ""}) == {}
