@@ -88,7 +88,7 @@ def test_recheck_computes_on_one_thread_as_runs_do(gpsuite: Gpsuite, monkeypatch
 
     monkeypatch.setattr("gpsuite.engine.worker.execute", watched)
     with threadpool_limits(2):
-        assert {pool["num_threads"] for pool in threadpool_info()} == {2}
+        assert 2 in {pool["num_threads"] for pool in threadpool_info()}
         assert gpsuite("recheck", LINES, "sample=1").code == 0
     assert seen and set(seen) == {1}
 
