@@ -44,9 +44,10 @@ def summarise(report: Report[InducingSettings]) -> list[Statistic]:
     tidy = summarise_splits(frame, ["inducing", "kernel", "method"], metrics)
     counted = frame.groupby(["inducing", "kernel", "method"]).size()
     splits = f"{counted.min()}" if counted.min() == counted.max() else f"{counted.min()} to {counted.max()}"
+    shown = "one random split" if splits == "1" else f"mean ± standard error over {splits} random splits"
     caption = (
-        f"{request.require_dataset().name}, ε = {settings.epsilon:g}: mean ± standard error over {splits} random "
-        f"splits; bounds hold with probability {1 - settings.delta:g}"
+        f"{request.require_dataset().name}, ε = {settings.epsilon:g}: {shown}; "
+        f"bounds hold with probability {1 - settings.delta:g}"
     )
     by, further = ["inducing", "kernel", "method"], tidy["metric"].isin(CERTIFICATES)
     report.table(wide_table(tidy[~further], by, titles), name, caption)
@@ -58,7 +59,7 @@ def summarise(report: Report[InducingSettings]) -> list[Statistic]:
         selected(frame[frame["kernel"] == kernel], settings.delta), ["method"], list(SELECTED)
     )
     report.table(wide_table(chosen, ["method"], titles), f"{name}_selected", f"{caption}; {CHOICE}")
-    heading = f"{request.require_dataset().name}, {KERNEL_TITLES[kernel]}: mean ± s.e. over {splits} splits"
+    heading = f"{request.require_dataset().name}, {KERNEL_TITLES[kernel]}: {shown}"
     draw(report, tidy[tidy["kernel"] == kernel], name, heading)
     means = metric_statistics(tidy, ["method", "kernel", "inducing"])
     return [*dataset_statistics(request), *means, *inducing_claims(frame, kernel)]
