@@ -3,6 +3,9 @@
 The inverse Hessian's first guess is gamma D: D is learnt from the pairs, so that steps and gradient changes have the
 same spread in every variable.
 
+A search that ends before it converged magnifies rounding: last bits of a likelihood of 66 hyperparameters move its end
+by up to 1 after 100 evaluations. On a `Grid` they are lost instead, and every machine ends at the same point.
+
 Equation: Nocedal & Wright 2006, Algorithm 7.4
 Equation: derived, diagonal from secant pairs
 """
@@ -18,7 +21,15 @@ import numpy as np
 from scipy.optimize import Bounds
 
 from gpsuite.arrays import BoolArray, FloatArray
-from gpsuite.models.search import Objective
+from gpsuite.budget import Budget
+from gpsuite.models.search import (
+    BudgetEndedError,
+    Minimum,
+    Objective,
+    RecordedLoss,
+    StartNotFiniteError,
+    StepRules,
+)
 
 HISTORY = 100
 LEARN_FROM = 20
@@ -44,11 +55,34 @@ class Evaluation:
     gradient: FloatArray
 
 
-def evaluated(objective: Objective, point: FloatArray) -> Evaluation | None:
-    """Return loss and gradient at a point, or None where they are not finite."""
+@dataclass(frozen=True)
+class Grid:
+    """Where a search evaluates and how finely it sees slopes: far coarser than rounding, far finer than its steps.
+
+    Attributes:
+        spacing: of the points in every variable, a power of two.
+        bits: of a gradient, counted from its largest entry.
+    """
+
+    spacing: float = 2.0**-16
+    bits: int = 12
+
+    def point(self, x: FloatArray) -> FloatArray:
+        """Return the grid's point nearest to x [K]."""
+        return self.spacing * np.round(x / self.spacing)
+
+    def gradient(self, gradient: FloatArray) -> FloatArray:
+        """Return a finite gradient [K] rounded to `bits` bits of its largest entry."""
+        unit = 2.0 ** (math.frexp(float(np.abs(gradient).max()))[1] - self.bits)
+        return unit * np.round(gradient / unit)
+
+
+def evaluated(objective: Objective, point: FloatArray, grid: Grid | None = None) -> Evaluation | None:
+    """Return loss and gradient at a point, of a grid if there is one, or None where they are not finite."""
     loss, gradient = objective(point)
-    finite = math.isfinite(loss) and bool(np.isfinite(gradient).all())
-    return Evaluation(point, loss, gradient) if finite else None
+    if not (math.isfinite(loss) and bool(np.isfinite(gradient).all())):
+        return None
+    return Evaluation(point, loss, gradient if grid is None else grid.gradient(gradient))
 
 
 class InverseHessian:
@@ -120,6 +154,7 @@ def descend(
     box: Bounds,
     inverse: InverseHessian,
     guess: Callable[[FloatArray], FloatArray],
+    grid: Grid | None = None,
 ) -> Iterator[Evaluation]:
     """Yield every accepted point, each lower than the one before; ends at a stationary point or without a decrease.
 
@@ -132,6 +167,7 @@ def descend(
         box: limits.
         inverse: from earlier searches, or new; this search adds to it.
         guess: point -> D0 of `InverseHessian.learn`.
+        grid: where it evaluates; None: anywhere. The start and the box's limits are on it.
     """
     at, dropped, iteration = start, False, 0
     while True:
@@ -140,7 +176,7 @@ def descend(
             return
         if iteration % LEARN_EVERY == 0:
             inverse.learn(guess(at.point))
-        found = _step(objective, at, box, inverse, free)
+        found = _step(objective, at, box, inverse, free, grid)
         if found is None:
             if dropped or not len(inverse):
                 return
@@ -152,6 +188,32 @@ def descend(
         yield at
 
 
+def minimise_on_grid(objective: Objective, start: FloatArray, budget: Budget) -> Minimum:
+    """Minimise without limits until nothing lower is found or the budget ends.
+
+    The end is the same on every machine, unless a number lies within rounding of the middle between two of the grid.
+
+    Args:
+        objective: loss and gradient.
+        start: where it begins, shape [K]; the grid's nearest point is always evaluated.
+        budget: each evaluation is counted; ends the search when exhausted.
+    """
+    grid, D, nowhere = Grid(), np.ones_like(start), np.full_like(start, np.inf)
+    search = RecordedLoss(objective, budget, StepRules(undefined="wall"))
+    try:
+        first = evaluated(search.evaluate, grid.point(start), grid)
+        assert first is not None, "a recorded loss is finite everywhere but at the start"
+        for at in descend(
+            search.evaluate, first, Bounds(-nowhere, nowhere), InverseHessian(D), lambda _: D, grid
+        ):
+            search.count_iteration(at.point)
+    except BudgetEndedError as ended:
+        return search.minimum("budget", str(ended))
+    except StartNotFiniteError:
+        return search.minimum("diverged", f"not defined at the start: {search.failures[0]}")
+    return search.minimum("done", "converged")
+
+
 def _free(at: Evaluation, box: Bounds) -> BoolArray:
     """Return which variables may move: those at a limit whose gradient points out of the box may not."""
     below, above = at.point <= box.lb, at.point >= box.ub
@@ -159,7 +221,12 @@ def _free(at: Evaluation, box: Bounds) -> BoolArray:
 
 
 def _step(
-    objective: Objective, at: Evaluation, box: Bounds, inverse: InverseHessian, free: BoolArray
+    objective: Objective,
+    at: Evaluation,
+    box: Bounds,
+    inverse: InverseHessian,
+    free: BoolArray,
+    grid: Grid | None,
 ) -> Evaluation | None:
     """Return the end of a line search, or None if there is no descent."""
     direction = -inverse.product(free * at.gradient) * free
@@ -168,17 +235,27 @@ def _step(
     first = 1.0
     if not len(inverse):
         first = min(1.0, _FIRST_LENGTH / math.sqrt(float(np.sum(direction**2 / inverse.diagonal))))
-    return _line_search(objective, at, box, direction, first)
+    return _line_search(objective, at, box, direction, first, grid)
 
 
 def _line_search(
-    objective: Objective, at: Evaluation, box: Bounds, direction: FloatArray, first: float
+    objective: Objective,
+    at: Evaluation,
+    box: Bounds,
+    direction: FloatArray,
+    first: float,
+    grid: Grid | None,
 ) -> Evaluation | None:
     """Return a point of the clipped line that meets the weak Wolfe conditions, or the last one low enough; or None."""
     low, high, length = 0.0, math.inf, first
     enough: Evaluation | None = None
     for _ in range(_TRIALS):
-        trial = evaluated(objective, np.clip(at.point + length * direction, box.lb, box.ub))
+        point = np.clip(at.point + length * direction, box.lb, box.ub)
+        if grid is not None:
+            point = grid.point(point)
+            if np.array_equal(point, at.point):
+                return enough
+        trial = evaluated(objective, point, grid)
         fall = math.inf
         if trial is not None:
             moved = trial.point - at.point

@@ -83,12 +83,12 @@ class Minimum:
     failures: tuple[str, ...] = ()
 
 
-class _BudgetEndedError(Exception):
-    """Leaves scipy's loop when the budget is exhausted."""
+class BudgetEndedError(Exception):
+    """Leaves a search's loop when the budget is exhausted."""
 
 
-class _StartNotFiniteError(Exception):
-    """Leaves scipy's loop when there is no finite loss to start from."""
+class StartNotFiniteError(Exception):
+    """Leaves a search's loop when there is no finite loss to start from."""
 
 
 @dataclass(frozen=True)
@@ -117,9 +117,9 @@ class RecordedLoss:
     def evaluate(self, point: FloatArray) -> tuple[float, FloatArray]:
         """Return loss and gradient, or a rejection where they are not finite."""
         if self.evaluations and self.budget.exhausted:
-            raise _BudgetEndedError(self.budget.reason)
+            raise BudgetEndedError(self.budget.reason)
         if self.evaluations and not self.budget.has_room(self._longest):
-            raise _BudgetEndedError(NO_ROOM)
+            raise BudgetEndedError(NO_ROOM)
         if not self.evaluations:
             self._start = point.copy()
         self.budget.spend(evaluations=1, best=self.best.loss if self.best is not None else math.inf)
@@ -144,7 +144,7 @@ class RecordedLoss:
         """Return loss and gradient that scipy's line search turns back from."""
         self.failures.append(why)
         if self._origin is None:
-            raise _StartNotFiniteError
+            raise StartNotFiniteError
         if self.rules.undefined == "wall":
             return max(self._highest, 0.0) + 1.0, np.zeros_like(point)
         # the parabola lies above the origin here, so the point is never accepted
@@ -213,9 +213,9 @@ def minimise(
                 "maxfun": 20 * MAX_ITERATIONS,
             },
         )
-    except _BudgetEndedError as ended:
+    except BudgetEndedError as ended:
         return search.minimum("budget", str(ended))
-    except _StartNotFiniteError:
+    except StartNotFiniteError:
         return search.minimum("diverged", f"not defined at the start: {search.failures[0]}")
     return _conclude(search, result, box)
 

@@ -62,7 +62,9 @@ class MinibatchGPCOptions(MethodOptions):
     learning_rate: Positive
 
 
-METHODS.register("minibatch_gpc")(Method(MinibatchGPCOptions, CLASSIFICATION, frozenset({GAUSSIAN_LATENT})))
+METHODS.register("minibatch_gpc")(
+    Method(MinibatchGPCOptions, CLASSIFICATION, frozenset({GAUSSIAN_LATENT}), version=2)
+)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from gpsuite.experiments.base import METHODS, Method, MethodOptions
 from gpsuite.experiments.settings import one_of
-from gpsuite.methods.wasserstein.names import CLASSIFIER_NAMES, REGRESSOR_NAMES
+from gpsuite.methods.wasserstein.names import GP_CLASSIFIER_NAMES, NETWORK_CLASSIFIER_NAMES, REGRESSOR_NAMES
 
 LABELS = "class probabilities"  # the trait of every classifier of the family
 NUMBERS = "gaussian predictions"  # and of every regression
@@ -21,7 +21,21 @@ class ClassifierMethod(MethodOptions):
         classifier: which one.
     """
 
-    classifier: Annotated[str, one_of(CLASSIFIER_NAMES)]
+    classifier: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkClassifierMethod(ClassifierMethod):
+    """A network, or several."""
+
+    classifier: Annotated[str, one_of(NETWORK_CLASSIFIER_NAMES)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPClassifierMethod(ClassifierMethod):
+    """A classifier around a Gaussian process prior whose kernel is chosen first."""
+
+    classifier: Annotated[str, one_of(GP_CLASSIFIER_NAMES)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,5 +49,12 @@ class RegressorMethod(MethodOptions):
     regressor: Annotated[str, one_of(REGRESSOR_NAMES)]
 
 
-METHODS.register("minibatch_classifier")(Method(ClassifierMethod, ("classification",), frozenset({LABELS})))
-METHODS.register("minibatch_regressor")(Method(RegressorMethod, ("regression",), frozenset({NUMBERS})))
+METHODS.register("minibatch_classifier")(
+    Method(NetworkClassifierMethod, ("classification",), frozenset({LABELS}))
+)
+METHODS.register("minibatch_gp_classifier")(
+    Method(GPClassifierMethod, ("classification",), frozenset({LABELS}))
+)
+METHODS.register("minibatch_regressor")(
+    Method(RegressorMethod, ("regression",), frozenset({NUMBERS}), version=2)
+)

@@ -3,7 +3,7 @@
 Equation: none, names
 """
 
-CLASSIFIER_NAMES = (
+GP_CLASSIFIER_NAMES = (
     "gwi",
     "gwi_kernel",
     "gwi_softmax",
@@ -11,11 +11,6 @@ CLASSIFIER_NAMES = (
     "gwi_bernoulli",
     "svgp",
     "svgp_softmax",
-    "map",
-    "temperature",
-    "mc_dropout",
-    "ensemble",
-    "mean_field",
-    "laplace",
 )
+NETWORK_CLASSIFIER_NAMES = ("map", "temperature", "mc_dropout", "ensemble", "mean_field", "laplace")
 REGRESSOR_NAMES = ("gwi", "gwi_kernel", "gwi_nngp", "svgp", "exact_gp")

@@ -14,8 +14,9 @@ from scipy.spatial.distance import pdist
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.models.nngp import NNGP
+from gpsuite.models.projected_lbfgs import minimise_on_grid
 from gpsuite.models.regression.compiled import assign, flatten
-from gpsuite.models.search import Minimum, minimise
+from gpsuite.models.search import Minimum
 from gpsuite.registry import Registry
 
 ROWS = 500
@@ -63,7 +64,10 @@ def _nngp_erf(X: FloatArray) -> gpflow.kernels.Kernel:
 def fit_prior(
     name: str, X: FloatArray, Y: FloatArray, rng: np.random.Generator, budget: Budget, rows: int = ROWS
 ) -> FittedPrior:
-    """Choose a kernel's parameters and the noise by L-BFGS-B on the marginal likelihood of some rows.
+    """Choose a kernel's parameters and the noise by L-BFGS on the marginal likelihood of some rows.
+
+    The evaluations end long before the search of many lengthscales converges, so it runs on a grid: see
+    `projected_lbfgs`.
 
     Args:
         name: in `PRIORS`.
@@ -92,7 +96,7 @@ def fit_prior(
             return np.nan, np.full_like(point, np.nan)
         return float(value.numpy()), np.asarray(gradient.numpy(), np.float64)
 
-    report = minimise(objective, flatten(variables), budget)
+    report = minimise_on_grid(objective, flatten(variables), budget)
     if np.isfinite(report.loss):
         assign(variables, report.point)
     gpflow.set_trainable(model, False)

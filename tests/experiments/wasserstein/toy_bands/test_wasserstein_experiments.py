@@ -21,7 +21,7 @@ from gpsuite.experiments.wasserstein.images.rows import read_images, with_noise
 from gpsuite.experiments.wasserstein.images.run import SHUFFLED
 from gpsuite.experiments.wasserstein.images.tables import differences
 from gpsuite.experiments.wasserstein.regression import fold_rows
-from gpsuite.methods.wasserstein.names import CLASSIFIER_NAMES, REGRESSOR_NAMES
+from gpsuite.methods.wasserstein.names import GP_CLASSIFIER_NAMES, NETWORK_CLASSIFIER_NAMES, REGRESSOR_NAMES
 
 
 def tasks_of(*words: str) -> Sequence[Task[Any]]:
@@ -33,7 +33,7 @@ def test_names_are_those_of_the_methods() -> None:
     from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS
     from gpsuite.methods.wasserstein.regressors import REGRESSORS
 
-    assert set(CLASSIFIERS) == set(CLASSIFIER_NAMES)
+    assert set(CLASSIFIERS) == {*GP_CLASSIFIER_NAMES, *NETWORK_CLASSIFIER_NAMES}
     assert set(REGRESSORS) == set(REGRESSOR_NAMES)
 
 
