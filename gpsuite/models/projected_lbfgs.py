@@ -69,12 +69,14 @@ class Grid:
 
     def point(self, x: FloatArray) -> FloatArray:
         """Return the grid's point nearest to x [K]."""
-        return self.spacing * np.round(x / self.spacing)
+        nearest: FloatArray = self.spacing * np.round(x / self.spacing)
+        return nearest
 
     def gradient(self, gradient: FloatArray) -> FloatArray:
         """Return a finite gradient [K] rounded to `bits` bits of its largest entry."""
         unit = 2.0 ** (math.frexp(float(np.abs(gradient).max()))[1] - self.bits)
-        return unit * np.round(gradient / unit)
+        rounded: FloatArray = unit * np.round(gradient / unit)
+        return rounded
 
 
 def evaluated(objective: Objective, point: FloatArray, grid: Grid | None = None) -> Evaluation | None:

@@ -6,13 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import Bounds
 
+from gpsuite.budget import Budget
+from gpsuite.models.linalg import NotPositiveDefiniteError
 from gpsuite.models.projected_lbfgs import (
     LARGEST_FACTOR,
     LEARN_FROM,
     Evaluation,
+    Grid,
     InverseHessian,
     descend,
     evaluated,
+    minimise_on_grid,
 )
 from gpsuite.models.search import Objective
 from tests.arrays import Array
@@ -152,3 +156,90 @@ def test_two_pairs_make_the_inverse_of_a_quadratic_in_two_dimensions() -> None:
         inverse.add(step, hessian @ step)
     vector = np.array([0.3, -0.7])
     np.testing.assert_allclose(inverse.product(vector), np.linalg.solve(hessian, vector), rtol=1e-12)
+
+
+def rosenbrock(x: Array) -> tuple[float, Array]:
+    head, tail = x[:-1], x[1:]
+    bend = tail - head**2
+    slope = np.zeros_like(x)
+    slope[:-1] = -400.0 * head * bend - 2.0 * (1.0 - head)
+    slope[1:] += 200.0 * bend
+    return float(np.sum(100.0 * bend**2 + (1.0 - head) ** 2)), slope
+
+
+def blurred(objective: Objective, size: float) -> Objective:
+    rng = np.random.default_rng(0)
+
+    def evaluate(x: Array) -> tuple[float, Array]:
+        loss, slope = objective(x)
+        blur = size * np.abs(slope).max() * rng.standard_normal(len(x))
+        return loss * (1.0 + size * rng.standard_normal()), slope + blur
+
+    return evaluate
+
+
+START = np.random.default_rng(2).uniform(-2.0, 2.0, 30)
+
+
+def test_last_bits_do_not_move_the_end_of_a_search_on_the_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    sharp = minimise_on_grid(rosenbrock, START, Budget(evaluations=100))
+    rng, exact = np.random.default_rng(5), InverseHessian.product
+    monkeypatch.setattr(
+        InverseHessian,
+        "product",
+        lambda inverse, v: exact(inverse, v) * (1.0 + 1e-14 * rng.standard_normal(len(v))),
+    )
+    other = minimise_on_grid(blurred(rosenbrock, 1e-10), START, Budget(evaluations=100))
+    assert sharp.status == other.status == "budget"
+    np.testing.assert_array_equal(sharp.point, other.point)
+    assert sharp.loss < 0.01 * rosenbrock(START)[0]
+
+
+def test_a_search_on_a_grid_leaves_neither_its_points_nor_its_slopes() -> None:
+    grid = Grid(spacing=2.0**-6, bits=8)
+    first = evaluated(rosenbrock, grid.point(START), grid)
+    assert first is not None
+    inverse = InverseHessian(np.ones_like(START))
+    points = list(islice(descend(rosenbrock, first, FREE, inverse, np.ones_like, grid), 20))
+    assert len(points) == 20
+    for at in [first, *points]:
+        np.testing.assert_array_equal(at.point, grid.point(at.point))
+        np.testing.assert_array_equal(at.gradient, grid.gradient(rosenbrock(at.point)[1]))
+
+
+def test_without_a_grid_last_bits_are_magnified() -> None:
+    ends = [run(blurred(rosenbrock, b), START, most=80)[-1].point for b in (0.0, 1e-12)]
+    assert np.abs(ends[0] - ends[1]).max() > 1e-8
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 10_000), st.floats(-200.0, 200.0))
+def test_what_a_grid_rounds_away_is_small(seed: int, exponent: float) -> None:
+    grid, x = Grid(spacing=2.0**-6, bits=8), np.random.default_rng(seed).normal(size=5)
+    assert np.abs(grid.point(x) - x).max() <= 2.0**-7
+    slope = 10.0**exponent * x
+    assert np.abs(grid.gradient(slope) - slope).max() <= 2.0**-8 * np.abs(slope).max()
+    np.testing.assert_array_equal(grid.gradient(np.zeros(2)), np.zeros(2))
+
+
+def test_a_search_on_the_grid_ends_beside_the_minimum_and_says_so() -> None:
+    curvature, centre = np.array([1.0, 10.0, 1000.0]), np.array([0.3, -2.0, 5.0])
+    found = minimise_on_grid(quadratic(curvature, centre), np.zeros(3), Budget(evaluations=200))
+    assert found.status == "done"
+    assert found.evaluations < 60
+    np.testing.assert_allclose(found.point, centre, atol=2e-4)
+    assert found.point.tolist() == Grid().point(found.point).tolist()
+
+
+def test_a_search_on_the_grid_needs_a_loss_at_its_start_and_turns_back_elsewhere() -> None:
+    def beyond(x: Array) -> tuple[float, Array]:
+        if x[0] <= 0.0:
+            raise NotPositiveDefiniteError("no factor")
+        return float(50.0 * x[0] - np.log(x[0])), 50.0 - 1.0 / x
+
+    never = minimise_on_grid(beyond, np.array([-1.0]), Budget(evaluations=50))
+    assert (never.status, never.evaluations) == ("diverged", 1)
+    assert "no factor" in never.reason
+    found = minimise_on_grid(beyond, np.array([1.0]), Budget(evaluations=50))
+    assert found.failures
+    assert found.point[0] == pytest.approx(0.02, abs=1e-3)

@@ -163,6 +163,20 @@ def test_a_prior_is_fitted_and_then_fixed(name: str) -> None:
     assert -float(exact.log_marginal_likelihood()) == pytest.approx(fitted.report.loss, rel=1e-6)
 
 
+def test_last_bits_of_targets_do_not_choose_another_prior() -> None:
+    rng = np.random.default_rng(8)
+    inputs = rng.normal(size=(60, 20))
+    Y = np.sin(inputs[:, :1]) + 0.1 * rng.normal(size=(60, 1))
+    blurred = Y * (1.0 + 1e-13 * rng.standard_normal(Y.shape))
+    fitted = [
+        fit_prior("se_ard", inputs, each, np.random.default_rng(6), Budget(evaluations=100))
+        for each in (Y, blurred)
+    ]
+    lengthscales = [prior.kernel.lengthscales.numpy() for prior in fitted]
+    np.testing.assert_array_equal(*lengthscales)  # scipy's L-BFGS-B: they differ by more than 1e-6
+    assert fitted[0].noise_variance == fitted[1].noise_variance
+
+
 def test_impossible_parts_are_refused() -> None:
     with pytest.raises(ValueError, match=r"Z must be finite"):
         InducingBasis(KERNEL, Z * np.nan)
