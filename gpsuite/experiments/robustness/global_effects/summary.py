@@ -101,7 +101,10 @@ def draw(report: Report[GlobalEffectsSettings], table: pd.DataFrame, name: str) 
             own = table[table["method"] == title]
             (_draw_arrows if flat else _draw_bars)(ax, own, inputs)
             ax.set_title(title)
-        drawing.name_axes(inputs[0] if flat else "input", inputs[1] if flat else "normed to largest size 1")
+        drawing.name_axes(
+            inputs[0] if flat else "input",
+            inputs[1] if flat else "normed to largest size 1\n(ticks: 95 % intervals)",
+        )
         drawing.legend("below", 3)
 
 
@@ -130,8 +133,10 @@ def _draw_bars(ax: Axes, own: pd.DataFrame, inputs: Sequence[str]) -> None:
     }
     width = 0.8 / len(shown)
     for number, (measure, colour) in enumerate(shown.items()):
-        normed = own[own["measure"] == measure].set_index("input")["normed"].loc[list(inputs)]
+        rows = own[own["measure"] == measure].set_index("input").loc[list(inputs)]
+        unit = np.abs(rows["mean"]).max() or 1.0
+        spread = np.array([rows["mean"] - rows["interval_low"], rows["interval_high"] - rows["mean"]]) / unit
         places = np.arange(len(inputs)) + width * (number - 0.5 * (len(shown) - 1))
-        ax.bar(places, normed, width, color=colour, label=measure)
+        ax.bar(places, rows["normed"], width, color=colour, label=measure, yerr=spread, error_kw={"lw": 0.9})
     ax.axhline(0.0, color=LIMIT, lw=0.8)
     ax.set_xticks(range(len(inputs)), list(inputs), rotation=45, ha="right", fontsize=8)
