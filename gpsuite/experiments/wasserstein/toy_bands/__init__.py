@@ -14,6 +14,6 @@ EXPERIMENTS.register("wasserstein/toy_bands")(
         summary.summarise,
         method_traits=(NUMBERS,),
         parts=("methods",),
-        agreement=0.05,
+        agreement=1e-3,
     )
 )
