@@ -19,7 +19,8 @@ gpsuite recheck [experiment ...] [sample=5] [seed=0] [results_dir=DIR]
 Draws published records at random, from as many runs as there are, computes their tasks anew on this machine, and says
 how many of a record's numbers are the same: bitwise, within rounding (1e-9, relative), within the experiment's stated
 tolerance for ill-conditioned searches, or not. Seconds, and how many evaluations a search took, are not compared.
-A record computed without AVX-512 instructions, or with OpenBLAS kernels that it names, is computed so here too.
+A record computed without AVX-512 instructions, or with OpenBLAS kernels that it names, is computed so here too; where
+it names none OpenBLAS chooses, whatever OPENBLAS_CORETYPE says.
 Where a sampler decides what is measured next, another processor's last bits lead elsewhere: `another path`, which is no
 disagreement; on the same arithmetic it must agree. A record whose method has a newer version, or whose data are not
 here, is named as not checked. An interruption shows what was checked until then.

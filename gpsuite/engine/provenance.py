@@ -100,17 +100,17 @@ def same_arithmetic(origin_of: Mapping[str, str]) -> bool:
 def environment_of(origin_of: Mapping[str, str]) -> dict[str, str]:
     """Return the environment in which a process here has the last bits of BLAS and numpy of a record's origin.
 
-    Empty where this process has them, where the record does not say, or where this processor cannot: AVX-512 can be
-    left unused, but not be had.
+    Empty where this process has them, or where this processor cannot: AVX-512 can be left unused, but not be had. An
+    empty value: the variable is not set, for a record whose OpenBLAS chose its kernels itself.
     """
     here = origin()
     environment: dict[str, str] = {}
     if origin_of.get("avx512") == "no" and here["avx512"] == "yes":
         environment["NPY_DISABLE_CPU_FEATURES"] = AVX512
-    elif origin_of.get("avx512") != here["avx512"]:
+    elif origin_of.get("avx512", here["avx512"]) != here["avx512"]:
         return {}
     kernels = _kernels(origin_of)
-    if kernels not in ("", _kernels(here)):
+    if kernels != _kernels(here) and (kernels or here["openblas_coretype"]):
         environment["OPENBLAS_CORETYPE"] = kernels
     return environment
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
@@ -158,8 +159,19 @@ def _computing(environment: Mapping[str, str]) -> Iterator[Callable[[Task[object
     if not environment:
         yield lambda task: execute_group([task], threads=1)
         return
-    with closing(LokyPool(1, 1, environment)) as pool:
+    variables = {name: value for name, value in environment.items() if value}
+    with _unset(environment.keys() - variables.keys()), closing(LokyPool(1, 1, variables)) as pool:
         yield lambda task: run_pool([[task]], pool, 1)
+
+
+@contextmanager
+def _unset(names: Collection[str]) -> Iterator[None]:
+    """Leave variables out of this process's environment, and of the processes that it starts."""
+    kept = {name: os.environ.pop(name) for name in names if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(kept)
 
 
 def _tasks(run: PublishedRun) -> dict[str, Task[object]]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -110,6 +113,26 @@ def test_recheck_computes_with_the_kernels_of_the_record(
     ended = gpsuite("recheck", LINES, "sample=2")
     assert asked == [(1, {"OPENBLAS_CORETYPE": "Nehalem"})]  # one worker for both records
     assert (ended.code, ended.out.count("\tno\t")) == (1, 2)
+
+
+def test_recheck_lets_openblas_choose_where_the_record_names_no_kernels(
+    gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
+    monkeypatch.setattr("gpsuite.engine.provenance.has_avx512", lambda: True)
+    origin.cache_clear()
+    publish_wrong(gpsuite, openblas_coretype="", avx512="yes")
+    seen: list[object] = []
+
+    class Watched(LokyPool):
+        def submit(self, run: Callable[..., list[Record]], *arguments: Any) -> Future[list[Record]]:
+            seen.append((self._environment.get("OPENBLAS_CORETYPE"), os.environ.get("OPENBLAS_CORETYPE")))
+            return super().submit(run, *arguments)
+
+    monkeypatch.setattr("gpsuite.engine.recheck.LokyPool", Watched)
+    gpsuite("recheck", LINES, "sample=1")
+    assert seen == [(None, None)]
+    assert os.environ["OPENBLAS_CORETYPE"] == "Haswell"
 
 
 def publish_wrong(gpsuite: Gpsuite, **origin: str) -> None:

@@ -51,6 +51,7 @@ WITHOUT = {"NPY_DISABLE_CPU_FEATURES": provenance.AVX512}
         (("yes", "Haswell"), ("no", ""), {**WITHOUT, "OPENBLAS_CORETYPE": "Zen"}),
         (("yes", "Haswell"), ("no", "Haswell"), WITHOUT),
         (("yes", "Haswell"), ("yes", "Nehalem"), {"OPENBLAS_CORETYPE": "Nehalem"}),
+        (("yes", "Haswell"), ("yes", ""), {"OPENBLAS_CORETYPE": ""}),
         (("no", ""), ("no", ""), {}),
         (("no", ""), ("no", "Zen"), {}),
         (("no", "Haswell"), ("no", ""), {"OPENBLAS_CORETYPE": "Zen"}),
@@ -81,3 +82,7 @@ def test_intels_processors_choose_other_kernels_and_an_old_record_does_not_say(
     found = provenance.environment_of({**own, "avx512": "no"})
     assert found == {**WITHOUT, "OPENBLAS_CORETYPE": "Haswell"}
     assert provenance.environment_of({"processor": INTEL, "openblas_coretype": ""}) == {}
+    monkeypatch.setattr(provenance, "origin", lambda: {**own, "openblas_coretype": "Haswell"})
+    assert provenance.environment_of({"processor": INTEL, "openblas_coretype": ""}) == {
+        "OPENBLAS_CORETYPE": ""
+    }
