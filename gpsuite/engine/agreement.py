@@ -15,8 +15,6 @@ from gpsuite.experiments.base import ROUNDING, Record
 NEGLIGIBLE = 1e-12  # absolute: what is left of numbers that are zero but for rounding
 # in the name of a metric or array: what the work took, so never compared
 EFFORT = ("seconds", "evaluations")
-# Which of several images whose entropies tie but for rounding is shown is no number; their entropies are compared.
-PICTURES = "certain images"
 # Where searches end along flat directions: hyperparameters, by a word of their names, may differ by this much.
 FLAT, FLAT_TOLERANCE = ("lengthscale", "variance"), 0.1
 # What such a search gives is compared relative to no less than this: a probability of 2e-4 is no measure of itself.
@@ -45,7 +43,7 @@ class Agreement:
 
 
 def compare_records(published: Record, ours: Record, tolerance: float) -> Agreement:
-    """Hold a record computed here against the published one; `EFFORT` and `PICTURES` are left out.
+    """Hold a record computed here against the published one; `EFFORT` is left out.
 
     Args:
         published: with the arrays that were published.
@@ -82,11 +80,11 @@ def _differences(published: Record, ours: Record, least: float) -> Iterator[tupl
         f" {published.status} / {ours.status}",
     )
     for name, value in published.metrics.items():
-        if _is_compared(name):
+        if not any(word in name for word in EFFORT):
             other = ours.metrics.get(name)
             yield name, 1, _of_values(value, other, least), f" {value} / {other}"
     for name, array in published.arrays.items():
-        if _is_compared(name):
+        if not any(word in name for word in EFFORT):
             mine = ours.arrays.get(name)
             yield (
                 name,
@@ -94,10 +92,6 @@ def _differences(published: Record, ours: Record, least: float) -> Iterator[tupl
                 math.inf if mine is None else _of_arrays(array, np.asarray(mine), least),
                 "",
             )
-
-
-def _is_compared(name: str) -> bool:
-    return name != PICTURES and not any(word in name for word in EFFORT)
 
 
 def _of_values(first: Any, second: Any, least: float) -> float:

@@ -37,16 +37,6 @@ def test_a_record_agrees_with_itself_bitwise_effort_aside() -> None:
     assert found.worst == ""
 
 
-def test_which_of_tied_images_is_shown_is_not_compared_but_their_entropies_are() -> None:
-    def shown(image: float, entropy: float) -> Record:
-        return replace(
-            RECORD, arrays={"certain images": np.full(4, image), "certain entropies": np.array([entropy])}
-        )
-
-    assert compare_records(shown(0.1, 0.08), shown(0.9, 0.08), 1e-3).agrees
-    assert not compare_records(shown(0.1, 0.08), shown(0.1, 0.09), 1e-3).agrees
-
-
 @pytest.mark.parametrize(
     ("change", "where"),
     [

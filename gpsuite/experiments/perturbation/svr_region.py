@@ -83,9 +83,6 @@ def statements(records: Sequence[Record], q_values: Sequence[int], m: int) -> li
     return [Statistic.of("share_families_with_exact_coverage", share(passed), note=text)]
 
 
-# Directions of rkhs norm 1 come from a Cholesky factor of K, whose condition magnifies last bits to 1.5e-7 of a band.
-AGREEMENT = 1e-6
-
 EXPERIMENTS.register("perturbation/svr_region")(
     Experiment(
         SvrSettings,
@@ -93,6 +90,5 @@ EXPERIMENTS.register("perturbation/svr_region")(
         {BandTask: run_band, CoverageTask: run_coverage},
         summarise,
         parts=("metrics", "q_values", "rays", "repetitions"),
-        agreement=AGREEMENT,
     )
 )
