@@ -78,6 +78,11 @@ def learned_rows(images: Images, params: ImageTask) -> TrainingRows:
     return split_rows(images.X, images.y, share, stream(params.seed, "validation"))
 
 
+def keeps_images(data: PreparedDataset) -> bool:
+    """Return whether records may hold some of a dataset's images: only where the data are embedded."""
+    return bool(data.spec.get("embedded"))
+
+
 def check_images(
     data: PreparedDataset, others: Iterable[PreparedDataset], tasks: Sequence[ImageTask]
 ) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task, finite_or_none
-from gpsuite.experiments.wasserstein.images.rows import Images, learned_rows, read_images
+from gpsuite.experiments.wasserstein.images.rows import Images, keeps_images, learned_rows, read_images
 from gpsuite.experiments.wasserstein.images.tasks import ImageTask
 from gpsuite.experiments.wasserstein.methods import ClassifierMethod
 from gpsuite.methods.wasserstein.scoring import classification as scores
@@ -47,9 +47,8 @@ def run(task: Task[ImageTask], shared: SharedWork) -> Outcome:
         moved = found.predict(images.X_test + shift * noise)
         for name in ("accuracy", "nll", "ece"):
             metrics[f"{name} shift {shift:g}"] = test_scores(moved, images.y_test, params.bins)[name]
-    if task.require_dataset().spec.get("embedded"):
-        order = np.argsort(prediction.total_uncertainty, kind="stable")
-        kept = np.concatenate([order[:SHOWN], order[-SHOWN:]])
+    if keeps_images(task.require_dataset()):
+        kept = most_and_least_certain(prediction.total_uncertainty)
         arrays |= {
             "certain images": images.X_test[kept],
             "certain entropies": prediction.total_uncertainty[kept],
@@ -128,6 +127,19 @@ def detection_scores(name: str, inside: ClassPrediction, outside: ClassPredictio
         f"aupr {name}": average_precision(*total),
         f"fpr95 {name}": false_positives_at_95(*total),
     }
+
+
+def most_and_least_certain(uncertainty: FloatArray) -> IntArray:
+    """Return the rows of the `SHOWN` smallest and the `SHOWN` largest uncertainties [2 `SHOWN`], in rising order.
+
+    What is equal up to rounding keeps the order of rows: robust max is equally certain of many images, and last bits,
+    which differ from processor to processor, must not choose among them.
+
+    Args:
+        uncertainty: in nats [N].
+    """
+    order = np.argsort(np.round(uncertainty, 12), kind="stable")
+    return np.concatenate([order[:SHOWN], order[-SHOWN:]])
 
 
 def member_scores(found: FittedClassifier, images: Images) -> dict[str, float]:

@@ -18,7 +18,7 @@ from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, SharedWork, Task
 from gpsuite.experiments.wasserstein.images.claims import claims
 from gpsuite.experiments.wasserstein.images.rows import read_images, with_noise
-from gpsuite.experiments.wasserstein.images.run import SHUFFLED
+from gpsuite.experiments.wasserstein.images.run import SHUFFLED, most_and_least_certain
 from gpsuite.experiments.wasserstein.images.tables import differences
 from gpsuite.experiments.wasserstein.regression import fold_rows
 from gpsuite.methods.wasserstein.names import GP_CLASSIFIER_NAMES, NETWORK_CLASSIFIER_NAMES, REGRESSOR_NAMES
@@ -100,6 +100,13 @@ def test_a_classifier_is_trained_scored_and_shown_other_images() -> None:
     assert outcome.arrays["bin counts"].sum() == 100
     again = EXPERIMENTS.get("wasserstein/digits").run(tasks[0], SharedWork())
     assert again.metrics == outcome.metrics
+
+
+def test_last_bits_do_not_choose_among_equally_certain_images() -> None:
+    entropies = np.repeat([0.0098, 1.1, 0.3], 20)
+    noise = np.random.default_rng(0).uniform(-1e-15, 1e-15, 60)
+    kept = most_and_least_certain(entropies + noise)
+    np.testing.assert_array_equal(kept, [*range(6), *range(34, 40)])
 
 
 def test_distances_and_widths_show_what_they_claim() -> None:
