@@ -11,21 +11,17 @@ from __future__ import annotations
 import csv
 import io
 import math
-import os
 import shlex
 import sys
 import time
 from pathlib import Path
-
-from gpsuite.engine.worker import thread_environment
-
-os.environ.update(thread_environment(1))  # before anything imports BLAS
 
 from gpsuite.commands.words import experiment_names, read_words
 from gpsuite.config.request import read_request
 from gpsuite.engine.progress import clock
 from gpsuite.engine.recheck import PublishedRun, published_runs
 from gpsuite.engine.runner import open_tasks, run_experiment
+from gpsuite.engine.worker import limit_threads
 from gpsuite.errors import DataError
 from gpsuite.reporting.runs import PUBLISHED
 
@@ -35,6 +31,7 @@ ROUNDING = 1e-9
 
 def main(words: list[str]) -> int:
     """Draw all of them; print a line each."""
+    limit_threads(1)
     results_dir = read_words(words).results_dir
     begun, good = time.perf_counter(), []
     runs = published_runs(results_dir, experiment_names([]))

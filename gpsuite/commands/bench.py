@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -15,7 +14,7 @@ from gpsuite.commands.tables import show_table
 from gpsuite.commands.words import experiment_names, read_words
 from gpsuite.engine.folder import write_json
 from gpsuite.engine.provenance import machine, versions
-from gpsuite.engine.worker import thread_environment
+from gpsuite.engine.worker import limit_threads
 from gpsuite.errors import UserError, unknown_name
 
 HELP = """
@@ -48,7 +47,7 @@ def main(words: list[str]) -> int:
     for name in given.names:
         if name not in families:
             raise unknown_name("family", name, [*families, PEERS, LARGE])
-    os.environ.update(thread_environment(1))  # before TensorFlow is loaded; BLAS is limited while it is timed
+    limit_threads(1)
 
     from gpsuite.engine.bench import PAIRS, run_cases, write_bench
 

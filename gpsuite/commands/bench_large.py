@@ -20,7 +20,7 @@ THREADS = 2
 
 def bench_large(results_dir: Path) -> int:
     """Run every case in a process of its own, print what it took, and write large.csv to results_dir/bench."""
-    os.environ.update(thread_environment(THREADS))  # before BLAS is loaded here or in a case's process
+    os.environ.update(thread_environment(THREADS))  # of a case's process, which loads BLAS
     from gpsuite.experiments.large import cases
 
     rows = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -158,12 +157,12 @@ def _stops(run: Sequence[str]) -> list[list[str]]:
 
 
 def _limit_threads(runs: Sequence[Sequence[str]]) -> None:
-    """Give BLAS and TensorFlow their thread count before anything imports them."""
-    from gpsuite.engine.worker import thread_environment
+    """Give BLAS and TensorFlow the thread count that was asked for: one computes what two would in other last bits."""
+    from gpsuite.engine.worker import limit_threads
 
     asked = [word.partition("=")[2] for run in runs for word in run if word.startswith("threads=")]
     threads = int(asked[0]) if asked and asked[0].isdigit() else 1
-    os.environ.update(thread_environment(max(threads, 1)))
+    limit_threads(max(threads, 1))
 
 
 def _files(folder: Path) -> list[Path]:

@@ -40,6 +40,14 @@ def thread_environment(threads: int) -> dict[str, str]:
     return {**threaded, "OPENBLAS_THREAD_TIMEOUT": "4", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
+def limit_threads(threads: int) -> None:
+    """Give this process' BLAS and TensorFlow `threads` threads each, whether they are loaded already or later."""
+    from threadpoolctl import threadpool_limits
+
+    os.environ.update(thread_environment(threads))
+    threadpool_limits(threads)
+
+
 def import_family(experiment: str) -> None:
     """Import the module that registers the experiment's family, unless it is registered already."""
     if experiment in EXPERIMENTS:

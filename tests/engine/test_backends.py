@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future
@@ -8,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from gpsuite.engine.backends import DEATHS_ALLOWED, LokyPool, run_pool, run_serial
 from gpsuite.engine.runner import choose_mode, groups_of
 from gpsuite.engine.store import RecordStore
+from gpsuite.engine.worker import limit_threads
 from gpsuite.experiments.base import Record
 from tests.engine import tiny
 
@@ -48,6 +51,15 @@ def test_serial_and_pool_give_the_same_records() -> None:
     serial = {record.key: record.metrics["square"] for record in run_serial(groups, 1)}
     pool = {record.key: record.metrics["square"] for record in run_pool(groups, MortalPool(2, {}), 1)}
     assert serial == pool
+
+
+def test_threads_are_limited_although_blas_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    with threadpool_limits(2):
+        assert 2 in {pool["num_threads"] for pool in threadpool_info()}
+        limit_threads(1)
+        assert {pool["num_threads"] for pool in threadpool_info()} == {1}
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "1"
 
 
 def test_a_dead_worker_costs_nothing() -> None:
