@@ -74,7 +74,8 @@ class Grid:
 
     def gradient(self, gradient: FloatArray) -> FloatArray:
         """Return a finite gradient [K] rounded to `bits` bits of its largest entry."""
-        unit = 2.0 ** (math.frexp(float(np.abs(gradient).max()))[1] - self.bits)
+        largest = math.frexp(float(np.abs(gradient).max()))[1]
+        unit = 2.0 ** max(largest - self.bits, -1022)  # a smaller one would divide by 0
         rounded: FloatArray = unit * np.round(gradient / unit)
         return rounded
 

@@ -220,6 +220,7 @@ def test_what_a_grid_rounds_away_is_small(seed: int, exponent: float) -> None:
     slope = 10.0**exponent * x
     assert np.abs(grid.gradient(slope) - slope).max() <= 2.0**-8 * np.abs(slope).max()
     np.testing.assert_array_equal(grid.gradient(np.zeros(2)), np.zeros(2))
+    np.testing.assert_array_equal(grid.gradient(np.array([5e-324, 0.0])), np.zeros(2))
 
 
 def test_a_search_on_the_grid_ends_beside_the_minimum_and_says_so() -> None:

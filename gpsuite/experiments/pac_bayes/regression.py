@@ -13,6 +13,7 @@ from gpsuite.experiments.pac_bayes.shared.method import RISK_BOUND
 from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT, fit_tasks
 from gpsuite.experiments.pac_bayes.shared.run import run_fit
 from gpsuite.experiments.pac_bayes.shared.settings import SplitSettings
+from gpsuite.experiments.pac_bayes.shared.splits import shown_over
 from gpsuite.experiments.pac_bayes.shared.tables import (
     METRICS,
     OWN_UNITS,
@@ -69,10 +70,10 @@ def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
     write_certificates(records, report.folder / "certificates")
     frame = records_frame(records)
     tidy = summarise_fits(frame, ["method"], [*METRICS, *OWN_UNITS, *PENALTY_ONLY])
-    counted = frame.groupby("method").size().min()
+    shown = shown_over(frame.groupby("method").size())
     caption = (
-        f"{_dataset(request)}: share of predictions off by more than {_goal(request)}, mean ± standard error over "
-        f"{counted} random splits; bounds hold with probability {1 - report.settings.delta:g}"
+        f"{_dataset(request)}: share of predictions off by more than {_goal(request)}, {shown}; "
+        f"bounds hold with probability {1 - report.settings.delta:g}"
     )
     report.answer.extend(_sentences(report))
     paid = tidy["metric"].isin(PENALTY)

@@ -12,6 +12,7 @@ from gpsuite.experiments.pac_bayes.shared.splits import (
     TEST_OVER_TRAINING,
     paired_p,
     positive_p,
+    shown_over,
     split_mean,
 )
 from gpsuite.experiments.pac_bayes.shared.tables import summarise_splits
@@ -61,3 +62,9 @@ def test_tables_of_splits_carry_the_corrected_interval() -> None:
     assert TEST_OVER_TRAINING == 0.2 / 0.8
     (single,) = summarise_splits(frame[:1], ["method"], ["m"]).to_dict("records")
     assert single["interval"] == ""
+
+
+def test_captions_say_over_how_many_splits() -> None:
+    assert shown_over([1, 1]) == "one random split"
+    assert shown_over([10, 10]) == "mean ± standard error over 10 random splits"
+    assert shown_over([1, 3]) == "mean ± standard error over 1 to 3 random splits"

@@ -9,6 +9,7 @@ from gpsuite.experiments.pac_bayes.inducing.claims import inducing_claims
 from gpsuite.experiments.pac_bayes.inducing.figures import KERNEL_TITLES, draw
 from gpsuite.experiments.pac_bayes.inducing.settings import InducingSettings
 from gpsuite.experiments.pac_bayes.shared.plan import KERNELS
+from gpsuite.experiments.pac_bayes.shared.splits import shown_over
 from gpsuite.experiments.pac_bayes.shared.tables import (
     CERTIFICATES,
     METRICS,
@@ -42,9 +43,7 @@ def summarise(report: Report[InducingSettings]) -> list[Statistic]:
     frame, name = records_frame(records), request.experiment.split("/")[1]
     metrics = [*METRICS, *CERTIFICATES]
     tidy = summarise_splits(frame, ["inducing", "kernel", "method"], metrics)
-    counted = frame.groupby(["inducing", "kernel", "method"]).size()
-    splits = f"{counted.min()}" if counted.min() == counted.max() else f"{counted.min()} to {counted.max()}"
-    shown = "one random split" if splits == "1" else f"mean ± standard error over {splits} random splits"
+    shown = shown_over(frame.groupby(["inducing", "kernel", "method"]).size())
     caption = (
         f"{request.require_dataset().name}, ε = {settings.epsilon:g}: {shown}; "
         f"bounds hold with probability {1 - settings.delta:g}"

@@ -10,6 +10,7 @@ from gpsuite.experiments.pac_bayes.rounding.claims import claims
 from gpsuite.experiments.pac_bayes.rounding.figures import draw
 from gpsuite.experiments.pac_bayes.rounding.run import AGAINST_PAPER, RECORDED
 from gpsuite.experiments.pac_bayes.rounding.settings import PAC, PAPER_DECIMALS, RoundingSettings
+from gpsuite.experiments.pac_bayes.shared.splits import shown_over
 from gpsuite.experiments.pac_bayes.shared.tables import dataset_statistics, summarise_splits
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.metrics import headings
@@ -33,11 +34,10 @@ def summarise(report: Report[RoundingSettings]) -> list[Statistic]:
     frame = records_frame(report.records())
     by = ["method", "epsilon", "decimals"]
     tidy = summarise_splits(frame, by, list(METRICS))
-    splits = frame.groupby(by).size().min()
+    shown = shown_over(frame.groupby(by).size())
     caption = (
         f"{report.request.require_dataset().name}: ln of variance and lengthscales rounded to d decimals in [-6, 6] "
-        f"after training, mean ± standard error over {splits} random splits; bounds hold with probability "
-        f"{1 - report.settings.delta:g}"
+        f"after training, {shown}; bounds hold with probability {1 - report.settings.delta:g}"
     )
     report.table(_wide(tidy, report.titles), "rounding", caption)
     report.table(tidy, "rounding_tidy", caption)

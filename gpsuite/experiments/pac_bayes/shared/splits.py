@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gpsuite.arrays import FloatArray
 from gpsuite.statistics.estimates import Estimate, corrected_mean
 from gpsuite.statistics.significance import corrected_t_p
@@ -13,6 +15,13 @@ TEST_OVER_TRAINING = 0.25
 def split_mean(values: FloatArray) -> Estimate:
     """Return the mean over splits with its corrected interval; none for fewer than two values."""
     return corrected_mean(values, TEST_OVER_TRAINING)
+
+
+def shown_over(counts: Iterable[int]) -> str:
+    """Return what a caption says of a table's numbers, given over how many splits each of its groups was taken."""
+    fewest, most = min(counts := list(counts)), max(counts)
+    splits = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+    return "one random split" if splits == "1" else f"mean ± standard error over {splits} random splits"
 
 
 def positive_p(values: FloatArray) -> float:
