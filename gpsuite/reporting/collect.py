@@ -125,7 +125,7 @@ def _as_of_today(row: ComparisonRow, entry: Published | None) -> ComparisonRow:
     """Return the row with the remark that conf/paper has now; not run where it has another value or test now."""
     if entry is None:
         return row
-    if (str(entry.test), entry.published) != (row.asked, row.published):
+    if (str(entry.test), entry.published, entry.condition) != (row.asked, row.published, row.condition):
         return not_run(entry, CHANGED)
     return replace(row, remark=entry.remark)
 

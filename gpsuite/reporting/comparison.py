@@ -153,8 +153,8 @@ def _compare_one(entry: Published, ours: Statistic) -> ComparisonRow:
 
 
 def _in_cells(entry: Published, ours: Statistic) -> str:
-    if entry.test.kind != "all_of" or ours.n is None:
-        return ""
+    if entry.test.kind != "all_of" or ours.n is None or not ours.interval:
+        return ""  # without one it is a decision, whose n counts something else
     counted = f"{round(ours.value * ours.n)} of {ours.n}"
     return "" if ours.note.startswith(counted) else f"holds in {counted}"
 

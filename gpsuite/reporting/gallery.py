@@ -213,7 +213,7 @@ def _what(row: ComparisonRow) -> str:
 def _ours(row: ComparisonRow) -> str:
     if row.ours is None:
         return ""
-    if row.asked == "in all cells" and row.n and 0.0 <= row.ours <= 1.0:
+    if row.asked == "in all cells" and row.n and row.interval and 0.0 <= row.ours <= 1.0:
         return f"{round(row.ours * row.n)} of {row.n}"
     return f"{row.ours:.4g}" + ("" if row.standard_error is None else f" ± {row.standard_error:.2g}")
 

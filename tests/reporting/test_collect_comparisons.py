@@ -64,7 +64,9 @@ def test_a_remark_is_the_papers_of_today_whatever_the_run_was_told(places: tuple
     assert [row.why for row in found.rows] == ["n = 3", "n = 3. Another kernel.", "n = 3. An older one."]
 
 
-@pytest.mark.parametrize("then", [{"test": Criterion("at_least", 0.0)}, {"published": "5.1"}])
+@pytest.mark.parametrize(
+    "then", [{"test": Criterion("at_least", 0.0)}, {"published": "5.1"}, {"condition": "Page's test"}]
+)
 def test_a_verdict_by_a_test_that_was_changed_since_does_not_count(
     places: tuple[Path, Path], then: dict[str, Any]
 ) -> None:

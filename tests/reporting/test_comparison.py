@@ -180,8 +180,10 @@ def test_row_carries_error_interval_cells_rule_and_remark() -> None:
     assert row.interval == "95 % t interval [4.98, 5.12]"
     assert row.note == "difference = 1.00 combined standard errors; 10 splits"
     assert (row.basis, row.remark, row.rules, row.cause) == ("claim", "A pool.", "abc", None)
-    share = only(published(Criterion("all_of", partly=0.5)), Statistic("risk", 0.8, n=5))
-    assert share.note == "holds in 4 of 5"
+    cells = Statistic("risk", 0.8, n=5, interval_low=0.28, interval_high=0.99, interval="95 % interval")
+    assert only(published(Criterion("all_of", partly=0.5)), cells).note == "holds in 4 of 5"
+    decision = Statistic("risk", 1.0, n=600, note="1 mass outside")  # of 600 masses, not true of 600
+    assert only(published(Criterion("all_of", partly=0.5)), decision).note == "1 mass outside"
 
 
 def test_difference_is_to_the_printed_value_not_to_the_limit() -> None:

@@ -54,6 +54,17 @@ def test_the_page_of_published_runs(tmp_path: Path) -> None:
     assert gallery_text(path.parent, ROOT / "conf") == text
 
 
+@pytest.mark.parametrize(("interval", "shown"), [("95 % interval [0, 0.7]", "| 0 of 3 |"), ("", "| 0 |")])
+def test_a_decision_is_shown_as_such_and_a_share_in_cells(tmp_path: Path, interval: str, shown: str) -> None:
+    folder = make_run(tmp_path, f"published/{EXPERIMENT}/paper")
+    row = replace(
+        ROW, id="X1", paper="reeb2018", experiment=EXPERIMENT, verdict="not reproduced", remark="why"
+    )
+    write_comparison(folder, [replace(row, asked="in all cells", ours=0.0, n=3, interval=interval)])
+    path = write_gallery(tmp_path, ROOT / "conf")
+    assert path is not None and shown in path.read_text(encoding="utf-8")
+
+
 def test_no_published_runs_no_page(tmp_path: Path) -> None:
     make_run(tmp_path, f"{EXPERIMENT}/paper", title="Mine")
     assert write_gallery(tmp_path, ROOT / "conf") is None

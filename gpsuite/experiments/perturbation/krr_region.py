@@ -42,9 +42,9 @@ from gpsuite.methods.perturbation.geometry.sampling import (
     kernel_directions,
     single_point_directions,
 )
+from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.seeds import stream
-from gpsuite.statistics.estimates import share
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -160,10 +160,13 @@ def _title(record: Record) -> str:
 
 
 def statements(records: Sequence[Record]) -> list[Statistic]:
-    """Return the share of rays, of all kinds, along which Z_0 exceeds every Z_i far away; counts in the note."""
-    rays = [bool(leaves) for record in records for leaves in record.arrays["leaves"]]
+    """Return the share of kinds of rays of which each leaves: Z_0 exceeds every Z_i far away; counts in the note.
+
+    How many rays of a kind there are is a setting, which must not decide.
+    """
     counts = [f"{_title(r)}: {r.number('leave'):.0f} of {r.number('rays'):.0f}" for r in records]
-    return [Statistic.of("share_rays_leave_region", share(rays), note="; ".join(counts))]
+    all_leave = [record.number("leave") == record.number("rays") for record in records]
+    return [claim("share_kinds_of_rays_leave_region", all_leave, note="; ".join(counts))]
 
 
 def _draw_ranks(report: Report[KrrSettings], records: Sequence[Record]) -> None:

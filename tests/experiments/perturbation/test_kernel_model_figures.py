@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,10 @@ def test_kernel_ridge_ends_along_generic_rays_but_never_along_single_points() ->
     assert (single.number("leave"), single.number("rays")) == (0, 40)
     assert 0.35 < single.number("far_share_above") < 0.65
     found = krr_statements(list(records.values()))[0]
-    assert (found.value, found.n) == (80 / 120, 120)
+    assert (found.value, found.n) == (2 / 3, 3)
     assert "0 of 40" in found.note
+    one_stays = replace(records["coefficients"], metrics=records["coefficients"].metrics | {"leave": 39})
+    assert krr_statements([one_stays])[0].value == 0.0
     assert endless_text(list(records.values())) == "along K⁻¹e_j: 40 of 40"
     assert endless_text([]) == ""
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CREDIT = "digits: MNIST, LeCun et al. 1998 (CC BY-SA 3.0)"
-TOWARDS = "8"  # what the paper's 5 becomes
+TOWARDS = {"3": "8", "5": "8", "8": "3"}  # what the paper's digits become
 IMAGES = (
     "of each digit's correctly classified images: for how many the statements on the shown one hold, which class gains "
     "most when the patch is white, and median and middle 95 % of drop and patch size"
@@ -106,8 +106,9 @@ def images_statistics(records: Sequence[Record]) -> list[Statistic]:
         "share_patch_in_top_left": [_top_left(record) for record in records],
         "share_lowers_more_than_random": [record.number("p_value") <= 0.05 for record in records],
         "share_class_probability_falls": [record.number("drop") > 0.0 for record in records],
-        "share_gains_most_is_8": [record.metrics["gains_most"] == TOWARDS for record in records],
     }
+    if towards := TOWARDS.get(digit):
+        holds[f"share_gains_most_is_{towards}"] = [r.metrics["gains_most"] == towards for r in records]
     return [
         Statistic.of(
             statistic_name(name, digit=digit), share(found), note=f"{sum(found)} of {len(found)} images"
@@ -143,8 +144,11 @@ def image_statistics(record: Record) -> list[Statistic]:
     drop = record.number("drop")
     found = [
         Statistic(named("patch_pixels"), record.number("top_left_size"), note="in the top left quadrant"),
-        Statistic(named("gains_most_is_8"), float(record.metrics["gains_most"] == TOWARDS)),
     ]
+    if towards := TOWARDS.get(digit):
+        found.append(
+            Statistic(named(f"gains_most_is_{towards}"), float(record.metrics["gains_most"] == towards))
+        )
     if digit == "3":
         found.append(Statistic("class3_probability_before", record.number("probability")))
         found.append(Statistic("class3_probability_drop", drop))

@@ -74,8 +74,8 @@ def quality_claims(
     main = {title: by_classifier(frame[frame["rank"] == 0]) for title, frame in deltas.items()}
     return [
         *distance_statistics(found, test_over_training),
-        ep_closer(found, test_over_training),
-        smallest_ratio(main, SPAM, test_over_training),
+        ep_closer(found, list(deltas), test_over_training),
+        smallest_difference(main, SPAM, test_over_training),
         smallest_delta(deltas, MNIST),
         same_order(found, main, at),
         rank_correlation(found, main, at),
@@ -98,18 +98,21 @@ def distance_statistics(found: Sequence[Quality], test_over_training: float) -> 
     return statistics
 
 
-def ep_closer(found: Sequence[Quality], test_over_training: float) -> Statistic:
+def ep_closer(found: Sequence[Quality], datasets: Sequence[str], test_over_training: float) -> Statistic:
     """Return the share of datasets and metrics in which EP is significantly closer to HMC, draw by draw.
 
-    One draw proves nothing: its test points share the classifiers and the chains.
+    One draw proves nothing: its test points share the classifiers and the chains. NaN where a dataset has no two.
     """
-    cells = []
-    for dataset in dict.fromkeys(each.dataset for each in found):
+    cells, name = [], "share_ep_closer_to_hmc"
+    for dataset in datasets:
         for distance in PAIRED:
             laplace, ep = (_draw_means(found, dataset, f"{distance}_{method}") for method in (LAPLACE, EP))
-            if len(ep) >= 2 and len(laplace) == len(ep):
-                cells.append(corrected_t_p(laplace - ep, test_over_training) < LEVEL / 2.0)
-    return claim("share_ep_closer_to_hmc", cells)
+            if len(ep) < 2 or len(laplace) != len(ep):
+                return Statistic(
+                    name, float("nan"), note=f"{dataset} has fewer than two draws whose chains converged"
+                )
+            cells.append(corrected_t_p(laplace - ep, test_over_training) < LEVEL / 2.0)
+    return claim(name, cells)
 
 
 def _draw_means(found: Sequence[Quality], dataset: str, name: str) -> FloatArray:
@@ -117,16 +120,16 @@ def _draw_means(found: Sequence[Quality], dataset: str, name: str) -> FloatArray
     return np.array([values.mean() for values in own])
 
 
-def smallest_ratio(deltas: Mapping[str, Paired], dataset: str, test_over_training: float) -> Statistic:
-    """Return with which confidence a dataset has the smallest ratio Laplace / EP of median delta.
+def smallest_difference(deltas: Mapping[str, Paired], dataset: str, test_over_training: float) -> Statistic:
+    """Return with which confidence Laplace's and EP's median deltas differ least on a dataset, by their ratio.
 
-    At the largest number of evaluations: 1 less the largest p-value of the one-sided tests of its mean logarithm over
-    training draws against each other dataset's; NaN unless each has two draws.
+    At the largest number of evaluations: 1 less the largest p-value of the one-sided tests of the ratio's mean absolute
+    logarithm over training draws against each other dataset's; NaN unless each has two draws.
     """
-    name = statistic_name("smallest_ratio_confidence", dataset=dataset)
+    name = statistic_name("smallest_difference_confidence", dataset=dataset)
     if dataset not in deltas or len(deltas) < 2:
         return Statistic(name, float("nan"), n=0)
-    logs = {title: log_ratios(each, each.levels("evaluations")[-1]) for title, each in deltas.items()}
+    logs = {title: np.abs(log_ratios(each, each.levels("evaluations")[-1])) for title, each in deltas.items()}
     draws = min(len(values) for values in logs.values())
     if draws < 2:
         return Statistic(name, float("nan"), n=draws, note="two training draws or more are needed")

@@ -79,11 +79,11 @@ def test_hyperparameters_on_the_grid_are_left_alone() -> None:
     assert found["mean_change"] == pytest.approx(0.0, abs=1e-10)
 
 
-def frame_of(two: dict[int, float], change: float) -> pd.DataFrame:
+def frame_of(two: dict[int, float], change: float, mean_change: float = 0.01) -> pd.DataFrame:
     """Bounds of one split and epsilon by decimals."""
     records = [
         Record("", "", "", {"method": "kl_pac_gp", "epsilon": 0.6, "decimals": decimals, "split": 0}, "done", "",
-               {"bound_kl": bound, "bound_change": change, "mean_change": 0.01}, {})
+               {"bound_kl": bound, "bound_change": change, "mean_change": mean_change}, {})
         for decimals, bound in two.items()
     ]  # fmt: skip
     return summary.records_frame(records)
@@ -92,11 +92,13 @@ def frame_of(two: dict[int, float], change: float) -> pd.DataFrame:
 def test_the_claims_follow_the_numbers() -> None:
     found = {s.name: s for s in claims.claims(frame_of({0: 0.28, 1: 0.31, 2: 0.3, 3: 0.2}, -2e-4))}
     assert found["max_bound_change"].value == 2e-4
-    assert found["share_bound_change_below_1e_4"].value == 0.0
+    assert found["share_predictions_hardly_changed"].value == 0.0
     assert found["min_bound_change_coarser_rounding"].value == pytest.approx(-0.02)
     assert "1 decimals, ε 0.6: +0.0100" in found["min_bound_change_coarser_rounding"].note
     small = {s.name: s.value for s in claims.claims(frame_of({2: 0.3, 3: 0.31}, 1e-6))}
-    assert small == {"max_bound_change": 1e-6, "share_bound_change_below_1e_4": 1.0}
+    assert small == {"max_bound_change": 1e-6, "share_predictions_hardly_changed": 1.0}
+    far = {s.name: s.value for s in claims.claims(frame_of({2: 0.3, 3: 0.31}, 1e-6, mean_change=5.0))}
+    assert far["share_predictions_hardly_changed"] == 0.0
     assert claims.claims(frame_of({0: 0.28, 1: 0.31}, 1e-6)) == []
 
 

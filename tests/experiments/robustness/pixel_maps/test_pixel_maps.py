@@ -87,6 +87,9 @@ def test_a_majority_of_images_must_be_shown(others: int, reached: bool) -> None:
     found = images_statistics(own[0])[-1]
     assert found.name == "share_gains_most_is_8[digit=5]" and found.value == 14 / (14 + others)
     assert (found.judged("low") >= 0.5) is reached
+    eights = images_statistics([image_record("8", k, "3", 0.2, 0.1) for k in range(2)])
+    assert {each.name: each.value for each in eights}["share_gains_most_is_3[digit=8]"] == 1.0
+    assert not any("gains" in s.name for s in images_statistics([image_record("7", 0, "3", 0.2, 0.1)]))
     row = images_row(own[0])
     assert row["gains most"] == f"8: 14, 3: {others}"
     assert row["patch left of the centre"] == row["in the top left quadrant"] == 14

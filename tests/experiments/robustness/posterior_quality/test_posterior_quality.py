@@ -94,7 +94,7 @@ def test_the_papers_findings_are_found_where_they_are() -> None:
         )
     )
     assert found["share_ep_closer_to_hmc"] == 1.0
-    assert found["smallest_ratio_confidence[dataset=spam]"] == 1.0
+    assert found["smallest_difference_confidence[dataset=spam]"] == 1.0
     assert found["share_delta_smallest_on_mnist38"] == 1.0
     assert found["same_order_of_quality_and_robustness"] == 1.0
     assert found["quality_robustness_spearman"] > 0.7
@@ -113,7 +113,7 @@ def test_and_are_not_found_where_they_are_not() -> None:
         )
     )
     assert found["share_ep_closer_to_hmc"] == pytest.approx(2 / 6)
-    assert found["smallest_ratio_confidence[dataset=spam]"] == 0.0
+    assert found["smallest_difference_confidence[dataset=spam]"] == 0.0
     assert found["share_delta_smallest_on_mnist38"] == 0.0
     assert found["same_order_of_quality_and_robustness"] == 0.0
     assert found["quality_robustness_spearman"] < 0.0
@@ -127,21 +127,22 @@ def test_one_draw_has_means_but_decides_nothing() -> None:
     found = {each.name: each for each in statistics}
     distance = found["hmc_distance[dataset=spam,method=ep]"]
     assert (distance.n, distance.interval_low) == (1, None)
-    for name in ("share_ep_closer_to_hmc", "smallest_ratio_confidence[dataset=spam]"):
+    for name in ("share_ep_closer_to_hmc", "smallest_difference_confidence[dataset=spam]"):
         assert math.isnan(found[name].value), name
 
 
 def test_draws_that_disagree_decide_nothing() -> None:
     # in every draw all points agree, but EP is closer in half of the draws only
     mixed = [
-        Quality("spam", draw, {f"{name}_{method}": np.full(40, 1.0 + (method == "laplace") * (-1.0) ** draw * 0.5)
+        Quality(title, draw, {f"{name}_{method}": np.full(40, 1.0 + (method == "laplace") * (-1.0) ** draw * 0.5)
                                for name in DISTANCES for method in ("laplace", "ep")})
+        for title in ("spam", "synthetic2d")
         for draw in range(4)
     ]  # fmt: skip
     found = values(quality_claims(mixed, ratios({"spam": 1.2, "synthetic2d": 1.2}), 10, 0.05))
     assert found["share_ep_closer_to_hmc"] == 0.0
     # two ratios that are equal: no confidence that one is smaller
-    assert found["smallest_ratio_confidence[dataset=spam]"] < 0.95
+    assert found["smallest_difference_confidence[dataset=spam]"] < 0.95
 
 
 def test_without_converged_chains_nothing_is_claimed_of_quality() -> None:
@@ -151,10 +152,32 @@ def test_without_converged_chains_nothing_is_claimed_of_quality() -> None:
             [], ratios({"synthetic2d": 5.0, "spam": 1.2}), at=10, test_over_training=0.05
         )
     }
-    assert found["share_ep_closer_to_hmc"].n == 0
+    assert math.isnan(found["share_ep_closer_to_hmc"].value)
     assert math.isnan(found["same_order_of_quality_and_robustness"].value)
     assert found["quality_robustness_spearman"].n == 0
     assert found["share_delta_smallest_on_mnist38"].n == 0  # that dataset was not run
+
+
+def test_a_dataset_without_two_converged_draws_leaves_the_claim_about_all_of_them_open() -> None:
+    deltas = ratios({"synthetic2d": 5.0, "spam": 1.2, "mnist38": 4.0})
+    two = qualities({"synthetic2d": 7.0, "spam": 1.1})
+    for found in (two, two + qualities({"mnist38": 0.1}, draws=1)):
+        (claimed,) = [
+            s for s in quality_claims(found, deltas, 10, 0.05) if s.name == "share_ep_closer_to_hmc"
+        ]
+        assert math.isnan(claimed.value) and claimed.note.startswith("mnist38")
+
+
+@pytest.mark.parametrize(
+    ("spam", "others", "least"),
+    [(0.1, (1.2, 1.2), False), (1.0, (0.3, 5.0), True), (0.93, (0.85, 7.0), True)],
+)
+def test_the_difference_is_least_by_size_whichever_is_more_robust(
+    spam: float, others: tuple[float, float], least: bool
+) -> None:
+    deltas = ratios({"synthetic2d": others[0], "spam": spam, "mnist38": others[1]})
+    found = values(quality_claims([], deltas, 10, 0.05))["smallest_difference_confidence[dataset=spam]"]
+    assert (found >= 0.95) is least
 
 
 def test_draws_without_a_chain_pair_nothing() -> None:

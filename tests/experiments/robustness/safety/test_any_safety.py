@@ -326,7 +326,8 @@ def candidate_record(with_: int | None, without: int | None) -> Record:
 @pytest.mark.parametrize(
     ("boxes", "expected", "n"),
     [
-        ([(10, 20), (3, 9), (1, 1), (5, 9), (7, None)], 1.0, 8),
+        ([(10, 20), (3, 9), (1, 1), (5, 9), (7, None)], 1.0, 10),
+        ([(None, 9)] * 10 + [(8, 10)] * 10, 0.0, 40),  # half end only without them
         ([(10, 20)], 0.0, 2),  # too few to tell
         ([(20, 10), (9, 3), (9, 5), (8, 9)], 0.0, 8),
         ([(100, 101), (100, 103), (100, 107), (30, 10)], 0.0, 8),  # mostly fewer, but more on average
@@ -339,4 +340,4 @@ def test_whether_candidates_lower_the_boxes(
     found = candidates_lower_boxes([candidate_record(*pair) for pair in boxes])
     assert found.value == pytest.approx(expected, nan_ok=True)
     assert found.n == n
-    assert f"closed both times: {n} of {2 * len(boxes)} searches" in found.note
+    assert f"closed at least once: {n} of {2 * len(boxes)} searches" in found.note

@@ -156,6 +156,19 @@ def test_claims_follow_the_numbers() -> None:
     assert found["share_ensemble_better_than_members"].value == 0.5
 
 
+@pytest.mark.parametrize(
+    ("knowledge", "entropy", "useful"), [(0.8, 0.8, 1.0), (0.8, 0.9, 0.0), (0.27, 0.2, 0.0)]
+)
+def test_mutual_information_is_useful_where_it_tells_and_is_not_worse(
+    knowledge: float, entropy: float, useful: float
+) -> None:
+    frame = made_up().assign(**{"auroc x": entropy})
+    frame["auroc_knowledge x"] = knowledge + 0.001 * frame["repetition"]
+    clean = frame[frame["label_noise"] == 0.0]
+    found = {one.name: one for one in claims(clean, clean)}
+    assert found["share_mutual_information_useful"].value == useful
+
+
 def test_differences_are_paired_over_repetitions() -> None:
     frame = made_up()
     clean = frame[frame["label_noise"] == 0.0]
