@@ -18,13 +18,22 @@ from gpsuite.models.config import KERNEL_NAMES
 _FEW_INPUTS = 8
 """Up to here direct differences cost no more than a matrix product, and lose no digits."""
 
+FAR = 1e4
+"""Scaled inputs beyond it leave |a|^2 + |b|^2 - 2 a'b too few digits, 2e-8: differences are taken then."""
+
+
+def is_far(*scaled: FloatArray) -> bool:
+    """Return whether an entry of scaled inputs, centred or not, is so large that squares must not be subtracted."""
+    return any(each.size > 0 and bool(np.abs(each).max() > FAR) for each in scaled)
+
 
 def squared_distances(A: FloatArray, B: FloatArray) -> FloatArray:
     """Return |a_i - b_k|^2, shape [I, K], for scaled inputs A [I, D] and B [K, D].
 
-    For many inputs by |a|^2 + |b|^2 - 2 a'b, with error about 1e-16 (|a|^2 + |b|^2): centre the inputs first.
+    For many inputs by |a|^2 + |b|^2 - 2 a'b, with error about 1e-16 (|a|^2 + |b|^2): centre the inputs first. Where an
+    entry is beyond `FAR`, by differences.
     """
-    if A.shape[1] <= _FEW_INPUTS:
+    if A.shape[1] <= _FEW_INPUTS or is_far(A, B):
         return np.asarray(cdist(A, B, "sqeuclidean"))
     q = A @ B.T
     q *= -2.0

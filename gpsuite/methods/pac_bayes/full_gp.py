@@ -19,8 +19,9 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, checked_data
 from gpsuite.methods.pac_bayes.problem import Problem
-from gpsuite.methods.pac_bayes.se_kernel import check_logarithms, log_kernel_factors
+from gpsuite.methods.pac_bayes.se_kernel import check_logarithms, log_kernel, log_kernel_factors
 from gpsuite.models.linalg import NotPositiveDefiniteError
+from gpsuite.models.radial import is_far
 
 # Rows handled at once: panels in cache, triangles not much larger than half a square.
 _PANEL = 128
@@ -58,22 +59,25 @@ class _Algebra:
         """Number of training points."""
         return len(self._y)
 
-    def _fill_kernel(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Fill the lower panels of K and of K + s I; return the kernel's two factors [N, D+2]."""
+    def _fill_kernel(self, theta: FloatArray) -> FloatArray:
+        """Fill the lower panels of K and of K + s I; return the inputs divided by the lengthscales [N, D]."""
         check_logarithms(theta, self.n_lengthscales + 2)
         scaled = self._X * np.exp(-theta[1:-1])
-        left, right = log_kernel_factors(scaled, float(theta[0]))
+        far, (left, right) = is_far(scaled), log_kernel_factors(scaled, float(theta[0]))
         variance, noise = math.exp(theta[0]), math.exp(theta[-1])
         K, A = self._kernel, self._inverse
         for i in range(0, self.n, _PANEL):
             e = min(i + _PANEL, self.n)
             panel = self._product[: (e - i) * e].reshape(e - i, e)
-            np.matmul(left[i:e], right[:e].T, out=panel)
+            if far:
+                panel[:] = log_kernel(scaled[i:e], scaled[:e], float(theta[0]))
+            else:
+                np.matmul(left[i:e], right[:e].T, out=panel)
             np.exp(panel, out=K[i:e, :e])
             K[range(i, e), range(i, e)] = variance
             A[i:e, :e] = K[i:e, :e]
             A[range(i, e), range(i, e)] = variance + noise
-        return left, right
+        return scaled
 
     def _invert(self, s: float) -> _Inverse:
         """Overwrite the buffer's lower panels of K + s I by the full symmetric inverse."""
@@ -100,7 +104,6 @@ class _Algebra:
         d_h: FloatArray | None,
         d_kl: float,
         scaled: FloatArray,
-        right: FloatArray,
     ) -> tuple[float, FloatArray, float]:
         """Return the derivatives in ln variance and ln lengthscales, and the trace of G.
 
@@ -114,6 +117,7 @@ class _Algebra:
         features = np.hstack([scaled, np.ones((n, 1))])
         column_sums = np.zeros(n)
         row_part, cross, total, trace = np.zeros(D), np.zeros(D), 0.0, 0.0
+        far, apart = is_far(scaled), np.zeros(D)
         for i in range(0, n, _PANEL):
             e = min(i + _PANEL, n)
             rows, diagonal = e - i, (range(e - i), range(i, e))
@@ -135,7 +139,9 @@ class _Algebra:
             row_part += HX[:, D] @ scaled[i:e] ** 2
             cross += np.einsum("ij,ij->j", scaled[i:e], HX[:, :D])
             total += float(HX[:, D].sum())
-        per_dimension = row_part + column_sums @ scaled**2 - 2.0 * cross
+            if far:
+                apart += _weighted_squares(G, scaled[i:e], scaled[:e])
+        per_dimension = apart if far else row_part + column_sums @ scaled**2 - 2.0 * cross
         return total, per_dimension if self.n_lengthscales == D else per_dimension.sum(keepdims=True), trace
 
 
@@ -156,7 +162,7 @@ class FullGPObjective(_Algebra):
             NotPositiveDefiniteError: if K + s I cannot be factorised in float64.
         """
         s = math.exp(theta[-1])
-        left, right = self._fill_kernel(theta)
+        scaled = self._fill_kernel(theta)
         state = self._invert(s)
         alpha, h, y = state.alpha, state.diagonal, self._y
         phi, d_mean, d_variance = self._loss.expected_with_gradient(y, y - s * alpha, s - s * s * h)
@@ -166,9 +172,7 @@ class FullGPObjective(_Algebra):
 
         d_alpha = -s * gm + 0.5 * d_kl * (y - 2.0 * s * alpha)
         d_h = -s * s * gv + 0.5 * d_kl * s
-        d_log_variance, d_log_lengthscales, trace = self._contract(
-            alpha, d_alpha, d_h, d_kl, left[:, :-2], right
-        )
+        d_log_variance, d_log_lengthscales, trace = self._contract(alpha, d_alpha, d_h, d_kl, scaled)
         explicit = (
             -gm @ alpha + gv @ (1.0 - 2.0 * s * h) + 0.5 * d_kl * (-self.n / s + h.sum() - alpha @ alpha)
         )
@@ -204,16 +208,22 @@ class FullGPLikelihood(_Algebra):
         Equation: Rasmussen & Williams 2006, Eq. (2.30), Eq. (5.9)
         """
         s = math.exp(theta[-1])
-        left, right = self._fill_kernel(theta)
+        scaled = self._fill_kernel(theta)
         state = self._invert(s)
         value = 0.5 * (
             float(self._y @ state.alpha) + state.log_determinant + self.n * math.log(2.0 * math.pi)
         )
         # its derivative in K is (A - alpha alpha')/2: that of a KL of weight 1 with A d_alpha = alpha/2, without risk
         d_log_variance, d_log_lengthscales, trace = self._contract(
-            state.alpha, 0.5 * self._y, None, 1.0, left[:, :-2], right
+            state.alpha, 0.5 * self._y, None, 1.0, scaled
         )
         return value, np.concatenate([[d_log_variance], d_log_lengthscales, [s * trace]])
+
+
+def _weighted_squares(weights: FloatArray, A: FloatArray, B: FloatArray) -> FloatArray:
+    """Return sum_ik w_ik (a_ij - b_kj)^2 [D] from differences, which lose no digits, of A [I, D] and B [K, D]."""
+    columns = zip(A.T, B.T, strict=True)
+    return np.array([np.vdot(weights, np.square(a[:, None] - b)) for a, b in columns])
 
 
 def _mirror_lower(matrix: FloatArray) -> None:

@@ -1,5 +1,7 @@
 """The squared-exponential kernel in plain numpy: one thin matrix product and one exponential, in place.
 
+Where inputs are so far from 0 that the product would lose digits, `gpsuite.models.radial.FAR`, by differences.
+
 Equation: Rasmussen & Williams 2006, Eq. (5.1)
 """
 
@@ -11,6 +13,7 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.models.config import Hyperparameters
+from gpsuite.models.radial import is_far, squared_distances
 
 
 def check_logarithms(theta: FloatArray, count: int) -> None:
@@ -42,9 +45,25 @@ def se_kernel(X: FloatArray, other: FloatArray, hyperparameters: Hyperparameters
     lengthscales = np.asarray(hyperparameters.lengthscales)
     centre = other.mean(axis=0)
     log_variance = math.log(hyperparameters.variance)
-    left, _ = log_kernel_factors((X - centre) / lengthscales, log_variance)
-    _, right = log_kernel_factors((other - centre) / lengthscales, log_variance)
-    exponent = left @ right.T
+    exponent = log_kernel((X - centre) / lengthscales, (other - centre) / lengthscales, log_variance)
     # rounding may leave the exponent of equal points above its limit
     np.minimum(exponent, log_variance, out=exponent)
     return np.asarray(np.exp(exponent, out=exponent))
+
+
+def log_kernel(A: FloatArray, B: FloatArray, log_variance: float) -> FloatArray:
+    """Return ln sigma_f^2 - |a_i - b_k|^2 / 2 [N, N'] for inputs [N, D], [N', D] divided by the lengthscales.
+
+    Args:
+        A: scaled inputs, centred near 0.
+        B: others, about the same centre.
+        log_variance: ln sigma_f^2.
+    """
+    if is_far(A, B):
+        exponent = squared_distances(A, B)
+        exponent *= -0.5
+        exponent += log_variance
+        return exponent
+    left, _ = log_kernel_factors(A, log_variance)
+    _, right = log_kernel_factors(B, log_variance)
+    return np.asarray(left @ right.T)

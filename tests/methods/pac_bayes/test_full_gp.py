@@ -107,6 +107,21 @@ def test_evaluations_do_not_depend_on_what_came_before(small_data: Data) -> None
     np.testing.assert_array_equal(gradient, first_gradient)
 
 
+def test_rows_far_away_lose_no_digits() -> None:
+    """A column that is 0 but for some rows at 1e10 and more: the kernel is as if these were 300 apart, namely 0."""
+    rng, theta = np.random.default_rng(5), np.log([1.3, 0.8, 1.2, 2.0, 0.2])
+    X, y, rare = rng.normal(size=(90, 3)), rng.normal(size=90), rng.permutation(90)[:6]
+    found = []
+    for levels in (300.0 * np.arange(1, 7), np.linspace(1e10, 5e10, 6)):
+        X[:, 2] = 0.0
+        X[rare, 2] = levels
+        objective = FullGPObjective(Problem(X, y, BandLoss(0.6), 0.01))
+        value, gradient, _ = objective.value_and_gradient(theta)
+        posterior = FullGPPosterior.fit(Hyperparameters(1.3, (0.8, 1.2, 2.0), 0.2), X, y)
+        found.append(np.concatenate([[value, posterior.kl], gradient, *posterior.predict(X[:40])]))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-9, atol=1e-12)
+
+
 def test_a_singular_matrix_is_an_error() -> None:
     X, y = np.zeros((5, 1)), np.arange(5.0)
     with pytest.raises(NotPositiveDefiniteError, match="not positive definite"):
