@@ -15,8 +15,8 @@ gpsuite predict RUN FILE.csv [output=FILE] [separator=CHARACTER] [decimal=MARK] 
 RUN       folder of a run of experiment=guarantee: results/guarantee/...
 FILE.csv  rows to predict, with the columns of the run's inputs; others are not looked at
 output=   where predictions and intervals go as CSV; without it they are printed
-separator=, decimal=, thousands=   of the file, where the run's own do not fit; found where the run names none;
-          dataset.decimal= and the like are the same
+separator=, decimal=, thousands=   of the file, where it is not written as the run's table; dataset.decimal= and the
+          like are the same
 
 Rows outside the range of the training rows are marked: no guarantee was ever checked there.
 """
@@ -36,8 +36,8 @@ def main(words: list[str]) -> int:
     from gpsuite.data.table.inputs import inputs_of_file
     from gpsuite.reporting.atomic import write_text
 
-    reading = {key: mark for key, mark in {**saved.reading, **options}.items() if key in READING}
-    rows = inputs_of_file(names[1], saved.inputs, reading, saved.categories)
+    stated = {key: mark for key, mark in options.items() if key in READING}
+    rows = inputs_of_file(names[1], saved.inputs, saved.reading, saved.categories, stated)
     found = saved.predict(rows.X)
     columns = found.columns()
     frame = pd.DataFrame({"row": range(1, len(rows.X) + 1), **columns})
@@ -50,7 +50,8 @@ def main(words: list[str]) -> int:
     else:
         print(text, end="")
     outside = int(found.outside.sum())
-    told = [*saved.guarantee, f"{outside} of {len(rows.X)} rows lie outside the training range."]
+    told = [*(f"{names[1]}: {note}" for note in rows.notes), *saved.guarantee]
+    told.append(f"{outside} of {len(rows.X)} rows lie outside the training range.")
     for line in told:
         print(visible(line), file=sys.stderr)
     return 0

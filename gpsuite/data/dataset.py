@@ -76,6 +76,7 @@ class Dataset:
         groups: number of the first row that equals each row, [N], where rows are copies of others.
         lines: line of the user's file that each row begins in, [N].
         categories: column of texts -> its levels in the rows; of two, the second has an input, of more each has one.
+        reading: `separator`, `decimal` and `thousands` marks of the user's table, for other files that belong to it.
 
     Raises:
         ValueError: if shapes, names or labels do not fit together, a value is not finite, or measurements have no
@@ -102,6 +103,7 @@ class Dataset:
     groups: IntArray | None = None
     lines: IntArray | None = None
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    reading: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "X", _frozen_matrix("X", self.X))

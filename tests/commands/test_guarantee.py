@@ -87,6 +87,8 @@ def test_other_new_rows_are_another_run(gpsuite: Gpsuite, table: Path) -> None:
         (("predict", "nowhere", "new.csv"), "nowhere: no model of a run"),
         ((*RUN, "dataset.target=y", "dataset.new=none.csv"), "dataset.new"),
         ((*RUN, "dataset.target=[a,y]"), "dataset.target"),
+        ((*RUN, "dataset.target=y", "test_share=0.99"), "test_share=0.99: 60 rows leave"),
+        ((*RUN, "dataset.target=y", "preparation=0.95"), "preparation=0.95: 60 rows leave"),
     ],
 )
 def test_mistakes_end_with_two(gpsuite: Gpsuite, table: Path, words: tuple[str, ...], told: str) -> None:
@@ -94,3 +96,70 @@ def test_mistakes_end_with_two(gpsuite: Gpsuite, table: Path, words: tuple[str, 
     assert ended.code == 2
     assert told in ended.err
     assert len(ended.err.splitlines()) <= 4
+
+
+def test_how_new_rows_are_read_is_told_and_correcting_it_predicts_anew(gpsuite: Gpsuite, table: Path) -> None:
+    frame = pd.read_csv(table)
+    frame["a"] *= 1e4
+    frame.round(2).to_csv(table, index=False, sep=";", decimal=",")
+    Path("new.csv").write_text("a;b\n12.500;0\n-3.250;0\n")
+    first = gpsuite(*RUN, "dataset.target=y", "dataset.new=new.csv", "run_name=one")
+    assert first.code == 0, first.err
+    assert "dataset.new: numbers are read as the table's are: '12.500' is 12500." in first.out
+    other = gpsuite(*RUN, "dataset.target=y", "dataset.new=new.csv", "run_name=two", "dataset.thousands=")
+    assert other.code == 2  # '12.500' is no number then
+    predicted = gpsuite("predict", "results/guarantee/smoke~one", "new.csv", "output=out.csv")
+    assert "new.csv: numbers are read as the table's are: '12.500' is 12500" in predicted.err
+    own = pd.read_csv("results/guarantee/smoke~one/predictions.csv")
+    assert pd.read_csv("out.csv")["prediction"].tolist() == own["prediction"].tolist()
+    Path("new.csv").write_text("a;b\n12500;0\n-3250;0\n")
+    same = gpsuite(*RUN, "dataset.target=y", "dataset.new=new.csv", "run_name=three")
+    assert same.code == 0 and own.equals(pd.read_csv("results/guarantee/smoke~three/predictions.csv"))
+
+
+def test_rows_of_the_table_are_called_by_their_lines(gpsuite: Gpsuite, table: Path) -> None:
+    frame = pd.read_csv(table).astype({"b": object})
+    frame.loc[::10, "b"] = ""  # these rows are left out
+    frame.to_csv(table, index=False)
+    assert gpsuite(*RUN, "dataset.target=y", "run_name=own").code == 0
+    own = pd.read_csv("results/guarantee/smoke~own/predictions.csv")
+    lines = table.read_text().splitlines()
+    Path("new.csv").write_text("\n".join([lines[0], *(lines[line - 1] for line in own["line"])]))
+    assert gpsuite("predict", "results/guarantee/smoke~own", "new.csv", "output=out.csv").code == 0
+    assert pd.read_csv("out.csv")["prediction"].tolist() == own["prediction"].tolist()
+
+
+def test_a_table_stored_three_times_is_answered_and_its_copies_are_told(
+    gpsuite: Gpsuite, table: Path
+) -> None:
+    """With this seed one of the test rows is no copy of a row that the model saw."""
+    pd.concat([pd.read_csv(table)] * 3).to_csv(table, index=False)
+    ended = gpsuite(*RUN, "dataset.target=y", "most_rows=1000", "seed=9")
+    assert ended.code == 0, ended.err
+    assert "of the 1 test rows" in ended.out
+    assert "Assumption violated: rows are independent: no copies" in ended.out
+
+
+def test_a_rare_input_of_huge_values_does_not_make_the_bound_false(gpsuite: Gpsuite, workplace: Path) -> None:
+    """0 in the rows that choose the scale and 1e10 in some others: the kept model is the certified one."""
+    rng = np.random.default_rng(11)
+
+    def drawn(n: int) -> pd.DataFrame:
+        a, b, rare = rng.normal(size=n), rng.normal(size=n), rng.uniform(size=n) < 0.06
+        size = np.where(rare, rng.uniform(1e10, 5e10, n), 0.0).round()
+        y = a + b + 2.0 * rare + 0.2 * rng.normal(size=n)
+        return pd.DataFrame({"a": a.round(3), "b": b.round(3), "size": size, "y": y.round(3)})
+
+    drawn(100).to_csv("table.csv", index=False)
+    fresh = drawn(2000)
+    fresh.to_csv("new.csv", index=False)
+    ended = gpsuite(
+        "run", "experiment=guarantee", "scale=quick", *RUN[3:], "dataset.target=y", "run_name=far"
+    )
+    assert ended.code == 0, ended.err
+    assert gpsuite("predict", "results/guarantee/quick~far", "new.csv", "output=out.csv").code == 0
+    errors = np.abs(pd.read_csv("out.csv")["prediction"] - fresh["y"])
+    bounds = pd.read_csv("results/guarantee/quick~far/tables/guarantee.csv")
+    for limit, bound in zip(bounds["error, kept model"], bounds["PAC-Bayes bound, kept model"], strict=True):
+        assert np.mean(errors > limit) <= bound
+    assert np.sqrt(np.mean(errors**2)) < 1.0

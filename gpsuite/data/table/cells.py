@@ -6,28 +6,41 @@ from collections.abc import Sequence
 
 from gpsuite.data.spec import CsvSpec
 from gpsuite.data.table.columns import Column, plain_column, read_column
-from gpsuite.data.table.formats import NumberFormat, find_format
+from gpsuite.data.table.formats import NumberFormat, as_the_table, find_format, refuse_twofold
 from gpsuite.data.table.layout import Grid
 
 _VERSION = 1  # of the decisions
 
 
-def reading_of(spec: CsvSpec) -> list[object]:
-    """Return what a table's hash holds of how it was read, where anything was decided."""
+def reading_of(spec: CsvSpec, notes: Sequence[str]) -> list[object]:
+    """Return what a table's hash holds of how it was read: nothing where nothing was decided and nothing stated."""
     settings = [spec.decimal, spec.thousands, spec.missing, spec.skip_rows, spec.categories, spec.strict]
-    return [["reading", _VERSION, *settings]]
+    stated = spec.decimal is not None or spec.thousands is not None or spec.skip_rows > 0
+    return [["reading", _VERSION, *settings]] if notes or stated else []
+
+
+def marks_of(grid: Grid, written: NumberFormat) -> dict[str, str]:
+    """Return `Dataset.reading`: how a table is written, for other files that belong to it."""
+    return {"separator": grid.separator, "decimal": written.decimal, "thousands": written.thousands}
 
 
 def read_columns(
-    spec: CsvSpec, grid: Grid, positions: Sequence[int], notes: list[str], *, numbers_only: bool = False
-) -> dict[int, Column]:
-    """Return position -> column; how the file writes numbers is decided by all of them and added to `notes`.
+    spec: CsvSpec,
+    grid: Grid,
+    positions: Sequence[int],
+    notes: list[str],
+    *,
+    table: NumberFormat | None = None,
+    numbers_only: bool = False,
+) -> tuple[dict[int, Column], NumberFormat]:
+    """Return position -> column, and how the file writes numbers, decided by all of them and added to `notes`.
 
     Args:
         spec: decimal and thousands marks, most categories, strict.
         grid: the cells.
         positions: of the columns.
         notes: what was decided, extended.
+        table: how the table writes numbers to which this file belongs.
         numbers_only: a cell that is no number is a bad one, whatever the others are.
 
     Raises:
@@ -39,8 +52,12 @@ def read_columns(
         written, said = NumberFormat(spec.decimal or ".", spec.thousands or ""), ""
     else:
         doubtful = [(grid.header[p], list(dict.fromkeys(cells[p]))) for p in positions if plain[p] is None]
-        others = ((grid.header[p], cells[p]) for p in positions if plain[p] is not None)
-        written, said = find_format(grid.path, doubtful, others, spec.decimal, spec.thousands, grid.separator)
+        others = [(grid.header[p], cells[p]) for p in positions if plain[p] is not None]
+        marks = spec.decimal, spec.thousands
+        shared = as_the_table(table, [*doubtful, *others]) if marks == (None, None) else None
+        written, said = shared or find_format(grid.path, doubtful, others, *marks, grid.separator)
+        if shared is None and marks == (None, None):
+            refuse_twofold(grid.path, [*doubtful, *others], table, written)
     if said:
         notes.append(said)
     usual = written == NumberFormat()
@@ -54,4 +71,4 @@ def read_columns(
             categories=spec.categories,
             strict=spec.strict or numbers_only,
         )
-    return found
+    return found, written

@@ -46,7 +46,7 @@ def describe_table(spec: CsvSpec) -> TableDescription:
     """
     grid = without_empty_tail(read_grid(spec))
     notes = list(grid.notes)
-    found = read_columns(spec, grid, range(len(grid.header)), notes)
+    found, _ = read_columns(spec, grid, range(len(grid.header)), notes)
     columns = [found[position] for position in range(len(grid.header))]
     notes += [note for column in columns for note in column.notes]
     notes += [*grid.faults[:20], *_suspicions(grid, columns)]

@@ -155,6 +155,47 @@ def find_format(
     return NumberFormat(), ""
 
 
+def as_the_table(
+    table: NumberFormat | None, columns: Sequence[tuple[str, Sequence[str]]]
+) -> tuple[NumberFormat, str] | None:
+    """Return the table's format for a file that belongs to it, and a sentence; None where it has no marks or others.
+
+    Args:
+        table: how the table writes numbers; None for the table itself.
+        columns: name and texts of the file's columns.
+    """
+    marked = [text for _, text in _marked(columns)]
+    if table is None or table == NumberFormat() or not marked:
+        return None
+    if any(table.number(text) is None for text in marked):
+        return None
+    return table, f"numbers are read as the table's are: {marked[0]!r} is {table.number(marked[0]):.10g}"
+
+
+def refuse_twofold(
+    path: str, columns: Sequence[tuple[str, Sequence[str]]], table: NumberFormat | None, written: NumberFormat
+) -> None:
+    """Refuse a file that belongs to a table and holds a number that reads otherwise as the table writes numbers.
+
+    Raises:
+        DataError: naming the number.
+    """
+    if table is None or table == written or table == NumberFormat():
+        return
+    for name, text in _marked(columns):
+        theirs, ours = table.number(text), written.number(text)
+        if theirs is not None and ours is not None and theirs != ours:
+            what = f"{shorten(text)!r} in column {shorten(name)!r}"
+            fault = f"{what} is {theirs:.10g} as the table writes numbers, here {ours:.10g}"
+            raise csv_error("path", path, fault, "write this file's numbers as the table's")
+
+
+def _marked(columns: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, str]]:
+    """Return column name and number of each text that is a number with a point, a comma or blanks in it."""
+    bare = [(name, _plain_minus(without_symbol(text)[0])) for name, texts in columns for text in texts]
+    return [(name, text) for name, text in bare if _mark_kind(text) or _SPACED.fullmatch(text)]
+
+
 def _stated_format(decimal: str | None, thousands: str | None) -> NumberFormat:
     """Return the format of the marks that the user says."""
     for key, mark, allowed in (
@@ -168,7 +209,8 @@ def _stated_format(decimal: str | None, thousands: str | None) -> NumberFormat:
     point = decimal or ("," if thousands == "." else ".")
     if point == thousands:
         raise csv_error("thousands", thousands, "is also the decimal mark", "the two marks differ")
-    return NumberFormat(point, thousands or "")
+    # the other mark can then only stand between groups of three digits
+    return NumberFormat(point, ("." if point == "," else ",") if thousands is None else thousands)
 
 
 class _Seen:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from gpsuite.data.spec import CsvSpec
-from gpsuite.data.table.formats import is_missing, like_number, plain_number
+from gpsuite.data.table.formats import MISSING_MARKS, is_missing, like_number, plain_number
 from gpsuite.data.table.names import csv_error, first_repeated, shorten
 from gpsuite.data.table.text import decode, parse_separator, read_bytes
 from gpsuite.errors import DataError
@@ -91,6 +91,7 @@ def read_grid(spec: CsvSpec, key: str = "path", least: int = 2) -> Grid:
     first = [visible(cell) for cell in raw[start][1]]
     repeated = frozenset(name for name, times in Counter(first).items() if name and times > 1)
     header, raw = _header(spec, path, raw[start:], separator, notes, key, least)
+    _refuse_decimal_comma(path, header, raw, separator, key)
     rows, faults = _even(header, raw, notes, strict=spec.strict)
     if not rows:
         raise csv_error(key, path, "no row has as many cells as there are names", *faults[:1])
@@ -272,6 +273,18 @@ def _header(
     return _distinct(names, notes), raw[1:]
 
 
+def _refuse_decimal_comma(
+    path: str, header: Sequence[str], raw: Sequence[Row], separator: str, key: str
+) -> None:
+    """Refuse one name above lines such as 1,5: a number with a decimal comma, or a row's name and a number."""
+    if separator != "," or len(header) != 1:
+        return
+    if all(len(cells) == 2 and all(map(str.isdigit, cells)) for _, cells in raw):
+        text = f"line {raw[0][0]}: {','.join(raw[0][1])!r}, one number, or the row's name and a number?"
+        fix = "give the first column a name if there are two; if it is one number:"
+        raise csv_error(key, path, text, fix, fix={"separator": ";"})
+
+
 def _named_by_user(spec: CsvSpec, names: Sequence[str]) -> bool:
     """Whether a first line of numbers holds names: 0, 1, 2, ... as programs give them, or the user's target."""
     numbers = [plain_number(name) for name in names if name]
@@ -364,6 +377,8 @@ def _units(header: Sequence[str], rows: Sequence[Row]) -> dict[str, str] | None:
     ]
     if not numeric or any(is_missing(first[position]) and first[position] for position in numeric):
         return None
+    if all(first[position].casefold() in MISSING_MARKS | {""} for position in numeric):
+        return None  # a row of gaps
     if sum(bool(first[position]) for position in numeric) * 2 < len(numeric):
         return None
     return {header[position]: visible(cell) for position, cell in enumerate(first) if cell}

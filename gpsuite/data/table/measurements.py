@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,11 +13,12 @@ from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.data.dataset import Dataset, SafetyColumn, Side
 from gpsuite.data.hashing import json_hash
 from gpsuite.data.spec import MISSING, CsvSpec
-from gpsuite.data.table.cells import read_columns, reading_of
+from gpsuite.data.table.cells import marks_of, read_columns, reading_of
 from gpsuite.data.table.columns import Column
 from gpsuite.data.table.layout import Grid, read_grid, refuse_repeated, without_empty_tail
 from gpsuite.data.table.names import choose_columns, csv_error, name_list, other_columns, shorten
 from gpsuite.data.table.rows import all_others, bad_cells, complete_rows, gap_cells, shown_faults
+from gpsuite.data.table.second_file import format_of, read_second
 from gpsuite.data.table.spread import check_spread
 
 _LIMIT = re.compile(r"(<=?|≤|>=?|≥)?\s*(\S+)")
@@ -41,7 +42,7 @@ def read_measurements(spec: CsvSpec) -> Dataset:
     positions = _choose(spec, grid)
     limit, side = parse_limit(spec.limit)
     notes = list(grid.notes)
-    found = read_columns(
+    found, written = read_columns(
         spec, grid, [each for group in positions for each in group], notes, numbers_only=True
     )
     targets, (safe_by,), inputs = ([found[position] for position in group] for group in positions)
@@ -56,10 +57,12 @@ def read_measurements(spec: CsvSpec) -> Dataset:
         best = np.nanmin(z) if side == "below" else np.nanmax(z)
         text = f"no measured row is safe; the best has {shorten(column.name)}={best:g}"
         raise csv_error("limit", spec.limit, text, "measure a safe point first, or check limit and its side")
-    candidates, points = _read_candidates(spec, names)
+    reading = marks_of(grid, written)
+    candidates, points = _read_candidates(spec, names, reading)
     check_spread(spec.path, np.column_stack([X, Y, z]), [*names, *target_names, column.name])
     choices = [names, target_names, column.name, limit, side, grid.separator]
-    more = reading_of(spec) if notes or candidates.notes else []
+    others = [candidates.separator] if candidates.separator != grid.separator else []
+    more = [*others, *reading_of(spec, [*notes, *candidates.notes])]
     return Dataset(
         name=spec.name,
         task="measurements",
@@ -75,6 +78,7 @@ def read_measurements(spec: CsvSpec) -> Dataset:
         },
         licence=spec.licence,
         citation=spec.citation,
+        reading=reading,
         notes=(*notes, *(f"dataset.candidates: {note}" for note in candidates.notes)),
     )
 
@@ -132,10 +136,12 @@ def _choose(spec: CsvSpec, grid: Grid) -> tuple[list[int], list[int], list[int]]
     return targets, safety, inputs
 
 
-def _read_candidates(spec: CsvSpec, names: Sequence[str]) -> tuple[Grid, FloatArray]:
+def _read_candidates(
+    spec: CsvSpec, names: Sequence[str], reading: Mapping[str, str]
+) -> tuple[Grid, FloatArray]:
     """Return the file's cells and the inputs [n, D] in the order of `names`."""
     key = "candidates"
-    grid = without_empty_tail(read_grid(spec, key, 1))
+    grid = without_empty_tail(read_second(spec, key, reading, set(names).issubset))
     absent = [name for name in names if name not in grid.header]
     if absent:
         text = f"no column {', '.join(repr(shorten(name)) for name in absent)}"
@@ -144,7 +150,7 @@ def _read_candidates(spec: CsvSpec, names: Sequence[str]) -> tuple[Grid, FloatAr
     refuse_repeated(grid, names, key)
     notes: list[str] = []
     positions = [grid.header.index(name) for name in names]
-    found = read_columns(spec, grid, positions, notes, numbers_only=True)
+    found, _ = read_columns(spec, grid, positions, notes, table=format_of(reading), numbers_only=True)
     columns = [found[position] for position in positions]
     faults = [*grid.faults, *bad_cells(grid, columns), *gap_cells(grid, columns)]
     if faults:

@@ -12,7 +12,7 @@ from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.data.dataset import TASKS, Dataset, Task
 from gpsuite.data.hashing import json_hash
 from gpsuite.data.spec import MISSING, CsvSpec
-from gpsuite.data.table.cells import read_columns, reading_of
+from gpsuite.data.table.cells import marks_of, read_columns, reading_of
 from gpsuite.data.table.columns import Column, encode, levels_in
 from gpsuite.data.table.labels import label_column
 from gpsuite.data.table.layout import Grid, read_grid, refuse_repeated, without_empty_tail
@@ -129,7 +129,8 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
     _refuse_too_few(spec, len(grid.rows))
     notes = list(grid.notes)
     labelled = task == "classification"
-    columns = read_columns(spec, grid, [*choice.inputs, *([] if labelled else choice.targets)], notes)
+    wanted = [*choice.inputs, *([] if labelled else choice.targets)]
+    columns, written = read_columns(spec, grid, wanted, notes)
     inputs = _useful(spec, grid, [columns[position] for position in choice.inputs], notes)
     targets = [
         _class_target(spec, grid, position) if labelled else _number_target(spec, columns[position])
@@ -165,12 +166,13 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
         groups=groups,
         lines=np.array(grid.lines, dtype=np.int64)[kept],
         categories=levels_in(inputs, kept),
+        reading=marks_of(grid, written),
     )
 
 
 def _content_hash(spec: CsvSpec, grid: Grid, choices: list[Any], notes: Sequence[str]) -> str:
     """Return the hash of the file and how it was read; settings of reading count where they decided something."""
-    return json_hash(["csv", grid.sha256, *choices, *(reading_of(spec) if notes else [])])
+    return json_hash(["csv", grid.sha256, *choices, *reading_of(spec, notes)])
 
 
 def _refuse_too_few(spec: CsvSpec, rows: int) -> None:

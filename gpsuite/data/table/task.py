@@ -10,13 +10,14 @@ from gpsuite.data.table.cells import read_columns
 from gpsuite.data.table.layout import read_grid, without_empty_tail
 from gpsuite.data.table.read import choose
 
-LABELS = 2  # a target of so few different values is a class
+LABELS = 2  # a target of so many different whole numbers is a class
 
 
 def suggested_task(spec: CsvSpec) -> Task:
-    """Return classification for a target of texts, or of two values; else regression.
+    """Return classification for a target of texts, or of two whole numbers; else regression.
 
-    A target that is missing or not a column is left to the reader, which says what is wrong.
+    A target that is missing or not a column, or of numbers of which some cannot be read, is left to the reader, which
+    says what is wrong.
 
     Raises:
         DataError: if the file, or the choice of the target, is not usable.
@@ -27,8 +28,7 @@ def suggested_task(spec: CsvSpec) -> Task:
     choice = choose(spec, "regression", grid.header)
     position = choice.targets[0]
     # all columns of the dataset decide how its numbers are written
-    column = read_columns(spec, grid, [position, *choice.inputs], [])[position]
-    different = len(np.unique(column.values[~np.isnan(column.values)]))
-    if column.bad or column.kind not in ("number", "empty") or 0 < different <= LABELS:
-        return "classification"
-    return "regression"
+    column = read_columns(spec, grid, [position, *choice.inputs], [])[0][position]
+    different = np.unique(column.values[~np.isnan(column.values)])
+    two = len(different) == LABELS and bool((different == np.floor(different)).all()) and not column.bad
+    return "classification" if two or column.kind not in ("number", "empty") else "regression"

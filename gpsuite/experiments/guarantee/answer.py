@@ -135,7 +135,7 @@ def range_sentences(record: Record, settings: GuaranteeSettings, target: str) ->
                 f"Proved: if every input is off by up to {tolerance:g} standard deviations, predictions of "
                 f"{len(ends)} {bounded_rows(record)} move by at most {at_most(moved)} ({target})."
             )
-    yield from outside_sentence(record)
+    yield from reading_sentences(record)
 
 
 def bounded_rows(record: Record) -> str:
@@ -143,8 +143,10 @@ def bounded_rows(record: Record) -> str:
     return "rows of the table" if len(record.arrays["examples"]) else "first new rows"
 
 
-def outside_sentence(record: Record) -> Iterator[str]:
-    """Yield how many of the predicted rows lie outside the training range, if any."""
+def reading_sentences(record: Record) -> Iterator[str]:
+    """Yield how the file of new rows was read, where that was decided, and how many lie outside the training range."""
+    for note in str(record.metrics.get("new_notes", "")).splitlines():
+        yield f"dataset.new: {note}."
     outside = int(np.count_nonzero(record.arrays["outside"]))
     if outside:
         rows = len(record.arrays["outside"])

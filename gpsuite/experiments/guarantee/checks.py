@@ -102,6 +102,8 @@ def input_pattern(
     if len(X) > MOST_ROWS:
         chosen = rng.choice(len(X), MOST_ROWS, replace=False)
         X, residuals = X[chosen], residuals[chosen]
+    if len(X) < 2:
+        return 1.0  # a single row has no neighbour
     count = min(neighbours, len(X) - 1)
     near = np.asarray(cKDTree(X).query(X, count + 1)[1])
     centred = residuals - residuals.mean()

@@ -84,7 +84,7 @@ def kept_classifier(dataset: PreparedDataset, learning: Learning, shared: Shared
     Raises:
         NotConvergedError: if there is no converged approximation.
     """
-    return _trained(dataset, replace(_params(dataset, learning), test_rows=0), shared)
+    return _trained(dataset, _kept_params(_params(dataset, learning)), shared)
 
 
 def judged_classifier(dataset: PreparedDataset, learning: Learning, shared: SharedWork) -> Classifier:
@@ -108,8 +108,10 @@ def check_classes(dataset: PreparedDataset, learning: Learning) -> None:
         fault = f"column {target!r} has {len(names)} classes ({shown_names(names)}), at most {MOST_CLASSES} are judged"
         advice = f"leave the rows of all but {MOST_CLASSES} out of the file, or name another target"
         raise UserError(f"dataset.target: {fault}\n{advice}", key="dataset.target")
+    read = read_classes if len(names) > 2 else read_problem
     try:
-        (read_classes if len(names) > 2 else read_problem)(dataset, params)
+        for model in (params, _kept_params(params)):
+            read(dataset, model)
     except UserError as error:
         if data.groups is not None and len(np.unique(data.groups)) <= params.test_rows:
             raise few_different(dataset.name, data.groups) from error
@@ -118,7 +120,8 @@ def check_classes(dataset: PreparedDataset, learning: Learning) -> None:
         fault = (
             f"{counts.min()} of {len(data.y)} rows are of class {rare}: too few to learn it and to judge it"
         )
-        advice = "add rows of it, or leave its rows out of the file"
+        more = ", take more rows (most_rows=)" if len(data.y) > params.train_rows else ""
+        advice = f"add rows of it{more}, or leave its rows out of the file"
         raise UserError(f"dataset.target: {fault}\n{advice}", key="dataset.target") from error
 
 
@@ -141,6 +144,11 @@ def _params(dataset: PreparedDataset, learning: Learning) -> ClassifierParams:
         largest_variance=1e4,
         scaling="train",
     )
+
+
+def _kept_params(judged: ClassifierParams) -> ClassifierParams:
+    """Return the params of the classifier that is kept: no row is a test row."""
+    return replace(judged, test_rows=0)
 
 
 def _trained(dataset: PreparedDataset, params: ClassifierParams, shared: SharedWork) -> Classifier:

@@ -63,8 +63,9 @@ def draw_predictions(report: Report[GuaranteeSettings], frame: pd.DataFrame) -> 
             label=f"proved, inputs off by up to {widest} sd",
         )
         ax.plot(places, shown["prediction"], "o", color="black", markersize=4, label="prediction")
-        ax.set_xlabel("row")
-        ax.set_xticks(places[:: max(1, len(places) // 10)], shown["row"][:: max(1, len(places) // 10)])
+        named = shown.columns[0]  # row or line
+        ax.set_xlabel(named)
+        ax.set_xticks(places[:: max(1, len(places) // 10)], shown[named][:: max(1, len(places) // 10)])
         ax.set_ylabel(target)
         drawing.legend("below", columns=2)
         drawing.data = shown

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.guarantee.answer import source_name
@@ -55,10 +56,17 @@ def assumption_table(checks: Sequence[Check]) -> pd.DataFrame:
     )
 
 
-def row_numbers(record: Record) -> IntArray:
-    """Return the numbers of the predicted rows in their file, from 1, [B]."""
+def row_numbers(record: Record, data: Dataset) -> dict[str, IntArray]:
+    """Return what names the predicted rows, [B]: `row` of their file, from 1, or `line` of the table they are from.
+
+    Args:
+        record: of the rows to predict.
+        data: the table that was learned from.
+    """
     examples = record.arrays["examples"]
-    return np.asarray(1 + (examples if len(examples) else np.arange(len(record.arrays["outside"]))))
+    if len(examples) and data.lines is not None:
+        return {"line": data.lines[examples]}
+    return {"row": np.asarray(1 + (examples if len(examples) else np.arange(len(record.arrays["outside"]))))}
 
 
 def add_ranges(frame: pd.DataFrame, ranges: FloatArray, tolerances: Sequence[float]) -> None:

@@ -126,13 +126,7 @@ def new_rows(dataset: PreparedDataset) -> NewRows | None:
     if not isinstance(spec, CsvSpec) or spec.new is None:
         return None
     data = load(dataset)
-    return read_inputs(spec, data.input_names, data.categories)
-
-
-def marks_of(dataset: PreparedDataset) -> dict[str, str]:
-    """Return the separator, decimal and thousands marks that the user named for their table."""
-    found = {key: dataset.spec.get(key) for key in ("separator", "decimal", "thousands")}
-    return {key: str(mark) for key, mark in found.items() if mark is not None}
+    return read_inputs(spec, data.input_names, data.categories, data.reading)
 
 
 def _bands(request: Request[GuaranteeSettings]) -> Iterator[Task[object]]:

@@ -152,10 +152,16 @@ def check_rows(dataset: PreparedDataset, learning: Learning) -> None:
         UserError: if it is one.
     """
     kept_copies(dataset, learning)
-    left = min(len(judged_rows(dataset, learning)[0]), len(kept_rows(dataset, learning)[1]))
-    if left < LEAST_TRAINING_ROWS:
-        fault = f"{dataset.rows} rows leave {left} to learn from, a bound needs {LEAST_TRAINING_ROWS}"
-        raise UserError(f"dataset={dataset.name}: {fault}\nadd rows", key="dataset")
+    left = {
+        "test_share": (learning.test_share, len(judged_rows(dataset, learning)[0]), LEAST_TEST_ROWS),
+        "preparation": (learning.preparation, len(kept_rows(dataset, learning)[1]), LEAST_PREPARATION),
+    }
+    for key, (share, rows, aside) in left.items():
+        if rows < LEAST_TRAINING_ROWS:
+            fault = f"{dataset.rows} rows leave {rows} to learn from, a bound needs {LEAST_TRAINING_ROWS}"
+            if dataset.rows - aside < LEAST_TRAINING_ROWS:
+                raise UserError(f"dataset={dataset.name}: {fault}\nadd rows", key="dataset")
+            raise UserError(f"{key}={share:g}: {fault}\ntake a smaller share, or add rows", key=key)
 
 
 def unseen(rows: IntArray, different: DifferentRows | None) -> IntArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -10,7 +11,7 @@ from scipy.special import ndtri
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import DIVERGED, Outcome, SharedWork, Task, finite_or_none
 from gpsuite.experiments.guarantee.checks import Metrics, coverage_p, input_pattern, row_metrics
-from gpsuite.experiments.guarantee.plan import marks_of, new_rows
+from gpsuite.experiments.guarantee.plan import new_rows
 from gpsuite.experiments.guarantee.regression import (
     conformal_radius,
     errors_of,
@@ -107,7 +108,7 @@ def run_rows(task: Task[RowsTask], shared: SharedWork) -> Outcome:
     X = data.X[examples] if rows is None else rows.X
     latent = latent_posterior(fitted.posterior)
     saved = SavedRegression.of(data, fitted, judged, latent, learning.coverage)
-    saved = replace(saved, reading=marks_of(dataset))
+    saved = replace(saved, reading=data.reading)
     found = saved.predict(X)
     chosen = X[: params.count]
     ranges = proved_ranges(
@@ -120,5 +121,7 @@ def run_rows(task: Task[RowsTask], shared: SharedWork) -> Outcome:
         **packed(saved),
     }
     outside = int(np.count_nonzero(found.outside))
-    metrics = {"rows": len(X), "outside": outside, "ranges_open": int(np.count_nonzero(~np.isfinite(ranges)))}
+    metrics: dict[str, Any] = {"rows": len(X), "outside": outside}
+    metrics |= {"ranges_open": int(np.count_nonzero(~np.isfinite(ranges)))}
+    metrics |= {} if rows is None else {"new_notes": "\n".join(rows.notes)}
     return Outcome(metrics, arrays=arrays, headline=f"{len(X)} rows, {outside} outside the training range")

@@ -18,7 +18,7 @@ from gpsuite.experiments.guarantee.classification import (
     probability_ranges,
     proved_safe,
 )
-from gpsuite.experiments.guarantee.plan import marks_of, new_rows
+from gpsuite.experiments.guarantee.plan import new_rows
 from gpsuite.experiments.guarantee.saved import packed
 from gpsuite.experiments.guarantee.saved_classifier import SavedClassifier
 from gpsuite.experiments.guarantee.tasks import ClassRowsTask, JudgedClassesTask
@@ -90,7 +90,7 @@ def run_class_rows(task: Task[ClassRowsTask], shared: SharedWork) -> Outcome:
     rows = new_rows(dataset)
     examples = judged.problem.test_rows[: params.count]
     X = data.X[examples] if rows is None else rows.X
-    saved = replace(SavedClassifier.of(data, model), reading=marks_of(dataset))
+    saved = replace(SavedClassifier.of(data, model), reading=data.reading)
     found = saved.predict(X)
     chosen = model.scaled(X[: params.count])
     arrays = {
@@ -103,4 +103,5 @@ def run_class_rows(task: Task[ClassRowsTask], shared: SharedWork) -> Outcome:
     }
     outside = int(np.count_nonzero(found.outside))
     metrics: Metrics = {"rows": len(X), "outside": outside, "labels": "\n".join(model.labels)}
+    metrics |= {} if rows is None else {"new_notes": "\n".join(rows.notes)}
     return Outcome(metrics, arrays=arrays, headline=f"{len(X)} rows, {outside} outside the training range")

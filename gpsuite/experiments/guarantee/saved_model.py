@@ -24,7 +24,7 @@ class SavedModel:
         arrays: posterior, scales, and the training range `lowest`, `highest` [D], by name.
         guarantee: what a run proved, in sentences.
         categories: column of texts -> the levels that were learned from.
-        reading: separator, decimal and thousands marks that the user named for the table.
+        reading: `Dataset.reading` of the table.
     """
 
     inputs: tuple[str, ...]

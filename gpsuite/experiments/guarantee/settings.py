@@ -22,7 +22,8 @@ class GuaranteeSettings:
         coverage: of the intervals.
         test_share: share of rows that test bounds, intervals and checks are taken on.
         preparation: share of rows that choose scale and centre of a certified regression, and nothing else.
-        most_rows: that a model is trained on; of more, the others are test rows.
+        most_rows: that a model is trained on, shared out among the classes where there are three or more; of more, the
+            others are test rows.
         max_evaluations: of a training's objective.
         tolerances: how far each input may be off, in standard deviations: proved ranges and certified accuracies.
         count: rows whose predictions are bounded: the first new ones, else test rows.

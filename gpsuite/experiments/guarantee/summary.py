@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.guarantee.answer import (
@@ -45,11 +46,11 @@ def _summarise_regression(report: Report[GuaranteeSettings]) -> list[Statistic]:
     if bands:
         draw_bands(report, bands)
     if "rows" in parts:
-        frame = predictions_table(parts["rows"], report.settings)
+        data = load(report.request.require_dataset())
+        frame = predictions_table(parts["rows"], report.settings, data)
         keep(report, parts["rows"], frame, [*said, *tail])
         draw_predictions(report, frame)
-        target = load(report.request.require_dataset()).target_names[0]
-        of_rows = [*range_sentences(parts["rows"], report.settings, target)]
+        of_rows = [*range_sentences(parts["rows"], report.settings, data.target_names[0])]
     return tell(report, [*said, *of_rows, *tail], checks)
 
 
@@ -68,7 +69,7 @@ def curve_table(bounded: Record, judged: Record) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def predictions_table(record: Record, settings: GuaranteeSettings) -> pd.DataFrame:
+def predictions_table(record: Record, settings: GuaranteeSettings, data: Dataset) -> pd.DataFrame:
     """Return one row per predicted row, with proved ranges for the first."""
     import pandas as pd
 
@@ -81,7 +82,7 @@ def predictions_table(record: Record, settings: GuaranteeSettings) -> pd.DataFra
         "jackknife_low",
         "jackknife_high",
     )
-    frame = pd.DataFrame({"row": row_numbers(record), **{name: record.arrays[name] for name in names}})
+    frame = pd.DataFrame({**row_numbers(record, data), **{name: record.arrays[name] for name in names}})
     add_ranges(frame, record.arrays["ranges"], settings.tolerances)
     frame["outside_training_range"] = record.arrays["outside"]
     return frame

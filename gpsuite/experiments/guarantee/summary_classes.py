@@ -14,7 +14,7 @@ from gpsuite.experiments.guarantee.answer import (
     bounded_rows,
     copies_counted,
     heading,
-    outside_sentence,
+    reading_sentences,
     source_name,
     violations,
 )
@@ -54,7 +54,8 @@ def _judged_sentences(record: Record, settings: GuaranteeSettings) -> Iterator[s
     majority = f"{100.0 * record.number('majority'):.3g} %"
     yield f"Test rows: {mistakes_bounded(settings.delta, record.number('bound'), JUDGED)}"
     guess = f"always saying the commonest class is wrong on {majority}"
-    yield f"  ({wrong} of the {n} test rows were{copies_counted(record)}; {guess}.)"
+    learned = f"the model learned from {int(record.number('n_train'))} other rows"
+    yield f"  ({wrong} of the {n} test rows were{copies_counted(record)}; {learned}; {guess}.)"
     bounds, points = record.arrays["certified_bounds"], int(record.number("points"))
     for tolerance, bound, share in zip(settings.tolerances, bounds, record.arrays["certified"], strict=True):
         change = f"every input is off by up to {tolerance:g} standard deviations"
@@ -75,7 +76,7 @@ def _row_sentences(report: Report[GuaranteeSettings], record: Record) -> Iterato
     strongest = np.argsort(-effects)[:MOST_NAMED]
     listed = ", ".join(f"{names[number]} ({effects[number]:.3f})" for number in strongest)
     yield f"Decisive inputs, by what one standard deviation moves the probability on average: {listed}."
-    yield from outside_sentence(record)
+    yield from reading_sentences(record)
 
 
 def predictions_table(report: Report[GuaranteeSettings], record: Record) -> pd.DataFrame:
@@ -83,9 +84,10 @@ def predictions_table(report: Report[GuaranteeSettings], record: Record) -> pd.D
     import pandas as pd
 
     labels, arrays = str(record.metrics["labels"]).split("\n"), record.arrays
-    probabilities, inputs = arrays["probabilities"], load(report.request.require_dataset()).input_names
+    data = load(report.request.require_dataset())
+    probabilities, inputs = arrays["probabilities"], data.input_names
     count, own = len(probabilities), np.argmax(probabilities, axis=1)
-    frame = pd.DataFrame({"row": row_numbers(record), "predicted": [labels[number] for number in own]})
+    frame = pd.DataFrame({**row_numbers(record, data), "predicted": [labels[number] for number in own]})
     for place, name in enumerate(labels):
         frame[f"p_{name}"] = probabilities[:, place]
     add_ranges(frame, arrays["ranges"], report.settings.tolerances)

@@ -62,7 +62,7 @@ class _Algebra:
     def _fill_kernel(self, theta: FloatArray) -> FloatArray:
         """Fill the lower panels of K and of K + s I; return the inputs divided by the lengthscales [N, D]."""
         check_logarithms(theta, self.n_lengthscales + 2)
-        scaled = self._X * np.exp(-theta[1:-1])
+        scaled: FloatArray = self._X * np.exp(-theta[1:-1])
         far, (left, right) = is_far(scaled), log_kernel_factors(scaled, float(theta[0]))
         variance, noise = math.exp(theta[0]), math.exp(theta[-1])
         K, A = self._kernel, self._inverse

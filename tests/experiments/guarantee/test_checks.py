@@ -52,6 +52,7 @@ def test_a_random_walk_has_an_order_and_noise_has_none() -> None:
 
 def test_a_missed_function_leaves_a_pattern() -> None:
     assert input_pattern(X, NOISE, np.random.default_rng(0)) > LEVEL
+    assert input_pattern(X[:1], NOISE[:1], np.random.default_rng(0)) == 1.0
     assert input_pattern(X, NOISE + 2.0 * np.sin(2.0 * X[:, 0]), np.random.default_rng(0)) < LEVEL
 
 

@@ -107,6 +107,25 @@ def test_classes_that_cannot_be_judged_are_refused_before_any_work(
         check_classes(few, LEARNING)
 
 
+def test_the_kept_classifiers_rows_are_checked_before_any_work(tmp_path: Path) -> None:
+    """Of 36 tables with one class of 3 in 90 rows each draw that learns 30 of them has all classes, or is refused."""
+    path, learning, refused = tmp_path / "rare.csv", replace(LEARNING, most_rows=90), 0
+    for seed in range(36):
+        rng = np.random.default_rng(seed)
+        labels = rng.permutation(["a"] * 50 + ["b"] * 37 + ["c"] * 3)
+        rows = map("{:.3f},{}".format, rng.normal(size=90), labels)
+        path.write_text("\n".join(["a,kind", *rows]) + "\n")
+        data = prepare(CsvSpec(path=str(path), target="kind", task="classification"), cache_dir=tmp_path)
+        try:
+            check_classes(data, learning)
+        except UserError as error:
+            assert "3 of 90 rows are of class c" in str(error) and "most_rows=" in str(error)
+            refused += 1
+        else:
+            kept_classifier(data, replace(learning, max_evaluations=1), SharedWork())
+    assert 0 < refused < 36
+
+
 def test_ranges_hold_what_the_model_says(kept: Classifier) -> None:
     scaled, tolerances = kept.problem.X[:2], [0.1, 0.4]
     ranges = probability_ranges(kept, scaled, tolerances, 300, 0.02)
