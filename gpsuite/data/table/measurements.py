@@ -53,10 +53,7 @@ def read_measurements(spec: CsvSpec) -> Dataset:
     names, target_names = [each.name for each in inputs], [each.name for each in targets]
     _check_measured(spec, np.column_stack([Y, z]), [*target_names, safe_by.name])
     column = SafetyColumn(safe_by.name, z[:, 0], limit, side)
-    if not column.safe.any():
-        best = np.nanmin(z) if side == "below" else np.nanmax(z)
-        text = f"no measured row is safe; the best has {shorten(column.name)}={best:g}"
-        raise csv_error("limit", spec.limit, text, "measure a safe point first, or check limit and its side")
+    _refuse_unsafe(spec, column)
     reading = marks_of(grid, written)
     candidates, points = _read_candidates(spec, names, reading)
     check_spread(spec.path, np.column_stack([X, Y, z]), [*names, *target_names, column.name])
@@ -158,6 +155,13 @@ def _read_candidates(
     values = np.column_stack([column.values for column in columns])
     check_spread(grid.path, values, names, key)
     return replace(grid, notes=(*grid.notes, *notes)), values
+
+
+def _refuse_unsafe(spec: CsvSpec, column: SafetyColumn) -> None:
+    if not column.safe.any():
+        best = np.nanmin(column.z) if column.side == "below" else np.nanmax(column.z)
+        text = f"no measured row is safe; the best has {shorten(column.name)}={best:g}"
+        raise csv_error("limit", spec.limit, text, "measure a safe point first, or check limit and its side")
 
 
 def _check_measured(spec: CsvSpec, values: FloatArray, names: Sequence[str]) -> None:

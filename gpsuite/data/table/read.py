@@ -72,6 +72,7 @@ def read_resolved(spec: CsvSpec) -> tuple[Dataset, CsvSpec]:
     choice = choose(spec, task, grid.header)
     named = choice.targets if all_others(spec, grid.header) else [*choice.targets, *choice.inputs]
     refuse_repeated(grid, [grid.header[position] for position in named])
+    _refuse_too_few(spec, len(grid.rows))
     dataset = _assemble(spec, task, grid, choice)
     resolved: dict[str, Any] = {"target": [grid.header[column] for column in choice.targets]}
     if not all_others(spec, grid.header):
@@ -126,12 +127,11 @@ def choose(spec: CsvSpec, task: Task, header: Sequence[str]) -> Choice:
 
 
 def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
-    _refuse_too_few(spec, len(grid.rows))
     notes = list(grid.notes)
     labelled = task == "classification"
-    wanted = [*choice.inputs, *([] if labelled else choice.targets)]
-    columns, written = read_columns(spec, grid, wanted, notes)
-    inputs = _useful(spec, grid, [columns[position] for position in choice.inputs], notes)
+    numbers = [*choice.inputs, *([] if labelled else choice.targets)]
+    columns, written = read_columns(spec, grid, numbers, notes)
+    inputs = _useful(spec, grid, [columns[each] for each in choice.inputs], notes)
     targets = [
         _class_target(spec, grid, position) if labelled else _number_target(spec, columns[position])
         for position in choice.targets
@@ -141,9 +141,7 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
     inputs = _still_useful(spec, inputs, kept, notes)
     X, names = _matrix(inputs, kept)
     y = np.column_stack([column.values[kept] for column in targets])
-    levels = targets[0].levels
-    if labelled:
-        y, levels = _present_labels(spec, y, levels)
+    y, levels = _present_labels(spec, y, targets[0].levels) if labelled else (y, None)
     _check_target_varies(spec, y, targets)
     target_names = [column.name for column in targets]
     check_spread(spec.path, np.column_stack([X, y]), [*names, *target_names])
@@ -158,7 +156,7 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
         input_names=tuple(names),
         target_names=tuple(target_names),
         content_hash=_content_hash(spec, grid, choices, notes),
-        label_names=levels if labelled else None,
+        label_names=levels,
         units={name: unit for name, unit in grid.units.items() if name in {*names, *target_names}},
         licence=spec.licence,
         citation=spec.citation,
