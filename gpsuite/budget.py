@@ -23,6 +23,7 @@ class Budget:
         runs: how many equal searches there are.
         observer: told after every spending; must be quick, and must not change the budget.
         after: what follows the search, a certificate say, as a multiple of its longest step; it must fit too.
+        stated: the seconds of which this is the rest, for people.
     """
 
     seconds: float | None = None
@@ -36,6 +37,7 @@ class Budget:
     runs: int = 1
     observer: Callable[[Budget], None] | None = field(default=None, repr=False, compare=False)
     after: float = 0.0
+    stated: float | None = None
 
     def restart(self) -> None:
         """Start the clock and the counters anew."""
@@ -73,11 +75,16 @@ class Budget:
         """Seconds that are left, at least 0; None without a limit."""
         return None if self.seconds is None else max(0.0, self.seconds - self.elapsed)
 
+    def rest(self, boxes: int | None = None, observer: Callable[[Budget], None] | None = None) -> Budget:
+        """Return a budget of the seconds that are left, which tells of the whole."""
+        stated = self.seconds if self.stated is None else self.stated
+        return Budget(seconds=self.left, boxes=boxes, observer=observer, stated=stated)
+
     def part(self, searches: int) -> Budget:
         """Return one search's equal part of the seconds and boxes that are left for so many; nobody is told of it."""
         left = self.left
         boxes = None if self.boxes is None else max(0, self.boxes - self.spent_boxes) // searches
-        return Budget(seconds=None if left is None else left / searches, boxes=boxes)
+        return Budget(seconds=None if left is None else left / searches, boxes=boxes, stated=self.stated)
 
     def has_room(self, step: float) -> bool:
         """Return whether a step of so many seconds, and what follows the search, end within the limit."""
@@ -87,7 +94,7 @@ class Budget:
     def reason(self) -> str:
         """Which limit was reached, or an empty string while there is budget left."""
         if self.seconds is not None and self.elapsed >= self.seconds:
-            return f"{self.seconds:g} seconds used up"
+            return f"{self.seconds if self.stated is None else self.stated:g} seconds used up"
         if self.evaluations is not None and self.spent_evaluations >= self.evaluations:
             return f"{self.evaluations} evaluations used up"
         if self.boxes is not None and self.spent_boxes >= self.boxes:

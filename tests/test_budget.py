@@ -49,3 +49,12 @@ def test_a_part_is_of_what_is_left_and_never_negative() -> None:
     assert (part.seconds, part.boxes, part.spent_boxes, part.observer) == (0.0, 3, 0, None)
     assert Budget(boxes=3, spent_boxes=9).part(2) == Budget(boxes=0, started=ANY)
     assert Budget().part(3) == Budget(started=ANY)
+
+
+def test_the_rest_of_a_budget_tells_of_the_whole() -> None:
+    whole = Budget(seconds=10.0)
+    whole.started -= 11.0
+    for rest in (whole.rest(boxes=5), whole.rest().rest(), whole.rest().part(2)):
+        assert rest.seconds == 0.0
+        assert rest.reason == "10 seconds used up"
+    assert Budget().rest(boxes=0).reason == "0 boxes used up"

@@ -37,7 +37,7 @@ from gpsuite.engine.store import RecordStore, satisfies
 from gpsuite.engine.summary import Summary, publish_results, write_config
 from gpsuite.engine.worker import peak_memory_mb
 from gpsuite.errors import DataError, ResultsError
-from gpsuite.experiments.base import ERROR, INFEASIBLE, Record, Request, Task
+from gpsuite.experiments.base import ERROR, INFEASIBLE, SKIPPED, Record, Request, Task
 
 LONG_SECONDS = 300.0  # longer estimates are told before the work begins
 AUTO_SERIAL_SECONDS = 60.0  # below this much work, starting workers costs more than it saves
@@ -98,10 +98,10 @@ class RunReport:
 
     @property
     def exit_code(self) -> int:
-        """0; 1 when a task failed; 3 when what was asked for is not possible: every task ended as infeasible."""
+        """0; 1 when a task failed; 3 when what was asked for is not possible: all are infeasible or were skipped."""
         if self.failures:
             return 1
-        return 3 if set(self.counts) == {INFEASIBLE} else 0
+        return 3 if set(self.counts) in ({INFEASIBLE}, {SKIPPED}, {INFEASIBLE, SKIPPED}) else 0
 
 
 def run_experiment(request: Request[object], options: RunOptions) -> RunReport:

@@ -85,7 +85,9 @@ def publish_results(
         statistics = EXPERIMENTS.get(request.experiment).summarise(report)
         write_statistics(folder / "tables", statistics)
     else:
-        report.answer.extend(dict.fromkeys(each.reason for each in records if each.status == INFEASIBLE))
+        impossible = [each for each in records if each.status in (INFEASIBLE, SKIPPED)]
+        report.answer.extend(dict.fromkeys(each.reason for each in impossible))
+        report.warnings.extend(dict.fromkeys(text for each in impossible for text in each.warnings))
     write_comparison(folder, [] if why_not else compare(published, statistics))
     return Summary(notes, why_not if published else "", report.answer, report.warnings)
 

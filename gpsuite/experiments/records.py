@@ -20,6 +20,7 @@ DONE, BUDGET, INFEASIBLE, DIVERGED, ERROR, SKIPPED = (
     "skipped",
 )
 STATUSES = (DONE, BUDGET, INFEASIBLE, DIVERGED, ERROR, SKIPPED)
+WARNINGS_APART = " | "
 USABLE = (DONE, BUDGET)  # records whose metrics enter tables and figures
 
 
@@ -72,6 +73,11 @@ class Record:
     def matches(self, **axes: str | int | float) -> bool:
         """Whether its axes have these values."""
         return all(name in self.axes and self.axes[name] == value for name, value in axes.items())
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the task warns of, from its metric `warnings`."""
+        return [text for text in str(self.metrics.get("warnings", "")).split(WARNINGS_APART) if text]
 
     def number(self, name: str) -> float:
         """Return a metric as float; NaN when it is missing."""

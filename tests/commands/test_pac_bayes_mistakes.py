@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gpsuite.methods.pac_bayes import cost
 from tests.commands.conftest import Gpsuite
 from tests.commands.test_user_mistakes import refused
 
@@ -138,3 +139,14 @@ def test_equal_training_targets_leave_epsilon_without_a_unit(gpsuite: Gpsuite, w
         ended = gpsuite(*words, fix, f"results_dir={fix[:3]}")
         assert ended.code == 0, ended.err
         assert "infeasible" not in ended.err
+
+
+def test_a_budget_too_short_for_all_is_told_and_is_no_success(
+    gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cost, "flops_per_second", lambda: 1e5)
+    ended = gpsuite(
+        "run", "experiment=pac_bayes/regression", "scale=smoke", "budget.seconds=9", "parallel=serial"
+    )
+    assert ended.code == 3
+    assert "budget.seconds=9 is too short" in ended.out

@@ -114,5 +114,5 @@ def test_a_limit_that_no_candidate_meets_is_infeasible(gpsuite: Gpsuite, workpla
     assert ended.code == 3, ended.err
     assert "infeasible" in ended.err
     assert ended.out.startswith(
-        "none of 2 candidates is safe with probability above 0.95; the most probably safe"
+        "none of 2 candidates is safe with probability above 95 %; the most probably safe"
     )

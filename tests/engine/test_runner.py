@@ -11,7 +11,7 @@ import pytest
 from gpsuite.config.files import conf_dir
 from gpsuite.engine.folder import locked
 from gpsuite.engine.keys import task_key
-from gpsuite.engine.runner import RunOptions, TaskFailedError, run_experiment
+from gpsuite.engine.runner import RunOptions, RunReport, TaskFailedError, run_experiment
 from gpsuite.engine.store import RecordStore
 from gpsuite.engine.summary import not_comparable
 from gpsuite.errors import ResultsError
@@ -196,3 +196,17 @@ def test_what_keeps_a_run_from_being_compared(tmp_path: Path) -> None:
     assert "budget.seconds=3" in not_comparable(replace(request, budget_seconds=3.0), records, ())
     assert "seed" in not_comparable(request, records, ("seed",))
     assert not_comparable(replace(request, scale="smoke"), records, ()) == "smoke scale"
+
+
+@pytest.mark.parametrize(
+    ("counts", "code"),
+    [
+        ({"done": 2}, 0),
+        ({"done": 1, "skipped": 2}, 0),
+        ({"skipped": 3}, 3),
+        ({"skipped": 1, "infeasible": 1}, 3),
+        ({"infeasible": 1, "budget": 1}, 0),
+    ],
+)
+def test_nothing_that_was_possible_is_no_success(counts: dict[str, int], code: int) -> None:
+    assert RunReport(Path(), counts, ()).exit_code == code

@@ -160,8 +160,13 @@ def _trained(dataset: PreparedDataset, params: ClassifierParams, shared: SharedW
 
 
 def proved_safe(model: Classifier, scaled: FloatArray, tolerances: Sequence[float], boxes: int) -> int:
-    """Return up to how many of the increasing tolerances [K] the class at a scaled point [D] provably stays."""
+    """Return up to how many of the increasing tolerances [K] the class at a scaled point [D] provably stays.
+
+    None where the cubature of more than two classes states its error but does not prove it.
+    """
     search = _search(model.posterior, scaled)
+    if isinstance(search, MultiClassSearch) and not search.centre.proved:
+        return 0
     for place, radius in enumerate(tolerances):
         region, budget = box(scaled, np.full(len(scaled), radius)), Budget(boxes=boxes)
         if search.decide(region, budget)[0].status != "safe":

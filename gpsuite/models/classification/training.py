@@ -11,6 +11,7 @@ from scipy.optimize import Bounds
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
+from gpsuite.errors import UserError
 from gpsuite.models.classification.approximation import BinaryProblem, GPCFit, NotConvergedError
 from gpsuite.models.classification.expectation_propagation import expectation_propagation
 from gpsuite.models.classification.laplace import laplace
@@ -155,7 +156,13 @@ def _maximised(
     lowest, highest = (np.full_like(theta, limit) for limit in np.log(SEARCH_RANGE))
     highest[0] = np.log(largest_variance)
     if not ((theta >= lowest) & (theta <= highest)).all():
-        raise ValueError(f"the start is outside of {SEARCH_RANGE}, variance {largest_variance:g}: {start}")
+        (least, most), ends = SEARCH_RANGE, (min(start.lengthscales), max(start.lengthscales))
+        fault = f"variance {start.variance:g} and lengthscales {ends[0]:.3g} to {ends[1]:.3g}"
+        limits = f"{least:g} to {most:g}, a variance of at most {largest_variance:g}"
+        raise UserError(
+            f"scaling: training starts at {fault}, outside of {limits}\ninputs of such a scale need scaling=train",
+            key="scaling",
+        )
     found = minimise(evidence, theta, budget, Bounds(lowest, highest))
     if evidence.best is None:
         raise NotConvergedError(f"{inference} did not converge at the start: {start}")

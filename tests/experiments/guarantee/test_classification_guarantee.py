@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -31,6 +31,7 @@ from gpsuite.experiments.guarantee.saved import FOLDER, write_model
 from gpsuite.experiments.guarantee.saved import load as load_model
 from gpsuite.experiments.guarantee.saved_classifier import SavedClassifier
 from gpsuite.experiments.guarantee.tasks import Learning
+from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
 
 LEARNING = Learning(
     seed=3, goal=1.0, own=False, delta=0.01, coverage=0.9, test_share=0.2, preparation=0.1, most_rows=90,
@@ -149,6 +150,22 @@ def test_what_is_called_safe_keeps_its_class(kept: Classifier) -> None:
         proved_safe(kept, surest, tolerances, 300) < 3
     )  # everything is near enough to some other class at 50
     assert proved_safe(kept, least, tolerances, 300) <= proved_safe(kept, surest, tolerances, 300)
+
+
+def test_a_cubature_whose_error_is_stated_proves_nothing(
+    kept: Classifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probabilities = class_probabilities(kept.posterior, kept.problem.X)
+    surest = kept.problem.X[np.argmax(probabilities.max(axis=1))]
+    build = MultiClassSearch.__init__
+
+    def stated(self: MultiClassSearch, *given: Any) -> None:
+        build(self, *given)
+        self.centre = replace(self.centre, proved=False)
+
+    monkeypatch.setattr(MultiClassSearch, "__init__", stated)
+    several = len(kept.labels) > 2  # two classes need no cubature
+    assert (proved_safe(kept, surest, [0.01], 300) == 0) is several
 
 
 def test_the_input_that_labels_follow_decides(kept: Classifier) -> None:

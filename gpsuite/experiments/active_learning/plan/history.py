@@ -1,6 +1,6 @@
 """Earlier plans of the same experiment, kept in the results folder: where a longer table goes on from.
 
-A plan's record holds the state of its planner (particles and random numbers).
+A plan's record holds the state of its planner (particles and random numbers); it outlives its run's folder.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def find_start(results_dir: Path, dataset: PreparedDataset, params: PlannerParam
     """
     data = load(dataset)
     column = safety_of(data)
-    earlier, outdated = _earlier_plans(results_dir, data, params)
+    earlier, others = _earlier_plans(results_dir, data, params)
     for plan in earlier:
         if plan.about["question"] == question(dataset, params):
             parent = [other for other in earlier if other.key == plan.about["parent"]]
@@ -120,9 +120,8 @@ def find_start(results_dir: Path, dataset: PreparedDataset, params: PlannerParam
         nearest = min(earlier, key=lambda plan: (lost[plan.key], plan.key))
         told = f"starts cold: {lost[nearest.key]} of the {nearest.planner.n_values} values of an earlier plan"
         return _start([], f"{table.n_values} values, {told} are not in the table")
-    if outdated:
-        told = "starts anew: the earlier plans were made by another version of the method"
-        return _start([], f"{table.n_values} values, {told}")
+    if others:
+        return _start([], f"{table.n_values} values, starts anew: earlier plans {others}")
     return _start([], f"{table.n_values} values, first plan")
 
 
@@ -133,7 +132,7 @@ def question(dataset: PreparedDataset, params: PlannerParams) -> str:
 
 def about(data: Dataset, task: PlanTask, told: str) -> npt.NDArray[Any]:
     """Return the entry of a record by which later plans find its state; `told` says how it began."""
-    entry = {"question": task.question, "parent": task.parent}
+    entry = {"question": task.question, "parent": task.parent, "asked": _asked(data, task.asked)}
     lineage = _lineage(data, task.asked)
     return np.array(json.dumps({**entry, "lineage": lineage, "version": VERSION, "told": told}))
 
@@ -144,10 +143,29 @@ def unpack(text: str) -> dict[str, npt.NDArray[Any]]:
         return {name: stored[name] for name in stored.files}
 
 
+def _columns(data: Dataset) -> list[Any]:
+    return [list(data.input_names), list(data.target_names), safety_of(data).name]
+
+
 def _lineage(data: Dataset, params: PlannerParams) -> str:
     column = safety_of(data)
-    names = [list(data.input_names), list(data.target_names), column.name]
-    return json_hash([names, column.limit, column.side, [getattr(params, name) for name in POSTERIOR]])
+    posterior = [getattr(params, name) for name in POSTERIOR]
+    return json_hash([_columns(data), column.limit, column.side, posterior])
+
+
+def _asked(data: Dataset, params: PlannerParams) -> dict[str, Any]:
+    """Return what plans that continue each other share, by the names that the user knows."""
+    column, posterior = safety_of(data), {name: getattr(params, name) for name in POSTERIOR}
+    return {"columns": _columns(data), "limit": [column.limit, column.side], **posterior}
+
+
+def _differing(entry: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
+    """Return what an earlier plan of the same columns was asked otherwise; empty for other columns."""
+    theirs = entry.get("asked", {})
+    if theirs.get("columns") != asked["columns"]:
+        return ""
+    names = [name for name, value in asked.items() if theirs.get(name) != value]
+    return f"have another {', '.join(names)}" if names else ""
 
 
 def _start(plans: Sequence[_Earlier], told: str) -> Start:
@@ -158,21 +176,24 @@ def _start(plans: Sequence[_Earlier], told: str) -> Start:
     return Start(base64.b64encode(buffer.getvalue()).decode(), plans[0].key, told)
 
 
-def _earlier_plans(results_dir: Path, data: Dataset, params: PlannerParams) -> tuple[list[_Earlier], bool]:
-    """Return the plans of the same columns, limit and posterior settings, and whether others are of another version.
+def _earlier_plans(results_dir: Path, data: Dataset, params: PlannerParams) -> tuple[list[_Earlier], str]:
+    """Return the plans of the same columns, limit and posterior settings, and what those have that are not continued.
 
     Each record is returned once; damaged ones are left.
     """
     found: dict[str, _Earlier] = {}
-    outdated = False
-    for path in sorted((results_dir / "active_learning" / "plan").glob("*/artifacts/*.npz")):
+    others, asked = "", _asked(data, params)
+    for path in _kept(results_dir):
         try:
             with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as stored:
+                if path.stem in found or ABOUT not in stored.files:
+                    continue
                 entry = json.loads(str(stored[ABOUT]))
-                if path.stem in found or entry["lineage"] != _lineage(data, params):
+                if entry["lineage"] != _lineage(data, params):
+                    others = others or _differing(entry, asked)
                     continue
                 if entry.get("version") != VERSION:
-                    outdated = True
+                    others = "were made by another version of the method"
                     continue
                 state = {name: stored[name] for name in stored.files if name.startswith(STATE)}
             state = {name.removeprefix(STATE): array for name, array in state.items()}
@@ -181,4 +202,10 @@ def _earlier_plans(results_dir: Path, data: Dataset, params: PlannerParams) -> t
         except (OSError, ValueError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error):
             continue
         found[path.stem] = _Earlier(path.stem, entry, planner, state)
-    return list(found.values()), outdated
+    return list(found.values()), others
+
+
+def _kept(results_dir: Path) -> list[Path]:
+    """Return the files of arrays in which states may be: of run folders, and of the store, which outlives them."""
+    own = (results_dir / "active_learning" / "plan").glob("*/artifacts/*.npz")
+    return [*sorted(own), *sorted((results_dir / ".records" / "active_learning").glob("*.npz"))]

@@ -18,10 +18,9 @@ from gpsuite.experiments.active_learning.plan.history import (
     unpack,
 )
 from gpsuite.experiments.active_learning.plan.plan import candidate_inputs
-from gpsuite.experiments.active_learning.plan.summary import WARNINGS_APART
 from gpsuite.experiments.active_learning.plan.tables import ALL_OUTPUTS
 from gpsuite.experiments.active_learning.plan.tasks import PlanTask
-from gpsuite.experiments.base import Outcome, SharedWork, Task, finite_or_none
+from gpsuite.experiments.base import WARNINGS_APART, Outcome, SharedWork, Task, finite_or_none
 from gpsuite.methods.active_learning.plan.answer import Plan
 
 

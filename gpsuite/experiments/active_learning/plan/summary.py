@@ -9,9 +9,6 @@ from gpsuite.experiments.active_learning.plan.tables import UNITS, inference_tab
 from gpsuite.experiments.base import Report
 from gpsuite.reporting.comparison import Statistic
 
-WARNINGS_APART = " | "
-
-
 PROMISE = (
     "probability_safe is the model's estimate, tried on made-up functions, no guarantee: a cliff that no measurement "
     "hints at is not foreseen"
@@ -28,7 +25,7 @@ def summarise(report: Report[PlanSettings]) -> list[Statistic]:
     shown = proposals.to_string(index=False, float_format="{:.6g}".format)
     note = str(record.metrics["note"])
     report.answer.extend(filter(None, (f"{record.label}; {safe}", shown, note, UNITS, PROMISE)))
-    report.warnings.extend(filter(None, str(record.metrics["warnings"]).split(WARNINGS_APART)))
+    report.warnings.extend(record.warnings)
     draw_plan(report, record, data)
     n = int(record.number("candidates"))
     return [Statistic("safe_candidates", record.number("safe_candidates"), n=n)]

@@ -10,6 +10,7 @@ from gpsuite.experiments.active_learning.plan.history import safety_of
 from gpsuite.experiments.active_learning.plan.plan import candidate_inputs
 from gpsuite.experiments.active_learning.plan.settings import PlanSettings
 from gpsuite.experiments.base import Record
+from gpsuite.rounding import sureness
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +77,8 @@ def safe_text(record: Record, data: Dataset, settings: PlanSettings) -> str:
     """Return what safe means, in the user's words."""
     column = safety_of(data)
     sign = "at least" if column.side == "above" else "at most"
+    sure = sureness(settings.delta)
     return (
-        f"{column.name} is {sign} {column.limit:g} with probability above {1.0 - settings.delta:g} at "
+        f"{column.name}, without its noise, is {sign} {column.limit:.15g} with probability above {sure} at "
         f"{record.number('safe_candidates'):g} of {record.number('candidates'):g} candidates"
     )

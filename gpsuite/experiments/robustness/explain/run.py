@@ -98,7 +98,7 @@ def _ranges_of(explained: _Explained, task: Task[Any], clock: Budget, shared: Sh
         np.minimum(x, x + (low - rows[row]) / problem.scale),
         np.maximum(x, x + (high - rows[row]) / problem.scale),
     )
-    budget = Budget(seconds=clock.left, boxes=params.boxes, observer=shared.observer)
+    budget = clock.rest(boxes=params.boxes, observer=shared.observer)
     inputs = np.arange(len(x))
     found = one_sided_ranges(
         explained.lines, x[None], inputs, params.radius, domain, params.tolerance, budget

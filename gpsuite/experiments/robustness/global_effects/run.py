@@ -31,7 +31,7 @@ def run(task: Task[GlobalEffectsTask], shared: SharedWork) -> Outcome:
     lines = binary_lines(posterior, points, inputs)
     found = []
     for gamma in params.gammas:
-        budget = Budget(seconds=clock.left, boxes=params.boxes, observer=shared.observer)
+        budget = clock.rest(boxes=params.boxes, observer=shared.observer)
         found.append(one_sided_ranges(lines, points, inputs, gamma, problem.domain, params.tolerance, budget))
     ends = [each.delta_range for each in found]
     seed = params.model.draw_seed

@@ -36,7 +36,7 @@ def run(task: Task[PixelMapTask], shared: SharedWork) -> Outcome:
     point, own = shown_image(found, params.digit, params.shown_probability, params.rank)
     x = problem.X_test[point]
     inputs, started = np.arange(len(x)), time.process_time()
-    budget = Budget(seconds=clock.left, boxes=params.boxes, observer=shared.observer)
+    budget = clock.rest(boxes=params.boxes, observer=shared.observer)
     lines = softmax_lines(posterior, x[None], inputs, own)
     ranges = one_sided_ranges(lines, x[None], inputs, params.gamma, PIXELS, params.tolerance, budget)
     seconds = time.process_time() - started

@@ -39,7 +39,7 @@ def run(task: Task[RangeTask], shared: SharedWork) -> Outcome:
     posterior = regression_posterior(model)
     region = uncertain_box(problem, params)
     levels = [MEAN, *params.quantiles]
-    budget = Budget(seconds=clock.left, boxes=params.boxes, observer=shared.observer)
+    budget = clock.rest(boxes=params.boxes, observer=shared.observer)
     ranges = prediction_range(
         posterior.latent, posterior.noise_variance, region, levels, params.tolerance, budget
     )
@@ -64,7 +64,7 @@ def run(task: Task[RangeTask], shared: SharedWork) -> Outcome:
     status, reason = (BUDGET, open_ends[0]) if open_ends else (DONE, "")
     arrays = {"ranges": own, "moved": moved}
     if params.certificate_boxes:
-        certified = certify_ranges(task, problem, posterior, region, ranges, Budget(seconds=clock.left))
+        certified = certify_ranges(task, problem, posterior, region, ranges, clock.rest())
         arrays |= certified.arrays
         metrics |= certified.metrics
         if certified.out_of_time and not open_ends:

@@ -109,7 +109,7 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
     rows = load(dataset).X
     chosen = choose(params.features, problem, posterior.lengthscales, problem.X_test[point])
     region = point_region(problem, rows, params, chosen.inputs.tolist())
-    budget = Budget(seconds=clock.left, boxes=params.boxes, observer=shared.observer)
+    budget = clock.rest(boxes=params.boxes, observer=shared.observer)
     search = PointSearch(posterior, region.centre, region.free, params.bound)
     found = search.range(region, params.tolerance, budget)
     found = decided(search, region, found, budget)
@@ -126,7 +126,7 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
     reason = _limit(found, task.budget_seconds) if limited else ""
     if params.certificate_boxes:
         origin = _origin(dataset, classifier, params, region)
-        certificate = _certify(search, region, found, params, Budget(seconds=clock.left), origin)
+        certificate = _certify(search, region, found, params, clock.rest(), origin)
         metrics |= _claims(certificate, found)
         arrays |= stored(*pack(certificate))
         if certificate.search["out_of_time"] and not limited:

@@ -42,7 +42,7 @@ def run_classes(task: Task[ClassesTask], shared: SharedWork) -> Outcome:
     chosen = choose(params.features, problem, posterior.lengthscales, problem.X_test[point])
     region = point_region(problem, rows, params, chosen.inputs.tolist())
     search = MultiClassSearch(posterior, region.centre, region.free, params.bound)
-    budget = Budget(seconds=clock.left, boxes=params.boxes, observer=shared.observer)
+    budget = clock.rest(boxes=params.boxes, observer=shared.observer)
     verdict, extrema = search.decide(region, budget)
     verdict, attack = _attacked(search, region, verdict, params)
     own = search.centre.own
@@ -63,7 +63,7 @@ def run_classes(task: Task[ClassesTask], shared: SharedWork) -> Outcome:
     }
     arrays = _arrays(judged, rows[problem.test_rows[point]], problem.scale)
     if params.certificate_boxes:
-        certified = certify_point(task, found, judged, Budget(seconds=clock.left))
+        certified = certify_point(task, found, judged, clock.rest())
         metrics |= certified.metrics
         arrays |= certified.arrays
         if certified.out_of_time:
@@ -123,6 +123,8 @@ def _named(reason: str, found: SeveralClasses) -> str:
     for number in reversed(range(len(found.problem.label_names))):
         name = found.problem.label_names[number]
         reason = reason.replace(f"class {number} is ahead", f"class {name} is ahead")
+        reason = reason.replace(f"classes {number} and", f"classes {name} and")
+        reason = reason.replace(f"and {number} at the point", f"and {name} at the point")
     return reason
 
 

@@ -42,7 +42,7 @@ def summarise(report: Report[SafetySettings]) -> list[Statistic]:
     free = describe(settings.features, len(points[0].arrays["free"]))
     caption = _caption(request, str(points[0].metrics["chosen_by"]), free)
     if not settings.points:  # points that the user chose are no sample
-        report.answer.extend(_sentences(report, points, titles, free))
+        report.answer.extend(certified_sentences(report, points, titles, free))
     rows = point_table(points, titles)
     report.table(summary_table(points, titles), "safety", caption)
     where = "the range is the predicted class'; " if several else ""
@@ -60,17 +60,25 @@ def summarise(report: Report[SafetySettings]) -> list[Statistic]:
     return statistics + point_statistics(points, titles)
 
 
-def _sentences(
+def certified_sentences(
     report: Report[SafetySettings], points: Sequence[Record], titles: Mapping[str, str], free: str
 ) -> Iterator[str]:
     """Yield what the certified test rows of each method say of new rows."""
     change = f"{free} move within the {_ball(report.settings)} and stay within {_within(report.settings)}"
     for method, title in titles.items():
         own = [record for record in points if record.axes["method"] == method]
-        held = sum(bool(each.metrics["correct"]) and each.metrics["verdict"] == "safe" for each in own)
+        safe = [each for each in own if each.metrics["correct"] and each.metrics["verdict"] == "safe"]
+        held = sum(map(_is_proved, safe))
         bound = clopper_pearson(held, len(own), 2.0 * DELTA)[0]
         yield f"{title}: {certified(DELTA, bound, 'this model', change)}"
-        yield f"  ({held} of {len(own)} test rows.)"
+        more = f"; {len(safe) - held} more by a cubature whose error is stated, not proved"
+        yield f"  ({held} of {len(own)} test rows{more if held < len(safe) else ''}.)"
+
+
+def _is_proved(record: Record) -> bool:
+    """Return whether a verdict is proved: by probabilities that are, as those of two classes, or by its certificate."""
+    metrics = record.metrics
+    return bool(metrics.get("probabilities_proved", True)) or bool(metrics.get("certificate_decides"))
 
 
 def _positive(request: Request[SafetySettings], labels: Sequence[str]) -> str:

@@ -171,7 +171,7 @@ def first_radius(gammas: Sequence[float], hit: BoolArray) -> float | None:
 
 def _step(search: PointSearch, region: Region, params: CurveTask, clock: Budget) -> Step:
     posterior, contest = search.posterior, search.centre.contest
-    budget = Budget(seconds=clock.left, boxes=params.boxes, observer=clock.observer)
+    budget = clock.rest(boxes=params.boxes, observer=clock.observer)
     sign = contest.sign
     extremum = search.extremum(region, sign, params.tolerance, budget)
     verdict = judge(search.centre, (extremum,), region)

@@ -38,6 +38,7 @@ from gpsuite.methods.active_learning.safety import SafetyLimit
 from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 from gpsuite.models.sampling.posterior import HyperPosterior
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings, SMCState
+from gpsuite.rounding import sureness
 
 SavedState = dict[str, npt.NDArray[Any]]
 
@@ -324,7 +325,7 @@ class MeasurementPlanner:
             )
         at = ", ".join(f"{value:.6g}" for value in candidates[safest])
         reason = (
-            f"none of {rows.sum()} candidates is safe with probability above {1.0 - self._delta:g}; "
+            f"none of {rows.sum()} candidates is safe with probability above {sureness(self._delta)}; "
             f"the most probably safe one is number {safest + 1} at ({at}): {safety.probability[safest]:.3g}"
         )
         if self._guard is None:
@@ -347,6 +348,11 @@ class MeasurementPlanner:
         believed = self._safety_model(self._beliefs["safety"].cloud.posterior)
         names = self._input_names or [f"input {d + 1}" for d in range(believed.known.X.shape[1])]
         warnings = believed.warnings(X, self._guard, names)
+        if contradicted := int((safety.safe & believed.measured_unsafe(X)).sum()):
+            warnings.append(
+                f"at {contradicted} of the safe candidates a measured safety value was beyond the limit: the "
+                "probability is that of the value without its noise"
+            )
         if safety.beyond_step.any():
             warnings.append(
                 f"the safety value has hardly varied yet: {safety.beyond_step.sum()} more candidates, farther out "

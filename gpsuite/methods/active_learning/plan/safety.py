@@ -106,10 +106,13 @@ class SafetyModel:
         distance = np.sqrt(np.mean((known.y - self.limit.value) ** 2))
         noise = np.sqrt(self.posterior.weights @ self.model.constrain(self.posterior.u).noise[:, 0])
         if noise > SCATTER * distance:
-            share = noise / distance
+            share = (
+                f"sd {noise / distance:.2g} of their distance to the limit"
+                if distance
+                else "all at the limit"
+            )
             warnings.append(
-                f"safety values are mostly scatter (sd {share:.2g} of their distance to the limit): it may be their "
-                "own structure; measure one point again"
+                f"safety values are mostly scatter ({share}): it may be their own structure; measure one point again"
             )
         between = np.mean(guard.outside(known.X, X) == 0.0)
         spacing = _spacing(known.X / guard.ranges(known.X))
@@ -119,6 +122,11 @@ class SafetyModel:
                 "proposal between them may meet it"
             )
         return warnings
+
+    def measured_unsafe(self, X: FloatArray) -> BoolArray:
+        """Return at which inputs [n, D] the safety value was measured beyond the limit, once at least, [n]."""
+        beyond = {row.tobytes() for row in self.known.X[~self.limit.holds(self.known.y)] + 0.0}
+        return np.array([row.tobytes() in beyond for row in X + 0.0], dtype=bool)
 
 
 def _spacing(X: FloatArray) -> float:

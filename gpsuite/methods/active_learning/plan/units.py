@@ -71,7 +71,7 @@ class Units:
             y_offset,
             _scale(np.nanstd(Y, axis=0), y_offset),
             z_offset,
-            _scale(_rms(z - z_offset), np.zeros(1)),
+            _scale(_rms(z - z_offset), np.array([max(np.abs(z).max(), abs(limit.value))])),
         )
 
     def near(self, other: Units) -> bool:

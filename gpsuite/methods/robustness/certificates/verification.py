@@ -280,7 +280,7 @@ def claimed_ends(claim: Claim, scale: float = 1.0, offset: float = 0.0) -> str:
 def origin_words(origin: StatedOrigin) -> Iterator[tuple[str, str]]:
     """Yield the dataset and the point."""
     yield "dataset", f"{printable(origin.dataset)}, content {printable(origin.content)} (as stated)"
-    yield "point", f"row {origin.row} of the dataset"
+    yield "point", f"row {origin.row} of the dataset, counted from 0 without rows that were left out"
 
 
 def model_words(model: StatedModel, origin: StatedOrigin | None, observed: str, digest: str) -> str:

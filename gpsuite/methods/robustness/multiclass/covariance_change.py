@@ -40,13 +40,17 @@ class CovarianceChange:
 
     def highest(self, p: FloatArray) -> FloatArray:
         """Return the largest probability [B] that `p` may become."""
-        falls = 1.0 - (1.0 - p) * np.exp(-self.rate)
-        return np.asarray(np.fmin(np.fmin(p + self.up, p * np.exp(self.rate) * _OUTWARD), falls + 1e-15))
+        with np.errstate(over="ignore", invalid="ignore"):  # an infinite limit is none
+            falls = 1.0 - (1.0 - p) * np.exp(-self.rate)
+            return np.asarray(np.fmin(np.fmin(p + self.up, p * np.exp(self.rate) * _OUTWARD), falls + 1e-15))
 
     def lowest(self, p: FloatArray) -> FloatArray:
         """Return the smallest probability [B] that `p` may become."""
-        rises = 1.0 - (1.0 - p) * np.exp(self.rate)
-        return np.asarray(np.fmax(np.fmax(p - self.down, p * np.exp(-self.rate) / _OUTWARD), rises - 1e-15))
+        with np.errstate(over="ignore", invalid="ignore"):
+            rises = 1.0 - (1.0 - p) * np.exp(self.rate)
+            return np.asarray(
+                np.fmax(np.fmax(p - self.down, p * np.exp(-self.rate) / _OUTWARD), rises - 1e-15)
+            )
 
 
 def covariance_change(low: FloatArray, high: FloatArray, own: int) -> CovarianceChange:

@@ -142,7 +142,8 @@ class PointClasses:
             return "a class probability at the point is not finite"
         tied = [contest.rival for contest in self.contests if contest.crossed(self.lead[contest.rival])]
         if tied:
-            return f"tie within rounding between classes {self.own} and {tied[0]} at the point itself"
+            within = "rounding" if self.proved else "the cubature's stated error"
+            return f"tie within {within} between classes {self.own} and {tied[0]} at the point itself"
         return ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -207,12 +208,27 @@ def test_the_richest_earlier_plan_is_continued_and_damaged_ones_are_left() -> No
     write_rows(14)
     found = task()
     assert "4 of them new" in found.label
-    [best] = Path("results").glob(f"active_learning/plan/*/artifacts/{found.params.parent}.npz")
-    best.write_bytes(b"not an archive")
+    best = list(Path("results").rglob(f"{found.params.parent}.npz"))
+    assert len(best) == 2  # in the run's folder and in the store
+    for path in best:
+        path.write_bytes(b"not an archive")
     assert "8 of them new" in task().label
-    for path in Path("results").glob("active_learning/plan/*/artifacts/*.npz"):
+    shutil.rmtree("results/active_learning/plan")  # a run's folder holds copies
+    assert "8 of them new" in task().label
+    for path in Path("results").rglob("*.npz"):
         path.unlink()
     assert task().label == "28 values, first plan"
+
+
+def test_what_was_asked_otherwise_before_is_said() -> None:
+    write_rows(12)
+    run()
+    for word, name in {"seed=7": "seed", "particles=24": "particles"}.items():
+        assert task(word).label == f"24 values, starts anew: earlier plans have another {name}", word
+    request, _ = read_request([word.replace("<=1", "<=2") for word in words()])
+    [found] = EXPERIMENTS.get(request.experiment).plan(request)
+    assert found.label == "24 values, starts anew: earlier plans have another limit"
+    assert task("dataset.inputs=[x1, x0]").label == "24 values, first plan"
 
 
 def test_other_candidates_are_another_question_of_the_same_posterior() -> None:
@@ -228,18 +244,16 @@ def test_other_candidates_are_another_question_of_the_same_posterior() -> None:
 def test_plans_of_another_version_of_the_method_are_not_continued() -> None:
     write_rows(12)
     run()
-    [path] = Path("results").glob("active_learning/plan/*/artifacts/*.npz")
-    with np.load(path) as stored:
-        arrays = {name: stored[name] for name in stored.files}
-    entry = json.loads(str(arrays["about"]))
-    assert entry.pop("version") == VERSION
-    path.unlink()
-    np.savez(path, **{**arrays, "about": np.array(json.dumps(entry))})
+    for path in list(Path("results").rglob("*.npz")):
+        with np.load(path) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        entry = json.loads(str(arrays["about"]))
+        assert entry.pop("version") == VERSION
+        path.unlink()
+        np.savez(path, **{**arrays, "about": np.array(json.dumps(entry))})
     write_rows(14)
     assert task().params.state is None
-    assert (
-        task().label == "28 values, starts anew: the earlier plans were made by another version of the method"
-    )
+    assert task().label == "28 values, starts anew: earlier plans were made by another version of the method"
 
 
 def test_warnings_and_what_a_probability_is_are_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -296,13 +310,14 @@ def test_a_budget_ends_with_a_plan_and_is_recorded() -> None:
     assert task("budget.seconds=0.01", "particles=64").budget_seconds == 0.01
 
 
-def test_nothing_safe_is_infeasible_with_the_best_candidate_named() -> None:
-    write_rows(12)
+def test_nothing_safe_is_infeasible_with_the_best_candidate_named(capsys: pytest.CaptureFixture[str]) -> None:
+    write_rows(3)
     Path("c.csv").write_text("x0,x1\n50,60\n1.2,1.1\n")
     folder = run(code=3)
+    assert "only 3 safety values: their probabilities are mostly the prior's" in capsys.readouterr().err
     [record] = list(csv.DictReader((folder / "records.csv").read_text().splitlines()))
     assert record["status"] == "infeasible"
-    assert "none of 2 candidates is safe with probability above 0.95" in record["reason"]
+    assert "none of 2 candidates is safe with probability above 95 %" in record["reason"]
     assert "number " in record["reason"]
     assert record["proposals"] == "0"
     assert not (folder / "tables" / "plan.csv").exists()

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from gpsuite.config.request import read_request
+from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.safety.claims import margin_statistics
+from gpsuite.experiments.robustness.safety.summary import certified_sentences
 from gpsuite.rounding import rounded
 from tests.experiments.robustness.safety_runs import gpsuite, run
 
@@ -91,6 +94,27 @@ def test_digits_of_all_ten_classes(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(table["verdict"]) <= {"safe", "unsafe", "unknown"} and len(table) == 1
     assert not table["probabilities_proved"].any()
     assert (table["max_attained"] <= table["max_proved"]).all()
+
+
+@pytest.mark.parametrize(
+    ("proved", "decides", "told"),
+    [
+        (True, False, "(1 of 1 test rows.)"),
+        (False, True, "(1 of 1 test rows.)"),
+        (False, False, "(0 of 1 test rows; 1 more by a cubature whose error is stated, not proved.)"),
+        (None, None, "(1 of 1 test rows.)"),  # two classes have closed probabilities
+    ],
+)
+def test_what_is_called_proved_is_proved(proved: bool | None, decides: bool | None, told: str) -> None:
+    stated = {"probabilities_proved": proved, "certificate_decides": decides}
+    known = {name: value for name, value in stated.items() if value is not None}
+    metrics: dict[str, Any] = {"correct": True, "verdict": "safe", **known}
+    record = Record("k", "e", "", {"method": "laplace"}, "done", "", metrics, {})
+    request, _ = read_request(["experiment=robustness/safety", "scale=smoke"])
+    report = cast(Any, SimpleNamespace(settings=request.settings))
+    said = list(certified_sentences(report, [record], {"laplace": "Laplace"}, "inputs"))
+    assert said[1].strip() == told
+    assert ("at least 0 % of the new rows" in said[0]) == told.startswith("(0")
 
 
 def test_a_missing_label_is_no_class(capsys: pytest.CaptureFixture[str]) -> None:

@@ -98,6 +98,41 @@ def test_units_do_not_matter(queries: str) -> None:
     np.testing.assert_allclose(plan.sd / scale, plain.sd, atol=ROUNDING)
 
 
+@pytest.mark.parametrize("size", [1e-15, 1e12])
+def test_the_unit_of_the_safety_value_does_not_matter(size: float) -> None:
+    plain = told().ask(GRID, 3)
+    X, Y, z = measured()
+    other = new(SafetyLimit(size, "below"))
+    other.tell(X, Y, size * z)
+    plan = other.ask(GRID, 3)
+    assert choices(plan) == choices(plain) and plan.warnings == plain.warnings
+    np.testing.assert_allclose(plan.probability_safe, plain.probability_safe, atol=ROUNDING)
+
+
+def test_a_candidate_that_was_measured_unsafe_is_told() -> None:
+    """The probability is that of the value without its noise, which is large here."""
+    rng = np.random.default_rng(1)
+    X = np.linspace(0.0, 1.0, 60)[:, None]
+    z = 0.5 + 0.25 * rng.standard_normal(60)
+    planner = new()
+    planner.tell(X, np.sin(X), z)
+    unsafe = X[z > 1.0]
+    assert len(unsafe)
+    plan = planner.ask(np.vstack([unsafe, unsafe + 1e-4]), 1)
+    assert plan.safe.all()
+    told_of = [text for text in plan.warnings if "was beyond the limit" in text]
+    said = f"at {len(unsafe)} of the safe candidates a measured safety value was beyond the limit"
+    assert told_of == [f"{said}: the probability is that of the value without its noise"]
+    assert not any("was beyond the limit" in text for text in planner.ask(unsafe + 1e-4, 1).warnings)
+
+
+def test_values_that_all_equal_the_limit_are_scatter() -> None:
+    planner = new()
+    X, Y, _ = measured()
+    planner.tell(X, Y, np.ones(len(X)))
+    assert any("mostly scatter (all at the limit)" in text for text in planner.ask(GRID, 1).warnings)
+
+
 def test_expected_values_are_in_the_users_units() -> None:
     """At measured inputs the outputs to expect are near what was measured, wherever their zero and unit lie."""
     X, Y, z = measured(20)
@@ -265,7 +300,7 @@ def test_where_nothing_is_safe_the_most_probable_candidate_is_named() -> None:
     assert (plan.status, plan.proposals, plan.n_safe) == ("infeasible", (), 0)
     assert plan.safest == int(np.argmax(plan.probability_safe))
     assert f"number {plan.safest + 1} at ({candidates[plan.safest, 0]:g})" in plan.reason
-    assert "none of 3 candidates is safe with probability above 0.95" in plan.reason
+    assert "none of 3 candidates is safe with probability above 95 %" in plan.reason
     safest = planner.ask(candidates, 2, "safest")
     assert (safest.status, safest.reason) == ("done", plan.reason)
     assert [each.row for each in safest.proposals] == [plan.safest]
