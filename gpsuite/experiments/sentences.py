@@ -91,7 +91,8 @@ def band_holds(confidence: float, model: str, width: float | None, target: str, 
             "permutations leave a constant open: take group=signs, or " if group == "permutations" else ""
         )
         return (
-            f"Band: unbounded for a function that is {MODEL_WORDS[model]}; {open_level}more rows are needed."
+            f"Band: unbounded for a function that is {MODEL_WORDS[model]}; {open_level}more rows are needed, or inputs "
+            "that are less alike."
         )
     return (
         f"Band: If the true function is {MODEL_WORDS[model]} and the noise is {NOISE_WORDS[group]}, a band of "

@@ -92,9 +92,8 @@ def read_problem(prepared: PreparedDataset, params: RegionTask) -> Problem:
     least = max(LEAST_ROWS, params.centres if sparse else 0)
     if count < least or kept < LEAST_ROWS:
         key, value = ("centres", params.centres) if LEAST_ROWS <= count < least else _row_setting(params)
-        fault = (
-            f"{count + kept} rows leave {count} for preparation (at least {least}) and {kept} for the region"
-        )
+        equal = f" ({rows.merged} more repeat their inputs and are averaged with them)" if rows.merged else ""
+        fault = f"{count + kept} rows{equal} leave {count} for preparation (at least {least}) and {kept} for the region"
         advice = (
             f"preparation={params.preparation:g} of them prepare: more rows, another share or fewer centres"
         )

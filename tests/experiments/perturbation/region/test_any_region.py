@@ -223,3 +223,14 @@ def test_a_small_run_is_summarised(tmp_path: Path, group: str, noise: str) -> No
     assert all(share.judged("low") <= share.value < share.judged("high") for share in shares)
     for name in ("tables/region.csv", "tables/region_candidates.csv", "figures/region.png"):
         assert (tmp_path / name).is_file()
+
+
+def test_few_different_inputs_are_called_the_cause_of_few_rows(tmp_path: Path) -> None:
+    """120 rows at two inputs are two means for a kernel model."""
+    lines = ["a,out", *(f"{row % 2},{row % 7 + 0.5 * row % 3}" for row in range(120))]
+    path = tmp_path / "two.csv"
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(
+        UserError, match=r"2 rows \(118 more repeat their inputs and are averaged with them\) leave"
+    ):
+        plan("dataset=csv", f"dataset.path={path}", "dataset.target=out", "models=[krr_sparse]")
