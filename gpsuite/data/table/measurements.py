@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -60,8 +61,6 @@ def read_measurements(spec: CsvSpec) -> Dataset:
     candidates, points = _read_candidates(spec, names, reading)
     check_spread(spec.path, np.column_stack([X, Y, z]), [*names, *target_names, column.name])
     choices = [names, target_names, column.name, limit, side, grid.separator]
-    others = [candidates.separator] if candidates.separator != grid.separator else []
-    more = [*others, *reading_of(spec, [*notes, *candidates.notes])]
     return Dataset(
         name=spec.name,
         task="measurements",
@@ -69,7 +68,7 @@ def read_measurements(spec: CsvSpec) -> Dataset:
         y=Y,
         input_names=tuple(names),
         target_names=tuple(target_names),
-        content_hash=json_hash(["csv measurements", grid.sha256, candidates.sha256, *choices, *more]),
+        content_hash=_content_hash(spec, grid, candidates, choices, notes),
         grid=points,
         safety=column,
         units={
@@ -80,6 +79,15 @@ def read_measurements(spec: CsvSpec) -> Dataset:
         reading=reading,
         notes=(*notes, *(f"dataset.candidates: {note}" for note in candidates.notes)),
     )
+
+
+def _content_hash(
+    spec: CsvSpec, grid: Grid, candidates: Grid, choices: list[Any], notes: Sequence[str]
+) -> str:
+    """Return the hash of both files and how they were read; settings of reading count where they decided something."""
+    others = [candidates.separator] if candidates.separator != grid.separator else []
+    more = [*others, *reading_of(spec, [*notes, *candidates.notes])]
+    return json_hash(["csv measurements", grid.sha256, candidates.sha256, *choices, *more])
 
 
 def parse_limit(value: object) -> tuple[float, Side]:
