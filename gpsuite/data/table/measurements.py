@@ -56,7 +56,7 @@ def read_measurements(spec: CsvSpec) -> Dataset:
     column = SafetyColumn(safe_by.name, z[:, 0], limit, side)
     _refuse_unsafe(spec, column)
     reading = marks_of(grid, written)
-    if strict_sign(spec.limit) and (z == limit).any():
+    if _strict_sign(spec.limit) and (z == limit).any():
         notes.append(f"dataset.limit={spec.limit}: {limit!r} itself counts as safe")
     candidates, points = _read_candidates(spec, names, reading)
     check_spread(spec.path, np.column_stack([X, Y, z]), [*names, *target_names, column.name])
@@ -110,7 +110,7 @@ def parse_limit(value: object) -> tuple[float, Side]:
     return number, "below" if match[1] in ("<", "<=", "≤") else "above"
 
 
-def strict_sign(value: object) -> bool:
+def _strict_sign(value: object) -> bool:
     """Return whether a limit is written with `<` or `>`, as if the limit itself were not safe."""
     return str(value).strip()[:1] in ("<", ">") and str(value).strip()[1:2] != "="
 

@@ -212,3 +212,11 @@ def test_the_embedded_example_measures_outputs_in_turn() -> None:
     assert data.safety.safe.all()
     assert data.grid is not None
     assert data.grid.shape == (200, 1)
+
+
+@pytest.mark.parametrize(("limit", "noted"), [("<1.4", True), ("<=1.4", False), ("<1.41", False)])
+def test_a_strict_limit_that_a_value_equals_is_said_to_count_as_safe(
+    tmp_path: Path, limit: str, noted: bool
+) -> None:
+    notes = read_csv(spec_of(tmp_path, limit=limit)).notes
+    assert (f"dataset.limit={limit}: 1.4 itself counts as safe" in notes) is noted
