@@ -122,7 +122,7 @@ def _collect_run(run: RunFolder, entries: Sequence[Published]) -> RunComparison:
 
 
 def _as_of_today(row: ComparisonRow, entry: Published | None) -> ComparisonRow:
-    """Return the row with the remark that conf/paper has now; not run where it has another value or test now."""
+    """Return the row with the remark that conf/paper has now; not run where value, condition or test is another now."""
     if entry is None:
         return row
     if (str(entry.test), entry.published, entry.condition) != (row.asked, row.published, row.condition):

@@ -55,9 +55,9 @@ def read_columns(
         others = [(grid.header[p], cells[p]) for p in positions if plain[p] is not None]
         marks = spec.decimal, spec.thousands
         shared = as_the_table(table, [*doubtful, *others]) if marks == (None, None) else None
-        written, said = shared or find_format(grid.path, doubtful, others, *marks, grid.separator)
+        written, said = shared or find_format(grid.key, grid.path, doubtful, others, *marks, grid.separator)
         if shared is None and marks == (None, None):
-            refuse_twofold(grid.path, [*doubtful, *others], table, written)
+            refuse_twofold(grid.key, grid.path, [*doubtful, *others], table, written)
     if said:
         notes.append(said)
     usual = written == NumberFormat()

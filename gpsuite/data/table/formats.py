@@ -97,6 +97,7 @@ def without_symbol(text: str) -> tuple[str, str]:
 
 
 def find_format(
+    key: str,
     path: str,
     columns: Iterable[tuple[str, Sequence[str]]],
     plain: Iterable[tuple[str, Sequence[str]]],
@@ -110,6 +111,7 @@ def find_format(
     may be either, unless there is a number such as 1.5 somewhere.
 
     Args:
+        key: of the file, for messages.
         path: the file, for messages.
         columns: name and different texts of each column that holds more than plain numbers.
         plain: name and cells of the columns of plain numbers; looked at where the others leave a doubt.
@@ -132,10 +134,10 @@ def find_format(
     comma, points = seen.decimal or seen.proved, seen.groups or seen.point
     if comma and points:
         text = f"{comma} needs a decimal comma, {points} a decimal point"
-        raise csv_error("path", path, text, "write all numbers in one way, as 1234.5")
+        raise csv_error(key, path, text, "write all numbers in one way, as 1234.5")
     if comma and seen.dotted and not seen.proved:
         text = f"{comma} needs a decimal comma; is the point in {seen.dotted} between thousands?"
-        raise csv_error("path", path, text, "if it is:", fix={"decimal": ",", "thousands": "."})
+        raise csv_error(key, path, text, "if it is:", fix={"decimal": ",", "thousands": "."})
     if comma:
         return NumberFormat(",", "."), f"numbers are read with a decimal comma ({comma})"
     if seen.groups or (seen.either and seen.point):
@@ -145,12 +147,12 @@ def find_format(
     if seen.either:
         text = f"{seen.either}: a decimal comma, or a comma between thousands?"
         raise csv_error(
-            "path", path, text, "dataset.decimal=, if it is decimal; if not:", fix={"thousands": ","}
+            key, path, text, "dataset.decimal=, if it is decimal; if not:", fix={"thousands": ","}
         )
     if seen.mixed and not seen.point and separator != ",":
         text = f"{seen.mixed}, beside numbers without a point: a decimal point, or one between thousands?"
         raise csv_error(
-            "path", path, text, "dataset.decimal=. if it is decimal; if not:", fix={"thousands": "."}
+            key, path, text, "dataset.decimal=. if it is decimal; if not:", fix={"thousands": "."}
         )
     return NumberFormat(), ""
 
@@ -173,7 +175,11 @@ def as_the_table(
 
 
 def refuse_twofold(
-    path: str, columns: Sequence[tuple[str, Sequence[str]]], table: NumberFormat | None, written: NumberFormat
+    key: str,
+    path: str,
+    columns: Sequence[tuple[str, Sequence[str]]],
+    table: NumberFormat | None,
+    written: NumberFormat,
 ) -> None:
     """Refuse a file that belongs to a table and holds a number that reads otherwise as the table writes numbers.
 
@@ -187,7 +193,7 @@ def refuse_twofold(
         if theirs is not None and ours is not None and theirs != ours:
             what = f"{shorten(text)!r} in column {shorten(name)!r}"
             fault = f"{what} is {theirs:.10g} as the table writes numbers, here {ours:.10g}"
-            raise csv_error("path", path, fault, "write this file's numbers as the table's")
+            raise csv_error(key, path, fault, "write this file's numbers as the table's")
 
 
 def _marked(columns: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, str]]:

@@ -37,6 +37,7 @@ class Grid:
 
     Attributes:
         path: the file as the user names it.
+        key: which names it, without `dataset.`.
         sha256: hash of the file's bytes.
         separator: the character between cells.
         header: the K column names, all different, none empty.
@@ -49,6 +50,7 @@ class Grid:
     """
 
     path: str
+    key: str
     sha256: str
     separator: str
     header: tuple[str, ...]
@@ -101,6 +103,7 @@ def read_grid(spec: CsvSpec, key: str = "path", least: int = 2) -> Grid:
         units, rows = found, rows[1:]
     return Grid(
         path,
+        key,
         hashlib.sha256(data).hexdigest(),
         separator,
         tuple(header),
