@@ -54,15 +54,18 @@ def test_the_page_of_published_runs(tmp_path: Path) -> None:
     assert gallery_text(path.parent, ROOT / "conf") == text
 
 
-@pytest.mark.parametrize(("interval", "shown"), [("95 % interval [0, 0.7]", "| 0 of 3 |"), ("", "| 0 |")])
-def test_a_decision_is_shown_as_such_and_a_share_in_cells(tmp_path: Path, interval: str, shown: str) -> None:
+@pytest.mark.parametrize(("interval", "counted"), [("95 % interval [0.99, 1]", True), ("", False)])
+def test_a_share_is_shown_in_cells_and_a_decision_is_not(
+    tmp_path: Path, interval: str, counted: bool
+) -> None:
     folder = make_run(tmp_path, f"published/{EXPERIMENT}/paper")
     row = replace(
         ROW, id="X1", paper="reeb2018", experiment=EXPERIMENT, verdict="not reproduced", remark="why"
     )
-    write_comparison(folder, [replace(row, asked="in all cells", ours=0.0, n=3, interval=interval)])
+    write_comparison(folder, [replace(row, asked="in all cells", ours=1.0, n=617, interval=interval)])
     path = write_gallery(tmp_path, ROOT / "conf")
-    assert path is not None and shown in path.read_text(encoding="utf-8")
+    assert path is not None
+    assert ("617 of 617" in path.read_text(encoding="utf-8")) is counted
 
 
 def test_no_published_runs_no_page(tmp_path: Path) -> None:
