@@ -49,20 +49,32 @@ class Transition:
         points: where they are now.
         acceptance: probability with which each proposal was accepted, [S]; 0 where it was not finite.
         accepted: whether it was, [S].
+        finished: whether the trajectories reached their ends; if not, none was accepted.
     """
 
     points: Points
     acceptance: FloatArray
     accepted: BoolArray
+    finished: bool = True
+
+
+def never() -> bool:
+    """Return that there is no reason to end early."""
+    return False
 
 
 def transition(
-    density: Density, start: Points, step: FloatArray, leapfrog: int, rng: np.random.Generator
+    density: Density,
+    start: Points,
+    step: FloatArray,
+    leapfrog: int,
+    rng: np.random.Generator,
+    stop: Callable[[], bool] = never,
 ) -> Transition:
     """Propose the end of one trajectory per point and accept or keep; leaves every density invariant.
 
     A trajectory that meets a point where the density is not finite is rejected. Its way back would meet it too,
-    so detailed balance holds.
+    so detailed balance holds. All are rejected where `stop` ends them halfway.
 
     Args:
         density: log density and gradient of all points at once.
@@ -70,6 +82,7 @@ def transition(
         step: leapfrog step of every point, [S].
         leapfrog: number of steps, each with one gradient.
         rng: momenta and acceptance.
+        stop: asked before every step but the first whether to end early.
     """
     size, momentum = step[:, None], rng.standard_normal(start.u.shape)
     energy = 0.5 * np.einsum("ij,ij->i", momentum, momentum)
@@ -77,6 +90,8 @@ def transition(
     with np.errstate(over="ignore", invalid="ignore"):
         momentum += 0.5 * size * start.gradient
         for number in range(leapfrog):
+            if number and stop():
+                return Transition(start, np.zeros(len(step)), np.zeros(len(step), dtype=bool), finished=False)
             # A lost point waits at its start: far away it would cost overflows and failing factorisations.
             end = Points.at(density, np.where(alive[:, None], end.u + size * momentum, start.u))
             alive &= np.isfinite(end.log_density)

@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.models.multi_output.observations import HyperparameterModel, Likelihood
-from gpsuite.models.sampling.hamiltonian import Points, transition
+from gpsuite.models.sampling.hamiltonian import Points, never, transition
 from gpsuite.models.sampling.posterior import HyperPosterior, NoFiniteStartError, Target
 
 _FIRST_STEP = 0.72
@@ -79,8 +79,9 @@ class SMCState:
     Diagnostics, each of the last start or update: ess (after reweighting, before any resampling; after a start:
     that of its last stage), acceptance and unmoved (share of particles with no accepted trajectory), both means
     over the stages, NaN without moves; step_size; temperatures (stages with moves); gradients (of one
-    hyperparameter vector, the previous observations' counted too); restarted (0 or 1); log_evidence; and beta, only if
-    it was stopped before the last stage: u then follows a posterior of which the new observations are a part only.
+    hyperparameter vector, the previous observations' counted too, those of a trajectory that was cut short not);
+    restarted (0 or 1); log_evidence; and beta, only if stopped before a trajectory of the last stage: u then follows a
+    posterior of which the new observations are a part only, or was only resampled (beta = 1).
 
     Attributes:
         u: particles [S, d].
@@ -139,16 +140,12 @@ class SMCState:
         )
 
 
-def _never() -> bool:
-    return False
-
-
 def start(
     model: HyperparameterModel,
     likelihood: Likelihood,
     rng: np.random.Generator,
     settings: SMCSettings,
-    stop: Callable[[], bool] = _never,
+    stop: Callable[[], bool] = never,
 ) -> SMCState:
     """Draw particles from the prior and lead them to the posterior in stages, until `stop` says to end early.
 
@@ -157,7 +154,8 @@ def start(
     """
     u = model.draw_prior(rng, settings.particles)
     uniform = np.full(len(u), -np.log(len(u)))
-    cloud = _Cloud(u, uniform, _finite(likelihood.value(u)), _FIRST_STEP * u.shape[1] ** -0.25, 0.0)
+    lml = _finite(likelihood.value(u))
+    cloud = _Cloud(u, uniform, lml, lml, _FIRST_STEP * u.shape[1] ** -0.25, 0.0)
     return _Annealing(model, likelihood, None, rng, settings, stop).run(cloud, settings.keep)
 
 
@@ -182,7 +180,7 @@ def update(
     new: NewObservations,
     rng: np.random.Generator,
     settings: SMCSettings,
-    stop: Callable[[], bool] = _never,
+    stop: Callable[[], bool] = never,
 ) -> SMCState:
     """Take in new observations.
 
@@ -195,13 +193,14 @@ def update(
         new: the observations.
         rng: resampling and moves.
         settings: thresholds and moves.
-        stop: asked before each stage and trajectory whether to end early.
+        stop: asked before each stage, trajectory and leapfrog step whether to end early.
 
     Raises:
         NoFiniteStartError: if the new likelihood is not finite at any draw from the prior.
     """
     ratio = _finite(new.log_predictive)
-    cloud = _Cloud(state.u, state.log_weights, ratio, state.step_size, state.log_evidence)
+    lml = _finite(state.lml + ratio)
+    cloud = _Cloud(state.u, state.log_weights, lml, ratio, state.step_size, state.log_evidence)
     ess = _ess(cloud.log_weights, ratio)
     share = ess / len(ratio)
     if share < settings.restart or share == 0.0:
@@ -216,10 +215,11 @@ def update(
 
 @dataclass(eq=False)
 class _Cloud:
-    """Particles between two posteriors; `log_ratio` is the second's log likelihood minus the first's, [S]."""
+    """Particles between two posteriors; `log_ratio` is the second's log likelihood `lml` minus the first's, [S]."""
 
     u: FloatArray
     log_weights: FloatArray
+    lml: FloatArray
     log_ratio: FloatArray
     step_size: float
     log_evidence: float
@@ -242,6 +242,7 @@ class _Annealing:
         self._acceptance: list[float] = []
         self._unmoved: list[float] = []
         self._gradients = 0
+        self._moved_last = False
 
     def run(self, cloud: _Cloud, direct: float) -> SMCState:
         """Lead the cloud to beta = 1, in one stage if that leaves an effective share of at least `direct`.
@@ -249,7 +250,6 @@ class _Annealing:
         Stopped early, it ends after a stage, the first at the earliest.
         """
         beta = ess = 0.0
-        lml = cloud.log_ratio
         while beta < 1.0 and not (beta > 0.0 and self._stop()):
             following = self._next_beta(cloud, beta, direct)
             increments = (following - beta) * cloud.log_ratio
@@ -259,14 +259,13 @@ class _Annealing:
             chosen = systematic_resample(np.exp(weights), self._rng)
             cloud.log_weights, beta = np.full(len(chosen), -np.log(len(chosen))), following
             target = Target(self._model, self._likelihood, beta, self._previous)
-            self._move(cloud, cloud.u[chosen], target)
-            lml = _finite(self._likelihood.value(cloud.u))
-            if beta < 1.0:
-                old = 0.0 if self._previous is None else self._previous.value(cloud.u)
-                cloud.log_ratio = lml - old
+            cloud.u, cloud.lml, cloud.log_ratio = (
+                each[chosen] for each in (cloud.u, cloud.lml, cloud.log_ratio)
+            )
+            self._move(cloud, target)
         diagnostics = {
             "ess": ess,
-            "acceptance": float(np.mean(self._acceptance)),
+            "acceptance": float(np.mean(self._acceptance or [np.nan])),
             "unmoved": float(np.mean(self._unmoved)),
             "step_size": cloud.step_size,
             "temperatures": float(len(self._unmoved)),
@@ -274,10 +273,10 @@ class _Annealing:
             "restarted": 0.0,
             "log_evidence": cloud.log_evidence,
         }
-        if beta < 1.0:
+        if not self._moved_last:
             diagnostics["beta"] = beta
         return SMCState(
-            cloud.u, cloud.log_weights, lml, cloud.step_size, cloud.log_evidence, True, diagnostics
+            cloud.u, cloud.log_weights, cloud.lml, cloud.step_size, cloud.log_evidence, True, diagnostics
         )
 
     def _next_beta(self, cloud: _Cloud, beta: float, direct: float) -> float:
@@ -297,23 +296,31 @@ class _Annealing:
             low, high = (middle, high) if enough else (low, middle)
         return low if low > beta else high
 
-    def _move(self, cloud: _Cloud, u: FloatArray, target: Target) -> None:
+    def _move(self, cloud: _Cloud, target: Target) -> None:
+        """Move the particles; without a finished trajectory they and what is known of them stay."""
         settings, rng = self._settings, self._rng
-        points, moved, made = Points.at(target, u), np.zeros(len(u), dtype=bool), 0
-        for _ in range(settings.moves):
-            step = cloud.step_size * rng.uniform(*_JITTER, size=len(u))
-            result = transition(target, points, step, settings.leapfrog, rng)
-            points, moved = result.points, moved | result.accepted
+        moved, made = np.zeros(len(cloud.u), dtype=bool), 0
+        while made < settings.moves and not self._stop():
+            if made == 0:
+                points = Points.at(target, cloud.u)
+                self._gradients += len(cloud.u) * len(target.parts)
+            step = cloud.step_size * rng.uniform(*_JITTER, size=len(cloud.u))
+            result = transition(target, points, step, settings.leapfrog, rng, self._stop)
+            if not result.finished:
+                break
+            points, moved, made = result.points, moved | result.accepted, made + 1
             acceptance = float(result.acceptance.mean())
             self._acceptance.append(acceptance)
-            made += 1
             scaled = cloud.step_size * np.exp(_ADAPTATION * (acceptance - _TARGET_ACCEPTANCE))
             cloud.step_size = float(np.clip(scaled, *_STEP_LIMITS))
-            if self._stop():
-                break
-        cloud.u = points.u
+        if made:
+            cloud.u, cloud.lml = points.u, _finite(self._likelihood.value(points.u))
+            if target.beta < 1.0:
+                old = 0.0 if self._previous is None else self._previous.value(points.u)
+                cloud.log_ratio = cloud.lml - old
         self._unmoved.append(float(np.mean(~moved)))
-        self._gradients += len(u) * len(target.parts) * (1 + made * settings.leapfrog)
+        self._moved_last = made > 0 and target.beta == 1.0
+        self._gradients += len(cloud.u) * len(target.parts) * made * settings.leapfrog
 
 
 def systematic_resample(weights: FloatArray, rng: np.random.Generator) -> IntArray:
