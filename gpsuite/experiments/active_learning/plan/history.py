@@ -102,7 +102,7 @@ def find_start(results_dir: Path, dataset: PreparedDataset, params: PlannerParam
     """
     data = load(dataset)
     column = safety_of(data)
-    earlier, others = _earlier_plans(results_dir, data, params)
+    earlier, others, unread = _earlier_plans(results_dir, data, params)
     for plan in earlier:
         if plan.about["question"] == question(dataset, params):
             parent = [other for other in earlier if other.key == plan.about["parent"]]
@@ -115,14 +115,16 @@ def find_start(results_dir: Path, dataset: PreparedDataset, params: PlannerParam
     if known:
         best = max(known, key=lambda plan: (plan.planner.n_values, plan.key))
         new = table.n_values - best.planner.n_values
-        return _start([best], f"{table.n_values} values, continues an earlier plan, {new} of them new")
+        return _start(
+            [best], f"{table.n_values} values, continues an earlier plan, {new} of them new{unread}"
+        )
     if earlier:
         nearest = min(earlier, key=lambda plan: (lost[plan.key], plan.key))
         told = f"starts cold: {lost[nearest.key]} of the {nearest.planner.n_values} values of an earlier plan"
-        return _start([], f"{table.n_values} values, {told} are not in the table")
+        return _start([], f"{table.n_values} values, {told} are not in the table{unread}")
     if others:
-        return _start([], f"{table.n_values} values, starts anew: earlier plans {others}")
-    return _start([], f"{table.n_values} values, first plan")
+        return _start([], f"{table.n_values} values, starts anew: earlier plans {others}{unread}")
+    return _start([], f"{table.n_values} values, first plan{unread}")
 
 
 def question(dataset: PreparedDataset, params: PlannerParams) -> str:
@@ -176,12 +178,15 @@ def _start(plans: Sequence[_Earlier], told: str) -> Start:
     return Start(base64.b64encode(buffer.getvalue()).decode(), plans[0].key, told)
 
 
-def _earlier_plans(results_dir: Path, data: Dataset, params: PlannerParams) -> tuple[list[_Earlier], str]:
-    """Return the plans of the same columns, limit and posterior settings, and what those have that are not continued.
+def _earlier_plans(
+    results_dir: Path, data: Dataset, params: PlannerParams
+) -> tuple[list[_Earlier], str, str]:
+    """Return the plans of the same columns, limit and posterior settings, and what is said of those that are left.
 
-    Each record is returned once; damaged ones are left.
+    Each record is returned once. Said are what another plan was asked otherwise, and which files cannot be read.
     """
     found: dict[str, _Earlier] = {}
+    damaged: dict[str, Path] = {}
     others, asked = "", _asked(data, params)
     for path in _kept(results_dir):
         try:
@@ -200,9 +205,12 @@ def _earlier_plans(results_dir: Path, data: Dataset, params: PlannerParams) -> t
             planner = new_planner(data, params)
             planner.restore(state)
         except (OSError, ValueError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error):
+            damaged[path.stem] = path
             continue
         found[path.stem] = _Earlier(path.stem, entry, planner, state)
-    return list(found.values()), others
+    lost = [path for key, path in damaged.items() if key not in found]
+    unread = f"; {len(lost)} kept before cannot be read, {lost[0]} for one" if lost else ""
+    return list(found.values()), others, unread
 
 
 def _kept(results_dir: Path) -> list[Path]:

@@ -210,11 +210,13 @@ def test_the_richest_earlier_plan_is_continued_and_damaged_ones_are_left() -> No
     assert "4 of them new" in found.label
     best = list(Path("results").rglob(f"{found.params.parent}.npz"))
     assert len(best) == 2  # in the run's folder and in the store
-    for path in best:
-        path.write_bytes(b"not an archive")
-    assert "8 of them new" in task().label
+    best[0].write_bytes(b"not an archive")
+    assert task().label.endswith("4 of them new"), "the other copy holds it"
+    best[1].write_bytes(b"not an archive")
+    assert "8 of them new; 1 kept before cannot be read, results/" in task().label
+    assert found.params.parent in task().label
     shutil.rmtree("results/active_learning/plan")  # a run's folder holds copies
-    assert "8 of them new" in task().label
+    assert "8 of them new; 1 kept before" in task().label
     for path in Path("results").rglob("*.npz"):
         path.unlink()
     assert task().label == "28 values, first plan"
