@@ -66,13 +66,16 @@ def full_column_rank(name: str, design: FloatArray) -> None:
     """Refuse a design [n, p] whose columns are linearly dependent.
 
     Raises:
-        ValueError: stating rank and number of columns.
+        ValueError: stating rank and number of columns, and the first that depends on those before it.
     """
     rank = int(np.linalg.matrix_rank(design))
     if rank < design.shape[1]:
+        ranks = (int(np.linalg.matrix_rank(design[:, : j + 1])) for j in range(design.shape[1]))
+        dependent = next((j for j, reached in enumerate(ranks) if reached <= j), rank)
         raise ValueError(
             f"{name} is rank-deficient: rank {rank} for {design.shape[1]} coefficients from {len(design)} data; "
-            "drop dependent columns (a constant column beside a bias is one)"
+            f"column {dependent} (0-based) depends on those before it: drop dependent columns (a constant column "
+            "beside a bias is one)"
         )
 
 
