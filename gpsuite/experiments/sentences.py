@@ -53,7 +53,7 @@ def mistakes_bounded(delta: float, bound: float, subject: str) -> str:
     )
 
 
-def certified(delta: float, bound: float, subject: str, change: str) -> str:
+def certified(delta: float, bound: float, subject: str, change: str, rows: str = "new rows") -> str:
     """Return what a lower bound on the certified accuracy says.
 
     Args:
@@ -61,9 +61,10 @@ def certified(delta: float, bound: float, subject: str, change: str) -> str:
         bound: on the share that is right and provably stays so.
         subject: whose predictions: `the kept model`.
         change: follows "if", as `every input is off by 2`.
+        rows: of which rows it is the share.
     """
     return (
-        f"With probability {sureness(delta)}, at least {percent_down(bound)} of the new rows are classified rightly by "
+        f"With probability {sureness(delta)}, at least {percent_down(bound)} of the {rows} are classified rightly by "
         f"{subject}, and provably stay so if {change}."
     )
 

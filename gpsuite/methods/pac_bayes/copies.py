@@ -78,6 +78,8 @@ def cautious_upper_bound(errors: BoolArray, different: DifferentRows | None, del
     if different is None:
         return every
     lost = errors[different.places] | different.seen
+    if not len(lost):
+        return 1.0
     return max(every, binomial_upper_bound(int(lost.sum()), len(lost), delta))
 
 

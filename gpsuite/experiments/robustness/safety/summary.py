@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from gpsuite.data.loading import load
+from gpsuite.data.splits import DifferentRows
 from gpsuite.experiments.base import Record, Report, Request
 from gpsuite.experiments.robustness.safety.claims import check_statistics, margin_statistics, point_statistics
 from gpsuite.experiments.robustness.safety.figures import draw_ranges, draw_traces
@@ -17,11 +20,12 @@ from gpsuite.experiments.robustness.safety.tables import (
     summary_table,
     timing_table,
 )
+from gpsuite.experiments.robustness.shared.classifiers import present_classes
 from gpsuite.experiments.robustness.shared.free_inputs import describe
 from gpsuite.experiments.robustness.shared.stored_certificates import told_uncertified, write_certificates
 from gpsuite.experiments.sentences import certified
+from gpsuite.methods.pac_bayes.copies import cautious_upper_bound
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.statistics.estimates import clopper_pearson
 
 DELTA = 0.01  # allowed probability that a sentence on new rows is wrong
 NORMS = {"linf": "L-infinity", "l2": "L2", "l1": "L1"}
@@ -63,16 +67,32 @@ def summarise(report: Report[SafetySettings]) -> list[Statistic]:
 def certified_sentences(
     report: Report[SafetySettings], points: Sequence[Record], titles: Mapping[str, str], free: str
 ) -> Iterator[str]:
-    """Yield what the certified test rows of each method say of new rows."""
+    """Yield what the certified test rows of each method say of new rows, whatever copies among them are."""
     change = f"{free} move within the {_ball(report.settings)} and stay within {_within(report.settings)}"
+    data, learnt = (
+        load(report.request.require_dataset()),
+        np.empty(0, dtype=np.int64),
+    )  # no copy of a test row
+    compared = _compared(report.request)
+    rows = f"new rows of class {' or '.join(compared)}" if compared else "new rows"
     for method, title in titles.items():
         own = [record for record in points if record.axes["method"] == method]
-        safe = [each for each in own if each.metrics["correct"] and each.metrics["verdict"] == "safe"]
-        held = sum(map(_is_proved, safe))
-        bound = clopper_pearson(held, len(own), 2.0 * DELTA)[0]
-        yield f"{title}: {certified(DELTA, bound, 'this model', change)}"
-        more = f"; {len(safe) - held} more by a cubature whose error is stated, not proved"
-        yield f"  ({held} of {len(own)} test rows{more if held < len(safe) else ''}.)"
+        safe = sum(map(_is_safe, own))
+        held = np.array([_is_safe(each) and _is_proved(each) for each in own])
+        different = DifferentRows.of(np.array([each.metrics["row"] for each in own]), learnt, data.groups)
+        bound = 1.0 - cautious_upper_bound(~held, different, DELTA)
+        yield f"{title}: {certified(DELTA, bound, 'this model', change, rows)}"
+        counted = f"{held.sum()} of {len(own)} test rows"
+        if different is not None:
+            counted += f"; of the {len(different.places)} that repeat no other {held[different.places].sum()}"
+        if held.sum() < safe:
+            counted += f"; {safe - held.sum()} more by a cubature whose error is stated, not proved"
+        yield f"  ({counted}.)"
+
+
+def _is_safe(record: Record) -> bool:
+    """Return whether a point is classified rightly, and stays so."""
+    return bool(record.metrics["correct"]) and record.metrics["verdict"] == "safe"
 
 
 def _is_proved(record: Record) -> bool:
@@ -91,10 +111,19 @@ def _positive(request: Request[SafetySettings], labels: Sequence[str]) -> str:
     return names[-1] if names and len(names) == 2 else labels[-1]
 
 
+def _compared(request: Request[SafetySettings]) -> list[str]:
+    """Return the classes that are compared, if the dataset has others."""
+    dataset = request.require_dataset()
+    named, present = classes_of(dataset.name, request.settings), present_classes(load(dataset))[2]
+    return named if len(named) < len(present) else []
+
+
 def _caption(request: Request[SafetySettings], chosen_by: str, free: str) -> str:
     settings = request.settings
     data = request.require_dataset()
     name = Path(data.spec["path"]).name if "path" in data.spec else data.name
+    if compared := _compared(request):
+        name += f", classes {', '.join(compared[:-1])} and {compared[-1]}"
     fallback = f", chosen by {chosen_by}" if chosen_by not in settings.features else ""
     return (
         f"{name}: class probability over the {_ball(settings)} around test points, within {_within(settings)}; "
