@@ -130,7 +130,8 @@ def _settings(words: Sequence[str], key: str) -> Iterator[str]:
         own = read_file("experiment", name)
         keys += [each for each in own if each not in ("defaults", "meta", "scales")]
         keys += ["method"] if "methods" in own else []
-    keys += ["dataset", "model", *yaml.safe_load((conf_dir() / "config.yaml").read_text(encoding="utf-8"))]
+        keys += ["model"] if any("/model" in str(each) for each in own.get("defaults", ())) else []
+    keys += ["dataset", *yaml.safe_load((conf_dir() / "config.yaml").read_text(encoding="utf-8"))]
     keys += ["budget.seconds", "parallel.workers", "parallel.address"]
     if given.get("dataset") == "csv":
         keys += [f"dataset.{option}" for option in CSV_OPTIONS]

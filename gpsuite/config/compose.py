@@ -92,6 +92,7 @@ def compose_sections(experiment: str, overrides: Overrides) -> Sections:
     entry = EXPERIMENTS.get(experiment)
     values = dict(overrides.values)
     _refuse_several(values, entry)
+    _refuse_model(experiment, overrides.groups, entry)
     content = _compose_files(experiment, overrides.groups, entry)
     scale = values.get("scale", content.get("scale", "quick"))
     if scale not in SCALES:
@@ -111,6 +112,24 @@ def _refuse_several(values: Mapping[str, Any], entry: Experiment[Any]) -> None:
     for key, value in values.items():
         if isinstance(value, Several):
             raise refuse_several(key, value, is_list=key in {*lists, "methods", "datasets"})
+
+
+def _refuse_model(experiment: str, groups: Mapping[str, str], entry: Experiment[Any]) -> None:
+    """Raise when a model is chosen that would change nothing, or a key of it that the experiment does not read."""
+    if "model" not in groups:
+        return
+    name = f"model={groups['model']}"
+    if not entry.model_keys:
+        own = [key for key in ("prior", "kernel", "models") if key in get_type_hints(entry.settings)]
+        has = f"; it has {own[0]}=" if own else ""
+        raise UserError(f"{name}: {experiment} builds its own models{has}", key="model")
+    shipped = _compose(conf_dir(), experiment, ()).model
+    for key, value in read_file("model", groups["model"]).items():
+        if key not in entry.model_keys and shipped[key] != value:
+            raise UserError(
+                f"{name}: it says {key}={value}, and {experiment} has only {', '.join(entry.model_keys)}",
+                key="model",
+            )
 
 
 def _compose_files(experiment: str, groups: Mapping[str, str], entry: Experiment[Any]) -> DictConfig:
@@ -219,7 +238,7 @@ def _apply(sections: Mapping[str, DictConfig], values: Mapping[str, Any], experi
         if head == "dataset" and rest:
             _apply_dataset(sections, key, rest, value)
         elif head == "model" and rest:
-            targets = [sections["model"]] if has(sections["model"], rest) else []
+            targets = [sections["model"]] if rest in EXPERIMENTS.get(experiment).model_keys else []
             _set_all(targets, rest, value, key, sections, experiment)
         elif head == "method" and rest:
             targets = [part for part in methods if rest.split(".")[0] in part and rest not in METHOD_FIXED]
@@ -284,7 +303,7 @@ def _set_all(
 def valid_keys(sections: Mapping[str, DictConfig], entry: Experiment[Any]) -> list[str]:
     """Return every key the user may set for these sections, dotted: the experiment's own first."""
     names = {section: [str(leaf) for leaf in part] for section, part in sections.items()}
-    keys = [*names["settings"], "experiment", "model", "parallel"]
+    keys = [*names["settings"], "experiment", *(["model"] if entry.model_keys else []), "parallel"]
     keys += (
         ["datasets"]
         if entry.several_datasets
@@ -296,7 +315,7 @@ def valid_keys(sections: Mapping[str, DictConfig], entry: Experiment[Any]) -> li
     for name in names["run"]:
         node = sections["run"]._get_node(name)
         keys += [f"{name}.{leaf!s}" for leaf in node] if isinstance(node, DictConfig) else [name]
-    keys += [f"model.{leaf}" for leaf in names["model"]]
+    keys += [f"model.{leaf}" for leaf in entry.model_keys]
     for section, leaves in names.items():
         if section.startswith("method/"):
             keys += [f"method.{leaf}" for leaf in leaves if leaf not in METHOD_FIXED]

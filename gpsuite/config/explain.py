@@ -54,7 +54,8 @@ def explain_settings(experiment: str, overrides: Overrides) -> dict[str, list[Se
         title = f"method {name.removeprefix('method/')}"
         schema = OmegaConf.get_type(sections[name])
         found[title] = list(_settings(schema, sections[name], "method.", without=METHOD_FIXED))
-    found["model"] = list(_settings(ModelSpec, sections["model"], "model."))
+    if entry.model_keys:
+        found["model"] = list(_settings(ModelSpec, sections["model"], "model.", only=entry.model_keys))
     if "dataset" in sections and sections["dataset"].get("loader") == "csv":
         found["your table"] = list(_settings(CsvSpec, sections["dataset"], "dataset.", only=CSV_OPTIONS))
     found["every run"] = list(_settings(RunSettings, sections["run"], ""))
@@ -82,9 +83,10 @@ def _choices(experiment: str, overrides: Overrides, sections: Mapping[str, DictC
         name = str(sections["dataset"]["name"]) if "dataset" in sections else ""
         kinds = f"a {' or '.join(entry.dataset_tasks)} dataset; csv: your own table"
         yield Setting("dataset", name, kinds, "see gpsuite list datasets")
-    shown = OmegaConf.to_container(sections["model"])
-    model = next((name for name in groups["model"] if read_file("model", name) == shown), "")
-    yield Setting("model", model, "kernel; or set its parts below", _one(groups["model"]))
+    if entry.model_keys:
+        shown = OmegaConf.to_container(sections["model"])
+        model = next((name for name in groups["model"] if read_file("model", name) == shown), "")
+        yield Setting("model", model, "kernel; or set its parts below", _one(groups["model"]))
     parallel = overrides.groups.get("parallel", "auto")
     yield Setting("parallel", parallel, "where tasks run", _one(groups["parallel"]))
 

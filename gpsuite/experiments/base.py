@@ -78,6 +78,7 @@ class Experiment(Generic[S]):
         runs: one task -> outcome; with several kinds of tasks, the type of their params -> such a function.
         summarise: writes tables and figures on the report; returns the statistics to compare.
         method_traits: which methods of its family it accepts: those that have all of these; empty when it has none.
+        model_keys: which keys of the chosen model it reads; another is refused, so that none is chosen in vain.
         dataset_tasks: kinds of dataset the user may swap in; empty when the dataset is fixed.
         new_rows: whether it predicts the rows of `dataset.new`.
         variants: of a fixed dataset: other preparations of the same files, which the user may swap in.
@@ -98,6 +99,7 @@ class Experiment(Generic[S]):
     runs: Run | Mapping[type[Any], Run]
     summarise: Callable[[Report[S]], list[Statistic]]
     method_traits: tuple[str, ...] = ()
+    model_keys: tuple[str, ...] = ("kernel", "ard")
     dataset_tasks: tuple[str, ...] = ()
     new_rows: bool = False
     variants: tuple[str, ...] = ()

@@ -31,5 +31,6 @@ EXPERIMENTS.register("guarantee")(
         new_rows=True,
         # never the model: it holds rows
         published=only_arrays("errors", "bounds", "gibbs_bounds", "shares", "certified*"),
+        model_keys=(),
     )
 )

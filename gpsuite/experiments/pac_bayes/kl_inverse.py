@@ -161,4 +161,6 @@ def _draw(report: Report[KLInverseSettings], curves: pd.DataFrame) -> None:
         drawing.data = curves
 
 
-EXPERIMENTS.register("pac_bayes/kl_inverse")(Experiment(KLInverseSettings, plan, run, summarise))
+EXPERIMENTS.register("pac_bayes/kl_inverse")(
+    Experiment(KLInverseSettings, plan, run, summarise, model_keys=())
+)

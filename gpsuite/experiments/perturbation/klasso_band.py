@@ -80,5 +80,6 @@ EXPERIMENTS.register("perturbation/klasso_band")(
         summarise,
         parts=("metrics", "q_values", "rays", "repetitions"),
         agreement=AGREEMENT,
+        model_keys=("kernel",),
     )
 )

@@ -203,5 +203,6 @@ EXPERIMENTS.register("perturbation/krr_region")(
         summarise,
         parts=("metrics", "q_values", "rays", "repetitions"),
         agreement=AGREEMENT,
+        model_keys=("kernel",),
     )
 )

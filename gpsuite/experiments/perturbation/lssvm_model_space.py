@@ -187,5 +187,5 @@ def _panel(ax: Axes, record: Record, m: int) -> pd.DataFrame:
 
 
 EXPERIMENTS.register("perturbation/lssvm_model_space")(
-    Experiment(LinearSettings, plan, run, summarise, parts=("draws", "q_values"))
+    Experiment(LinearSettings, plan, run, summarise, parts=("draws", "q_values"), model_keys=())
 )

@@ -90,5 +90,6 @@ EXPERIMENTS.register("perturbation/svr_region")(
         {BandTask: run_band, CoverageTask: run_coverage},
         summarise,
         parts=("metrics", "q_values", "rays", "repetitions"),
+        model_keys=("kernel",),
     )
 )

@@ -170,5 +170,6 @@ EXPERIMENTS.register("wasserstein/regression")(
         dataset_tasks=("regression",),
         parts=("methods", "used_folds"),
         agreement=AGREEMENT,
+        model_keys=(),
     )
 )

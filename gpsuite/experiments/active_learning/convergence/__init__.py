@@ -12,5 +12,6 @@ EXPERIMENTS.register("active_learning/convergence")(
         run.run,
         summary.summarise,
         parts=("runs", "kernels", "dimensions", "regions", "outputs"),
+        model_keys=(),
     )
 )

@@ -15,5 +15,6 @@ EXPERIMENTS.register("active_learning/plan")(
         published=only_arrays(
             "row", "output", "p*", "mean", "sd", "entropy", "safe"
         ),  # not the state: it holds data
+        model_keys=(),
     )
 )

@@ -13,5 +13,6 @@ EXPERIMENTS.register("pac_bayes/coverage")(
         {plan.CoverageTask: run.run, power.PowerTask: power.run_power},
         summary.summarise,
         method_traits=(RISK_BOUND, FULL, BOUND),
+        model_keys=(),
     )
 )

@@ -16,5 +16,6 @@ EXPERIMENTS.register("pac_bayes/overfit_fitc")(
         method_traits=(RISK_BOUND, SPARSE),
         agreement=AGREEMENT,
         dataset_tasks=("regression",),
+        model_keys=("ard",),
     )
 )

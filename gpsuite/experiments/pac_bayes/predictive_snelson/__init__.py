@@ -15,5 +15,6 @@ EXPERIMENTS.register("pac_bayes/predictive_snelson")(
         summary.summarise,
         method_traits=(RISK_BOUND,),
         agreement=AGREEMENT,
+        model_keys=("ard",),
     )
 )

@@ -7,6 +7,11 @@ from gpsuite.experiments.perturbation.band_comparison import plan, run, settings
 
 EXPERIMENTS.register("perturbation/band_comparison")(
     Experiment(
-        settings.BandSettings, plan.plan, run.run, summary.summarise, parts=("data_sets", "bands", "noises")
+        settings.BandSettings,
+        plan.plan,
+        run.run,
+        summary.summarise,
+        parts=("data_sets", "bands", "noises"),
+        model_keys=(),
     )
 )

@@ -12,5 +12,6 @@ EXPERIMENTS.register("perturbation/coverage")(
         {plan.CoverageTask: run.run_coverage, plan.RefusalsTask: run.run_refusals},
         summary.summarise,
         parts=("repetitions", "models", "noises", "groups", "breaks"),
+        model_keys=(),
     )
 )

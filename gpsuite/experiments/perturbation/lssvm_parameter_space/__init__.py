@@ -12,5 +12,6 @@ EXPERIMENTS.register("perturbation/lssvm_parameter_space")(
         {plan.RegionTask: run.run_region, plan.RidgeTask: run.run_ridge},
         summary.summarise,
         parts=("draws", "segments", "q_values"),
+        model_keys=(),
     )
 )

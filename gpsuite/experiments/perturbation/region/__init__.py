@@ -6,5 +6,12 @@ from gpsuite.experiments.base import EXPERIMENTS, Experiment
 from gpsuite.experiments.perturbation.region import plan, run, settings, summary
 
 EXPERIMENTS.register("perturbation/region")(
-    Experiment(settings.RegionSettings, plan.plan, run.run, summary.summarise, dataset_tasks=("regression",))
+    Experiment(
+        settings.RegionSettings,
+        plan.plan,
+        run.run,
+        summary.summarise,
+        dataset_tasks=("regression",),
+        model_keys=(),
+    )
 )

@@ -14,5 +14,6 @@ EXPERIMENTS.register("robustness/bounds_1d")(
         summary.summarise,
         method_traits=(CLASSIFIER,),
         parts=("bounds", "levels"),
+        model_keys=("kernel",),
     )
 )

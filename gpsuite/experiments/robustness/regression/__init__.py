@@ -19,5 +19,6 @@ EXPERIMENTS.register("robustness/regression")(
         parts=("count",),
         published=only_arrays("ranges", "moved", "certified"),
         agreement=AGREEMENT,
+        model_keys=("kernel", "ard", "noise_floor"),
     )
 )

@@ -21,5 +21,6 @@ for name in ("digits", "mnist", "fashion_mnist"):
             several_datasets=name != "digits",
             parts=("methods", "repetitions"),
             agreement=AGREEMENT,
+            model_keys=(),
         )
     )

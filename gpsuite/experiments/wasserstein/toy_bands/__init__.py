@@ -15,5 +15,6 @@ EXPERIMENTS.register("wasserstein/toy_bands")(
         method_traits=(NUMBERS,),
         parts=("methods",),
         agreement=1e-3,
+        model_keys=(),
     )
 )
