@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +17,7 @@ from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.explain.tables import ENDS
 from gpsuite.experiments.robustness.global_effects.claims import cosine, decided_signs, global_claims
 from gpsuite.experiments.robustness.global_effects.summary import measure_colours
+from gpsuite.experiments.robustness.regression.models import RegressionProblem
 from gpsuite.experiments.robustness.regression.run import own_units
 from gpsuite.methods.robustness.regression.prediction_range import QuantileRange
 from gpsuite.reporting.comparison import read_statistics
@@ -23,6 +26,7 @@ from tests.experiments.drawn import drawn
 from tests.experiments.robustness.safety_runs import gpsuite, run
 
 CUBATURE = 1e-8  # attained values are rounded inwards by the cubature's error
+LEVELS = {"mean": 0.5, "5 % quantile": 0.05, "95 % quantile": 0.95}
 CSV = ("dataset=csv", "dataset.path=my table.csv")
 
 
@@ -171,14 +175,47 @@ def test_both_regressions_of_embedded_data_hold_their_own_values(
     assert statistics["points_outside_range"].n == 300
 
 
+def made_up_problem(offset: float, scale: float) -> RegressionProblem:
+    one, rows = np.ones((1, 1)), np.zeros(1, dtype=np.int64)
+    return RegressionProblem(one, one[0], one, one[0], rows, rows, ("x",), one[0], one[0], "y", offset, scale)
+
+
 def test_own_units_round_outwards() -> None:
-    problem = SimpleNamespace(
-        own_units=lambda values: 1e6 + 1e-3 * values, target_offset=1e6, target_scale=1e-3
-    )
     none: Any = None  # the searches are not asked
     found = QuantileRange(0.5, 0.0, -0.1, -0.1, 0.1, 0.1, None, None, "closed", 1, none, none)
-    _, low, attained_low, attained_high, high = own_units(problem, found)  # type: ignore[arg-type]
+    _, low, attained_low, attained_high, high = own_units(made_up_problem(1e6, 1e-3), found)
     assert low < 1e6 - 1e-4 < attained_low and attained_high < 1e6 + 1e-4 < high
+
+
+@pytest.mark.parametrize(("offset", "scale"), [(1e9, 1.0), (-3e-7, 1e5), (12.3, 0.0123), (-1e12, 1e-4)])
+def test_no_end_in_own_units_claims_more_than_was_proved(offset: float, scale: float) -> None:
+    """Against exact fractions of the same numbers."""
+    problem, values = made_up_problem(offset, scale), np.random.default_rng(0).normal(0.0, 3.0, 500)
+    exact = [Fraction(scale) * Fraction(float(value)) + Fraction(offset) for value in values]
+    for outward in (-1.0, 1.0):
+        own = problem.own_units(values, outward)
+        assert all(
+            outward * (Fraction(float(each)) - true) >= 0 for each, true in zip(own, exact, strict=True)
+        )
+        np.testing.assert_allclose(own, problem.own_units(values), rtol=1e-13, atol=1e-13 * abs(offset))
+    assert np.isposinf(problem.own_units(np.array([np.inf]), -1.0)).all()
+
+
+def test_the_certificates_ends_are_outward_and_stand_in_for_a_search_without_boxes() -> None:
+    folder = run("regression", "count=2", "methods=[gpr]", "boxes=1", "tolerance=1e-9", "radius=1")
+    table = pd.read_csv(folder / "tables" / "regression.csv")
+    for point, rows in table.groupby("point"):
+        described = json.loads((folder / "certificates" / f"gpr_point_{point}.json").read_text())
+        origin = {name: Fraction(described["origin"][name]) for name in ("target_offset", "target_scale")}
+        ends = {(each["level"], each["side"]): Fraction(each["outer"]) for each in described["claims"]}
+        for row in rows.to_dict("records"):
+            level = LEVELS[row["quantity"]]
+            for sign, name, side in ((-1, "lowest", "minimum"), (1, "highest", "maximum")):
+                stated = Fraction(row[f"{name} certified"])
+                claimed = ends[level, side] * origin["target_scale"] + origin["target_offset"]
+                assert sign * (stated - claimed) >= 0
+                assert sign * (row[f"{name} certified"] - row[f"{name} proved"]) >= 0
+                assert np.isfinite(row[f"{name} proved"])
 
 
 @pytest.mark.parametrize(
@@ -192,6 +229,10 @@ def test_own_units_round_outwards() -> None:
         ("regression", ("quantiles=[0.0,0.5]",), "quantiles=0.0: must lie between 0 and 1"),
         ("regression", ("test_rows=440",), "test_rows=440: diabetes has 442 rows"),
         ("regression", ("methods=[laplace]",), "laplace"),
+        (
+            *("regression", ("test_rows=300", "method.inducing=230")),
+            "method.inducing=230: more inducing inputs than the 142 rows that test_rows=300 of 442 leave to training",
+        ),
         ("explain_spam", ("points=11",), "points=11: must be 1 to 10"),
     ],
 )

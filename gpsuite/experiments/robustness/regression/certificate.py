@@ -70,5 +70,6 @@ def certify_ranges(
         [claimed.get((QuantileQuantity(float(each.level)), sign), np.nan) for sign in (-1, 1)]
         for each in ranges
     ]
-    arrays = {"certified": problem.own_units(np.array(ends)), **stored(*pack_joint(certificate))}
+    certified = problem.own_units(np.array(ends), outward=np.array([-1.0, 1.0]))
+    arrays = {"certified": certified, **stored(*pack_joint(certificate))}
     return Certified({}, arrays, bool(certificate.search["out_of_time"]))

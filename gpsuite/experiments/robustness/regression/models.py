@@ -61,6 +61,9 @@ class RegressionParams:
         return json.dumps(plain(self), sort_keys=True)
 
 
+UNITS = 1e-14  # relative: what the change to the target's own units rounds
+
+
 @dataclass(frozen=True, eq=False)
 class RegressionProblem:
     """Random rows of a dataset; inputs and target standardised over the training rows.
@@ -93,9 +96,14 @@ class RegressionProblem:
     target_offset: float
     target_scale: float
 
-    def own_units(self, values: FloatArray) -> FloatArray:
-        """Return values of the standardised target in its own units."""
-        return self.target_offset + self.target_scale * values
+    def own_units(self, values: FloatArray, outward: FloatArray | float = 0.0) -> FloatArray:
+        """Return values of the standardised target in its own units.
+
+        Those with `outward` -1 are not above, those with 1 not below the exact ones, whatever is rounded.
+        """
+        own = self.target_offset + self.target_scale * values
+        slack = UNITS * (abs(self.target_offset) + np.abs(np.where(np.isfinite(own), own, 0.0)))
+        return np.asarray(own + outward * slack)
 
 
 def read_regression(dataset: PreparedDataset, params: RegressionParams) -> RegressionProblem:
@@ -111,8 +119,11 @@ def read_regression(dataset: PreparedDataset, params: RegressionParams) -> Regre
         )
     n_test, least = params.test_rows, max(2, params.inducing)
     if 2 * params.inducing > len(data.X) and len(data.X) < n_test + least:
-        fault = f"more inducing inputs than the {max(len(data.X) - n_test, 0)} rows that {data.name} leaves to training"
-        raise UserError(f"method.inducing={params.inducing}: {fault}", key="method.inducing")
+        left = max(len(data.X) - n_test, 0)
+        fault = f"more inducing inputs than the {left} rows that test_rows={n_test} of {len(data.X)} leave to training"
+        raise UserError(
+            f"method.inducing={params.inducing}: {fault}\ntake fewer of one or both", key="method.inducing"
+        )
     if len(data.X) < n_test + least:
         fault = f"{data.name} has {len(data.X)} rows; {least} or more must be left for training"
         raise UserError(f"test_rows={n_test}: {fault}", key="test_rows")

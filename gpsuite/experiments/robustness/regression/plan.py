@@ -11,7 +11,7 @@ from gpsuite.experiments.robustness.regression.models import RegressionParams, r
 from gpsuite.experiments.robustness.regression.settings import RegressionSettings
 from gpsuite.seeds import derived_seed
 
-VERSION = 2  # raised when the numbers of a task change
+VERSION = 3  # raised when the numbers of a task change
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ from gpsuite.experiments.base import BUDGET, DONE, Outcome, SharedWork, Task
 from gpsuite.experiments.robustness.regression.certificate import certify_ranges
 from gpsuite.experiments.robustness.regression.models import RegressionProblem, build, trained_regression
 from gpsuite.experiments.robustness.regression.plan import RangeTask
+from gpsuite.experiments.robustness.shared.stored_certificates import Certified
 from gpsuite.methods.robustness.regression.prediction_range import MEAN, QuantileRange, prediction_range
 from gpsuite.methods.robustness.search.regions import Region, box
 from gpsuite.models.config import Hyperparameters
@@ -20,8 +22,6 @@ from gpsuite.seeds import stream
 
 if TYPE_CHECKING:
     from gpflow.models import GPR, SGPR
-
-UNITS = 1e-14  # relative: what the change to the target's own units rounds
 
 
 def run(task: Task[RangeTask], shared: SharedWork) -> Outcome:
@@ -44,6 +44,10 @@ def run(task: Task[RangeTask], shared: SharedWork) -> Outcome:
         posterior.latent, posterior.noise_variance, region, levels, params.tolerance, budget
     )
     own = np.array([own_units(problem, each) for each in ranges])
+    certified = Certified({})
+    if params.certificate_boxes:
+        certified = certify_ranges(task, problem, posterior, region, ranges, clock.rest())
+        own = _best_of_both(own, ranges, certified.arrays.get("certified", np.full((len(own), 2), np.nan)))
     outside = _outside(problem, model, found, region, own, levels, params)
     open_ends = [each.status for each in ranges if each.status != "closed"]
     mean = own[0]
@@ -58,17 +62,14 @@ def run(task: Task[RangeTask], shared: SharedWork) -> Outcome:
         "noise_deviation": float(problem.target_scale * np.sqrt(found.noise_variance)),
         "boxes": sum(each.boxes for each in ranges),
         "outside": outside,
+        **certified.metrics,
     }
     moved = np.zeros(len(problem.inputs))
     moved[region.free] = (region.upper - region.start) * problem.input_scale[region.free]
     status, reason = (BUDGET, open_ends[0]) if open_ends else (DONE, "")
-    arrays = {"ranges": own, "moved": moved}
-    if params.certificate_boxes:
-        certified = certify_ranges(task, problem, posterior, region, ranges, clock.rest())
-        arrays |= certified.arrays
-        metrics |= certified.metrics
-        if certified.out_of_time and not open_ends:
-            status, reason = BUDGET, f"{task.budget_seconds:g} seconds used up, in the certificate"
+    if certified.out_of_time and not open_ends:
+        status, reason = BUDGET, f"{task.budget_seconds:g} seconds used up, in the certificate"
+    arrays = {"ranges": own, "moved": moved, **certified.arrays}
     headline = f"{mean[0]:.4g} in [{mean[1]:.4g}, {mean[4]:.4g}]"
     return Outcome(metrics, status, reason, arrays, headline)
 
@@ -84,13 +85,17 @@ def uncertain_box(problem: RegressionProblem, params: RangeTask) -> Region:
 
 def own_units(problem: RegressionProblem, found: QuantileRange) -> FloatArray:
     """Return centre, lowest proved and attained, highest attained and proved [5], in own units, outwards."""
-    values = problem.own_units(
-        np.array([found.centre, found.lowest_proved, found.lowest, found.highest, found.highest_proved])
-    )
-    with np.errstate(invalid="ignore"):
-        slack = UNITS * (abs(problem.target_offset) + np.abs(values))
-    outward = np.array([0.0, -1.0, 1.0, -1.0, 1.0]) * np.where(np.isfinite(slack), slack, 0.0)
-    return np.asarray(values + outward)
+    values = [found.centre, found.lowest_proved, found.lowest, found.highest, found.highest_proved]
+    return problem.own_units(np.array(values), outward=np.array([0.0, -1.0, 1.0, -1.0, 1.0]))
+
+
+def _best_of_both(own: FloatArray, ranges: Sequence[QuantileRange], certified: FloatArray) -> FloatArray:
+    """Return ranges [K, 5] with the certificate's ends [K, 2] where its bound is better than a search cut short."""
+    cut = np.array([each.status != "closed" for each in ranges])
+    found = own.copy()
+    found[cut, 1] = np.fmax(own[cut, 1], certified[cut, 0])
+    found[cut, 4] = np.fmin(own[cut, 4], certified[cut, 1])
+    return found
 
 
 def _outside(

@@ -11,6 +11,7 @@ import numpy as np
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.robustness.regression.settings import RegressionSettings
+from gpsuite.experiments.robustness.shared.held_out import told_few_learnt
 from gpsuite.experiments.robustness.shared.records import timing_table
 from gpsuite.experiments.robustness.shared.stored_certificates import told_uncertified, write_certificates
 from gpsuite.reporting.comparison import Statistic, statistic_name
@@ -32,6 +33,7 @@ def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
     write_certificates(records, report.folder / "certificates")
     report.warnings.extend(told_uncertified(records))
     data = load(dataset)
+    report.warnings.extend(told_few_learnt(len(data.X), settings.test_rows))
     name = Path(dataset.spec["path"]).name if "path" in dataset.spec else dataset.name
     moved = records[0].arrays["moved"]
     known = ", ".join(

@@ -22,6 +22,7 @@ from gpsuite.experiments.robustness.safety.tables import (
 )
 from gpsuite.experiments.robustness.shared.classifiers import present_classes
 from gpsuite.experiments.robustness.shared.free_inputs import describe
+from gpsuite.experiments.robustness.shared.held_out import told_few_learnt
 from gpsuite.experiments.robustness.shared.stored_certificates import told_uncertified, write_certificates
 from gpsuite.experiments.sentences import certified
 from gpsuite.methods.pac_bayes.copies import cautious_upper_bound
@@ -58,6 +59,7 @@ def summarise(report: Report[SafetySettings]) -> list[Statistic]:
     if several and len(titles) < len(request.methods):
         report.warnings.append("expectation propagation is for two classes: it is left out")
     report.warnings.extend(told_uncertified(points))
+    report.warnings.extend(told_few_learnt(_rows(request), settings.test_rows))
     labels = sorted({str(record.metrics["label"]) for record in points})
     draw_ranges(report, rows, "the predicted class" if several else _positive(request, labels), not several)
     draw_traces(report, points)
@@ -109,6 +111,14 @@ def _positive(request: Request[SafetySettings], labels: Sequence[str]) -> str:
         return named[1]
     names = load(data).label_names
     return names[-1] if names and len(names) == 2 else labels[-1]
+
+
+def _rows(request: Request[SafetySettings]) -> int:
+    """Return how many rows the dataset has of the classes that are compared."""
+    dataset = request.require_dataset()
+    known, labels, present = present_classes(load(dataset))
+    named = classes_of(dataset.name, request.settings) or present
+    return int(np.isin(labels, [known.index(name) for name in named]).sum())
 
 
 def _compared(request: Request[SafetySettings]) -> list[str]:

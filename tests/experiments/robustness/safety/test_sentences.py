@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -91,3 +92,22 @@ def test_rows_of_other_classes_are_not_spoken_of(
     folder = run("safety", *QUICK, *words, "count=2")
     assert rows in capsys.readouterr().out
     assert caption in (folder / "tables" / "safety.md").read_text()
+
+
+def test_a_model_that_learns_from_the_lesser_part_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 2))
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(label=np.where(X[:, 0] > 0.0, "yes", "no"), y=X[:, 1])
+    frame.to_csv("few.csv", index=False)
+    words = ("dataset=csv", "dataset.path=few.csv", "test_rows=50", "count=1")
+    target = ("dataset.target=label", "dataset.inputs=[a,b]")
+    number = ("dataset.target=y", "dataset.inputs=[a]", "methods=[gpr]")
+    for experiment, own in (("safety", (*QUICK, *target)), ("regression", number)):
+        run(experiment, *words, *own)
+        said = capsys.readouterr().err
+        assert (
+            "learns from 10 of 60 rows at most: test_rows=50 are held out; a smaller test_rows, as 15" in said
+        )
+    shutil.rmtree("results")
+    run("safety", *QUICK, *words[:2], *target, "test_rows=30", "count=1")
+    assert "learns from" not in capsys.readouterr().err
