@@ -33,6 +33,7 @@ def test_a_true_certificate_is_confirmed_and_described(
     assert lines[0] == [name, "confirmed"]
     assert [line[0][:4] for line in lines[1:4]] == ["(a) ", "(b) ", "(c) "]
     assert [line[1].split(":")[0] for line in lines[1:4]] == ["confirmed", "confirmed", "not checked"]
+    assert "the names and units below are as stated; give dataset=NAME" in lines[3][1]
     names = ["dataset", "point", "classes", "model", "free", "region", "minimum", "maximum"]
     assert [line[0] for line in lines[4:]] == names
     assert lines[-1][1].startswith("no class probability in the region is above 0.")

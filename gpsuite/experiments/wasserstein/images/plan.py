@@ -20,7 +20,7 @@ def plan(request: Request[ImageSettings]) -> list[Task[ImageTask]]:
     """Return one task per repetition, share of noisy labels and method."""
     settings = request.settings
     for name in settings.noise_methods:
-        allowed = f"a method of this run: {', '.join(request.methods)}"
+        allowed = f"not a method of this run\nvalid: noise_methods=[], or any of {', '.join(request.methods)}"
         require(name in request.methods or len(settings.label_noise) == 1, "noise_methods", name, allowed)
     tasks = list(_tasks(request))
     data, *others = request.prepared

@@ -155,7 +155,8 @@ def dataset_level(dataset: Dataset | None, fault_of: Callable[[Dataset], str] | 
     if fault_of is None:
         return Level(statement, OPEN, "the certificate states no dataset")
     if dataset is None:
-        return Level(statement, OPEN, "give dataset=NAME, or dataset.path=FILE dataset.target=NAME")
+        given = "give dataset=NAME, or dataset.path=FILE dataset.target=NAME"
+        return Level(statement, OPEN, f"the names and units below are as stated; {given}")
     fault = fault_of(dataset)
     size = f"{rows} training rows and the point's row compared, content {dataset.content_hash}"
     return Level(statement, REFUTED if fault else CONFIRMED, fault or size)

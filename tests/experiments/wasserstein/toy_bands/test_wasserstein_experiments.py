@@ -185,7 +185,10 @@ def test_differences_are_paired_over_repetitions() -> None:
         (["experiment=wasserstein/digits", "label_noise=[0.1]"], "label_noise"),
         (["experiment=wasserstein/digits", "dropout=1.0"], "dropout"),
         (["experiment=wasserstein/digits", "prior=spline"], "prior"),
-        (["experiment=wasserstein/digits", "methods=[map]"], "noise_methods"),
+        (
+            ["experiment=wasserstein/digits", "methods=[map]"],
+            "noise_methods=gwi: not a method of this run\nvalid: noise",
+        ),
         (["experiment=wasserstein/digits", "method=exact_gp"], "method"),
         (["experiment=wasserstein/regression", "used_folds=11"], "used_folds"),
         (["experiment=wasserstein/regression", "method=map"], "method"),
