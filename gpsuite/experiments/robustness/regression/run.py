@@ -48,30 +48,35 @@ def run(task: Task[RangeTask], shared: SharedWork) -> Outcome:
     if params.certificate_boxes:
         certified = certify_ranges(task, problem, posterior, region, ranges, clock.rest())
         own = _best_of_both(own, ranges, certified.arrays.get("certified", np.full((len(own), 2), np.nan)))
-    outside = _outside(problem, model, found, region, own, levels, params)
-    open_ends = [each.status for each in ranges if each.status != "closed"]
-    mean = own[0]
-    change = float(max(mean[4] - mean[0], mean[0] - mean[1]))
     metrics = {
-        "row": int(problem.test_rows[params.point]),
-        "target": float(problem.y_test[params.point]),
-        "prediction": float(mean[0]),
-        "largest_change": change,
-        "relative_change": change / problem.target_scale,
-        "target_deviation": problem.target_scale,
+        **_metrics(problem, params.point, own[0]),
         "noise_deviation": float(problem.target_scale * np.sqrt(found.noise_variance)),
         "boxes": sum(each.boxes for each in ranges),
-        "outside": outside,
+        "outside": _outside(problem, model, found, region, own, levels, params),
         **certified.metrics,
     }
     moved = np.zeros(len(problem.inputs))
     moved[region.free] = (region.upper - region.start) * problem.input_scale[region.free]
+    open_ends = [each.status for each in ranges if each.status != "closed"]
     status, reason = (BUDGET, open_ends[0]) if open_ends else (DONE, "")
     if certified.out_of_time and not open_ends:
         status, reason = BUDGET, f"{task.budget_seconds:g} seconds used up, in the certificate"
     arrays = {"ranges": own, "moved": moved, **certified.arrays}
-    headline = f"{mean[0]:.4g} in [{mean[1]:.4g}, {mean[4]:.4g}]"
+    headline = f"{own[0, 0]:.4g} in [{own[0, 1]:.4g}, {own[0, 4]:.4g}]"
     return Outcome(metrics, status, reason, arrays, headline)
+
+
+def _metrics(problem: RegressionProblem, point: int, mean: FloatArray) -> dict[str, float]:
+    """Return a test point's row, target and prediction, and how far its range [5] lets the prediction move."""
+    change = float(max(mean[4] - mean[0], mean[0] - mean[1]))
+    return {
+        "row": int(problem.test_rows[point]),
+        "target": float(problem.y_test[point]),
+        "prediction": float(mean[0]),
+        "largest_change": change,
+        "relative_change": change / problem.target_scale,
+        "target_deviation": problem.target_scale,
+    }
 
 
 def uncertain_box(problem: RegressionProblem, params: RangeTask) -> Region:
