@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -52,10 +53,20 @@ def regression_sentences(
         said += [*_test_sentences(parts["judged"], report.settings, data.target_names[0])]
     if "bounded" in parts:
         said += [*_pac_bayes_sentences(parts["bounded"], report.settings, data.target_names[0])]
+    if len(parts.keys() & {"judged", "bounded"}) == 2 and report.settings.accuracy is None:
+        said.append(
+            f"Both errors are {report.settings.epsilon:g} standard deviations of the target, by the rows that scale "
+            "each model; accuracy=VALUE states one in own units."
+        )
     if "judged" in parts:
         said += [*_interval_sentences(parts["judged"], report.settings, data.target_names[0])]
     said += [*_band_sentences(bands, report.settings, data.target_names[0])]
     return said
+
+
+def learned(record: Record) -> str:
+    """Return how many rows the judged model learned from."""
+    return f"the model learned from {int(record.number('n_train'))} other rows"
 
 
 def copies_counted(record: Record) -> str:
@@ -71,7 +82,8 @@ def _test_sentences(record: Record, settings: GuaranteeSettings, target: str) ->
     error = f"{at_most(goal_error(record))} ({target})"
     yield f"Test rows: {errors_bounded(settings.delta, bound, error, JUDGED)}"
     paid = f"paid for {len(record.arrays['errors'])} errors together"
-    yield f"  ({round(share * n)} of the {n} test rows were{copies_counted(record)}; {paid}.)"
+    counted = f"{round(share * n)} of the {n} test rows were{copies_counted(record)}"
+    yield f"  ({counted}; {learned(record)}; {paid}.)"
 
 
 def _pac_bayes_sentences(record: Record, settings: GuaranteeSettings, target: str) -> Iterator[str]:
@@ -79,31 +91,39 @@ def _pac_bayes_sentences(record: Record, settings: GuaranteeSettings, target: st
     error = f"{at_most(goal_error(record))} ({target})"
     yield f"PAC-Bayes: {errors_bounded(settings.delta, float(bounds[goal]), error, KEPT)}"
     if bounds[goal] > USEFUL:
-        yield f"  {_needed(record)}"
+        yield f"  {_needed(record, settings)}"
     useful = np.flatnonzero(bounds < 1.0)
     if bounds[goal] >= 1.0 and len(useful):
         wide = f"{at_most(float(record.arrays['errors'][useful[0]]))} ({target})"
         yield f"  {errors_bounded(settings.delta, float(bounds[useful[0]]), wide, KEPT)}"
 
 
-def _needed(record: Record) -> str:
-    """Return how many rows would make the bound useful, if nothing but their number changed."""
+def _needed(record: Record, settings: GuaranteeSettings) -> str:
+    """Return how many rows of the table would make the bound useful, if nothing but their number changed.
+
+    Those that choose the scale are in the table, too.
+    """
     risk, penalty = record.number("gibbs_risk_train"), record.number("penalty")
     low, high = int(record.number("n_train")), MOST_ROWS_NEEDED
     if 2.0 * kl_inverse(risk, penalty / high).p > USEFUL:
         return "No number of rows would help at this error: take a larger one (accuracy=), or inputs that tell more."
-    while high - low > max(1, low // 100):
+    while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if 2.0 * kl_inverse(risk, penalty / middle).p > USEFUL else (low, middle)
-    rows = f"{float(f'{high:.2g}'):.0f}"
-    return f"It needs more rows: from about {rows} like these on it would be below {percent_up(USEFUL)}."
+    table = math.ceil(high / (1.0 - settings.preparation))
+    digit = 10 ** max(len(str(table)) - 2, 0)
+    limit = f", all learned from (most_rows={high})," if high > settings.most_rows else ""
+    rows = f"{-(-table // digit) * digit} different rows like these{limit}"
+    return f"It needs more rows: with about {rows} it would be below {percent_up(USEFUL)}."
 
 
 def _interval_sentences(record: Record, settings: GuaranteeSettings, target: str) -> Iterator[str]:
     level, radius = f"{100 * settings.coverage:g} %", record.metrics["conformal_radius"]
     n, inside = int(record.number("n_test")), int(record.number("gp_inside"))
+    copies = int(record.number("n_copies"))
     if radius is None:
-        yield f"Split conformal: {n} test rows are too few for an interval of {level}."
+        lost = f", with {copies} more that repeat others and count as lost," if copies else ""
+        yield f"Split conformal: {n} test rows{lost} are too few for an interval of {level}."
     else:
         yield (
             f"Split conformal: a new {target} lies within {at_most(record.number('conformal_radius'))} of the "

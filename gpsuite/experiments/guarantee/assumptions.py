@@ -12,16 +12,18 @@ from gpsuite.experiments.guarantee.checks import HOLDS, LEVEL, UNCHECKED, VIOLAT
 SAMPLES = "test rows, PAC-Bayes, conformal, jackknife+"
 
 
-def row_checks(record: Record) -> list[Check]:
-    """Return the checks of rows as independent draws from one distribution."""
+def row_checks(record: Record, of_copies: str = "test rows of classes") -> list[Check]:
+    """Return the checks of rows as independent draws from one distribution; copies hurt the guarantees named."""
     repeated = int(record.number("repeated_rows"))
     drift_p, order_p = record.number("drift_p"), record.number("order_p")
     moved = f"first against last third of the file: {record.metrics['drift_column']} differs most, p = {drift_p:.2g}"
     return [
         Check(
             "rows are independent: no copies",
-            "jackknife+, test rows of classes",
-            f"{repeated} rows repeat an earlier one; the bounds are the worse of those with and without them",
+            of_copies,
+            f"{repeated} rows repeat an earlier one; the bounds are the worse of those with and without them"
+            if repeated
+            else "no row repeats another",
             VIOLATED if record.metrics["repeated"] else UNCHECKED if repeated else HOLDS,
         ),
         Check.of("rows come from one distribution: no drift", SAMPLES, moved, drift_p < LEVEL),
@@ -39,12 +41,12 @@ def row_checks(record: Record) -> list[Check]:
 
 def regression_checks(record: Record, bands: Sequence[Record], excluded: int) -> list[Check]:
     """Return the checks of a regression."""
-    found = row_checks(record)
+    found = row_checks(record, "jackknife+")
     pattern, inside = record.number("pattern_p"), int(record.number("gp_inside"))
     n, spread_p = int(record.number("n_test")), record.number("gp_inside_p")
     found.append(
         Check.of(
-            "the model's own spread is right",
+            "the model's own spread is not too small",
             "the model's own intervals",
             f"they held {inside} of {n} test targets, p = {spread_p:.2g}",
             spread_p < LEVEL,

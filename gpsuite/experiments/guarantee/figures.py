@@ -48,8 +48,8 @@ def draw_predictions(report: Report[GuaranteeSettings], frame: pd.DataFrame) -> 
     with report.figure("predictions", size=(7.0, 4.4)) as drawing:
         ax = drawing.ax
         for shift, name, colour, label in (
-            (-0.2, "jackknife", BLUE, "jackknife+"),
-            (0.2, "conformal", "0.5", "split conformal"),
+            (-0.2, "jackknife", BLUE, "jackknife+, judged models"),
+            (0.2, "conformal", "0.5", "split conformal, judged model"),
         ):
             low, high = shown[f"{name}_low"], shown[f"{name}_high"]
             seen = np.isfinite(low) & np.isfinite(high)
@@ -62,7 +62,7 @@ def draw_predictions(report: Report[GuaranteeSettings], frame: pd.DataFrame) -> 
             linewidth=3,
             label=f"proved, inputs off by up to {widest} sd",
         )
-        ax.plot(places, shown["prediction"], "o", color="black", markersize=4, label="prediction")
+        ax.plot(places, shown["prediction"], "o", color="black", markersize=4, label="prediction, kept model")
         named = shown.columns[0]  # row or line
         ax.set_xlabel(named)
         ax.set_xticks(places[:: max(1, len(places) // 10)], shown[named][:: max(1, len(places) // 10)])

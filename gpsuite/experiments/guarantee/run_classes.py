@@ -63,6 +63,9 @@ def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Out
         "n_copies": len(right) - n,
         "wrong": wrong,
         "bound": cautious_upper_bound(~right, tests, learning.delta),
+        "untested": "\n".join(
+            name for number, name in enumerate(model.labels) if number not in truth[different]
+        ),
         "majority": float(np.mean(truth[different] != np.bincount(truth).argmax())),
         "points": len(among),
         **row_metrics(data, data.X[:, 0], residuals[in_order], rng),

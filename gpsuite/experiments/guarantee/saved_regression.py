@@ -29,6 +29,7 @@ class Predictions:
 
     Attributes:
         prediction: of the kept model.
+        judged: of the judged model.
         gp: lower and upper end of its own interval, [B, 2].
         conformal: split conformal, around the judged model's prediction, [B, 2].
         jackknife: jackknife+, [B, 2].
@@ -36,6 +37,7 @@ class Predictions:
     """
 
     prediction: FloatArray
+    judged: FloatArray
     gp: FloatArray
     conformal: FloatArray
     jackknife: FloatArray
@@ -49,7 +51,12 @@ class Predictions:
             for name, pair in pairs.items()
             for place, end in enumerate(("low", "high"))
         }
-        return {"prediction": self.prediction, **ends, "outside": self.outside}
+        return {
+            "prediction": self.prediction,
+            "prediction_judged": self.judged,
+            **ends,
+            "outside": self.outside,
+        }
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -151,6 +158,7 @@ class SavedRegression(SavedModel):
         radius = np.inf if self.radius is None else self.radius
         return Predictions(
             prediction,
+            around,
             _pair(prediction, half * a["target_scale"][0]),
             _pair(around, np.full(len(X), radius)),
             self._jackknife(X),

@@ -77,6 +77,7 @@ def predictions_table(record: Record, settings: GuaranteeSettings, data: Dataset
         "prediction",
         "gp_low",
         "gp_high",
+        "prediction_judged",
         "conformal_low",
         "conformal_high",
         "jackknife_low",

@@ -14,6 +14,7 @@ from gpsuite.experiments.guarantee.answer import (
     bounded_rows,
     copies_counted,
     heading,
+    learned,
     reading_sentences,
     source_name,
     violations,
@@ -54,8 +55,9 @@ def _judged_sentences(record: Record, settings: GuaranteeSettings) -> Iterator[s
     majority = f"{100.0 * record.number('majority'):.3g} %"
     yield f"Test rows: {mistakes_bounded(settings.delta, record.number('bound'), JUDGED)}"
     guess = f"always saying the commonest class is wrong on {majority}"
-    learned = f"the model learned from {int(record.number('n_train'))} other rows"
-    yield f"  ({wrong} of the {n} test rows were{copies_counted(record)}; {learned}; {guess}.)"
+    yield f"  ({wrong} of the {n} test rows were{copies_counted(record)}; {learned(record)}; {guess}.)"
+    if untested := str(record.metrics["untested"]).splitlines():
+        yield f"  No test row is {' or '.join(untested)}: of such rows nothing was seen."
     bounds, points = record.arrays["certified_bounds"], int(record.number("points"))
     for tolerance, bound, share in zip(settings.tolerances, bounds, record.arrays["certified"], strict=True):
         change = f"every input is off by up to {tolerance:g} standard deviations"

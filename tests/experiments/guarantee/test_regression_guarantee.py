@@ -219,3 +219,10 @@ def test_every_model_has_as_many_errors_though_the_goal_may_equal_a_width(
     target = replace(fitted.target, scale=np.array([scale]))
     values, number = errors_of(replace(fitted, target=target), LEARNING, [1.0, 2.0, 3.0])
     assert (len(values), values[number]) == (4, 8.0 / scale)
+
+
+def test_conformal_intervals_are_around_the_judged_models_prediction(saved: SavedRegression) -> None:
+    columns = saved.predict(np.array([[100.0, 5.0], [103.0, 5.01], [120.0, 5.2]])).columns()
+    assert not np.allclose(columns["prediction_judged"], columns["prediction"], rtol=1e-6)
+    low, high = columns["conformal_low"], columns["conformal_high"]
+    np.testing.assert_allclose(columns["prediction_judged"], 0.5 * (low + high), rtol=1e-12)

@@ -1,0 +1,90 @@
+"""What a run of guarantee says, beside the numbers that it is said of."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpsuite.experiments.base import Record
+from gpsuite.experiments.guarantee.answer import _interval_sentences, _needed
+from gpsuite.experiments.guarantee.assumptions import row_checks
+from gpsuite.experiments.guarantee.checks import HOLDS
+from gpsuite.experiments.guarantee.summary_classes import _judged_sentences
+from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
+
+
+def made_up(metrics: dict[str, Any], **arrays: Any) -> Record:
+    found: Any = SimpleNamespace(
+        metrics=metrics, arrays=arrays, axes={}, number=lambda name: float(metrics[name])
+    )
+    return found
+
+
+def settings(**values: Any) -> Any:
+    return SimpleNamespace(
+        **{"preparation": 0.1, "most_rows": 1000, "coverage": 0.9, "delta": 0.01, "tolerances": [], **values}
+    )
+
+
+@pytest.mark.parametrize("preparation", [0.1, 0.4])
+@pytest.mark.parametrize(("risk", "penalty"), [(0.1, 9.0), (0.2, 3.7), (0.15, 80.0)])
+def test_so_many_rows_of_the_table_are_enough(risk: float, penalty: float, preparation: float) -> None:
+    """The rows that choose the scale are of the table, too; what is said is rounded up to two digits, no further."""
+    record = made_up({"gibbs_risk_train": risk, "penalty": penalty, "n_train": 20})
+    said = _needed(record, settings(preparation=preparation))
+    found = re.search(r"with about (\d+) different rows", said)
+    assert found is not None
+    learned = int(int(found[1]) * (1.0 - preparation))
+    assert 2.0 * kl_inverse(risk, penalty / learned).p <= 0.5
+    assert 2.0 * kl_inverse(risk, penalty / (0.85 * learned)).p > 0.5
+    named = re.search(r"most_rows=(\d+)", said)
+    assert (named is not None) == (learned > 1000)
+    if named is not None:
+        assert 2.0 * kl_inverse(risk, penalty / int(named[1])).p <= 0.5
+
+
+def test_few_test_rows_are_not_blamed_for_what_copies_cost() -> None:
+    metrics = {"n_test": 20, "gp_inside": 18, "conformal_radius": None, "n_copies": 0}
+    few = next(_interval_sentences(made_up(metrics), settings(), "y"))
+    assert few == "Split conformal: 20 test rows are too few for an interval of 90 %."
+    copies = next(_interval_sentences(made_up({**metrics, "n_copies": 10}), settings(), "y"))
+    assert "20 test rows, with 10 more that repeat others and count as lost, are too few" in copies
+
+
+def test_classes_that_no_test_row_has_are_named() -> None:
+    metrics = {
+        "wrong": 1,
+        "n_test": 20,
+        "n_copies": 0,
+        "n_train": 80,
+        "majority": 0.0,
+        "bound": 0.2,
+        "points": 0,
+    }
+    arrays: dict[str, Any] = {"certified_bounds": [], "certified": np.empty(0)}
+    none = list(_judged_sentences(made_up({**metrics, "untested": ""}, **arrays), settings()))
+    rare = list(_judged_sentences(made_up({**metrics, "untested": "bad\nworse"}, **arrays), settings()))
+    assert not any("No test row" in line for line in none)
+    assert "  No test row is bad or worse: of such rows nothing was seen." in rare
+    assert any("the model learned from 80 other rows" in line for line in none)
+
+
+@pytest.mark.parametrize(
+    ("repeated", "finding"), [(0, "no row repeats another"), (3, "3 rows repeat an earlier one")]
+)
+def test_copies_are_spoken_of_where_there_are_some(repeated: int, finding: str) -> None:
+    metrics = {
+        "repeated_rows": repeated,
+        "repeated": False,
+        "drift_p": 1.0,
+        "order_p": 1.0,
+        "drift_column": "a",
+    }
+    check = row_checks(made_up(metrics), "jackknife+")[0]
+    assert check.finding.startswith(finding)
+    assert (check.verdict == HOLDS) == (repeated == 0)
+    assert check.needed_by == "jackknife+"
