@@ -10,7 +10,14 @@ from gpsuite.reporting.reading import present
 from gpsuite.reporting.sections import Section
 
 RECORDS = "records.zip"
-HEAD = ["figure or table", "state", "CPU hours (records of several runs in each)", "records, MB", "missing", "a full run, two cores"]
+HEAD = [
+    "figure or table",
+    "state",
+    "CPU hours (records of several runs in each)",
+    "records, MB",
+    "missing",
+    "a full run, two cores",
+]
 
 
 @dataclass(frozen=True)

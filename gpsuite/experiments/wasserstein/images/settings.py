@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from gpsuite.experiments.base import require
-from gpsuite.experiments.settings import Count, Share, at_least, between, filled, not_negative, unique
+from gpsuite.experiments.settings import Count, Rule, Share, at_least, filled, not_negative, unique
 from gpsuite.experiments.wasserstein.training_settings import TrainingSettings
+
+below_one = Rule(lambda share: 0.0 <= share < 1.0, "must be 0 or more and below 1")
 
 
 @dataclass
@@ -43,7 +45,7 @@ class ImageSettings(TrainingSettings):
     draws: Count
     bins: Count
     shifts: Annotated[list[Annotated[float, not_negative]], unique]
-    label_noise: Annotated[list[Annotated[float, between(-1e-9, 1.0)]], filled, unique]
+    label_noise: Annotated[list[Annotated[float, below_one]], filled, unique]
     noise_methods: Annotated[list[str], unique]
 
     def check(self) -> None:
