@@ -182,9 +182,11 @@ def _parse(key: str, text: str) -> Any:
     try:
         return OverridesParser.create().parse_override(f"{key}={text}")
     except HydraException as error:
-        reason = str(error).splitlines()[0]
+        reason, quoted = str(error).splitlines()[0], "'...'"
+        if text.startswith("["):
+            quoted = "['...','...']"
         raise UserError(
-            f"{key}={text}: cannot be read ({reason})\nquote values with special characters: {key}=\"'...'\"",
+            f'{key}={text}: cannot be read ({reason})\nquote values with special characters: {key}="{quoted}"',
             key=key,
         ) from None
 
