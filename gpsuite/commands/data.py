@@ -30,6 +30,10 @@ Files are looked up in $GPSUITE_DATA_PATH (a list of folders), then in data/ (da
 
 ACTIONS = ("list", "fetch", "verify", "describe")
 
+# experiments that `describe` names for a table whose target is a number, or a class
+REGRESSIONS = ("guarantee", "pac_bayes/regression", "perturbation/region", "robustness/regression")
+CLASSIFICATIONS = ("guarantee", "robustness/safety")
+
 
 def main(words: list[str]) -> int:
     """Do what the first word says with the datasets named, all by default."""
@@ -70,9 +74,12 @@ def _describe(words: Sequence[str]) -> int:
     print(f"{found.rows} rows, {len(found.columns)} columns")
     for note in found.notes:
         print(f"- {visible(note)}")
-    chosen = {"pac_bayes/regression": found.regression, "robustness/safety": found.classification}
+    chosen = [
+        *((name, found.regression) for name in REGRESSIONS),
+        *((name, found.classification) for name in CLASSIFICATIONS),
+    ]
     reading = {key: text for key, text in settings.items() if key not in ("target", "inputs", "task")}
-    for experiment, run in chosen.items():
+    for experiment, run in chosen:
         if run is not None:
             own = [f"dataset.{key}={text}" for key, text in {**run, **reading}.items()]
             command = [f"experiment={experiment}", "dataset=csv", *own]

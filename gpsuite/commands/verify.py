@@ -91,7 +91,7 @@ def _existing(path: Path) -> Path:
     state = "is not a certificate" if path.exists() else "is not there"
     raise UserError(
         f"{path} {state}; a certificate is two files, NAME.npz and NAME.json beside it\n"
-        "runs of robustness/safety and pac_bayes/regression write them to certificates/ in their folder"
+        "runs of robustness/safety, robustness/regression and pac_bayes/regression write them to their certificates/"
     )
 
 

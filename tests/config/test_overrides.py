@@ -46,7 +46,7 @@ def test_file_and_column_names_are_taken_literally(key: str, value: str) -> None
         ("~seed=1", "cannot be deleted"),
         ("--seed", "unknown option"),
         ("method=kl_pac_gp,full_gp", "add -m"),
-        ("uncertain=[area (m^2)]", "quote values with special characters: uncertain=\"['...','...']\""),
+        ("uncertain=[area (m^2)]", "quote values with special characters: uncertain=.\\['...','...'\\]"),
         ("along=area (m^2)", "quote values with special characters: along=\"'...'\""),
         ("+foo", "settings cannot be added; an existing one is set without .: foo=VALUE"),
         ("~delta", "cannot be deleted; leave delta out"),
