@@ -141,7 +141,7 @@ def _training_rows(
         raise UserError(
             f"dataset={dataset.name}: not the content that the certificate is about\n"
             f"it is about {rows.dataset}, {rows.count} rows, hash {rows.content_hash[:16]}; "
-            f"this has {len(dataset.X)} rows, hash {dataset.content_hash[:16]}; a table is read alike with the run's own "
+            f"this has {len(dataset.X)} rows, hash {dataset.content_hash[:16]}; a table is read alike with the run's "
             "dataset.inputs=, dataset.ignore= and the like",
             key="dataset",
         )
