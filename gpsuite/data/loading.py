@@ -52,6 +52,11 @@ class PreparedDataset:
     notes: tuple[str, ...] = ()
     absent: str = ""
 
+    @property
+    def shown_name(self) -> str:
+        """Name of an own table's file, else of the dataset: for people."""
+        return Path(self.spec["path"]).name if "path" in self.spec else self.name
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
         return asdict(self)

@@ -84,5 +84,5 @@ class Report(Generic[S_co]):
         """
         below = "; ".join(text for text in (remark, self.note) if text)
         made_of = [data for data in self.request.prepared if not data.stand_in]  # the note says the others
-        source = "; ".join(f"{data.name}, {data.rows} rows" for data in made_of)
+        source = "; ".join(f"{data.shown_name}, {data.rows} rows" for data in made_of)
         return figure(self.folder / "figures", name, below or None, source=source, **options)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -23,17 +22,11 @@ USEFUL = 0.5  # a bound on a share above this helps nobody
 MOST_ROWS_NEEDED = 10_000_000
 
 
-def source_name(report: Report[GuaranteeSettings]) -> str:
-    """Return the file's name, or the dataset's."""
-    data = report.request.require_dataset()
-    return Path(data.spec["path"]).name if "path" in data.spec else data.name
-
-
 def heading(report: Report[GuaranteeSettings], data: Dataset) -> str:
     """Return what was read, and as what."""
-    target = data.target_names[0]
+    target, name = data.target_names[0], report.request.require_dataset().shown_name
     return (
-        f"{source_name(report)}: {len(data.X)} rows, {data.X.shape[1]} inputs; {data.task} of {target} "
+        f"{name}: {len(data.X)} rows, {data.X.shape[1]} inputs; {data.task} of {target} "
         f"(dataset.task= says otherwise)"
     )
 

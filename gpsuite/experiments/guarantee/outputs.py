@@ -11,7 +11,6 @@ from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import Record, Report
-from gpsuite.experiments.guarantee.answer import source_name
 from gpsuite.experiments.guarantee.checks import VIOLATED, Check
 from gpsuite.experiments.guarantee.saved import FOLDER, unpacked, write_model
 from gpsuite.experiments.guarantee.settings import GuaranteeSettings
@@ -34,7 +33,7 @@ def tell(report: Report[GuaranteeSettings], said: Sequence[str], checks: Sequenc
         report.table(
             assumption_table(checks), "assumptions", "What the guarantees assume, and what the data say"
         )
-    write_answer(report.folder, f"{source_name(report)}, answered", report.answer)
+    write_answer(report.folder, f"{report.request.require_dataset().shown_name}, answered", report.answer)
     violated = sum(check.verdict == VIOLATED for check in checks)
     return [Statistic("violated", violated, n=len(checks) or None)]
 
@@ -86,4 +85,4 @@ def keep(report: Report[GuaranteeSettings], record: Record, frame: pd.DataFrame,
     except OSError as error:
         raise cannot("write", report.folder / FOLDER, error) from error
     target = load(report.request.require_dataset()).target_names[0]
-    report.table(frame, "predictions", f"{source_name(report)}: {target}")
+    report.table(frame, "predictions", f"{report.request.require_dataset().shown_name}: {target}")

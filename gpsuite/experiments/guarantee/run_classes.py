@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.data.loading import load
 from gpsuite.data.splits import DifferentRows
 from gpsuite.experiments.base import DIVERGED, Outcome, SharedWork, Task
 from gpsuite.experiments.guarantee.checks import Metrics, row_metrics
 from gpsuite.experiments.guarantee.classification import (
+    Classifier,
     class_probabilities,
     input_effects,
     judged_classifier,
@@ -42,40 +44,47 @@ def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Out
     problem, X_test = model.problem, model.problem.X_test
     probabilities, truth = class_probabilities(model.posterior, X_test), model.test_classes
     right = np.argmax(probabilities, axis=1) == truth
-    points, K = min(params.points, len(right)), len(params.tolerances)
     tests = DifferentRows.of(problem.test_rows, problem.train_rows, data.groups)
-    searched = DifferentRows.of(problem.test_rows[:points], problem.train_rows, data.groups)
     different = np.arange(len(right)) if tests is None else tests.places
-    steps = [
-        proved_safe(model, X_test[row], params.tolerances, params.boxes) if right[row] else 0
-        for row in range(points)
-    ]
-    moved = np.array(steps)[:, None] <= np.arange(K)  # or wrong, [points, K]
-    among = different[different < points]
-    bounds = [1.0 - cautious_upper_bound(each, searched, learning.delta / K) for each in moved.T]
+    among, arrays = _certified(model, params, right, data.groups)
     residuals = 1.0 - probabilities[different, truth[different]]
     in_order = np.argsort(problem.test_rows[different])
     rng, n = stream(learning.seed, "checks"), len(different)
     wrong = int(np.count_nonzero(~right[different]))
+    untested = [name for number, name in enumerate(model.labels) if number not in truth[different]]
     metrics: Metrics = {
         "n_train": len(problem.y),
         "n_test": n,
         "n_copies": len(right) - n,
         "wrong": wrong,
         "bound": cautious_upper_bound(~right, tests, learning.delta),
-        "untested": "\n".join(
-            name for number, name in enumerate(model.labels) if number not in truth[different]
-        ),
+        "untested": "\n".join(untested),
         "majority": float(np.mean(truth[different] != np.bincount(truth).argmax())),
-        "points": len(among),
+        "points": among,
         **row_metrics(data, data.X[:, 0], residuals[in_order], rng),
     }
-    arrays = {
+    return Outcome(metrics, arrays=arrays, headline=f"{wrong} of {n} test rows wrong")
+
+
+def _certified(
+    model: Classifier, params: JudgedClassesTask, right: BoolArray, groups: IntArray | None
+) -> tuple[int, dict[str, FloatArray]]:
+    """Return how many different test rows were searched, and the arrays of the share that provably stays right."""
+    problem, K = model.problem, len(params.tolerances)
+    points = min(params.points, len(right))
+    searched = DifferentRows.of(problem.test_rows[:points], problem.train_rows, groups)
+    steps = [
+        proved_safe(model, problem.X_test[row], params.tolerances, params.boxes) if right[row] else 0
+        for row in range(points)
+    ]
+    moved = np.array(steps)[:, None] <= np.arange(K)  # or wrong, [points, K]
+    among = np.arange(points) if searched is None else searched.places
+    bounds = [1.0 - cautious_upper_bound(each, searched, params.learning.delta / K) for each in moved.T]
+    return len(among), {
         "tolerances": np.array(params.tolerances),
-        "certified": np.mean(~moved[among], axis=0),
+        "certified": np.mean(~moved[among], axis=0) if len(among) else np.zeros(K),
         "certified_bounds": np.array(bounds),
     }
-    return Outcome(metrics, arrays=arrays, headline=f"{wrong} of {n} test rows wrong")
 
 
 def run_class_rows(task: Task[ClassRowsTask], shared: SharedWork) -> Outcome:

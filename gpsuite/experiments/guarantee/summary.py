@@ -10,7 +10,6 @@ from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.guarantee.answer import (
     range_sentences,
     regression_sentences,
-    source_name,
     violations,
 )
 from gpsuite.experiments.guarantee.assumptions import regression_checks
@@ -41,7 +40,11 @@ def _summarise_regression(report: Report[GuaranteeSettings]) -> list[Statistic]:
     of_rows: list[str] = []
     if {"bounded", "judged"} <= parts.keys():
         curve = curve_table(parts["bounded"], parts["judged"])
-        report.table(curve, "guarantee", f"{source_name(report)}: bounds on the share of larger errors")
+        report.table(
+            curve,
+            "guarantee",
+            f"{report.request.require_dataset().shown_name}: bounds on the share of larger errors",
+        )
         draw_bounds(report, curve)
     if bands:
         draw_bands(report, bands)

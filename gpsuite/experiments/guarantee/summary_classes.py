@@ -16,7 +16,6 @@ from gpsuite.experiments.guarantee.answer import (
     heading,
     learned,
     reading_sentences,
-    source_name,
     violations,
 )
 from gpsuite.experiments.guarantee.assumptions import row_checks
@@ -45,7 +44,9 @@ def summarise_classes(report: Report[GuaranteeSettings]) -> list[Statistic]:
         of_rows = [*_row_sentences(report, parts["rows"])]
         keep(report, parts["rows"], predictions_table(report, parts["rows"]), [*said, *tail])
         report.table(
-            effects_table(report, parts["rows"]), "inputs", f"{source_name(report)}: what inputs decide"
+            effects_table(report, parts["rows"]),
+            "inputs",
+            f"{report.request.require_dataset().shown_name}: what inputs decide",
         )
     return tell(report, [*said, *of_rows, *tail], checks)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Report, Request, Task, only_arrays
@@ -72,16 +71,16 @@ def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
     tidy = summarise_fits(frame, ["method"], [*METRICS, *OWN_UNITS, *PENALTY_ONLY])
     shown = shown_over(frame.groupby("method").size())
     caption = (
-        f"{_dataset(request)}: share of predictions off by more than {_goal(request)}, {shown}; "
+        f"{request.require_dataset().shown_name}: share of predictions off by more than {_goal(request)}, {shown}; "
         f"bounds hold with probability {1 - report.settings.delta:g}"
     )
     report.answer.extend(_sentences(report))
     paid = tidy["metric"].isin(PENALTY)
     report.table(wide_table(tidy[~paid], ["method"], titles), "regression", caption)
     report.table(tidy, "regression_tidy", caption)
-    pays = f"{_dataset(request)}: what the bounds pay for, nats per training point"
+    pays = f"{request.require_dataset().shown_name}: what the bounds pay for, nats per training point"
     report.table(wide_table(tidy[paid], ["method"], titles), "regression_penalty", pays)
-    _draw(report, tidy, f"{_dataset(request)}, accuracy goal {_goal(request)}")
+    _draw(report, tidy, f"{request.require_dataset().shown_name}, accuracy goal {_goal(request)}")
     return metric_statistics(tidy, ["method"])
 
 
@@ -99,11 +98,6 @@ def _sentences(report: Report[RegressionSettings]) -> Iterator[str]:
         if len(bounds) > 1:
             low, high = percent_up(min(bounds)), percent_up(max(bounds))
             yield f"  (Models of {len(bounds)} splits have bounds from {low} to {high}, each its own.)"
-
-
-def _dataset(request: Request[RegressionSettings]) -> str:
-    data = request.require_dataset()
-    return Path(data.spec["path"]).name if "path" in data.spec else data.name
 
 
 def _goal(request: Request[RegressionSettings]) -> str:

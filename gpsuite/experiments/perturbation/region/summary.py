@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -115,7 +114,7 @@ def candidate_table(records: Sequence[Record], settings: RegionSettings) -> pd.D
 
 def _caption(request: Request[RegionSettings]) -> str:
     data = request.require_dataset()
-    name = Path(data.spec["path"]).name if "path" in data.spec else data.name
+    name = data.shown_name
     target = load(data).target_names[0]
     return (
         f"{name}: regions for the noise's {request.settings.group}, widths in units of {target}; exact if the function "

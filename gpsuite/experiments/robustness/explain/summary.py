@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import Report
 from gpsuite.experiments.robustness.explain.figures import (
@@ -37,7 +35,7 @@ def summarise(report: Report[ExplainSettings]) -> list[Statistic]:
     data = load(dataset)
     named = classes_of(dataset, settings) or list(data.label_names or ("0", "1"))
     second = named[-1] if len(named) == 2 else None
-    name = Path(dataset.spec["path"]).name if "path" in dataset.spec else dataset.name
+    name = dataset.shown_name
     unit = SCALED.get(settings.scaling, " standard deviations")
     caption = (
         f"{name}: probability of {second or PREDICTED} as each input alone moves by up to {settings.radius:g}{unit} "

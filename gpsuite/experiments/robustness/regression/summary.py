@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +33,7 @@ def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
     report.warnings.extend(told_uncertified(records))
     data = load(dataset)
     report.warnings.extend(told_few_learnt(len(data.X), settings.test_rows))
-    name = Path(dataset.spec["path"]).name if "path" in dataset.spec else dataset.name
+    name = dataset.shown_name
     moved = records[0].arrays["moved"]
     known = ", ".join(
         f"{each} ± {moved[place]:.3g}" for place, each in enumerate(data.input_names) if moved[place] > 0.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -131,7 +130,7 @@ def _compared(request: Request[SafetySettings]) -> list[str]:
 def _caption(request: Request[SafetySettings], chosen_by: str, free: str) -> str:
     settings = request.settings
     data = request.require_dataset()
-    name = Path(data.spec["path"]).name if "path" in data.spec else data.name
+    name = data.shown_name
     if compared := _compared(request):
         name += f", classes {', '.join(compared[:-1])} and {compared[-1]}"
     fallback = f", chosen by {chosen_by}" if chosen_by not in settings.features else ""
