@@ -27,10 +27,11 @@ from gpsuite.experiments.guarantee.classification import (
     proved_safe,
 )
 from gpsuite.experiments.guarantee.regression import check_rows
+from gpsuite.experiments.guarantee.run_classes import _certified
 from gpsuite.experiments.guarantee.saved import FOLDER, write_model
 from gpsuite.experiments.guarantee.saved import load as load_model
 from gpsuite.experiments.guarantee.saved_classifier import SavedClassifier
-from gpsuite.experiments.guarantee.tasks import Learning
+from gpsuite.experiments.guarantee.tasks import JudgedClassesTask, Learning
 from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
 
 LEARNING = Learning(
@@ -197,3 +198,18 @@ def test_loaded_model_of_two_classes_is_gpflows(tmp_path: Path) -> None:
     ours = model.posterior.latent(scaled)
     assert ours[0] == pytest.approx(mean, abs=2e-4)  # GPflow's jitter of 1e-6 on the training covariance
     assert ours[1] == pytest.approx(variance, rel=1e-3)
+
+
+def test_searched_rows_that_all_repeat_others_prove_nothing(dataset: PreparedDataset) -> None:
+    judged = judged_classifier(dataset, LEARNING, SharedWork())
+    test_rows = judged.problem.test_rows
+    groups = np.arange(60)
+    groups[test_rows[:2]] = test_rows[-1]  # the two that are searched repeat another one
+    task = JudgedClassesTask(LEARNING, tolerances=(0.0, 0.1), points=2, boxes=10)
+    count, arrays = _certified(judged, task, np.ones(len(test_rows), dtype=bool), groups)
+    assert count == 0
+    np.testing.assert_array_equal(arrays["certified"], [0.0, 0.0])
+    np.testing.assert_array_equal(arrays["certified_bounds"], [0.0, 0.0])
+    count, arrays = _certified(judged, task, np.ones(len(test_rows), dtype=bool), None)
+    assert count == 2
+    assert arrays["certified_bounds"][0] >= 0.0

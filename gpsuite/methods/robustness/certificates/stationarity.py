@@ -182,9 +182,10 @@ def _covariance_residual(
     except np.linalg.LinAlgError:
         return np.inf, np.inf
     stored = -(model.root.T * model.weights) @ model.root
-    difference = (stored - expected.T @ expected) @ K
-    squares = difference * difference.T
-    residual = np.sqrt(np.abs(np.sum(squares)) + unit * np.sum(np.abs(squares)))
+    gap = stored - expected.T @ expected
+    # sizes before the products: between rows that are almost equal they cancel to nothing, whatever the gap is
+    difference, size = gap @ K, np.abs(gap) @ np.abs(K)
+    residual = np.sqrt(np.abs(np.sum(difference * difference.T)) + unit * np.sum(size * size.T))
     return float(residual), float(1.0 + np.sqrt(np.sum(expected**2) * np.max(np.diagonal(K))))
 
 

@@ -26,7 +26,7 @@ NOISE = 0.04
 
 def latent_of(posterior: GPCPosterior) -> LatentPosterior:
     fields = {
-        name: value for name, value in vars(posterior).items() if name in LatentPosterior.__annotations__
+        name: value for name, value in vars(posterior).items() if name in [f.name for f in __import__('dataclasses').fields(LatentPosterior) if f.init]
     }
     return LatentPosterior(**fields)
 

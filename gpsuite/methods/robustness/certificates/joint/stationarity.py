@@ -69,8 +69,10 @@ def _softmax_residuals(model: JointModel, targets: FloatArray, K: FloatArray) ->
             difference = (stored[:, c].T * signs) @ stored[:, j] - expected[:, c].T @ expected[:, j]
             # tr(K D K D') of this block, and of its mirror image
             terms = (K @ difference) * (K @ difference.T).T
+            # sizes before the products, which cancel between rows that are almost equal
+            size = (np.abs(K) @ np.abs(difference)) * (np.abs(K) @ np.abs(difference.T)).T
             squares += float(np.sum(terms)) * (1 if c == j else 2)
-            sizes += float(np.sum(np.abs(terms))) * (1 if c == j else 2)
+            sizes += float(np.sum(size)) * (1 if c == j else 2)
     condition = 1.0 + np.sqrt(np.sum(expected**2) * np.max(np.diagonal(K)))
     size = np.abs(model.alpha) + 1.0 + np.abs(model.alpha) @ K
     rounding = unit * max(condition, float(np.sqrt(np.sum(size @ K * size))))
