@@ -108,13 +108,13 @@ def test_digits_of_all_ten_classes(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_is_called_proved_is_proved(proved: bool | None, decides: bool | None, told: str) -> None:
     stated = {"probabilities_proved": proved, "certificate_decides": decides}
     known = {name: value for name, value in stated.items() if value is not None}
-    metrics: dict[str, Any] = {"correct": True, "verdict": "safe", **known}
+    metrics: dict[str, Any] = {"correct": True, "verdict": "safe", "row": 0, **known}
     record = Record("k", "e", "", {"method": "laplace"}, "done", "", metrics, {})
     request, _ = read_request(["experiment=robustness/safety", "scale=smoke"])
-    report = cast(Any, SimpleNamespace(settings=request.settings))
+    report = cast(Any, SimpleNamespace(settings=request.settings, request=request))
     said = list(certified_sentences(report, [record], {"laplace": "Laplace"}, "inputs"))
     assert said[1].strip() == told
-    assert ("at least 0 % of the new rows" in said[0]) == told.startswith("(0")
+    assert ("at least 0 % of the new rows of class 3 or 8" in said[0]) == told.startswith("(0")
 
 
 def test_a_missing_label_is_no_class(capsys: pytest.CaptureFixture[str]) -> None:
