@@ -159,7 +159,7 @@ def test_a_budget_ends_with_the_best_plan_so_far(monkeypatch: pytest.MonkeyPatch
     full = flat_planner().ask(GRID, 3, budget=Budget(seconds=1e6))
     assert (full.status, full.reason) == ("done", "")
     told = {}
-    for seconds in (1.0, 20.0, 60.0):
+    for seconds in (1.0, 20.0, 120.0):
         Ticking.looks = 0
         planner = flat_planner()
         plan = planner.ask(GRID, 3, budget=Ticking(seconds=seconds))
@@ -179,8 +179,8 @@ def test_a_budget_ends_with_the_best_plan_so_far(monkeypatch: pytest.MonkeyPatch
             assert again.status == "done"
     assert "inference for safety ended early" in told[1.0]
     assert "safety judged at 4 of 81 candidates" in told[1.0]
-    assert "inference" not in told[60.0]
-    assert re.search(r"budget used up: .*outputs predicted at \d+", told[60.0])
+    assert "inference" not in told[120.0]
+    assert re.search(r"budget used up: .*outputs predicted at \d+", told[120.0])
 
 
 def test_the_clock_gives_each_part_its_share() -> None:
