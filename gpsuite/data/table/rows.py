@@ -84,12 +84,18 @@ def shown_faults(faults: Sequence[str]) -> str:
 
 
 def bad_cells(grid: Grid, columns: Sequence[Column]) -> list[str]:
-    """Return a sentence for each cell that is not what its column holds."""
-    return [
-        f"line {grid.lines[row]}, column {shorten(column.name)!r}: {_why(column, text)}"
-        for column in columns
-        for row, text in column.bad.items()
-    ]
+    """Return a sentence for each cell that is not what its column holds, or one if most of a column's are texts."""
+    faults = []
+    for column in columns:
+        name, texts = shorten(column.name), list(column.bad.values())
+        if column.kind != "category" and len(texts) > max(len(grid.rows) // 2, 1):
+            faults.append(f"column {name!r} holds texts, as {shorten(texts[0])!r}: numbers are needed")
+            continue
+        faults += [
+            f"line {grid.lines[row]}, column {name!r}: {_why(column, text)}"
+            for row, text in column.bad.items()
+        ]
+    return faults
 
 
 def gap_cells(grid: Grid, columns: Sequence[Column]) -> list[str]:

@@ -220,3 +220,12 @@ def test_a_strict_limit_that_a_value_equals_is_said_to_count_as_safe(
 ) -> None:
     notes = read_csv(spec_of(tmp_path, limit=limit)).notes
     assert (f"dataset.limit={limit}: 1.4 itself counts as safe" in notes) is noted
+
+
+def test_a_column_of_texts_is_one_fault_and_a_text_among_numbers_is_a_cell(tmp_path: Path) -> None:
+    rows = ["a,kind,y,w,z", *(f"{i},{'xyz'[i % 3]},0.5,1,0.2" for i in range(9))]
+    message = message_of(tmp_path, rows, ["a,kind", "1,x"])
+    assert "column 'kind' holds texts, as 'x': numbers are needed" in message
+    assert " faults: " not in message and "leave out what does not hold numbers" in message
+    rows = ["a,b,y,w,z", *(f"{i},{'?!' if i == 4 else i},0.5,1,0.2" for i in range(9))]
+    assert "line 6, column 'b': '?!' is not a number" in message_of(tmp_path, rows, ["a,b", "1,2"])

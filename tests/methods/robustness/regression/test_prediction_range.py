@@ -26,7 +26,9 @@ NOISE = 0.04
 
 def latent_of(posterior: GPCPosterior) -> LatentPosterior:
     fields = {
-        name: value for name, value in vars(posterior).items() if name in [f.name for f in __import__('dataclasses').fields(LatentPosterior) if f.init]
+        name: value
+        for name, value in vars(posterior).items()
+        if name in [f.name for f in __import__("dataclasses").fields(LatentPosterior) if f.init]
     }
     return LatentPosterior(**fields)
 

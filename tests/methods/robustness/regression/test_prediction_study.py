@@ -64,7 +64,12 @@ def study(seed: list[int], inference: str, kernel: str, triples: int) -> Counter
         posterior = extreme_posterior(rng, inference, kernel, "probit")
         exact, noise = ExactPosterior(posterior), float(posterior.variance * 10.0 ** rng.uniform(-6.0, 0.0))
         parts = {name: value for name, value in vars(posterior).items() if name != "link"}
-        latent = LatentPosterior(**{name: parts[name] for name in [f.name for f in __import__('dataclasses').fields(LatentPosterior) if f.init]})
+        latent = LatentPosterior(
+            **{
+                name: parts[name]
+                for name in [f.name for f in __import__("dataclasses").fields(LatentPosterior) if f.init]
+            }
+        )
         for _ in range(4):
             drawn = extreme_region(rng, posterior)
             lower, upper = drawn.centre.copy(), drawn.centre.copy()
