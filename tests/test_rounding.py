@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 
 import pytest
@@ -75,3 +76,12 @@ def test_confidence_is_never_rounded_up(delta: float, shown: str | None) -> None
     assert shown is None or said == shown
     assert Fraction(said[:-2]) <= 100
     assert Fraction(said[:-2]) == 100 * (1 - named(delta))
+
+
+def test_hardly_any_doubt_is_still_some() -> None:
+    assert sureness(1e-70) != "100 %"
+
+
+def test_an_interval_ends_inside_however_close_its_end_is() -> None:
+    low, _ = rounded_interval(1e-80, 2.0, 1.0, 1.0)
+    assert Decimal(low) > 1

@@ -1,3 +1,5 @@
+"""Whether two records say the same: bitwise, up to rounding, within a search's tolerance, or not."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -85,3 +87,30 @@ def test_what_is_zero_but_for_rounding_agrees() -> None:
     published = replace(RECORD, metrics={"residual": 1e-16})
     found = compare_records(published, replace(RECORD, metrics={"residual": -3e-15}), 0.0)
     assert found.counts["rounding"] == 1
+
+
+@pytest.mark.parametrize("lost", [np.nan, np.inf])
+@pytest.mark.parametrize("turned", [False, True])
+def test_one_lost_number_is_a_disagreement_whoever_lost_it(lost: float, turned: bool) -> None:
+    powers = RECORD.arrays["powers"].astype(np.float64)
+    other = np.append(powers[:-1], lost)
+    first, second = (other, powers) if turned else (powers, other)
+    found = compare_records(
+        replace(RECORD, arrays={"powers": first}), replace(RECORD, arrays={"powers": second}), 1e-3
+    )
+    assert not found.agrees
+
+
+def test_another_shape_of_as_many_numbers_is_a_disagreement() -> None:
+    one, other = (
+        replace(RECORD, arrays={"table": np.arange(6.0).reshape(shape)}) for shape in ((2, 3), (6, 1))
+    )
+    assert not compare_records(one, other, 1e-3).agrees
+
+
+@pytest.mark.parametrize(("tolerance", "agrees"), [(ROUNDING, False), (1e-3, True)])
+def test_small_numbers_are_measured_by_themselves_unless_a_search_found_them(
+    tolerance: float, agrees: bool
+) -> None:
+    small, other = (replace(RECORD, metrics={"share": share}) for share in (1e-4, 1.00000005e-4))
+    assert compare_records(small, other, tolerance).agrees == agrees

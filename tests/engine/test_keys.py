@@ -1,7 +1,10 @@
+"""Keys of tasks: what changes them, what does not, and how parameters are written down for them."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -94,3 +97,8 @@ def test_a_key_of_known_values_never_changes() -> None:
     assert task_key(tiny.task(3)) == short_hash(
         {"family": "tiny", "params": {"number": 3, "behaviour": "square"}, "dataset": None, "version": 1}
     )
+
+
+def test_other_data_are_another_task() -> None:
+    datasets: list[Any] = [None, SimpleNamespace(content_hash="a"), SimpleNamespace(content_hash="b")]
+    assert len({task_key(replace(tiny.task(3), dataset=data)) for data in datasets}) == 3

@@ -1,3 +1,5 @@
+"""What is noted of code, machine and processor, and whether another processor's records are comparable."""
+
 from __future__ import annotations
 
 import platform
@@ -86,3 +88,23 @@ def test_intels_processors_choose_other_kernels_and_an_old_record_does_not_say(
     assert provenance.environment_of({"processor": INTEL, "openblas_coretype": ""}) == {
         "OPENBLAS_CORETYPE": ""
     }
+
+
+def test_a_record_that_names_no_processor_may_come_from_another() -> None:
+    here = provenance.origin()
+    assert provenance.same_arithmetic(here)
+    for key in provenance.ARITHMETIC:
+        without = {name: value for name, value in here.items() if name != key}
+        assert not provenance.same_arithmetic(without)
+
+
+@pytest.mark.parametrize(("dirty", "commit"), [(False, "0123456789ab"), (True, "0123456789ab with changes")])
+def test_a_record_tells_that_its_checkout_was_changed(
+    monkeypatch: pytest.MonkeyPatch, dirty: bool, commit: str
+) -> None:
+    provenance.origin.cache_clear()
+    monkeypatch.setattr(provenance, "git_state", lambda: {"commit": "0123456789abcdef", "dirty": dirty})
+    try:
+        assert provenance.origin()["commit"] == commit
+    finally:
+        provenance.origin.cache_clear()

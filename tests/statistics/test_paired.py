@@ -66,3 +66,8 @@ def test_mappings_of_columns_will_do_and_doubles_and_unknown_metrics_are_refused
 def test_the_order_of_the_rows_does_not_matter(order: list[int]) -> None:
     shuffled = Paired(rows().iloc[order], ["split"], ["method", "m"])
     assert np.array_equal(shuffled("risk"), Paired(rows(), ["split"], ["method", "m"])("risk"))
+
+
+def test_means_leave_infinite_repetitions_out() -> None:
+    frame = pd.DataFrame({"split": [0, 1, 2], "method": ["a"] * 3, "risk": [1.0, 3.0, np.inf]})
+    assert Paired(frame, ["split"]).mean("risk", "a") == 2.0

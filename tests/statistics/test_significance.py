@@ -129,3 +129,12 @@ def test_the_rank_correlation_needs_three_pairs_that_vary() -> None:
     assert rank_correlation([1.0, 2.0, 3.0], [2.0, 1.0, 3.0]) == pytest.approx(0.5)
     assert math.isnan(rank_correlation([1.0, 2.0], [2.0, 3.0]))
     assert math.isnan(rank_correlation([1.0, 1.0, 1.0], [1.0, 2.0, 3.0]))
+
+
+def test_several_tests_together_are_at_most_certain_to_mean_nothing() -> None:
+    assert bonferroni_p([0.6, 0.7]) == 1.0
+
+
+def test_wilcoxons_test_leaves_pairs_with_an_infinite_value_out() -> None:
+    smaller, larger = np.array([1.0, 1.0, 1.0, 1.0, np.inf]), np.array([2.0, 2.0, 2.0, 2.5, 1.0])
+    assert wilcoxon_p(smaller, larger) == wilcoxon_p(smaller[:4], larger[:4])

@@ -10,10 +10,16 @@ import numpy as np
 import pytest
 
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.guarantee.answer import _interval_sentences, _needed
+from gpsuite.experiments.guarantee import answer, summary_classes
+from gpsuite.experiments.guarantee.answer import (
+    _band_sentences,
+    _interval_sentences,
+    _needed,
+    range_sentences,
+)
 from gpsuite.experiments.guarantee.assumptions import row_checks
 from gpsuite.experiments.guarantee.checks import HOLDS
-from gpsuite.experiments.guarantee.summary_classes import _judged_sentences
+from gpsuite.experiments.guarantee.summary_classes import _judged_sentences, _row_sentences
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
 
 
@@ -88,3 +94,28 @@ def test_copies_are_spoken_of_where_there_are_some(repeated: int, finding: str) 
     assert check.finding.startswith(finding)
     assert (check.verdict == HOLDS) == (repeated == 0)
     assert check.needed_by == "jackknife+"
+
+
+def test_ranges_are_told_of_the_row_that_moves_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {"outside": np.array([False, False]), "examples": np.array([0, 1])}
+    moved = made_up(
+        {}, ranges=np.array([[[0.9, 1.2]], [[1.0, 5.0]]]), prediction=np.array([1.0, 2.0]), **rows
+    )
+    tolerant = settings(tolerances=[0.1])
+    assert "move by at most 3 (y)" in " ".join(range_sentences(moved, tolerant, "y"))
+    ranges, effects = np.array([[[0.9, 1.0]], [[0.4567, 1.0]]]), np.array([[0.1], [0.2]])
+    report: Any = SimpleNamespace(
+        request=SimpleNamespace(require_dataset=lambda: None), settings=SimpleNamespace(tolerances=[0.1])
+    )
+    monkeypatch.setattr(summary_classes, "load", lambda _: SimpleNamespace(input_names=("a",)))
+    said = " ".join(_row_sentences(report, made_up({}, ranges=ranges, effects=effects, **rows)))
+    assert "stays above 0.456 for all" in said
+
+
+def test_the_bands_confidence_is_the_regions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer, "mean_width", lambda *_: 1.5)
+    band: Any = SimpleNamespace(
+        axes={"model": "lssvm_linear"}, metrics={}, arrays={}, status="done", reason=""
+    )
+    said = " ".join(_band_sentences([band], settings(excluded=5, m=100), "y"))
+    assert "with probability 95 %" in said

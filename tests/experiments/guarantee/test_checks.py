@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
+from scipy.stats import ks_2samp
 
+from gpsuite.experiments.guarantee.assumptions import band_checks
 from gpsuite.experiments.guarantee.checks import (
     LEVEL,
+    PERMUTATIONS,
+    VIOLATED,
     coverage_p,
     drift,
     duplicates,
@@ -60,3 +67,24 @@ def test_coverage_below_the_stated_is_unlikely() -> None:
     assert coverage_p(90, 100, 0.9) > 0.5
     assert coverage_p(70, 100, 0.9) < LEVEL
     assert coverage_p(0, 2, 0.9) == pytest.approx(0.01)
+
+
+def test_a_check_of_many_columns_pays_for_them() -> None:
+    table = np.random.default_rng(4).normal(size=(90, 3))
+    table[:30, 1] += 0.8
+    assert drift(table, ["a", "b", "c"]) == ("b", 3 * ks_2samp(table[:30, 1], table[-30:, 1]).pvalue)
+
+
+def test_permutations_are_never_certain() -> None:
+    rng = np.random.default_rng(4)
+    assert order_pattern(np.cumsum(rng.normal(size=200)), rng) == 1 / (1 + PERMUTATIONS)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_bands_that_exclude_each_other_are_a_violation_whichever_is_above(order: tuple[int, int]) -> None:
+    def band(low: float) -> Any:
+        ends = {"lower": np.array([low, 0.0]), "upper": np.array([low + 1.0, 1.0])}
+        return SimpleNamespace(axes={}, arrays={f"pointwise_{side}_5": end for side, end in ends.items()})
+
+    both = [band(0.0), band(2.0)]
+    assert band_checks([both[place] for place in order], 5)[0].verdict == VIOLATED

@@ -269,3 +269,14 @@ def test_the_entropy_of_all_outputs_together_is_below_the_sum_and_that_of_full_q
     full = run(problem, truth, replace(AL, queries="full"))[0].planner
     scores = full._scores(full._moments()[1])
     np.testing.assert_allclose(full.joint_entropies(problem.pool.X), scores, rtol=0.0, atol=1e-9)
+
+
+def test_another_safety_value_at_the_same_input_is_learnt() -> None:
+    problem, _ = tiny(n=1)
+    near = replace(problem, pool=Pool(np.zeros((1, 1)), np.ones((1, 2), dtype=bool)))
+    planner = Planner(near, AL, np.random.default_rng(0), SMALL, "safest", 3)
+    for z in (0.9, 0.1):
+        assert planner.propose() is not None
+        planner.observe(0.1, z)
+    assert planner.propose() is None
+    assert planner.state()["safety.y"].tolist() == [*problem.safety.y.tolist(), 0.9, 0.1]

@@ -72,3 +72,8 @@ def test_both_intervals_cover_as_often_as_they_say() -> None:
 def test_errors_that_are_none_are_refused(errors: list[float]) -> None:
     with pytest.raises(ValueError, match="errors must be"):
         split_radius(np.array(errors), 0.9)
+
+
+def test_ranks_are_exact_where_a_product_of_floats_is_not() -> None:
+    assert 100 * 0.55 > 55.0
+    assert split_radius(np.arange(1.0, 100.0), 0.55) == 55.0

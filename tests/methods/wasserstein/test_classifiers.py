@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import gpflow
 import numpy as np
 import pytest
@@ -9,9 +12,11 @@ import tensorflow as tf
 from scipy.special import softmax
 
 from gpsuite.budget import Budget
+from gpsuite.methods.wasserstein import classifiers
 from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, Fit
 from gpsuite.methods.wasserstein.rows import TrainingRows
 from gpsuite.methods.wasserstein.scoring.classification import accuracy
+from gpsuite.methods.wasserstein.tempering import temperature
 from gpsuite.methods.wasserstein.training import TrainingState
 from tests.methods.wasserstein.class_problems import fit, labelled, options, rows
 
@@ -138,3 +143,33 @@ def test_more_inducing_points_than_rows_are_as_many_as_there_are() -> None:
     small = fit(epochs=1)
     many = Fit(small.rows, 3, replace(small.options, inducing=100.0), 0, Budget())
     assert CLASSIFIERS.get("gwi_kernel")(many).model.element.basis.size == 48
+
+
+def test_an_ensemble_ended_as_its_worst_member(monkeypatch: pytest.MonkeyPatch) -> None:
+    endings = iter(["done", "diverged", "budget"])
+    monkeypatch.setattr(classifiers, "_network", lambda *_: (None, SimpleNamespace(status=next(endings))))
+    three: Any = SimpleNamespace(options=SimpleNamespace(members=3))
+    assert classifiers._ensemble(three).report.status == "diverged"
+
+
+def test_temperature_and_precision_are_chosen_on_validation_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    known = TrainingRows(
+        rng.normal(size=(30, 2)), rng.integers(0, 2, 30), rng.normal(size=(20, 2)), rng.integers(0, 2, 20)
+    )
+    network = SimpleNamespace(logits=lambda X: np.column_stack([X[:, 0], -X[:, 1]]))
+    monkeypatch.setattr(classifiers, "_network", lambda *_: (network, None))
+    given: Any = SimpleNamespace(rows=known)
+    chosen = classifiers._temperature(given).chosen["temperature"]
+    assert chosen == temperature(network.logits(known.X_validation), known.y_validation)
+    seen: list[Any] = []
+
+    def laplace(*arguments: Any) -> Any:
+        seen.extend(arguments)
+        return SimpleNamespace(predict=None, precision=1.0)
+
+    monkeypatch.setattr(classifiers, "last_layer_laplace", laplace)
+    classifiers._laplace(given)
+    assert seen[1] is known.X
+    assert seen[2] is known.X_validation
+    assert seen[3] is known.y_validation

@@ -18,6 +18,8 @@ from gpsuite.methods.wasserstein.training import TrainingOptions
 from gpsuite.models.networks.spec import NetworkSpec
 from gpsuite.models.nngp import NNGP
 from gpsuite.models.random_elements.means import KernelMean, NetworkMean
+from gpsuite.models.regression.parameters import hyperparameters_of
+from gpsuite.models.regression.prediction import predict
 
 pytestmark = pytest.mark.usefixtures("uncompiled")
 RNG = np.random.default_rng(0)
@@ -100,3 +102,18 @@ def test_options_are_checked() -> None:
     with pytest.raises(ValueError, match="must be positive"):
         GWIOptions(inducing=0.0)
     assert [inducing_count(400, m) for m in (0.5, 1.0, 100.0, 1e-9)] == [10, 20, 400, 1]
+
+
+@pytest.mark.parametrize("name", ["gwi", "exact_gp"])
+def test_predictions_hold_the_noise_and_are_tempered_on_rows_that_training_did_not_see(name: str) -> None:
+    rows = split_rows(X[:20], Y[:20], 0.2, np.random.default_rng(1))
+    options = replace(OPTIONS, prior_evaluations=1, chosen=5, network=NetworkSpec((3,), "tanh"))
+    found = REGRESSORS.get(name)(RegressionFit(rows, options, replace(TRAINING, epochs=1), 2, Budget()))
+    _, variance = found.predict(X)
+    if name == "gwi":
+        latent, noise = found.model.element.predict(X)[1][:, 0], found.model.likelihood.variance
+    else:
+        latent, noise = predict(found.model, X)[1][:, 0], hyperparameters_of(found.model).noise_variance
+    assert noise > 1e-6
+    np.testing.assert_allclose(variance, latent + noise, rtol=1e-12)
+    assert found.tempering == variance_factor(rows.y_validation, *found.predict(rows.X_validation))

@@ -14,6 +14,7 @@ import tf_keras  # type: ignore[import-untyped]
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.rows import TrainingRows, split_rows
 from gpsuite.methods.wasserstein.training import (
+    AdamStep,
     TrainingOptions,
     TrainingState,
     train,
@@ -195,3 +196,37 @@ def test_impossible_settings_are_refused() -> None:
     state = run(Linear())
     with pytest.raises(ValueError, match="do not fit"):
         run(Linear(), start=replace(state, epoch=1, values=(np.zeros(2),)))
+
+
+def test_every_step_samples_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[int] = []
+    step = AdamStep.step
+
+    def noted(self: AdamStep, X: Any, y: Any, seed: int) -> Any:
+        seeds.append(seed)
+        return step(self, X, y, seed)
+
+    monkeypatch.setattr(AdamStep, "step", noted)
+    state = run(Linear())
+    assert len(seeds) == len(set(seeds)) == state.evaluations
+
+
+class Fragile(Linear):
+    """A large rate has the best first score, then no loss."""
+
+    def validation_loss(self, X: Array, y: Array) -> float:
+        moved = float(abs(self.weights.numpy()).max())
+        return math.nan if moved > 1e3 else -moved
+
+    def loss(self, X: Any, y: Any, seed: Any) -> Any:
+        lost = tf.reduce_max(tf.abs(self.weights)) > 5.0
+        return tf.where(lost, tf.constant(math.nan, tf.float64), super().loss(X, y, seed))
+
+
+def test_a_trial_that_diverges_does_not_lead_by_an_early_score() -> None:
+    options = TrainingOptions(
+        epochs=3, batches=(100,), learning_rates=(0.05, 10.0), patience=9, trial_epochs=2
+    )
+    report = train(Fragile(), ROWS, options, 7, Budget())
+    assert report.status == "done"
+    assert report.state.learning_rate == 0.05

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -22,6 +25,7 @@ from gpsuite.methods.active_learning.plan.models import Belief
 from gpsuite.methods.active_learning.plan.predictions import Choice, Chooser, OutputPredictions, in_parts
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.observations import Observations
+from gpsuite.models.sampling.posterior import HyperPosterior
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 
 GRID = np.linspace(-2.0, 2.0, 60)[:, None]
@@ -226,3 +230,10 @@ def test_no_more_particles_than_pay() -> None:
     assert particles(SMCSettings(128), 5, 20) == 44 == int(2.0 / (gradient_seconds(5, 20) * 220.161))
     assert members(128, 500, 1, 100_000) == 125 == int(150.0 / prediction_seconds(500, 1, 100_000))
     assert (LEAST_PARTICLES, LEAST_MEMBERS) == (32, 16)
+
+
+def test_a_particle_without_weight_never_predicts() -> None:
+    posterior = HyperPosterior(np.arange(4.0)[:, None], np.array([0.0, 0.5, 0.5, 0.0]))
+    nothing: Any = None
+    cloud: Any = SimpleNamespace(posterior=posterior)
+    assert Belief(nothing, nothing, cloud).predicting(2).u[:, 0].tolist() == [1.0, 2.0]

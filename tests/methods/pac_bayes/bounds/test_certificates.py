@@ -1,3 +1,7 @@
+"""PAC-Bayes certificates: bounds, their parts, and what is not certified."""
+
+from __future__ import annotations
+
 import math
 
 import numpy as np
@@ -131,3 +135,12 @@ def test_both_sides_and_every_relaxation_hold_on_simulated_losses() -> None:
                 value, _, _ = BoundObjective(name, Terms(n, 0, delta)).value_and_gradient(count / n, 0.0)
                 failures[name] += value < risk
     assert max(failures.values()) <= delta * 900
+
+
+@pytest.mark.parametrize(
+    "rounding", [RiskAndKL(math.nan, 0.0), RiskAndKL(0.0, math.nan), RiskAndKL(0.0, math.inf)]
+)
+def test_rounding_that_is_not_known_gives_the_trivial_bound(rounding: RiskAndKL) -> None:
+    found = certify(RiskAndKL(0.1, 1.0), Terms(100, 2, 0.05), rounding)
+    assert found.bound_kl == 1.0
+    assert "not known" in found.reason

@@ -1,3 +1,7 @@
+"""Bounds from test rows: scipy's limits, their coverage, and rows that training has seen."""
+
+from __future__ import annotations
+
 import math
 
 import numpy as np
@@ -6,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 
+from gpsuite.data.splits import DifferentRows
 from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound, mean_loss_upper_bound
+from gpsuite.methods.pac_bayes.copies import cautious_upper_bound
 
 # alpha of the family of coverage checks, split over them
 FAMILY_LEVEL = 1e-4
@@ -75,3 +81,9 @@ def test_rejects_impossible_counts(errors: int, n: int, delta: float) -> None:
 def test_rejects_impossible_means(mean: float, n: int, delta: float) -> None:
     with pytest.raises(ValueError, match=r"need|delta|must"):
         mean_loss_upper_bound(mean, n, delta)
+
+
+def test_a_test_row_that_training_has_seen_counts_as_an_error() -> None:
+    different = DifferentRows(np.arange(10), np.arange(10) < 3)
+    bound = cautious_upper_bound(np.zeros(10, dtype=bool), different, 0.05)
+    assert bound == binomial_upper_bound(3, 10, 0.05)

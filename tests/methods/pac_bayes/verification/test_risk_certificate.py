@@ -15,7 +15,7 @@ import pytest
 
 from gpsuite.data.splits import train_test_indices
 from gpsuite.errors import UserError
-from gpsuite.experiments.pac_bayes.shared.tasks import FitTask
+from gpsuite.experiments.pac_bayes.shared.tasks import FitTask, Goal
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse, kl_inverse_lower
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.verification import plain_risk
@@ -318,3 +318,39 @@ def test_whole_numbers_end_where_floats_skip_some(tmp_path: Path, name: str) -> 
     _description(path, _set("dataset", "count", 2**53 - 1))
     with pytest.raises(UserError, match="not the content"):
         _verify(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "by", "reason"), [("bound", 1e-6, "bound: "), ("lower", -1e-6, "lower bound: ")]
+)
+def test_a_bound_that_forgets_its_copies_is_refuted(
+    tmp_path: Path, name: str, by: float, reason: str
+) -> None:
+    copied = with_copies(DATA, [9, 1, 5, 2, 1, 30])
+    settings = replace(params(), loss=Goal("band01", epsilon=0.1))  # a risk at which both ends say something
+    path = written(certified("full", settings, copied)[2], tmp_path)
+    assert _verify(path, copied)[0] == 0
+    _description(path, _less(name, by))
+    code, lines = _verify(path, copied)
+    assert code == 1
+    assert any(line.startswith(reason) for line in lines)
+
+
+def test_a_jitter_beyond_rounding_is_no_prior(tmp_path: Path) -> None:
+    path = written(certified("fitc", params(), DATA)[2], tmp_path)
+    _description(path, _set("model", "jitter", 1.1e-3))
+    with pytest.raises(UnusableFileError):
+        _verify(path)
+
+
+def test_what_float64_proves_is_looser_by_its_tolerance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, found, arrays = certified("full", params(), DATA)
+    path = written(arrays, tmp_path)
+    monkeypatch.setattr(verification, "extended", lambda *_: False)
+    text = "\n".join(_verify(path)[1])
+    proved = float(re.findall(r"at most a share (0\.\d+)", text)[0])
+    (lower,) = map(float, re.findall(r"\(at least ([\d.e-]+)\)", text))
+    assert proved >= found.bound_kl + 0.9e-5
+    assert lower <= max(found.lower_kl - 0.9e-5, 0.0)

@@ -1,3 +1,5 @@
+"""The outer ellipsoid against a semidefinite program, samples and exact rays, and what rounding leaves of it."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -9,6 +11,7 @@ from scipy.optimize import minimize_scalar
 from gpsuite.methods.perturbation.geometry.bands import pointwise_band
 from gpsuite.methods.perturbation.geometry.ellipsoid import (
     SLACK,
+    Ellipsoid,
     _log_balance,
     _smallest_dual,
     in_metric,
@@ -187,3 +190,8 @@ def test_the_balance_comes_with_its_derivative() -> None:
     above, below = (_log_balance(theta + step, lam, square, const)[0] for step in (1e-6, -1e-6))
     slope = _log_balance(theta, lam, square, const)[1]
     np.testing.assert_allclose(slope, (above - below) / 2e-6, rtol=1e-6)
+
+
+def test_half_widths_are_rounded_outward() -> None:
+    ellipsoid = Ellipsoid(np.zeros(1), np.eye(1), 4.0, np.array([4.0]), 1)
+    assert ellipsoid.half_widths(np.ones((1, 1)))[0] > 2.0

@@ -1,3 +1,5 @@
+"""Balls of the kernel's norm: their boundary, their powers, and the band of a region within them."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -9,7 +11,7 @@ from gpsuite.methods.perturbation.geometry.bands import _outward, members_envelo
 from gpsuite.methods.perturbation.geometry.norm_ball import NormBall
 from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic
 from gpsuite.methods.perturbation.geometry.sampling import Members, sample_members, single_point_directions
-from gpsuite.methods.perturbation.objectives.quadratic import KernelLSSVM, KernelRidge
+from gpsuite.methods.perturbation.objectives.quadratic import KernelLSSVM, KernelRidge, LinearLSSVM
 from gpsuite.methods.perturbation.ranks.groups import Perturbations
 from gpsuite.methods.perturbation.region import Region
 from tests.arrays import Array
@@ -229,3 +231,31 @@ def test_ties_and_rounding_are_relative_to_the_largest_eigenvalue(
     slope = quadratic.in_basis(ball.basis).slope
     largest = np.linalg.eigvalsh(slope.T @ slope)[-1]
     np.testing.assert_allclose(found, largest, rtol=1e-12)
+
+
+@pytest.mark.parametrize("factor", [1.0 + 1e-9, 2.0, 10.0])
+@pytest.mark.parametrize("curvature", [3e-12, 5e-12, 1e-11])
+def test_the_band_contains_the_members_that_hold_by_the_tolerance_of_ties(
+    curvature: float, factor: float
+) -> None:
+    objective = LinearLSSVM(np.array([[1.0], [np.sqrt(curvature / 2.0)]]), 1.0, bias=False)
+    drawn = Perturbations("signs", np.array([[1.0, -1.0]]), None, None)
+    region = Region(objective, np.array([1.0, 1.0]), drawn, 1)
+    low, high = 0.0, 1.0
+    while region.contains(region.estimate[None] + high):
+        low, high = high, 2.0 * high
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        inside = region.contains(region.estimate[None] + middle)
+        low, high = (middle, high) if inside else (low, middle)
+    member = region.estimate + low
+    ball = NormBall(np.eye(1), factor * float(abs(member[0])))
+    band = norm_ball_band(quadratic_of(region), 1, np.eye(1), ball, np.ones(1))
+    assert band.lower[0] < member[0] <= band.upper[0]
+
+
+def test_powers_at_the_data_are_no_less_than_their_rounding() -> None:
+    x = np.linspace(0.0, 1.0, 8)
+    K = np.exp(-0.5 * ((x[:, None] - x) / 0.3) ** 2)
+    eps = np.finfo(np.float64).eps
+    assert (NormBall(K, 1.0).powers(K, np.ones(8)) >= np.sqrt(8.0 * eps * 8)).all()

@@ -1,3 +1,5 @@
+"""Certificates as they are written, read and made: to the last bit, and with room for other machines."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -19,8 +21,8 @@ from gpsuite.methods.robustness.certificates.certificate import (
     read_certificate,
     write_certificate,
 )
-from gpsuite.methods.robustness.certificates.certify import certify
-from gpsuite.methods.robustness.certificates.checker import check_certificate, node_bounds
+from gpsuite.methods.robustness.certificates.certify import WITNESS, certify
+from gpsuite.methods.robustness.certificates.checker import attained, check_certificate, node_bounds
 from gpsuite.methods.robustness.certificates.form import rebuild_boxes
 from gpsuite.methods.robustness.certificates.plain_bound import PlainBound
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
@@ -298,3 +300,13 @@ def test_no_certificate_is_too_large_to_check(monkeypatch: pytest.MonkeyPatch) -
     certificate = certify(posterior, region, (found.maximum,), 1e-5)
     assert len(certificate.claims[0].parent) <= 9
     assert check_certificate(certificate).confirmed
+
+
+def test_a_witness_is_claimed_inward_for_other_machines() -> None:
+    certificate = certified()[3]
+    plain = PlainBound(certificate.model, certificate.region.centre, certificate.region.free)
+    for claim in certificate.claims:
+        assert claim.witness is not None
+        low, high = attained(plain, claim.witness)
+        room = claim.sign * ((low if claim.sign > 0 else high) - claim.inner)
+        assert room >= 0.9 * WITNESS * claim.inner

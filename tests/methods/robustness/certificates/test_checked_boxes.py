@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 from gpsuite.methods.robustness.certificates.certificate import StoredRegion
-from gpsuite.methods.robustness.certificates.checker import node_bounds, shrink_to_ball
+from gpsuite.methods.robustness.certificates.checker import _contains, node_bounds, shrink_to_ball
 from gpsuite.methods.robustness.certificates.form import MalformedError, rebuild_boxes
 from gpsuite.methods.robustness.certificates.plain_bound import PlainBound
 from gpsuite.methods.robustness.certificates.plain_kernel import UNIT
@@ -87,3 +89,21 @@ def test_a_box_outside_the_ball_restricts_nothing(sign: int) -> None:
     lo = np.array([region.upper - 0.01, region.lower])
     found = node_bounds(plain, region, sign, lo, np.tile(region.upper, (2, 1)), np.zeros(2))[0]
     assert found[0] == -sign * np.inf and np.isfinite(found[1])
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_a_balls_extent_is_covered_to_the_last_bit(norm: str) -> None:
+    rng = np.random.default_rng(2)
+    for centre, radius in zip(rng.normal(size=(200, 1)), rng.uniform(0.1, 1.0, 200), strict=True):
+        stored = StoredRegion(centre, np.arange(1), centre - 2.0, centre + 2.0, norm, float(radius))
+        low, high, _ = shrink_to_ball(stored, stored.lower[None], stored.upper[None])
+        middle, reach = Fraction(float(centre[0])), Fraction(float(radius))
+        assert Fraction(float(low[0, 0])) <= middle - reach
+        assert Fraction(float(high[0, 0])) >= middle + reach
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_a_witness_beyond_the_rim_by_a_bit_is_outside(norm: str) -> None:
+    stored = StoredRegion(np.zeros(2), np.arange(2), -np.ones(2), np.ones(2), norm, 0.5)
+    assert _contains(stored, np.array([0.5, 0.0]))
+    assert not _contains(stored, np.array([0.5, 1e-9]))

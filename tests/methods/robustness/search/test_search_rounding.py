@@ -184,3 +184,30 @@ def test_the_attack_starts_from_the_best_point_and_only_if_it_helps() -> None:
         tolerance=0.1,
     )
     assert len(starts) == 1
+
+
+class Uneven(Blurred):
+    """To the right of 0 a score that is surely 0.6, to the left one that may be .9 but surely is only 0.55."""
+
+    def evaluate(self, points: Array) -> tuple[Array, Array]:
+        sure = points[:, 0] > 0.0
+        return np.where(sure, 0.60, 0.55), np.where(sure, 0.65, 0.90)
+
+
+class Mirrored(Uneven):
+    """The same of 1 minus the score."""
+
+    def evaluate(self, points: Array) -> tuple[Array, Array]:
+        low, high = super().evaluate(points)
+        return 1.0 - high, 1.0 - low
+
+
+@pytest.mark.parametrize(("kind", "sign", "attained"), [(Uneven, 1, 0.6), (Mirrored, -1, 0.4)])
+def test_the_witness_is_the_point_that_surely_attains_most_not_the_one_that_might(
+    kind: type[Blurred], sign: int, attained: float
+) -> None:
+    points = np.array([[1.0], [-1.0]])
+    found = run(kind([0.0], 0.5, 0.5), box([0.0], 1.0), sign, incumbent=points, boxes=2)
+    assert found.witness is not None
+    assert found.witness[0] == 1.0
+    assert found.inner == attained

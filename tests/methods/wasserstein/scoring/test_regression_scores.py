@@ -65,3 +65,8 @@ def test_impossible_predictions_are_refused() -> None:
             score(one * np.nan, one, one)
     with pytest.raises(ValueError, match="level=1"):
         interval_coverage(one, one, one, 1.0)
+
+
+def test_a_target_at_the_end_of_its_interval_is_covered() -> None:
+    half = interval_half_widths(np.ones(1), 0.9)
+    assert interval_coverage(half, np.zeros(1), np.ones(1), 0.9) == 1.0

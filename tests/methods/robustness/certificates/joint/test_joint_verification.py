@@ -277,3 +277,10 @@ def test_the_command_checks_them(case: str, tmp_path: Path, capsys: pytest.Captu
     path.write_bytes(b"nothing")
     with pytest.raises(UnusableFileError):
         verify.main([str(path)])
+
+
+def test_targets_are_compared_to_the_last_bit() -> None:
+    y = regression_dataset().y.copy()
+    y[3] *= 1.0 + 1e-14
+    found = outcomes(regression_certificate(), regression_dataset(y=y))
+    assert found == [CONFIRMED, CONFIRMED, REFUTED]

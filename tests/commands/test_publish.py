@@ -1,0 +1,45 @@
+"""What publish keeps back and refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpsuite.engine.archive import NAME, Archive
+from gpsuite.engine.worker import import_family
+from gpsuite.experiments.base import EXPERIMENTS, only_arrays
+from tests.commands.conftest import Gpsuite
+from tests.commands.test_published_records import LINES, RUN, publish_and_move
+
+
+def test_arrays_that_an_experiment_keeps_back_are_not_in_the_archive(
+    gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import_family(LINES)
+    monkeypatch.setitem(
+        EXPERIMENTS._items, LINES, replace(EXPERIMENTS.get(LINES), published=only_arrays("p"))
+    )
+    publish_and_move(gpsuite, LINES)
+    archive = Archive(Path("results/published", LINES, "smoke", NAME))
+    kept = {name for key in archive.keys if (found := archive.get(key)) for name in found.arrays}
+    assert kept == {"p"}
+
+
+def test_a_damaged_record_is_not_published(gpsuite: Gpsuite) -> None:
+    assert gpsuite(*RUN, f"experiment={LINES}").code == 0
+    path = next(Path("results/.records").rglob("*.json"))
+    path.write_text(path.read_text().replace('"status": "done"', '"status": "budget"'))
+    ended = gpsuite("publish", LINES)
+    assert ended.code == 2
+    assert "missing or damaged" in ended.err
+
+
+def test_the_size_is_of_all_that_is_published(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = Path("results/published/pac_bayes/other/paper", NAME)
+    other.parent.mkdir(parents=True)
+    other.write_bytes(bytes(1_000_000))
+    assert gpsuite(*RUN, f"experiment={LINES}").code == 0
+    monkeypatch.setattr("gpsuite.commands.publish.MOST_BYTES", 1_000_000)
+    assert gpsuite("publish", LINES).code == 2

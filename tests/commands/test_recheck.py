@@ -1,0 +1,48 @@
+"""What recheck compares, refuses to check, and ends with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpsuite.engine.agreement import LEVELS, Agreement
+from gpsuite.engine.archive import NAME, Archive, Sealed, pack
+from gpsuite.engine.recheck import Rechecked
+from gpsuite.engine.worker import import_family
+from gpsuite.experiments.base import EXPERIMENTS, only_arrays
+from tests.commands.conftest import Gpsuite
+from tests.commands.test_published_records import LINES, publish_and_move
+
+
+def test_one_disagreement_is_told_wherever_it_comes(
+    gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish_and_move(gpsuite, LINES)
+    level = {name: Agreement({**dict.fromkeys(LEVELS, 0), name: 1}, "", 0.0) for name in LEVELS}
+    found = [Rechecked("a", "1", agreement=level["not"]), Rechecked("a", "2", agreement=level["bitwise"])]
+    monkeypatch.setattr("gpsuite.engine.recheck.recheck", lambda due: iter(found))
+    assert gpsuite("recheck", LINES, "sample=2").code == 1
+
+
+def test_a_published_record_that_was_changed_is_not_checked(gpsuite: Gpsuite) -> None:
+    publish_and_move(gpsuite, LINES)
+    path = Path("results/published", LINES, "smoke", NAME)
+    archive = Archive(path)
+    records = [archive.get(key) for key in archive.keys]
+    path.write_bytes(pack(Sealed({**each.fields, "reason": "changed"}, each.arrays) for each in records))
+    ended = gpsuite("recheck", LINES, "sample=1")
+    assert ended.code == 2
+    assert "do not match its checksum" in ended.out
+
+
+def test_arrays_that_were_not_published_are_not_compared(
+    gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import_family(LINES)
+    monkeypatch.setitem(
+        EXPERIMENTS._items, LINES, replace(EXPERIMENTS.get(LINES), published=only_arrays("none"))
+    )
+    publish_and_move(gpsuite, LINES)
+    assert gpsuite("recheck", LINES, "sample=1").code == 0

@@ -1,0 +1,109 @@
+"""What test rows say of a judged model: what counts as wrong, and what several statements together cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpsuite.data.loading import load, prepare
+from gpsuite.data.spec import CsvSpec
+from gpsuite.experiments.base import Outcome, SharedWork
+from gpsuite.experiments.guarantee import regression, run, run_classes
+from gpsuite.experiments.guarantee.tasks import BoundedTask, JudgedClassesTask, JudgedTask, Learning
+from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound
+from tests.arrays import Array
+
+LEARNING = Learning(
+    seed=3,
+    goal=1.0,
+    own=False,
+    delta=0.1,
+    coverage=0.9,
+    test_share=0.2,
+    preparation=0.1,
+    most_rows=90,
+    max_evaluations=3,
+)
+
+
+def task_of(params: Any, dataset: Any = None) -> Any:
+    return SimpleNamespace(params=params, require_dataset=lambda: dataset)
+
+
+def judged_classes(monkeypatch: pytest.MonkeyPatch, groups: Array | None) -> Outcome:
+    """Of 8 test rows the last two are wrong; the class of all others but the sixth stays at both tolerances."""
+    guessed, steps = np.repeat([0, 1], [6, 2]), [2, 2, 2, 2, 2, 0, 2, 2]
+    problem = SimpleNamespace(
+        X_test=np.arange(8)[:, None],
+        y=np.zeros(20),
+        test_rows=np.arange(20, 28),
+        train_rows=np.arange(20),
+    )
+    truth = np.zeros(8, dtype=np.int64)
+    model = SimpleNamespace(problem=problem, posterior=None, test_classes=truth, labels=("a", "b"))
+    monkeypatch.setattr(run_classes, "judged_classifier", lambda *_: model)
+    monkeypatch.setattr(run_classes, "class_probabilities", lambda *_: np.eye(2)[guessed])
+    monkeypatch.setattr(run_classes, "proved_safe", lambda model, x, *_: steps[int(x[0])])
+    monkeypatch.setattr(run_classes, "row_metrics", lambda *_: {})
+    monkeypatch.setattr(run_classes, "load", lambda _: SimpleNamespace(groups=groups, X=np.zeros((28, 1))))
+    params = JudgedClassesTask(learning=LEARNING, tolerances=[0.1, 0.2], points=8, boxes=9)
+    return run_classes.run_judged_classes(task_of(params), SharedWork())
+
+
+def test_wrong_rows_are_not_certified_and_every_tolerance_is_paid_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = judged_classes(monkeypatch, None)
+    assert found.metrics["bound"] == binomial_upper_bound(2, 8, 0.1)
+    assert found.arrays["certified"].tolist() == [5 / 8, 5 / 8]
+    assert found.arrays["certified_bounds"].tolist() == [1.0 - binomial_upper_bound(3, 8, 0.1 / 2)] * 2
+
+
+def test_test_rows_that_were_learnt_count_as_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = np.arange(28)
+    groups[5] = groups[20] = 20  # a training row that is stored before its first copy among the test rows
+    groups[[0, 21]] = 21
+    found = judged_classes(monkeypatch, groups)
+    assert found.metrics["bound"] == binomial_upper_bound(4, 8, 0.1)
+    assert found.arrays["certified_bounds"][0] == 1.0 - binomial_upper_bound(5, 8, 0.05)
+
+
+def test_the_bound_is_of_the_mean_prediction_and_counts_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    copies = object()
+    found = SimpleNamespace(
+        n=9, penalty=SimpleNamespace(kl=1.0, total=2.0), gibbs_risk=0.1, bound_kl=0.2, bound_bayes=0.4
+    )
+
+    def bounds(fitted: Any, learning: Learning, widths: Any, counted: object) -> list[Any]:
+        assert counted is copies
+        return [found] * len(widths)
+
+    monkeypatch.setattr(run, "kept_model", lambda *_: SimpleNamespace(fault="", scale=2.0))
+    monkeypatch.setattr(run, "kept_copies", lambda *_: copies)
+    monkeypatch.setattr(run, "mean_bounds", bounds)
+    outcome = run.run_bounded(task_of(BoundedTask(learning=LEARNING, widths=[0.5, 2.0])), SharedWork())
+    assert outcome.arrays["bounds"].tolist() == [0.4] * 3
+    assert outcome.arrays["gibbs_bounds"].tolist() == [0.2] * 3
+
+
+def test_residuals_are_checked_in_the_files_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    rows = np.random.default_rng(2).normal(size=(60, 2))
+    np.savetxt(table, rows, delimiter=",", header="a,y", comments="", fmt="%.17g")
+    dataset, shared = prepare(CsvSpec(path=str(table), target="y"), cache_dir=tmp_path), SharedWork()
+    seen: list[Array] = []
+
+    def noted(data: Any, y: Array, in_order: Array, rng: Any) -> dict[str, Any]:
+        seen.append(in_order)
+        return {}
+
+    monkeypatch.setattr(run, "row_metrics", noted)
+    run.run_judged(task_of(JudgedTask(learning=LEARNING, widths=[1.0]), dataset), shared)
+    judged, data = regression.judged_model(dataset, LEARNING, shared), load(dataset)
+    residuals = data.y[:, 0] - judged.fitted.predict(data.X)[0]
+    assert not np.array_equal(judged.test, np.sort(judged.test))
+    np.testing.assert_array_equal(seen[0], residuals[np.sort(judged.test)])

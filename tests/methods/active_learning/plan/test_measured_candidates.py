@@ -1,0 +1,43 @@
+"""Candidates that were measured already: what a plan leaves out, and what it warns of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.methods.active_learning.plan.test_measurement_planner import new, told
+
+
+def test_the_safest_candidate_is_one_that_can_still_be_measured() -> None:
+    planner = told()
+    planner.tell(np.array([[1.3]]), np.zeros((1, 2)), np.full(1, np.nan))
+    plan = planner.ask(np.array([[1.9], [1.3], [-2.0]]), 1, "safest")
+    assert int(np.argmax(plan.probability_safe)) == 1
+    assert plan.safest != 1
+    assert [each.row for each in plan.proposals] == [plan.safest]
+
+
+@pytest.mark.parametrize(("known", "offered"), [(-0.0, 0.0), (0.0, -0.0)])
+def test_zero_has_no_sign_where_it_was_measured_unsafe(known: float, offered: float) -> None:
+    X = np.arange(-30.0, 31.0)[:, None] / 32.0  # of mean 0 exactly: the planner's own units leave the sign
+    X[30] = known
+    z = 0.5 + 0.25 * np.random.default_rng(1).standard_normal(61)
+    z = np.minimum(z, 0.9)
+    z[30] = 1.2
+    planner = new()
+    planner.tell(X, np.sin(X), z)
+    plan = planner.ask(np.array([[offered], [1e-4]]), 1)
+    assert plan.safe.all()
+    assert any("at 1 of the safe candidates" in text for text in plan.warnings)
+
+
+def test_only_safe_candidates_are_told_of_that_were_measured_unsafe() -> None:
+    rng = np.random.default_rng(1)
+    X = np.append(np.linspace(0.0, 1.0, 60), 3.0)[:, None]
+    z = np.append(0.5 + 0.25 * rng.standard_normal(60), 5.0)
+    planner = new()
+    planner.tell(X, np.sin(X), z)
+    unsafe = X[:60][z[:60] > 1.0]
+    plan = planner.ask(np.vstack([unsafe, unsafe[:1] + 1e-4, [[3.0]]]), 1)
+    assert plan.safe.tolist() == [True] * (len(unsafe) + 1) + [False]
+    assert any(f"at {len(unsafe)} of the safe candidates" in text for text in plan.warnings)
