@@ -48,7 +48,7 @@ def regression_sentences(
         said += [*_pac_bayes_sentences(parts["bounded"], report.settings, data.target_names[0])]
     if len(parts.keys() & {"judged", "bounded"}) == 2 and report.settings.accuracy is None:
         said.append(
-            f"Both errors are {report.settings.epsilon:g} standard deviations of the target, by the rows that scale "
+            f"Both errors are {report.settings.epsilon:g} in standard deviations of the target, by the rows that scale "
             "each model; accuracy=VALUE states one in own units."
         )
     if "judged" in parts:
