@@ -53,6 +53,7 @@ def draw_predictions(report: Report[GuaranteeSettings], frame: pd.DataFrame) -> 
         ):
             low, high = shown[f"{name}_low"], shown[f"{name}_high"]
             seen = np.isfinite(low) & np.isfinite(high)
+            label += "" if seen.any() else ": unbounded"
             ax.vlines(places[seen] + shift, low[seen], high[seen], color=colour, label=label)
         ax.vlines(
             places,

@@ -72,6 +72,7 @@ def _bands(ax: Axes, record: Record, settings: RegionSettings) -> None:
         bounded = np.isfinite(lower) & np.isfinite(upper)
         shade = 0.15 + 0.5 * depth / len(levels)
         label = f"pointwise extremes, 1 - q/m = {1.0 - q / settings.m:g}"
+        label += "" if bounded.any() else ": unbounded"
         ax.fill_between(
             arrays["x"], lower, upper, where=bounded, color=BLUE, alpha=shade, linewidth=0, label=label
         )
