@@ -114,6 +114,10 @@ def test_rank_deficient_designs_are_refused() -> None:
         ValueError, match=r"rank 2 for 3 coefficients from 6 data; column 2 \(0-based\) depends"
     ):
         LinearLSSVM(np.column_stack([X, X.sum(axis=1)]), 1.0, bias=False)
+    with pytest.raises(
+        ValueError, match=r"rank 2 for 3 coefficients from 6 data; column 1 \(0-based\) depends"
+    ):
+        LinearLSSVM(np.column_stack([X[:, 0], 2.0 * X[:, 0], X[:, 1]]), 1.0, bias=False)
     with pytest.raises(ValueError, match="rank-deficient"):
         LinearLSSVM(np.column_stack([X, np.ones(6)]), 1.0)
     with pytest.raises(ValueError, match="rank-deficient"):

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gpsuite.methods.robustness.certificates.joint.stationarity import _softmax_residuals, _weighted_root
+from gpsuite.methods.robustness.certificates.plain_kernel import gram
 from gpsuite.methods.robustness.certificates.stationarity import Residuals, mode_residuals
 from gpsuite.methods.robustness.certificates.verification import CONFIRMED, OPEN, REFUTED, residual_level
 from tests.arrays import Array
@@ -45,3 +47,26 @@ def test_a_residual_that_cancels_says_nothing() -> None:
     assert max(right.mean, right.covariance) < 1e-6
     assert residuals(slope + away, F).mean > 1e-3
     assert residuals(slope, np.vstack([F, 0.1 * away])).covariance > 1e-3
+
+
+def test_a_residual_of_several_classes_that_cancels_says_nothing() -> None:
+    """The same between two rows of a softmax: the forged row of the root moves the variance between them."""
+    rng, n, C = np.random.default_rng(0), 8, 3
+    X, classes = rng.normal(size=(n, 2)), rng.integers(0, C, n).astype(np.float64)
+    X[1], classes[1] = X[0] + [1e-9, 0.0], classes[0]
+    K, f = gram(X, np.ones(2), "squared_exponential"), np.zeros((C, n))
+    own = classes == np.arange(C)[:, None]
+    for _ in range(3000):
+        pi = np.exp(f) / np.exp(f).sum(axis=0)
+        f += 0.3 * ((own - pi) @ K - f)
+    root = _weighted_root(pi, K)
+    assert root is not None
+    forged = np.zeros((1, C, n))
+    forged[0, 0, :2] = 3e8, -3e8
+
+    def residuals(rows: Array) -> Residuals:
+        model: Any = SimpleNamespace(alpha=own - pi, root=rows, weights=-np.ones(len(rows)))
+        return _softmax_residuals(model, classes, K)
+
+    assert residuals(root).largest < 1e-9
+    assert residuals(np.concatenate([root, forged])).covariance > 1e-3
