@@ -14,6 +14,7 @@ from gpsuite.config import files
 from gpsuite.data import loading, sources
 from gpsuite.experiments import perturbation
 from gpsuite.experiments.base import EXPERIMENTS
+from gpsuite.registry import import_members
 
 TESTS = Path(__file__).parents[1]
 EXPERIMENT = """# @package _global_
@@ -58,6 +59,9 @@ def test_they_are_found_listed_run_resumed_and_shown(
     monkeypatch.setattr(
         perturbation, "__path__", [*perturbation.__path__, str(TESTS / "experiments/own_experiment")]
     )
+    import_members(
+        sources.__name__, sources.__path__
+    )  # what registers only now would be undone with the copy
     monkeypatch.setattr(sources, "__path__", [*sources.__path__, str(TESTS / "data/own_source")])
     for registry in (EXPERIMENTS, sources.LOADERS):
         monkeypatch.setattr(registry, "_items", dict(registry._items))
