@@ -112,7 +112,9 @@ def test_what_is_called_proved_is_proved(proved: bool | None, decides: bool | No
     record = Record("k", "e", "", {"method": "laplace"}, "done", "", metrics, {})
     request, _ = read_request(["experiment=robustness/safety", "scale=smoke"])
     report = cast(Any, SimpleNamespace(settings=request.settings, request=request))
-    said = list(certified_sentences(report, [record], {"laplace": "Laplace"}, "inputs"))
+    said = list(
+        certified_sentences(report, [record], {"ep": "EP, which failed", "laplace": "Laplace"}, "inputs")
+    )
     assert said[1].strip() == told
     assert ("at least 0 % of the new rows of class 3 or 8" in said[0]) == told.startswith("(0")
 
