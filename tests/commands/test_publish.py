@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpsuite.engine.archive import NAME, Archive
-from gpsuite.engine.worker import import_family
-from gpsuite.experiments.base import EXPERIMENTS, only_arrays
 from tests.commands.conftest import Gpsuite
-from tests.commands.test_published_records import LINES, RUN, publish_and_move
+from tests.commands.test_published_records import LINES, RUN, publish_and_move, publish_only
 
 
 def test_arrays_that_an_experiment_keeps_back_are_not_in_the_archive(
     gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import_family(LINES)
-    monkeypatch.setitem(
-        EXPERIMENTS._items, LINES, replace(EXPERIMENTS.get(LINES), published=only_arrays("p"))
-    )
+    publish_only(monkeypatch, "p")
     publish_and_move(gpsuite, LINES)
     archive = Archive(Path("results/published", LINES, "smoke", NAME))
     kept = {name for key in archive.keys if (found := archive.get(key)) for name in found.arrays}

@@ -19,13 +19,20 @@ from gpsuite.engine.archive import NAME, Archive, Sealed, pack
 from gpsuite.engine.backends import LokyPool
 from gpsuite.engine.provenance import origin
 from gpsuite.engine.sealed import seal, unseal
-from gpsuite.engine.worker import execute
-from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork, Task
+from gpsuite.engine.worker import execute, import_family
+from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork, Task, only_arrays
 from tests.commands.conftest import Gpsuite
 
 LINES = "pac_bayes/kl_inverse"
 RUN = ("run", "scale=smoke", "parallel=serial")
 NAMES = [name for name in group_choices()["experiment"] if "/" in name]
+
+
+def publish_only(monkeypatch: pytest.MonkeyPatch, array: str) -> None:
+    """Let the experiment of lines publish arrays of this name alone."""
+    import_family(LINES)
+    entry = replace(EXPERIMENTS.get(LINES), published=only_arrays(array))
+    monkeypatch.setitem(EXPERIMENTS._items, LINES, entry)
 
 
 def publish_and_move(gpsuite: Gpsuite, experiment: str, *words: str) -> None:

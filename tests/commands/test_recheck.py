@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +9,8 @@ import pytest
 from gpsuite.engine.agreement import LEVELS, Agreement
 from gpsuite.engine.archive import NAME, Archive, Sealed, pack
 from gpsuite.engine.recheck import Rechecked
-from gpsuite.engine.worker import import_family
-from gpsuite.experiments.base import EXPERIMENTS, only_arrays
 from tests.commands.conftest import Gpsuite
-from tests.commands.test_published_records import LINES, publish_and_move
+from tests.commands.test_published_records import LINES, publish_and_move, publish_only
 
 
 def test_one_disagreement_is_told_wherever_it_comes(
@@ -40,9 +37,6 @@ def test_a_published_record_that_was_changed_is_not_checked(gpsuite: Gpsuite) ->
 def test_arrays_that_were_not_published_are_not_compared(
     gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import_family(LINES)
-    monkeypatch.setitem(
-        EXPERIMENTS._items, LINES, replace(EXPERIMENTS.get(LINES), published=only_arrays("none"))
-    )
+    publish_only(monkeypatch, "none")
     publish_and_move(gpsuite, LINES)
     assert gpsuite("recheck", LINES, "sample=1").code == 0
