@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpsuite.reporting.atomic import write_text
+from gpsuite.reporting.metrics import metric
 from gpsuite.reporting.rows import Statistic, statistic_name
 from gpsuite.text import visible_lines
 
@@ -78,7 +79,8 @@ def summarise_groups(
 ) -> pd.DataFrame:
     """Summarise `metrics` over the rows of each group, one line per group and metric.
 
-    Missing values (NaN) do not count; a mean that is not finite is left out.
+    Missing values (NaN) do not count; a mean that is not finite is left out. Intervals end where the metric does: a
+    share's at 0 and 1.
 
     Args:
         frame: one row per repetition.
@@ -96,10 +98,11 @@ def summarise_groups(
 
     lines = []
     for key, group in frame.groupby(list(by), sort=True, dropna=False, observed=True):
-        for metric in metrics:
-            found = (estimate or mean)([float(value) for value in group[metric].dropna()])
+        for name in metrics:
+            found = (estimate or mean)([float(value) for value in group[name].dropna()])
+            found = found.within(*metric(name).possible)
             centre = found.value if math.isfinite(found.value) else math.nan
-            lines.append((*key, metric, centre, found.error, found.n, found.low, found.high, found.interval))
+            lines.append((*key, name, centre, found.error, found.n, found.low, found.high, found.interval))
     columns = [*by, "metric", "mean", "standard_error", "n", "interval_low", "interval_high", "interval"]
     return pd.DataFrame(lines, columns=columns)
 

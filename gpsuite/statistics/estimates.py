@@ -61,6 +61,12 @@ class Estimate:
         """Return value and error alone: the repetitions do not give an interval."""
         return replace(self, low=math.nan, high=math.nan, interval="")
 
+    def within(self, least: float, most: float) -> Estimate:
+        """Return the same with the interval cut to the numbers the quantity can be, which it holds as surely."""
+        return replace(
+            self, low=min(max(self.low, least), self.value), high=max(min(self.high, most), self.value)
+        )
+
     def moved_to(self, value: float) -> Estimate:
         """Return another value with this error and an interval as wide: of a ratio of means, the splits' ratios."""
         return replace(

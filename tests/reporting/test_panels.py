@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from gpsuite.config.files import group_choices, read_file
 from gpsuite.experiments.wasserstein.images.figures import line_styles
 from gpsuite.reporting import palette
-from gpsuite.reporting.metrics import METRICS, PROBABILITY, headings, metric
+from gpsuite.reporting.metrics import METRICS, PROBABILITY, SHARE, headings, metric
 from gpsuite.reporting.palette import DATASETS, dataset_style, method_style, numbered_style
 from gpsuite.reporting.panels import panel
 from tests.arrays import Array
@@ -168,6 +168,7 @@ def test_which_way_is_better_follows_from_what_is_measured() -> None:
         elif lower.search(measured):
             assert each.better == "lower", name
         assert each.unit != PROBABILITY or "(" not in each.label, name
+        assert each.unit != PROBABILITY or each.possible == SHARE, name
 
 
 def test_kinds_of_inference_have_styles_of_their_own() -> None:

@@ -5,6 +5,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -63,6 +64,18 @@ def test_one_repetition_has_no_error_and_no_interval() -> None:
     row = summarise_groups(runs(), ["method"], ["risk"]).set_index("method").loc["c"]
     assert (row["mean"], row["n"], row["interval"]) == (0.5, 1, "")
     assert all(math.isnan(row[name]) for name in ("standard_error", "interval_low", "interval_high"))  # type: ignore[arg-type]
+
+
+def test_intervals_end_where_their_metric_does() -> None:
+    frame = pd.DataFrame(
+        {"method": ["a", "a"], "accuracy": [0.9, 1.0], "mse_test": [0.0, 2.0], "log_density": [0.0, 2.0]}
+    )
+    table = summarise_groups(frame, ["method"], ["accuracy", "mse_test", "log_density"]).set_index("metric")
+    reach = stats.t.ppf(0.975, 1)
+    ends = table[["interval_low", "interval_high"]].to_numpy()
+    assert ends == pytest.approx(
+        np.array([[0.95 - 0.05 * reach, 1.0], [0.0, 1.0 + reach], [1.0 - reach, 1.0 + reach]])
+    )
 
 
 def test_infinite_values_give_no_mean() -> None:

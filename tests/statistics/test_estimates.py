@@ -135,6 +135,11 @@ def test_an_estimate_is_judged_by_its_whole_interval() -> None:
     moved = found.moved_to(3.0)
     assert (moved.value, moved.low, moved.high) == pytest.approx((3.0, 2.8, 3.2))
     assert moved.error == 0.1
+    cut = found.within(0.9, 1.1)
+    assert (cut.value, cut.error, cut.low, cut.high) == (1.0, 0.1, 0.9, 1.1)
+    assert found.within(0.7, 1.3) == found
+    assert found.within(1.1, 1.15).contains(found.value)  # a value that cannot be stays in its interval
+    assert not bare.within(0.0, 1.0).interval and not bare.within(0.0, 1.0).contains(1.0)
     with pytest.raises(ValueError, match=r"from 1.2 to 0.8"):
         Estimate(1.0, 0.1, 5, 1.2, 0.8, T_INTERVAL)
     with pytest.raises(ValueError, match="nan"):
