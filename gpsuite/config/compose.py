@@ -272,7 +272,9 @@ def _apply_dataset(sections: Mapping[str, DictConfig], key: str, rest: str, valu
     if dataset is None or dataset.get("loader") != "csv":
         name = dataset.get("name") if dataset is not None else "none"
         raise UserError(
-            f"{key}: dataset {name} has no settings; dataset=csv has {', '.join(CSV_OPTIONS)}", key=key
+            f"{key}: dataset {name} has no settings; for a file of your own add dataset=csv\n"
+            f"its settings: {', '.join(CSV_OPTIONS)}",
+            key=key,
         )
     if rest not in CSV_OPTIONS:
         synonym = CSV_SYNONYMS.get(rest.casefold())

@@ -29,6 +29,7 @@ from gpsuite.experiments.perturbation.region.plan import version_of
 from gpsuite.experiments.perturbation.region.problem import input_number, read_problem
 from gpsuite.experiments.perturbation.region.settings import MODELS
 from gpsuite.experiments.perturbation.region.tasks import RegionTask
+from gpsuite.experiments.robustness.shared.several_classes import class_count
 from gpsuite.seeds import derived_seed
 
 VERSION = 5
@@ -54,6 +55,8 @@ def plan(request: Request[GuaranteeSettings]) -> list[Task[object]]:
         check_rows(dataset, learning_of(request))
     parts = _class_parts(request) if data.task == "classification" else _parts(request)
     seconds = 15.0 * (min(dataset.rows, settings.most_rows) / 1000) ** 2 + 3.0
+    if data.task == "classification" and class_count(data, []) > 2:
+        seconds += 20.0  # searches over softmax probabilities; more where the classes are far apart
     group = f"guarantee {dataset.content_hash}"
     tasks: list[Task[object]] = [
         request.task(params, label=label, axes={"part": part}, version=VERSION, cost=seconds, group=group)
