@@ -35,7 +35,7 @@ def line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def draw_reliability(report: Report[ImageSettings], records: Sequence[Record]) -> None:
-    """Draw accuracy against confidence, all repetitions of a method together."""
+    """Draw accuracy against confidence, and how many images that rests on, all repetitions of a method together."""
     import pandas as pd
 
     lines = []
@@ -56,13 +56,16 @@ def draw_reliability(report: Report[ImageSettings], records: Sequence[Record]) -
                 }
                 lines.append({"method": name, "title": title, "count": int(count), **means})
     frame, styles = pd.DataFrame(lines), line_styles(report.titles)
-    with report.figure("reliability", size=(6.0, 5.6)) as drawing:
+    with report.figure("reliability", rows=2, size=(6.0, 7.6), sharex=True, height_ratios=[3, 1]) as drawing:
         for name, title in report.titles.items():
             own_rows = frame[frame["method"] == name]
             if len(own_rows):
-                drawing.ax.plot(own_rows["confidence"], own_rows["accuracy"], label=title, **styles[name])
+                for ax, shown in zip(drawing.axes, ("accuracy", "count"), strict=True):
+                    ax.plot(own_rows["confidence"], own_rows[shown], label=title, **styles[name])
         drawing.ax.plot([0, 1], [0, 1], color=LIMIT, linestyle="--", label="calibrated")
-        drawing.name_axes("confidence: mean largest probability in a bin", "accuracy in the bin")
+        drawing.name_axes("confidence: mean largest probability in a bin", "images in the bin")
+        drawing.ax.set_ylabel("accuracy in the bin")
+        drawing.axes[1].set_yscale("log")
         drawing.legend("below")
         drawing.data = frame
 
