@@ -83,9 +83,9 @@ class MeasurementPlanner:
         self._beliefs: dict[str, Belief] = {}
 
     def tell(self, X: FloatArray, Y: FloatArray, z: FloatArray) -> None:
-        """Take in measured rows; values that are known already are passed over, so a longer table may be told again.
+        """Take in measured rows; what an earlier table told is passed over, so a longer one may be told again.
 
-        Different values of an output at one input are replicates.
+        Values of an output at one input are replicates, equal ones of one table too.
 
         Args:
             X: inputs [n, D].

@@ -5,6 +5,7 @@ Equation: derived, sequential Monte Carlo over hyperparameters
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -23,9 +24,11 @@ from gpsuite.models.sampling.sequential_monte_carlo import (
 
 
 class KnownValues:
-    """Values told so far, in the user's units; the same value of an output at the same input is kept once.
+    """Values told so far, in the user's units; a table may be told again, longer.
 
-    Different values of an output at one input are replicates: what its noise is known by.
+    Values of an output at one input are replicates, equal ones too: a rounded sensor repeats itself, and to count its
+    reading once would give as much weight to a single one that differs. A value told again is known already as often
+    as it was told in one table before.
 
     Args:
         width: number D of inputs.
@@ -37,7 +40,7 @@ class KnownValues:
     def __init__(self, width: int) -> None:
         self.width = width
         self.observations = Observations(np.empty((0, width)), np.empty(0, dtype=np.int64), np.empty(0))
-        self._values: set[tuple[object, ...]] = set()
+        self._counts: Counter[tuple[object, ...]] = Counter()
 
     def add(self, X: FloatArray, Y: FloatArray) -> None:
         """Take in what is new in rows with gaps."""
@@ -46,17 +49,18 @@ class KnownValues:
 
     def take(self, X: FloatArray, p: IntArray, y: FloatArray) -> None:
         """Take in what is new among values [m] of outputs [m] at inputs [m, D]."""
-        new = []
+        new, told = [], Counter[tuple[object, ...]]()
         for i, value in enumerate(_told(X, p, y)):
-            if value not in self._values:
-                self._values.add(value)
+            told[value] += 1
+            if told[value] > self._counts[value]:
+                self._counts[value] = told[value]
                 new.append(i)
         self.observations = self.observations.extended(X[new], p[new], y[new])
 
     def lost(self, X: FloatArray, Y: FloatArray) -> int:
         """Return how many known values are not in these rows."""
         rows, outputs = np.nonzero(~np.isnan(Y))
-        return len(self._values.difference(_told(X[rows], outputs.astype(np.int64), Y[rows, outputs])))
+        return (self._counts - Counter(_told(X[rows], outputs.astype(np.int64), Y[rows, outputs]))).total()
 
 
 def _told(X: FloatArray, p: IntArray, y: FloatArray) -> list[tuple[object, ...]]:
