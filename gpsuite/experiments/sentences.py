@@ -8,7 +8,8 @@ from gpsuite.rounding import rounded, sureness
 
 # the models of perturbation/region, as what a true function is
 MODEL_WORDS = {
-    "krr_sparse": "a combination of the few kernel functions that the band's model has",
+    "krr_sparse": "the preparation rows' mean target plus a combination of the few kernel functions that the band's "
+    "model has",
     "lssvm_linear": "linear in the inputs",
 }
 
@@ -70,11 +71,11 @@ def certified(delta: float, bound: float, subject: str, change: str, rows: str =
 
 
 NOISE_WORDS = {
-    "signs": "symmetric and independent",
-    "permutations": "independent and of one distribution",
-    "signed_permutations": "symmetric, independent and of one distribution",
+    "signs": "symmetric and independent, of the inputs too (none is an earlier target)",
+    "permutations": "independent and of one distribution at all inputs (none is an earlier target)",
+    "signed_permutations": "symmetric, independent and of one distribution at all inputs (none is an earlier target)",
 }
-"""group of perturbations -> noise that it leaves unchanged in distribution."""
+"""group of perturbations -> noise that it leaves unchanged in distribution, given the inputs."""
 
 
 def band_holds(confidence: float, model: str, width: float | None, target: str, group: str) -> str:
@@ -97,5 +98,5 @@ def band_holds(confidence: float, model: str, width: float | None, target: str, 
         )
     return (
         f"Band: If the true function is {MODEL_WORDS[model]} and the noise is {NOISE_WORDS[group]}, a band of "
-        f"mean width {width:.4g} ({target}) holds it everywhere with probability {100.0 * confidence:g} %."
+        f"mean width {width:.4g} ({target}) holds it everywhere with probability {100.0 * confidence:g} % or more."
     )

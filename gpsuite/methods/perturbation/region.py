@@ -31,7 +31,7 @@ Kernel = Callable[[FloatArray, FloatArray], Any]
 """Covariances [A, B] of inputs [A, D] and [B, D]: a GPflow kernel, or a numpy function."""
 
 
-LARGEST = 1e100  # of a coefficient: what is compared are squares of its products with the data
+LARGEST = 1e100  # of a coefficient or an output: what is compared are squares of products with the data
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Region:
         features: maps inputs [J, D] to rows of Phi [J, p]; None where the design was given as a matrix.
 
     Raises:
-        ValueError: if q is not in 1..m-1, or y or the perturbations do not fit the objective.
+        ValueError: if q is not in 1..m-1, y is beyond `LARGEST`, or y or the perturbations do not fit the objective.
 
     Equation: Csáji & Kis 2019, Main Theorem
     """
@@ -62,6 +62,8 @@ class Region:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "y", self.objective.check_outputs(self.y))
+        if np.abs(self.y).max(initial=0.0) > LARGEST:
+            raise ValueError(f"y must be at most {LARGEST:g} in size: squares of larger outputs overflow")
         if self.perturbations.shape != (self.m - 1, len(self.y)):
             raise ValueError(
                 f"perturbations of shape {self.perturbations.shape} do not fit n={len(self.y)} data"

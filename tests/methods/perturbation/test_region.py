@@ -63,6 +63,10 @@ def test_far_points_are_outside_where_few_coefficients_meet_many_data(name: str)
         assert not np.any(region.contains(region.estimate + far * directions))
     with pytest.raises(ValueError, match="squares of larger ones overflow"):
         region.contains(1e155 * directions)
+    with pytest.raises(ValueError, match="squares of larger outputs overflow"):
+        dataclasses.replace(
+            region, y=1e155 * region.y
+        )  # covered nothing: every comparison would be of infinities
     assert np.all(region.contains(region.estimate + 1e-9 * directions))
 
 

@@ -146,7 +146,8 @@ def split_rows(data: Dataset, params: RegionTask) -> Rows:
     """Return the rows that a model is made of, those that prepare and those of the region told apart.
 
     Raises:
-        UserError: with more than one target, or repeated inputs where the noise of means is not what the group allows.
+        UserError: with more than one target, or repeated inputs where the noise of means, or of rows of which copies
+            were left out, is not what the group allows.
     """
     many = data.y.shape[1]
     require(
@@ -154,7 +155,10 @@ def split_rows(data: Dataset, params: RegionTask) -> Rows:
     )
     X, y = data.X, data.y[:, 0]
     own = np.arange(len(X)) if data.groups is None else np.flatnonzero(data.groups == np.arange(len(X)))
-    if params.model != "lssvm_linear":
+    if params.model == "lssvm_linear":
+        if len(own) < len(X):
+            _refuse_copies(data, params)
+    else:
         _, first, inverse, sizes = np.unique(
             X[own], axis=0, return_index=True, return_inverse=True, return_counts=True
         )
@@ -168,6 +172,20 @@ def split_rows(data: Dataset, params: RegionTask) -> Rows:
     rows = stream(params.seed, "rows").permutation(len(X))[: params.rows or None]
     count = round(params.preparation * len(rows))
     return Rows(X, y, rows[:count], rows[count:], merged)
+
+
+def _refuse_copies(data: Dataset, params: RegionTask) -> None:
+    if params.group == "signs" or data.groups is None:
+        return
+    copy = int(np.argmax(data.groups != np.arange(len(data.X))))
+    named = " and ".join(data.name_row(row) for row in (int(data.groups[copy]), copy))
+    raise UserError(
+        f"group={params.group}: {named} are equal; rows without their copies cannot be exchanged, as equal draws are "
+        "among the rows that noise could have given\ntake group=signs, under which leaving copies out only widens the "
+        "region:",
+        key="group",
+        fix={"group": "signs"},
+    )
 
 
 def _refuse_means(data: Dataset, params: RegionTask, twins: IntArray) -> None:

@@ -13,6 +13,7 @@ from gpsuite.config.files import conf_dir
 from gpsuite.experiments.pac_bayes.epsilon_boston.claims import boston_claims
 from gpsuite.experiments.pac_bayes.shared.splits import paired_p
 from gpsuite.experiments.pac_bayes.shared.tables import METRICS
+from gpsuite.methods.pac_bayes.verification.plain_risk import largest_risk, penalty
 from gpsuite.reporting.comparison import read_published
 from gpsuite.reporting.tables import metric_statistics, summarise_groups
 
@@ -118,6 +119,22 @@ def test_the_paired_test_is_scipys_for_splits_that_share_rows(seed: int) -> None
         1,
         1,
     )
+
+
+def test_the_change_with_delta_is_from_end_to_end_of_the_worst_model() -> None:
+    table = frame().query("method == 'kl_pac_gp'")
+    table.loc[table.index[7], ["gibbs_risk_train", "kl"]] = (
+        0.2,
+        404.0,
+    )  # steepest in c at small risks and penalties
+    table.loc[table.index[8], ["gibbs_risk_train", "kl"]] = 0.0, 0.0
+    risks, kls = table["gibbs_risk_train"].tolist(), table["kl"].tolist()
+    ends = [
+        [largest_risk(risk, penalty(kl, 404, 2, delta)) for risk, kl in zip(risks, kls, strict=True)]
+        for delta in (0.001, 0.1)
+    ]
+    largest = max(np.subtract(*ends))
+    assert claims(table)["bound_change_with_delta"] == pytest.approx(largest, rel=1e-9)
 
 
 def test_missing_methods_leave_their_claims_out() -> None:

@@ -225,6 +225,18 @@ def test_a_small_run_is_summarised(tmp_path: Path, group: str, noise: str) -> No
         assert (tmp_path / name).is_file()
 
 
+@pytest.mark.parametrize("group", ["permutations", "signed_permutations"])
+def test_copies_cannot_be_exchanged(tmp_path: Path, group: str) -> None:
+    """Noise of -1 or 9 at x = 0: of its equal rows one is left, and exchanging the others covers .77, not .9."""
+    path = tmp_path / "copies.csv"
+    path.write_text("a,out\n0,-1\n0,9\n0,-1\n" + "".join(f"{row},{row % 7}\n" for row in range(1, 60)))
+    words = ["dataset=csv", f"dataset.path={path}", "dataset.target=out", "models=[lssvm_linear]"]
+    with pytest.raises(UserError, match=r"line 2 and line 4 are equal") as caught:
+        plan(*words, f"group={group}")
+    assert (caught.value.key, caught.value.fix) == ("group", {"group": "signs"})
+    assert len(plan(*words, "group=signs")) == 1
+
+
 def test_few_different_inputs_are_called_the_cause_of_few_rows(tmp_path: Path) -> None:
     """120 rows at two inputs are two means for a kernel model."""
     lines = ["a,out", *(f"{row % 2},{row % 7 + 0.5 * row % 3}" for row in range(120))]
