@@ -6,13 +6,15 @@ p(y | f) = 1 - epsilon where y = argmax f, else epsilon / (C - 1) (Matthews 2017
 
 a one-dimensional integral with features as narrow as the smallest deviation. Gauss-Hermite nodes follow the one
 density and step over the others' features (errors of 1e-2 at 50 nodes); the rule here is composite: panels of at most
-`PANEL` deviations of every latent value that still varies there, Gauss-Legendre within. No TensorFlow.
+`PANEL` deviations of every latent value that still varies there, half of that for each tenfold of 10 classes, as a
+product of many distribution functions is steeper than one; Gauss-Legendre within. No TensorFlow.
 
 Equation: Matthews 2017, Notes Sec. 1
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -27,8 +29,10 @@ EPSILON = 0.01  # Wild et al. 2022
 REACH = 8.3
 """Deviations beyond which a normal distribution function is 0 or 1 in float64."""
 PANEL = 4.0
-"""Largest width of a panel, in deviations of the narrowest latent value that varies on it."""
-_NODES, _WEIGHTS = roots_legendre(16)  # on such a panel: errors below 1e-10
+"""Largest width of a panel, in deviations of the narrowest latent value that varies on it, up to 10 classes."""
+RESOLVED = 1e-8
+"""Least deviation, relative to the distance from the largest mean, that nodes in float64 resolve."""
+_NODES, _WEIGHTS = roots_legendre(16)  # on such panels: |sum of S - 1| below 1e-8
 _INVERSE_ROOT_TWO_PI = 1.0 / np.sqrt(2.0 * np.pi)
 _ROWS = 256  # points at a time: the working arrays stay near the processor
 
@@ -61,7 +65,7 @@ def largest_probabilities(mean: FloatArray, variance: FloatArray) -> FloatArray:
         ValueError: if shapes disagree, C < 2, a value is not finite or a variance is not positive.
     """
     mean, variance = _checked(mean, variance)
-    deviation = np.sqrt(variance)
+    mean, deviation = _resolved(mean, np.sqrt(variance))
     found = np.empty_like(mean)
     for rows in _blocks(len(mean)):
         m, s = mean[rows], deviation[rows]
@@ -87,9 +91,10 @@ def label_probability(mean: FloatArray, variance: FloatArray, labels: IntArray) 
     """
     mean, variance = _checked(mean, variance)
     labels = checked_labels(labels, len(mean), mean.shape[1])
+    mean, deviation = _resolved(mean, np.sqrt(variance))
     value, by_mean, by_variance = np.empty(len(mean)), np.empty_like(mean), np.empty_like(mean)
     for rows in _blocks(len(mean)):
-        parts = _label_block(mean[rows], np.sqrt(variance[rows]), labels[rows])
+        parts = _label_block(mean[rows], deviation[rows], labels[rows])
         value[rows], by_mean[rows], by_variance[rows] = parts
     return LabelProbability(value, by_mean, by_variance)
 
@@ -160,6 +165,21 @@ def checked_labels(labels: npt.NDArray[Any], count: int, n_classes: int) -> IntA
     return known
 
 
+def _resolved(mean: FloatArray, deviation: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return means and deviations [N, C] that give the same probabilities and that nodes in float64 can tell apart.
+
+    Where a deviation is tiny beside its mean, means are taken from the point's largest, and deviations are at least
+    `RESOLVED` of that distance: narrower ones are steps as well.
+    """
+    tight = (deviation < RESOLVED * np.abs(mean)).any(axis=1)
+    if not tight.any():
+        return mean, deviation
+    mean, deviation = mean.copy(), deviation.copy()
+    mean[tight] -= mean[tight].max(axis=1, keepdims=True)
+    deviation[tight] = np.maximum(deviation[tight], RESOLVED * np.abs(mean[tight]))
+    return mean, deviation
+
+
 def _label_block(m: FloatArray, s: FloatArray, y: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     rows = np.arange(len(m))
     own_m, own_s = m[rows, y], s[rows, y]
@@ -194,11 +214,12 @@ def _rule(
 ) -> tuple[IntArray, FloatArray, FloatArray]:
     """Return panels on [low, high] of each point: their owners [T], nodes [T, Q] and weights [T, Q]."""
     begin, end = m - REACH * s, m + REACH * s
+    panel = PANEL * 0.5 ** max(math.ceil(math.log10(m.shape[1])) - 1, 0)
     at, active = low.copy(), np.flatnonzero(low < high)
     owners, lefts, widths = [active[:0]], [low[:0]], [low[:0]]
     while active.size:
         here = at[active, None]
-        longest = np.maximum(PANEL * s[active], begin[active] - here)
+        longest = np.maximum(panel * s[active], begin[active] - here)
         longest[here >= end[active]] = np.inf
         right = np.minimum(at[active] + longest.min(axis=1), high[active])
         owners.append(active)

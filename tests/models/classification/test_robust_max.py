@@ -192,3 +192,32 @@ def test_impossible_labels_are_refused(labels: list[float]) -> None:
 def test_an_impossible_epsilon_is_refused(epsilon: float) -> None:
     with pytest.raises(ValueError, match="epsilon"):
         predictive_probabilities(np.full((1, 2), 0.5), epsilon)
+
+
+@pytest.mark.parametrize("n_classes", [10, 11, 26, 100, 101, 1000])
+def test_many_classes_are_resolved(n_classes: int) -> None:
+    """The largest of many equal values is steeper than any one of them: each is it with probability 1/C."""
+    mean, variance = np.full((1, n_classes), 0.1), np.ones((1, n_classes))
+    assert largest_probabilities(mean, variance) == pytest.approx(1.0 / n_classes, abs=2e-9 / n_classes)
+    assert label_probability(mean, variance, np.array([1])).value == pytest.approx(1.0 / n_classes, rel=2e-9)
+
+
+@pytest.mark.parametrize(
+    ("mean", "variance", "expected"),
+    [
+        ([1.0, 0.0], [5e-34, 1.0], [ndtr(1.0), ndtr(-1.0)]),  # narrower than the spacing of floats at its mean
+        ([0.0, 1.0], [1.0, 5e-34], [ndtr(-1.0), ndtr(1.0)]),
+        ([-1.0, 0.0], [5e-34, 1.0], [ndtr(-1.0), ndtr(1.0)]),
+        ([4.5e11, 0.0], [1e-10, 1.0], [1.0, 0.0]),
+        ([1e12, 0.0], [1e-10, 1.0], [1.0, 0.0]),
+        ([1e3, 0.0, 1e3], [1e-30, 1.0, 1e-30], [0.5, 0.0, 0.5]),
+        ([1.0, 1.0 - 1e-9], [1e-24, 1e-24], [1.0, 0.0]),
+    ],
+)
+def test_deviations_tiny_beside_their_means_end_and_add_up(
+    mean: list[float], variance: list[float], expected: list[float]
+) -> None:
+    m, r = np.array([mean]), np.array([variance])
+    assert largest_probabilities(m, r)[0] == pytest.approx(expected, abs=2e-8)
+    for label, value in enumerate(expected):
+        assert label_probability(m, r, np.array([label])).value[0] == pytest.approx(value, abs=2e-8)
