@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
-from scipy.special import entr, ndtri, roots_hermite, softmax
+from scipy.special import entr, ndtri, roots_hermite, roots_legendre, softmax
 from scipy.stats import qmc
 
 from gpsuite.arrays import FloatArray, IntArray
@@ -22,6 +22,10 @@ from gpsuite.models.classification.tensorflow_links import log_sigma
 TRAINING_DRAWS = 20
 PREDICTION_DRAWS = 1024
 _HERMITE = 40
+_BUMP, _REACH, _PANELS = 45.0, 9.0, 64
+_NODES, _WEIGHTS = roots_legendre(16)
+_UNIT_NODES = ((np.arange(_PANELS)[:, None] + 0.5 * (_NODES + 1.0)) / _PANELS).ravel()  # on [0, 1]
+_UNIT_WEIGHTS = np.tile(0.5 * _WEIGHTS / _PANELS, _PANELS)
 _BLOCK_ROWS = 500
 
 
@@ -147,10 +151,25 @@ class Bernoulli:
     def predict(self, mean: FloatArray, variance: FloatArray) -> ClassPrediction:
         """Return E sigma(F), in the order of the labels 0, 1."""
         one = self.link.probability(mean[:, 0], variance[:, 0])
-        nodes, weights = roots_hermite(_HERMITE)
-        p = self.link.sigma(mean + np.sqrt(2.0 * variance) * nodes)
-        data = (entr(p) + entr(1.0 - p)) @ weights / np.sqrt(np.pi)
-        return ClassPrediction(np.stack([1.0 - one, one], axis=1), data)
+        blocks = (slice(at, at + _BLOCK_ROWS) for at in range(0, len(mean), _BLOCK_ROWS))
+        data = [self._data_uncertainty(mean[rows], variance[rows]) for rows in blocks]
+        return ClassPrediction(np.stack([1.0 - one, one], axis=1), np.concatenate(data) if data else one)
+
+    def _data_uncertainty(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+        """Return E H[y | F] in nats [N]: a bump about f = 0, which nodes spread over a wide density would miss."""
+        s = np.sqrt(variance)
+        low, high = np.maximum(-_BUMP, mean - _REACH * s), np.minimum(_BUMP, mean + _REACH * s)
+        f = low + np.maximum(high - low, 0.0) * _UNIT_NODES
+        density = np.exp(-0.5 * ((f - mean) / s) ** 2) / (np.sqrt(2.0 * np.pi) * s)
+        far = self._entropy(
+            np.array([_BUMP])
+        )  # where the entropy has levelled off, at 0 unless sigma is squeezed
+        bump = ((self._entropy(f) - far) * density) @ _UNIT_WEIGHTS
+        return np.asarray(far + bump * np.maximum(high - low, 0.0)[:, 0])
+
+    def _entropy(self, f: FloatArray) -> FloatArray:
+        p = self.link.sigma(f)
+        return np.asarray(entr(p) + entr(1.0 - p))
 
 
 class GaussianNoise:

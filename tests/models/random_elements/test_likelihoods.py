@@ -6,9 +6,11 @@ import gpflow
 import numpy as np
 import pytest
 import tensorflow as tf
-from scipy.special import log_softmax, ndtr, softmax
+from scipy.integrate import quad
+from scipy.special import entr, log_softmax, ndtr, softmax
+from scipy.stats import norm
 
-from gpsuite.models.classification.links import LOGISTIC, PROBIT, Link
+from gpsuite.models.classification.links import LOGISTIC, PROBIT, SQUEEZED_PROBIT, Link
 from gpsuite.models.classification.tensorflow_links import StableBernoulli
 from gpsuite.models.random_elements import likelihoods
 from gpsuite.models.random_elements.likelihoods import (
@@ -109,6 +111,26 @@ def test_bernoulli_probit_has_a_closed_form() -> None:
     found = Bernoulli(PROBIT).predict(MEAN[:, :1], VARIANCE[:, :1])
     closed = ndtr(MEAN[:, 0] / np.sqrt(1.0 + VARIANCE[:, 0]))
     np.testing.assert_allclose(found.probabilities[:, 1], closed, rtol=1e-12)
+
+
+@pytest.mark.parametrize("link", [PROBIT, LOGISTIC, SQUEEZED_PROBIT], ids=lambda link: link.name)
+def test_the_datas_uncertainty_is_found_under_wide_and_narrow_densities(link: Link) -> None:
+    """The entropy's bump about 0 is between the nodes of a density 30 wide: a rule over the density gives 0."""
+
+    def entropy(f: float) -> float:
+        p = float(link.sigma(np.array(f)))
+        return float(entr(p) + entr(1.0 - p))
+
+    moments = [(0.0, 1e-9), (0.3, 0.5), (0.0, 10.0), (3.0, 10.0), (-5.0, 30.0), (5.0, 100.0), (80.0, 2.0)]
+    mean, deviation = np.array(moments).T[:, :, None]
+    found = Bernoulli(link).predict(mean, deviation**2).data_uncertainty
+    for value, (m, s) in zip(found, moments, strict=True):
+        ends = m - 9.0 * s, m + 9.0 * s
+        kinks = [at for at in (-45.0, -5.0, 0.0, 5.0, 45.0, m) if ends[0] < at < ends[1]]
+        exact, _ = quad(
+            lambda f, m=m, s=s: entropy(f) * norm.pdf(f, m, s), *ends, points=kinks or None, limit=800
+        )
+        assert value == pytest.approx(exact, abs=1e-8)
 
 
 def test_gaussian_expectation_is_gpflows() -> None:
