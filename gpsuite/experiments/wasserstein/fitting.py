@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.data.splits import Standardiser
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE
@@ -60,9 +60,11 @@ def fit_regression(
     seed: int,
     budget: Budget,
     states: Path | None = None,
+    groups: IntArray | None = None,
 ) -> OwnUnits:
     """Train on rows [N, D], [N]: both standardised by the training rows, validation rows among them split off.
 
+    Rows of equal `groups` [N] are copies of each other; none is on both sides.
     In the folder `states` a training leaves what an interruption must not lose.
     """
     from gpsuite.models.tensorflow_setup import configure
@@ -77,7 +79,7 @@ def fit_regression(
     assert isinstance(options, RegressorMethod)
     inputs, targets = Standardiser.fit(X), Standardiser.fit(y[:, None])
     scaled = inputs.transform(X), targets.transform(y[:, None])[:, 0]
-    rows = split_rows(*scaled, t.validation_share, stream(seed, "validation"))
+    rows = split_rows(*scaled, t.validation_share, stream(seed, "validation"), groups)
     settings = GWIOptions(
         prior=t.prior,
         prior_mean=t.prior_mean,

@@ -30,6 +30,7 @@ from gpsuite.experiments.wasserstein.fitting import LEVEL, fit_regression, regre
 from gpsuite.experiments.wasserstein.images.tables import frame_of, wide
 from gpsuite.experiments.wasserstein.methods import NUMBERS
 from gpsuite.experiments.wasserstein.training_settings import TrainingParams, TrainingSettings
+from gpsuite.methods.wasserstein.rows import FewDifferentRowsError
 from gpsuite.methods.wasserstein.tempering import ExactPredictionsError
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.metrics import metric
@@ -40,6 +41,7 @@ from gpsuite.statistics.estimates import corrected_mean
 
 SHOWN = ("rmse_test_own_units", "nll_own", "crps", "interval_coverage", "interval_width", "tempering")
 UNTEMPERED = tuple(f"{name} untempered" for name in SHOWN[1:-1])
+_WITHOUT_COPIES = 1  # added to the method's version where rows have copies: none is trained on and validates
 AGREEMENT = 1e-3  # as the images
 
 
@@ -85,6 +87,7 @@ def plan(request: Request[RegressionSettings]) -> list[Task[FoldTask]]:
     settings, rows = request.settings, request.require_dataset().rows
     require(settings.folds <= rows // 4, "folds", settings.folds, f"at most {rows // 4} with {rows} rows")
     settings.check_inducing(rows - -(-rows // settings.folds))
+    copies = 0 if load(request.require_dataset()).groups is None else _WITHOUT_COPIES
     return [
         request.task(
             FoldTask(
@@ -96,7 +99,7 @@ def plan(request: Request[RegressionSettings]) -> list[Task[FoldTask]]:
             ),
             label=f"{options.title}  fold {fold}",
             axes={"method": name, "fold": fold},
-            version=options.method.version,
+            version=options.method.version + copies,
             cost=3.0 + 1e-5 * rows * settings.epochs,
         )
         for fold in range(settings.used_folds)
@@ -119,11 +122,14 @@ def run(task: Task[FoldTask], shared: SharedWork) -> Outcome:
     budget = Budget(task.budget_seconds, observer=shared.observer)
     seed = derived_seed(params.seed, "fold", params.fold)
     try:
+        groups = None if data.groups is None else data.groups[train]
         model = fit_regression(
-            params.method, params.training, data.X[train], y[train], seed, budget, shared.states
+            params.method, params.training, data.X[train], y[train], seed, budget, shared.states, groups
         )
     except ExactPredictionsError as error:
         return Outcome({}, INFEASIBLE, f"{error}; the target is a function of the inputs, without noise")
+    except FewDifferentRowsError as error:
+        return Outcome({}, INFEASIBLE, str(error))
     metrics = regression_scores(model, data.X[test], y[test])
     headline = f"RMSE {metrics['rmse_test_own_units']:.4g}, NLL {metrics['nll_own']:.3f}"
     reason = "" if model.status == DONE else model.found.reason

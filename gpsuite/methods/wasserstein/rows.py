@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,14 +41,38 @@ class TrainingRows:
                 raise ValueError("inputs and targets must be finite")
 
 
-def split_rows(X: FloatArray, y: npt.NDArray[Any], share: float, rng: np.random.Generator) -> TrainingRows:
+class FewDifferentRowsError(ValueError):
+    """The rows are too often the same: none is left to train on."""
+
+
+def split_rows(
+    X: FloatArray,
+    y: npt.NDArray[Any],
+    share: float,
+    rng: np.random.Generator,
+    groups: IntArray | None = None,
+) -> TrainingRows:
     """Return a random split with about `share` of the rows for validation, at least one of both.
+
+    Args:
+        X: inputs [N, D].
+        y: targets [N].
+        share: of the rows, for validation.
+        rng: of the split.
+        groups: equal for rows that are copies of each other [N], or None. Copies of a validation row are not trained
+            on: what is chosen by validation would be what remembers best.
 
     Raises:
         ValueError: if there are fewer than 2 rows, or the share is not in (0, 1).
+        FewDifferentRowsError: if all other rows are copies of validation rows.
     """
     if len(X) < 2 or not 0.0 < share < 1.0:
         raise ValueError(f"{len(X)} rows, share {share}: at least 2 rows and a share in (0, 1) are needed")
     order = rng.permutation(len(X))
     held = min(max(round(share * len(X)), 1), len(X) - 1)
-    return TrainingRows(X[order[held:]], y[order[held:]], X[order[:held]], y[order[:held]])
+    validation, train = order[:held], order[held:]
+    if groups is not None:
+        train = train[~np.isin(groups[train], groups[validation])]
+        if not train.size:
+            raise FewDifferentRowsError(f"{len(X)} rows: all others are copies of the {held} validation rows")
+    return TrainingRows(X[train], y[train], X[validation], y[validation])

@@ -182,6 +182,17 @@ def test_a_split_holds_every_row_once() -> None:
     assert len(tiny.X) == len(tiny.X_validation) == 1
 
 
+def test_no_copy_of_a_validation_row_is_trained_on() -> None:
+    groups = np.arange(50) % 10
+    plain, rows = (split_rows(X, np.arange(50.0), 0.1, np.random.default_rng(2), g) for g in (None, groups))
+    np.testing.assert_array_equal(rows.y_validation, plain.y_validation)
+    held = np.isin(plain.y.astype(int) % 10, rows.y_validation.astype(int) % 10)
+    assert held.any() and not held.all()
+    np.testing.assert_array_equal(rows.y, plain.y[~held])
+    with pytest.raises(ValueError, match="copies of the 5 validation rows"):
+        split_rows(X, Y, 0.1, np.random.default_rng(2), np.zeros(50, int))
+
+
 def test_impossible_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="at least 2 rows"):
         split_rows(X[:1], Y[:1], 0.1, RNG)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpsuite.data.loading import load
 from gpsuite.experiments.base import Request, Task, require
 from gpsuite.experiments.wasserstein.images.rows import check_images, keeps_images
 from gpsuite.experiments.wasserstein.images.settings import ImageSettings
@@ -13,6 +14,7 @@ from gpsuite.seeds import derived_seed
 
 _SECONDS_PER_ROW = {"map": 0.3, "temperature": 0.3, "mc_dropout": 0.4, "ensemble": 1.5, "laplace": 0.5}
 _KEPT_IMAGES = 1  # added to the method's version where images are kept; raised when others are
+_WITHOUT_COPIES = 2  # added where rows have copies: none is trained on and validates
 _CONVOLUTION = 3.5  # times the seconds of a dense network, forward and back
 
 
@@ -38,7 +40,9 @@ def _tasks(request: Request[ImageSettings]) -> Iterator[Task[ImageTask]]:
     outside = tuple(Outside(name=o.name, content=o.content_hash, prepared=o) for o in others)
     rows = min(settings.train_rows or data.rows, data.rows)
     seconds = _CONVOLUTION if settings.convolution else 1.0
-    kept = _KEPT_IMAGES if keeps_images(data) else 0
+    added = _KEPT_IMAGES if keeps_images(data) else 0
+    if data.spec["loader"] == "csv" and load(data).groups is not None:
+        added += _WITHOUT_COPIES
     for repetition in range(settings.repetitions):
         for noise in settings.label_noise:
             for name, options in request.methods.items():
@@ -67,7 +71,7 @@ def _tasks(request: Request[ImageSettings]) -> Iterator[Task[ImageTask]]:
                     label=f"{options.title}  repetition {repetition}"
                     + (f"  {100 * noise:g} % noisy labels" if noise else ""),
                     axes={"method": name, "label_noise": noise, "repetition": repetition},
-                    version=options.method.version + kept,
+                    version=options.method.version + added,
                     cost=2.0
                     + 1e-4 * rows * settings.epochs * seconds * _SECONDS_PER_ROW.get(options.classifier, 1.0),
                     dataset=data,

@@ -14,7 +14,7 @@ from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.splits import train_test_indices, without_copies
 from gpsuite.errors import DataError
 from gpsuite.experiments.wasserstein.images.tasks import ImageTask
-from gpsuite.methods.wasserstein.rows import TrainingRows, split_rows
+from gpsuite.methods.wasserstein.rows import FewDifferentRowsError, TrainingRows, split_rows
 from gpsuite.seeds import stream
 
 ROWS_PER_CLASS = 50  # with more of them than that, a class of a shipped dataset is never missing
@@ -32,6 +32,7 @@ class Images:
         n_classes: C.
         side: height and width.
         largest: grey level that became 1.
+        groups: equal for training rows that are copies of each other [N], or None.
     """
 
     X: FloatArray
@@ -41,6 +42,7 @@ class Images:
     n_classes: int
     side: int
     largest: float
+    groups: IntArray | None
 
 
 def read_images(data: Dataset, params: ImageTask) -> Images:
@@ -59,8 +61,9 @@ def read_images(data: Dataset, params: ImageTask) -> Images:
     y = data.y[:, 0].astype(np.int64)
     largest = float(data.X[train].max()) or 1.0
     noisy = with_noise(y[train], data.n_classes, params.label_noise, stream(params.seed, "labels"))
+    groups = None if data.groups is None else data.groups[train]
     return Images(
-        data.X[train] / largest, noisy, data.X[test] / largest, y[test], data.n_classes, side, largest
+        data.X[train] / largest, noisy, data.X[test] / largest, y[test], data.n_classes, side, largest, groups
     )
 
 
@@ -75,7 +78,7 @@ def with_noise(y: IntArray, n_classes: int, share: float, rng: np.random.Generat
 def learned_rows(images: Images, params: ImageTask) -> TrainingRows:
     """Return the repetition's training rows, validation rows split off."""
     share = params.training.validation_share
-    return split_rows(images.X, images.y, share, stream(params.seed, "validation"))
+    return split_rows(images.X, images.y, share, stream(params.seed, "validation"), images.groups)
 
 
 def keeps_images(data: PreparedDataset) -> bool:
@@ -120,7 +123,10 @@ def check_images(
 
 
 def _check_classes(data: Dataset, params: ImageTask) -> None:
-    learned = learned_rows(read_images(data, params), params)
+    try:
+        learned = learned_rows(read_images(data, params), params)
+    except FewDifferentRowsError as error:
+        raise DataError(f"dataset={data.name}: {error}\nadd different rows", key="dataset") from error
     missing = np.setdiff1d(np.arange(data.n_classes), learned.y)
     if missing.size:
         names = data.label_names or tuple(map(str, range(data.n_classes)))

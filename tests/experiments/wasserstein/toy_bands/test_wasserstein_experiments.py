@@ -17,7 +17,7 @@ from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, SharedWork, Task
 from gpsuite.experiments.wasserstein.images.claims import claims
-from gpsuite.experiments.wasserstein.images.rows import read_images, with_noise
+from gpsuite.experiments.wasserstein.images.rows import learned_rows, read_images, with_noise
 from gpsuite.experiments.wasserstein.images.run import SHUFFLED, most_and_least_certain
 from gpsuite.experiments.wasserstein.images.tables import differences
 from gpsuite.experiments.wasserstein.regression import fold_rows
@@ -71,6 +71,17 @@ def test_rows_are_apart_and_noise_changes_its_share() -> None:
     np.testing.assert_array_equal(noisy.X, images.X)
     assert (noisy.y != images.y).sum() == 40
     np.testing.assert_array_equal(noisy.y_test, images.y_test)
+
+
+def test_no_copy_of_a_validation_image_is_learned() -> None:
+    task = tasks_of("experiment=wasserstein/digits")[0]
+    data = load(task.require_dataset())
+    first = np.arange(len(data.X)) // 3 * 3  # as if every row stood there three times
+    copies = replace(data, X=data.X[first], y=data.y[first], groups=first)
+    images = read_images(copies, task.params)
+    rows = learned_rows(images, task.params)
+    assert not {row.tobytes() for row in rows.X} & {row.tobytes() for row in rows.X_validation}
+    assert len(rows.X) + len(rows.X_validation) < len(images.X)
 
 
 def test_noise_reaches_every_other_class() -> None:
