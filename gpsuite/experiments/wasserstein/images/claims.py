@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.experiments.wasserstein.images.tables import COMPARED, DETECTION, detection_rows
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.rows import Statistic as Row
-from gpsuite.statistics.estimates import Estimate, mean
+from gpsuite.statistics.estimates import Estimate, corrected_mean
 from gpsuite.statistics.significance import corrected_t_p
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Estimator = Callable[[FloatArray], Estimate]
 
 ROBUST_MAX, SOFTMAX = "gwi", "gwi_softmax"
 LEVEL = 0.05
@@ -27,16 +32,23 @@ _ERRORS = {
 }
 
 
-def claims(clean: pd.DataFrame, every: pd.DataFrame) -> list[Statistic]:
+def claims(clean: pd.DataFrame, every: pd.DataFrame, test_over_training: float) -> list[Statistic]:
     """Return the statistics of the claims that these records can decide.
 
     Args:
         clean: records of clean labels.
         every: those of noisy ones too.
+        test_over_training: test rows over training rows of a split; 0 where repetitions do not split the same rows.
     """
-    found = [*_formulas(clean), *_ensemble(clean), *_knowledge(clean), _all_measures(clean)]
+    estimate = partial(corrected_mean, test_over_training=test_over_training)
+    found = [
+        *_formulas(clean),
+        *_ensemble(clean, estimate),
+        *_knowledge(clean, estimate),
+        _all_measures(clean),
+    ]
     if every["label_noise"].max() > 0.0:
-        found.append(_label_noise(every))
+        found.append(_label_noise(every, test_over_training))
     return found
 
 
@@ -51,18 +63,20 @@ def _formulas(frame: pd.DataFrame) -> list[Statistic]:
     return [*largest, Row.of("share_prediction_is_argmax", Estimate(share, n=len(ours)))]
 
 
-def _ensemble(frame: pd.DataFrame) -> list[Statistic]:
-    own = frame[frame["method"] == "ensemble"]
-    if own.empty:
+def _ensemble(frame: pd.DataFrame, estimate: Estimator) -> list[Statistic]:
+    """Return whether an ensemble is better than a network trained alone: than its own members its NLL always is."""
+    own = frame.set_index("repetition")
+    ensemble, single = (own[own["method"] == name] for name in ("ensemble", "map"))
+    shared = ensemble.index.intersection(single.index)
+    if shared.empty:
         return []
-    better = [
-        mean((own["accuracy"] - own["member_accuracy"]).to_numpy(dtype=np.float64)).above(0.0),
-        mean((own["member_nll"] - own["nll"]).to_numpy(dtype=np.float64)).above(0.0),
-    ]
-    return [claim("share_ensemble_better_than_members", better)]
+    gained = ensemble.loc[shared, "accuracy"] - single.loc[shared, "accuracy"]
+    saved = single.loc[shared, "nll"] - ensemble.loc[shared, "nll"]
+    better = [estimate(gain.to_numpy(dtype=np.float64)).above(0.0) for gain in (gained, saved)]
+    return [claim("share_ensemble_better_than_one", better)]
 
 
-def _knowledge(frame: pd.DataFrame) -> list[Statistic]:
+def _knowledge(frame: pd.DataFrame, estimate: Estimator) -> list[Statistic]:
     rows = detection_rows(frame)
     found = []
     ours = rows[rows["method"] == ROBUST_MAX]
@@ -75,7 +89,7 @@ def _knowledge(frame: pd.DataFrame) -> list[Statistic]:
         if own.empty:
             continue
         means = own.groupby("repetition")[["auroc_knowledge", "auroc"]].mean().to_numpy(dtype=np.float64)
-        own_auroc, gain = mean(means[:, 0]), mean(means[:, 0] - means[:, 1])
+        own_auroc, gain = estimate(means[:, 0]), estimate(means[:, 0] - means[:, 1])
         # one repetition has no interval: nothing is shown then
         cells.append(own_auroc.low > CHANCE and (gain.low >= 0.0 or gain.contains(0.0)))
         notes.append(
@@ -98,7 +112,7 @@ def _all_measures(frame: pd.DataFrame) -> Statistic:
     return claim("share_methods_with_all_measures", cells)
 
 
-def _label_noise(frame: pd.DataFrame) -> Statistic:
+def _label_noise(frame: pd.DataFrame, test_over_training: float) -> Statistic:
     """Return the share of noise levels at which robust max loses significantly less accuracy than softmax."""
     cells, notes = [], []
     pivot = frame.pivot_table(index="repetition", columns=["method", "label_noise"], values="accuracy")
@@ -108,7 +122,7 @@ def _label_noise(frame: pd.DataFrame) -> Statistic:
             continue
         drops = {name: pivot[name, 0.0] - pivot[name, level] for name in (ROBUST_MAX, SOFTMAX)}
         saved = (drops[SOFTMAX] - drops[ROBUST_MAX]).dropna().to_numpy(dtype=np.float64)
-        p = corrected_t_p(saved) if len(saved) > 1 else float("nan")
+        p = corrected_t_p(saved, test_over_training) if len(saved) > 1 else float("nan")
         cells.append(bool(saved.size and saved.mean() > 0.0 and p < LEVEL))
         notes.append(f"{100 * level:g} %: {saved.mean():+.4f}, p = {p:.2g}")
     return claim("share_robust_max_loses_less", cells, note="; ".join(notes))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpsuite.data.loading import PreparedDataset, load
@@ -22,6 +24,7 @@ from gpsuite.experiments.wasserstein.images.tables import (
 )
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.tables import metric_statistics, summarise_groups
+from gpsuite.statistics.estimates import Estimate, corrected_mean, mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,20 +39,23 @@ def summarise(report: Report[ImageSettings]) -> list[Statistic]:
         return []
     every, frame = frame_of(report.records()), frame_of(clean)
     name = report.request.prepared[0].name
-    bins = report.settings.bins
-    tidy = summarise_groups(frame, ["method"], [*SCORES, *UNCERTAINTY])
+    bins, ratio = report.settings.bins, test_over_training(report)
+    tidy = summarise_groups(frame, ["method"], [*SCORES, *UNCERTAINTY], _estimate(ratio))
+    repeated = (
+        "random splits, corrected for the rows they share" if ratio else "repetitions, given the test rows"
+    )
     caption = (
-        f"{name}: mean ± standard error over {frame.groupby('method').size().min()} repetitions; "
+        f"{name}: mean ± standard error over {frame.groupby('method').size().min()} {repeated}; "
         f"ECE with {bins} equal-width bins; {CHOICES}"
     )
     report.table(wide(tidy, report.titles, [*SCORES, *UNCERTAINTY]), "scores", caption)
     report.table(tidy, "scores_tidy", caption)
     report.table(
-        differences(frame, report.titles),
+        differences(frame, report.titles, ratio),
         "differences",
-        f"{name}: GWI minus each method over the same repetitions, 95 % t intervals",
+        f"{name}: GWI minus each method over the same {repeated}, 95 % t intervals",
     )
-    detection = summarise_groups(detection_rows(frame), ["method", "outside"], DETECTION)
+    detection = summarise_groups(detection_rows(frame), ["method", "outside"], DETECTION, _estimate(ratio))
     report.table(
         detection,
         "out_of_distribution",
@@ -67,8 +73,22 @@ def summarise(report: Report[ImageSettings]) -> list[Statistic]:
     return [
         *metric_statistics(tidy, ["method"]),
         *metric_statistics(detection, ["method", "outside"]),
-        *claims(frame, every),
+        *claims(frame, every, ratio),
     ]
+
+
+def test_over_training(report: Report[ImageSettings]) -> float:
+    """Return test rows over training rows of a random split; 0 where the dataset has a split of its own."""
+    data, settings = report.request.prepared[0], report.settings
+    if data.spec.get("test_rows"):
+        return 0.0
+    test = round(settings.test_share * data.rows)
+    train = data.rows - test
+    return min(settings.test_rows, test) / min(settings.train_rows or train, train)
+
+
+def _estimate(test_over_training: float) -> Callable[[Sequence[float]], Estimate]:
+    return partial(corrected_mean, test_over_training=test_over_training) if test_over_training else mean
 
 
 def _named_labels(data: PreparedDataset) -> list[str]:
@@ -83,7 +103,9 @@ def _named_labels(data: PreparedDataset) -> list[str]:
 
 def _shifts(report: Report[ImageSettings], frame: pd.DataFrame, name: str) -> None:
     """Write and draw accuracy, NLL and ECE against the noise added to the test images."""
-    shifts = summarise_groups(shift_rows(frame), ["method", "shift"], COMPARED)
+    shifts = summarise_groups(
+        shift_rows(frame), ["method", "shift"], COMPARED, _estimate(test_over_training(report))
+    )
     report.table(shifts, "shifts", f"{name}: test images with normal noise added")
     noise_label = "deviation of the added noise, largest grey level 1"
     figures.draw_curves(report, shifts, "shift", noise_label, "shifts")
@@ -92,6 +114,8 @@ def _shifts(report: Report[ImageSettings], frame: pd.DataFrame, name: str) -> No
 def _label_noise(report: Report[ImageSettings], every: pd.DataFrame, name: str) -> None:
     """Write and draw accuracy, NLL and ECE against the share of wrong training labels."""
     chosen = every[every["method"].isin(report.settings.noise_methods)]
-    noisy = summarise_groups(chosen, ["method", "label_noise"], COMPARED)
+    noisy = summarise_groups(
+        chosen, ["method", "label_noise"], COMPARED, _estimate(test_over_training(report))
+    )
     report.table(noisy, "label_noise", f"{name}: training labels replaced by another class")
     figures.draw_curves(report, noisy, "label_noise", "share of wrong training labels", "label_noise")

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpsuite.experiments.base import Record
 from gpsuite.reporting.tables import mean_and_error
-from gpsuite.statistics.estimates import mean
+from gpsuite.statistics.estimates import corrected_mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,8 +79,14 @@ def shift_rows(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def differences(frame: pd.DataFrame, titles: dict[str, str]) -> pd.DataFrame:
-    """Return GWI minus each other method over shared repetitions, with 95 % t intervals."""
+def differences(frame: pd.DataFrame, titles: dict[str, str], test_over_training: float) -> pd.DataFrame:
+    """Return GWI minus each other method over shared repetitions, with 95 % t intervals.
+
+    Args:
+        frame: records of clean labels.
+        titles: of the methods.
+        test_over_training: test rows over training rows of a split; 0 where repetitions do not split the same rows.
+    """
     import pandas as pd
 
     names = [*COMPARED, *(f"auroc {name}" for name in outside_names(frame))]
@@ -90,7 +96,8 @@ def differences(frame: pd.DataFrame, titles: dict[str, str]) -> pd.DataFrame:
             pivot = frame.pivot(index="repetition", columns="method", values=metric)
             if not {OURS, other} <= set(pivot.columns):
                 continue
-            found = mean((pivot[OURS] - pivot[other]).dropna().to_numpy(dtype=np.float64))
+            gains = (pivot[OURS] - pivot[other]).dropna().to_numpy(dtype=np.float64)
+            found = corrected_mean(gains, test_over_training)
             lines.append(
                 {
                     "baseline": titles[other],

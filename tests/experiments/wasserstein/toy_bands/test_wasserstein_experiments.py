@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from gpsuite.experiments.base import EXPERIMENTS, SharedWork, Task
 from gpsuite.experiments.wasserstein.images.claims import claims
 from gpsuite.experiments.wasserstein.images.rows import learned_rows, read_images, with_noise
 from gpsuite.experiments.wasserstein.images.run import SHUFFLED, most_and_least_certain
+from gpsuite.experiments.wasserstein.images.summary import test_over_training
 from gpsuite.experiments.wasserstein.images.tables import differences
 from gpsuite.experiments.wasserstein.regression import fold_rows
 from gpsuite.methods.wasserstein.names import GP_CLASSIFIER_NAMES, NETWORK_CLASSIFIER_NAMES, REGRESSOR_NAMES
@@ -134,37 +136,75 @@ def test_distances_and_widths_show_what_they_claim() -> None:
 def made_up() -> pd.DataFrame:
     rng = np.random.default_rng(0)
     lines = []
-    for method in ("gwi", "gwi_softmax", "ensemble"):
+    for method in ("gwi", "gwi_softmax", "ensemble", "map"):
         for noise in (0.0, 0.2):
             for repetition in range(5):
-                accuracy = 0.95 - (0.1 if method == "gwi_softmax" else 0.02) * (noise > 0)
+                accuracy = (
+                    0.95 - (0.1 if method == "gwi_softmax" else 0.02) * (noise > 0) - 0.05 * (method == "map")
+                )
                 lines.append(
                     {
                         "method": method,
                         "label_noise": noise,
                         "repetition": repetition,
                         "accuracy": accuracy + 0.002 * rng.standard_normal(),
-                        **{"nll": 0.2, "ece": 0.02, "brier": 0.1, "nll shift 0.1": 0.3},
+                        "nll": 0.3 + 0.01 * repetition if method == "map" else 0.2,
+                        **{"ece": 0.02, "brier": 0.1, "nll shift 0.1": 0.3},
                         **{"auroc x": 0.8, "auroc_knowledge x": 0.8, "aupr x": 0.7, "fpr95 x": 0.3},
-                        **{"member_accuracy": 0.9, "member_nll": 0.3 + 0.01 * repetition},
                     }
                 )
     return pd.DataFrame(lines)
 
 
+def claimed(frame: pd.DataFrame, test_over_training: float = 0.0) -> dict[str, Any]:
+    clean = frame[frame["label_noise"] == 0.0]
+    return {one.name: one for one in claims(clean, frame, test_over_training)}
+
+
 def test_claims_follow_the_numbers() -> None:
     frame = made_up()
-    found = {one.name: one for one in claims(frame[frame["label_noise"] == 0.0], frame)}
+    found = claimed(frame)
     assert found["share_robust_max_loses_less"].value == 1.0
-    assert found["share_ensemble_better_than_members"].value == 1.0
+    assert found["share_ensemble_better_than_one"].value == 1.0
     assert found["max_auroc_difference[method=gwi]"].value == 0.0
     assert found["share_methods_with_all_measures"].value == 1.0
     swapped = frame.assign(method=frame["method"].replace({"gwi": "gwi_softmax", "gwi_softmax": "gwi"}))
-    worse = {one.name: one for one in claims(swapped[swapped["label_noise"] == 0.0], swapped)}
+    worse = claimed(swapped)
     assert worse["share_robust_max_loses_less"].value == 0.0
-    alone = frame.assign(member_nll=0.2)
-    found = {one.name: one for one in claims(alone[alone["label_noise"] == 0.0], alone)}
-    assert found["share_ensemble_better_than_members"].value == 0.5
+    assert claimed(frame.assign(nll=0.2))["share_ensemble_better_than_one"].value == 0.5
+
+
+def test_random_splits_of_the_same_rows_are_not_independent() -> None:
+    """Five splits 70/30: errors 1.77 times as large as of independent data sets, which turns what is near."""
+    frame = made_up()
+    noisy = (frame["method"] == "gwi_softmax") & (frame["label_noise"] > 0.0)
+    saved = np.array([0.02, 0.03, 0.05, 0.09, 0.03])
+    frame["accuracy"] = 0.9
+    frame.loc[noisy, "accuracy"] -= saved
+    plain, corrected = (claimed(frame, ratio)["share_robust_max_loses_less"] for ratio in (0.0, 0.3 / 0.7))
+    assert (plain.value, corrected.value) == (1.0, 0.0)
+    table = [
+        differences(frame[frame["label_noise"] == 0.2], {"gwi": "", "gwi_softmax": ""}, r)
+        for r in (0.0, 0.3 / 0.7)
+    ]
+    width, wider = (float((t["high"] - t["low"])[t["metric"] == "accuracy"].iloc[0]) for t in table)
+    assert wider / width == pytest.approx(np.sqrt(1.0 + 5 * 0.3 / 0.7))
+
+
+@pytest.mark.parametrize(
+    ("spec", "rows", "train_rows", "ratio"),
+    [
+        ({}, 1000, 0, 300 / 700),
+        ({}, 1000, 100, 300 / 100),
+        ({}, 100_000, 0, 10_000 / 70_000),  # of the 30 % for testing 10,000 are used
+        ({"test_rows": 10_000}, 70_000, 0, 0.0),  # a split of its own
+    ],
+)
+def test_what_the_correction_is_by(spec: dict[str, int], rows: int, train_rows: int, ratio: float) -> None:
+    data = SimpleNamespace(spec=spec, rows=rows)
+    settings = SimpleNamespace(test_share=0.3, test_rows=10_000, train_rows=train_rows)
+    report: Any = SimpleNamespace(request=SimpleNamespace(prepared=[data]), settings=settings)
+    assert test_over_training(report) == pytest.approx(ratio)
 
 
 @pytest.mark.parametrize(
@@ -175,8 +215,7 @@ def test_mutual_information_is_useful_where_it_tells_and_is_not_worse(
 ) -> None:
     frame = made_up().assign(**{"auroc x": entropy})
     frame["auroc_knowledge x"] = knowledge + 0.001 * frame["repetition"]
-    clean = frame[frame["label_noise"] == 0.0]
-    found = {one.name: one for one in claims(clean, clean)}
+    found = claimed(frame)
     assert found["share_mutual_information_useful"].value == useful
 
 
@@ -184,7 +223,7 @@ def test_differences_are_paired_over_repetitions() -> None:
     frame = made_up()
     clean = frame[frame["label_noise"] == 0.0]
     shifted = clean.assign(nll=clean["nll"] + 0.1 * clean["repetition"] + (clean["method"] == "ensemble"))
-    table = differences(shifted, {"gwi": "GWI", "ensemble": "ensemble"})
+    table = differences(shifted, {"gwi": "GWI", "ensemble": "ensemble"}, 0.0)
     nll = table[table["metric"] == "nll"].iloc[0]
     assert nll["difference"] == pytest.approx(-1.0)
     assert nll["high"] - nll["low"] < 1e-9
