@@ -14,17 +14,20 @@ def resampled_means(lines: FloatArray, samples: int, rng: np.random.Generator) -
     """Return means over repetitions drawn with replacement.
 
     Args:
-        lines: one row per repetition, [R, T].
+        lines: one row per repetition, [R, T]; NaN where a repetition ended before.
         samples: how many sets of R repetitions are drawn.
         rng: of equal state for equal R, paired lines stay paired.
 
     Returns:
-        [samples, T].
+        [samples, T]; each mean is over the drawn repetitions that have a value, NaN where none has.
     """
     runs = len(lines)
     drawn = rng.integers(runs, size=(samples, runs))
     counts = np.stack([(drawn == run).sum(axis=1) for run in range(runs)], axis=1)
-    return np.asarray(counts @ lines / runs)
+    known = np.isfinite(lines)
+    weights = counts @ known.astype(np.float64)
+    sums = counts @ np.where(known, lines, 0.0)
+    return np.asarray(np.divide(sums, weights, out=np.full_like(sums, np.nan), where=weights > 0.0))
 
 
 def percentile_interval(values: npt.ArrayLike) -> tuple[float, float]:

@@ -21,7 +21,7 @@ ALL_OUTPUTS = -1  # in the array of proposed outputs
 
 UNITS = (
     "expected value and sd (noise-free) in own units; entropy in nats of the output in standard deviations of its "
-    "measured values, as if the proposals before were measured"
+    "measured values (of a continued plan: as when it last started anew), as if the proposals before were measured"
 )
 
 
@@ -78,7 +78,9 @@ def safe_text(record: Record, data: Dataset, settings: PlanSettings) -> str:
     column = safety_of(data)
     sign = "at least" if column.side == "above" else "at most"
     sure = sureness(settings.delta)
+    beyond = record.number("beyond_step")
+    farther = f"; {beyond:g} more are too far from what was measured to be proposed yet" if beyond else ""
     return (
         f"{column.name}, without its noise, is {sign} {column.limit:.15g} with probability above {sure} at "
-        f"{record.number('safe_candidates'):g} of {record.number('candidates'):g} candidates"
+        f"{record.number('safe_candidates'):g} of {record.number('candidates'):g} candidates{farther}"
     )

@@ -287,7 +287,10 @@ def test_the_step_is_the_users(capsys: pytest.CaptureFixture[str]) -> None:
         safe[step] = int(record["safe_candidates"]), int(record["beyond_step"])
     assert safe["0"][0] < safe["0.15"][0] < safe["2"][0]
     assert sum(safe["0"]) == sum(safe["0.15"]) == sum(safe["2"])
-    assert "more candidates, farther out than 0.15 of the measured ranges" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "more candidates, farther out than 0.15 of the measured ranges" in said.err
+    few, more = safe["0.15"]
+    assert f"at {few} of 60 candidates; {more} more are too far" in said.out
 
 
 def test_the_cost_grows_with_tables_and_candidates() -> None:
