@@ -120,7 +120,7 @@ class Softmax:
         return tf.gather(mean, y, axis=1, batch_dims=1) - normaliser
 
     def predict(self, mean: FloatArray, variance: FloatArray) -> ClassPrediction:
-        """Return the mean softmax over `PREDICTION_DRAWS` scrambled Sobol points."""
+        """Return the mean softmax over `PREDICTION_DRAWS` Sobol points: off by 1e-3 at deviations of 3, 4e-3 at 30."""
         normals = normal_points(mean.shape[1])
         probabilities, data = np.empty_like(mean), np.empty(len(mean))
         for at in range(0, len(mean), _BLOCK_ROWS):
