@@ -58,3 +58,11 @@ def test_the_rest_of_a_budget_tells_of_the_whole() -> None:
         assert rest.seconds == 0.0
         assert rest.reason == "10 seconds used up"
     assert Budget().rest(boxes=0).reason == "0 boxes used up"
+
+
+def test_restart_forgets_the_boxes_too() -> None:
+    budget = Budget(boxes=2)
+    budget.spend(boxes=2)
+    assert budget.exhausted
+    budget.restart()
+    assert (budget.spent_boxes, budget.exhausted) == (0, False)

@@ -262,3 +262,45 @@ def test_printable_texts_move_no_cursor() -> None:
     assert printable("a\x1b[2J\n\u202e") == r"a\x1b[2J\n\u202e"
     assert printable("x" * 200) == "x" * 77 + "..."
     assert len(printable("\x1b" * 200)) == 80
+
+
+def test_one_value_that_is_no_number_is_enough(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    zipped(path, [("a.npy", npy(np.array([1.0, np.nan]))), B])
+    refuses(path, lambda: read_arrays(path, EXPECTED), "not numbers")
+
+
+def test_one_compressed_member_is_enough(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr(*A)
+        file.writestr(*B, compress_type=zipfile.ZIP_DEFLATED)
+    refuses(path, lambda: read_arrays(path, EXPECTED), "compressed")
+
+
+@pytest.mark.parametrize("stated", ["<HH", "<H"])
+def test_a_directory_that_understates_its_entries_is_refused(tmp_path: Path, stated: str) -> None:
+    path = tmp_path / "x.npz"
+    zipped(path, [(f"{k:0100}.npy", b"") for k in range(300)])
+    content = bytearray(path.read_bytes())
+    counts = struct.pack(stated, *[2] * (len(stated) - 1))
+    content[-14 : -14 + len(counts)] = counts
+    path.write_bytes(bytes(content))
+    refuses(path, lambda: read_arrays(path, EXPECTED), "more than 64")
+
+
+def test_a_member_inside_another_is_refused(tmp_path: Path) -> None:
+    path, inner = tmp_path / "x.npz", npy(np.zeros(1000, dtype=np.int64))
+    zipped(path, [("b.npy", inner)])
+    local = path.read_bytes().partition(b"PK\x01\x02")[0]
+    local = b"\0" * (-len(local) % 8) + local
+    outer = npy(np.frombuffer(local, dtype=np.int64))
+    zipped(path, [("a.npy", outer), ("b.npy", inner)])
+    content = path.read_bytes()
+    kept, end = content[: 35 + len(outer)], bytearray(content[-22:])
+    entries = bytearray(content[content.find(b"PK\x01\x02") : -22])
+    second = entries.rfind(b"PK\x01\x02") + 42
+    entries[second : second + 4] = struct.pack("<L", len(kept) - len(local.lstrip(b"\0")))
+    end[16:20] = struct.pack("<L", len(kept))
+    path.write_bytes(kept + entries + end)
+    refuses(path, lambda: read_arrays(path, {"a": (np.int64, 1), "b": (np.int64, 1)}), "overlap")

@@ -39,10 +39,11 @@ gpsuite run experiment=NAME --help         its settings: values, meanings, what 
 gpsuite run experiment=tour                one quick experiment of each family, the answers, the report
 
 The same command resumes after an interruption. Exit codes: 0 done, 1 some tasks failed, 2 wrong input,
-3 not possible (a plan without a safe measurement), 130 interrupted.
+3 not possible (a plan without a safe measurement), 130 interrupted; of several runs the smallest that is not 0.
 """
 
 TOUR = "experiment=tour"
+_WORST_FIRST = (1, 2, 3, 0)
 
 
 def main(words: list[str]) -> int:
@@ -67,9 +68,9 @@ def main(words: list[str]) -> int:
             if len(requests) == 1:
                 raise
             print(f"gpsuite: {request.experiment}: {visible_lines(str(error))}", file=sys.stderr)
-            code = 2
+            code = min(code, 2, key=_WORST_FIRST.index)
             continue
-        code = max(code, report.exit_code)
+        code = min(code, report.exit_code, key=_WORST_FIRST.index)
         for label, reason, trace in report.failures:
             print(f"failed: {visible(f'{label}: {reason}')}\n  traceback: {trace}", file=sys.stderr)
         _tell(request, report, "quiet" if tour and options.output == "text" else options.output)

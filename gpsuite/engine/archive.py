@@ -92,8 +92,9 @@ class Archive:
 
     @cached_property
     def _fields(self) -> dict[str, dict[str, Any]]:
-        lines = self._member(_FIELDS).decode("utf-8").splitlines()
-        return {str(each["key"]): each for each in map(json.loads, lines)}
+        # a text's own line separators, such as U+2028, stand in the JSON as they are: only "\n" ends a line
+        lines = self._member(_FIELDS).decode("utf-8").split("\n")
+        return {str(each["key"]): each for each in map(json.loads, filter(None, lines))}
 
     @cached_property
     def _arrays(self) -> Any:

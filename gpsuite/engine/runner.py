@@ -117,7 +117,7 @@ def run_experiment(request: Request[object], options: RunOptions) -> RunReport:
     store = RecordStore(options.results_dir, request.family)
     with locked(folder, wait=options.wait):
         keys = [task_key(task) for task in tasks]
-        _refuse_other_science(folder, options, keys)
+        planned = _planned_before(folder, options, keys)
         started = time.time()
         write_config(folder, request, options.command)
         write_json(folder / PLAN, _plan(request, options, tasks, keys))
@@ -125,7 +125,7 @@ def run_experiment(request: Request[object], options: RunOptions) -> RunReport:
         log = RunLog(folder / LOG, " ".join(options.command))
         computed = _compute(request, options, missing, store, folder, log, total=len(tasks))
         records = _read_records(tasks, keys, store)
-        summary = _finish(request, options, folder, records, store, started, computed)
+        summary = _finish(request, options, folder, records, store, started, computed, planned == keys)
         counts = Counter(record.status for record in records)
         log.end(counts)
     failures = tuple(_failures(records, store))
@@ -286,17 +286,17 @@ def _plan(
     }
 
 
-def _refuse_other_science(folder: Path, options: RunOptions, keys: Sequence[str]) -> None:
-    """Raise when the user's run_name already holds a run with other settings, unless this one only adds tasks to it."""
-    held = read_json(folder / PLAN)
-    if options.named and held is not None and held.get("science") != options.science:
-        if {task["key"] for task in held["tasks"]} < set(keys):
-            return
+def _planned_before(folder: Path, options: RunOptions, keys: Sequence[str]) -> list[str]:
+    """Return the folder's tasks; raise if its run_name holds other settings and this run does not only add tasks."""
+    held = read_json(folder / PLAN) or {}
+    planned = [task["key"] for task in held.get("tasks", [])]
+    if options.named and held and held.get("science") != options.science and not set(planned) < set(keys):
         raise ResultsError(
             f"run_name={options.tag}: {folder} holds a run with other settings\n"
             "choose another run_name, or remove that folder",
             key="run_name",
         )
+    return planned
 
 
 def _finish(
@@ -307,6 +307,7 @@ def _finish(
     store: RecordStore,
     started: float,
     computed: int,
+    same_tasks: bool,
 ) -> Summary:
     write_records(folder, records)
     copy_arrays(folder, records, store)
@@ -315,8 +316,9 @@ def _finish(
         request, records, folder, options.conf_dir, options.changed, options.parts, below
     )
     before, counts = read_json(folder / RUN) or {}, dict(Counter(record.status for record in records))
-    if computed == 0 and (before.get("science"), before.get("tasks")) == (options.science, counts):
-        # nothing was computed, here or by another run: its provenance is kept, what is said of it may be put otherwise
+    same = same_tasks and (before.get("science"), before.get("tasks")) == (options.science, counts)
+    if computed == 0 and same:
+        # no record is new, from here or another run: its provenance is kept, what is said of it may be put otherwise
         if {**before, **_said(summary)} != before:
             write_json(folder / RUN, {**before, **_said(summary)})
         return summary

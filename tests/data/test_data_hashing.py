@@ -30,3 +30,9 @@ def test_content_hash_sees_files_and_arrays_but_not_words() -> None:
 
 def test_json_hash_is_that_of_the_compact_text() -> None:
     assert json_hash(["a", 1]) == hashlib.sha256(b'["a",1]').hexdigest()
+
+
+def test_every_version_and_variant_of_a_preparation_is_other_content() -> None:
+    spec = made_up()
+    ways = [(None, 1), (None, 2), (None, 3), ("small", 1), ("small", 2)]
+    assert len({content_hash(replace(spec, variant=v, version=n)) for v, n in ways}) == len(ways)

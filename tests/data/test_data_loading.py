@@ -13,6 +13,7 @@ from gpsuite.data import DatasetSpec, PreparedDataset, load, prepare, read_spec
 from gpsuite.data.files import OFFLINE_VARIABLE, PATH_VARIABLE
 from gpsuite.data.hashing import content_hash
 from gpsuite.errors import DataError
+from gpsuite.experiments.guarantee.plan import new_rows
 from tests.data.made_up_data import CONF_DIR, csv_spec, made_up, sha256, table, write
 
 HOUSING = "\n".join(
@@ -136,3 +137,23 @@ def test_another_process_reads_the_same(cache: Path, tmp_path: Path) -> None:
         [sys.executable, "-c", code], input=text, capture_output=True, text=True, check=True
     )
     np.testing.assert_array_equal(np.array(json.loads(done.stdout)), load(prepared).y)
+
+
+def test_new_rows_are_found_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, table())
+    write(tmp_path, ["a,b", "1,2.5"], "new.csv")
+    prepared = prepare(csv_spec("t.csv", new="new.csv"), cache_dir=tmp_path)
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    found = new_rows(prepared)
+    assert found is not None and found.X.tolist() == [[1.0, 2.5]]
+
+
+def test_new_rows_that_are_all_empty_are_none(tmp_path: Path) -> None:
+    prepared = prepare(
+        csv_spec(write(tmp_path, table()), new=write(tmp_path, ["a,b", ",", ","], "new.csv")),
+        cache_dir=tmp_path,
+    )
+    with pytest.raises(DataError, match="every row is empty"):
+        new_rows(prepared)

@@ -109,3 +109,13 @@ def test_where_nothing_can_be_written_it_works_without(old_file: Path) -> None:
     assert memory.hashes(old_file, Path.read_bytes).stored == sha256(b"content")
     memory.save()
     assert memory.hashes(old_file, forbidden).stored == sha256(b"content")
+
+
+def test_nothing_is_remembered_of_a_file_just_put_in_place_with_an_old_time(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"content")
+    os.utime(path, (1e9, 1e9))  # as `cp -p` does
+    memory = HashMemory(tmp_path / "verified.json")
+    memory.hashes(path, Path.read_bytes)
+    memory.save()
+    assert not (tmp_path / "verified.json").exists()

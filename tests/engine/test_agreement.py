@@ -114,3 +114,8 @@ def test_small_numbers_are_measured_by_themselves_unless_a_search_found_them(
 ) -> None:
     small, other = (replace(RECORD, metrics={"share": share}) for share in (1e-4, 1.00000005e-4))
     assert compare_records(small, other, tolerance).agrees == agrees
+
+
+def test_numbers_of_an_array_are_measured_by_its_largest() -> None:
+    found = against(array_powers=np.array([0.0, 1.0, 8.0 + 4e-3]))
+    assert (found.counts["tolerance"], found.difference) == (3, pytest.approx(5e-4, rel=1e-3))

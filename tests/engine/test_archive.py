@@ -119,3 +119,20 @@ def test_a_damaged_archive_is_named_once_and_its_records_count_as_missing(
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert str(path.parent.parent.parent) in said
+
+
+def test_the_archive_does_not_say_when_it_was_packed() -> None:
+    with zipfile.ZipFile(io.BytesIO(pack(SEALED))) as archive:
+        assert {each.date_time for each in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x1e", "\r", "\n"])
+def test_a_line_separator_in_a_text_does_not_part_a_record(tmp_path: Path, separator: str) -> None:
+    made = record_of(1)
+    record = replace(made, reason=f"a{separator}b")
+    path = tmp_path / NAME
+    path.write_bytes(pack([Sealed(seal(record), record.arrays)]))
+    found = Archive(path)
+    assert found.keys == [record.key]
+    sealed = found.get(record.key)
+    assert sealed is not None and sealed.fields["reason"] == record.reason

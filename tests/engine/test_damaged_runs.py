@@ -155,3 +155,17 @@ def test_a_damaged_list_of_our_files_removes_nothing(tmp_path: Path, listed: Any
     assert (tmp_path / "outside.txt").exists()
     assert (folder / "artifacts" / "mine.npz").is_dir()
     assert (folder / "artifacts" / f"{task_key(tiny.task(1))}.npz").is_file()
+
+
+def test_an_artifact_that_is_a_link_to_its_record_becomes_a_copy(tmp_path: Path) -> None:
+    run_experiment(tiny.request(), options(tmp_path))
+    store = RecordStore(tmp_path, "tiny")
+    hard, soft = (store.arrays_path(task_key(tiny.task(number))) for number in (1, 2))
+    artifacts = tmp_path / "tiny/squares/quick/artifacts"
+    for source in (hard, soft):
+        (artifacts / source.name).unlink()
+    (artifacts / hard.name).hardlink_to(hard)
+    (artifacts / soft.name).symlink_to(soft)
+    run_experiment(tiny.request(), options(tmp_path))
+    assert not (artifacts / hard.name).samefile(hard)
+    assert not (artifacts / soft.name).is_symlink()

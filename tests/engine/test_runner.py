@@ -15,7 +15,10 @@ from gpsuite.engine.runner import RunOptions, RunReport, TaskFailedError, run_ex
 from gpsuite.engine.store import RecordStore
 from gpsuite.engine.summary import not_comparable
 from gpsuite.errors import ResultsError
+from gpsuite.experiments.base import EXPERIMENTS
+from gpsuite.reporting.comparison import read_comparison
 from tests.engine import tiny
+from tests.reporting.comparisons import published
 
 
 def options(tmp_path: Path, **changes: Any) -> RunOptions:
@@ -210,3 +213,75 @@ def test_what_keeps_a_run_from_being_compared(tmp_path: Path) -> None:
 )
 def test_nothing_that_was_possible_is_no_success(counts: dict[str, int], code: int) -> None:
     assert RunReport(Path(), counts, ()).exit_code == code
+
+
+def test_what_ended_with_its_budget_is_computed_again_only_with_a_larger_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = EXPERIMENTS.get(tiny.NAME)
+    for seconds, stored in ((5.0, ""), (5.0, "6 of 6 tasks are stored"), (9.0, "5 of 6 tasks are stored")):
+        limited = replace(
+            entry,
+            plan=lambda request, seconds=seconds: [
+                replace(each, budget_seconds=seconds if each.axes["number"] == 1 else None)
+                for each in tiny.plan(request)
+            ],
+        )
+        monkeypatch.setitem(EXPERIMENTS._items, tiny.NAME, limited)
+        run_experiment(tiny.request(n1="budget"), options(tmp_path))
+        assert stored in capsys.readouterr().err
+
+
+def test_what_is_computed_anew_has_a_new_provenance(tmp_path: Path) -> None:
+    run_experiment(tiny.request(), options(tmp_path))
+    path = tmp_path / "tiny/squares/quick/run.json"
+    told = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**told, "finished": "then", "versions": {}}), encoding="utf-8")
+    run_experiment(tiny.request(), options(tmp_path, force=True))
+    run = json.loads(path.read_text(encoding="utf-8"))
+    assert run["finished"] != "then"
+    assert (run["versions"], run["computed"]) == (told["versions"], 6)
+
+
+def test_records_that_another_run_computed_bring_a_new_provenance(tmp_path: Path) -> None:
+    run_experiment(tiny.request(), options(tmp_path))
+    path = tmp_path / "tiny/squares/quick/run.json"
+    told = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**told, "versions": {}}), encoding="utf-8")
+    run_experiment(tiny.request(n0="other"), options(tmp_path, tag="b", named=True))
+    run_experiment(tiny.request(n0="other"), options(tmp_path))  # other keys, as after a method's new version
+    assert json.loads(path.read_text(encoding="utf-8"))["versions"] == told["versions"]
+
+
+def test_force_begins_anew_what_an_ended_budget_left(tmp_path: Path) -> None:
+    run_experiment(tiny.request(n1="leave, budget"), options(tmp_path))
+    assert len(list(RecordStore(tmp_path, "tiny").states.iterdir())) == 1
+    report = run_experiment(tiny.request(n1="leave, budget"), options(tmp_path, force=True))
+    assert (report.exit_code, report.counts) == (0, {"done": 5, "budget": 1})
+
+
+def test_a_shared_record_stands_under_the_names_of_this_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_experiment(tiny.request(), options(tmp_path))
+    renamed = replace(
+        EXPERIMENTS.get(tiny.NAME),
+        plan=lambda request: [replace(t, axes={"base": t.axes["number"] + 10}) for t in tiny.plan(request)],
+    )
+    monkeypatch.setitem(EXPERIMENTS._items, tiny.NAME, renamed)
+    run_experiment(tiny.request(), options(tmp_path))  # the same keys: nothing is computed
+    text = (tmp_path / "tiny/squares/quick/records.csv").read_text(encoding="utf-8")
+    rows = list(csv.DictReader(text.splitlines()))
+    assert [row.get("base") for row in rows] == ["10", "11", "12", "13", "14", "15"]
+
+
+def test_a_run_that_must_not_be_compared_has_no_rows_beside_the_paper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = published(experiment=tiny.NAME, statistic="mean_square")
+    monkeypatch.setattr("gpsuite.engine.summary.read_published", lambda folder, name: [entry])
+    verdicts = {}
+    for scale in ("quick", "smoke"):
+        report = run_experiment(tiny.request(scale=scale), options(tmp_path))
+        verdicts[scale] = [row.verdict for row in read_comparison(report.folder)]
+    assert verdicts == {"quick": ["not reproduced"], "smoke": []}

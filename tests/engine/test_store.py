@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpsuite.engine.archive import NAME, Sealed, pack
+from gpsuite.engine.sealed import seal
 from gpsuite.engine.store import RecordStore, satisfies
 from gpsuite.engine.worker import execute
 from gpsuite.errors import ResultsError
@@ -73,3 +75,38 @@ def test_what_a_stored_record_satisfies() -> None:
     assert not satisfies(limited, 20.0)  # the budget has grown
     assert not satisfies(limited, None)
     assert satisfies(replace(limited, budget_seconds=None), None)  # limited by counts, which are in the key
+
+
+def archived(folder: Path, *records: Record) -> None:
+    folder.mkdir(parents=True)
+    (folder / NAME).write_bytes(pack([Sealed(seal(each), each.arrays) for each in records]))
+
+
+def test_an_own_record_comes_before_the_published_one(tmp_path: Path) -> None:
+    record = record_of()
+    archived(tmp_path / "published/tiny/squares/quick", replace(record, status="budget", budget_seconds=1.0))
+    store = RecordStore(tmp_path, "tiny")
+    assert stored(store, record.key).status == "budget"
+    store.put(record)
+    assert stored(store, record.key).status == "done"
+
+
+def test_an_own_record_without_one_of_its_arrays_is_missing(tmp_path: Path) -> None:
+    store, made = RecordStore(tmp_path, "tiny"), record_of()
+    record = replace(made, arrays={**made.arrays, "roots": np.ones(2)})
+    store.put(record)
+    np.savez_compressed(store.arrays_path(record.key), powers=record.arrays["powers"])
+    assert store.get(record.key) is None
+
+
+def test_of_two_archives_the_first_has_the_record(tmp_path: Path) -> None:
+    record = record_of()
+    for name in ("a", "b"):
+        archived(tmp_path / "published/tiny/squares" / name, replace(record, reason=name))
+    assert stored(RecordStore(tmp_path, "tiny"), record.key).reason == "a"
+
+
+def stored(store: RecordStore, key: str) -> Record:
+    record = store.get(key)
+    assert record is not None
+    return record

@@ -13,9 +13,11 @@ import pandas as pd
 import pytest
 
 from gpsuite.data.loading import PreparedDataset
+from gpsuite.engine.worker import execute
 from gpsuite.experiments.base import (
     ERROR,
     EXPERIMENTS,
+    STATUSES,
     Experiment,
     MethodOptions,
     Outcome,
@@ -125,3 +127,8 @@ def test_a_kind_of_task_is_frozen_and_run_by_a_function_for_it(name: str, kind: 
     assert is_dataclass(kind)
     assert kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
     assert signature(run).parameters["task"].annotation == f"Task[{kind.__name__}]"
+
+
+def test_only_what_ended_with_an_answer_is_usable() -> None:
+    record = execute(tiny.task(1), SharedWork())
+    assert [each for each in STATUSES if replace(record, status=each).usable] == ["done", "budget"]

@@ -299,3 +299,30 @@ def test_no_line_of_a_comparison_is_read_that_was_cut_short(tmp_path: Path) -> N
         path.write_text(spoilt, encoding="utf-8")
         with pytest.raises(ResultsError, match=r"comparison\.csv"):
             read_comparison(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("test", "ours"),
+    [
+        (Criterion("equality", value=5.0, tolerance=0.1), 5.1001),
+        (Criterion("at_least", value=2.0), 1.9999),
+        (Criterion("at_most", value=0.5), 0.50001),
+        (Criterion("between", low=1.0, high=2.0), 2.00001),
+    ],
+)
+def test_limits_are_exact_but_for_rounding(test: Criterion, ours: float) -> None:
+    assert judge(test, ours)[0] == "not reproduced"
+
+
+def test_statistics_cut_short_in_their_last_cell_are_refused(tmp_path: Path) -> None:
+    write_statistics(tmp_path, [Statistic("risk", 2.0, repetitions=(1.25, 2.75))])
+    path = tmp_path / "statistics.csv"
+    path.write_bytes(path.read_bytes()[:-2])  # 2.7 in place of 2.75
+    with pytest.raises(ResultsError, match="cut short"):
+        read_statistics(tmp_path)
+
+
+def test_what_is_infinite_of_an_interval_stays_empty() -> None:
+    found = Statistic.of("risk", Estimate(1.0, math.inf, 3, -math.inf, math.inf, "95 % t interval"))
+    assert (found.standard_error, found.interval_low, found.interval_high) == (None, None, None)
+    assert math.isnan(found.judged("low"))

@@ -379,3 +379,10 @@ def test_same_id_in_two_papers_is_refused(tmp_path: Path) -> None:
     write(tmp_path, ENTRY, paper="p2")
     with pytest.raises(ValueError, match=r"p2\.yaml: id X1 is used twice"):
         read_published(tmp_path)
+
+
+def test_an_edit_that_keeps_the_files_size_is_seen(tmp_path: Path) -> None:
+    for second, value in enumerate((0.5, 0.7)):
+        write(tmp_path, {**ENTRY, "test": {"kind": "equality", "value": value, "tolerance": 0.1}})
+        os.utime(tmp_path / "paper" / "p1.yaml", (second, second))
+        assert [entry.test.value for entry in read_published(tmp_path)] == [value]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -12,6 +13,8 @@ from gpsuite.data.table.columns import Column, yes_no_column
 from gpsuite.data.table.formats import BOOLEAN_WORDS, FALSE_WORDS, TRUE_WORDS, is_missing, plain_number
 from gpsuite.data.table.names import csv_error, shorten
 from gpsuite.text import visible
+
+_DIGITS = re.compile(r"[+-]?[0-9]+")
 
 
 def label_column(name: str, cells: Sequence[str], *, strict: bool = False) -> Column:
@@ -40,8 +43,11 @@ def label_column(name: str, cells: Sequence[str], *, strict: bool = False) -> Co
         _check_classes(name, [level for level in column.levels if level])
         return column
     bad: dict[int, str] = {}
+    # by the digits: float64 does not tell integers above 2^53 apart
     integers = {
-        text: int(value) for text, value in numbers.items() if value is not None and value.is_integer()
+        text: int(text) if _DIGITS.fullmatch(text) else int(value)
+        for text, value in numbers.items()
+        if value is not None and value.is_integer()
     }
     if texts and None not in numbers.values():
         levels = tuple(str(value) for value in sorted(set(integers.values())))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from gpsuite.data.spec import CsvSpec
 from gpsuite.data.table.formats import NumberFormat
 from gpsuite.data.table.layout import Grid, read_grid
+from gpsuite.data.table.names import csv_error
 from gpsuite.errors import DataError
 
 
@@ -41,6 +42,8 @@ def read_second(
                 fault = error
                 continue
             if wanted(grid.header):
+                if not any(map(any, grid.rows)):
+                    raise csv_error(key, grid.path, "every row is empty", "add the rows")
                 return grid
             found = grid if lines == 0 else found or grid
     if found is None:

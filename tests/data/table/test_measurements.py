@@ -229,3 +229,15 @@ def test_a_column_of_texts_is_one_fault_and_a_text_among_numbers_is_a_cell(tmp_p
     assert " faults: " not in message and "leave out what does not hold numbers" in message
     rows = ["a,b,y,w,z", *(f"{i},{'?!' if i == 4 else i},0.5,1,0.2" for i in range(9))]
     assert "line 6, column 'b': '?!' is not a number" in message_of(tmp_path, rows, ["a,b", "1,2"])
+
+
+def test_the_other_side_of_a_limit_is_another_content(tmp_path: Path) -> None:
+    ways = [read_csv(spec_of(tmp_path, limit=limit)) for limit in ("<=0.5", ">=0.5")]
+    assert ways[0].content_hash != ways[1].content_hash
+
+
+def test_candidates_of_empty_rows_are_none(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path)
+    Path(str(spec.candidates)).write_text("a,b\n,\n,\n")
+    with pytest.raises(DataError, match="every row is empty"):
+        read_csv(spec)

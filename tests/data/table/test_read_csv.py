@@ -221,3 +221,45 @@ def test_a_text_that_recurs_among_few_numbers_is_a_level(
     assert "column 'code' holds numbers and texts, all read as 6 categories" in dataset.notes
     assert dataset.input_names[:6] == tuple(f"code={level}" for level in "01234X")
     assert dataset.X[:, 5].sum() == times
+
+
+def test_the_same_numbers_as_classes_are_another_content(tmp_path: Path) -> None:
+    path = write(tmp_path, ["a,b,y", *(f"{i},{i * i},{i % 2}" for i in range(12))])
+    ways = [read_csv(csv_spec(path, task=task)) for task in ("regression", "classification")]
+    assert ways[0].content_hash != ways[1].content_hash
+
+
+def test_rows_that_differ_in_the_sign_of_zero_are_copies(tmp_path: Path) -> None:
+    lines = ["a,b,y", *(f"{i},{i * i},{3 * i}" for i in range(1, 12)), "0,5,1", "-0,5,1", "-0.0,5,1"]
+    groups = read_csv(csv_spec(write(tmp_path, lines))).groups
+    assert groups is not None
+    assert groups[-3:].tolist() == [11, 11, 11]
+
+
+def test_too_few_rows_without_gaps_are_refused(tmp_path: Path) -> None:
+    lines = ["a,b,y", *(f"{i},{i * i if i < 9 else ''},{3 * i}" for i in range(14))]
+    with pytest.raises(DataError, match="9 rows; at least 10 are needed"):
+        read_csv(csv_spec(write(tmp_path, lines), missing="drop_rows"))
+
+
+def test_a_column_that_varies_only_in_rows_left_out_is_left_out(tmp_path: Path) -> None:
+    lines = ["a,b,y", *(f"{i},{7 if i else 8},{3 * i if i else ''}" for i in range(14))]
+    data = read_csv(csv_spec(write(tmp_path, lines)))
+    assert data.input_names == ("a",)
+    assert "column 'b' left out: it is constant in the rows used" in data.notes
+
+
+def test_lines_are_those_of_the_rows_used(tmp_path: Path) -> None:
+    lines = ["a,b,y", *(f"{i},{i * i if i != 2 else ''},{3 * i}" for i in range(14))]
+    data = read_csv(csv_spec(write(tmp_path, lines)))
+    assert data.lines is not None
+    assert data.lines.tolist() == [2, 3, *range(5, 16)]
+
+
+def test_labels_are_told_apart_by_their_digits(tmp_path: Path) -> None:
+    """Float64 takes 2^53 and 2^53 + 1 for one number."""
+    labels = ["9007199254740992", "9007199254740993", "+5", "5.0"]
+    lines = ["a,y", *(f"{i},{labels[i % 4]}" for i in range(16))]
+    data = read_csv(csv_spec(write(tmp_path, lines), inputs="a", task="classification"))
+    assert data.label_names == ("5", *labels[:2])
+    assert data.y[:4, 0].tolist() == [1.0, 2.0, 0.0, 0.0]

@@ -18,6 +18,7 @@ from scipy.spatial.distance import pdist
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset, load
+from gpsuite.data.table.names import name_list
 from gpsuite.errors import UserError, unknown_name
 from gpsuite.experiments.base import require
 from gpsuite.experiments.perturbation.region.tasks import RegionTask
@@ -132,12 +133,16 @@ def _linear_columns(prepared: PreparedDataset, rows: Rows, along: int) -> IntArr
     dependent = [data.input_names[each] for each in order if each not in kept]
     others = [name for name in dependent if name not in levels]
     if others:
-        ignored = [*(prepared.spec.get("ignore") or []), *others]
+        before, more = prepared.spec.get("ignore") or [], name_list(others)
+        if isinstance(before, str):  # as the user wrote it, in brackets or not
+            more = f"[{before.removeprefix('[').removesuffix(']')}, {more[1:]}"
+        else:
+            more = name_list([*map(str, before), *others])
         raise UserError(
             f"dataset={data.name}: {', '.join(map(repr, others))}: constant in the region's rows or a combination of "
             "other inputs (the linear design has not full rank)\nleave it out, or take the kernel model:",
             key="dataset.ignore",
-            fix={"dataset.ignore": f"[{','.join(ignored)}]"},
+            fix={"dataset.ignore": more},
         )
     return np.sort(np.array(kept, dtype=np.int64))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpsuite.data.loading import load
+from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import Request, Task, require
 from gpsuite.experiments.wasserstein.images.rows import check_images, keeps_images
 from gpsuite.experiments.wasserstein.images.settings import ImageSettings
@@ -40,9 +40,7 @@ def _tasks(request: Request[ImageSettings]) -> Iterator[Task[ImageTask]]:
     outside = tuple(Outside(name=o.name, content=o.content_hash, prepared=o) for o in others)
     rows = min(settings.train_rows or data.rows, data.rows)
     seconds = _CONVOLUTION if settings.convolution else 1.0
-    added = _KEPT_IMAGES if keeps_images(data) else 0
-    if data.spec["loader"] == "csv" and load(data).groups is not None:
-        added += _WITHOUT_COPIES
+    added = _added_version(data)
     for repetition in range(settings.repetitions):
         for noise in settings.label_noise:
             for name, options in request.methods.items():
@@ -76,3 +74,9 @@ def _tasks(request: Request[ImageSettings]) -> Iterator[Task[ImageTask]]:
                     + 1e-4 * rows * settings.epochs * seconds * _SECONDS_PER_ROW.get(options.classifier, 1.0),
                     dataset=data,
                 )
+
+
+def _added_version(data: PreparedDataset) -> int:
+    """Return what is added to a method's version: of datasets of which more is kept, or other rows are trained on."""
+    copies = data.spec["loader"] == "csv" and load(data).groups is not None
+    return (_KEPT_IMAGES if keeps_images(data) else 0) + (_WITHOUT_COPIES if copies else 0)

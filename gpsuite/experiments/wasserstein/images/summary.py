@@ -41,9 +41,7 @@ def summarise(report: Report[ImageSettings]) -> list[Statistic]:
     name = report.request.prepared[0].name
     bins, ratio = report.settings.bins, test_over_training(report)
     tidy = summarise_groups(frame, ["method"], [*SCORES, *UNCERTAINTY], _estimate(ratio))
-    repeated = (
-        "random splits, corrected for the rows they share" if ratio else "repetitions, given the test rows"
-    )
+    repeated = "random splits, corrected for shared rows" if ratio else "repetitions, given the test rows"
     caption = (
         f"{name}: mean ± standard error over {frame.groupby('method').size().min()} {repeated}; "
         f"ECE with {bins} equal-width bins; {CHOICES}"

@@ -246,3 +246,23 @@ def test_few_different_inputs_are_called_the_cause_of_few_rows(tmp_path: Path) -
         UserError, match=r"2 rows \(118 more repeat their inputs and are averaged with them\) leave"
     ):
         plan("dataset=csv", f"dataset.path={path}", "dataset.target=out", "models=[krr_sparse]")
+
+
+@pytest.mark.parametrize(
+    ("before", "offered"), [("id1", "[id1, b]"), ("[id1, u]", "[id1, u, b]"), ('["x,1", u]', '["x,1", u, b]')]
+)
+def test_the_offered_command_keeps_what_was_ignored(tmp_path: Path, before: str, offered: str) -> None:
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal(60)
+    lines = [
+        'id1,u,"x,1",a,b,out',
+        *(f"{i},{i % 3},{i % 5},{v},{2 * v},{v + 0.1 * (i % 4)}" for i, v in enumerate(a)),
+    ]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(lines) + "\n")
+    words = ["dataset=csv", f"dataset.path={path}", "dataset.target=out", "models=[lssvm_linear]"]
+    with pytest.raises(UserError, match="not full rank") as caught:
+        plan(*words, f"dataset.ignore={before}")
+    assert caught.value.fix == {"dataset.ignore": offered}
+    again = [f"{key}={value}" for key, value in caught.value.fix.items()]
+    assert len(plan(*words, *again)) == 1
