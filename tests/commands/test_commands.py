@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from gpsuite.commands import COMMANDS
+from gpsuite.commands import COMMANDS, run
 from gpsuite.engine.folder import locked
+from gpsuite.errors import UserError
 from tests.commands.conftest import Gpsuite
 
 SMOKE = ("run", "experiment=pac_bayes/regression", "scale=smoke", "method=kl_pac_gp")
@@ -94,6 +96,26 @@ def test_a_run_of_a_multirun_that_cannot_start_does_not_stop_the_others(
     assert ended.code == 2
     assert "another run" in ended.err
     assert (free / "run.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("ends", "code"),
+    [([3, 2], 2), ([2, 3], 2), ([1, 3], 1), ([3, 1], 1), ([2, 1], 1), ([0, 3], 3), ([3, 0], 3), ([0, 0], 0)],
+)
+def test_the_worst_end_of_several_runs_is_told(
+    monkeypatch: pytest.MonkeyPatch, ends: list[int], code: int
+) -> None:
+    coming = iter(ends)
+
+    def ended(*_: object) -> SimpleNamespace:
+        exit_code = next(coming)
+        if exit_code == 2:
+            raise UserError("held")
+        return SimpleNamespace(exit_code=exit_code, failures=[], answer=[])
+
+    monkeypatch.setattr("gpsuite.engine.runner.run_experiment", ended)
+    monkeypatch.setattr("gpsuite.commands.run._tell", lambda *_: None)
+    assert run.main(["-m", *SMOKE[1:], "seed=0,1"]) == code
 
 
 def test_a_stand_in_is_marked_everywhere(gpsuite: Gpsuite, workplace: Path) -> None:

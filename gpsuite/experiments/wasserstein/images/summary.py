@@ -39,7 +39,7 @@ def summarise(report: Report[ImageSettings]) -> list[Statistic]:
         return []
     every, frame = frame_of(report.records()), frame_of(clean)
     name = report.request.prepared[0].name
-    bins, ratio = report.settings.bins, test_over_training(report)
+    bins, ratio = report.settings.bins, split_ratio(report)
     tidy = summarise_groups(frame, ["method"], [*SCORES, *UNCERTAINTY], _estimate(ratio))
     repeated = "random splits, corrected for shared rows" if ratio else "repetitions, given the test rows"
     caption = (
@@ -75,7 +75,7 @@ def summarise(report: Report[ImageSettings]) -> list[Statistic]:
     ]
 
 
-def test_over_training(report: Report[ImageSettings]) -> float:
+def split_ratio(report: Report[ImageSettings]) -> float:
     """Return test rows over training rows of a random split; 0 where the dataset has a split of its own."""
     data, settings = report.request.prepared[0], report.settings
     if data.spec.get("test_rows"):
@@ -102,7 +102,7 @@ def _named_labels(data: PreparedDataset) -> list[str]:
 def _shifts(report: Report[ImageSettings], frame: pd.DataFrame, name: str) -> None:
     """Write and draw accuracy, NLL and ECE against the noise added to the test images."""
     shifts = summarise_groups(
-        shift_rows(frame), ["method", "shift"], COMPARED, _estimate(test_over_training(report))
+        shift_rows(frame), ["method", "shift"], COMPARED, _estimate(split_ratio(report))
     )
     report.table(shifts, "shifts", f"{name}: test images with normal noise added")
     noise_label = "deviation of the added noise, largest grey level 1"
@@ -112,8 +112,6 @@ def _shifts(report: Report[ImageSettings], frame: pd.DataFrame, name: str) -> No
 def _label_noise(report: Report[ImageSettings], every: pd.DataFrame, name: str) -> None:
     """Write and draw accuracy, NLL and ECE against the share of wrong training labels."""
     chosen = every[every["method"].isin(report.settings.noise_methods)]
-    noisy = summarise_groups(
-        chosen, ["method", "label_noise"], COMPARED, _estimate(test_over_training(report))
-    )
+    noisy = summarise_groups(chosen, ["method", "label_noise"], COMPARED, _estimate(split_ratio(report)))
     report.table(noisy, "label_noise", f"{name}: training labels replaced by another class")
     figures.draw_curves(report, noisy, "label_noise", "share of wrong training labels", "label_noise")

@@ -20,7 +20,7 @@ from gpsuite.experiments.base import EXPERIMENTS, SharedWork, Task
 from gpsuite.experiments.wasserstein.images.claims import claims
 from gpsuite.experiments.wasserstein.images.rows import learned_rows, read_images, with_noise
 from gpsuite.experiments.wasserstein.images.run import SHUFFLED, most_and_least_certain
-from gpsuite.experiments.wasserstein.images.summary import test_over_training
+from gpsuite.experiments.wasserstein.images.summary import split_ratio
 from gpsuite.experiments.wasserstein.images.tables import differences
 from gpsuite.experiments.wasserstein.regression import fold_rows
 from gpsuite.methods.wasserstein.names import GP_CLASSIFIER_NAMES, NETWORK_CLASSIFIER_NAMES, REGRESSOR_NAMES
@@ -204,7 +204,7 @@ def test_what_the_correction_is_by(spec: dict[str, int], rows: int, train_rows: 
     data = SimpleNamespace(spec=spec, rows=rows)
     settings = SimpleNamespace(test_share=0.3, test_rows=10_000, train_rows=train_rows)
     report: Any = SimpleNamespace(request=SimpleNamespace(prepared=[data]), settings=settings)
-    assert test_over_training(report) == pytest.approx(ratio)
+    assert split_ratio(report) == pytest.approx(ratio)
 
 
 @pytest.mark.parametrize(
