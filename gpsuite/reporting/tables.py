@@ -80,7 +80,7 @@ def summarise_groups(
     """Summarise `metrics` over the rows of each group, one line per group and metric.
 
     Missing values (NaN) do not count; a mean that is not finite is left out. Intervals end where the metric does: a
-    share's at 0 and 1.
+    share's at 0 and 1; differences of it need a name of their own.
 
     Args:
         frame: one row per repetition.

@@ -60,6 +60,15 @@ def test_the_interval_is_that_of_the_paired_t_test() -> None:
     assert line["models whose own interval contains 0"] == "4 of 4"
 
 
+def test_differences_of_positive_metrics_may_be_negative() -> None:
+    frame = samplers.sampler_differences(smc(), hmc(SHIFT - SHIFT.mean() + 0.01))
+    rmse = frame[frame["metric"] == "rmse"]
+    assert rmse["mean"].to_numpy() == pytest.approx(0.01)
+    assert (rmse["interval_low"] < 0.0).all()
+    reach = rmse["interval_high"] - rmse["mean"]
+    assert reach.to_numpy() == pytest.approx((rmse["mean"] - rmse["interval_low"]).to_numpy())
+
+
 def test_samplers_that_differ_are_said_to_differ() -> None:
     def equal(shift: Array) -> float:
         return samplers.sampler_statistics(smc(), hmc(shift))[0].value

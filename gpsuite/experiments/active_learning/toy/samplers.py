@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 
 METRICS = {"rmse": "RMSE (output units)", "log_density": "log density (nats)"}
-
-
+GAP = "HMC - SMC"  # a name of its own: differences of RMSEs may be negative
 NAME = "toy_samplers"
 
 
@@ -82,9 +81,9 @@ def sampler_differences(ours: Curves, hmc: Curves) -> pd.DataFrame:
         tidy = pd.DataFrame({
             "method": method,
             "n_sum": np.tile(first.n_sum, len(gap)),
-            metric: gap.ravel(),
+            GAP: gap.ravel(),
         })  # fmt: skip
-        parts.append(summarise_groups(tidy, ["method", "n_sum"], [metric]))
+        parts.append(summarise_groups(tidy, ["method", "n_sum"], [GAP]).assign(metric=metric))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
