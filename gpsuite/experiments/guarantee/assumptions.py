@@ -84,7 +84,10 @@ def band_checks(bands: Sequence[Record], excluded: int) -> list[Check]:
         )
     found.append(
         Check(
-            "the noise is symmetric about 0", "band", "not seen apart from the model's own error", UNCHECKED
+            "the noise is symmetric about 0, and independent of the inputs (none is an earlier target)",
+            "band",
+            "not seen apart from the model's own error",
+            UNCHECKED,
         )
     )
     return found
