@@ -263,3 +263,14 @@ def test_labels_are_told_apart_by_their_digits(tmp_path: Path) -> None:
     data = read_csv(csv_spec(write(tmp_path, lines), inputs="a", task="classification"))
     assert data.label_names == ("5", *labels[:2])
     assert data.y[:4, 0].tolist() == [1.0, 2.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("gaps", [4, 5])
+def test_rows_with_gaps_are_left_out_up_to_a_fifth(tmp_path: Path, gaps: int) -> None:
+    lines = ["a,b,y", *(f"{i},{i * i if i >= gaps else ''},{3 * i}" for i in range(20))]
+    spec = csv_spec(write(tmp_path, lines))
+    if gaps == 4:
+        assert len(read_csv(spec).X) == 16
+        return
+    with pytest.raises(DataError, match="5 of 20 rows"):
+        read_csv(spec)
