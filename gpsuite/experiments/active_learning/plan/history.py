@@ -37,7 +37,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 VERSION = 4
 
 
-"""Of the method: 2 bounds what the safety model extrapolates, 3 asks the mixture itself, too.
+"""Of the method: 2 bounds what the safety model extrapolates, 3 asks the mixture itself, too, 4 counts equal readings.
 Plans by another version are not continued."""
 
 
