@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -226,3 +227,27 @@ def test_conformal_intervals_are_around_the_judged_models_prediction(saved: Save
     assert not np.allclose(columns["prediction_judged"], columns["prediction"], rtol=1e-6)
     low, high = columns["conformal_low"], columns["conformal_high"]
     np.testing.assert_allclose(columns["prediction_judged"], 0.5 * (low + high), rtol=1e-12)
+
+
+@pytest.mark.parametrize("fault", ["another run's arrays", "version", "format"])
+def test_files_that_do_not_belong_together_are_refused(
+    saved: SavedRegression, tmp_path: Path, fault: str
+) -> None:
+    write_model(saved, tmp_path / FOLDER)
+    if fault == "another run's arrays":
+        other = replace(saved, arrays={**saved.arrays, "alpha": 2.0 * saved.arrays["alpha"]})
+        write_model(other, tmp_path / "other")
+        (tmp_path / FOLDER / ARRAYS).write_bytes((tmp_path / "other" / ARRAYS).read_bytes())
+    else:
+        values = json.loads((tmp_path / FOLDER / TEXT).read_text(encoding="utf-8"))
+        (tmp_path / FOLDER / TEXT).write_text(json.dumps({**values, fault: 99}), encoding="utf-8")
+    with pytest.raises(ModelFileError, match="not a usable model"):
+        gpsuite.load(tmp_path)
+
+
+def test_too_few_test_rows_for_a_coverage_leave_intervals_unbounded(dataset: PreparedDataset) -> None:
+    shared = SharedWork()
+    fitted, judged = kept_model(dataset, LEARNING, shared), judged_model(dataset, LEARNING, shared)
+    found = SavedRegression.of(load(dataset), fitted, judged, latent_posterior(fitted.posterior), 0.999)
+    assert found.radius is None
+    assert np.array_equal(np.abs(found.predict(load(dataset).X[:3]).conformal), np.full((3, 2), np.inf))

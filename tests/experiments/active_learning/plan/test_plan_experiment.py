@@ -96,13 +96,13 @@ def results(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in kept}
 
 
-def test_the_table_is_what_the_planner_answers() -> None:
+@pytest.mark.parametrize("delta", [0.05, 0.3])
+def test_the_table_is_what_the_planner_answers(delta: float) -> None:
     write_rows(12)
-    rows = table(run("measurements=4"))
+    rows = table(run("measurements=4", f"delta={delta}"))
     seed = derived_seed(0, "plan")
-    planner = MeasurementPlanner(
-        SafetyLimit(1.0, "below"), stream(seed, "plan"), smc=SMCSettings(particles=16, moves=1, leapfrog=5)
-    )
+    smc = SMCSettings(particles=16, moves=1, leapfrog=5)
+    planner = MeasurementPlanner(SafetyLimit(1.0, "below"), stream(seed, "plan"), smc=smc, delta=delta)
     planner.tell(*values(12))
     plan = planner.ask(grid(), 4)
     assert len(rows) == 4

@@ -266,3 +266,64 @@ def test_the_offered_command_keeps_what_was_ignored(tmp_path: Path, before: str,
     assert caught.value.fix == {"dataset.ignore": offered}
     again = [f"{key}={value}" for key, value in caught.value.fix.items()]
     assert len(plan(*words, *again)) == 1
+
+
+def lines_of(folder: Path, scale: float = 1.0, shift: float = 0.0) -> list[str]:
+    """Return the words of a table whose second input is far from 0, its target in another unit."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-2.0, 2.0, (80, 2)) ** 3 + [0.0, 50.0]
+    y = 3.0 + X @ [1.0, -0.5] + 0.3 * rng.laplace(size=80)
+    path = folder / f"by_{scale:g}.csv"
+    rows = [f"{a},{b},{scale * c + shift}" for (a, b), c in zip(X.tolist(), y.tolist(), strict=True)]
+    path.write_text("\n".join(["a,b,out", *rows]) + "\n")
+    return ["dataset=csv", f"dataset.path={path}", "dataset.target=out", "models=[lssvm_linear]", "along=a"]
+
+
+def test_bands_and_widths_are_in_the_targets_unit(tmp_path: Path) -> None:
+    plain, moved = (
+        run.run(plan(*lines_of(tmp_path, *by))[0], SharedWork()) for by in ((1.0, 0.0), (10.0, 7000.0))
+    )
+    for name in plain.arrays:
+        if name.startswith(("estimate", "pointwise", "ellipsoid")):
+            assert moved.arrays[name] == pytest.approx(10.0 * plain.arrays[name] + 7000.0, rel=1e-6), name
+    widths = [name for name in plain.metrics if name.startswith(("pointwise_width", "ellipsoid_width"))]
+    assert widths
+    for name in widths:
+        assert moved.metrics[name] == pytest.approx(10.0 * plain.metrics[name], rel=1e-6)
+    assert np.array_equal(moved.arrays["ranks"], plain.arrays["ranks"])
+
+
+def test_every_level_has_a_band_of_its_own(tmp_path: Path) -> None:
+    """A band of a higher confidence is wider, and the curve is where the other input has its median."""
+    (task,) = plan(*lines_of(tmp_path), "m=20", "excluded=[8,2]", "points=5")
+    found = run.run(task, SharedWork())
+    assert found.metrics["pointwise_width_2"] > found.metrics["pointwise_width_8"]
+    assert (found.arrays["pointwise_upper_2"] > found.arrays["pointwise_upper_8"]).all()
+    assert task.dataset is not None
+    problem, data = read_problem(task.dataset, task.params), load(task.dataset)
+    rows = split_rows(data, task.params)
+    x = np.column_stack([found.arrays["x"], np.full(5, np.median(rows.X[rows.rest][:, 1]))])
+    scaled = (x - rows.X[rows.first].mean(axis=0)) / rows.X[rows.first].std(axis=0)
+    standardised = problem.features(scaled) @ problem.region.estimate
+    own = rows.y[rows.first]
+    assert found.arrays["estimate"] == pytest.approx(own.mean() + own.std() * standardised)
+
+
+def test_the_widest_band_is_told_and_members_are_those_of_low_rank(tmp_path: Path) -> None:
+    words = [*lines_of(tmp_path), "m=20", "excluded=[10,1]"]
+    request, _ = read_request([NAME, "scale=smoke", *words])
+    (task,) = plan(*words)
+    outcome = run.run(task, SharedWork())
+    arrays = {
+        **outcome.arrays,
+        "ranks": np.array([10, 11, 19, 20]),
+    }  # members at .5 up to 10, at .95 up to 19
+    parts: Any = {"arrays": arrays, "timing": {}, "reason": "", "status": outcome.status}
+    record = Record(task_key(task), task.experiment, task.label, task.axes, metrics=outcome.metrics, **parts)
+    report: Any = Report(request, [record], tmp_path, "note")
+    (said,) = summary._sentences(report)
+    assert "probability 95 % or more" in said
+    assert f"mean width {outcome.metrics['pointwise_width_1']:.4g} (out)" in said
+    table = summary.candidate_table([record], report.settings)
+    assert table["member at 0.5"].tolist() == ["yes", "no", "no", "no"]
+    assert table["member at 0.95"].tolist() == ["yes", "yes", "yes", "no"]
