@@ -57,6 +57,9 @@ def test_answer_page_and_predictions_then_predict(gpsuite: Gpsuite, table: Path)
     again = pd.read_csv("out.csv")
     for name in ("prediction", "jackknife_low", "conformal_high", "gp_low"):
         assert again[name].tolist() == frame[name].tolist()  # to the last bit
+    for name in ("row", "outside_training_range"):
+        assert again[name].tolist() == frame[name].tolist()
+    assert again["row"].tolist() == [1, 2, 3, 4]
 
 
 def test_copied_and_drifting_rows_are_called_violated(gpsuite: Gpsuite, table: Path) -> None:
