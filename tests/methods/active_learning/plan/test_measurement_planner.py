@@ -327,37 +327,6 @@ def test_replicates_are_data() -> None:
     assert sd[1] > sd[0]
 
 
-def test_equal_readings_of_one_table_are_measurements() -> None:
-    """Nine readings of an unsafe 1.2 and one of .9 at a place do not make it safe, however the sensor rounds."""
-    X = np.concatenate([np.linspace(0.0, 1.0, 8), np.full(10, 0.5)])[:, None]
-    z = np.concatenate([0.55 + 0.05 * np.sin(6.0 * X[:8, 0]), np.full(9, 1.2), [0.9]])
-    plans = []
-    for scatter in (0.0, 1e-7):
-        planner = MeasurementPlanner(SafetyLimit(1.0, "below"), np.random.default_rng(0))
-        planner.tell(X, np.sin(3.0 * X), z + scatter * np.arange(len(z)))
-        assert planner.n_values == 36
-        plans.append(planner.ask(np.array([[0.5001], [0.1]])))
-    rounded, other = plans
-    assert not rounded.safe[0] and not other.safe[0]
-    assert rounded.probability_safe == pytest.approx(other.probability_safe, abs=0.05)
-
-
-def test_a_table_told_again_brings_only_what_is_more_of_it() -> None:
-    planner, known = told(), told().n_values
-    X, Y, z = measured()
-    planner.tell(X, Y, z)
-    assert planner.n_values == known
-    twice = [np.concatenate([values, values[:1]]) for values in (X, Y, z)]
-    planner.tell(*twice)
-    assert planner.n_values == known + 2
-    assert planner.lost(X, Y, z) == 2 and planner.lost(*twice) == 0
-    again = new()
-    planner.ask(X[:1])
-    again.restore(planner.state())
-    again.tell(*twice)
-    assert again.n_values == planner.n_values
-
-
 def test_mistakes_are_told() -> None:
     planner = new()
     X, Y, z = measured()
