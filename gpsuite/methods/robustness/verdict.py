@@ -6,7 +6,7 @@ Equation: Blaas et al. 2020, Eq. (2), Eq. (3), Eq. (4), Definition 1, Definition
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -86,6 +86,31 @@ class ProbabilityRange:
         low, high = self.centre.low, self.centre.high
         attained = max(self.maximum.inner - high, low - self.minimum.inner, 0.0)
         return attained, max(self.maximum.outer - low, high - self.minimum.outer)
+
+    def side(self, sign: int) -> Extremum:
+        """The maximum (1) or the minimum (-1)."""
+        return self.minimum if sign < 0 else self.maximum
+
+    def with_side(self, extremum: Extremum) -> ProbabilityRange:
+        """Return the range with another minimum or maximum; the verdict stays."""
+        if extremum.sign < 0:
+            return replace(self, minimum=extremum)
+        return replace(self, maximum=extremum)
+
+    def informed(self, lowest: float, highest: float, region: Region) -> ProbabilityRange:
+        """Return the range with what else is known where a budget ended its searches: bounds, and the centre itself.
+
+        Args:
+            lowest: no probability of the region is below it.
+            highest: none is above it.
+            region: that of the range.
+        """
+        minimum = self.minimum.informed(lowest, self.centre.high)
+        maximum = self.maximum.informed(highest, self.centre.low)
+        known = replace(self, minimum=minimum, maximum=maximum)
+        if known.verdict.status != "unknown":
+            return known
+        return replace(known, verdict=judge(self.centre, (known.side(self.centre.sign),), region))
 
 
 class PointSearch:

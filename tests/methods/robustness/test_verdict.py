@@ -147,6 +147,33 @@ def test_budget_zero_gives_the_trivial_range(posterior: GPCPosterior, limits: di
     assert (found.status, found.boxes, found.gap) == ("budget", 0, 1.0)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_search_cut_short_takes_what_else_is_known(posterior: GPCPosterior, sign: int) -> None:
+    """Without a box it knows nothing: a bound of the region decides the class, the centre is attained."""
+    region = linf_ball(most_certain(posterior, sign), 0.1)
+    full = probability_range(posterior, region, 0.01, Budget(boxes=2000))
+    lowest, highest = full.minimum.outer, full.maximum.outer
+    cut = probability_range(posterior, region, 0.01, Budget(boxes=0))
+    found = cut.informed(lowest, highest, region)
+    assert (cut.verdict.status, found.verdict.status) == ("unknown", "safe")
+    assert (found.minimum.outer, found.maximum.outer) == (lowest, highest)
+    assert (found.minimum.inner, found.maximum.inner) == (cut.centre.high, cut.centre.low)
+    assert found.minimum.inner == pytest.approx(cut.probability, abs=1e-9)
+    for worse in ((-1.0, 2.0), (np.nan, np.nan)):  # what is known already stays
+        again = found.informed(*worse, region)
+        assert (again.minimum, again.maximum, again.verdict) == (found.minimum, found.maximum, found.verdict)
+    closed = full.informed(0.5 * (lowest + full.minimum.inner), highest, region)
+    assert closed.minimum == full.minimum  # a search that ended by itself is told by itself
+
+
+def test_what_a_cut_search_attained_stays_with_its_witness(posterior: GPCPosterior) -> None:
+    region = linf_ball([0.2, 0.1], 1.5)
+    cut = probability_range(posterior, region, 0.0, Budget(boxes=4))
+    assert cut.minimum.status == "budget" and cut.minimum.witness is not None
+    found = cut.minimum.informed(0.0, 0.5 * cut.minimum.inner)
+    assert (found.inner, found.outer) == (cut.minimum.inner, cut.minimum.outer)
+
+
 def test_boxes_and_seconds_are_shared(posterior: GPCPosterior) -> None:
     found = probability_range(posterior, linf_ball([0.2, 0.1], 1.5), 0.0, Budget(boxes=101))
     assert found.minimum.boxes <= 50 and found.boxes <= 101

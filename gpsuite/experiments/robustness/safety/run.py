@@ -18,7 +18,7 @@ from gpsuite.experiments.robustness.safety_curves.plan import label_name
 from gpsuite.experiments.robustness.shared.classifiers import Problem, read_problem, task_classifier
 from gpsuite.experiments.robustness.shared.free_inputs import choose
 from gpsuite.experiments.robustness.shared.minibatch_classifiers import train_minibatch
-from gpsuite.experiments.robustness.shared.stored_certificates import stored
+from gpsuite.experiments.robustness.shared.stored_certificates import Certified, stored
 from gpsuite.experiments.robustness.shared.tasks import MinibatchParams
 from gpsuite.methods.robustness.certificates.certificate import Certificate, Claim, Origin, pack
 from gpsuite.methods.robustness.certificates.certify import certify
@@ -114,23 +114,26 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
     found = search.range(region, params.tolerance, budget)
     found = decided(search, region, found, budget)
     found, attack = attacked(search, region, found, point, params.starts)
+    limited = found.status == "budget"
+    reason = _limit(found, task.budget_seconds) if limited else ""
+    certified = Certified({})
+    if params.certificate_boxes:
+        origin = _origin(dataset, classifier, params, region)
+        certificate = _certify(search, region, found, params, clock.rest(), origin)
+        lowest, highest = (claim.outer for claim in certificate.claims)
+        found = found.informed(lowest, highest, region)
+        certified = _certified(certificate, found)
+        if certified.out_of_time and not limited:
+            limited, reason = True, f"{task.budget_seconds:g} seconds used up, in the certificate"
     metrics = {
         **_identity(problem, point, found),
         "chosen_by": chosen.by,
         "free_inputs": len(chosen.inputs),
         **_range_metrics(found),
         **attack,
+        **certified.metrics,
     }
-    arrays = _arrays(problem, rows, region, found, point)
-    limited = found.status == "budget"
-    reason = _limit(found, task.budget_seconds) if limited else ""
-    if params.certificate_boxes:
-        origin = _origin(dataset, classifier, params, region)
-        certificate = _certify(search, region, found, params, clock.rest(), origin)
-        metrics |= _claims(certificate, found)
-        arrays |= stored(*pack(certificate))
-        if certificate.search["out_of_time"] and not limited:
-            limited, reason = True, f"{task.budget_seconds:g} seconds used up, in the certificate"
+    arrays = {**_arrays(problem, rows, region, found, point), **certified.arrays}
     low, high = found.minimum.outer, found.maximum.outer
     headline = f"{metrics['verdict']}, p {found.probability:.3f} in [{low:.3f}, {high:.3f}]"
     return Outcome(metrics, BUDGET if limited else DONE, reason, arrays, headline)
@@ -150,11 +153,9 @@ def decided(search: PointSearch, region: Region, found: ProbabilityRange, budget
     verdict, extremum = search.decide(region, budget)
     if verdict.status == "unknown":
         return found
-    before = found.minimum if extremum.sign < 0 else found.maximum
+    before = found.side(extremum.sign)
     spent = replace(extremum, boxes=extremum.boxes + before.boxes, seconds=extremum.seconds + before.seconds)
-    if extremum.sign < 0:
-        return replace(found, verdict=verdict, minimum=spent)
-    return replace(found, verdict=verdict, maximum=spent)
+    return replace(found.with_side(spent), verdict=verdict)
 
 
 def _identity(problem: Problem, point: int, found: ProbabilityRange) -> dict[str, Any]:
@@ -217,6 +218,8 @@ def attacked(
     rng = stream(0, "attack", number)
     point, _ = strong_attack(search.posterior, region, contest.sign, starts, rng)
     reached = float(search.attained(point[None, region.free], contest.sign)[0])
+    towards = found.side(contest.sign)
+    found = found.with_side(towards.informed(towards.outer, reached))
     succeeds = not found.centre.tied and bool(contest.crossed(reached))
     if succeeds and found.verdict.status == "unknown":
         reason = f"class probability {reached:.6g} at the attack's counterexample"
@@ -285,13 +288,14 @@ def _certify(
     )
 
 
-def _claims(certificate: Certificate, found: ProbabilityRange) -> dict[str, Any]:
+def _certified(certificate: Certificate, found: ProbabilityRange) -> Certified:
     minimum, maximum = certificate.claims
-    return {
+    metrics = {
         "certified_min": minimum.outer,
         "certified_max": maximum.outer,
         "certificate_decides": _decides(found, minimum, maximum),
     }
+    return Certified(metrics, stored(*pack(certificate)), bool(certificate.search["out_of_time"]))
 
 
 def _decides(found: ProbabilityRange, minimum: Claim, maximum: Claim) -> bool:

@@ -16,6 +16,7 @@ from gpsuite.experiments.robustness.safety.plan import ClassesTask, point_region
 from gpsuite.experiments.robustness.safety.several_certificate import JudgedPoint, certify_point
 from gpsuite.experiments.robustness.shared.free_inputs import choose
 from gpsuite.experiments.robustness.shared.several_classes import SeveralClasses, trained_classes
+from gpsuite.experiments.robustness.shared.stored_certificates import Certified
 from gpsuite.methods.robustness.decision import Verdict
 from gpsuite.methods.robustness.multiclass.multiclass_search import (
     ClassRange,
@@ -49,25 +50,24 @@ def run_classes(task: Task[ClassesTask], shared: SharedWork) -> Outcome:
     spread = search.range(own, region, params.tolerance, budget)
     searches = (*extrema.values(), spread.minimum, spread.maximum)
     limits = list(dict.fromkeys(each.reason for each in searches if each.status == "budget"))
-    timed = verdict.status == "unknown" and any("seconds" in reason for reason in limits)
-    judged = JudgedPoint(search, region, verdict, extrema, spread)
+    judged, certified = JudgedPoint(search, region, verdict, extrema, spread), Certified({})
+    if params.certificate_boxes:
+        judged, certified = certify_point(task, found, judged, clock.rest())
+    timed = judged.verdict.status == "unknown" and any("seconds" in reason for reason in limits)
+    if certified.out_of_time:
+        limits.append(f"{task.budget_seconds:g} seconds used up, in the certificate")
     metrics: dict[str, Any] = {
         **_identity(found, point, search),
         "chosen_by": chosen.by,
         "free_inputs": len(chosen.inputs),
-        "verdict": "timeout" if timed else verdict.status,
-        "why": _named(verdict.reason, found),
-        "margin_proved": _proved_margin(search, extrema),
-        **_range_metrics(spread, searches),
+        "verdict": "timeout" if timed else judged.verdict.status,
+        "why": _named(judged.verdict.reason, found),
+        "margin_proved": _proved_margin(search, judged.leads),
+        **_range_metrics(judged.spread, searches),
         **attack,
+        **certified.metrics,
     }
-    arrays = _arrays(judged, rows[problem.test_rows[point]], problem.scale)
-    if params.certificate_boxes:
-        certified = certify_point(task, found, judged, clock.rest())
-        metrics |= certified.metrics
-        arrays |= certified.arrays
-        if certified.out_of_time:
-            limits.append(f"{task.budget_seconds:g} seconds used up, in the certificate")
+    arrays = {**_arrays(judged, rows[problem.test_rows[point]], problem.scale), **certified.arrays}
     headline = f"{metrics['verdict']}, p {metrics['probability']:.3f} of class {metrics['predicted']}"
     return Outcome(metrics, BUDGET if limits else DONE, "; ".join(limits), arrays, headline)
 

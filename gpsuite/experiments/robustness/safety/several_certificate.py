@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from gpsuite.methods.robustness.certificates.joint.certificate import (
 )
 from gpsuite.methods.robustness.certificates.joint.certify import certify_classes
 from gpsuite.methods.robustness.certificates.joint.quantity import ClassQuantity
-from gpsuite.methods.robustness.decision import Verdict
+from gpsuite.methods.robustness.decision import Verdict, judge
 from gpsuite.methods.robustness.multiclass.multiclass_search import ClassRange, MultiClassSearch
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region
@@ -54,18 +54,23 @@ class JudgedPoint:
 
 def certify_point(
     task: Task[ClassesTask], found: SeveralClasses, judged: JudgedPoint, budget: Budget
-) -> Certified:
+) -> tuple[JudgedPoint, Certified]:
     """Certify the range of the point's class and its lead over the rivals.
+
+    A search that its budget ended may know less than the certificate's bound of the whole region.
 
     Args:
         task: names dataset and point.
         found: the classifier.
         judged: the point.
         budget: its seconds.
+
+    Returns:
+        the point with what the certificate proves of it, and the certificate.
     """
     fault = no_certificate(found.posterior)
     if fault:
-        return Certified({"uncertified": fault})
+        return judged, Certified({"uncertified": fault})
     params, spread, region = task.params, judged.spread, judged.region
     claims = [(ClassQuantity(spread.own), each) for each in (spread.minimum, spread.maximum)]
     claims += [(ClassQuantity(spread.own, rival), each) for rival, each in judged.leads.items()]
@@ -78,13 +83,32 @@ def certify_point(
         budget=budget,
         origin=_origin(task.require_dataset(), found.problem, params, region),
     )
-    low, high = (stated.claim.outer for stated in certificate.claims[:2])
+    proved = [stated.claim.outer for stated in certificate.claims]
+    judged = _informed(judged, proved)
     metrics = {
-        "certified_min": low,
-        "certified_max": high,
+        "certified_min": proved[0],
+        "certified_max": proved[1],
         "certificate_decides": _decides(judged, certificate),
     }
-    return Certified(metrics, stored(*pack_joint(certificate)), bool(certificate.search["out_of_time"]))
+    out_of_time = bool(certificate.search["out_of_time"])
+    return judged, Certified(metrics, stored(*pack_joint(certificate)), out_of_time)
+
+
+def _informed(judged: JudgedPoint, proved: Sequence[float]) -> JudgedPoint:
+    """Return the point with the certificate's bounds: of the lowest and highest probability, then of the leads."""
+    centre, spread = judged.search.centre, judged.spread
+    minimum = spread.minimum.informed(proved[0], float(centre.high[spread.own]))
+    maximum = spread.maximum.informed(proved[1], float(centre.low[spread.own]))
+    leads = {
+        rival: each.informed(bound, 1.0)
+        for (rival, each), bound in zip(judged.leads.items(), proved[2:], strict=True)
+    }
+    verdict = judged.verdict
+    if verdict.status == "unknown" and len(leads) == len(centre.contests):
+        verdict = judge(centre, list(leads.values()), judged.region)
+    return replace(
+        judged, spread=replace(spread, minimum=minimum, maximum=maximum), leads=leads, verdict=verdict
+    )
 
 
 def no_certificate(posterior: MultiClassPosterior) -> str:

@@ -9,7 +9,7 @@ Equation: Blaas et al. 2020, Algorithm 1
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -95,6 +95,19 @@ class Extremum:
     def gap(self) -> float:
         """What is not known: the distance of `outer` from `inner`, >= 0."""
         return max(0.0, self.sign * (self.outer - self.inner))
+
+    def informed(self, proved: float, attained: float) -> Extremum:
+        """Return what is known with a bound and a value from elsewhere, where a budget ended the search.
+
+        Args:
+            proved: no point of the region exceeds it (maximum) or falls below it (minimum); counts where it is better.
+            attained: surely, at a point of the region; counts where the search has no witness.
+        """
+        if self.status != "budget":
+            return self
+        nearer, further = (np.fmin, np.fmax) if self.sign > 0 else (np.fmax, np.fmin)
+        inner = self.inner if self.witness is not None else float(further(self.inner, attained))
+        return replace(self, outer=float(nearer(self.outer, proved)), inner=inner)
 
 
 def branch_and_bound(

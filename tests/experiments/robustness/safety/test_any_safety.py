@@ -175,6 +175,19 @@ def test_no_boxes_is_the_trivial_bound_and_no_error() -> None:
     assert not (folder / "certificates").exists()
 
 
+def test_a_search_without_boxes_has_its_certificates_bound() -> None:
+    folder = run("safety", "boxes=0", "count=2", "method=laplace", "radius=0.05", "check_points=0")
+    table = pd.read_csv(folder / "tables" / "safety_points.csv")
+    assert table["status"].tolist() == ["budget"] * 2
+    assert table["verdict"].tolist() == ["safe"] * 2 and table["certificate_decides"].all()
+    proved = table[["min_proved", "max_proved"]].to_numpy()
+    assert np.array_equal(proved, table[["certified_min", "certified_max"]].to_numpy())
+    assert (proved > 0.0).all() and (proved < 1.0).all()
+    for reached in ("min_attained", "max_attained"):  # at the point itself, or where the attack ends
+        assert ((proved[:, 0] <= table[reached]) & (table[reached] <= proved[:, 1])).all()
+    assert (table["min_attained"] <= table["probability"] + 1e-9).all()
+
+
 def test_a_region_of_no_width_is_the_point() -> None:
     folder = run("safety", "radius=0", "count=1", "method=laplace", "check_points=1")
     [row] = pd.read_csv(folder / "tables" / "safety_points.csv").to_dict("records")
@@ -213,6 +226,7 @@ def test_an_attack_that_succeeds_makes_an_open_verdict_unsafe() -> None:
         settled, attack = attacked(search, region, found, 0, 6)
         assert settled.verdict.status == expected
         assert attack["attack_succeeds"] == (expected == "unsafe")
+        assert settled.side(found.centre.sign).inner == attack["attacked"]  # the search attained nothing
         example = settled.verdict.counterexample
         if example is not None:
             [reached] = posterior.probability(example[None])

@@ -70,6 +70,17 @@ def test_a_table_of_three_classes_is_judged(capsys: pytest.CaptureFixture[str]) 
     assert len(list((folder / "certificates").glob("*.npz"))) == 2
 
 
+def test_a_search_without_boxes_has_its_certificates_bounds() -> None:
+    write_table(3, {})
+    folder = run("safety", *CSV, "radius=0.02", "count=3", "boxes=0")
+    table = pd.read_csv(folder / "tables" / "safety_points.csv")
+    assert table["status"].tolist() == ["budget"] * 3 and (table["verdict"] == "safe").any()
+    assert (table["certificate_decides"] == (table["verdict"] == "safe")).all()
+    proved = table[["min_proved", "max_proved"]].to_numpy()
+    assert np.array_equal(proved, table[["certified_min", "certified_max"]].to_numpy())
+    assert (proved[:, 0] <= table["min_attained"]).all() and (table["max_attained"] <= proved[:, 1]).all()
+
+
 def test_digits_of_three_classes(capsys: pytest.CaptureFixture[str]) -> None:
     """With both methods asked for, the one there is is used, and the user told."""
     folder = run("safety", "classes=[3,5,8]", "radius=0.05", "count=1", "boxes=40")

@@ -132,7 +132,7 @@ class SoftmaxPlainBound:
 
     def claimed(self, score: float) -> tuple[float, float]:
         """Return the probability itself, within [0, 1]."""
-        clipped = min(max(score, 0.0), 1.0)
+        clipped = min(max(0.0, score), 1.0)  # in this order -0.0 is 0.0
         return clipped, clipped
 
     def score_of(self, claim: float) -> float:

@@ -228,6 +228,7 @@ def test_what_takes_too_many_nodes_is_not_known_and_bounds_nothing() -> None:
     bound = SoftmaxPlainBound(expansions, ClassQuantity(0))
     low, high = bound.at(np.zeros((1, 1)))
     assert (low[0], high[0]) == (0.0, 1.0)
+    assert not np.signbit(bound.claimed(-0.0)).any()  # a minimum is minus the bound of a search upwards
 
 
 def test_a_sure_class_stays_sure_and_an_impossible_one_impossible_however_far_the_fall() -> None:
