@@ -79,7 +79,7 @@ def publish_results(
     why_not = not_comparable(request, records, [key for key in changed if key not in parts])
     published = read_published(conf_dir, request.experiment)
     printed = {} if why_not else {each.statistic: n for each in published if (n := each.number) is not None}
-    report = Report(request, records, folder, "; ".join(notes) or None, printed)
+    report = Report(request, records, folder, "; ".join(notes) or None, printed, not why_not)
     statistics = []
     if report.records():
         statistics = EXPERIMENTS.get(request.experiment).summarise(report)

@@ -31,6 +31,7 @@ class Report(Generic[S_co]):
         note: what a reader must know of every table and figure (stand-in data, smoke scale), or None.
         printed: name of a statistic -> the paper's printed number, to be marked in figures; empty for a run that must
             not be held against the paper.
+        comparable: whether it may be.
         answer: what the user is told when the run ends, where that is more than where its results are.
         warnings: told beside it.
     """
@@ -40,6 +41,7 @@ class Report(Generic[S_co]):
     folder: Path
     note: str | None = None
     printed: Mapping[str, float] = field(default_factory=dict)
+    comparable: bool = True
     answer: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 

@@ -40,15 +40,17 @@ def places(text: str) -> set[str]:
     return found
 
 
-def caption(note: FigureNote, csv_path: Path, rows: Iterable[ComparisonRow]) -> str:
+def caption(note: FigureNote, csv_path: Path, rows: Iterable[ComparisonRow], study: bool = False) -> str:
     """Return a figure's caption.
 
     Args:
         note: what is drawn, and what of the paper it stands for.
         csv_path: the numbers that it shows.
         rows: its run's comparison with the published values.
+        study: whether the run has settings of its own, so that nothing of the paper is decided by it.
     """
-    return " ".join(text for text in (note.shows, _behind(csv_path), _found(note.of, rows)) if text)
+    stands = f"A study beside {note.of} of the paper." if study and note.of else _found(note, rows)
+    return " ".join(text for text in (note.shows, _behind(csv_path), stands) if text)
 
 
 def _behind(path: Path) -> str:
@@ -70,12 +72,14 @@ def _behind(path: Path) -> str:
     return f"{text[:1].upper() if not count else text[:1]}{text[1:]}." if text else ""
 
 
-def _found(of: str, rows: Iterable[ComparisonRow]) -> str:
-    if not of:
+def _found(note: FigureNote, rows: Iterable[ComparisonRow]) -> str:
+    """Return what was found of the figure's own values: what the paper does not state there is none."""
+    if not note.of:
         return ""
-    verdicts = Counter(row.verdict for row in rows if places(of) & places(row.where))
+    own = [row for row in rows if row.id in note.values or (not note.values and _stated_at(note.of, row))]
+    verdicts = Counter(row.verdict for row in own)
     decided = sum(verdicts[name] for name in ("reproduced", "partly", "not reproduced"))
-    stands = f"Stands for {of} of the paper"
+    stands = f"Stands for {note.of} of the paper"
     if not decided:
         return f"{stands}."
     if decided == 1:
@@ -84,3 +88,8 @@ def _found(of: str, rows: Iterable[ComparisonRow]) -> str:
     misses = [f"{verdicts[name]} {name}" for name in ("partly", "not reproduced") if verdicts[name]]
     rest = f", {', '.join(misses)}" if misses else ""
     return f"{stands}: of {decided} values and claims {verdicts['reproduced']} are reproduced{rest}."
+
+
+def _stated_at(of: str, row: ComparisonRow) -> bool:
+    """Tell whether the paper states a value at one of these places; facts about the data are not the figure's."""
+    return row.basis not in ("measurement", "dataset") and bool(places(of) & places(row.where))

@@ -20,10 +20,12 @@ class FigureNote:
     Args:
         of: the figure, table or section of the paper that it stands for; empty if there is none.
         shows: what is drawn, in one or two sentences; empty if nobody has said.
+        values: ids of the published values that it answers; those of the place `of` where none are named.
     """
 
     of: str = ""
     shows: str = ""
+    values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,11 +100,13 @@ def _experiment(meta: Mapping[str, Any]) -> ExperimentNote:
         figure=str(meta.get("figure", "")),
         cost={str(scale): str(cost) for scale, cost in _mapping(meta.get("cost")).items()},
         data=tuple(str(name) for name in meta.get("data") or []),
-        figures={
-            str(name): FigureNote(str(note.get("of", "")), str(note.get("shows", "")).strip())
-            for name, note in figures.items()
-        },
+        figures={str(name): _figure(note) for name, note in figures.items()},
     )
+
+
+def _figure(note: Mapping[str, Any]) -> FigureNote:
+    values = tuple(str(each) for each in note.get("values") or [])
+    return FigureNote(str(note.get("of", "")), str(note.get("shows", "")).strip(), values)
 
 
 def _paper(path: Path) -> PaperNote:

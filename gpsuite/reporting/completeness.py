@@ -43,7 +43,7 @@ class _Experiment:
         left = (
             [text for text in held[0].left_out if all(text in run.left_out for run in held)] if held else []
         )
-        studies = [run for run in self.runs if run.run.tag and run.study]
+        studies = [run for run in self.runs if run.study]
         named = {"partial runs": parts, "with other settings": studies}
         tags = [
             f"{what} {', '.join(f'`{run.run.tag}`' for run in runs)}" for what, runs in named.items() if runs

@@ -165,7 +165,8 @@ def _costs(gallery: _Gallery, known: Mapping[str, ExperimentNote]) -> list[str]:
     for section in gallery.sections:
         facts, note = dict(section.facts), known.get(section.run.experiment, ExperimentNote())
         spent = facts.get("CPU time of all tasks", "")
-        left_out = "; ".join(section.left_out) or ("a study: settings of its own" if section.study else "")
+        study = ["a study: settings of its own"] if section.study else []
+        left_out = "; ".join([*study, *section.left_out])
         rows.append([f"`{section.run.name}`", note.figure, spent, note.cost.get("paper", ""), left_out])
     for item in gallery.card.missing:
         note = known.get(item.name, ExperimentNote())
@@ -182,7 +183,7 @@ def _misses(rows: Sequence[ComparisonRow]) -> list[str]:
             row.id,
             row.verdict,
             _what(row),
-            row.published,
+            f"{row.published} (measured by other code)" if row.basis == "measurement" else row.published,
             _ours(row),
             row.why,
         ]

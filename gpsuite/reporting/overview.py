@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpsuite.reporting.figures import figure
-from gpsuite.reporting.palette import BLUE, LIMIT, VERMILION, method_style
+from gpsuite.reporting.palette import BLUE, LIMIT, VERMILION, method_style, tint
 from gpsuite.reporting.reading import present
 
 if TYPE_CHECKING:
@@ -89,10 +89,10 @@ def _certified(ax: Axes, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _band(ax: Axes, rows: pd.DataFrame) -> pd.DataFrame:
-    for level, shade in (("10", 0.25), ("50", 0.45)):
+    for level, share in (("10", 0.25), ("50", 0.55)):
         low, high = rows[f"pointwise_lower_{level}"], rows[f"pointwise_upper_{level}"]
         ax.fill_between(
-            rows["x"], low, high, color=BLUE, alpha=shade, linewidth=0, label=f"{100 - int(level)} %"
+            rows["x"], low, high, color=tint(BLUE, share), linewidth=0, label=f"{100 - int(level)} %"
         )
     ax.plot(rows["x"], rows["estimate"], color=LIMIT, label="estimate")
     return rows

@@ -23,8 +23,8 @@ METHODS = {
     "kl_pac_free_form": (BLACK, "P"),
     "sqrt_pac_gp": (VERMILION, "s"),
     "sqrt_pac_sgp": (VERMILION, "o"),
-    "sqrt_pac_gp_restarts": (VERMILION, "v"),
-    "sqrt_pac_sgp_restarts": (VERMILION, "^"),
+    "sqrt_pac_gp_restarts": (GREY, "v"),
+    "sqrt_pac_sgp_restarts": (GREY, "^"),
     "full_gp": (ORANGE, "D"),
     "vfe": (GREEN, "^"),
     "fitc": (PURPLE, "X"),
@@ -68,6 +68,12 @@ INFERENCES = {"smc": (BLUE, "o"), "hmc": (BLACK, "X"), "map": (ORANGE, "s"), "ml
 DATASETS = {"synthetic2d": (BLUE, "o"), "spam": (VERMILION, "s"), "mnist38": (GREEN, "^")}
 
 Style = dict[str, str]
+
+
+def tint(color: str, share: float) -> str:
+    """Return a colour `#RRGGBB` with this share of it in white, opaque: bands on one another stay the legend's."""
+    parts = (int(color[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{round(255 - share * (255 - part)):02x}" for part in parts)
 
 
 def method_style(name: str) -> Style:

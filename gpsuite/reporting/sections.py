@@ -151,7 +151,7 @@ def read_section(run: RunFolder, results_dir: Path, known: ExperimentNote) -> Se
         comparison=comparison,
         problems=problems,
         left_out=_left_out(about),
-        study=bool(about.get("not_comparable")),
+        study=bool(run.tag and about.get("not_comparable")),
         finished=about.get("status") == "done",
         cpu_seconds=as_number(about.get("cpu_seconds")) or 0.0,
         figures=[
@@ -366,4 +366,6 @@ def write_captions(sections: Sequence[Section]) -> None:
     """Say under each figure what it shows, once the comparisons are known."""
     for section in sections:
         for figure in section.figures:
-            figure.caption = caption(figure.note, figure.path.with_suffix(".csv"), section.comparison)
+            figure.caption = caption(
+                figure.note, figure.path.with_suffix(".csv"), section.comparison, section.study
+            )

@@ -7,6 +7,7 @@ import pytest
 
 from gpsuite.reporting.captions import caption, places
 from gpsuite.reporting.catalogue import FigureNote, method_titles, read_experiments, read_papers
+from gpsuite.reporting.comparison import read_published
 from tests.reporting.test_contents import ROW
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +39,16 @@ def test_a_caption_says_what_how_many_and_what_was_found(tmp_path: Path) -> None
         "Risk by method. n = 3 to 10; the CSV has each mean's 95 % t interval. "
         "Stands for Fig. 2 of the paper: of 2 values and claims 1 are reproduced, 1 not reproduced."
     )
+    alone = caption(
+        FigureNote("Fig. 2", "", values=("X3",)), path, [*rows, replace(ROW, id="X3", where="Sec. 1")]
+    )
+    assert alone.endswith("Stands for Fig. 2 of the paper: its one value or claim is reproduced.")
+    others = [replace(ROW, where="Fig. 2", basis=basis) for basis in ("measurement", "dataset")]
+    assert caption(FigureNote("Fig. 2"), path, others).endswith("Stands for Fig. 2 of the paper.")
+    assert caption(FigureNote("Fig. 2"), path, rows, study=True).endswith(
+        ". A study beside Fig. 2 of the paper."
+    )
+    assert "study" not in caption(FigureNote(), path, rows, study=True)
     path.write_text("x,n\n1,5\n")  # n of a curve is no count of repetitions
     assert caption(FigureNote("", "Curve."), path, rows) == "Curve."
     assert caption(FigureNote("Fig. 9", ""), tmp_path / "none.csv", rows) == "Stands for Fig. 9 of the paper."
@@ -61,6 +72,17 @@ def test_papers_name_experiments_that_exist_and_figures_name_their_papers_places
         stated = {note.of for note in known[name].figures.values() if note.of}
         assert stated & of or not stated, (name, stated, of)
     assert method_titles(ROOT / "conf")["kl_pac_gp"] == "kl-PAC-GP"
+
+
+def test_values_that_a_figure_answers_are_its_experiments() -> None:
+    own = {(entry.experiment, entry.id) for entry in read_published(ROOT / "conf")}
+    named = {
+        (name, value)
+        for name, about in read_experiments(ROOT / "conf").items()
+        for note in about.figures.values()
+        for value in note.values
+    }
+    assert named and named <= own
 
 
 def _own(figures: object) -> list[tuple[str, set[str]]]:

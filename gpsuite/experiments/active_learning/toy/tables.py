@@ -70,16 +70,16 @@ def compared_table(sets: Mapping[str, Curves], heading: str) -> pd.DataFrame:
 
 
 def _draw_kinds(report: Report[ToySettings], kinds: Mapping[str, Curves], title: str) -> None:
-    """Draw AL_MOGP's RMSE and precision over the repetitions that every kind of inference has, one curve per kind."""
-    shared = set.intersection(*(set(curves.runs[AL]) for curves in kinds.values()))
-    joined = Curves({kind: {r: curves.runs[AL][r] for r in sorted(shared)} for kind, curves in kinds.items()})
+    """Draw AL_MOGP's RMSE and precision, one curve per kind of inference over all its repetitions."""
+    joined = Curves({kind: curves.runs[AL] for kind, curves in kinds.items()})
+    titles = {kind: f"{KINDS[kind]}, {len(joined.runs[kind])} repetitions" for kind in kinds}
     styles = {kind: inference_style(kind) for kind in kinds}
     heading = f"sine and sigmoid: {title} by kind of inference"
     metrics = {
         "rmse": "RMSE (output units)",
         "precision_noisy": "precision of the safety model\n(by measured z)",
     }
-    draw_curves(report, joined, "toy_kinds_of_inference", heading, metrics, titles=KINDS, styles=styles)
+    draw_curves(report, joined, "toy_kinds_of_inference", heading, metrics, titles=titles, styles=styles)
 
 
 def cost_table(parts: Parts) -> pd.DataFrame:

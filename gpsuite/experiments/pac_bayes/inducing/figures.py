@@ -35,7 +35,7 @@ def draw(report: Report[InducingSettings], tidy: pd.DataFrame, name: str, headin
     import pandas as pd
 
     factors = factor_frame(tidy)
-    printed = PRINTED_FACTORS.get(report.request.require_dataset().name) if report.printed else None
+    printed = PRINTED_FACTORS.get(report.request.require_dataset().name) if report.comparable else None
     with report.figure(name, columns=len(PANELS) + 1, size=(19, 3.8)) as drawing:
         for ax, shown in zip(drawing.axes, PANELS, strict=False):
             panel(ax, tidy[tidy["metric"] == shown], "inducing", report.titles, styles=STYLES)
@@ -73,4 +73,4 @@ def _draw_factors(ax: Axes, factors: pd.DataFrame, printed: tuple[float, float] 
     ax.set_xticks(sorted(factors["inducing"].unique()))
     ax.set_xlabel("inducing inputs M")
     ax.set_ylim(0.0, 1.06 * ax.dataLim.y1)  # the margin of a narrow range would cut the highest marker
-    ax.set_title("bound: VFE or FITC / kl-PAC-SGP")
+    ax.set_title("B_kl: min(VFE, FITC) / kl-PAC-SGP")

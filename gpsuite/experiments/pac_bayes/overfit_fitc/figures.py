@@ -69,7 +69,7 @@ def _draw_fit(ax: Axes, title: str, name: str, record: Record, split: Split) -> 
     ax.set_ylim(low - 0.25 * (high - low), high + 0.6 * (high - low))
     ax.legend(loc="upper center", ncols=2)
     ax.set_xlabel("input x (standardised)")
-    ax.set_title(f"{title}, data set 0: noise σ = {record.number('noise_std'):.3f}")
+    ax.set_title(f"{title}, data set 0: noise σ = {record.number('noise_std'):.3f} (units of y)")
 
 
 def _draw_metric(ax: Axes, titles: Mapping[str, str], frame: pd.DataFrame, shown: str) -> None:

@@ -11,7 +11,7 @@ from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.perturbation.region.plan import region_tasks
 from gpsuite.experiments.perturbation.region.problem import input_number, split_rows
 from gpsuite.experiments.perturbation.region.settings import MODELS, RegionSettings
-from gpsuite.reporting.palette import BLUE, VERMILION
+from gpsuite.reporting.palette import BLUE, VERMILION, tint
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,12 +70,10 @@ def _bands(ax: Axes, record: Record, settings: RegionSettings) -> None:
     for depth, q in enumerate(levels):
         lower, upper = arrays[f"pointwise_lower_{q}"], arrays[f"pointwise_upper_{q}"]
         bounded = np.isfinite(lower) & np.isfinite(upper)
-        shade = 0.15 + 0.5 * depth / len(levels)
+        color = tint(BLUE, 0.2 + 0.5 * depth / len(levels))
         label = f"pointwise extremes, 1 - q/m = {1.0 - q / settings.m:g}"
         label += "" if bounded.any() else ": unbounded"
-        ax.fill_between(
-            arrays["x"], lower, upper, where=bounded, color=BLUE, alpha=shade, linewidth=0, label=label
-        )
+        ax.fill_between(arrays["x"], lower, upper, where=bounded, color=color, linewidth=0, label=label)
     for number, end in enumerate(("lower", "upper")):
         label = f"ellipsoid, 1 - q/m = {1.0 - levels[0] / settings.m:g}" if number == 0 else "_"
         values = arrays[f"ellipsoid_{end}_{levels[0]}"]

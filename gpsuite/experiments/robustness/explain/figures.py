@@ -129,7 +129,7 @@ def _pixel_frame(records: Sequence[Record], input_names: Sequence[str]) -> pd.Da
 
 
 def draw_means(report: Report[Any], table: pd.DataFrame) -> None:
-    """Draw the mean effect of the strongest inputs: bars to the mean, lines over its proved range."""
+    """Draw the mean effect of the strongest inputs: bars to the mean, its proved range, and its interval over points."""
     titles = list(dict.fromkeys(table["method"]))
     most = min(2 * MOST_INPUTS, table["input"].nunique())
     with report.figure("explain", rows=len(titles), size=(7.5, len(titles) * (1.2 + 0.26 * most))) as drawing:
@@ -139,10 +139,24 @@ def draw_means(report: Report[Any], table: pd.DataFrame) -> None:
             places = np.arange(len(own))
             ax.barh(places, own["mean"], color=BLUE, height=0.7, label="mean effect")
             ax.hlines(
-                places, own["proved_low"], own["proved_high"], color=BLACK, lw=2, label="mean of proved ends"
+                places,
+                own["interval_low"],
+                own["interval_high"],
+                color=LIMIT,
+                lw=1,
+                label="95 % t interval over points",
+            )
+            ax.hlines(
+                places,
+                own["proved_low"],
+                own["proved_high"],
+                color=BLACK,
+                lw=2.5,
+                label="mean of proved ends",
             )
             ax.axvline(0.0, color=LIMIT, lw=0.8)
             ax.set_yticks(places, own["input"], fontsize=8)
-            ax.set_title(title)
+            inputs = table.loc[table["method"] == title, "input"].nunique()
+            ax.set_title(title if most == inputs else f"{title}, the strongest {most} of {inputs} inputs")
         drawing.name_axes("effect Δ on the class probability", "")
         drawing.legend("below")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 FAMILY = "wasserstein"
 LINES = ("-", "--", ":", "-.")
 RARE = 1e-3  # error rates below are drawn on a linear axis
+FEW = 20  # images of a bin, whose accuracy says little
 
 
 def line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -59,14 +60,15 @@ def draw_reliability(report: Report[ImageSettings], records: Sequence[Record]) -
     with report.figure("reliability", rows=2, size=(6.0, 7.6), sharex=True, height_ratios=[3, 1]) as drawing:
         for name, title in report.titles.items():
             own_rows = frame[frame["method"] == name]
-            if len(own_rows):
-                for ax, shown in zip(drawing.axes, ("accuracy", "count"), strict=True):
-                    ax.plot(own_rows["confidence"], own_rows[shown], label=title, **styles[name])
+            enough = own_rows[own_rows["count"] >= FEW]
+            for ax, shown, rows in zip(drawing.axes, ("accuracy", "count"), (enough, own_rows), strict=True):
+                if len(rows):
+                    ax.plot(rows["confidence"], rows[shown], label=title, **styles[name])
         drawing.ax.plot([0, 1], [0, 1], color=LIMIT, linestyle="--", label="calibrated")
         drawing.name_axes("confidence: mean largest probability in a bin", "images in the bin")
         drawing.ax.set_ylabel("accuracy in the bin")
         drawing.axes[1].set_yscale("log")
-        drawing.legend("below")
+        drawing.legend("below", title=f"accuracy of bins of {FEW} images or more")
         drawing.data = frame
 
 
@@ -130,7 +132,9 @@ def draw_curves(report: Report[ImageSettings], tidy: pd.DataFrame, x: str, label
             ax.set_xticks(list(levels), list(levels.values()))
             ax.set_ylabel(metric(one, FAMILY).axis)
             ax.set_xlabel(label)
-        drawing.legend("below", columns=4)
+        drawing.legend(
+            "below", columns=4, title="mean ± standard error; no mean where a repetition's is infinite"
+        )
         drawing.data = tidy
 
 

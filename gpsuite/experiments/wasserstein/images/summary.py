@@ -18,7 +18,7 @@ from gpsuite.experiments.wasserstein.images.tables import (
     UNCERTAINTY,
     detection_rows,
     differences,
-    frame_of,
+    scored_frame,
     shift_rows,
     wide,
 )
@@ -37,7 +37,7 @@ def summarise(report: Report[ImageSettings]) -> list[Statistic]:
     clean = report.records(label_noise=0.0)
     if not clean:
         return []
-    every, frame = frame_of(report.records()), frame_of(clean)
+    every, frame = scored_frame(report.records()), scored_frame(clean)
     name = report.request.prepared[0].name
     bins, ratio = report.settings.bins, split_ratio(report)
     tidy = summarise_groups(frame, ["method"], [*SCORES, *UNCERTAINTY], _estimate(ratio))

@@ -28,6 +28,19 @@ def frame_of(records: Sequence[Record]) -> pd.DataFrame:
     return pd.DataFrame([{**record.axes, **record.metrics} for record in records])
 
 
+def scored_frame(records: Sequence[Record]) -> pd.DataFrame:
+    """Return one row per record of a classifier: its axes and metrics.
+
+    A record has no place for infinity: an NLL that is missing beside its accuracy is that of a label that was given
+    probability 0, and a mean over it is infinite.
+    """
+    frame = frame_of(records)
+    for name in [name for name in frame.columns if name.startswith("nll")]:
+        judged = frame[name.replace("nll", "accuracy", 1)].notna()
+        frame[name] = frame[name].astype(float).mask(judged & frame[name].isna(), np.inf)
+    return frame
+
+
 def outside_names(frame: pd.DataFrame) -> list[str]:
     """Return the names of what was shown beside the test images."""
     return [name.split(" ", 1)[1] for name in frame.columns if name.startswith("auroc ")]
