@@ -117,7 +117,7 @@ def _draw_inducing(
     import pandas as pd
 
     size = (16.0, 3.2 * len(parts) + 1.0)
-    note = "; ".join(part.heading for part in parts)
+    note = "; ".join(part.heading for part in parts if ":" in part.heading)
     with figure(folder, name, note, rows=len(parts), columns=len(PANELS), size=size) as drawing:
         for axes, part in zip(drawing.grid, parts, strict=True):
             for ax, shown in zip(axes, PANELS, strict=True):
@@ -174,7 +174,9 @@ def _draw_deltas(
     """Draw box plots of delta by epochs and method, one panel per dataset, on a common logarithmic scale."""
     import pandas as pd
 
-    note = "; ".join(part.heading for part in parts) + f"; smaller δ are drawn at {FLOOR:g}"
+    boxes = "boxes: median, quartiles, 1.5 of their distance, and points beyond"
+    limits = [part.heading for part in parts if ":" in part.heading]
+    note = "; ".join([*limits, boxes, f"smaller δ are drawn at {FLOOR:g}"])
     with figure(
         folder, name, note, columns=len(parts), size=(1.4 + 3.6 * len(parts), 4.4), sharey=True
     ) as drawing:

@@ -183,3 +183,11 @@ def test_classifiers_of_one_colour_have_lines_of_their_own() -> None:
     styles = line_styles(names)
     pairs = {(style["color"], style["linestyle"]) for style in styles.values()}
     assert len(pairs) == len(names) > len(palette.COLOURS)
+
+
+def test_a_tint_is_opaque_and_the_more_white_the_smaller_its_share() -> None:
+    assert [palette.tint(palette.BLUE, share) for share in (0.0, 0.5, 1.0)] == [
+        "#ffffff",
+        "#80b8d8",
+        "#0072b2",
+    ]

@@ -12,11 +12,12 @@ from gpsuite.experiments.active_learning.gp_samples import order_statistics
 from gpsuite.experiments.active_learning.observation_ablation.claims import ablation_statistics, common_areas
 from gpsuite.experiments.active_learning.shared import claims
 from gpsuite.experiments.active_learning.shared.curves import VALUE, Curves
-from gpsuite.experiments.active_learning.shared.figures import draw_curves, draw_safety, errors
+from gpsuite.experiments.active_learning.shared.figures import draw_curves, draw_safety, errors, safety_frame
 from gpsuite.experiments.active_learning.shared.tables import (
     points_table,
     precision_table,
     report_curves,
+    safe_table,
 )
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.statistics.estimates import mean
@@ -122,6 +123,16 @@ def test_safe_queries_are_counted_both_ways_with_intervals() -> None:
     interval = ttest_1samp(shares, 0.0).confidence_interval(0.95)
     whole = found["safe_query_percent[method=al_mogp_nosafe]"]
     assert (whole.judged("low"), whole.judged("high")) == pytest.approx((interval.low, interval.high))
+
+
+def test_intervals_of_shares_end_at_all() -> None:
+    flags = [[1, 1, 1, 1]] * 5 + [[1, 1, 1, 0]]
+    runs = [record("rs_mogp", r, [1.0] * 4, safe_noisy=each) for r, each in enumerate(flags)]
+    curves = Curves.from_records(runs, tuple(TITLES))
+    assert safe_table(curves, TITLES)["to"][0] == 100.0
+    frame = safety_frame(curves).set_index("metric")
+    assert frame["interval_high"]["safe_noisy"] == 100.0 > frame["mean"]["safe_noisy"]
+    assert frame["interval_low"]["safe_noisy"] == pytest.approx(85.1226, abs=1e-4)
 
 
 def test_precision_is_judged_in_every_cell() -> None:

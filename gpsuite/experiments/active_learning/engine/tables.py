@@ -9,6 +9,8 @@ from gpsuite.experiments.active_learning.engine.claims import DATA_FACTS
 from gpsuite.experiments.active_learning.engine.plan import DATA, SATURATION
 from gpsuite.experiments.active_learning.engine.settings import EngineSettings
 from gpsuite.experiments.base import Record, Report
+from gpsuite.reporting.palette import LIMIT
+from gpsuite.reporting.panels import PAPER
 from gpsuite.reporting.tables import mean_and_error
 from gpsuite.statistics.estimates import mean
 
@@ -67,6 +69,18 @@ def _draw(report: Report[EngineSettings], frame: pd.DataFrame) -> None:
         ax = drawing.ax
         for name, label in (("rmse", "safe test rows"), ("rmse_all", "all test rows")):
             ax.errorbar(frame["rows"], frame[name], frame[f"{name}_error"].fillna(0.0), fmt="o-", label=label)
+        saturated = report.printed.get("saturated_rmse")
+        if saturated is not None:
+            ax.plot(
+                frame["rows"].iloc[[-1]],
+                [saturated],
+                "o",
+                ms=11,
+                mfc="none",
+                color=LIMIT,
+                mew=1.8,
+                label=PAPER,
+            )
         ax.set_xscale("log")
         ax.minorticks_off()
         ax.set_xticks(frame["rows"], [str(rows) for rows in frame["rows"]])

@@ -15,6 +15,7 @@ from gpsuite.reporting.figures import math_label
 from gpsuite.reporting.palette import LIMIT, method_style
 from gpsuite.reporting.panels import panel, paper_marks
 from gpsuite.reporting.tables import summarise_groups
+from gpsuite.statistics.estimates import Estimate, mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -207,6 +208,10 @@ def _draw_shares(ax: Axes, curves: Curves, frame: pd.DataFrame, report: Report[o
     ax.set_title("by measured z (filled) and true h (outlined, with interval)" if both else "by measured z")
 
 
+def _percentage(values: Sequence[float]) -> Estimate:
+    return mean(values).within(0.0, 100.0)
+
+
 def safety_frame(curves: Curves) -> pd.DataFrame:
     """Return the shares of safe queries in percent with their intervals, and the precision over N_sum."""
     import pandas as pd
@@ -220,6 +225,6 @@ def safety_frame(curves: Curves) -> pd.DataFrame:
             for value in curves.per_run(method, metric)
         ]
         if rows:
-            parts.append(summarise_groups(pd.DataFrame(rows), ["method"], [metric]))
+            parts.append(summarise_groups(pd.DataFrame(rows), ["method"], [metric], _percentage))
     precision = curve_frame(curves, ("precision_noisy", "precision_true"))
     return pd.concat([*parts, precision], ignore_index=True)

@@ -128,7 +128,7 @@ def safe_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
     for counting, label in (("safe_noisy", "measured z"), ("safe_true", "true h")):
         for method in (name for name in curves.methods if curves.has(name, counting)):
             shares = 100.0 * curves.per_run(method, counting)
-            found = mean(shares)
+            found = mean(shares).within(0.0, 100.0)
             rows.append(
                 {
                     "safe by": label,

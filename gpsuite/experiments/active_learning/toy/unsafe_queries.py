@@ -118,7 +118,7 @@ def unsafe_table(by_seed: pd.DataFrame, delta: float) -> pd.DataFrame:
     rows = []
     keys = ["counted", "inference", "method"]
     for key, group in by_seed.groupby(keys, sort=False):
-        whole = mean(group["share_percent"])
+        whole = mean(group["share_percent"]).within(0.0, 100.0)
         some = int((group["unsafe"] > 0).sum())
         concerned = proportion(some, len(group))
         rows.append(

@@ -80,7 +80,10 @@ def draw(
 
 def _printed(printed: Mapping[str, float], groups: Sequence[tuple[str, int]]) -> list[tuple[int, str, float]]:
     """Return place, dataset and value of the printed changes, at each M of the dataset: theirs is lost in the text."""
-    names = [(place, name, f"mse_change_percent[dataset={name}]") for place, (name, _) in enumerate(groups)]
+    names = [
+        (place, name, f"mse_change_percent[dataset={name.removesuffix('_test')}]")
+        for place, (name, _) in enumerate(groups)
+    ]
     return [(place, name, printed[key]) for place, name, key in names if key in printed]
 
 

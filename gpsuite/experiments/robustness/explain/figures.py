@@ -98,7 +98,8 @@ def draw_maps(report: Report[Any], records: Sequence[Record], data: Dataset, cre
             image.set_yticks([])
             heat_map(effect, record.arrays["delta"][order])
             heat_map(lime, record.arrays["lime"][order])
-        for ax, name in zip(drawing.grid[:, 0], ("image", "effect", "LIME"), strict=True):
+        names = ("image", f"effect Δ, γ = {report.settings.radius:g}", "LIME slope a unit")
+        for ax, name in zip(drawing.grid[:, 0], names, strict=True):
             ax.set_ylabel(name)
         drawing.data = _pixel_frame(shown, data.input_names)
 
@@ -129,7 +130,7 @@ def _pixel_frame(records: Sequence[Record], input_names: Sequence[str]) -> pd.Da
 
 
 def draw_means(report: Report[Any], table: pd.DataFrame) -> None:
-    """Draw the mean effect of the strongest inputs: bars to the mean, its proved range, and its interval over points."""
+    """Draw the mean effect of the strongest inputs with its proved range and its interval over points."""
     titles = list(dict.fromkeys(table["method"]))
     most = min(2 * MOST_INPUTS, table["input"].nunique())
     with report.figure("explain", rows=len(titles), size=(7.5, len(titles) * (1.2 + 0.26 * most))) as drawing:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.robustness.global_effects.claims import global_claims
@@ -101,11 +102,12 @@ def draw(report: Report[GlobalEffectsSettings], table: pd.DataFrame, name: str) 
             own = table[table["method"] == title]
             (_draw_arrows if flat else _draw_bars)(ax, own, inputs)
             ax.set_title(title)
+        normed = "normed to largest size 1"
         drawing.name_axes(
-            inputs[0] if flat else "input",
-            inputs[1] if flat else "normed to largest size 1\n(ticks: 95 % intervals)",
+            f"effect of {inputs[0]}, {normed}" if flat else "input",
+            f"effect of {inputs[1]}, {normed}" if flat else f"{normed}\n(ticks: 95 % intervals)",
         )
-        drawing.legend("below", 3)
+        drawing.legend("below", 3, "bars: 95 % t intervals over draws" if flat else "")
 
 
 def measure_colours(own: pd.DataFrame) -> dict[str, str]:
@@ -117,14 +119,20 @@ def measure_colours(own: pd.DataFrame) -> dict[str, str]:
 
 def _draw_arrows(ax: Axes, own: pd.DataFrame, inputs: Sequence[str]) -> None:
     for measure, colour in measure_colours(own).items():
-        x, y = own[own["measure"] == measure].set_index("input")["normed"].loc[list(inputs)]
+        rows = own[own["measure"] == measure].set_index("input").loc[list(inputs)]
+        x, y = rows["normed"]
         ax.plot([0.0, x], [0.0, y], color=colour, lw=2.5, label=measure)
-        ax.plot([x], [y], color=colour, marker="o", ms=6)
+        across, up = _normed_errors(rows).T[:, :, None]
+        ax.errorbar([x], [y], xerr=across, yerr=up, color=colour, marker="o", ms=6, elinewidth=0.9, capsize=2)
     ax.axhline(0.0, color=LIMIT, lw=0.8)
     ax.axvline(0.0, color=LIMIT, lw=0.8)
-    ax.set_xlim(-1.1, 1.1)
-    ax.set_ylim(-1.1, 1.1)
-    ax.set_aspect("equal")
+    ax.set_aspect("equal", adjustable="datalim")
+
+
+def _normed_errors(rows: pd.DataFrame) -> FloatArray:
+    """Return how far the intervals reach below and above the normed means, [2, D]."""
+    unit = np.abs(rows["mean"]).max() or 1.0
+    return np.array([rows["mean"] - rows["interval_low"], rows["interval_high"] - rows["mean"]]) / unit
 
 
 def _draw_bars(ax: Axes, own: pd.DataFrame, inputs: Sequence[str]) -> None:
@@ -134,8 +142,7 @@ def _draw_bars(ax: Axes, own: pd.DataFrame, inputs: Sequence[str]) -> None:
     width = 0.8 / len(shown)
     for number, (measure, colour) in enumerate(shown.items()):
         rows = own[own["measure"] == measure].set_index("input").loc[list(inputs)]
-        unit = np.abs(rows["mean"]).max() or 1.0
-        spread = np.array([rows["mean"] - rows["interval_low"], rows["interval_high"] - rows["mean"]]) / unit
+        spread = _normed_errors(rows)
         places = np.arange(len(inputs)) + width * (number - 0.5 * (len(shown) - 1))
         ax.bar(places, rows["normed"], width, color=colour, label=measure, yerr=spread, error_kw={"lw": 0.9})
     ax.axhline(0.0, color=LIMIT, lw=0.8)

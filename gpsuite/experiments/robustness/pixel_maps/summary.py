@@ -181,7 +181,8 @@ def draw(report: Report[PixelMapSettings], records: Sequence[Record], data: Data
             if patch.any() and not patch.all():
                 effect.contour(np.asarray(patch, dtype=float), levels=[0.5], colors=BLACK, linewidths=1.2)
             heat_map(lime, record.arrays["lime"][order])
-        for ax, name in zip(drawing.grid[:, 0], ("image", "effect", "LIME"), strict=True):
+        names = ("image", f"effect Δ, γ = {report.settings.gamma:g}", "LIME slope a unit")
+        for ax, name in zip(drawing.grid[:, 0], names, strict=True):
             ax.set_ylabel(name)
         drawing.data = _numbers(records, data.input_names)
 

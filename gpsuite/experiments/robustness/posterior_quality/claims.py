@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -91,10 +92,9 @@ def distance_statistics(found: Sequence[Quality], test_over_training: float) -> 
                 values = _draw_means(found, dataset, f"{distance}_{method}")
                 if len(values):
                     named = statistic_name(name, dataset=dataset, method=method)
+                    found_mean = corrected_mean(values, test_over_training).within(0.0, math.inf)
                     note = "means over the test points of a draw"
-                    statistics.append(
-                        Statistic.of(named, corrected_mean(values, test_over_training), note=note)
-                    )
+                    statistics.append(Statistic.of(named, found_mean, note=note))
     return statistics
 
 

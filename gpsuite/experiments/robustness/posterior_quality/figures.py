@@ -56,7 +56,10 @@ def draw(
                 {"panel": "distance", "dataset": dataset, "method": method, "printed": value}
                 for method, dataset, _, value in marks
             ]
-        _draw_ratios(right, ratios, list(deltas))
+        radii = {
+            title: float(frame.loc[frame["rank"] == 0, "radius"].iloc[0]) for title, frame in deltas.items()
+        }
+        _draw_ratios(right, ratios, radii)
         drawing.fig.suptitle(f"Hyperparameters of {by} after {settings.hmc_evaluations} evaluations")
         drawing.data = pd.DataFrame([*means, *ratios])
 
@@ -97,8 +100,9 @@ def _printed(
     return found
 
 
-def _draw_ratios(ax: Axes, rows: Sequence[Mapping[str, object]], datasets: Sequence[str]) -> None:
-    for dataset in datasets:
+def _draw_ratios(ax: Axes, rows: Sequence[Mapping[str, object]], radii: Mapping[str, float]) -> None:
+    """Draw one mark per draw; delta is that in the ball of a dataset's main radius."""
+    for dataset, radius in radii.items():
         own = [row for row in rows if row["dataset"] == dataset]
         style = dataset_style(dataset)
         ax.plot(
@@ -107,7 +111,7 @@ def _draw_ratios(ax: Axes, rows: Sequence[Mapping[str, object]], datasets: Seque
             linestyle="",
             marker=style["marker"],
             color=style["color"],
-            label=dataset,
+            label=f"{dataset}, γ = {radius:g}",
         )
     if rows:
         ax.set_xscale("log")

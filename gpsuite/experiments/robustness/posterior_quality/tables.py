@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.posterior_quality.run import DISTANCES
 from gpsuite.reporting.metrics import metric
 from gpsuite.reporting.tables import estimate_text
-from gpsuite.statistics.estimates import mean
+from gpsuite.statistics.estimates import corrected_mean
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def distance_table(records: Sequence[Record], titles: dict[str, str]) -> pd.DataFrame:
-    """Return one row per dataset, training method and approximation: mean distances over points and converged draws."""
+def distance_table(
+    records: Sequence[Record], titles: dict[str, str], test_over_training: float
+) -> pd.DataFrame:
+    """Return one row per dataset, training method and approximation: mean distances over converged draws.
+
+    Args:
+        records: of the chains.
+        titles: of the methods.
+        test_over_training: test points over training rows of a draw.
+    """
     import pandas as pd
 
     rows: list[dict[str, Any]] = []
@@ -34,13 +40,10 @@ def distance_table(records: Sequence[Record], titles: dict[str, str]) -> pd.Data
                 }
                 for distance in DISTANCES:
                     heading = metric(distance, "robustness").heading
-                    row[heading] = _mean_cell([r.arrays[f"{distance}_{method}"] for r in kept])
+                    of_draws = [float(r.arrays[f"{distance}_{method}"].mean()) for r in kept]
+                    row[heading] = estimate_text(corrected_mean(of_draws, test_over_training))
                 rows.append({**row, "draws": f"{len(kept)} of {len(own)}"})
     return pd.DataFrame(rows)
-
-
-def _mean_cell(parts: Sequence[np.ndarray[Any, Any]]) -> str:
-    return estimate_text(mean(np.concatenate(parts) if parts else []))
 
 
 def chain_table(records: Sequence[Record], titles: dict[str, str]) -> pd.DataFrame:

@@ -60,7 +60,7 @@ def draw_safety(
             else:
                 _draw_contour(above, each.record, contour)
             _draw_curves(below, each.record)
-        drawing.legend("below", rows=slice(1, None))
+        drawing.legend("below")
         drawing.data = curves
 
 
@@ -112,9 +112,10 @@ def _draw_contour(ax: Axes, record: Record, contour: Record) -> None:
         arrays["axis_second"],
         arrays["map"],
         levels=[HALF],
-        colors="white",
+        colors=BLACK,
         linewidths=1.5,
     )
+    ax.plot([], [], color=BLACK, lw=1.5, label="probability one half")
     for positive, color in enumerate(CLASSES):
         points = arrays["points"][(arrays["labels"] > 0) == bool(positive)]
         ax.scatter(
@@ -124,14 +125,14 @@ def _draw_contour(ax: Axes, record: Record, contour: Record) -> None:
             color=color,
             edgecolor="white",
             linewidth=0.3,
-            label=("−1", "+1")[positive],
+            label=f"test points of the {('negative', 'positive')[positive]} class",
         )
     place = arrays["points"][int(record.axes["point"])]
-    ax.scatter(place[0], place[1], s=70, color="red", edgecolor="white", zorder=5)
+    ax.scatter(place[0], place[1], s=70, color="red", edgecolor="white", zorder=5, label="the point below")
     ax.set_xlim(float(arrays["axis_first"][0]), float(arrays["axis_first"][-1]))
     ax.set_ylim(float(arrays["axis_second"][0]), float(arrays["axis_second"][-1]))
-    ax.set_xlabel(str(contour.metrics["map_first"]))
-    ax.set_ylabel(str(contour.metrics["map_second"]))
+    ax.set_xlabel(f"{contour.metrics['map_first']} (scaled)")
+    ax.set_ylabel(f"{contour.metrics['map_second']} (scaled)")
     ax.set_title(_heading(record), fontsize=10)
     ax.figure.colorbar(filled, ax=ax, label="probability of the positive class")
 

@@ -54,7 +54,7 @@ def _draw_bands(report: Report[ToySettings], records: Sequence[Record]) -> None:
             ax.plot(x, centre, color=colour, label="mean")
             ax.plot(x, truth(x), color=LIMIT, linestyle="--", label="function")
             ax.plot(record.arrays["x"], record.arrays["y"], "k.", ms=3, label="data")
-            ax.axvspan(*GAP, color="0.9", zorder=0)
+            ax.axvspan(*GAP, color="0.9", zorder=0, label="no data are drawn there")
             ax.set_title(report.titles[name])
             ax.set_ylim(-4.0, 4.0)
             lines += [
@@ -90,10 +90,11 @@ def _distances(report: Report[ToySettings], record: Record) -> list[Statistic]:
     )
     with report.figure("distance", size=(6.0, 4.4)) as drawing:
         for named, part in frame.groupby("rule"):
-            drawing.ax.plot(part["chosen"], part["bias"], marker="o", label=str(named))
+            ends = [part["bias"] - part["low"], part["high"] - part["bias"]]
+            drawing.ax.errorbar(part["chosen"], part["bias"], ends, marker="o", capsize=3, label=str(named))
         drawing.ax.axhline(0.0, color=LIMIT, linestyle="--")
         drawing.name_axes("points N_S", "mean relative error of the squared distance")
-        drawing.legend("below")
+        drawing.legend("below", title=f"mean and 95 % t interval over {draws} pairs of kernels")
         drawing.data = frame
     names = {
         "max_relative_error_at_data": "largest_error_at_data",

@@ -287,7 +287,7 @@ def test_chains_that_did_not_converge_are_shown_and_left_out(
     found = values(EXPERIMENTS.get(request.experiment).summarise(Report(request, records, tmp_path, None)))
     assert not any(name.startswith("hmc_distance") for name in found)
     table = distance_table(
-        [r for r in records if r.axes["part"] == "hmc"], {"laplace": "Laplace", "ep": "EP"}
+        [r for r in records if r.axes["part"] == "hmc"], {"laplace": "Laplace", "ep": "EP"}, 0.1
     )
     assert set(table["draws"]) == {"0 of 1"}
     assert "not converged" in next(r.reason for r in records if r.axes["part"] == "hmc")

@@ -21,9 +21,10 @@ from gpsuite.experiments.wasserstein.images.claims import claims
 from gpsuite.experiments.wasserstein.images.rows import learned_rows, read_images, with_noise
 from gpsuite.experiments.wasserstein.images.run import SHUFFLED, most_and_least_certain
 from gpsuite.experiments.wasserstein.images.summary import split_ratio
-from gpsuite.experiments.wasserstein.images.tables import differences
+from gpsuite.experiments.wasserstein.images.tables import COMPARED, differences, scored_frame, shift_rows
 from gpsuite.experiments.wasserstein.regression import fold_rows
 from gpsuite.methods.wasserstein.names import GP_CLASSIFIER_NAMES, NETWORK_CLASSIFIER_NAMES, REGRESSOR_NAMES
+from gpsuite.reporting.tables import summarise_groups
 
 
 def tasks_of(*words: str) -> Sequence[Task[Any]]:
@@ -217,6 +218,32 @@ def test_mutual_information_is_useful_where_it_tells_and_is_not_worse(
     frame["auroc_knowledge x"] = knowledge + 0.001 * frame["repetition"]
     found = claimed(frame)
     assert found["share_mutual_information_useful"].value == useful
+
+
+def test_a_mean_over_an_infinite_loss_is_left_out_and_its_repetition_counts() -> None:
+    """Records hold no infinity: the loss is missing where the accuracy is not."""
+    losses: list[float | None] = [0.2, None, 0.3]
+    records: list[Any] = [
+        SimpleNamespace(
+            axes={"method": "temperature", "repetition": r},
+            metrics={
+                "accuracy": 0.9,
+                "nll": 0.1,
+                "accuracy shift 0.4": 0.7,
+                "nll shift 0.4": loss,
+                "ece shift 0.4": 0.1,
+            },
+        )
+        for r, loss in enumerate(losses)
+    ]
+    records.append(
+        SimpleNamespace(axes={"method": "temperature", "repetition": 3}, metrics={})
+    )  # nothing known
+    frame = scored_frame(records)
+    assert frame["nll shift 0.4"].tolist()[:3] == [0.2, np.inf, 0.3] and np.isnan(frame["nll"][3])
+    means = summarise_groups(shift_rows(frame), ["method", "shift"], COMPARED).set_index("metric")
+    assert np.isnan(means["mean"]["nll"]) and means["n"]["nll"] == 3
+    assert means["mean"]["accuracy"] == pytest.approx(0.7)
 
 
 def test_differences_are_paired_over_repetitions() -> None:
