@@ -14,10 +14,11 @@ import pytest
 
 from gpsuite import cli
 from gpsuite.commands import COMMANDS
+from gpsuite.config.files import group_choices
 from gpsuite.config.request import read_request
 
-FAMILIES = ("pac_bayes", "robustness", "perturbation", "active_learning")
 ROOT = Path(__file__).resolve().parents[1]
+FAMILIES = sorted({name.split("/")[0] for name in group_choices()["experiment"] if "/" in name})
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / ".github/GUIDE.md").read_text(encoding="utf-8")
 
@@ -36,6 +37,7 @@ def test_a_python_example_runs(code: str, capsys: pytest.CaptureFixture[str]) ->
     X, X_test = rng.standard_normal((60, 2)), rng.standard_normal((20, 2))
     y, y_test = np.sin(X[:, 0]), np.sin(X_test[:, 0])
     names = {"X": X, "y": y, "X_test": X_test, "y_test": y_test, "labels": np.where(y > 0, 1.0, -1.0)}
+    names["classes"] = (y > 0).astype(np.int64)
     gaps = np.where(np.arange(60)[:, None] % 2 == np.arange(2), np.column_stack([y, y**2]), np.nan)
     names |= {"Y": gaps, "z": 0.4 * X[:, 1], "candidates": X_test}
     if "MeasurementPlanner" in code:  # which samples: a third of the rows takes a third of the time
@@ -51,6 +53,9 @@ def test_a_python_example_runs(code: str, capsys: pytest.CaptureFixture[str]) ->
     elif "MeasurementPlanner" in code:
         chances = [float(line.split()[-1]) for line in printed.splitlines()]
         assert len(chances) == 3 and min(chances) > 0.95
+    elif "fit_classifier" in code:
+        probabilities = np.array(names["found"].probabilities)
+        assert probabilities.shape == (20, 2) and ((probabilities[:, 1] > 0.5) == (y_test > 0)).mean() > 0.8
     else:
         assert printed.startswith("9/10 [ True False]")
 

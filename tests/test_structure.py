@@ -58,6 +58,23 @@ print([name for name in ("tensorflow", "gpflow") if name in sys.modules])
     assert ended.stdout == "[]\n", ended.stderr
 
 
+def test_no_experiment_imports_tensorflow_to_plan(tmp_path: Path) -> None:
+    code = """
+import sys
+from gpsuite.config.files import group_choices
+from gpsuite.config.request import read_request
+from gpsuite.experiments.base import EXPERIMENTS
+for name in group_choices()["experiment"]:
+    if name != "tour":
+        request, _ = read_request([f"experiment={name}", "scale=smoke"])
+        EXPERIMENTS.get(name).plan(request)
+        loaded = [heavy for heavy in ("tensorflow", "gpflow", "matplotlib") if heavy in sys.modules]
+        assert not loaded, (name, loaded)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+
+
 @pytest.mark.parametrize("path", MODULES, ids=[str(path.relative_to(ROOT)) for path in MODULES])
 def test_modules_and_functions_stay_short(path: Path) -> None:
     source = path.read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from gpsuite.errors import ResultsError, UserError
 from gpsuite.reporting.gallery import write_gallery
 from gpsuite.reporting.joint_figures import draw_joint_figures
 from gpsuite.reporting.publish import publish
-from gpsuite.reporting.runs import folders_with
+from gpsuite.reporting.runs import SCALES, folders_with
 from gpsuite.text import visible_lines
 
 MOST_BYTES = 80_000_000
@@ -24,10 +25,11 @@ MOST_BYTES = 80_000_000
 HELP = """
 gpsuite publish experiment ... [results_dir=DIR]
 
-Copies tables, figures, comparison, configuration and run.json of every finished run of the experiments named
-to results/published, with the run's records packed in records.zip: a fresh clone then redraws the run without
-computing, and `gpsuite recheck` computes some of them again. Arrays that hold rows of a dataset, or from which
-nothing is drawn, stay behind. Figures of a paper that several published runs answer are drawn in one.
+Copies tables, figures, comparison, configuration and run.json of every finished run of the experiments named, of
+each at the largest scale it was run at, to results/published, with the run's records packed in records.zip: a fresh
+clone then redraws the run without computing, and `gpsuite recheck` computes some of them again. Arrays that hold rows
+of a dataset, or from which nothing is drawn, stay behind, but for some of scikit-learn's digits, which are free.
+Figures of a paper that several published runs answer are drawn in one.
 """
 
 
@@ -39,7 +41,7 @@ def main(words: list[str]) -> int:
     runs = [
         (name, folder)
         for name in experiment_names(given.names)
-        for folder in folders_with(given.results_dir, name, RUN)
+        for folder in _largest(folders_with(given.results_dir, name, RUN))
     ]
     if not runs:
         raise UserError(f"publish: no finished run of {', '.join(given.names)} under {given.results_dir}")
@@ -54,6 +56,17 @@ def main(words: list[str]) -> int:
         print(path)
     write_gallery(given.results_dir, conf_dir())
     return code
+
+
+def _largest(folders: Sequence[Path]) -> list[Path]:
+    """Return the runs at the largest scale there is: one to try something out is not published beside them."""
+    scales = [folder.name.partition("~")[0] for folder in folders]
+    best = min((SCALES.index(scale) for scale in scales if scale in SCALES), default=0)
+    kept = [folder for folder, scale in zip(folders, scales, strict=True) if scale == SCALES[best]]
+    for folder in folders:
+        if folder not in kept:
+            print(f"{folder}: left out, there is a run at scale={SCALES[best]}", file=sys.stderr)
+    return kept
 
 
 def _packed(experiment: str, folder: Path, results_dir: Path) -> dict[str, bytes]:

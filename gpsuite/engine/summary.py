@@ -24,11 +24,16 @@ from gpsuite.experiments.base import (
 )
 from gpsuite.reporting.atomic import write_text
 from gpsuite.reporting.comparison import compare, read_published, write_comparison, write_statistics
+from gpsuite.reporting.manifest import note_written, remove_stale
 from gpsuite.text import visible
 
 # A science key whose values statistics carry in their names: a run without one of the datasets has fewer statistics,
 # but those it has are the shipped experiment's.
 NAMED = ("datasets",)
+
+
+# folder -> what the names of one figure's or table's files end in
+ENDINGS_OF = {"figures": (".png", ".pdf", ".csv"), "tables": (".csv", ".md", ".tex")}
 
 
 # how a task ended that did not end well, in words
@@ -88,8 +93,18 @@ def publish_results(
         impossible = [each for each in records if each.status in (INFEASIBLE, SKIPPED)]
         report.answer.extend(dict.fromkeys(each.reason for each in impossible))
         report.warnings.extend(dict.fromkeys(text for each in impossible for text in each.warnings))
+    _clear_earlier(report)
     write_comparison(folder, [] if why_not else compare(published, statistics))
     return Summary(notes, why_not if published else "", report.answer, report.warnings)
+
+
+def _clear_earlier(report: Report[object]) -> None:
+    """Remove the figures and tables that an earlier summary wrote and this one did not: those of another name now."""
+    for folder, endings in ENDINGS_OF.items():
+        names = [name.partition("/")[2] for name in report.written if name.startswith(f"{folder}/")]
+        files = [f"{name}{ending}" for name in names for ending in endings]
+        remove_stale(report.folder / folder, files)
+        note_written(report.folder / folder, files)
 
 
 def limitations(request: Request[object], records: Sequence[Record]) -> list[str]:

@@ -22,6 +22,7 @@ from gpsuite.experiments.records import (
     Record,
     every_array,
     finite_or_none,
+    no_array,
     only_arrays,
 )
 from gpsuite.experiments.report import Report
@@ -56,6 +57,7 @@ __all__ = [
     "at_most",
     "every_array",
     "finite_or_none",
+    "no_array",
     "only_arrays",
     "require",
 ]
@@ -87,7 +89,7 @@ class Experiment(Generic[S]):
         parts: settings (numbers, lists, or `methods`) of which a run may take a part, fewer or some of the shipped,
             and still be held against the paper: it answers the same question from less evidence.
         published: which arrays leave the machine with published records: what tables and figures need, and never rows
-            of a dataset.
+            of a dataset; none unless it says so.
         agreement: relative difference up to which a result computed again on another machine agrees; larger than
             rounding where a search over an ill-conditioned objective magnifies it, or where seconds decide.
         chaotic: whether last bits send a sampler and the choices after it on another path, as good as the first: on a
@@ -105,7 +107,7 @@ class Experiment(Generic[S]):
     variants: tuple[str, ...] = ()
     several_datasets: bool = False
     parts: tuple[str, ...] = ()
-    published: Publishable = every_array
+    published: Publishable = no_array
     agreement: float = ROUNDING
     chaotic: bool = False
 

@@ -94,6 +94,11 @@ def every_array(records: Sequence[Record]) -> list[frozenset[str]]:
     return [frozenset(record.arrays) for record in records]
 
 
+def no_array(records: Sequence[Record]) -> list[frozenset[str]]:
+    """Publish no array."""
+    return [frozenset() for _ in records]
+
+
 def only_arrays(*patterns: str) -> Publishable:
     """Publish the arrays whose names match a pattern: the others hold rows of a dataset, or are not drawn from."""
 

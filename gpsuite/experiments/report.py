@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 S_co = TypeVar("S_co", covariant=True)
 
+PLAIN = re.compile(r"[\w-][\w.-]*")
+"""A file name without ending that leads into no other folder."""
+
 
 @dataclass(frozen=True)
 class Report(Generic[S_co]):
@@ -34,6 +38,7 @@ class Report(Generic[S_co]):
         comparable: whether it may be.
         answer: what the user is told when the run ends, where that is more than where its results are.
         warnings: told beside it.
+        written: `figures/NAME` and `tables/NAME` of what was drawn and written.
     """
 
     request: Request[S_co]
@@ -44,6 +49,7 @@ class Report(Generic[S_co]):
     comparable: bool = True
     answer: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
 
     @property
     def settings(self) -> S_co:
@@ -69,7 +75,11 @@ class Report(Generic[S_co]):
             name: file name without ending.
             caption: one sentence, without the note.
             labels: headings of other columns, or of metrics called otherwise here.
+
+        Raises:
+            ValueError: if there is a table of this name, or it is no plain file name.
         """
+        self._note("tables", name)
         text = f"{caption} ({self.note})" if self.note else caption
         known = headings(map(str, frame.columns), self.request.family)
         write_table(frame, self.folder / "tables", name, text, {**known, **(labels or {})})
@@ -83,8 +93,17 @@ class Report(Generic[S_co]):
             name: file name without ending.
             remark: of its own, written below the figure before the note.
             **options: rows, columns, size and what `matplotlib.pyplot.subplots` takes.
+
+        Raises:
+            ValueError: if there is a figure of this name, or it is no plain file name.
         """
+        self._note("figures", name)
         below = "; ".join(text for text in (remark, self.note) if text)
         made_of = [data for data in self.request.prepared if not data.stand_in]  # the note says the others
         source = "; ".join(f"{data.shown_name}, {data.rows} rows" for data in made_of)
         return figure(self.folder / "figures", name, below or None, source=source, **options)
+
+    def _note(self, folder: str, name: str) -> None:
+        if not PLAIN.fullmatch(name) or f"{folder}/{name}" in self.written:
+            raise ValueError(f"{folder}/{name}: written twice, or no plain file name")
+        self.written.append(f"{folder}/{name}")

@@ -11,6 +11,7 @@ import yaml
 from gpsuite.config import files
 from gpsuite.config.files import conf_dir, group_choices, method_families, read_file
 from gpsuite.config.request import read_request
+from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, METHODS
 from gpsuite.experiments.settings import check_settings
@@ -39,7 +40,11 @@ def test_every_shipped_experiment_composes_at_every_scale(
         assert "missing" in str(error)
         return
     assert (request.scale, options.tag, options.changed) == (scale, None, ())
-    assert len(EXPERIMENTS.get(experiment).plan(request)) > 0
+    tasks = EXPERIMENTS.get(experiment).plan(request)
+    assert len(tasks) > 0
+    # a setting that is varied but stands not in the params would give all its values one record
+    apart = {task_key(task): task.axes for task in tasks if task.axes.get("part") != "map"}
+    assert all(apart.get(task_key(task), task.axes) == task.axes for task in tasks)
 
 
 @pytest.mark.parametrize("experiment", RUNNABLE)
@@ -47,7 +52,10 @@ def test_an_experiment_file_sets_no_keys_inside_dataset(experiment: str) -> None
     content = yaml.safe_load((conf_dir() / "experiment" / f"{experiment}.yaml").read_text(encoding="utf-8"))
     assert "dataset" not in content
     assert set(content["scales"]) == {"smoke", "quick", "paper"}
-    assert {"title", "paper", "figure", "cost", "data"} <= set(content["meta"])
+    meta = {"title", "paper", "figure", "cost", "data"}
+    assert meta <= set(content["meta"]) <= meta | {"figures", "below_paper"}
+    for note in content["meta"].get("figures", {}).values():
+        assert {"shows"} <= set(note) <= {"shows", "of", "values"}
 
 
 def test_the_scale_is_applied_before_the_users_words() -> None:

@@ -37,6 +37,8 @@ def manifest() -> dict[str, dict[str, str]]:
 def test_hashes_are_those_of_the_manifest(name: str, manifest: dict[str, dict[str, str]]) -> None:
     spec = read_spec(CONF_DIR, name)
     assert isinstance(spec, DatasetSpec)
+    if not any(key.startswith(f"{spec.folder_name}/") for key in manifest):
+        pytest.skip(f"{name} is not of this collection")
     for file in spec.files:
         stored = [f"{spec.folder_name}/{file.name}{suffix}" for suffix in ("", ".gz", ".xz")]
         rows = [manifest[key] for key in stored if key in manifest]

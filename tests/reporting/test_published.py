@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import yaml
 
+from gpsuite.config.files import group_choices
 from gpsuite.reporting.comparison import judge, judge_each
 from gpsuite.reporting.published import Criterion, Kind, Published, read_published
 from gpsuite.reporting.rows import Basis
@@ -20,18 +21,7 @@ from gpsuite.reporting.rows import Basis
 CONF = Path(__file__).parents[2] / "conf"
 REFERENCE = Path(os.environ.get("GPSUITE_REFERENCE_DIR") or Path(__file__).parents[1] / "reference")
 
-NAMES = {
-    "pac_bayes": "predictive_snelson epsilon_boston inducing_pol inducing_kin40k inducing_sarcos loss_exp "
-    "kl_inverse rounding overfit_fitc coverage regression",
-    "robustness": "bounds_1d safety_synthetic2d safety_spam safety_mnist38 distribution_synthetic2d "
-    "distribution_spam distribution_mnist38 posterior_quality runtime_mnist38 explain_mnist358 "
-    "explain_synthetic2d explain_spam safety explain",
-    "perturbation": "lssvm_model_space lssvm_parameter_space klasso_band krr_region svr_region coverage "
-    "band_comparison region",
-    "active_learning": "toy gp_samples engine observation_ablation convolution convergence plan",
-    "wasserstein": "digits mnist fashion_mnist regression toy_bands",
-}
-EXPERIMENTS = {f"{family}/{name}" for family, names in NAMES.items() for name in names.split()}
+EXPERIMENTS = set(group_choices()["experiment"])
 
 ENTRY: dict[str, Any] = {
     "id": "X1",

@@ -19,7 +19,7 @@ from gpsuite.experiments.active_learning.shared.plan import repetition_tasks
 from gpsuite.experiments.active_learning.shared.run import run_repetition
 from gpsuite.experiments.active_learning.shared.tables import report_curves
 from gpsuite.experiments.active_learning.shared.tasks import RepetitionTask
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, Report, Request, Task, require
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, Report, Request, Task, every_array, require
 from gpsuite.experiments.params import choice
 from gpsuite.experiments.settings import one_of
 from gpsuite.reporting.comparison import Statistic
@@ -80,5 +80,6 @@ EXPERIMENTS.register("active_learning/convolution")(
         chaotic=True,
         method_traits=(PIPELINE,),
         parts=("repetitions",),
+        published=every_array,
     )
 )

@@ -37,6 +37,7 @@ from gpsuite.experiments.base import (
     Request,
     SharedWork,
     Task,
+    every_array,
 )
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.statistics.estimates import mean
@@ -137,5 +138,6 @@ EXPERIMENTS.register("active_learning/gp_samples")(
         chaotic=True,
         method_traits=(PIPELINE,),
         parts=("repetitions",),
+        published=every_array,
     )
 )

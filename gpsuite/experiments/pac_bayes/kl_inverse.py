@@ -17,6 +17,7 @@ from gpsuite.experiments.base import (
     Request,
     SharedWork,
     Task,
+    every_array,
 )
 from gpsuite.experiments.settings import at_least, filled, not_negative, unique
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
@@ -162,5 +163,12 @@ def _draw(report: Report[KLInverseSettings], curves: pd.DataFrame) -> None:
 
 
 EXPERIMENTS.register("pac_bayes/kl_inverse")(
-    Experiment(KLInverseSettings, plan, run, summarise, model_keys=())
+    Experiment(
+        KLInverseSettings,
+        plan,
+        run,
+        summarise,
+        model_keys=(),
+        published=every_array,
+    )
 )

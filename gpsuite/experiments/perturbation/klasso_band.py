@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Report, Request, Task
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Report, Request, Task, every_array
 from gpsuite.experiments.perturbation.shared.kernel_models import (
     CoverageTask,
     KernelModel,
@@ -81,5 +81,6 @@ EXPERIMENTS.register("perturbation/klasso_band")(
         parts=("metrics", "q_values", "rays", "repetitions"),
         agreement=AGREEMENT,
         model_keys=("kernel",),
+        published=every_array,
     )
 )

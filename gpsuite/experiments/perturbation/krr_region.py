@@ -17,6 +17,7 @@ from gpsuite.experiments.base import (
     Request,
     SharedWork,
     Task,
+    every_array,
 )
 from gpsuite.experiments.params import INLINE
 from gpsuite.experiments.perturbation.shared.kernel_models import (
@@ -204,5 +205,6 @@ EXPERIMENTS.register("perturbation/krr_region")(
         parts=("metrics", "q_values", "rays", "repetitions"),
         agreement=AGREEMENT,
         model_keys=("kernel",),
+        published=every_array,
     )
 )

@@ -19,6 +19,7 @@ from gpsuite.experiments.base import (
     Request,
     SharedWork,
     Task,
+    every_array,
 )
 from gpsuite.experiments.params import INLINE
 from gpsuite.experiments.perturbation.shared.linear import (
@@ -187,5 +188,13 @@ def _panel(ax: Axes, record: Record, m: int) -> pd.DataFrame:
 
 
 EXPERIMENTS.register("perturbation/lssvm_model_space")(
-    Experiment(LinearSettings, plan, run, summarise, parts=("draws", "q_values"), model_keys=())
+    Experiment(
+        LinearSettings,
+        plan,
+        run,
+        summarise,
+        parts=("draws", "q_values"),
+        model_keys=(),
+        published=every_array,
+    )
 )

@@ -13,6 +13,7 @@ from gpsuite.experiments.base import (
     Report,
     Request,
     Task,
+    every_array,
 )
 from gpsuite.experiments.perturbation.shared.kernel_models import (
     TITLES,
@@ -91,5 +92,6 @@ EXPERIMENTS.register("perturbation/svr_region")(
         summarise,
         parts=("metrics", "q_values", "rays", "repetitions"),
         model_keys=("kernel",),
+        published=every_array,
     )
 )

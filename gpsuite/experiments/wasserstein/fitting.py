@@ -71,7 +71,7 @@ def fit_regression(
 
     configure()  # before anything else imports TensorFlow
     from gpsuite.methods.wasserstein.classifiers import NoKeeper
-    from gpsuite.methods.wasserstein.gwi import GWIOptions
+    from gpsuite.methods.wasserstein.options import GWIOptions
     from gpsuite.methods.wasserstein.regressors import REGRESSORS, RegressionFit
     from gpsuite.methods.wasserstein.states import StateFolder
     from gpsuite.models.networks.spec import NetworkSpec

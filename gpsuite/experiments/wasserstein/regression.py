@@ -23,6 +23,7 @@ from gpsuite.experiments.base import (
     Request,
     SharedWork,
     Task,
+    every_array,
     require,
 )
 from gpsuite.experiments.settings import within
@@ -177,5 +178,6 @@ EXPERIMENTS.register("wasserstein/regression")(
         parts=("methods", "used_folds"),
         agreement=AGREEMENT,
         model_keys=(),
+        published=every_array,
     )
 )

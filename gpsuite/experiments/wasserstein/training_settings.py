@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from gpsuite.experiments.base import require
 from gpsuite.experiments.settings import Count, Positive, Share, filled, one_of, unique
-
-if TYPE_CHECKING:
-    from gpsuite.methods.wasserstein.training import TrainingOptions
+from gpsuite.methods.wasserstein.options import TrainingOptions
 
 PRIORS = ("se", "se_ard", "nngp_relu", "nngp_erf")
 ACTIVATIONS = ("relu", "tanh")
@@ -102,8 +100,6 @@ class TrainingParams:
     @property
     def training(self) -> TrainingOptions:
         """The same as a training's options."""
-        from gpsuite.methods.wasserstein.training import TrainingOptions
-
         return TrainingOptions(
             self.epochs, self.batches, self.learning_rates, self.patience, self.trial_epochs
         )

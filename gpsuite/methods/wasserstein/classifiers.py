@@ -21,20 +21,18 @@ from gpsuite.methods.wasserstein.baselines.networks import (
     from_members,
 )
 from gpsuite.methods.wasserstein.baselines.sparse_gp import build_sparse_gp
-from gpsuite.methods.wasserstein.gwi import GWIOptions, build_gwi_classifier, inducing_count
+from gpsuite.methods.wasserstein.gwi import build_gwi_classifier, inducing_count
+from gpsuite.methods.wasserstein.options import ClassifierOptions, GWIOptions
 from gpsuite.methods.wasserstein.rows import TrainingRows
 from gpsuite.methods.wasserstein.tempering import temperature, tempered
 from gpsuite.methods.wasserstein.training import (
     Trainable,
-    TrainingOptions,
     TrainingReport,
     TrainingState,
     train,
 )
-from gpsuite.models.classification import robust_max
 from gpsuite.models.classification.links import PROBIT
 from gpsuite.models.classification.robust_max import checked_labels
-from gpsuite.models.networks.spec import NetworkSpec
 from gpsuite.models.random_elements.likelihoods import (
     Bernoulli,
     ClassLikelihood,
@@ -67,37 +65,6 @@ class NoKeeper:
 
     def save(self, part: str, state: TrainingState) -> None:
         """Do nothing."""
-
-
-@dataclass(frozen=True)
-class ClassifierOptions:
-    """Settings that the classifiers share; each uses those that concern it.
-
-    Attributes:
-        training: epochs, batch, rate, patience.
-        network: of the mean function and of the network baselines.
-        prior: kernel of the GPs' prior, a name in `random_elements.prior.PRIORS`.
-        prior_mean: of the latent functions.
-        prior_evaluations: of the marginal likelihood that chooses the prior's parameters.
-        inducing: M as a multiple of sqrt(N).
-        chosen: rows on which the Wasserstein distance's covariance terms are computed.
-        epsilon: of robust max.
-        dropout: probability of leaving a unit out, where dropout is used.
-        members: networks of the ensemble.
-        draws: of weights or of dropout in a prediction.
-    """
-
-    training: TrainingOptions = field(default_factory=TrainingOptions)
-    network: NetworkSpec = field(default_factory=NetworkSpec)
-    prior: str = "se_ard"
-    prior_mean: float = 0.1
-    prior_evaluations: int = 100
-    inducing: float = 1.0
-    chosen: int = 100
-    epsilon: float = robust_max.EPSILON
-    dropout: float = 0.2
-    members: int = 5
-    draws: int = 50
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ Equation: Wild et al. 2022, Notes Sec. 2
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import gpflow
@@ -16,12 +16,11 @@ import tensorflow as tf
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.errors import unknown_name
-from gpsuite.methods.wasserstein.objective import CHOSEN, WassersteinObjective
+from gpsuite.methods.wasserstein.objective import WassersteinObjective
+from gpsuite.methods.wasserstein.options import CHOSEN, GWIOptions
 from gpsuite.methods.wasserstein.scoring.classification import negative_log_likelihood
 from gpsuite.methods.wasserstein.scoring.regression import negative_log_density
 from gpsuite.models.networks.network import Network
-from gpsuite.models.networks.spec import NetworkSpec
 from gpsuite.models.nngp import NNGP
 from gpsuite.models.random_elements.basis import InducingBasis
 from gpsuite.models.random_elements.element import GaussianElement
@@ -30,46 +29,6 @@ from gpsuite.models.random_elements.likelihoods import ClassLikelihood, ClassPre
 from gpsuite.models.random_elements.means import KernelMean, NetworkMean, VariationalMean
 from gpsuite.models.random_elements.prior import fit_prior
 from gpsuite.models.regression.inducing import kmeans_inducing
-
-MEANS = ("network", "kernel")
-KERNELS = ("sparse", "nngp")
-
-
-@dataclass(frozen=True)
-class GWIOptions:
-    """What the variational measures and their prior are made of.
-
-    Attributes:
-        mean: `network` or `kernel` (a basis of the prior's kernel at the inducing inputs).
-        kernel: `sparse` (SVGP-type, around the prior) or `nngp` (an infinitely wide ReLU network's).
-        prior: name in `models.random_elements.prior.PRIORS`.
-        prior_mean: the constant m_P.
-        prior_evaluations: of the marginal likelihood that chooses the prior's parameters.
-        inducing: M as a multiple of sqrt(N); the paper takes .5, .75 and 1.
-        network: of the mean.
-        chosen: rows |X_S| on which the distance's covariance terms are computed.
-
-    Raises:
-        UserError: if mean or kernel is unknown.
-        ValueError: if a number is not positive.
-    """
-
-    mean: str = "network"
-    kernel: str = "sparse"
-    prior: str = "se_ard"
-    prior_mean: float = 0.1
-    prior_evaluations: int = 100
-    inducing: float = 1.0
-    network: NetworkSpec = field(default_factory=NetworkSpec)
-    chosen: int = CHOSEN
-
-    def __post_init__(self) -> None:
-        if self.mean not in MEANS:
-            raise unknown_name("mean", self.mean, MEANS)
-        if self.kernel not in KERNELS:
-            raise unknown_name("kernel", self.kernel, KERNELS)
-        if not self.inducing > 0.0 or min(self.prior_evaluations, self.chosen) < 1:
-            raise ValueError("inducing, prior_evaluations and chosen must be positive")
 
 
 @dataclass(frozen=True, eq=False)

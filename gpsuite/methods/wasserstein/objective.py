@@ -16,9 +16,8 @@ from typing import Any
 import tensorflow as tf
 
 from gpsuite.methods.wasserstein.distance import root_trace
+from gpsuite.methods.wasserstein.options import CHOSEN
 from gpsuite.models.random_elements.element import GaussianElement
-
-CHOSEN = 100  # |X_S| of Wild et al. 2022
 
 ExpectedLog = Callable[[Any, Any, Any, Any], Any]
 """Latent mean [N, L], variance [N, L], targets [N] and seed -> E_Q log p(y | F) [N]."""

@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
+from gpsuite.methods.wasserstein.options import TrainingOptions
 from gpsuite.methods.wasserstein.rows import TrainingRows
 from gpsuite.seeds import derived_seed, stream
 
@@ -41,41 +42,6 @@ class Trainable(Protocol):
     def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
         """Return the mean negative log predictive probability or density of held-out rows, in nats."""
         ...
-
-
-@dataclass(frozen=True)
-class TrainingOptions:
-    """How to train.
-
-    Attributes:
-        epochs: passes over the data at most.
-        batches: rows of a step that are tried; the last batch of an epoch may be smaller.
-        learning_rates: of Adam, tried.
-        patience: epochs without a better validation score after which it ends.
-        trial_epochs: after which the pair of batch and rate with the best validation score goes on, where there are
-            several.
-
-    Raises:
-        ValueError: if a number is not positive, or nothing is to be tried.
-    """
-
-    epochs: int = 100
-    batches: tuple[int, ...] = (1000,)
-    learning_rates: tuple[float, ...] = (1e-2,)
-    patience: int = 10
-    trial_epochs: int = 5
-
-    def __post_init__(self) -> None:
-        counts = min(self.epochs, self.patience, self.trial_epochs, *self.batches, 1)
-        if not (self.batches and self.learning_rates and counts == 1 and min(self.learning_rates) > 0.0):
-            raise ValueError(f"epochs, batches, patience and learning_rates must be positive: {self}")
-
-    def steps(self, rows: int) -> int:
-        """Return the steps of a training on so many rows at most, trials included."""
-        trials = sum(math.ceil(rows / batch) for batch in self.batches) * len(self.learning_rates)
-        return self.epochs * math.ceil(rows / min(self.batches)) + trials * min(
-            self.trial_epochs, self.epochs
-        )
 
 
 @dataclass(frozen=True, eq=False)

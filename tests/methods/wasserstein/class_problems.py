@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from gpsuite.budget import Budget
-from gpsuite.methods.wasserstein.classifiers import ClassifierOptions, Fit, NoKeeper, StateKeeper
+from gpsuite.methods.wasserstein.classifiers import Fit, NoKeeper, StateKeeper
+from gpsuite.methods.wasserstein.options import ClassifierOptions, TrainingOptions
 from gpsuite.methods.wasserstein.rows import TrainingRows, split_rows
-from gpsuite.methods.wasserstein.training import TrainingOptions
 from gpsuite.models.networks.spec import NetworkSpec
 from tests.arrays import Array
 

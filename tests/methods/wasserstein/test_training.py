@@ -12,10 +12,10 @@ import tensorflow as tf
 import tf_keras  # type: ignore[import-untyped]
 
 from gpsuite.budget import Budget
+from gpsuite.methods.wasserstein.options import TrainingOptions
 from gpsuite.methods.wasserstein.rows import TrainingRows, split_rows
 from gpsuite.methods.wasserstein.training import (
     AdamStep,
-    TrainingOptions,
     TrainingState,
     train,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpsuite.experiments.active_learning.convergence import plan, run, settings, summary
-from gpsuite.experiments.base import EXPERIMENTS, Experiment
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array
 
 EXPERIMENTS.register("active_learning/convergence")(
     Experiment(
@@ -13,5 +13,6 @@ EXPERIMENTS.register("active_learning/convergence")(
         summary.summarise,
         parts=("runs", "kernels", "dimensions", "regions", "outputs"),
         model_keys=(),
+        published=every_array,
     )
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpsuite.experiments.active_learning.methods import PIPELINE
 from gpsuite.experiments.active_learning.observation_ablation import plan, settings, summary
 from gpsuite.experiments.active_learning.shared.run import run_repetition
-from gpsuite.experiments.base import EXPERIMENTS, Experiment
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array
 
 EXPERIMENTS.register("active_learning/observation_ablation")(
     Experiment(
@@ -16,5 +16,6 @@ EXPERIMENTS.register("active_learning/observation_ablation")(
         chaotic=True,
         method_traits=(PIPELINE,),
         parts=("repetitions", "sources", "unequal"),
+        published=every_array,
     )
 )

@@ -6,7 +6,7 @@ from gpsuite.experiments.active_learning.methods import PIPELINE
 from gpsuite.experiments.active_learning.shared.run import run_repetition
 from gpsuite.experiments.active_learning.shared.tasks import RepetitionTask
 from gpsuite.experiments.active_learning.toy import checks, plan, settings, summary
-from gpsuite.experiments.base import EXPERIMENTS, Experiment
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array
 
 EXPERIMENTS.register("active_learning/toy")(
     Experiment(
@@ -21,5 +21,6 @@ EXPERIMENTS.register("active_learning/toy")(
         chaotic=True,
         method_traits=(PIPELINE,),
         parts=("repetitions", "hmc_repetitions"),
+        published=every_array,
     )
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array
 from gpsuite.experiments.pac_bayes.coverage import plan, power, run, settings, summary
 from gpsuite.experiments.pac_bayes.shared.method import BOUND, FULL, RISK_BOUND
 
@@ -14,5 +14,6 @@ EXPERIMENTS.register("pac_bayes/coverage")(
         summary.summarise,
         method_traits=(RISK_BOUND, FULL, BOUND),
         model_keys=(),
+        published=every_array,
     )
 )

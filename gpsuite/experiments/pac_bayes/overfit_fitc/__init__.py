@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array
 from gpsuite.experiments.pac_bayes.overfit_fitc import plan, run, settings, summary
 from gpsuite.experiments.pac_bayes.shared.method import RISK_BOUND, SPARSE
 from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT
@@ -17,5 +17,6 @@ EXPERIMENTS.register("pac_bayes/overfit_fitc")(
         agreement=AGREEMENT,
         dataset_tasks=("regression",),
         model_keys=("ard",),
+        published=every_array,
     )
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array
 from gpsuite.experiments.pac_bayes.predictive_snelson import plan, run, settings, summary
 from gpsuite.experiments.pac_bayes.shared.method import RISK_BOUND
 from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT
@@ -16,5 +16,6 @@ EXPERIMENTS.register("pac_bayes/predictive_snelson")(
         method_traits=(RISK_BOUND,),
         agreement=AGREEMENT,
         model_keys=("ard",),
+        published=every_array,
     )
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array
 from gpsuite.experiments.pac_bayes.rounding import plan, run, settings, summary
 from gpsuite.experiments.pac_bayes.shared.method import BOUND, FULL, RISK_BOUND
 from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT
@@ -16,5 +16,6 @@ EXPERIMENTS.register("pac_bayes/rounding")(
         method_traits=(RISK_BOUND, FULL, BOUND),
         dataset_tasks=("regression",),
         agreement=AGREEMENT,
+        published=every_array,
     )
 )

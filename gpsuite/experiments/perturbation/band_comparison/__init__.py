@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array
 from gpsuite.experiments.perturbation.band_comparison import plan, run, settings, summary
 
 EXPERIMENTS.register("perturbation/band_comparison")(
@@ -13,5 +13,6 @@ EXPERIMENTS.register("perturbation/band_comparison")(
         summary.summarise,
         parts=("data_sets", "bands", "noises"),
         model_keys=(),
+        published=every_array,
     )
 )

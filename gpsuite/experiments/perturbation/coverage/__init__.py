@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array
 from gpsuite.experiments.perturbation.coverage import plan, run, settings, summary
 
 EXPERIMENTS.register("perturbation/coverage")(
@@ -13,5 +13,6 @@ EXPERIMENTS.register("perturbation/coverage")(
         summary.summarise,
         parts=("repetitions", "models", "noises", "groups", "breaks"),
         model_keys=(),
+        published=every_array,
     )
 )

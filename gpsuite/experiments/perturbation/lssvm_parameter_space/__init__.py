@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array
 from gpsuite.experiments.perturbation.lssvm_parameter_space import plan, run, settings, summary
 
 EXPERIMENTS.register("perturbation/lssvm_parameter_space")(
@@ -13,5 +13,6 @@ EXPERIMENTS.register("perturbation/lssvm_parameter_space")(
         summary.summarise,
         parts=("draws", "segments", "q_values"),
         model_keys=(),
+        published=every_array,
     )
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array
 from gpsuite.experiments.perturbation.region import plan, run, settings, summary
 
 EXPERIMENTS.register("perturbation/region")(
@@ -13,5 +13,6 @@ EXPERIMENTS.register("perturbation/region")(
         summary.summarise,
         dataset_tasks=("regression",),
         model_keys=(),
+        published=every_array,
     )
 )

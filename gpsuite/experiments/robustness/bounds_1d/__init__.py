@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array
 from gpsuite.experiments.robustness.bounds_1d import plan, run, settings, summary
 from gpsuite.experiments.robustness.methods import CLASSIFIER
 
@@ -15,5 +15,6 @@ EXPERIMENTS.register("robustness/bounds_1d")(
         method_traits=(CLASSIFIER,),
         parts=("bounds", "levels"),
         model_keys=("kernel",),
+        published=every_array,
     )
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array
 from gpsuite.experiments.robustness.distribution import plan, settings, summary
 from gpsuite.experiments.robustness.methods import CLASSIFIER
 from gpsuite.experiments.robustness.shared.probability_change import run_delta
@@ -19,5 +19,6 @@ for _name in ("distribution_synthetic2d", "distribution_spam", "distribution_mni
             dataset_tasks=("classification",),
             parts=("points", "draws", "radii", "trainings"),
             agreement=AGREEMENT,
+            published=every_array,
         )
     )

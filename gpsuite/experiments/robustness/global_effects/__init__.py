@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array
 from gpsuite.experiments.robustness.global_effects import plan, run, settings, summary
 from gpsuite.experiments.robustness.methods import CLASSIFIER
 from gpsuite.experiments.robustness.shared.settings import AGREEMENT
@@ -17,5 +17,6 @@ for _name in ("explain_synthetic2d", "explain_spam"):
             method_traits=(CLASSIFIER,),
             parts=("points", "draws"),
             agreement=AGREEMENT,
+            published=every_array,
         )
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array
 from gpsuite.experiments.robustness.methods import CLASSIFIER
 from gpsuite.experiments.robustness.posterior_quality import plan, run, settings, summary
 from gpsuite.experiments.robustness.shared.probability_change import DeltaTask, run_delta
@@ -19,5 +19,6 @@ EXPERIMENTS.register("robustness/posterior_quality")(
         several_datasets=True,
         parts=("points", "draws", "gammas", "hmc_trained_by"),
         agreement=AGREEMENT,
+        published=every_array,
     )
 )

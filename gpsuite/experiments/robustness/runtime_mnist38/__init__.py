@@ -5,7 +5,7 @@ Blaas et al. 2020, App. E. Our bound at every point, the paper's at some.
 
 from __future__ import annotations
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array
 from gpsuite.experiments.robustness.methods import CLASSIFIER
 from gpsuite.experiments.robustness.runtime_mnist38 import plan, run, settings, summary
 from gpsuite.experiments.robustness.shared.settings import AGREEMENT
@@ -19,5 +19,6 @@ EXPERIMENTS.register("robustness/runtime_mnist38")(
         method_traits=(CLASSIFIER,),
         parts=("points", "reference_points", "dimensions", "tolerances", "gammas"),
         agreement=AGREEMENT,
+        published=every_array,
     )
 )

@@ -49,8 +49,8 @@ def train_minibatch(
     from gpsuite.models.tensorflow_setup import configure
 
     configure()  # before anything else imports TensorFlow
-    from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, ClassifierOptions, Fit
-    from gpsuite.methods.wasserstein.training import TrainingOptions
+    from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, Fit
+    from gpsuite.methods.wasserstein.options import ClassifierOptions, TrainingOptions
     from gpsuite.models.classification.links import PROBIT
     from gpsuite.models.classification.multiclass_variational import softmax_posterior
     from gpsuite.models.random_elements.certifiable import certifiable_posterior, certifiable_robust_max

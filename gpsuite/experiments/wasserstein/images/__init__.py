@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array
 from gpsuite.experiments.wasserstein.images import plan, run, settings, summary
 from gpsuite.experiments.wasserstein.methods import LABELS
 
@@ -22,5 +22,6 @@ for name in ("digits", "mnist", "fashion_mnist"):
             parts=("methods", "repetitions"),
             agreement=AGREEMENT,
             model_keys=(),
+            published=every_array,
         )
     )

@@ -71,7 +71,8 @@ def fit(task: Task[ImageTask], images: Images, shared: SharedWork) -> FittedClas
 
     configure()  # before anything else imports TensorFlow
     from gpsuite.budget import Budget
-    from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, ClassifierOptions, Fit, NoKeeper
+    from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, Fit, NoKeeper
+    from gpsuite.methods.wasserstein.options import ClassifierOptions
     from gpsuite.methods.wasserstein.states import StateFolder
     from gpsuite.models.networks.spec import NetworkSpec
 

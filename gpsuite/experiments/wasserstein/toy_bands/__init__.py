@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array
 from gpsuite.experiments.wasserstein.methods import NUMBERS
 from gpsuite.experiments.wasserstein.toy_bands import plan, run, settings, summary
 
@@ -16,5 +16,6 @@ EXPERIMENTS.register("wasserstein/toy_bands")(
         parts=("methods",),
         agreement=1e-3,
         model_keys=(),
+        published=every_array,
     )
 )
