@@ -49,7 +49,9 @@ def test_every_shipped_experiment_composes_at_every_scale(
 
 @pytest.mark.parametrize("experiment", RUNNABLE)
 def test_an_experiment_file_sets_no_keys_inside_dataset(experiment: str) -> None:
-    content = yaml.safe_load((conf_dir() / "experiment" / f"{experiment}.yaml").read_text(encoding="utf-8"))
+    text = (conf_dir() / "experiment" / f"{experiment}.yaml").read_text(encoding="utf-8")
+    assert text.startswith("# @package _global_\n# ")
+    content = yaml.safe_load(text)
     assert "dataset" not in content
     assert set(content["scales"]) == {"smoke", "quick", "paper"}
     meta = {"title", "paper", "figure", "cost", "data"}

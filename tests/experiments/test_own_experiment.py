@@ -18,6 +18,7 @@ from gpsuite.registry import import_members
 
 TESTS = Path(__file__).parents[1]
 EXPERIMENT = """# @package _global_
+# Slopes of random halves of the rows
 defaults:
   - override /dataset: steps
 meta:
@@ -26,17 +27,22 @@ meta:
   figure: none
   cost: {smoke: 1 s, quick: 1 s, paper: 1 s}
   data: [steps]
+  figures:
+    slopes: {shows: "The slope of each half."}
 repetitions: 5
 scales:
   smoke: {repetitions: 2}
+  quick: {repetitions: 3}
+  paper: {}
 """
-DATASET = """name: steps
+DATASET = """# A line with steps, made up for this test
+name: steps
 title: a line with steps
 task: regression
 loader: steps
 rows: 20
 n_inputs: 1
-files: [{name: steps.txt, sha256: SHA}]
+files: [{name: steps.txt, sha256: SHA, urls: [https://example.org/steps.txt]}]
 licence: own
 citation: nobody
 """
