@@ -139,8 +139,15 @@ def test_draws_that_disagree_decide_nothing() -> None:
         for title in ("spam", "synthetic2d")
         for draw in range(4)
     ]  # fmt: skip
-    found = values(quality_claims(mixed, ratios({"spam": 1.2, "synthetic2d": 1.2}), 10, 0.05))
+    statistics = quality_claims(mixed, ratios({"spam": 1.2, "synthetic2d": 1.2}), 10, 0.05)
+    found = values(statistics)
     assert found["share_ep_closer_to_hmc"] == 0.0
+    [distance] = [each for each in statistics if each.name == "hmc_distance[dataset=spam,method=laplace]"]
+    assert (distance.value, distance.judged("low")) == (
+        1.0,
+        0.0,
+    )  # 1.006 to either side: no distance is less than 0
+    assert distance.judged("high") == pytest.approx(2.0062, abs=1e-3)
     # two ratios that are equal: no confidence that one is smaller
     assert found["smallest_difference_confidence[dataset=spam]"] < 0.95
 
