@@ -41,7 +41,7 @@ def _panel(ax: Axes, record: Record, m: int) -> None:
     ax.plot(*record.arrays["estimate"], "+", color="black", markersize=8, label="estimate")
     ratio = record.number("ellipsoid_area") / record.number("region_area")
     ax.set_title(
-        f"{confidence_text(int(record.axes['q']), m)}, ellipsoid / region area {ratio:.2f}", fontsize=10
+        f"{confidence_text(int(record.axes['q']), m)}\nellipsoid / region area {ratio:.2f}", fontsize=10
     )
     ax.set_aspect("equal", adjustable="box")
 
