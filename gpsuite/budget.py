@@ -24,6 +24,9 @@ class Budget:
         observer: told after every spending; must be quick, and must not change the budget.
         after: what follows the search, a certificate say, as a multiple of its longest step; it must fit too.
         stated: the seconds of which this is the rest, for people.
+
+    Raises:
+        ValueError: if a limit is negative or not a number.
     """
 
     seconds: float | None = None
@@ -38,6 +41,15 @@ class Budget:
     observer: Callable[[Budget], None] | None = field(default=None, repr=False, compare=False)
     after: float = 0.0
     stated: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, limit in (
+            ("seconds", self.seconds),
+            ("evaluations", self.evaluations),
+            ("boxes", self.boxes),
+        ):
+            if limit is not None and not limit >= 0:
+                raise ValueError(f"{name}={limit}: must be a number, zero or more, or None")
 
     def restart(self) -> None:
         """Start the clock and the counters anew."""

@@ -138,6 +138,7 @@ class SavedClassifier(SavedModel):
         configure()
         import gpflow
 
+        from gpsuite.models.classification.tensorflow_links import build_bernoulli
         from gpsuite.models.kernels import build_kernel
         from gpsuite.models.linalg import stable_cholesky
         from gpsuite.models.radial import kappa, squared_distances
@@ -153,7 +154,7 @@ class SavedClassifier(SavedModel):
         found = Hyperparameters(self.variance, lengthscales)
         kernel = build_kernel(ModelSpec(self.kernel, ard=True), found, len(lengthscales))
         model = gpflow.models.VGP(
-            (a["X"], (a["y"][:, None] > 0).astype(float)), kernel, gpflow.likelihoods.Bernoulli()
+            (a["X"], (a["y"][:, None] > 0).astype(float)), kernel, build_bernoulli(LINKS.get(self.link))
         )
         model.q_mu.assign(L.T @ a["alpha"][:, None])
         model.q_sqrt.assign(stable_cholesky(covariance).lower[None])

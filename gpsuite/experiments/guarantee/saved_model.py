@@ -36,16 +36,22 @@ class SavedModel:
     categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
     reading: Mapping[str, str] = field(default_factory=dict)
 
-    def checked(self, X: FloatArray) -> FloatArray:
-        """Return inputs [B, D] in own units as numbers.
+    def checked(self, X: Any) -> FloatArray:
+        """Return inputs [B, D] in own units as numbers: of a table with column names those of the inputs, by name.
 
         Raises:
-            ValueError: if they are not finite, or not D columns.
+            ValueError: if they are not finite, not D columns, or a table has no column of an input's name.
         """
-        X = np.asarray(X, dtype=np.float64)
-        if X.ndim != 2 or X.shape[1] != len(self.inputs) or not np.isfinite(X).all():
-            raise ValueError(f"finite inputs [B, {len(self.inputs)}] are needed, got {X.shape}")
-        return X
+        columns = getattr(X, "columns", None)
+        if columns is not None:
+            absent = [name for name in self.inputs if name not in columns]
+            if absent:
+                raise ValueError(f"the table has no column {absent[0]!r}; inputs: {', '.join(self.inputs)}")
+            X = X[list(self.inputs)]
+        found = np.array(X, dtype=np.float64)
+        if found.ndim != 2 or found.shape[1] != len(self.inputs) or not np.isfinite(found).all():
+            raise ValueError(f"finite inputs [B, {len(self.inputs)}] are needed, got {found.shape}")
+        return found
 
     def outside(self, X: FloatArray) -> BoolArray:
         """Return which rows of inputs [B, D] have one outside its range among the training rows."""

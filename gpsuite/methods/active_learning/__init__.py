@@ -15,6 +15,7 @@ from gpsuite.methods.active_learning.planner import Planner, Step
 from gpsuite.methods.active_learning.problem import Monitor, Pool, Problem
 from gpsuite.methods.active_learning.safety import SafetyLimit
 from gpsuite.models.multi_output.observations import Observations
+from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 
 __all__ = [
     "Explorer",
@@ -29,6 +30,7 @@ __all__ = [
     "Pool",
     "Problem",
     "Proposal",
+    "SMCSettings",
     "SafetyGuard",
     "SafetyLimit",
     "Step",

@@ -6,7 +6,7 @@ Equation: Li et al. 2022, Sec. 5
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from gpsuite.models.multi_output.convolution_process import ConvolutionProcess
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
@@ -32,6 +32,9 @@ class Pipeline:
         queries: `partial` measures one output per query, `full` all P.
         kernel: of the latent processes and of the safety model; the convolution process has its own.
         priors: of the hyperparameters, of the outputs' and of the safety model.
+
+    Raises:
+        ValueError: if one of the names is unknown, or `safe` is neither true nor false.
     """
 
     name: str
@@ -41,6 +44,15 @@ class Pipeline:
     queries: Queries = "partial"
     kernel: Kernel = "matern52"
     priors: HyperPriors = field(default_factory=HyperPriors)
+
+    def __post_init__(self) -> None:
+        names = {"mixing": Mixing, "acquisition": Acquisition, "queries": Queries, "kernel": Kernel}
+        for field_name, known in names.items():
+            if getattr(self, field_name) not in get_args(known):
+                allowed = ", ".join(get_args(known))
+                raise ValueError(f"{field_name}={getattr(self, field_name)!r}: must be one of {allowed}")
+        if not isinstance(self.safe, bool):
+            raise ValueError(f"safe={self.safe!r}: must be true or false")
 
     def output_model(self, n_outputs: int, n_inputs: int) -> MultiOutputModel:
         """Return the model of P outputs of D inputs."""

@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,29 +19,17 @@ from gpsuite.methods.active_learning.acquisition import choose, draw, entropy, j
 from gpsuite.methods.active_learning.inference import InferenceSettings, Learner
 from gpsuite.methods.active_learning.metrics import log_densities
 from gpsuite.methods.active_learning.pipelines import Pipeline
-from gpsuite.methods.active_learning.problem import Problem
-from gpsuite.methods.active_learning.safety import moment_matched_probability, safe_set
+from gpsuite.methods.active_learning.problem import Judgement, Problem
+from gpsuite.methods.active_learning.safety import (
+    WhenNothingIsSafe,
+    checked_choice,
+    moment_matched_probability,
+    safe_set,
+)
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from gpsuite.models.sampling.mixtures import mixture_covariance, mixture_moments
 
 SavedState = dict[str, npt.NDArray[Any]]
-WhenNothingIsSafe = Literal["stop", "safest"]
-
-
-@dataclass(frozen=True, eq=False)
-class Judgement:
-    """A model at the inputs of a monitor.
-
-    Attributes:
-        mean: of the mixture over hyperparameters, [m, P].
-        variance: of the noise-free f, [m, P].
-        log_density: mean over the inputs of the log density of each output's targets, noise included, [P]; None
-            without targets.
-    """
-
-    mean: FloatArray
-    variance: FloatArray
-    log_density: FloatArray | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +113,7 @@ class Planner:
             raise ValueError(f"{pipeline.name} asks for safe queries only: the problem needs a safety limit")
         self.index, self.status, self.reason = 0, "running", ""
         self._problem, self._pipeline, self._rng = problem, pipeline, rng
-        self._when_nothing_is_safe = when_nothing_is_safe
+        self._when_nothing_is_safe = checked_choice(when_nothing_is_safe)
         self._available = problem.pool.without(problem.outputs)
         self._proposal: Proposal | None = None
         self._last: _Measured | None = None  # not learnt yet
@@ -168,7 +156,9 @@ class Planner:
         chosen = draw(allowed, self._rng) if self._random else choose(scores, allowed)
         if chosen is None:
             raise FloatingPointError("the entropy of no allowed query is a number")
-        n_safe = len(allowed) if probabilities is None else int(self._safe(probabilities).sum())
+        n_safe = (
+            len(allowed) if probabilities is None else int(safe_set(probabilities, self._problem.delta).sum())
+        )
         self._proposal = Proposal(
             index=self.index,
             n_sum=len(self._outputs.observations),
@@ -331,9 +321,6 @@ class Planner:
             self._problem.limit, found.mean[..., 0], found.variance[..., 0], self._safety.weights
         )
 
-    def _safe(self, probabilities: FloatArray) -> BoolArray:
-        return safe_set(probabilities, self._problem.delta)
-
     def _allowed(self, probabilities: FloatArray | None) -> BoolArray:
         """Return which candidates may be proposed; none, with status and reason, ends the exploration."""
         candidates = self._candidates
@@ -341,7 +328,7 @@ class Planner:
             self._stop(f"the pool is exhausted after {self.index} queries")
         if probabilities is None or not candidates.any():
             return candidates
-        allowed = _at_rows(candidates, self._safe(probabilities))
+        allowed = _at_rows(candidates, safe_set(probabilities, self._problem.delta))
         if allowed.any():
             return allowed
         left = candidates.reshape(len(candidates), -1).any(axis=1)

@@ -77,6 +77,22 @@ class Monitor:
 
 
 @dataclass(frozen=True, eq=False)
+class Judgement:
+    """A model at the inputs of a monitor.
+
+    Attributes:
+        mean: of the mixture over hyperparameters, [m, P].
+        variance: of the noise-free f, [m, P].
+        log_density: mean over the inputs of the log density of each output's targets, noise included, [P]; None
+            without targets.
+    """
+
+    mean: FloatArray
+    variance: FloatArray
+    log_density: FloatArray | None
+
+
+@dataclass(frozen=True, eq=False)
 class Problem:
     """One task of safe active learning.
 

@@ -6,7 +6,7 @@ Equation: Li et al. 2022, Eq. (8), Eq. (9)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,23 @@ from scipy.special import ndtr
 
 from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.models.sampling.mixtures import mixture_moments
+
+WhenNothingIsSafe = Literal["stop", "safest"]
+"""What is done then: end as infeasible, or measure the most probably safe input."""
+
+
+def checked_choice(word: WhenNothingIsSafe) -> WhenNothingIsSafe:
+    """Return the word.
+
+    Raises:
+        ValueError: if it is another one.
+    """
+    if word not in get_args(WhenNothingIsSafe):
+        raise ValueError(
+            f"when_nothing_is_safe={word!r}: must be one of {', '.join(get_args(WhenNothingIsSafe))}"
+        )
+    return word
+
 
 SIDES = ("above", "below")
 

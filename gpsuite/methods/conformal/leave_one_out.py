@@ -53,8 +53,14 @@ class LeaveOneOut:
             found: hyperparameters, chosen without these rows.
 
         Raises:
+            ValueError: if shapes disagree, a value is not finite, or `rows` are not different rows.
             NotPositiveDefiniteError: if K + noise cannot be factorised.
         """
+        X, y, rows = np.array(X, dtype=np.float64), np.asarray(y, dtype=np.float64), np.asarray(rows)
+        if X.ndim != 2 or y.shape != X.shape[:1] or not (np.isfinite(X).all() and np.isfinite(y).all()):
+            raise ValueError(f"finite inputs [N, D] and targets [N] are needed, got {X.shape} and {y.shape}")
+        if rows.ndim != 1 or rows.dtype.kind not in "iu" or len(np.unique(rows % len(X))) != len(rows):
+            raise ValueError(f"rows: different numbers from 0 to {len(X) - 1} are needed, got {rows}")
         lengthscales = np.asarray(expanded(found.lengthscales, X.shape[1]))
         scaled = X / lengthscales
         K = found.variance * kappa(kernel, squared_distances(scaled, scaled))
@@ -65,7 +71,11 @@ class LeaveOneOut:
         return cls(X, kernel, found.variance, lengthscales, alpha, columns * weights, np.abs(weights))
 
     def mean(self, Xnew: FloatArray) -> FloatArray:
-        """Return the prediction [B] of the model with all rows, at new inputs [B, D]."""
+        """Return the prediction [B] of the model with all rows, at new inputs [B, D].
+
+        Raises:
+            ValueError: if they have another shape; likewise below.
+        """
         return np.asarray(self._covariance(Xnew) @ self.alpha)
 
     def predictions(self, Xnew: FloatArray) -> FloatArray:
@@ -74,5 +84,8 @@ class LeaveOneOut:
         return np.asarray((k @ self.alpha)[None] - (k @ self.changes).T)
 
     def _covariance(self, Xnew: FloatArray) -> FloatArray:
+        Xnew = np.asarray(Xnew, dtype=np.float64)
+        if Xnew.ndim != 2 or Xnew.shape[1] != self.X.shape[1]:
+            raise ValueError(f"inputs [B, {self.X.shape[1]}] are needed, got {Xnew.shape}")
         q = squared_distances(Xnew / self.lengthscales, self.X / self.lengthscales)
         return np.asarray(self.variance * kappa(self.kernel, q))

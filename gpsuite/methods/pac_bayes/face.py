@@ -8,6 +8,7 @@ from __future__ import annotations
 from gpsuite.budget import Budget
 from gpsuite.methods.pac_bayes.bounds.certificates import Certificate, Terms, certify
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID, HyperparameterGrid
+from gpsuite.methods.pac_bayes.copies import Copies
 from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate
 from gpsuite.methods.pac_bayes.losses import (
     BandLoss,
@@ -36,6 +37,7 @@ __all__ = [
     "CappedAbsoluteLoss",
     "CappedSquareLoss",
     "Certificate",
+    "Copies",
     "Evaluation",
     "ExponentialLoss",
     "FreeFormPosterior",

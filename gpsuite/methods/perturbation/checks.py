@@ -14,12 +14,12 @@ _SYMMETRY = 1e-9
 
 
 def finite(name: str, values: npt.ArrayLike, ndim: int) -> FloatArray:
-    """Return values as a float64 array of `ndim` dimensions.
+    """Return values as a float64 array of `ndim` dimensions, of its own.
 
     Raises:
         ValueError: if it has another number of dimensions, is empty, or holds NaN or infinity.
     """
-    array = np.asarray(values, dtype=np.float64)
+    array = np.array(values, dtype=np.float64)
     if array.ndim != ndim or array.size == 0:
         raise ValueError(f"{name} must be a non-empty array of {ndim} dimensions, got shape {array.shape}")
     if not np.all(np.isfinite(array)):

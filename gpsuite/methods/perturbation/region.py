@@ -240,28 +240,46 @@ def _inputs(name: str, values: npt.ArrayLike) -> FloatArray:
     return checks.finite(name, array[:, None] if array.ndim == 1 else array, 2)
 
 
+@dataclass(frozen=True, eq=False)
+class _Features:
+    """The map from inputs to rows of Phi: their kernel values with the basis, or the inputs themselves.
+
+    Attributes:
+        inputs: number D of inputs.
+        width: number of columns of Phi.
+        kernel: None for a linear model.
+        basis: inputs [p, D] that the kernel is centred at.
+    """
+
+    inputs: int
+    width: int
+    kernel: Kernel | None = None
+    basis: FloatArray | None = None
+
+    def __call__(self, Z: FloatArray) -> FloatArray:
+        """Return rows [J, p] of inputs [J, D], with a leading 1 where the model has a bias."""
+        if Z.shape[1] != self.inputs:
+            raise ValueError(f"x: inputs [J, {self.inputs}] are needed, got {Z.shape}")
+        rows = Z
+        if self.kernel is not None and self.basis is not None:
+            rows = np.asarray(self.kernel(Z, self.basis), dtype=np.float64)
+        return rows if rows.shape[1] == self.width else np.column_stack([np.ones(len(rows)), rows])
+
+
 def _objective(X: FloatArray, model: ModelClass) -> tuple[Objective, Callable[[FloatArray], FloatArray]]:
     """Return the objective and the map from inputs to its rows of Phi."""
-    kernel = model.kernel
+    kernel, D = model.kernel, X.shape[1]
     centres = None if model.centres is None else _inputs("centres", model.centres)
     if kernel is None:
         if centres is not None:
             raise ValueError("centres need a kernel")
         linear = model.objective(X)
-        return linear, lambda Z: _with_constant(Z, linear.design.shape[1])
+        return linear, _Features(D, linear.design.shape[1])
     checks.distinct_rows(X, "inputs")
     if centres is not None:
         checks.distinct_rows(centres, "centres")
     basis = X if centres is None else centres
-
-    def covariance(A: FloatArray, B: FloatArray) -> FloatArray:
-        return np.asarray(kernel(A, B), dtype=np.float64)
-
-    K = covariance(basis, basis)
-    objective = model.objective(K) if centres is None else model.objective(covariance(X, basis), K)
-    return objective, lambda Z: _with_constant(covariance(Z, basis), objective.design.shape[1])
-
-
-def _with_constant(rows: FloatArray, width: int) -> FloatArray:
-    """Return the rows with a leading 1 where the model has a bias."""
-    return rows if rows.shape[1] == width else np.column_stack([np.ones(len(rows)), rows])
+    K = np.asarray(kernel(basis, basis), dtype=np.float64)
+    across = () if centres is None else (np.asarray(kernel(X, basis), dtype=np.float64),)
+    objective = model.objective(*across, K)
+    return objective, _Features(D, objective.design.shape[1], kernel, basis)

@@ -19,3 +19,10 @@ def __getattr__(name: str) -> Any:
     if name == "__all__" or name in face.__all__:
         return getattr(face, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return the exported names, for who completes or lists them."""
+    from importlib import import_module
+
+    return sorted(import_module(f"{__name__}.face").__all__)

@@ -6,7 +6,15 @@ Equation: none, a list of names
 from __future__ import annotations
 
 from gpsuite.budget import Budget
+from gpsuite.methods.robustness.certificates.certificate import Certificate, Origin, write_certificate
+from gpsuite.methods.robustness.certificates.certify import certify
+from gpsuite.methods.robustness.certificates.joint.certificate import (
+    JointCertificate,
+    JointOrigin,
+    write_joint,
+)
 from gpsuite.methods.robustness.certificates.joint.certify import certify_classes, certify_predictions
+from gpsuite.methods.robustness.certificates.joint.quantity import ClassQuantity
 from gpsuite.methods.robustness.decision import Verdict
 from gpsuite.methods.robustness.explain.lime import lime_weights
 from gpsuite.methods.robustness.multiclass.multiclass_search import ClassRange, MultiClassSearch
@@ -24,16 +32,23 @@ from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.softmax_laplace import MultiClassProblem
 from gpsuite.models.classification.training import TrainedGPC, train_gpc, train_multiclass_gpc
 from gpsuite.models.config import Hyperparameters, ModelSpec
+from gpsuite.models.latent import LatentPosterior
 
 __all__ = [
     "LINKS",
     "BinaryProblem",
     "Budget",
+    "Certificate",
+    "ClassQuantity",
     "ClassRange",
     "Hyperparameters",
+    "JointCertificate",
+    "JointOrigin",
+    "LatentPosterior",
     "ModelSpec",
     "MultiClassProblem",
     "MultiClassSearch",
+    "Origin",
     "PointSearch",
     "ProbabilityRange",
     "QuantileRange",
@@ -41,6 +56,7 @@ __all__ = [
     "TrainedGPC",
     "Verdict",
     "box",
+    "certify",
     "certify_class",
     "certify_classes",
     "certify_predictions",
@@ -54,4 +70,6 @@ __all__ = [
     "probability_range",
     "train_gpc",
     "train_multiclass_gpc",
+    "write_certificate",
+    "write_joint",
 ]

@@ -85,8 +85,9 @@ def _checked(posterior: LatentPosterior, x0: FloatArray, free: IntArray) -> tupl
     n_inputs = posterior.X.shape[1]
     if point.shape != (n_inputs,) or not np.isfinite(point).all():
         raise ValueError(f"x0 must be {n_inputs} finite numbers, got shape {point.shape}")
-    dims = np.asarray(free, dtype=np.int64)
+    given = np.asarray(free)
+    dims = given.astype(np.int64)
     valid = dims.ndim == 1 and dims.size > 0 and dims.min() >= 0 and dims.max() < n_inputs
-    if not valid or len(np.unique(dims)) != dims.size:
+    if given.dtype.kind not in "iu" or not valid or len(np.unique(dims)) != dims.size:
         raise ValueError(f"free inputs {free}: distinct indices in [0, {n_inputs}) are needed")
     return point, dims

@@ -108,8 +108,10 @@ class Fit:
     keeper: StateKeeper = field(default_factory=NoKeeper)
 
     def __post_init__(self) -> None:
-        for y in (self.rows.y, self.rows.y_validation):
-            checked_labels(y, len(y), self.n_classes)
+        train, validation = (
+            checked_labels(y, len(y), self.n_classes) for y in (self.rows.y, self.rows.y_validation)
+        )
+        object.__setattr__(self, "rows", replace(self.rows, y=train, y_validation=validation))
         missing = np.setdiff1d(np.arange(self.n_classes), self.rows.y)
         if missing.size:
             raise ValueError(f"no training row of class {', '.join(map(str, missing))}")

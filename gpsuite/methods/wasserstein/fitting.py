@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.options import ClassifierOptions, GWIOptions, TrainingOptions
 from gpsuite.methods.wasserstein.rows import TrainingRows
+from gpsuite.models.tensorflow_setup import configure
 
 if TYPE_CHECKING:
     from gpsuite.methods.wasserstein.classifiers import FittedClassifier
@@ -39,6 +40,7 @@ def fit_classifier(
         UserError: if there is no such classifier.
         ValueError: if a label is not a class, or a class has no training row.
     """
+    configure()
     from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, Fit
 
     fit = Fit(rows, n_classes, options or ClassifierOptions(), seed, budget or Budget())
@@ -67,6 +69,7 @@ def fit_regressor(
     Raises:
         UserError: if there is no such regression.
     """
+    configure()
     from gpsuite.methods.wasserstein.regressors import REGRESSORS, RegressionFit
 
     fit = RegressionFit(

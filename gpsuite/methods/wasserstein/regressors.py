@@ -64,6 +64,10 @@ class RegressionFit:
     budget: Budget
     keeper: StateKeeper = field(default_factory=NoKeeper)
 
+    def __post_init__(self) -> None:
+        y, held = (np.asarray(each, dtype=np.float64) for each in (self.rows.y, self.rows.y_validation))
+        object.__setattr__(self, "rows", replace(self.rows, y=y, y_validation=held))
+
     def trained(
         self, model: Trainable, predictions: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
     ) -> FittedRegressor:

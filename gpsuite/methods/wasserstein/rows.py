@@ -63,15 +63,19 @@ def split_rows(
             on: what is chosen by validation would be what remembers best.
 
     Raises:
-        ValueError: if there are fewer than 2 rows, or the share is not in (0, 1).
+        ValueError: if there are fewer than 2 rows, as many of each are not given, or the share is not in (0, 1).
         FewDifferentRowsError: if all other rows are copies of validation rows.
     """
+    X, y = np.asarray(X), np.asarray(y)
+    if len(X) != len(y) or (groups is not None and len(groups) != len(X)):
+        raise ValueError(f"{len(X)} inputs, {len(y)} targets: as many are needed, and a group for each")
     if len(X) < 2 or not 0.0 < share < 1.0:
         raise ValueError(f"{len(X)} rows, share {share}: at least 2 rows and a share in (0, 1) are needed")
     order = rng.permutation(len(X))
     held = min(max(round(share * len(X)), 1), len(X) - 1)
     validation, train = order[:held], order[held:]
     if groups is not None:
+        groups = np.asarray(groups)
         train = train[~np.isin(groups[train], groups[validation])]
         if not train.size:
             raise FewDifferentRowsError(f"{len(X)} rows: all others are copies of the {held} validation rows")

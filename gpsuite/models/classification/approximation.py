@@ -180,12 +180,12 @@ class KernelSystem:
 
 
 def classification_data(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return inputs [N, D] and labels [N] as checked float64 arrays.
+    """Return inputs [N, D] and labels [N] as checked float64 arrays of their own.
 
     Raises:
         ValueError: if shapes do not fit, an input is not finite, or a label is neither -1 nor +1.
     """
-    X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    X, y = (np.array(part, dtype=np.float64) for part in (X, y))
     if X.ndim != 2 or y.shape != X.shape[:1] or 0 in X.shape:
         raise ValueError(f"inputs [N, D] and labels [N] are needed, got {X.shape} and {y.shape}")
     if not np.isfinite(X).all():

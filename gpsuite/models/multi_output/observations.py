@@ -49,8 +49,11 @@ class Observations:
             Y: outputs [N, P]; NaN where an output was not observed.
 
         Raises:
+            ValueError: if X and Y are not tables with as many rows.
             ContradictionError: if one (x, p) has two different values.
         """
+        if np.ndim(X) != 2 or np.ndim(Y) != 2 or len(X) != len(Y):
+            raise ValueError(f"X [N, D] and Y [N, P] are needed, got {np.shape(X)} and {np.shape(Y)}")
         row, p = np.nonzero(~np.isnan(Y))
         found = cls(X[row], p.astype(np.int64), Y[row, p])
         found.check_consistent()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from gpsuite.experiments.params import INLINE
 from gpsuite.methods.active_learning.pipelines import Kernel, Mixing, Queries
-from gpsuite.methods.active_learning.planner import WhenNothingIsSafe
+from gpsuite.methods.active_learning.safety import WhenNothingIsSafe
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,8 +26,8 @@ from gpsuite.methods.active_learning.acquisition import entropy
 from gpsuite.methods.active_learning.explore import explore
 from gpsuite.methods.active_learning.metrics import rmse, safety_precision
 from gpsuite.methods.active_learning.pipelines import Pipeline
-from gpsuite.methods.active_learning.planner import Judgement, Step
-from gpsuite.methods.active_learning.problem import Monitor, Oracle, Pool, Problem
+from gpsuite.methods.active_learning.planner import Step
+from gpsuite.methods.active_learning.problem import Judgement, Monitor, Oracle, Pool, Problem
 from gpsuite.methods.active_learning.safety import safe_set
 from gpsuite.models.multi_output.observations import Observations
 

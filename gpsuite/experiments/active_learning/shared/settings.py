@@ -9,7 +9,7 @@ from gpsuite.experiments.active_learning.shared.repetition_data import OFFERS
 from gpsuite.experiments.settings import Count, Positive, Share, at_least, one_of
 from gpsuite.methods.active_learning.inference import Kind
 from gpsuite.methods.active_learning.pipelines import Kernel
-from gpsuite.methods.active_learning.planner import WhenNothingIsSafe
+from gpsuite.methods.active_learning.safety import WhenNothingIsSafe
 
 INFERENCES: tuple[Kind, ...] = get_args(Kind)
 

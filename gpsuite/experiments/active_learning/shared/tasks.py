@@ -10,7 +10,7 @@ from gpsuite.experiments.active_learning.shared.generated_data import GpData, To
 from gpsuite.experiments.params import OPTIONAL
 from gpsuite.methods.active_learning.inference import InferenceSettings, Kind
 from gpsuite.methods.active_learning.pipelines import Kernel, Pipeline
-from gpsuite.methods.active_learning.planner import WhenNothingIsSafe
+from gpsuite.methods.active_learning.safety import WhenNothingIsSafe
 from gpsuite.models.sampling.priors import HyperPriors
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 

@@ -32,9 +32,8 @@ from gpsuite.methods.active_learning.plan.predictions import Choice, Chooser, Ou
 from gpsuite.methods.active_learning.plan.safety import SafetyJudgement, SafetyModel
 from gpsuite.methods.active_learning.plan.safety_guard import SafetyGuard
 from gpsuite.methods.active_learning.plan.units import Units
-from gpsuite.methods.active_learning.planner import WhenNothingIsSafe
 from gpsuite.methods.active_learning.problem import Pool
-from gpsuite.methods.active_learning.safety import SafetyLimit
+from gpsuite.methods.active_learning.safety import SafetyLimit, WhenNothingIsSafe, checked_choice
 from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 from gpsuite.models.sampling.posterior import HyperPosterior
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings, SMCState
@@ -136,9 +135,13 @@ class MeasurementPlanner:
 
         Raises:
             NothingToMeasureError: if every output was measured at every candidate.
-            ValueError: if an output was never measured, or no measured point is safe.
+            ValueError: if an output was never measured, no measured point is safe, n is below 1, or
+                `when_nothing_is_safe` is another word.
         """
         self.check(candidates)
+        checked_choice(when_nothing_is_safe)
+        if n < 1:
+            raise ValueError(f"n={n}: at least one measurement is needed")
         clock = Clock(budget)
         free = self._free(candidates)  # [n, P], or [n, 1] if all outputs are measured together
         started = self._learn(candidates, clock)
@@ -163,7 +166,9 @@ class MeasurementPlanner:
             reason="; ".join(part for part in (reason, cut) if part),
             warnings=tuple(self._warnings(X, safety)),
             proposals=tuple(
-                Proposal(row, candidates[row], p, score, float(safety.probability[row]), mean[row], sd[row])
+                Proposal(
+                    row, candidates[row].copy(), p, score, float(safety.probability[row]), mean[row], sd[row]
+                )
                 for row, p, score in chosen
             ),
             probability_safe=safety.probability,

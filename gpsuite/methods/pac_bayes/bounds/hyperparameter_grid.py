@@ -29,16 +29,17 @@ class HyperparameterGrid:
         half_width: largest absolute logarithm, 1 or more.
 
     Raises:
-        ValueError: if decimals or half_width is out of range.
+        ValueError: if decimals or half_width is no whole number or out of range.
     """
 
     decimals: int = 2
     half_width: int = 6
 
     def __post_init__(self) -> None:
-        if self.decimals < 0 or self.half_width < 1:
+        whole = all(isinstance(each, int | np.integer) for each in (self.decimals, self.half_width))
+        if not whole or self.decimals < 0 or self.half_width < 1:
             raise ValueError(
-                f"need decimals >= 0 and half_width >= 1, got {self.decimals}, {self.half_width}"
+                f"need whole numbers decimals >= 0 and half_width >= 1, got {self.decimals}, {self.half_width}"
             )
 
     @property

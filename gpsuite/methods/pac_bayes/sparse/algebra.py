@@ -313,12 +313,12 @@ def weighted_rows(
 
 
 def checked_inducing(Z: FloatArray, dimension: int, n_inducing: int | None = None) -> FloatArray:
-    """Return Z [M, D] as a contiguous float64 array; M must be `n_inducing` where that is given.
+    """Return Z [M, D] as a contiguous float64 array of its own; M must be `n_inducing` where that is given.
 
     Raises:
         ValueError: if Z is not [M, D] with M >= 1, has another M, or a value is not finite.
     """
-    Z = np.ascontiguousarray(Z, dtype=np.float64)
+    Z = np.array(Z, dtype=np.float64, order="C")
     if Z.ndim != 2 or Z.shape[1] != dimension or len(Z) == 0:
         raise ValueError(f"expected Z [M, {dimension}] with M >= 1, got {Z.shape}")
     if not np.isfinite(Z).all():

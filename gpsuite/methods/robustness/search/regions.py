@@ -36,6 +36,9 @@ class Region:
         upper: [d] upper ends of the box.
         norm: "box" (no ball), "l1" or "l2".
         radius: the ball's radius; infinite for a box.
+
+    Raises:
+        ValueError: if the norm is unknown, the box is not finite or does not hold the centre, or a ball has no radius.
     """
 
     centre: FloatArray
@@ -44,6 +47,16 @@ class Region:
     upper: FloatArray
     norm: str = "box"
     radius: float = np.inf
+
+    def __post_init__(self) -> None:
+        ball = bool(np.isfinite(self.radius))
+        if self.norm not in NORMS or ball == (self.norm == "box") or not self.radius >= 0.0:
+            raise ValueError(
+                f"norm {self.norm!r}, radius {self.radius}: a box, or an l1 or l2 ball of a radius"
+            )
+        ends = np.array([self.lower, self.start, self.upper])
+        if not (np.isfinite(ends).all() and (np.diff(ends, axis=0) >= 0.0).all()):
+            raise ValueError("the box must be finite and hold the centre: lower <= centre <= upper")
 
     @property
     def start(self) -> FloatArray:
@@ -254,7 +267,10 @@ def _radius(radius: float) -> float:
 def _free(free: Sequence[int] | None, inputs: int) -> IntArray:
     if free is None:
         return np.arange(inputs)
-    chosen = np.unique(np.asarray(free, dtype=np.int64))
+    given = np.asarray(free)
+    if given.dtype.kind not in "iu":  # of booleans and fractions others would be freed than meant
+        raise UserError(f"free inputs {list(free)}: whole numbers from 0 to {inputs - 1} are needed")
+    chosen = np.unique(given.astype(np.int64))
     if not len(chosen) or len(chosen) != len(free) or chosen[0] < 0 or chosen[-1] >= inputs:
         raise UserError(
             f"free inputs {list(free)}: different numbers from 0 to {inputs - 1} are needed, at least one"
