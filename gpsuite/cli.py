@@ -6,12 +6,14 @@ without a safe measurement); 130 interrupted, resumable.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from typing import TextIO
 
 from gpsuite import __version__
 from gpsuite.commands import COMMANDS
@@ -26,6 +28,8 @@ COMMON = ("dataset", "scale=", "seed=", "results_dir=", "data_dir=")
 def main() -> int:
     """Run the command line in `sys.argv` and return the exit code."""
     words = sys.argv[1:]
+    if sys.stdout is None:  # closed by the caller, who wants to hear nothing
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the end
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # it may know few characters, and names need not be UTF-8
             stream.reconfigure(errors="backslashreplace")
@@ -43,10 +47,21 @@ def main() -> int:
         print(f"gpsuite: {str(error) or resumable}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe has seen enough
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        for stream in (sys.stdout, sys.stderr):
-            os.dup2(nowhere, stream.fileno())
+        _silence(sys.stdout, sys.stderr)
         return 0
+    except OSError as error:
+        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF):
+            raise
+        print(f"gpsuite: cannot write to stdout: {error.strerror}", file=sys.stderr)
+        _silence(sys.stdout)
+        return 2
+
+
+def _silence(*streams: TextIO) -> None:
+    """Lead what is still to be written of streams to nowhere, so that the end of the program does not fail by it."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in streams:
+        os.dup2(nowhere, stream.fileno())
 
 
 def dispatch(words: Sequence[str]) -> int:

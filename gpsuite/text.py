@@ -1,8 +1,10 @@
-"""Text of users' files on its way to terminals, pages and figures."""
+"""Text of users: what they typed, and what is in their files on its way to terminals, pages and figures."""
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 
 # What acts instead of being shown: control characters (escape sequences begin with one), marks that reverse the
 # direction of writing, further line ends, and the surrogates that stand for the bytes of names that are not UTF-8.
@@ -17,3 +19,11 @@ def visible(text: str) -> str:
 def visible_lines(text: str) -> str:
     """Return the text with its line ends kept and every other acting character written out."""
     return "\n".join(visible(line) for line in text.split("\n"))
+
+
+def typed_path(text: str) -> Path:
+    """Return the path that a user means: as it stands, else with a leading `~` expanded."""
+    path = Path(text)
+    if text.startswith("~") and not os.path.lexists(path):
+        return Path(os.path.expanduser(text))
+    return path

@@ -63,13 +63,13 @@ def main(words: list[str]) -> int:
                 file=sys.stderr,
             )
             rows.append(row)
+    shown = [{**asdict(row), "reached": "yes" if row.ratio <= row.goal else "no"} for row in rows]
+    show_table("bench", shown)  # first: what was measured is not lost where it cannot be written
     folder = given.results_dir / "bench"
     path = write_bench(folder, rows)
     write_json(
         folder / "machine.json", {**machine(), "blas": _blas(), "versions": versions(), "pairs": PAIRS}
     )
-    shown = [{**asdict(row), "reached": "yes" if row.ratio <= row.goal else "no"} for row in rows]
-    show_table("bench", shown)
     print(path)
     return 0
 

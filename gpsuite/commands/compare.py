@@ -32,7 +32,7 @@ _SHORT = {"not reproduced": "not", "not comparable": "other"}  # heads of narrow
 
 def main(words: list[str]) -> int:
     """Print the comparison of the experiments named, all by default."""
-    given = read_words(words)
+    given = read_words(words, reads=True)
     names = experiment_names(given.names) if given.names else None
     found = collect_comparisons(given.results_dir, conf_dir(), names)
     if sys.stdout.isatty() and any(run.rows for run in found):

@@ -67,7 +67,8 @@ OF_EXPERIMENTS = ("status", "compare", "publish", "recheck")
 def main(words: list[str]) -> int:
     """Print a shell's script, or what it asks for: the proposals for a line as it stands."""
     if words[:1] == ["words"] and len(words) == 2:
-        print("\n".join(proposals(words[1])))
+        for each in proposals(words[1]):  # nothing where there is none: the shell then completes files
+            print(each)
         return 0
     if len(words) != 1:
         raise UserError(f"completion: name one shell\nvalid: {', '.join(SCRIPTS)}")

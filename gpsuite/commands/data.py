@@ -16,8 +16,9 @@ from gpsuite.data.catalogue import dataset_names, describe, read_spec
 from gpsuite.data.files import fetch, verify
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, DatasetSpec, csv_value
 from gpsuite.data.table.describe import describe_table
+from gpsuite.data.table.names import choose_columns
 from gpsuite.errors import DataError, UserError, unknown_name
-from gpsuite.text import visible, visible_lines
+from gpsuite.text import typed_path, visible, visible_lines
 
 HELP = """
 gpsuite data list                   rows, inputs, licence, and where each dataset was found
@@ -33,6 +34,10 @@ ACTIONS = ("list", "fetch", "verify", "describe")
 # experiments that `describe` names for a table whose target is a number, or a class
 REGRESSIONS = ("guarantee", "pac_bayes/regression", "perturbation/region", "robustness/regression")
 CLASSIFICATIONS = ("guarantee", "robustness/safety")
+
+
+NAMING = {"target", "inputs", "ignore", "safety"}
+"""Settings that name columns, which must be there."""
 
 
 def main(words: list[str]) -> int:
@@ -65,11 +70,16 @@ def _describe(words: Sequence[str]) -> int:
     unknown = [key for key in settings if key not in CSV_OPTIONS]
     if unknown:
         raise unknown_name("setting", f"dataset.{unknown[0]}", [f"dataset.{key}" for key in CSV_OPTIONS])
+    odd = [word for word in files if "=" in word and not typed_path(word).exists()]
+    if odd:
+        raise unknown_name("setting", odd[0].partition("=")[0], [f"dataset.{key}" for key in CSV_OPTIONS])
     paths = [*files, *([settings.pop("path")] if "path" in settings else [])]
     if len(paths) != 1:
         raise UserError("data describe: name one file, for example: gpsuite data describe my.csv")
     spec = replace(CsvSpec(path=paths[0]), **{key: csv_value(key, text) for key, text in settings.items()})
     found = describe_table(spec)
+    for key in NAMING & settings.keys():
+        choose_columns(key, settings[key], [str(row["column"]) for row in found.columns])
     show_table(f"{paths[0]}: {found.rows} rows", found.columns)
     print(f"{found.rows} rows, {len(found.columns)} columns")
     for note in found.notes:

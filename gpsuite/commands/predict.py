@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpsuite.errors import UserError
-from gpsuite.text import visible
+from gpsuite.reporting.reading import read_bytes
+from gpsuite.text import typed_path, visible
 
 HELP = """
 gpsuite predict RUN FILE.csv [output=FILE] [separator=CHARACTER] [decimal=MARK] [thousands=MARK]
@@ -23,6 +24,8 @@ Rows outside the range of the training rows are marked: no guarantee was ever ch
 
 READING = ("separator", "decimal", "thousands")
 OPTIONS = ("output", *READING)
+HEADER = b"row,"
+"""How a file of predictions begins."""
 
 
 def main(words: list[str]) -> int:
@@ -30,6 +33,7 @@ def main(words: list[str]) -> int:
     from gpsuite import load
 
     names, options = _read(words)
+    target = _target(options["output"], Path(names[1])) if "output" in options else None
     saved = load(names[0])
     import pandas as pd
 
@@ -44,9 +48,9 @@ def main(words: list[str]) -> int:
     text = frame.rename(columns={"outside": "outside_training_range"}).to_csv(
         index=False, lineterminator="\n"
     )
-    if "output" in options:
-        write_text(Path(options["output"]), text)
-        print(options["output"])
+    if target is not None:
+        write_text(target, text)
+        print(target)
     else:
         print(text, end="")
     outside = int(found.outside.sum())
@@ -76,3 +80,27 @@ def _read(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
             "gpsuite predict results/guarantee/quick~1a2b3c4d new.csv output=predictions.csv"
         )
     return names, options
+
+
+def _target(text: str, rows: Path) -> Path:
+    """Return where predictions go: a new file, or one of earlier predictions, never the rows or another file.
+
+    Raises:
+        UserError: otherwise.
+    """
+    path = typed_path(text)
+    if not text or path.is_dir() or not path.parent.is_dir():
+        raise UserError(
+            f"output={text}: name a file in a folder that there is, or leave it out: they are printed",
+            key="output",
+        )
+    if path.exists():
+        if rows.exists() and path.samefile(rows):
+            raise UserError(
+                f"output={text}: that is the file of the rows to predict; name another one", key="output"
+            )
+        if not (path.is_file() and read_bytes(path).startswith(HEADER)):
+            raise UserError(
+                f"output={text}: there is another file, which would be lost; name a new one", key="output"
+            )
+    return path.resolve()

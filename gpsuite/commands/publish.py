@@ -17,7 +17,7 @@ from gpsuite.reporting.gallery import write_gallery
 from gpsuite.reporting.joint_figures import draw_joint_figures
 from gpsuite.reporting.publish import publish
 from gpsuite.reporting.runs import SCALES, folders_with
-from gpsuite.text import visible_lines
+from gpsuite.text import visible, visible_lines
 
 MOST_BYTES = 80_000_000
 """Of all published records together: a repository that everybody clones must stay small."""
@@ -35,7 +35,7 @@ Figures of a paper that several published runs answer are drawn in one.
 
 def main(words: list[str]) -> int:
     """Publish every finished run of the experiments named."""
-    given = read_words(words)
+    given = read_words(words, reads=True)
     if not given.names:
         raise UserError("publish: name the experiments to publish, for example pac_bayes/epsilon_boston")
     runs = [
@@ -65,7 +65,10 @@ def _largest(folders: Sequence[Path]) -> list[Path]:
     kept = [folder for folder, scale in zip(folders, scales, strict=True) if scale == SCALES[best]]
     for folder in folders:
         if folder not in kept:
-            print(f"{folder}: left out, there is a run at scale={SCALES[best]}", file=sys.stderr)
+            print(
+                f"gpsuite: {visible(str(folder))}: left out, there is a run at scale={SCALES[best]}",
+                file=sys.stderr,
+            )
     return kept
 
 

@@ -30,14 +30,17 @@ Exit code 0: all that was checked agrees; 1: some do not; 2: nothing could be ch
 
 def main(words: list[str]) -> int:
     """Compute a sample of the published records of the experiments named, and compare."""
-    given = read_words(words, {"sample": 5, "seed": 0})
+    given = read_words(words, {"sample": 5, "seed": 0}, reads=True)
+    if not given.numbers["sample"]:
+        raise UserError("sample=0: at least one record must be drawn", key="sample")
     from gpsuite.engine.progress import clock, progress
     from gpsuite.engine.recheck import draw, plan_recheck, published_runs, recheck
 
     runs = published_runs(given.results_dir, experiment_names(given.names))
     chosen = draw(runs, given.numbers["sample"], given.numbers["seed"])
     if not chosen:
-        raise UserError(f"recheck: no published records under {given.results_dir / 'published'}")
+        of = f" of {', '.join(given.names)}" if given.names else ""
+        raise UserError(f"recheck: no published records{of} under {given.results_dir / 'published'}")
     due, unchecked = plan_recheck(chosen)
     spent = clock(sum(each.published.timing.get("cpu_seconds", 0.0) for each in due))
     print(f"recheck: {len(due)} tasks, which took {spent} with models shared among tasks", file=sys.stderr)

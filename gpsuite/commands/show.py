@@ -11,6 +11,7 @@ import yaml
 from gpsuite.commands.run import expanded_runs
 from gpsuite.commands.run_help import explain
 from gpsuite.commands.tables import show_table
+from gpsuite.errors import UserError
 
 if TYPE_CHECKING:  # at run time they would load what `run` loads once its threads are limited
     from gpsuite.engine.runner import RunOptions
@@ -36,6 +37,8 @@ def main(words: list[str]) -> int:
 
     for run in runs:
         request, options = read_request(run)
+        if options.output == "json":
+            raise UserError("output=json: gpsuite show prints text alone; leave it out", key="output")
         _show(run, request, options)
     return 0
 

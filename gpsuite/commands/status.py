@@ -32,7 +32,7 @@ Published runs are listed as they were published where there is no own run of th
 
 def main(words: list[str]) -> int:
     """Print one row per run folder of the experiments named."""
-    given = read_words(words)
+    given = read_words(words, reads=True)
     stores: dict[str, RecordStore] = {}
     rows: list[dict[str, Any]] = []
     for name in experiment_names(given.names):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpsuite.config.files import group_choices
 from gpsuite.errors import UserError, unknown_name
+from gpsuite.text import typed_path
 
 PLACES = ("results_dir", "data_dir")
 
@@ -27,6 +28,8 @@ def read_words(
     words: Sequence[str],
     numbers: Mapping[str, int] | None = None,
     choices: Mapping[str, Sequence[str]] | None = None,
+    *,
+    reads: bool = False,
 ) -> Words:
     """Split names from `results_dir=`, `data_dir=` and a command's own numbers and choices.
 
@@ -34,9 +37,10 @@ def read_words(
         words: as typed.
         numbers: key -> default of each whole number, zero or more, that the command takes.
         choices: key -> what each may be, its default first.
+        reads: whether the command reads results: a folder of them that is named must be there.
 
     Raises:
-        UserError: for another option, or what is no such number.
+        UserError: for another option, what is no such number, or a place that is no folder.
     """
     names: list[str] = []
     places = {"results_dir": "results", "data_dir": "data"}
@@ -51,7 +55,7 @@ def read_words(
                 raise unknown_name(key, value, choices[key])
             chosen[key] = value
         elif equals and key in PLACES:
-            places[key] = value
+            places[key] = str(_place(key, value, exists=reads and key == "results_dir"))
         elif equals:
             own = [f"{name}=NUMBER" for name in found]
             own += [f"{name}={'|'.join(allowed)}" for name, allowed in (choices or {}).items()]
@@ -62,6 +66,15 @@ def read_words(
         else:
             names.append(word)
     return Words(tuple(names), Path(places["results_dir"]), Path(places["data_dir"]), found, chosen)
+
+
+def _place(key: str, value: str, *, exists: bool) -> Path:
+    path = typed_path(value)
+    if not value or (path.exists() and not path.is_dir()):
+        raise UserError(f"{key}={value}: must be a folder", key=key)
+    if exists and not path.is_dir():
+        raise UserError(f"{key}={value}: no such folder", key=key)
+    return path
 
 
 def _whole_number(key: str, value: str) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from gpsuite.config.compose import Composed, compose_run
@@ -19,6 +18,7 @@ from gpsuite.engine.keys import short_hash
 from gpsuite.engine.runner import RunOptions
 from gpsuite.errors import DataError, UserError
 from gpsuite.experiments.base import EXPERIMENTS, Request
+from gpsuite.text import typed_path
 
 
 def read_request(words: Sequence[str], *, allow_absent: bool = False) -> tuple[Request[object], RunOptions]:
@@ -39,7 +39,7 @@ def read_request(words: Sequence[str], *, allow_absent: bool = False) -> tuple[R
     prepared = _prepare(composed, allow_absent)
     several = prepare_datasets(
         composed.datasets,
-        cache_dir=Path(composed.run.data_dir),
+        cache_dir=typed_path(composed.run.data_dir),
         allow_stand_in=composed.run.scale == "smoke",
         allow_absent=allow_absent,
     )
@@ -89,7 +89,7 @@ def _prepare(composed: Composed, allow_absent: bool) -> PreparedDataset | None:
         raise UserError(f"dataset.new={new}: {fault}", key="dataset.new", fix={"experiment": "guarantee"})
     prepared = prepare(
         composed.dataset,
-        cache_dir=Path(composed.run.data_dir),
+        cache_dir=typed_path(composed.run.data_dir),
         allow_stand_in=composed.run.scale == "smoke",
         allow_absent=allow_absent,
     )
@@ -182,7 +182,7 @@ def _options(
 ) -> RunOptions:
     run = composed.run
     return RunOptions(
-        results_dir=Path(run.results_dir),
+        results_dir=typed_path(run.results_dir),
         conf_dir=conf_dir(),
         tag=tag,
         named=run.run_name is not None,

@@ -75,8 +75,8 @@ class RunSettings:
         budget: limits of one task.
         parallel: where tasks run.
         threads: of BLAS and TensorFlow, per process.
-        results_dir: where results go, taken literally.
-        data_dir: where downloaded data are kept, taken literally.
+        results_dir: where results go, taken literally but for a leading `~`.
+        data_dir: where downloaded data are kept, likewise.
         run_name: part of the folder's name in place of a hash of the changed settings, taken literally.
         force: compute again what is stored.
         on_error: go on with other tasks when one fails, or stop.

@@ -18,8 +18,8 @@ from gpsuite.data.sources import get_loader
 from gpsuite.data.spec import CsvSpec, DatasetSpec, Spec, from_plain, to_plain
 from gpsuite.data.standin import MAX_ROWS, generate_stand_in, stand_in_hash
 from gpsuite.data.table.read import read_csv, read_resolved
-from gpsuite.data.table.text import csv_path
 from gpsuite.errors import DataError, MissingDataError
+from gpsuite.text import typed_path
 
 _KEPT_DATASETS = 4  # a process works on few datasets; each may take hundreds of megabytes
 
@@ -122,11 +122,11 @@ def load(prepared: PreparedDataset) -> Dataset:
 def _prepare_csv(spec: CsvSpec, default_task: Task) -> PreparedDataset:
     # Workers may run in another folder; the choices are stored as they were understood here.
     dataset, resolved = read_resolved(replace(spec, task=spec.task or default_task))
-    plain = {**to_plain(resolved), "path": str(csv_path(resolved.path).absolute())}
+    plain = {**to_plain(resolved), "path": str(typed_path(resolved.path).absolute())}
     if resolved.new is not None:
-        plain["new"] = str(csv_path(resolved.new).absolute())
+        plain["new"] = str(typed_path(resolved.new).absolute())
     if dataset.safety is not None and resolved.candidates is not None:
-        plain["candidates"] = str(csv_path(resolved.candidates).absolute())
+        plain["candidates"] = str(typed_path(resolved.candidates).absolute())
     return PreparedDataset(
         spec.name,
         dataset.task,

@@ -52,6 +52,7 @@ def test_scripts_are_printed(gpsuite: Gpsuite) -> None:
     for shell, script in SCRIPTS.items():
         assert gpsuite("completion", shell).out == script
     assert gpsuite("completion", "words", "gpsuite ru").out == "run\n"
+    assert gpsuite("completion", "words", "gpsuite verify my").out == ""  # the shell then completes files
     for words in (("completion",), ("completion", "csh"), ("completion", "bash", "zsh")):
         assert gpsuite(*words).code == 2
 

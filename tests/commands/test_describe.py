@@ -20,3 +20,22 @@ def test_a_command_that_would_be_refused_is_not_recommended(
     assert shown.code == 0
     assert "- not for robustness/safety: test_rows=" in shown.out
     assert "gpsuite run experiment=robustness/safety" not in shown.out
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("dataset.target=bb", "no column 'bb'; did you mean 'b'?"),
+        ("dataset.ignore=[a, c]", "no column 'c'"),
+        ("target=b", "target: unknown setting; did you mean 'dataset.target'?"),
+        ("output=json", "output: unknown setting"),
+    ],
+)
+def test_a_setting_of_no_effect_is_refused(
+    gpsuite: Gpsuite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("table.csv").write_text("a,b\n" + "".join(f"{row},{row % 7}.5\n" for row in range(40)))
+    ended = gpsuite("data", "describe", "table.csv", word)
+    assert ended.code == 2 and said in ended.err and "Traceback" not in ended.err
+    assert gpsuite("data", "describe", "table.csv", "dataset.target=b").code == 0

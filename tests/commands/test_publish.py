@@ -44,5 +44,5 @@ def test_a_run_to_try_something_out_is_not_published_beside_the_real_one(gpsuite
         assert gpsuite("run", f"scale={scale}", "parallel=serial", f"experiment={LINES}").code == 0
     ended = gpsuite("publish", LINES)
     assert ended.code == 0
-    assert f"{LINES}/smoke: left out, there is a run at scale=quick" in ended.err
+    assert f"gpsuite: results/{LINES}/smoke: left out, there is a run at scale=quick" in ended.err
     assert [path.name for path in Path("results/published", LINES).iterdir()] == ["quick"]

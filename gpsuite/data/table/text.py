@@ -12,16 +12,9 @@ from pathlib import Path
 from gpsuite.data.spec import MISSING
 from gpsuite.data.table.names import csv_error, shorten
 from gpsuite.errors import DataError, nearest
+from gpsuite.text import typed_path
 
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-
-
-def csv_path(text: str) -> Path:
-    """Return the file meant by `dataset.path`: as it stands, else with a leading `~` expanded."""
-    path = Path(text)
-    if text.startswith("~") and not os.path.lexists(path):
-        return Path(os.path.expanduser(text))
-    return path
 
 
 def parse_separator(text: str) -> str:
@@ -45,7 +38,7 @@ def read_bytes(text: str, key: str = "path") -> bytes:
     """
     if text in (MISSING, ""):
         raise csv_error(key, text, "no file named", f"set dataset.{key}=FILE.csv")
-    path = csv_path(text)
+    path = typed_path(text)
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):

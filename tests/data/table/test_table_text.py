@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from gpsuite.data.table.layout import read_grid, split_rows
-from gpsuite.data.table.text import csv_path, decode, parse_separator, read_bytes
+from gpsuite.data.table.text import decode, parse_separator, read_bytes
 from gpsuite.errors import DataError
+from gpsuite.text import typed_path
 from tests.data.made_up_data import csv_spec, table, write
 
 
@@ -82,9 +83,9 @@ def test_a_tilde_is_a_name_first_and_the_home_folder_second(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
-    assert csv_path("~/t.csv") == tmp_path / "home" / "t.csv"
+    assert typed_path("~/t.csv") == tmp_path / "home" / "t.csv"
     write(tmp_path, table(), "~t.csv")
-    assert csv_path("~t.csv") == Path("~t.csv")
+    assert typed_path("~t.csv") == Path("~t.csv")
     assert read_bytes("~t.csv")
 
 

@@ -138,11 +138,9 @@ class MeasurementPlanner:
             ValueError: if an output was never measured, no measured point is safe, n is below 1, or
                 `when_nothing_is_safe` is another word.
         """
-        self.check(candidates)
+        self.check(candidates, n)
         checked_choice(when_nothing_is_safe)
-        if n < 1:
-            raise ValueError(f"n={n}: at least one measurement is needed")
-        clock = Clock(budget)
+        candidates, clock = np.array(candidates, dtype=np.float64), Clock(budget)
         free = self._free(candidates)  # [n, P], or [n, 1] if all outputs are measured together
         started = self._learn(candidates, clock)
         X, units = self._scales.inputs(candidates), self._scales
@@ -166,9 +164,7 @@ class MeasurementPlanner:
             reason="; ".join(part for part in (reason, cut) if part),
             warnings=tuple(self._warnings(X, safety)),
             proposals=tuple(
-                Proposal(
-                    row, candidates[row].copy(), p, score, float(safety.probability[row]), mean[row], sd[row]
-                )
+                Proposal(row, candidates[row], p, score, float(safety.probability[row]), mean[row], sd[row])
                 for row, p, score in chosen
             ),
             probability_safe=safety.probability,
@@ -182,8 +178,10 @@ class MeasurementPlanner:
             diagnostics={name: belief.cloud.diagnostics for name, belief in self._beliefs.items()},
         )
 
-    def check(self, candidates: FloatArray) -> None:
-        """Raise what `ask` would raise for these candidates."""
+    def check(self, candidates: FloatArray, n: int = 1) -> None:
+        """Raise what `ask` would raise for these candidates and so many measurements."""
+        if n < 1:
+            raise ValueError(f"n={n}: at least one measurement is needed")
         if not self._known:
             raise ValueError("tell what was measured first")
         outputs, safety = self._known["outputs"], self._known["safety"]
