@@ -21,6 +21,7 @@ from gpsuite.errors import UserError, unknown_name
 from gpsuite.text import visible, visible_lines
 
 INTERRUPTED = 130
+TRACED = {f"debug={yes}" for yes in ("true", "1", "yes", "on")}
 COMMON = ("dataset", "scale=", "seed=", "results_dir=", "data_dir=")
 """How the words begin that any experiment understands."""
 
@@ -38,7 +39,7 @@ def main() -> int:
         sys.stdout.flush()
         return code
     except UserError as error:
-        if "debug=true" in words:
+        if TRACED & {word.lower() for word in words}:
             raise
         print(f"gpsuite: {_four_lines(str(error), corrected(words, error.fix))}", file=sys.stderr)
         return 2
@@ -70,6 +71,8 @@ def dispatch(words: Sequence[str]) -> int:
     Raises:
         UserError: for an unknown command.
     """
+    if words[:1] == ["help"] and len(words) == 2:
+        words = [words[1], "--help"]
     if not words or words[0] in ("-h", "--help", "help"):
         print(usage())
         return 0

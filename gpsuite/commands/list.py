@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -46,12 +46,13 @@ def main(words: list[str]) -> int:
         "methods": (_methods(), _methods()),
     }
     named = {next(iter(row.values())): row for rows, _ in lists.values() for row in rows}
-    for word in given.names:
-        if word not in (*KINDS, *named):
-            raise unknown_name("list", word, (*KINDS, *named))
-    for word in given.names or KINDS:
+    words = [each for word in given.names for each in _meant(word, named)]
+    if len(words) > 1 and len({tuple(named.get(word, ())) for word in words}) == 1:  # of one kind: one table
+        show_table("list", [named[word] for word in words])
+        return 0
+    for word in words or KINDS:
         if word in KINDS:
-            if sys.stdout.isatty() and len(given.names) != 1:
+            if sys.stdout.isatty() and len(words) != 1:
                 print(f"{chr(10) if word != KINDS[0] else ''}{word.upper()}")
             show_table(word, *lists[word])
         else:
@@ -64,6 +65,20 @@ def main(words: list[str]) -> int:
                     ]
                 )
     return 0
+
+
+def _meant(word: str, named: Collection[str]) -> list[str]:
+    """Return the list or the names that a word stands for: a family's is its experiments'.
+
+    Raises:
+        UserError: for none.
+    """
+    if word in (*KINDS, *named):
+        return [word]
+    members = [name for name in named if name.startswith(f"{word.rstrip('/')}/")]
+    if not members:
+        raise unknown_name("list", word, (*KINDS, *named))
+    return members
 
 
 def dataset_lines(found: Sequence[Description]) -> Rows:

@@ -94,7 +94,7 @@ def experiment_names(names: Sequence[str]) -> list[str]:
         return known
     chosen: list[str] = []
     for name in names:
-        members = [each for each in known if each == name or each.startswith(f"{name}/")]
+        members = [each for each in known if each == name or each.startswith(f"{name.rstrip('/')}/")]
         if not members:
             raise unknown_name("experiment", name, known)
         chosen += members

@@ -211,7 +211,8 @@ def _judge(
 
 def _state(file: FileSpec, path: Path, hashes: FileHashes) -> FileState:
     state: Literal["ok", "changed"] = "ok" if _accepted(file, hashes) else "changed"
-    found = hashes.stored if file.sha256 else hashes.stored_git
+    known = (hashes.stored, hashes.content) if file.sha256 else (hashes.stored_git, hashes.content_git)
+    found = file.expected if file.expected in known else known[0]
     return FileState(file.name, state, path, file.expected, found, file.hash_kind, file.optional)
 
 

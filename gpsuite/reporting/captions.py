@@ -76,7 +76,7 @@ def _found(note: FigureNote, rows: Iterable[ComparisonRow]) -> str:
     """Return what was found of the figure's own values: what the paper does not state there is none."""
     if not note.of:
         return ""
-    own = [row for row in rows if row.id in note.values or (not note.values and _stated_at(note.of, row))]
+    own = [row for row in rows if row.id in note.values or (not note.values and stated_at(note.of, row))]
     verdicts = Counter(row.verdict for row in own)
     decided = sum(verdicts[name] for name in ("reproduced", "partly", "not reproduced"))
     stands = f"Stands for {note.of} of the paper"
@@ -90,6 +90,6 @@ def _found(note: FigureNote, rows: Iterable[ComparisonRow]) -> str:
     return f"{stands}: of {decided} values and claims {verdicts['reproduced']} are reproduced{rest}."
 
 
-def _stated_at(of: str, row: ComparisonRow) -> bool:
+def stated_at(of: str, row: ComparisonRow) -> bool:
     """Tell whether the paper states a value at one of these places; facts about the data are not the figure's."""
     return row.basis not in ("measurement", "dataset") and bool(places(of) & places(row.where))

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpsuite.reporting.captions import places
+from gpsuite.reporting.captions import stated_at
 from gpsuite.reporting.catalogue import ExperimentNote, PaperNote
 from gpsuite.reporting.collect import RunComparison
 from gpsuite.reporting.comparison import VERDICTS, ComparisonRow, Published, Verdict
@@ -189,7 +189,7 @@ def _paper_figure(
     stand = [figure for figure in joint if figure.note.of == name]
     stand = stand or [figure for figures in own for figure in figures if figure.note.of == name]
     shown = {figure.name: figure for figure in reversed(stand or [figures[0] for figures in own if figures])}
-    held = [row for row in rows if row.experiment in experiments and name in places(row.where)]
+    held = [row for row in rows if row.experiment in experiments and stated_at(name, row)]
     return PaperFigure(name, experiments, count_verdicts(held), list(reversed(shown.values())))
 
 

@@ -137,7 +137,7 @@ def read_section(run: RunFolder, results_dir: Path, known: ExperimentNote) -> Se
     failures = [item for item in _list(about.get("failures")) if isinstance(item, dict)]
     return Section(
         run=run,
-        anchor=_anchor(run.name),
+        anchor=_anchor("run", run.name),
         title=str(about.get("title") or run.experiment),
         badges=_badges(run, about),
         answer=[str(line) for line in _list(about.get("answer"))],
@@ -167,13 +167,16 @@ def _left_out(about: Mapping[str, Any]) -> list[str]:
     return [str(text) for text in [*_list(about.get("left_out")), about.get("below_paper")] if text]
 
 
-def _anchor(*names: str) -> str:
-    return "run-" + "".join(letter if letter.isalnum() else "-" for letter in "-".join(names))
+def _anchor(kind: str, *names: str) -> str:
+    """Return an id of the page: of different names a different one, as `-` stands for `/` alone."""
+    shown = {"/": "-", "_": "_"}
+    letters = (each if each.isalnum() else shown.get(each, f".{ord(each):x}.") for each in "/".join(names))
+    return f"{kind}-{''.join(letters)}"
 
 
 def _figure(path: Path, run: RunFolder, results_dir: Path, known: ExperimentNote) -> Figure:
     note = known.figures.get(path.stem, FigureNote())
-    return Figure(path.stem, _link(path, results_dir), path, _anchor(run.name, path.stem), note)
+    return Figure(path.stem, _link(path, results_dir), path, _anchor("figure", run.name, path.stem), note)
 
 
 def joint_figures(results_dir: Path) -> list[Figure]:
@@ -302,9 +305,9 @@ def _link(path: Path, results_dir: Path) -> str:
 
 
 def fill_tables(sections: Sequence[Section], results_dir: Path, titles: Mapping[str, str]) -> None:
-    """Read the sections' tables while there is room; methods are called by their titles."""
+    """Read the sections' tables while there is room, shipped runs' first; methods are called by their titles."""
     room, read = _TABLES_LIMIT, partial(read_table, results_dir, titles)
-    for section in sections:
+    for section in sorted(sections, key=lambda section: bool(section.run.tag)):
         folder, problems = section.run.path / "tables", section.problems
         for path in tried(problems, list_folder, folder) or []:
             table = tried(problems, read, path) if path.suffix == ".csv" else None

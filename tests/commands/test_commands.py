@@ -238,3 +238,13 @@ def test_doctor_points_out_slow_blas_kernels(
     [line] = [line for line in gpsuite("doctor").out.splitlines() if line.split("\t")[1] == "BLAS kernels"]
     assert ("OPENBLAS_CORETYPE=SkylakeX" in line) is noted
     assert line.startswith("note" if noted else "ok")
+
+
+def test_a_family_stands_for_its_experiments(gpsuite: Gpsuite, workplace: Path) -> None:
+    names = [
+        line.split("\t")[0]
+        for line in gpsuite("list", "perturbation/").out.splitlines()
+        if "perturbation/" in line
+    ]
+    assert len(names) == 8 and gpsuite("status", "perturbation/").code == 0
+    assert gpsuite("help", "status").out == gpsuite("status", "--help").out

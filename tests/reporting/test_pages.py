@@ -231,8 +231,21 @@ def test_a_figure_of_several_runs_stands_with_its_paper(tmp_path: Path) -> None:
     text = report(tmp_path / "results", Path(__file__).parents[2] / "conf")
     card = text[text.index('id="paper-reeb2018"') :].split("</section>")[0]
     cell = card[card.index("<strong>Fig. 3</strong>") :].split("</div>")[0]
-    assert 'data-same="joint-reeb2018_fig3"' in cell and cell.count("<img") == 1
+    assert 'data-same="joint-reeb2018_fig3"' in cell and cell.count("<a ") == 1
+    assert "<img" not in cell and ">reeb2018 fig3</a>" in cell  # a link, which the script makes a picture
     assert '<figure id="joint-reeb2018_fig3">' in card and "nobody2018" not in text
+
+
+def test_no_two_things_of_the_page_have_one_name(tmp_path: Path) -> None:
+    """A figure `noise` of a run, that run's part `noise`, and tags that differ in a mark alone."""
+    for name in ("quick", "quick~noise", "quick~a.b", "quick~a-b", "quick~a_b"):
+        folder = make_run(tmp_path / "results", f"pac_bayes/one/{name}")
+        (folder / "figures/noise.png").write_bytes(PNG + name.encode())
+        (folder / "figures/b.png").write_bytes(PNG + b"b" + name.encode())
+    text = report(tmp_path / "results", Path(__file__).parents[2] / "conf")
+    names = re.findall(r'\bid="([^"]*)"', text)
+    assert len(names) == len(set(names)) and len(names) > 15
+    assert set(re.findall(r'href="#([^"]*)"', text)) <= set(names)
 
 
 def test_the_same_figure_is_on_the_page_once(tmp_path: Path) -> None:
@@ -241,7 +254,7 @@ def test_the_same_figure_is_on_the_page_once(tmp_path: Path) -> None:
         (make_run(results, name) / "figures/same.png").write_bytes(PNG)
     text = report(results, tmp_path)
     assert text.count('src="data:') == 1
-    assert 'The same figure as <a href="#run-pac-bayes-one-quick-same">above</a>' in text
+    assert 'The same figure as <a href="#figure-pac_bayes-one-quick-same">above</a>' in text
 
 
 def test_values_without_a_run_and_bench_are_listed(tmp_path: Path) -> None:
