@@ -247,4 +247,5 @@ def test_a_family_stands_for_its_experiments(gpsuite: Gpsuite, workplace: Path) 
         if "perturbation/" in line
     ]
     assert len(names) == 8 and gpsuite("status", "perturbation/").code == 0
+    assert gpsuite("list", "experiments", "methods").code == gpsuite("list", "boston", "kl_pac_gp").code == 0
     assert gpsuite("help", "status").out == gpsuite("status", "--help").out
