@@ -217,7 +217,7 @@ def test_an_interrupted_run_says_that_it_goes_on(gpsuite: Gpsuite, monkeypatch: 
 def test_nothing_published_is_a_mistake_said_in_one_line(gpsuite: Gpsuite) -> None:
     ended = gpsuite("recheck", LINES)
     assert ended.code == 2
-    assert "no published records under" in ended.err
+    assert f"no published records of {LINES} under" in ended.err
     assert gpsuite("recheck", "sample=many").code == 2
 
 

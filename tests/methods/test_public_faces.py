@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from gpsuite.errors import UserError
-from gpsuite.methods import active_learning, pac_bayes, perturbation, robustness
+from gpsuite.methods import active_learning, pac_bayes, perturbation, robustness, wasserstein
 from gpsuite.methods.conformal import LeaveOneOut
 from gpsuite.methods.wasserstein import split_rows
 
@@ -165,3 +165,23 @@ def test_a_limit_is_not_negative(limit: dict[str, Any]) -> None:
 @pytest.mark.parametrize("face", [pac_bayes, robustness])
 def test_a_face_lists_what_it_exports(face: Any) -> None:
     assert dir(face) == sorted(face.__all__)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"inducing": -1.0}, {"members": 0}, {"draws": 0}, {"epsilon": 1.0}, {"dropout": 1.0}]
+)
+def test_settings_of_a_classifier_are_checked(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        wasserstein.ClassifierOptions(**wrong)
+
+
+def test_labels_may_be_floats_and_targets_integers() -> None:
+    inputs = np.random.default_rng(1).normal(size=(40, 2))
+    training = wasserstein.TrainingOptions(epochs=1, batches=(20,))
+    classes = (inputs[:, 0] > 0).astype(float)
+    rows = split_rows(inputs, classes, 0.2, np.random.default_rng(0))
+    fitted = wasserstein.fit_classifier("map", rows, 2, wasserstein.ClassifierOptions(training))
+    assert fitted.predict(inputs).probabilities.shape == (40, 2)
+    counts = split_rows(inputs, np.arange(40) % 3, 0.2, np.random.default_rng(0))
+    found = wasserstein.fit_regressor("svgp", counts, wasserstein.GWIOptions(prior_evaluations=1), training)
+    assert found.predict(inputs)[0].shape == (40,)

@@ -105,6 +105,9 @@ class ClassifierOptions:
         dropout: probability of leaving a unit out, where dropout is used.
         members: networks of the ensemble.
         draws: of weights or of dropout in a prediction.
+
+    Raises:
+        ValueError: if a number is out of range.
     """
 
     training: TrainingOptions = field(default_factory=TrainingOptions)
@@ -118,3 +121,9 @@ class ClassifierOptions:
     dropout: float = 0.2
     members: int = 5
     draws: int = 50
+
+    def __post_init__(self) -> None:
+        if not self.inducing > 0.0 or min(self.prior_evaluations, self.chosen, self.members, self.draws) < 1:
+            raise ValueError("inducing, prior_evaluations, chosen, members and draws must be positive")
+        if not (0.0 < self.epsilon < 1.0 and 0.0 <= self.dropout < 1.0):
+            raise ValueError(f"epsilon={self.epsilon}, dropout={self.dropout}: must be shares below 1")
