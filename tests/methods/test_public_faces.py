@@ -37,6 +37,7 @@ def test_a_bound_at_tiny_noise_is_not_below_the_risk_by_rounding() -> None:
         test = rng.uniform(0, 3, (500, 1)), rng.normal(size=500)
         told = pac_bayes.evaluate(found, *test, pac_bayes.BandLoss(0.5), 0.05)
         assert told.bound_kl >= told.gibbs_risk_test, seed
+        assert found.kl > 100.0 or np.isinf(found.rounding(pac_bayes.BandLoss(0.5)).kl)
     assert tried > 20
 
 

@@ -194,8 +194,11 @@ def test_loaded_model_of_two_classes_is_gpflows(tmp_path: Path) -> None:
     model = kept_classifier(data, LEARNING, SharedWork())
     write_model(SavedClassifier.of(load(data), model), tmp_path / FOLDER)
     scaled = model.problem.X[:4] + 0.1
-    mean, variance = (part.numpy()[:, 0] for part in load_model(tmp_path).gpflow_model().predict_f(scaled))
+    theirs = load_model(tmp_path).gpflow_model()
+    mean, variance = (part.numpy()[:, 0] for part in theirs.predict_f(scaled))
     ours = model.posterior.latent(scaled)
+    probability = theirs.predict_y(scaled)[0].numpy()[:, 0]  # of the same link: another's differ by 6e-4
+    assert model.posterior.probability(scaled) == pytest.approx(probability, abs=1e-4)
     assert ours[0] == pytest.approx(mean, abs=2e-4)  # GPflow's jitter of 1e-6 on the training covariance
     assert ours[1] == pytest.approx(variance, rel=1e-3)
 

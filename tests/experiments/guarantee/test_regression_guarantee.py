@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import gpsuite
@@ -190,6 +191,17 @@ def test_round_trip_is_bitwise(saved: SavedRegression, tmp_path: Path) -> None:
     assert (read.guarantee, read.categories, read.reading) == (told.guarantee, told.categories, marks)
     for name, column in saved.predict(X).columns().items():
         assert np.array_equal(read.predict(X).columns()[name], column), name
+
+
+def test_a_table_of_other_order_is_read_by_its_names(saved: SavedRegression) -> None:
+    rows = np.array([[99.0, 5.001], [104.0, 4.99]])
+    frame = pd.DataFrame(rows, columns=list(saved.inputs)).assign(other=0.0)[
+        ["other", *reversed(saved.inputs)]
+    ]
+    asked = saved.predict(frame)  # type: ignore[arg-type]
+    assert np.array_equal(asked.columns()["prediction"], saved.predict(rows).columns()["prediction"])
+    with pytest.raises(ValueError, match="no column"):
+        saved.predict(frame[[saved.inputs[0]]])  # type: ignore[arg-type]
 
 
 def test_loaded_model_is_gpflows(saved: SavedRegression) -> None:
