@@ -47,9 +47,8 @@ def main(words: list[str]) -> int:
     }
     named = {next(iter(row.values())): row for rows, _ in lists.values() for row in rows}
     words = [each for word in given.names for each in _meant(word, named)]
-    if (
-        len(words) > 1 and len({tuple(named.get(word, (word,))) for word in words}) == 1
-    ):  # of one kind: one table
+    kinds = {tuple(named.get(word, (word,))) for word in words}
+    if len(words) > 1 and len(kinds) == 1:  # of one kind: one table
         show_table("list", [named[word] for word in words])
         return 0
     for word in words or KINDS:

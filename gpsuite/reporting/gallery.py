@@ -21,6 +21,7 @@ from gpsuite.reporting.reading import present, read_bytes, read_mapping
 from gpsuite.reporting.rows import DECIDED
 from gpsuite.reporting.runs import PUBLISHED, find_runs
 from gpsuite.reporting.sections import Section, joint_figures, read_section, tried, write_captions
+from gpsuite.reporting.tables import mean_and_error
 
 NAME = "README.md"
 NOTES = "NOTES.md"
@@ -216,7 +217,7 @@ def _ours(row: ComparisonRow) -> str:
         return ""
     if row.asked == "in all cells" and row.n and row.interval and 0.0 <= row.ours <= 1.0:
         return f"{round(row.ours * row.n)} of {row.n}"
-    return f"{row.ours:.4g}" + ("" if row.standard_error is None else f" ± {row.standard_error:.2g}")
+    return f"{row.ours:.4g}" if row.standard_error is None else mean_and_error(row.ours, row.standard_error)
 
 
 def _anchor(card: PaperCard) -> str:

@@ -31,6 +31,7 @@ from gpsuite.reporting.sections import (
     tried,
     write_captions,
 )
+from gpsuite.reporting.tables import mean_and_error
 from gpsuite.text import visible_lines
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ def _template() -> jinja2.Template:
     )
     environment.filters["number"] = lambda value: "" if value is None else f"{value:.4g}"
     environment.globals["row_anchor"] = row_anchor
+    environment.globals["mean_and_error"] = mean_and_error
     here = Path(__file__)
     parts = {
         name: here.with_name(f"report.{name}").read_text(encoding="utf-8")

@@ -125,7 +125,7 @@ def test_page_shows_the_run(full: tuple[Path, Path]) -> None:
         ),
         *(
             "not reproduced",
-            "5.5 ± 0.2",
+            "5.50 ± 0.20",
             f"first {MAX_ROWS} of 61 rows",
             "0.12346",
             "&#39;dataset.path=my file.csv&#39;",
