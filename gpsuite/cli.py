@@ -6,7 +6,6 @@ without a safe measurement); 130 interrupted, resumable.
 
 from __future__ import annotations
 
-import errno
 import importlib
 import io
 import os
@@ -51,11 +50,21 @@ def main() -> int:
         _silence(sys.stdout, sys.stderr)
         return 0
     except OSError as error:
-        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF):
+        if error.filename is not None or not _refuses(sys.stdout, error.errno):
             raise
         print(f"gpsuite: cannot write to stdout: {error.strerror}", file=sys.stderr)
         _silence(sys.stdout)
         return 2
+
+
+def _refuses(stream: TextIO, number: int | None) -> bool:
+    """Tell whether a stream takes nothing, for this reason: not even an empty line."""
+    try:
+        stream.write("\n")
+        stream.flush()
+    except OSError as error:
+        return error.errno == number
+    return False
 
 
 def _silence(*streams: TextIO) -> None:

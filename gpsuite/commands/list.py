@@ -46,11 +46,14 @@ def main(words: list[str]) -> int:
         "methods": (_methods(), _methods()),
     }
     named = {next(iter(row.values())): row for rows, _ in lists.values() for row in rows}
-    words = [each for word in given.names for each in _meant(word, named)]
-    kinds = {tuple(named.get(word, (word,))) for word in words}
-    if len(words) > 1 and len(kinds) == 1:  # of one kind: one table
-        show_table("list", [named[word] for word in words])
-        return 0
+    words = list(dict.fromkeys(each for word in given.names for each in _meant(word, named)))
+    for kind, (rows, brief) in lists.items():
+        if len(words) > 1 and set(words) <= {
+            next(iter(row.values())) for row in rows
+        }:  # of one kind: one table
+            wanted = [number for number, row in enumerate(rows) if next(iter(row.values())) in words]
+            show_table(kind, [rows[number] for number in wanted], [brief[number] for number in wanted])
+            return 0
     for word in words or KINDS:
         if word in KINDS:
             if sys.stdout.isatty() and len(words) != 1:

@@ -24,8 +24,6 @@ Rows outside the range of the training rows are marked: no guarantee was ever ch
 
 READING = ("separator", "decimal", "thousands")
 OPTIONS = ("output", *READING)
-HEADER = b"row,"
-"""How a file of predictions begins."""
 
 
 def main(words: list[str]) -> int:
@@ -33,7 +31,7 @@ def main(words: list[str]) -> int:
     from gpsuite import load
 
     names, options = _read(words)
-    target = _target(options["output"], Path(names[1])) if "output" in options else None
+    target = _target(options["output"], typed_path(names[1])) if "output" in options else None
     saved = load(names[0])
     import pandas as pd
 
@@ -49,6 +47,7 @@ def main(words: list[str]) -> int:
         index=False, lineterminator="\n"
     )
     if target is not None:
+        _require_like(target, text)
         write_text(target, text)
         print(target)
     else:
@@ -83,24 +82,28 @@ def _read(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def _target(text: str, rows: Path) -> Path:
-    """Return where predictions go: a new file, or one of earlier predictions, never the rows or another file.
+    """Return the file that is meant: a new one, or one of earlier predictions, never that of the rows.
 
     Raises:
         UserError: otherwise.
     """
     path = typed_path(text)
     if not text or path.is_dir() or not path.parent.is_dir():
-        raise UserError(
-            f"output={text}: name a file in a folder that there is, or leave it out: they are printed",
-            key="output",
-        )
-    if path.exists():
-        if rows.exists() and path.samefile(rows):
-            raise UserError(
-                f"output={text}: that is the file of the rows to predict; name another one", key="output"
-            )
-        if not (path.is_file() and read_bytes(path).startswith(HEADER)):
-            raise UserError(
-                f"output={text}: there is another file, which would be lost; name a new one", key="output"
-            )
+        fix = "name a file in a folder that there is, or leave it out: the rows are printed"
+        raise UserError(f"output={text}: {fix}", key="output")
+    if path.exists() and rows.exists() and path.samefile(rows):
+        raise UserError(f"output={text}: that is the file of the rows; name another one", key="output")
     return path.resolve()
+
+
+def _require_like(path: Path, text: str) -> None:
+    """Refuse to write over a file that is none of such predictions: its first line is another.
+
+    Raises:
+        UserError: if it would be lost.
+    """
+    header = text.partition("\n")[0].encode()
+    if path.exists() and not (path.is_file() and read_bytes(path).splitlines()[:1] == [header]):
+        raise UserError(
+            f"output={path}: there is another file, which would be lost; name a new one", key="output"
+        )

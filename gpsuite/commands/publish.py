@@ -25,8 +25,8 @@ MOST_BYTES = 80_000_000
 HELP = """
 gpsuite publish experiment ... [results_dir=DIR]
 
-Copies tables, figures, comparison, configuration and run.json of every finished run of the experiments named, of
-each at the largest scale it was run at, to results/published, with the run's records packed in records.zip: a fresh
+Copies tables, figures, comparison, configuration and run.json of every finished run of the experiments named to
+results/published (of several scales with one tag, or none, the largest), with the run's records in records.zip: a fresh
 clone then redraws the run without computing, and `gpsuite recheck` computes some of them again. Arrays that hold rows
 of a dataset, or from which nothing is drawn, stay behind, but for some of scikit-learn's digits, which are free.
 Figures of a paper that several published runs answer are drawn in one.
@@ -34,7 +34,7 @@ Figures of a paper that several published runs answer are drawn in one.
 
 
 def main(words: list[str]) -> int:
-    """Publish every finished run of the experiments named."""
+    """Publish the finished runs of the experiments named, of each tag the largest."""
     given = read_words(words, reads=True)
     if not given.names:
         raise UserError("publish: name the experiments to publish, for example pac_bayes/epsilon_boston")
@@ -59,17 +59,20 @@ def main(words: list[str]) -> int:
 
 
 def _largest(folders: Sequence[Path]) -> list[Path]:
-    """Return the runs at the largest scale there is: one to try something out is not published beside them."""
-    scales = [folder.name.partition("~")[0] for folder in folders]
-    best = min((SCALES.index(scale) for scale in scales if scale in SCALES), default=0)
-    kept = [folder for folder, scale in zip(folders, scales, strict=True) if scale == SCALES[best]]
+    """Return of the runs of one tag that at the largest scale: one to try it out is not published beside it."""
+    best: dict[str, Path] = {}
     for folder in folders:
-        if folder not in kept:
-            print(
-                f"gpsuite: {visible(str(folder))}: left out, there is a run at scale={SCALES[best]}",
-                file=sys.stderr,
-            )
-    return kept
+        scale, _, tag = folder.name.partition("~")
+        if scale not in SCALES:
+            print(f"gpsuite: {visible(str(folder))}: left out, no run has such a name", file=sys.stderr)
+        elif tag not in best or SCALES.index(scale) < SCALES.index(best[tag].name.partition("~")[0]):
+            best[tag] = folder
+    kept = set(best.values())
+    for folder in folders:
+        larger = best.get(folder.name.partition("~")[2])
+        if folder not in kept and larger is not None:
+            print(f"gpsuite: {visible(str(folder))}: left out, there is {larger.name}", file=sys.stderr)
+    return [folder for folder in folders if folder in kept]
 
 
 def _packed(experiment: str, folder: Path, results_dir: Path) -> dict[str, bytes]:

@@ -9,33 +9,36 @@ from pathlib import Path
 
 import pytest
 
-from gpsuite.commands.predict import _target
+from gpsuite.cli import main
+from gpsuite.commands.predict import _require_like, _target
 from gpsuite.errors import UserError
 from tests.commands.conftest import Gpsuite
 
 
 def test_predictions_replace_earlier_ones_and_nothing_else(workplace: Path) -> None:
     rows, earlier, other = Path("rows.csv"), Path("earlier.csv"), Path("other.csv")
-    rows.write_text("row,b\n1,2\n")
+    rows.write_text("row,prediction\n1,2\n")
     earlier.write_text("row,prediction\n1,2\n")
-    other.write_text("a,b\n1,2\n")
+    other.write_text("row,prediction,mine\n1,2,3\n")
     Path("link.csv").symlink_to("earlier.csv")
-    Path("~").mkdir()
     assert _target("new.csv", rows) == workplace / "new.csv"
     assert _target("earlier.csv", rows) == workplace / "earlier.csv"
     assert _target("link.csv", rows) == workplace / "earlier.csv"  # through the link, which stays
     wrong = {
-        "rows.csv": "file of the rows to predict",
-        "other.csv": "would be lost",
+        "rows.csv": "file of the rows",
         "": "name a file",
-        "nowhere/new.csv": "name a file in a folder that there is",
+        "nowhere/new.csv": "name a file",
         ".": "name a file",
-        os.devnull: "would be lost",
     }
     for text, said in wrong.items():
         with pytest.raises(UserError, match=f"output=.*{said}"):
             _target(text, rows)
-    assert rows.read_text() == "row,b\n1,2\n"
+    text = "row,prediction\n1,9\n"
+    _require_like(Path("new.csv"), text)
+    _require_like(earlier, text)
+    for lost in (other, Path(os.devnull)):
+        with pytest.raises(UserError, match="would be lost"):
+            _require_like(lost, text)
 
 
 @pytest.mark.parametrize("command", ["status", "compare", "publish", "recheck"])
@@ -78,3 +81,14 @@ def test_an_output_that_takes_nothing_ends_in_a_message(where: str, code: int, s
     )
     assert (ended.returncode, ended.stdout) == (code, "")
     assert "Traceback" not in ended.stderr and "Exception" not in ended.stderr and said in ended.stderr
+
+
+def test_another_failure_to_write_is_not_taken_for_the_output(
+    monkeypatch: pytest.MonkeyPatch, workplace: Path
+) -> None:
+    def fail(words: list[str]) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("gpsuite.cli.dispatch", fail)
+    with pytest.raises(OSError, match="No space left"):
+        main()

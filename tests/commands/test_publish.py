@@ -40,9 +40,10 @@ def test_the_size_is_of_all_that_is_published(gpsuite: Gpsuite, monkeypatch: pyt
 
 
 def test_a_run_to_try_something_out_is_not_published_beside_the_real_one(gpsuite: Gpsuite) -> None:
-    for scale in ("smoke", "quick"):
-        assert gpsuite("run", f"scale={scale}", "parallel=serial", f"experiment={LINES}").code == 0
+    words = ("run", "parallel=serial", f"experiment={LINES}")
+    for more in (("scale=smoke",), ("scale=quick",), ("scale=smoke", "run_name=mine")):
+        assert gpsuite(*words, *more).code == 0
     ended = gpsuite("publish", LINES)
     assert ended.code == 0
-    assert f"gpsuite: results/{LINES}/smoke: left out, there is a run at scale=quick" in ended.err
-    assert [path.name for path in Path("results/published", LINES).iterdir()] == ["quick"]
+    assert f"gpsuite: results/{LINES}/smoke: left out, there is quick" in ended.err
+    assert {path.name for path in Path("results/published", LINES).iterdir()} == {"quick", "smoke~mine"}

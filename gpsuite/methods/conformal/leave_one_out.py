@@ -59,7 +59,8 @@ class LeaveOneOut:
         X, y, rows = np.array(X, dtype=np.float64), np.asarray(y, dtype=np.float64), np.asarray(rows)
         if X.ndim != 2 or y.shape != X.shape[:1] or not (np.isfinite(X).all() and np.isfinite(y).all()):
             raise ValueError(f"finite inputs [N, D] and targets [N] are needed, got {X.shape} and {y.shape}")
-        if rows.ndim != 1 or rows.dtype.kind not in "iu" or len(np.unique(rows % len(X))) != len(rows):
+        known = rows.ndim == 1 and rows.dtype.kind in "iu" and len(np.unique(rows)) == len(rows)
+        if not known or rows.min(initial=0) < 0 or rows.max(initial=0) >= len(X):
             raise ValueError(f"rows: different numbers from 0 to {len(X) - 1} are needed, got {rows}")
         lengthscales = np.asarray(expanded(found.lengthscales, X.shape[1]))
         scaled = X / lengthscales

@@ -139,17 +139,19 @@ class FullGPPosterior:
         return gibbs_risk(self, loss)
 
     def rounding(self, loss: Loss) -> RiskAndKL:
-        """Return by how much rounding of K + sigma^2 I can have moved the KL, to first order; infinite beyond that.
+        """Return by how much rounding of K + sigma^2 I can have moved Gibbs risk and KL, to first order.
 
-        A factor is exact for a matrix that differs by E, |E| <= eps (N sigma_f^2 + sigma^2) (Higham 2002, Theorem 10.3,
-        with the constant that is met in practice). Log determinant and trace move by |E| N / sigma^2 at most, the
-        quadratic term by |E| |alpha|^2. Where that is more than `LARGEST_SHARE` of 1 + KL, mean and variance at the
-        training points are not known either.
+        A factor is exact for a matrix that differs by E, |E| <= c eps (N sigma_f^2 + sigma^2) (Higham 2002, Theorem
+        10.3); c = 1 is what is met, not what is proved. Log determinant and trace move by |E| N / sigma^2 at most, the
+        quadratic term by |E| |alpha|^2, the means y - sigma^2 alpha together by |E| |alpha|, each variance by |E|.
+        Where the KL moves by more than `LARGEST_SHARE` of 1 + KL the first order says nothing: it is infinite.
         """
         h, n = self.hyperparameters, len(self.y)
         matrix = EPSILON * (n * h.variance + h.noise_variance)
         moved = matrix * (float(self.alpha @ self.alpha) + n / h.noise_variance)
-        return RiskAndKL(0.0, moved if moved < LARGEST_SHARE * (1.0 + self.kl) else math.inf)
+        _, d_mean, d_variance = loss.expected_with_gradient(self.y, self.train_mean, self.train_variance)
+        slope = float(np.linalg.norm(d_mean) * np.linalg.norm(self.alpha) + np.abs(d_variance).sum()) / n
+        return RiskAndKL(matrix * slope, moved if moved < LARGEST_SHARE * (1.0 + self.kl) else math.inf)
 
 
 def gibbs_risk(posterior: Posterior, loss: Loss) -> float:

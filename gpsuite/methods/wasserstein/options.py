@@ -116,7 +116,7 @@ class ClassifierOptions:
     prior_mean: float = 0.1
     prior_evaluations: int = 100
     inducing: float = 1.0
-    chosen: int = 100
+    chosen: int = CHOSEN
     epsilon: float = robust_max.EPSILON
     dropout: float = 0.2
     members: int = 5

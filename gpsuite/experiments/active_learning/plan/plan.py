@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from gpsuite.methods.active_learning.plan.answer import NothingToMeasureError
 from gpsuite.methods.active_learning.plan.effort import plan_seconds
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 from gpsuite.seeds import derived_seed
+from gpsuite.text import typed_path
 
 
 def plan(request: Request[PlanSettings]) -> list[Task[PlanTask]]:
@@ -43,7 +43,7 @@ def plan(request: Request[PlanSettings]) -> list[Task[PlanTask]]:
         planner.check(candidate_inputs(data))
     except NothingToMeasureError as error:
         raise UserError(f"dataset.candidates: {error}; add candidates", key="dataset.candidates") from error
-    start = find_start(Path(str(request.options.get("results_dir", "results"))), dataset, asked)
+    start = find_start(typed_path(str(request.options.get("results_dir", "results"))), dataset, asked)
     params = PlanTask(asked, start.state, start.parent, question(dataset, asked))
     cost = _seconds(data, settings, start.state is not None)
     return [request.task(params, label=start.told, axes={}, version=VERSION, cost=cost)]

@@ -32,7 +32,7 @@ from gpsuite.methods.robustness.multiclass.multiclass_search import BOUNDS
 from gpsuite.methods.robustness.search.regions import Region
 
 # raised when the numbers of a kind of task change
-POINT_VERSION, CHECK_VERSION, CLASSES_VERSION = 4, 4, 4
+POINT_VERSION, CHECK_VERSION, CLASSES_VERSION = 5, 4, 5
 
 
 @dataclass(frozen=True, kw_only=True)

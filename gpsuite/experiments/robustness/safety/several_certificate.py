@@ -100,7 +100,7 @@ def _informed(judged: JudgedPoint, proved: Sequence[float]) -> JudgedPoint:
     minimum = spread.minimum.informed(proved[0], float(centre.high[spread.own]))
     maximum = spread.maximum.informed(proved[1], float(centre.low[spread.own]))
     leads = {
-        rival: each.informed(bound, 1.0)
+        rival: each.informed(bound)
         for (rival, each), bound in zip(judged.leads.items(), proved[2:], strict=True)
     }
     verdict = judged.verdict

@@ -8,6 +8,7 @@ Equation: Blaas et al. 2020, Algorithm 1
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -65,8 +66,8 @@ class Extremum:
 
     Attributes:
         sign: 1 for a maximum, -1 for a minimum.
-        inner: surely attained at `witness`: the inward end of the probability's interval there; the trivial 0
-            (maximum) or 1 (minimum) if there is no witness.
+        inner: surely attained at `witness`: the inward end of the probability's interval there; without a witness the
+            trivial 0 (maximum) or 1 (minimum), or what is attained elsewhere (`informed`).
         outer: proved: no point of the region exceeds it (maximum) or falls below it (minimum).
         witness: [d] free inputs of the best point found, or None.
         status: "closed" (gap within the tolerance), "decided" (the threshold is settled), "exhausted" (the remaining
@@ -96,12 +97,14 @@ class Extremum:
         """What is not known: the distance of `outer` from `inner`, >= 0."""
         return max(0.0, self.sign * (self.outer - self.inner))
 
-    def informed(self, proved: float, attained: float) -> Extremum:
+    def informed(self, proved: float, attained: float = math.nan) -> Extremum:
         """Return what is known with a bound and a value from elsewhere, where a budget ended the search.
+
+        The trace stays the search's own, and so does a witness: without one `inner` may be another's value.
 
         Args:
             proved: no point of the region exceeds it (maximum) or falls below it (minimum); counts where it is better.
-            attained: surely, at a point of the region; counts where the search has no witness.
+            attained: surely, at a point of the region; counts where the search has no witness. NaN: nothing is.
         """
         if self.status != "budget":
             return self
