@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 class Budget:
     """Limits of one task and what it has spent; `None` means no limit.
 
-    A search asks `exhausted` between steps and returns its best valid answer when it is true.
+    A search asks `exhausted` between steps and returns its best valid answer when it is true. What one search spent is
+    spent for the next too: give each a budget of its own, or `restart` it. Which limits count, a search says: seconds
+    everywhere, evaluations in trainings, boxes in searches over regions.
 
     Attributes:
         seconds: wall-clock limit, measured from construction or the last `restart`.
