@@ -126,6 +126,7 @@ def test_masses_of_rectangles_multiply_where_nothing_is_correlated() -> None:
 
 def test_a_run_draws_maps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GPSUITE_DATA_PATH", raising=False)
     folder = run("explain_mnist358", "digits=['8']", "random_patches=3")
     numbers = pd.read_csv(folder / "figures" / "explain_mnist358.csv")
     assert len(numbers) == 196
