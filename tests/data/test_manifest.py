@@ -21,6 +21,20 @@ NAMES = sorted(
     if "\nfiles:" in path.read_text(encoding="utf-8")
 )
 
+OF_THE_PAPERS = {
+    "boston",
+    "fashion_mnist",
+    "gengine1",
+    "kin40k",
+    "kmnist",
+    "mnist",
+    "pol",
+    "sarcos",
+    "snelson",
+    "spambase",
+}
+"""Folders of what is shipped; others may describe a set that the collection has not."""
+
 
 @pytest.fixture
 def manifest() -> dict[str, dict[str, str]]:
@@ -37,7 +51,8 @@ def manifest() -> dict[str, dict[str, str]]:
 def test_hashes_are_those_of_the_manifest(name: str, manifest: dict[str, dict[str, str]]) -> None:
     spec = read_spec(CONF_DIR, name)
     assert isinstance(spec, DatasetSpec)
-    if not any(key.startswith(f"{spec.folder_name}/") for key in manifest):
+    listed = any(key.startswith(f"{spec.folder_name}/") for key in manifest)
+    if not listed and spec.folder_name not in OF_THE_PAPERS:
         pytest.skip(f"{name} is not of this collection")
     for file in spec.files:
         stored = [f"{spec.folder_name}/{file.name}{suffix}" for suffix in ("", ".gz", ".xz")]

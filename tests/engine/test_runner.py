@@ -182,6 +182,22 @@ def test_a_named_run_may_grow_but_neither_shrink_nor_turn_into_another(tmp_path:
             run(science, **behaviours)
 
 
+def test_figures_know_whether_their_run_may_be_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known: dict[str, bool] = {}
+    entry = tiny.EXPERIMENTS.get(tiny.NAME)  # type: ignore[attr-defined]
+
+    def look(report: Report[Any]) -> Any:
+        known[report.request.scale] = report.comparable
+        return entry.summarise(report)
+
+    monkeypatch.setitem(tiny.EXPERIMENTS._items, tiny.NAME, replace(entry, summarise=look))  # type: ignore[attr-defined]
+    for scale in ("quick", "smoke"):
+        run_experiment(tiny.request(scale=scale), options(tmp_path))
+    assert known == {"quick": True, "smoke": False}
+
+
 def test_smoke_results_are_marked_and_never_compared(tmp_path: Path) -> None:
     run_experiment(tiny.request(scale="smoke"), options(tmp_path))
     folder = tmp_path / "tiny/squares/smoke"

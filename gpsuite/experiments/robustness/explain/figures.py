@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 MOST_POINTS, MOST_INPUTS = 6, 10
 PREDICTED = "the predicted class"
+ENDS = {
+    "interval": (LIMIT, 1.0, "95 % t interval over points"),
+    "proved": (BLACK, 2.5, "mean of proved ends"),
+}
 SIDES = {DOWN: ("lowered", BLUE), UP: ("raised", VERMILION)}
 
 
@@ -139,22 +143,10 @@ def draw_means(report: Report[Any], table: pd.DataFrame) -> None:
             own = table[table["method"] == title].head(most).iloc[::-1]
             places = np.arange(len(own))
             ax.barh(places, own["mean"], color=BLUE, height=0.7, label="mean effect")
-            ax.hlines(
-                places,
-                own["interval_low"],
-                own["interval_high"],
-                color=LIMIT,
-                lw=1,
-                label="95 % t interval over points",
-            )
-            ax.hlines(
-                places,
-                own["proved_low"],
-                own["proved_high"],
-                color=BLACK,
-                lw=2.5,
-                label="mean of proved ends",
-            )
+            for ends, (colour, width, label) in ENDS.items():
+                ax.hlines(
+                    places, own[f"{ends}_low"], own[f"{ends}_high"], color=colour, lw=width, label=label
+                )
             ax.axvline(0.0, color=LIMIT, lw=0.8)
             ax.set_yticks(places, own["input"], fontsize=8)
             inputs = table.loc[table["method"] == title, "input"].nunique()

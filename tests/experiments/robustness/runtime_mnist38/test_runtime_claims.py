@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from gpsuite.experiments.robustness.runtime_mnist38.claims import runtime_statistics
+from gpsuite.experiments.robustness.runtime_mnist38.figures import _draw_printed
 from gpsuite.experiments.robustness.runtime_mnist38.tables import ratio_table
 
 OURS, PAPER = "rkhs_taylor", "paper"
@@ -113,3 +114,16 @@ def test_an_unclosed_search_makes_the_ratio_a_lower_bound() -> None:
     assert table.loc[(0.25, 7, 0.025), "ratio"] == "100"
     assert table.loc[(0.25, 8, 0.025), "ratio"] == "≥ 100"
     assert table.loc[(0.25, 8, 0.025), "closed by paper"] == 0
+
+
+def test_what_the_text_says_of_its_seconds_is_drawn_where_there_are_such_dimensions() -> None:
+    import matplotlib.pyplot as plt
+
+    both, low = [([1, 5], [5, 5]), ([8, 10], [250, 250])], [([2, 3], [5, 5])]
+    for dimensions, expected in (([1, 5, 8, 10], both), ([2, 3], low)):
+        fig, (left, right) = plt.subplots(1, 2)
+        _draw_printed(left, right, dimensions)
+        drawn = [(list(line.get_xdata()), list(line.get_ydata())) for line in left.lines]
+        assert drawn == expected
+        assert [(list(line.get_xdata()), list(line.get_ydata())) for line in right.lines] == [([0.01], [2.0])]
+        plt.close(fig)
