@@ -65,20 +65,20 @@ def test_a_budget_for_one_evaluation_gives_a_certificate(
     assert 0.0 < float(outcome.metrics["bound_kl"] or 0.0) <= 1.0
 
 
-def test_a_search_leaves_room_for_what_follows_it() -> None:
+def test_a_search_leaves_room_for_what_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, step = [0.0], 1 / 16
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+
     def slow(x: Array) -> tuple[float, Array]:
-        time.sleep(0.05)
+        clock[0] += step
         return float(((x - 3.0) ** 4).sum()), 4.0 * (x - 3.0) ** 3
 
-    begin = time.monotonic()
-    found = Search(Budget(0.5, after=5.0)).run(slow, np.zeros(2), [(-10.0, 10.0)] * 2)
-    spent = time.monotonic() - begin
+    found = Search(Budget(0.5, after=5.0, started=0.0)).run(slow, np.zeros(2), [(-10.0, 10.0)] * 2)
     assert (found.status, found.reason) == ("budget", NO_ROOM)
-    assert 2 <= found.evaluations <= 5
-    assert spent + 5.0 * 0.05 <= 0.5 + 0.1
-    report = minimise(slow, np.zeros(2), Budget(0.5, after=5.0))
-    assert report.status == "budget"
-    assert report.evaluations <= 5
+    # the third ends at 3/16, what follows at 8/16; a fourth would leave it too little
+    assert (found.evaluations, clock[0]) == (3, 3 * step)
+    report = minimise(slow, np.zeros(2), Budget(0.5, after=5.0, started=clock[0]))
+    assert (report.status, report.evaluations) == ("budget", 3)
     assert "no room" in report.reason
 
 
