@@ -9,10 +9,10 @@ from pathlib import Path
 
 from gpsuite.commands.words import experiment_names, read_words
 from gpsuite.config.files import conf_dir
-from gpsuite.engine.archive import NAME
 from gpsuite.engine.folder import PLAN, RUN
 from gpsuite.engine.publishing import pack_run, published_bytes
 from gpsuite.errors import ResultsError, UserError
+from gpsuite.reporting.archives import ARCHIVE
 from gpsuite.reporting.gallery import write_gallery
 from gpsuite.reporting.joint_figures import draw_joint_figures
 from gpsuite.reporting.publish import publish
@@ -79,7 +79,7 @@ def _packed(experiment: str, folder: Path, results_dir: Path) -> dict[str, bytes
     """Return the run's archive of records by its name, unless all published ones become too large with it."""
     packed = pack_run(experiment, folder / PLAN, results_dir)
     more = len(packed)
-    earlier = results_dir / "published" / folder.relative_to(results_dir) / NAME
+    earlier = results_dir / "published" / folder.relative_to(results_dir) / ARCHIVE
     total = published_bytes(results_dir) - (earlier.stat().st_size if earlier.is_file() else 0) + more
     if total > MOST_BYTES:
         raise ResultsError(
@@ -87,4 +87,4 @@ def _packed(experiment: str, folder: Path, results_dir: Path) -> dict[str, bytes
             f"at most {MOST_BYTES / 1e6:.0f} MB are published; publish fewer runs",
             key=str(folder),
         )
-    return {NAME: packed}
+    return {ARCHIVE: packed}

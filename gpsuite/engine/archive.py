@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpsuite.reporting.archives import FIELDS
 from gpsuite.reporting.reading import read_bytes
 
-NAME = "records.zip"
-_FIELDS, _ARRAYS = "records.jsonl", "arrays.npz"
+_ARRAYS = "arrays.npz"
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ def pack(records: Iterable[Sealed]) -> bytes:
     lines = "".join(f"{_line(each)}\n" for each in ordered)
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_LZMA) as archive:
-        for name, content in ((_FIELDS, lines.encode()), (_ARRAYS, arrays.getvalue())):
+        for name, content in ((FIELDS, lines.encode()), (_ARRAYS, arrays.getvalue())):
             member = zipfile.ZipInfo(name)  # dated 1980
             member.create_system, member.compress_type = 3, zipfile.ZIP_LZMA
             archive.writestr(member, content)
@@ -93,7 +93,7 @@ class Archive:
     @cached_property
     def _fields(self) -> dict[str, dict[str, Any]]:
         # a text's own line separators, such as U+2028, stand in the JSON as they are: only "\n" ends a line
-        lines = self._member(_FIELDS).decode("utf-8").split("\n")
+        lines = self._member(FIELDS).decode("utf-8").split("\n")
         return {str(each["key"]): each for each in map(json.loads, filter(None, lines))}
 
     @cached_property

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
-from gpsuite.engine.archive import NAME, Archive, Sealed
+from gpsuite.engine.archive import Archive, Sealed
+from gpsuite.reporting.archives import ARCHIVE
 from gpsuite.text import visible
 
 
@@ -38,7 +39,7 @@ class PublishedRecords:
         return places
 
     def _readable(self) -> Iterator[tuple[Archive, list[str]]]:
-        for path in sorted(self.folder.glob(f"*/*/{NAME}")):
+        for path in sorted(self.folder.glob(f"*/*/{ARCHIVE}")):
             archive = Archive(path)
             try:
                 yield archive, archive.keys

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpsuite.engine.archive import NAME, Sealed, pack
+from gpsuite.engine.archive import Sealed, pack
 from gpsuite.engine.plans import read_plan
 from gpsuite.engine.sealed import unseal
 from gpsuite.engine.store import RecordStore
 from gpsuite.engine.worker import import_family
 from gpsuite.errors import ResultsError
 from gpsuite.experiments.base import EXPERIMENTS
+from gpsuite.reporting.archives import ARCHIVE
 
 
 def pack_run(experiment: str, plan: Path, results_dir: Path) -> bytes:
@@ -40,7 +41,7 @@ def pack_run(experiment: str, plan: Path, results_dir: Path) -> bytes:
 
 def published_bytes(results_dir: Path) -> int:
     """Return the size of all published records."""
-    return sum(path.stat().st_size for path in (results_dir / "published").rglob(NAME))
+    return sum(path.stat().st_size for path in (results_dir / "published").rglob(ARCHIVE))
 
 
 def _present(store: RecordStore, key: str, plan: Path) -> Sealed:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from gpsuite.config.request import read_request
 from gpsuite.engine.agreement import Agreement, compare_records
-from gpsuite.engine.archive import NAME, Archive
+from gpsuite.engine.archive import Archive
 from gpsuite.engine.backends import LokyPool, run_pool
 from gpsuite.engine.keys import task_key
 from gpsuite.engine.plans import plan_tasks
@@ -21,6 +21,7 @@ from gpsuite.engine.sealed import unseal
 from gpsuite.engine.worker import execute_group
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Record, Task
+from gpsuite.reporting.archives import ARCHIVE
 from gpsuite.reporting.reading import read_mapping
 from gpsuite.seeds import stream
 
@@ -93,7 +94,7 @@ def published_runs(results_dir: Path, experiments: Sequence[str]) -> list[Publis
     """
     found = []
     for experiment in experiments:
-        for path in sorted((results_dir / "published" / experiment).glob(f"*/{NAME}")):
+        for path in sorted((results_dir / "published" / experiment).glob(f"*/{ARCHIVE}")):
             run = read_mapping(path.parent / "run.json") or {}
             words = tuple(str(word) for word in run.get("command", ())[2:])  # after `gpsuite run`
             found.append(PublishedRun(f"{experiment}/{path.parent.name}", experiment, words, Archive(path)))

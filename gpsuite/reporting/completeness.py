@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gpsuite.reporting.archives import ARCHIVE, task_seconds
 from gpsuite.reporting.catalogue import ExperimentNote, PaperNote
 from gpsuite.reporting.reading import present
 from gpsuite.reporting.sections import Section
 
-RECORDS = "records.zip"
 HEAD = [
     "figure or table",
     "state",
-    "CPU hours (records of several runs in each)",
+    "CPU hours",
     "records, MB",
     "missing",
     "a full run, two cores",
@@ -82,7 +82,13 @@ def completeness_rows(
 
 
 def _spent(runs: Sequence[Section]) -> list[str]:
-    """Return CPU hours and megabytes of records of some runs; a run without records has none."""
-    files = [path for run in runs if present(path := run.run.path / RECORDS)]
+    """Return CPU hours and megabytes of records of some runs; a run without records has none.
+
+    A task whose record is in several of the runs counts once; a run without readable records, as long as it says.
+    """
+    seconds: dict[str, float] = {}
+    for run in runs:
+        seconds.update(task_seconds(run.run.path / ARCHIVE) or {str(run.run.path): run.cpu_seconds})
+    files = [path for run in runs if present(path := run.run.path / ARCHIVE)]
     size = sum(path.stat().st_size for path in files) / 1e6
-    return [f"{sum(run.cpu_seconds for run in runs) / 3600:.2f}", f"{size:.2f}" if files else "none"]
+    return [f"{sum(seconds.values()) / 3600:.2f}", f"{size:.2f}" if files else "none"]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpsuite.engine.archive import NAME, Archive
+from gpsuite.engine.archive import Archive
+from gpsuite.reporting.archives import ARCHIVE
 from tests.commands.conftest import Gpsuite
 from tests.commands.test_published_records import LINES, RUN, publish_and_move, publish_only
 
@@ -16,7 +17,7 @@ def test_arrays_that_an_experiment_keeps_back_are_not_in_the_archive(
 ) -> None:
     publish_only(monkeypatch, "p")
     publish_and_move(gpsuite, LINES)
-    archive = Archive(Path("results/published", LINES, "smoke", NAME))
+    archive = Archive(Path("results/published", LINES, "smoke", ARCHIVE))
     kept = {name for key in archive.keys if (found := archive.get(key)) for name in found.arrays}
     assert kept == {"p"}
 
@@ -31,7 +32,7 @@ def test_a_damaged_record_is_not_published(gpsuite: Gpsuite) -> None:
 
 
 def test_the_size_is_of_all_that_is_published(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = Path("results/published/pac_bayes/other/paper", NAME)
+    other = Path("results/published/pac_bayes/other/paper", ARCHIVE)
     other.parent.mkdir(parents=True)
     other.write_bytes(bytes(1_000_000))
     assert gpsuite(*RUN, f"experiment={LINES}").code == 0

@@ -15,12 +15,13 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from gpsuite.config.files import group_choices
-from gpsuite.engine.archive import NAME, Archive, Sealed, pack
+from gpsuite.engine.archive import Archive, Sealed, pack
 from gpsuite.engine.backends import LokyPool
 from gpsuite.engine.provenance import origin
 from gpsuite.engine.sealed import seal, unseal
 from gpsuite.engine.worker import execute, import_family
 from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork, Task, only_arrays
+from gpsuite.reporting.archives import ARCHIVE
 from tests.commands.conftest import Gpsuite
 
 LINES = "pac_bayes/kl_inverse"
@@ -66,7 +67,7 @@ def test_a_fresh_clone_redraws_without_computing(gpsuite: Gpsuite) -> None:
 
 def test_publishing_twice_or_from_a_fresh_clone_gives_the_same_bytes(gpsuite: Gpsuite) -> None:
     publish_and_move(gpsuite, LINES)
-    path = Path("results/published", LINES, "smoke", NAME)
+    path = Path("results/published", LINES, "smoke", ARCHIVE)
     first = path.read_bytes()
     gpsuite(*RUN, f"experiment={LINES}")
     assert gpsuite("publish", LINES).code == 0
@@ -145,7 +146,7 @@ def test_recheck_lets_openblas_choose_where_the_record_names_no_kernels(
 def publish_wrong(gpsuite: Gpsuite, **origin: str) -> None:
     """Publish records of which one number is wrong, as computed at another origin."""
     publish_and_move(gpsuite, LINES)
-    path = Path("results/published", LINES, "smoke", NAME)
+    path = Path("results/published", LINES, "smoke", ARCHIVE)
     archive = Archive(path)
     records = [unseal(key, found) for key in archive.keys if (found := archive.get(key)) is not None]
     for record in records:

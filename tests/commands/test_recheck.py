@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from gpsuite.engine.agreement import LEVELS, Agreement
-from gpsuite.engine.archive import NAME, Archive, Sealed, pack
+from gpsuite.engine.archive import Archive, Sealed, pack
 from gpsuite.engine.recheck import Rechecked
+from gpsuite.reporting.archives import ARCHIVE
 from tests.commands.conftest import Gpsuite
 from tests.commands.test_published_records import LINES, publish_and_move, publish_only
 
@@ -25,7 +26,7 @@ def test_one_disagreement_is_told_wherever_it_comes(
 
 def test_a_published_record_that_was_changed_is_not_checked(gpsuite: Gpsuite) -> None:
     publish_and_move(gpsuite, LINES)
-    path = Path("results/published", LINES, "smoke", NAME)
+    path = Path("results/published", LINES, "smoke", ARCHIVE)
     archive = Archive(path)
     records = [archive.get(key) for key in archive.keys]
     path.write_bytes(pack(Sealed({**each.fields, "reason": "changed"}, each.arrays) for each in records))

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpsuite.engine.archive import NAME, Archive, Sealed, pack
+from gpsuite.engine.archive import Archive, Sealed, pack
 from gpsuite.engine.sealed import DamagedRecordError, seal, unseal
 from gpsuite.engine.store import RecordStore
 from gpsuite.engine.worker import execute
 from gpsuite.experiments.base import Record, SharedWork, only_arrays
+from gpsuite.reporting.archives import ARCHIVE
 from tests.engine import tiny
 
 
@@ -28,7 +29,7 @@ SEALED = [Sealed(seal(record), record.arrays) for record in RECORDS]
 
 
 def published(tmp_path: Path, content: bytes) -> Path:
-    path = tmp_path / "published" / "tiny" / "squares" / "paper" / NAME
+    path = tmp_path / "published" / "tiny" / "squares" / "paper" / ARCHIVE
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
     return path
@@ -130,7 +131,7 @@ def test_the_archive_does_not_say_when_it_was_packed() -> None:
 def test_a_line_separator_in_a_text_does_not_part_a_record(tmp_path: Path, separator: str) -> None:
     made = record_of(1)
     record = replace(made, reason=f"a{separator}b")
-    path = tmp_path / NAME
+    path = tmp_path / ARCHIVE
     path.write_bytes(pack([Sealed(seal(record), record.arrays)]))
     found = Archive(path)
     assert found.keys == [record.key]

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpsuite.engine.archive import NAME, Sealed, pack
+from gpsuite.engine.archive import Sealed, pack
 from gpsuite.engine.sealed import seal
 from gpsuite.engine.store import RecordStore, satisfies
 from gpsuite.engine.worker import execute
 from gpsuite.errors import ResultsError
 from gpsuite.experiments.base import Record, SharedWork
+from gpsuite.reporting.archives import ARCHIVE
 from tests.engine import tiny
 
 
@@ -79,7 +80,7 @@ def test_what_a_stored_record_satisfies() -> None:
 
 def archived(folder: Path, *records: Record) -> None:
     folder.mkdir(parents=True)
-    (folder / NAME).write_bytes(pack([Sealed(seal(each), each.arrays) for each in records]))
+    (folder / ARCHIVE).write_bytes(pack([Sealed(seal(each), each.arrays) for each in records]))
 
 
 def test_an_own_record_comes_before_the_published_one(tmp_path: Path) -> None:

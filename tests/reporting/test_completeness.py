@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from gpsuite.engine.archive import Sealed, pack
+from gpsuite.reporting.archives import ARCHIVE
 from gpsuite.reporting.catalogue import ExperimentNote, PaperNote
 from gpsuite.reporting.completeness import completeness_rows
 from gpsuite.reporting.runs import find_runs
@@ -56,3 +58,19 @@ def test_a_run_of_the_shipped_name_is_not_complete_by_its_name(
 def test_a_quick_run_is_none_of_the_papers(tmp_path: Path) -> None:
     make_run(tmp_path, "f/two/quick", status="done")
     assert table(tmp_path)[1][1] == "not run"
+
+
+def test_a_task_in_the_records_of_several_runs_is_counted_once(tmp_path: Path) -> None:
+    def publish(run: str, **hours: float) -> None:
+        make_run(tmp_path, run, status="done", cpu_seconds=3600.0 * sum(hours.values()))
+        tasks = {key: {"key": key, "timing": {"cpu_seconds": 3600.0 * spent}} for key, spent in hours.items()}
+        (tmp_path / run / ARCHIVE).write_bytes(pack(Sealed(fields, {}) for fields in tasks.values()))
+
+    publish("f/one/paper", a=1.0, b=2.0)
+    publish("f/one/paper~more", b=2.0, c=4.0)
+    publish("f/two/paper", d=8.0, c=4.0)
+    make_run(tmp_path, "f/two/paper~bare", status="done", cpu_seconds=1800.0)
+    assert [row[2] for row in table(tmp_path)] == ["15.50", "12.50", "15.50"]
+    # without readable records a run counts as it says: a + b in one, b + c in the damaged one
+    (tmp_path / "f/one/paper~more" / ARCHIVE).write_bytes(b"PK damaged")
+    assert table(tmp_path)[2][2] == f"{3.0 + 6.0 + 12.0 + 0.5:.2f}"
