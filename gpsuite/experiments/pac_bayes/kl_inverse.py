@@ -78,16 +78,19 @@ def run(task: Task[CurveTask], shared: SharedWork) -> Outcome:
     return Outcome(metrics, arrays={"q": q, "p": p}, headline=f"starts at {p[0]:.4f}")
 
 
-def derivative_error(q: FloatArray, c: float) -> float:
+def derivative_error(q: FloatArray, c: float) -> float | None:
     """Return the largest relative error of (12) and (13) against fourth-order differences of logit p.
 
-    The logit keeps its digits where p is near 1; where 1 - p underflows there is nothing to check.
+    The logit keeps its digits where p is near 1; where 1 - p underflows there is nothing to check, and None is
+    returned where it does at every q.
 
     Args:
         q: empirical risks strictly inside (0, 1).
         c: in nats, above 0.
     """
     q = q[kl_inverse(q + 2.0 * STEP * (1.0 - q), c).one_minus_p > 0.0]
+    if q.size == 0:
+        return None
     found = kl_inverse(q, c)
     slope = found.p * found.one_minus_p  # of p in its logit
     in_q = _difference(lambda h: _logit(q + h, c + 0.0 * h), STEP * np.minimum(q, 1.0 - q))

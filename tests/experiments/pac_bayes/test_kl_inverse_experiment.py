@@ -26,6 +26,12 @@ def test_the_inverse_keeps_its_bounds_and_edges() -> None:
     assert max(m["derivative_error"] or 0.0 for m in found.values()) < 1e-8
 
 
+def test_where_the_risk_rounds_to_one_no_derivative_is_checked() -> None:
+    (metrics,) = outcomes("c_values=[1e300]").values()
+    assert metrics["derivative_error"] is None
+    assert (metrics["above_pinsker"], metrics["above_one"], metrics["off_edges"]) == (0, 0, 0)
+
+
 @pytest.mark.parametrize(("part", "caught"), [("p", "above_pinsker"), ("dp_dq", "derivative_error")])
 def test_a_wrong_inverse_is_caught(part: str, caught: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(q: Any, c: Any) -> KLInverse:
