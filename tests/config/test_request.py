@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 from dataclasses import fields
 from pathlib import Path
 
@@ -198,3 +199,13 @@ def test_method_options_reach_every_method_that_has_them() -> None:
     request, options = read_request([REGRESSION, "methods=[kl_pac_gp,full_gp]", "method.objective=sqrt"])
     assert request.methods["kl_pac_gp"].objective == "sqrt"  # type: ignore[attr-defined]
     assert "methods" in options.changed
+
+
+def test_an_unknown_key_of_a_scale_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(conf_dir(), tmp_path / "conf")
+    file = tmp_path / "conf" / "experiment" / "pac_bayes" / "kl_inverse.yaml"
+    file.write_text(file.read_text("utf-8").replace("{grid_points: 101}", "{grid_pionts: 101}"), "utf-8")
+    monkeypatch.setattr(files, "shipped_conf_dir", lambda: tmp_path / "conf")
+    with pytest.raises(UserError, match="grid_pionts: unknown key; did you mean 'grid_points'"):
+        read_request(["experiment=pac_bayes/kl_inverse", "scale=smoke"])
+    read_request(["experiment=pac_bayes/kl_inverse", "scale=quick"])
