@@ -19,7 +19,7 @@ from gpsuite.reporting.comparison import Statistic
 from gpsuite.statistics.estimates import Estimate
 from tests.experiments.robustness.made_up_deltas import delta_frame
 
-RATIO = 0.05  # test points over training rows
+RATIO = 0.05  # test rows over training rows
 FIVE = {(m, e): (5.0 if m == "laplace" else 1.0) * 10 / e for m in ("laplace", "ep") for e in (10, 40, 100)}
 
 
@@ -28,7 +28,7 @@ def values(statistics: list[Statistic]) -> dict[str, tuple[float, int | None]]:
 
 
 def test_the_papers_findings_are_found_where_they_are() -> None:
-    assert values(delta_claims(delta_frame(FIVE), RATIO)) == {
+    assert values(delta_claims([delta_frame(FIVE)], RATIO)) == {
         "violations_delta_definitions": (0, 720),
         "delta_ratio_laplace_over_ep": (pytest.approx(5.0), 2),
         "share_ep_more_robust": (1.0, 3),
@@ -39,14 +39,21 @@ def test_the_papers_findings_are_found_where_they_are() -> None:
 
 def test_and_are_not_found_where_they_are_not() -> None:
     opposite = {(m, e): (1.0 if m == "laplace" else 1.2) * e for m, e in FIVE}
-    found = values(delta_claims(delta_frame(opposite), RATIO))
+    found = values(delta_claims([delta_frame(opposite)], RATIO))
     assert found["delta_ratio_laplace_over_ep"][0] == pytest.approx(1 / 1.2)
     for name in ("share_ep_more_robust", "share_ratio_about_five", "share_delta_falls_with_epochs"):
         assert found[name][0] == 0.0
 
 
+def test_more_robust_at_one_radius_is_not_so_at_each() -> None:
+    opposite = {(m, e): value if m == "ep" else value / 25.0 for (m, e), value in FIVE.items()}
+    found = values(delta_claims([delta_frame(FIVE), delta_frame(opposite)], RATIO))
+    assert found["share_ep_more_robust"] == (0.5, 6)
+    assert found["delta_ratio_laplace_over_ep"] == (pytest.approx(5.0), 2)  # the first radius'
+
+
 def test_one_method_alone_makes_no_comparison() -> None:
-    found = values(delta_claims(delta_frame({k: v for k, v in FIVE.items() if k[0] == "ep"}), RATIO))
+    found = values(delta_claims([delta_frame({k: v for k, v in FIVE.items() if k[0] == "ep"})], RATIO))
     assert found["share_delta_falls_with_epochs"] == (1.0, 1)
     assert "delta_ratio_laplace_over_ep" not in found
 
@@ -77,7 +84,7 @@ def _noisy(spread: float, draws: int, factor: float = 5.0, seed: int = 0) -> pd.
 
 def test_many_points_of_one_draw_prove_nothing() -> None:
     # 200 points that all agree share one classifier: no test, no interval
-    found = {each.name: each for each in delta_claims(delta_frame(FIVE, draws=1, points=200), RATIO)}
+    found = {each.name: each for each in delta_claims([delta_frame(FIVE, draws=1, points=200)], RATIO)}
     for name in ("share_ep_more_robust", "share_ratio_about_five", "share_delta_falls_with_epochs"):
         assert (math.isnan(found[name].value), found[name].n) == (True, 0), name
     ratio = found["delta_ratio_laplace_over_ep"]
@@ -87,9 +94,9 @@ def test_many_points_of_one_draw_prove_nothing() -> None:
 
 
 def test_draws_that_disagree_say_no_although_all_points_of_each_agree() -> None:
-    claims = values(delta_claims(_noisy(spread=3.0, draws=4, factor=1.2), RATIO))
+    claims = values(delta_claims([_noisy(spread=3.0, draws=4, factor=1.2)], RATIO))
     assert claims["share_ep_more_robust"][0] == 0.0
-    agreeing = values(delta_claims(_noisy(spread=0.1, draws=8), RATIO))
+    agreeing = values(delta_claims([_noisy(spread=0.1, draws=8)], RATIO))
     assert agreeing["share_ep_more_robust"] == (1.0, 3)
     assert agreeing["share_ratio_about_five"] == (1.0, 3)
 

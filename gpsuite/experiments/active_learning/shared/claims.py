@@ -154,12 +154,15 @@ def best_statistics(curves: Curves) -> list[Statistic]:
     errors = curves.paired({name: curves.curve(name, "rmse").at(last) for name in compared})
     pairs = [errors.pair(VALUE, AL, name) for name in rivals]
     safe = float(curves.per_run(AL, "safe_noisy").mean()) >= DEMANDED
-    density = {name: float(np.nanmean(curves.curve(name, "log_density").at(last))) for name in compared}
-    higher = [density[AL] > density[name] for name in rivals]
-    shown = ", ".join(f"{name} {value:.3f}" for name, value in density.items())
+    densities = {name: curves.curve(name, "log_density").at(last) for name in compared}
+    paired = curves.paired({name: -values for name, values in densities.items()})
+    higher = [paired.pair(VALUE, AL, name) for name in rivals]
+    shown = ", ".join(f"{name} {np.nanmean(values):.3f}" for name, values in densities.items())
     return [
         wilcoxon_claim("share_smallest_rmse_and_safe", pairs, LEVEL, safe),
-        claim("share_highest_log_density", higher, f"mean log density at {last}: {shown}"),
+        wilcoxon_claim(
+            "share_highest_log_density", higher, LEVEL, note=f"mean log density at {last}: {shown}"
+        ),
     ]
 
 

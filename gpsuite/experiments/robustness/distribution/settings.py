@@ -15,7 +15,8 @@ class DistributionSettings(SearchSettings):
     """Settings of the distribution of delta.
 
     Attributes:
-        radii: of the boxes (L-infinity), in units of the scaled inputs; the first is held against the paper.
+        radii: of the boxes (L-infinity), in units of the scaled inputs; sizes are held against the paper at the
+            first, and at all of them which method is the more robust one.
     """
 
     radii: Annotated[list[Radius], filled, unique]

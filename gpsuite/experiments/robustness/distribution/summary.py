@@ -53,9 +53,9 @@ def summarise(report: Report[DistributionSettings]) -> list[Statistic]:
     timing = timing_table(records, ["training", *BY], titles)
     report.table(timing, f"{name}_timing", "CPU seconds per point; the first of a model trains it")
     draw(report, frame, heading, name)
-    main = frame[frame["radius"] == settings.radii[0]]
+    by_radius = [frame[frame["radius"] == radius] for radius in settings.radii]
     data = dataset_statistics(request.require_dataset())
-    return [*data, *metric_statistics(tidy, BY), *delta_claims(main, shared_rows(settings))]
+    return [*data, *metric_statistics(tidy, BY), *delta_claims(by_radius, shared_rows(settings))]
 
 
 def _heading(request: Request[DistributionSettings], frame: pd.DataFrame) -> str:
@@ -77,5 +77,5 @@ def _caption(heading: str, settings: DistributionSettings) -> str:
 
 
 def shared_rows(settings: DistributionSettings) -> float:
-    """Return test points over training rows of a draw, which decides how alike draws of the same rows are."""
-    return settings.points / settings.train_rows
+    """Return test rows over training rows of a draw, which decides how alike draws of the same rows are."""
+    return settings.test_rows / settings.train_rows

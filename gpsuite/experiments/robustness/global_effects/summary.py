@@ -30,7 +30,7 @@ def summarise(report: Report[GlobalEffectsSettings]) -> list[Statistic]:
     request, settings, records = report.request, report.settings, report.records()
     name = request.experiment.split("/")[1]
     data = load(request.require_dataset())
-    ratio = settings.points / settings.train_rows
+    ratio = settings.test_rows / settings.train_rows
     if not records:
         return global_claims([], settings.gammas, ratio)
     table = effect_table(records, report.titles, data.input_names, settings.gammas, ratio)

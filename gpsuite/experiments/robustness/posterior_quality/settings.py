@@ -20,7 +20,8 @@ class PosteriorQualitySettings(DeltaSettings):
     Attributes:
         gammas: how many of each dataset's radii are run for the comparison of delta between datasets.
         hmc_evaluations: evaluations in training of the classifiers that HMC is run for, one of `evaluations`.
-        hmc_trained_by: methods at whose hyperparameters HMC is run; the first decides the claims.
+        hmc_trained_by: methods at whose hyperparameters HMC is run; the distances are those of the first, and
+            which method is closer is asked at all.
         chains: HMC chains.
         burn_in: draws thrown away per chain.
         samples: draws kept per chain.

@@ -22,7 +22,8 @@ def summarise(report: Report[PosteriorQualitySettings]) -> list[Statistic]:
     """Write distances and chains, and the ratios; draw both; return means and the paper's claims over datasets."""
     settings, titles = report.settings, report.titles
     deltas, sampled = delta_frames(report), report.records(part=HMC)
-    found, ratio = converged(sampled, settings.hmc_trained_by[0]), settings.points / settings.train_rows
+    by_training = [converged(sampled, name) for name in settings.hmc_trained_by]
+    found, ratio = by_training[0], settings.test_rows / settings.train_rows
     caption = (
         f"Distance to HMC, mean ± standard error over random splits, corrected for shared rows, at the hyperparameters "
         f"that the named method learned in {settings.hmc_evaluations} evaluations; draws whose chains did not converge "
@@ -33,7 +34,7 @@ def summarise(report: Report[PosteriorQualitySettings]) -> list[Statistic]:
         report.table(chain_table(sampled, titles), "posterior_quality_chains", "HMC chains")
     timing = timing_table(report.records(), ["part", "dataset", "method", "evaluations"], titles)
     report.table(timing, "posterior_quality_timing", "CPU seconds per task; the first of a model trains it")
-    statistics = quality_claims(found, deltas, settings.hmc_evaluations, ratio)
+    statistics = quality_claims(by_training, deltas, settings.hmc_evaluations, ratio)
     draw(report, statistics, found, deltas)
     return statistics
 

@@ -23,7 +23,7 @@ def distance_table(
     Args:
         records: of the chains.
         titles: of the methods.
-        test_over_training: test points over training rows of a draw.
+        test_over_training: test rows over training rows of a draw.
     """
     import pandas as pd
 

@@ -87,7 +87,7 @@ def values(statistics: list[Statistic]) -> dict[str, float]:
 def test_the_papers_findings_are_found_where_they_are() -> None:
     found = values(
         quality_claims(
-            qualities({"synthetic2d": 7.0, "spam": 1.1, "mnist38": 1.6}),
+            [qualities({"synthetic2d": 7.0, "spam": 1.1, "mnist38": 1.6})],
             ratios({"synthetic2d": 5.0, "spam": 1.2, "mnist38": 4.0}),
             at=10,
             test_over_training=0.05,
@@ -106,7 +106,7 @@ def test_the_papers_findings_are_found_where_they_are() -> None:
 def test_and_are_not_found_where_they_are_not() -> None:
     found = values(
         quality_claims(
-            qualities({"synthetic2d": 0.5, "spam": 0.9, "mnist38": 3.0}),
+            [qualities({"synthetic2d": 0.5, "spam": 0.9, "mnist38": 3.0})],
             ratios({"synthetic2d": 5.0, "spam": 6.0, "mnist38": 1.5}, smallest="spam"),
             at=40,
             test_over_training=0.05,
@@ -119,11 +119,22 @@ def test_and_are_not_found_where_they_are_not() -> None:
     assert found["quality_robustness_spearman"] < 0.0
 
 
+def test_closer_at_one_methods_hyperparameters_is_not_so_at_each() -> None:
+    closer, further = (qualities({"spam": ratio, "mnist38": ratio}) for ratio in (3.0, 0.5))
+    deltas = ratios({"spam": 1.2, "mnist38": 1.2})
+    found = values(quality_claims([closer, further], deltas, 10, 0.05))
+    assert found["share_ep_closer_to_hmc"] == 0.5
+    one = values(quality_claims([closer], deltas, 10, 0.05))
+    assert one["share_ep_closer_to_hmc"] == 1.0
+    named = "hmc_distance[dataset=spam,method=laplace]"
+    assert found[named] == one[named]  # the first's
+
+
 def test_one_draw_has_means_but_decides_nothing() -> None:
     only = {
         title: frame[frame["draw"] == 0] for title, frame in ratios({"synthetic2d": 5.0, "spam": 1.2}).items()
     }
-    statistics = quality_claims(qualities({"synthetic2d": 7.0, "spam": 1.1}, draws=1), only, 10, 0.05)
+    statistics = quality_claims([qualities({"synthetic2d": 7.0, "spam": 1.1}, draws=1)], only, 10, 0.05)
     found = {each.name: each for each in statistics}
     distance = found["hmc_distance[dataset=spam,method=ep]"]
     assert (distance.n, distance.interval_low) == (1, None)
@@ -139,7 +150,7 @@ def test_draws_that_disagree_decide_nothing() -> None:
         for title in ("spam", "synthetic2d")
         for draw in range(4)
     ]  # fmt: skip
-    statistics = quality_claims(mixed, ratios({"spam": 1.2, "synthetic2d": 1.2}), 10, 0.05)
+    statistics = quality_claims([mixed], ratios({"spam": 1.2, "synthetic2d": 1.2}), 10, 0.05)
     found = values(statistics)
     assert found["share_ep_closer_to_hmc"] == 0.0
     [distance] = [each for each in statistics if each.name == "hmc_distance[dataset=spam,method=laplace]"]
@@ -156,7 +167,7 @@ def test_without_converged_chains_nothing_is_claimed_of_quality() -> None:
     found = {
         each.name: each
         for each in quality_claims(
-            [], ratios({"synthetic2d": 5.0, "spam": 1.2}), at=10, test_over_training=0.05
+            [[]], ratios({"synthetic2d": 5.0, "spam": 1.2}), at=10, test_over_training=0.05
         )
     }
     assert math.isnan(found["share_ep_closer_to_hmc"].value)
@@ -170,7 +181,7 @@ def test_a_dataset_without_two_converged_draws_leaves_the_claim_about_all_of_the
     two = qualities({"synthetic2d": 7.0, "spam": 1.1})
     for found in (two, two + qualities({"mnist38": 0.1}, draws=1)):
         (claimed,) = [
-            s for s in quality_claims(found, deltas, 10, 0.05) if s.name == "share_ep_closer_to_hmc"
+            s for s in quality_claims([found], deltas, 10, 0.05) if s.name == "share_ep_closer_to_hmc"
         ]
         assert math.isnan(claimed.value) and claimed.note.startswith("mnist38")
 
@@ -183,7 +194,7 @@ def test_the_difference_is_least_by_size_whichever_is_more_robust(
     spam: float, others: tuple[float, float], least: bool
 ) -> None:
     deltas = ratios({"synthetic2d": others[0], "spam": spam, "mnist38": others[1]})
-    found = values(quality_claims([], deltas, 10, 0.05))["smallest_difference_confidence[dataset=spam]"]
+    found = values(quality_claims([[]], deltas, 10, 0.05))["smallest_difference_confidence[dataset=spam]"]
     assert (found >= 0.95) is least
 
 
