@@ -80,4 +80,5 @@ def _over_draws(
     test_over_training: float,
 ) -> Statistic:
     values = [measure(own, other) for own, other in zip(first, second, strict=True)]
-    return Statistic.of(name, corrected_mean(values, test_over_training), note=DRAWS)
+    found = corrected_mean(values, test_over_training).within(-1.0, 1.0)
+    return Statistic.of(name, found, note=DRAWS)
