@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gpsuite.data.spec import CsvSpec
 from gpsuite.data.table.columns import Column, plain_column, read_column
 from gpsuite.data.table.formats import NumberFormat, as_the_table, find_format, refuse_twofold
 from gpsuite.data.table.layout import Grid
+from gpsuite.data.table.reading import format_of
 
-_VERSION = 1  # of the decisions
+_VERSION = 2  # of the decisions
 
 
 def reading_of(spec: CsvSpec, notes: Sequence[str]) -> list[object]:
@@ -19,18 +20,13 @@ def reading_of(spec: CsvSpec, notes: Sequence[str]) -> list[object]:
     return [["reading", _VERSION, *settings]] if notes or stated else []
 
 
-def marks_of(grid: Grid, written: NumberFormat) -> dict[str, str]:
-    """Return `Dataset.reading`: how a table is written, for other files that belong to it."""
-    return {"separator": grid.separator, "decimal": written.decimal, "thousands": written.thousands}
-
-
 def read_columns(
     spec: CsvSpec,
     grid: Grid,
     positions: Sequence[int],
     notes: list[str],
     *,
-    table: NumberFormat | None = None,
+    table: Mapping[str, str] | None = None,
     numbers_only: bool = False,
 ) -> tuple[dict[int, Column], NumberFormat]:
     """Return position -> column, and how the file writes numbers, decided by all of them and added to `notes`.
@@ -40,7 +36,7 @@ def read_columns(
         grid: the cells.
         positions: of the columns.
         notes: what was decided, extended.
-        table: how the table writes numbers to which this file belongs.
+        table: `Dataset.reading` of the table to which this file belongs.
         numbers_only: a cell that is no number is a bad one, whatever the others are.
 
     Raises:
@@ -54,10 +50,12 @@ def read_columns(
         doubtful = [(grid.header[p], list(dict.fromkeys(cells[p]))) for p in positions if plain[p] is None]
         others = [(grid.header[p], cells[p]) for p in positions if plain[p] is not None]
         marks = spec.decimal, spec.thousands
-        shared = as_the_table(table, [*doubtful, *others]) if marks == (None, None) else None
+        guessed, theirs = marks == (None, None), format_of(table or {})
+        alike = (table or {}).get("separator", grid.separator) == grid.separator
+        shared = as_the_table(theirs, [*doubtful, *others], alike) if guessed else None
         written, said = shared or find_format(grid.key, grid.path, doubtful, others, *marks, grid.separator)
-        if shared is None and marks == (None, None):
-            refuse_twofold(grid.key, grid.path, [*doubtful, *others], table, written)
+        if shared is None and guessed:
+            refuse_twofold(grid.key, grid.path, [*doubtful, *others], theirs, written)
     if said:
         notes.append(said)
     usual = written == NumberFormat()

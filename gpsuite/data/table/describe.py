@@ -105,7 +105,8 @@ def _suspicions(grid: Grid, columns: Sequence[Column]) -> list[str]:
             notes.append(
                 f"{mark:g} in column {shorten(column.name)!r} may stand for a missing value: empty such cells"
             )
-    rows = np.any([column.unread for column in columns], axis=0)
+    used = [column.unread for column in columns if not column.useless]
+    rows = np.any(used, axis=0) if used else np.zeros(0, dtype=bool)
     if rows.any():
         notes.append(f"{int(rows.sum())} of {len(rows)} rows have a missing value: see dataset.missing")
     return notes

@@ -27,7 +27,8 @@ _DOT_GROUPS = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+")
 _MINUS = ("\u2212", "\u2013")  # the minus sign and the dash that word processors write for it
 _WHOLE = re.compile(r"[+-]?\d{1,3}")
 _POINT = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?")
-_SYMBOL = re.compile(r"([$€£¥])?\s*(.*?)\s*([%€£¥$])?")
+_SYMBOL = re.compile(r"([+\-\u2212\u2013]?)([$€£¥])?\s*(.*?)\s*([%€£¥$])?")
+_EXPONENT = re.compile(r"([+-]?\d*\.\d*)[dD]([+-]\d{2,3})")  # as Fortran writes it
 
 DATE_FORMATS = (
     "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%Y/%m/%d",
@@ -66,7 +67,18 @@ class NumberFormat:
 
 
 def _plain_minus(text: str) -> str:
-    return f"-{text[1:]}" if text[:1] in _MINUS and text[1:2].isdigit() else text
+    if text[:1] in _MINUS and (text[1:2].isdigit() or text[1:2] in (".", ",")):
+        text = f"-{text[1:]}"
+    return re.sub(r"(?<=[0-9.][eE])[\u2212\u2013](?=\d)", "-", text)
+
+
+def yes_and_no(texts: Iterable[str]) -> bool:
+    """Whether texts are words for yes and no; single letters only in pairs, as T and F: T and Y are two levels."""
+    words = {text.casefold() for text in texts}
+    if not words <= BOOLEAN_WORDS:
+        return False
+    paired = all((one in words) == (other in words) for one, other in (("t", "f"), ("y", "n"), ("1", "0")))
+    return paired or any(len(word) > 1 for word in words)
 
 
 def like_number(text: str) -> bool:
@@ -78,7 +90,9 @@ def like_number(text: str) -> bool:
 def plain_number(text: str) -> float | None:
     """Return the number of a text such as `-1.5e3`, None if it is none."""
     try:
-        return None if "_" in text else float(text)  # Python reads 1_0 as 10, no other program does
+        if "_" in text:  # Python reads 1_0 as 10, no other program does
+            return None
+        return float(_EXPONENT.sub(r"\1e\2", text))
     except ValueError:
         return None
 
@@ -91,9 +105,9 @@ def is_missing(text: str) -> bool:
 def without_symbol(text: str) -> tuple[str, str]:
     """Return the text without a currency sign before it or a percent or currency sign behind it, and the sign."""
     match = _SYMBOL.fullmatch(text)
-    if match is None or (match[1] and match[3]) or not (match[1] or match[3]):
+    if match is None or (match[2] and match[4]) or not (match[2] or match[4]):
         return text, ""
-    return match[2], match[1] or match[3]
+    return f"{match[1]}{match[3]}", match[2] or match[4]
 
 
 def find_format(
@@ -149,8 +163,9 @@ def find_format(
         raise csv_error(
             key, path, text, "dataset.decimal=, if it is decimal; if not:", fix={"thousands": ","}
         )
-    if seen.mixed and not seen.point and separator != ",":
-        text = f"{seen.mixed}, beside numbers without a point: a decimal point, or one between thousands?"
+    doubt = f"{seen.mixed}, beside numbers without a point" if seen.mixed else seen.round
+    if doubt and not seen.point and separator != ",":
+        text = f"{doubt}: a decimal point, or one between thousands?"
         raise csv_error(
             key, path, text, "dataset.decimal=. if it is decimal; if not:", fix={"thousands": "."}
         )
@@ -158,16 +173,19 @@ def find_format(
 
 
 def as_the_table(
-    table: NumberFormat | None, columns: Sequence[tuple[str, Sequence[str]]]
+    table: NumberFormat | None, columns: Sequence[tuple[str, Sequence[str]]], alike: bool
 ) -> tuple[NumberFormat, str] | None:
     """Return the table's format for a file that belongs to it, and a sentence; None where it has no marks or others.
 
     Args:
         table: how the table writes numbers; None for the table itself.
         columns: name and texts of the file's columns.
+        alike: whether the cells are separated as in the table; if not, 1.234 alone does not say that it is 1234.
     """
     marked = [text for _, text in _marked(columns)]
     if table is None or table == NumberFormat() or not marked:
+        return None
+    if not alike and all(_mark_kind(text) in ("dotted", "either") for text in marked):
         return None
     if any(table.number(text) is None for text in marked):
         return None
@@ -229,11 +247,13 @@ class _Seen:
         point: only with a decimal point.
         dotted: with a decimal point or a point between thousands.
         mixed: as `dotted`, in a column with whole numbers that have no point.
+        round: as `dotted`, in a column of such numbers that all end in 00, as no decimals do that a program writes.
         proved: only with a point between thousands.
     """
 
     def __init__(self) -> None:
         self.decimal = self.groups = self.either = self.point = self.dotted = self.mixed = self.proved = ""
+        self.round = ""
 
     def add(self, name: str, texts: Sequence[str]) -> None:
         """Look at different texts; a column that does not hold numbers says nothing."""
@@ -262,6 +282,8 @@ class _Seen:
         dotted = next((text for text, kind in kinds.items() if kind == "dotted"), "")
         if dotted and any(_WHOLE.fullmatch(text) for text in kinds):
             self._note("mixed", name, dotted)
+        if len(kinds) >= 3 and all(kind == "dotted" and text.endswith("00") for text, kind in kinds.items()):
+            self._note("round", name, dotted)
 
     def _note(self, kind: str, name: str, text: str) -> None:
         if kind and not getattr(self, kind):
@@ -283,6 +305,8 @@ def _mark_kind(text: str) -> str:
 
 def _grouped(text: str, thousands: str, decimal: str) -> bool:
     whole = text.partition(decimal)[0]
+    if whole.lstrip("+-").startswith("0"):
+        return False
     pattern = _COMMA_GROUPS if thousands == "," else _DOT_GROUPS
     return bool(pattern.fullmatch(whole))
 

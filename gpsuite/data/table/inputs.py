@@ -16,8 +16,9 @@ from gpsuite.data.table.cells import read_columns
 from gpsuite.data.table.formats import NumberFormat, is_missing
 from gpsuite.data.table.layout import Grid, refuse_repeated
 from gpsuite.data.table.names import csv_error, name_list, shorten
+from gpsuite.data.table.reading import otherwise_written
 from gpsuite.data.table.rows import bad_cells, gap_cells, shown_faults
-from gpsuite.data.table.second_file import format_of, read_second
+from gpsuite.data.table.second_file import read_second
 from gpsuite.data.table.spread import check_spread
 from gpsuite.text import visible
 
@@ -111,13 +112,14 @@ def _numbers(
     spec: CsvSpec, grid: Grid, names: Sequence[str], reading: Mapping[str, str], notes: list[str]
 ) -> dict[str, FloatArray]:
     positions = [grid.header.index(name) for name in names]
-    found, written = read_columns(spec, grid, positions, notes, table=format_of(reading))
+    found, written = read_columns(spec, grid, positions, notes, table=reading)
     columns = [found[position] for position in positions]
     faults = [*grid.faults, *bad_cells(grid, columns), *gap_cells(grid, columns)]
     for position, column in zip(positions, columns, strict=True):
         if column.kind in ("category", "text"):
             faults += _texts(grid, position, written)
-    _refuse(grid, faults)
+    _refuse(grid, [*faults, *otherwise_written(grid, columns, reading)])
+    notes += [note for column in columns for note in column.notes]
     return {column.name: column.values for column in columns}
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpsuite.arrays import BoolArray
 from gpsuite.data.table.columns import Column, yes_no_column
-from gpsuite.data.table.formats import BOOLEAN_WORDS, FALSE_WORDS, TRUE_WORDS, is_missing, plain_number
+from gpsuite.data.table.formats import FALSE_WORDS, TRUE_WORDS, is_missing, plain_number, yes_and_no
 from gpsuite.data.table.names import csv_error, shorten
 from gpsuite.text import visible
 
@@ -36,9 +36,8 @@ def label_column(name: str, cells: Sequence[str], *, strict: bool = False) -> Co
     missing = {text for text in counts if is_missing(text)}
     gaps: BoolArray = np.array([cell in missing for cell in cells], dtype=bool)
     texts = [text for text in counts if text not in missing]
-    words = {text.casefold() for text in texts}
     numbers = {text: plain_number(text) for text in texts}
-    if not strict and words <= BOOLEAN_WORDS and not _plain_pair(texts, numbers):
+    if not strict and yes_and_no(texts) and not _plain_pair(texts, numbers):
         column = yes_no_column(name, cells, {text: counts[text] for text in texts}, gaps)
         _check_classes(name, [level for level in column.levels if level])
         return column

@@ -8,14 +8,15 @@ import io
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from gpsuite.data.spec import CsvSpec
-from gpsuite.data.table.formats import MISSING_MARKS, is_missing, like_number, plain_number
+from gpsuite.data.table.formats import is_missing, like_number, plain_number
 from gpsuite.data.table.names import csv_error, first_repeated, shorten
 from gpsuite.data.table.text import decode, parse_separator, read_bytes
+from gpsuite.data.table.units import units_in, units_of_second
 from gpsuite.errors import DataError
 from gpsuite.text import visible
 
@@ -66,11 +67,19 @@ class Grid:
         return [row[position] for row in self.rows]
 
 
-def read_grid(spec: CsvSpec, key: str = "path", least: int = 2) -> Grid:
+def read_grid(
+    spec: CsvSpec, key: str = "path", least: int = 2, table_units: Mapping[str, str] | None = None
+) -> Grid:
     """Read the file `dataset.KEY` into cells.
 
     Without `strict`, what loses nothing is guessed and said: the encoding, the separator, a first line `sep=;`, lines
     above the names, a line of units below them, names that are empty or repeated, names that are absent.
+
+    Args:
+        spec: the file and what the user states.
+        key: of the file.
+        least: columns that it must have.
+        table_units: column name -> unit, of the table to which the file belongs; None for a table.
 
     Raises:
         DataError: if there is no such file, or it is no table of `least` columns or more.
@@ -98,9 +107,15 @@ def read_grid(spec: CsvSpec, key: str = "path", least: int = 2) -> Grid:
     if not rows:
         raise csv_error(key, path, "no row has as many cells as there are names", *faults[:1])
     units: dict[str, str] = {}
-    if not spec.strict and (found := _units(header, rows)):
+    if not spec.strict:
+        cells = [row for _, row in rows]
+        if table_units is None:
+            units = units_in(header, cells) or {}
+        else:
+            units = units_of_second(key, path, header, cells, table_units) or {}
+    if units:
         notes.append(f"line {rows[0][0]} is read as a line of units")
-        units, rows = found, rows[1:]
+        rows = rows[1:]
     return Grid(
         path,
         key,
@@ -363,28 +378,6 @@ def _without_footer(raw: Sequence[Row], width: int, notes: list[str]) -> Sequenc
 def _is_remark(cells: Sequence[str], width: int) -> bool:
     filled = [cell for cell in cells if cell]
     return len(filled) == 1 < width and len(cells) < width and not like_number(filled[0])
-
-
-def _units(header: Sequence[str], rows: Sequence[Row]) -> dict[str, str] | None:
-    """Return the units if the first row holds some: no number in it, in columns that hold numbers otherwise."""
-    if len(rows) < 3:
-        return None
-    first, later = rows[0][1], [cells for _, cells in rows[1:_LOOKED_AT]]
-    if any(like_number(cell) for cell in first):
-        return None
-    numeric = [
-        position
-        for position in range(len(header))
-        if all(is_missing(cells[position]) or like_number(cells[position]) for cells in later)
-        and any(like_number(cells[position]) for cells in later)
-    ]
-    if not numeric or any(is_missing(first[position]) and first[position] for position in numeric):
-        return None
-    if all(first[position].casefold() in MISSING_MARKS | {""} for position in numeric):
-        return None  # a row of gaps
-    if sum(bool(first[position]) for position in numeric) * 2 < len(numeric):
-        return None
-    return {header[position]: visible(cell) for position, cell in enumerate(first) if cell}
 
 
 def _without_tail(cells: Sequence[str]) -> list[str]:

@@ -14,12 +14,13 @@ from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.data.dataset import Dataset, SafetyColumn, Side
 from gpsuite.data.hashing import json_hash
 from gpsuite.data.spec import MISSING, CsvSpec
-from gpsuite.data.table.cells import marks_of, read_columns, reading_of
+from gpsuite.data.table.cells import read_columns, reading_of
 from gpsuite.data.table.columns import Column
 from gpsuite.data.table.layout import Grid, read_grid, refuse_repeated, without_empty_tail
 from gpsuite.data.table.names import choose_columns, csv_error, name_list, other_columns, shorten
+from gpsuite.data.table.reading import otherwise_written, reading_of_table
 from gpsuite.data.table.rows import all_others, bad_cells, complete_rows, gap_cells, shown_faults
-from gpsuite.data.table.second_file import format_of, read_second
+from gpsuite.data.table.second_file import read_second
 from gpsuite.data.table.spread import check_spread
 
 _LIMIT = re.compile(r"(<=?|≤|>=?|≥)?\s*(\S+)")
@@ -55,7 +56,7 @@ def read_measurements(spec: CsvSpec) -> Dataset:
     _check_measured(spec, np.column_stack([Y, z]), [*target_names, safe_by.name])
     column = SafetyColumn(safe_by.name, z[:, 0], limit, side)
     _refuse_unsafe(spec, column)
-    reading = marks_of(grid, written)
+    reading = reading_of_table(grid, written, inputs)
     if _strict_sign(spec.limit) and (z == limit).any():
         notes.append(f"dataset.limit={spec.limit}: {limit!r} itself counts as safe")
     candidates, points = _read_candidates(spec, names, reading)
@@ -162,9 +163,10 @@ def _read_candidates(
     refuse_repeated(grid, names, key)
     notes: list[str] = []
     positions = [grid.header.index(name) for name in names]
-    found, _ = read_columns(spec, grid, positions, notes, table=format_of(reading), numbers_only=True)
+    found, _ = read_columns(spec, grid, positions, notes, table=reading, numbers_only=True)
     columns = [found[position] for position in positions]
     faults = [*grid.faults, *bad_cells(grid, columns), *gap_cells(grid, columns)]
+    faults += otherwise_written(grid, columns, reading)
     if faults:
         raise csv_error(key, grid.path, shown_faults(faults), "mend them, or remove their rows")
     values = np.column_stack([column.values for column in columns])

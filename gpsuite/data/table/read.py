@@ -12,12 +12,13 @@ from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.data.dataset import TASKS, Dataset, Task
 from gpsuite.data.hashing import json_hash
 from gpsuite.data.spec import MISSING, CsvSpec
-from gpsuite.data.table.cells import marks_of, read_columns, reading_of
+from gpsuite.data.table.cells import read_columns, reading_of
 from gpsuite.data.table.columns import Column, encode, levels_in
 from gpsuite.data.table.labels import label_column
 from gpsuite.data.table.layout import Grid, read_grid, refuse_repeated, without_empty_tail
 from gpsuite.data.table.measurements import read_measurements
 from gpsuite.data.table.names import choose_columns, csv_error, name_list, other_columns, shorten
+from gpsuite.data.table.reading import reading_of_table
 from gpsuite.data.table.rows import LARGEST_LOSS, all_others, complete_rows, leaving_out
 from gpsuite.data.table.spread import check_spread
 from gpsuite.errors import DataError, unknown_name
@@ -164,7 +165,7 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
         groups=groups,
         lines=np.array(grid.lines, dtype=np.int64)[kept],
         categories=levels_in(inputs, kept),
-        reading=marks_of(grid, written),
+        reading=reading_of_table(grid, written, inputs),
     )
 
 

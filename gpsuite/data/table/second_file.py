@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from gpsuite.data.spec import CsvSpec
-from gpsuite.data.table.formats import NumberFormat
 from gpsuite.data.table.layout import Grid, read_grid
 from gpsuite.data.table.names import csv_error
+from gpsuite.data.table.reading import units_of
 from gpsuite.errors import DataError
 
 
@@ -34,10 +34,11 @@ def read_second(
     """
     separators = [spec.separator] if spec.separator is not None else [reading.get("separator"), None]
     found, fault = None, None
+    units = units_of(reading)
     for separator in dict.fromkeys(separators):
         for lines in dict.fromkeys((0, spec.skip_rows)):
             try:
-                grid = read_grid(replace(spec, separator=separator, skip_rows=lines), key, 1)
+                grid = read_grid(replace(spec, separator=separator, skip_rows=lines), key, 1, units)
             except DataError as error:
                 fault = error
                 continue
@@ -50,10 +51,3 @@ def read_second(
         assert fault is not None  # a way of reading gives cells or a fault
         raise fault
     return found
-
-
-def format_of(reading: Mapping[str, str]) -> NumberFormat | None:
-    """Return how the table of `Dataset.reading` writes numbers; None where it is not known."""
-    if "decimal" not in reading and "thousands" not in reading:
-        return None
-    return NumberFormat(reading.get("decimal", "."), reading.get("thousands", ""))

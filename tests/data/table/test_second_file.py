@@ -30,9 +30,18 @@ def german_table(folder: Path) -> CsvSpec:
 
 
 def test_a_table_says_how_it_is_written(tmp_path: Path) -> None:
-    assert read_csv(german_table(tmp_path)).reading == GERMAN
+    plain = {"written km": "number", "written ps": "number"}
+    assert read_csv(german_table(tmp_path)).reading == GERMAN | plain
     english = write(tmp_path, ["a,y", *(f"{i}.5,{i * i}" for i in range(12))], "e.csv")
-    assert read_csv(CsvSpec(path=english, target="y")).reading == ENGLISH
+    assert read_csv(CsvSpec(path=english, target="y")).reading == ENGLISH | {"written a": "number"}
+    rows = [f"{i}.5,{i}%,2020-01-{i + 1:02d},{'yes' if i % 2 else 'no'},{i * i}" for i in range(12)]
+    lines = ["a,b,c,d,y", "cm,%,,,m", *rows]
+    units = {"unit a": "cm", "unit b": "%", "unit y": "m"}
+    written = {"written a": "number", "written b": "%", "written c": "date", "written d": "yes/no"}
+    assert (
+        read_csv(CsvSpec(path=write(tmp_path, lines, "u.csv"), target="y")).reading
+        == ENGLISH | units | written
+    )
 
 
 @pytest.mark.parametrize(
@@ -45,7 +54,8 @@ def test_a_table_says_how_it_is_written(tmp_path: Path) -> None:
         ("x\n1000.5\n2000.5\n", GERMAN, [1000.5, 2000.5]),  # cannot be read as the table
         ("x\n12.500\n34.750\n", ENGLISH, [12.5, 34.75]),
         ("x;z\n1,5;0\n2,5;0\n", ENGLISH, [1.5, 2.5]),
-        ("x;z\n1,234;0\n2,345;0\n", {**ENGLISH, "thousands": ","}, [1234.0, 2345.0]),
+        ("x;z\n1,234;0\n12,345.5;0\n", {**ENGLISH, "thousands": ","}, [1234.0, 12345.5]),
+        ("x,z\n0.123,1\n0.456,1\n", GERMAN, [0.123, 0.456]),  # no group begins with 0
     ],
 )
 def test_numbers_are_read_as_the_tables_where_they_can_be(
@@ -69,6 +79,12 @@ def test_how_numbers_were_read_is_said(tmp_path: Path) -> None:
             GERMAN,
             r"'12\.500' in column 'x' is 12500 as the table writes numbers, here 12\.5",
         ),
+        (
+            "x,z\n1.123,2.4\n2.123,2.5\n",
+            GERMAN,
+            r"'1\.123' in column 'x' is 1123 as the table writes numbers, here 1\.123",
+        ),
+        ("x;z\n1,234;0\n", {**ENGLISH, "thousands": ","}, "a decimal comma, or a comma between thousands"),
         ("x\n1,5\n2,5\n", ENGLISH, "'1,5', one number, or the row's name and a number"),
         ("x,z\n1.0,0.5\n,\n2.0,0.5\n", ENGLISH, "line 3, column 'x': the cell is empty"),
         ("x,z\n-,-\n1,2\n3,4\n5,6\n7,8\n", ENGLISH, "line 2, column 'x': '-' stands for a missing value"),
@@ -92,9 +108,58 @@ def test_only_empty_rows_at_the_end_are_left_out(tmp_path: Path) -> None:
     assert new_rows(tmp_path, "x,z\n1,2\n3,4\n,\n,\n", ENGLISH, "x", "z").X.tolist() == [[1, 2], [3, 4]]
 
 
-def test_a_line_of_units_is_said_to_be_one(tmp_path: Path) -> None:
-    found = new_rows(tmp_path, "x,z\nm,kg\n1,2\n3,4\n5,6\n", ENGLISH, "x", "z")
-    assert len(found.X) == 3 and found.notes == ("line 2 is read as a line of units",)
+UNITS = ENGLISH | {"unit x": "m", "unit z": "kg"}
+
+
+@pytest.mark.parametrize("text", ["z,x\nkg,m\n1,2\n", "x,z,note\nm,kg,\n2,1,a\n"])
+def test_the_tables_line_of_units_is_said_to_be_one(tmp_path: Path, text: str) -> None:
+    found = new_rows(tmp_path, text, UNITS, "x", "z")
+    assert found.X.tolist() == [[2, 1]] and found.notes == ("line 2 is read as a line of units",)
+
+
+@pytest.mark.parametrize(
+    ("lines", "reading", "told"),
+    [
+        ("cm,kg\n1,2\n3,4\n5,6\n", UNITS, "column 'x' is in 'cm', in the table in 'm'"),
+        ("tbd,tbd\n1,2\n3,4\n5,6\n", ENGLISH, "line 2, column 'x': 'tbd' is not a number"),
+        ("m,kg\n1,2\n3,4\n5,6\n", ENGLISH, "line 2, column 'x': 'm' is not a number"),
+    ],
+)
+def test_no_row_to_predict_is_taken_for_units(
+    tmp_path: Path, lines: str, reading: dict[str, str], told: str
+) -> None:
+    with pytest.raises(DataError, match=told):
+        new_rows(tmp_path, f"x,z\n{lines}", reading, "x", "z")
+
+
+@pytest.mark.parametrize(
+    ("table", "cells", "told"),
+    [
+        ("%", ["0.2", "0.3"], "column 'x' holds plain numbers, as '0.2'; in the table numbers with %"),
+        ("number", ["20%", "30%"], "column 'x' holds numbers with %, as '20%'; in the table plain numbers"),
+        ("$", ["€20", "€30"], "column 'x' holds numbers with €, as '€20'; in the table numbers with \\$"),
+        ("date", ["45000", "45001"], "column 'x' holds plain numbers, as '45000'; in the table dates"),
+        ("number", ["2024-01-01", "2024-01-02"], "column 'x' holds dates"),
+        ("number", ["yes", "no"], "column 'x' holds yes and no, as 'yes'; in the table plain numbers"),
+        ("yes/no", ["7", "0.3"], "column 'x' holds plain numbers, as '7'; in the table yes and no"),
+    ],
+)
+def test_cells_written_as_something_else_than_the_tables_are_refused(
+    tmp_path: Path, table: str, cells: list[str], told: str
+) -> None:
+    text = "\n".join(["x", *cells, ""])
+    with pytest.raises(DataError, match=told):
+        new_rows(tmp_path, text, ENGLISH | {"written x": table})
+    own = new_rows(tmp_path, text, ENGLISH)  # nothing is known of the table's cells
+    assert len(own.X) == 2
+
+
+def test_what_is_written_as_in_the_table_is_read_and_said(tmp_path: Path) -> None:
+    found = new_rows(tmp_path, "x\n20%\n-15%\n", ENGLISH | {"written x": "%"})
+    assert found.X[:, 0].tolist() == [20.0, -15.0]
+    assert found.notes == ("column 'x' is read without its %",)
+    assert new_rows(tmp_path, "x\n1\n0\n", ENGLISH | {"written x": "yes/no"}).X[:, 0].tolist() == [1, 0]
+    assert new_rows(tmp_path, "x\n0\n0%\n", ENGLISH | {"written x": "%"}).X[:, 0].tolist() == [0, 0]
 
 
 def test_the_hash_is_of_what_was_read_not_of_the_file(tmp_path: Path) -> None:
