@@ -16,7 +16,7 @@ from gpsuite.data.spec import CsvSpec
 from gpsuite.data.table.formats import is_missing, like_number, plain_number
 from gpsuite.data.table.names import csv_error, first_repeated, shorten
 from gpsuite.data.table.text import decode, parse_separator, read_bytes
-from gpsuite.data.table.units import units_in, units_of_second
+from gpsuite.data.table.units import units_line
 from gpsuite.errors import DataError
 from gpsuite.text import visible
 
@@ -106,13 +106,7 @@ def read_grid(
     rows, faults = _even(header, raw, notes, strict=spec.strict)
     if not rows:
         raise csv_error(key, path, "no row has as many cells as there are names", *faults[:1])
-    units: dict[str, str] = {}
-    if not spec.strict:
-        cells = [row for _, row in rows]
-        if table_units is None:
-            units = units_in(header, cells) or {}
-        else:
-            units = units_of_second(key, path, header, cells, table_units) or {}
+    units = {} if spec.strict else units_line(key, path, header, [row for _, row in rows], table_units)
     if units:
         notes.append(f"line {rows[0][0]} is read as a line of units")
         rows = rows[1:]
