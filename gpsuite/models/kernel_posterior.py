@@ -47,6 +47,10 @@ class KernelPosterior(ABC):
     operator_bound: float
 
     def __post_init__(self) -> None:
+        # the rounding that bounds count is that of float64; what is stored narrower is kept exactly
+        for name in ("X", "lengthscales", "alpha", "root", "weights"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
+        object.__setattr__(self, "variance", float(self.variance))
         if self.kernel not in KERNEL_NAMES:
             raise unknown_name("kernel", self.kernel, KERNEL_NAMES)
         if self.X.ndim != 2 or 0 in self.X.shape:

@@ -144,10 +144,13 @@ class FullGPPosterior:
         A factor is exact for a matrix that differs by E, |E| <= c eps (N sigma_f^2 + sigma^2) (Higham 2002, Theorem
         10.3); c = 1 is what is met, not what is proved. Log determinant and trace move by |E| N / sigma^2 at most, the
         quadratic term by |E| |alpha|^2, the means y - sigma^2 alpha together by |E| |alpha|, each variance by |E|.
-        Where the KL moves by more than `LARGEST_SHARE` of 1 + KL the first order says nothing: it is infinite.
+        Where the KL moves by more than `LARGEST_SHARE` of 1 + KL, or |E| by more than that of a variance's largest
+        value sigma_f^2 or of a mean's, the first order says nothing: it is infinite.
         """
         h, n = self.hyperparameters, len(self.y)
         matrix = EPSILON * (n * h.variance + h.noise_variance)
+        if matrix > LARGEST_SHARE * h.variance:
+            return RiskAndKL(math.inf, math.inf)
         moved = matrix * (float(self.alpha @ self.alpha) + n / h.noise_variance)
         _, d_mean, d_variance = loss.expected_with_gradient(self.y, self.train_mean, self.train_variance)
         slope = float(np.linalg.norm(d_mean) * np.linalg.norm(self.alpha) + np.abs(d_variance).sum()) / n

@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
+from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 
 from gpsuite.errors import UserError
 from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
+from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
 from gpsuite.methods.pac_bayes.losses import LOSSES, BandLoss, Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL
@@ -153,3 +155,17 @@ def test_rejects_wrong_numbers_of_hyperparameters(small_data: Data) -> None:
         FullGPPosterior.fit(Hyperparameters(1.0, (1.0, 1.0), 1.0), *small_data)
     with pytest.raises(UserError, match="unknown objective"):
         FullGPObjective(Problem(*small_data, BandLoss(0.5), 0.01, "catnoi"))
+
+
+@pytest.mark.parametrize("noise", [1e3, 1e12, 1e13, 1e16, 1e20, 1e30])
+def test_a_bound_holds_at_any_noise_variance(noise: float) -> None:
+    """Beside a large one nothing is left of the latent variances: s - s^2 h rounds to 0, and the risk with it."""
+    X, y = np.random.default_rng(0).normal(size=(200, 1)), np.zeros(200)
+    h = Hyperparameters(float(np.exp(-6.0)), (1.0,), noise)
+    found = evaluate(FullGPPosterior.fit(h, X, y), X, y, BandLoss(0.08), 0.01).certificate
+    risk = 2.0 * float(ndtr(-0.08 / np.exp(-3.0)))
+    assert found.bound_kl >= risk
+    if noise >= 1e12:
+        assert found.bound_kl == 1.0 and "rounding" in found.reason
+    else:
+        assert found.bound_kl < 0.5 and found.gibbs_risk == pytest.approx(risk, rel=1e-3)

@@ -29,7 +29,6 @@ from gpsuite.methods.perturbation.geometry.ellipsoid import (
 from gpsuite.methods.perturbation.geometry.norm_ball import NormBall
 from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic, largest
 from gpsuite.methods.perturbation.geometry.sampling import Members
-from gpsuite.methods.perturbation.ranks.ranks import TIE
 
 BandKind = Literal["ellipsoid", "pointwise", "norm ball", "members", "members and norm ball"]
 # Weights of the ball's inequality tried, relative to the mean eigenvalue of a perturbation's own: each is a bound.
@@ -128,11 +127,14 @@ def norm_ball_band(
     inner = quadratic.in_basis(ball.basis)
     turned, powers = features @ ball.basis, ball.powers(features, variances)
     start = ball.basis[ball.free :].T @ ball.gram @ quadratic.estimate[ball.free :]
-    scale = float(np.linalg.norm(inner.slope, 2)) ** 2
+    # lowering the eigenvalues covers ties and rounding, as in the ellipsoid
+    rounding = (quadratic.tie_width + 2e-15 * inner.estimate.size) * float(
+        np.linalg.norm(inner.slope, 2)
+    ) ** 2
     highs, lows = np.empty((2, quadratic.count, len(features)))
     for part, inequalities in inequality_chunks(inner):
         for sign, target in ((1.0, highs), (-1.0, lows)):
-            target[part] = _ball_supports(inequalities, sign * turned, powers, ball, start, scale)
+            target[part] = _ball_supports(inequalities, sign * turned, powers, ball, start, rounding)
     centre = features @ quadratic.estimate
     whole = np.full(len(features), np.inf) if ball.free else ball.bound * np.sqrt(variances)
     upper = np.minimum(_outward(centre, largest(highs, q)), whole)
@@ -216,7 +218,7 @@ def _ball_supports(
     powers: FloatArray,
     ball: NormBall,
     start: FloatArray,
-    scale: float,
+    rounding: float,
 ) -> FloatArray:
     """Return the smallest over the weights of the maxima on inequality + weight x ball, shape [I, J].
 
@@ -226,15 +228,13 @@ def _ball_supports(
         powers: the functional's part on what vanishes at the data, shape [J].
         ball: the norm bound.
         start: (0, c_hat), shape [free + r].
-        scale: largest eigenvalue of F'F.
+        rounding: by how much to lower the eigenvalues.
     """
     width = targets.shape[1]
     inside = np.concatenate([np.zeros(ball.free), np.ones(width - ball.free)])
     best = np.full((len(inequalities.c), len(targets)), np.inf)
     values, vectors = np.linalg.eigh(inequalities.A)
     unit = max(float(np.mean(np.abs(values))), 1e-300)
-    # lowering the eigenvalues covers ties and rounding, as in the ellipsoid
-    rounding = (2.0 * TIE + 2e-15 * width) * scale
     for weight in unit * _WEIGHTS:
         if ball.free:
             tilted, vectors = np.linalg.eigh(inequalities.A + weight * np.diag(inside))

@@ -20,7 +20,6 @@ from scipy.linalg import solve_triangular
 
 from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic, largest
-from gpsuite.methods.perturbation.ranks.ranks import TIE
 
 SLACK = 1e-9
 """Relative widening of radii and bands that covers their rounding."""
@@ -130,8 +129,7 @@ def inequality_chunks(quadratic: PerturbedQuadratic) -> Iterator[tuple[slice, In
 def in_metric(quadratic: PerturbedQuadratic) -> tuple[PerturbedQuadratic, float]:
     """Return the quadratic in u = R (alpha - alpha_hat), and by how much to lower the eigenvalues of its A.
 
-    Lowering them by twice the tolerance of ties keeps members that hold Z_0 = Z_i by it, as Z_0 = |u|^2; the rest is
-    rounding.
+    Lowering them by the width of ties keeps members that hold Z_0 = Z_i by it, as Z_0 = |u|^2; the rest is rounding.
 
     Raises:
         ValueError: if the metric F'F is singular.
@@ -141,7 +139,7 @@ def in_metric(quadratic: PerturbedQuadratic) -> tuple[PerturbedQuadratic, float]
     width = quadratic.estimate.size
     inverse = solve_triangular(quadratic.triangle, np.eye(width))
     rounding = _ROUNDINGS * float(np.finfo(np.float64).eps) * width * quadratic.condition
-    return quadratic.in_basis(np.asarray(inverse)), 2.0 * TIE + rounding
+    return quadratic.in_basis(np.asarray(inverse)), quadratic.tie_width + rounding
 
 
 def _smallest_dual(eigenvalues: FloatArray, squares: FloatArray, constant: FloatArray) -> FloatArray:

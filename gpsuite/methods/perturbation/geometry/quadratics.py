@@ -27,6 +27,7 @@ from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.methods.perturbation.checks import valid_level
 from gpsuite.methods.perturbation.objectives.base import QuadraticObjective
 from gpsuite.methods.perturbation.ranks.groups import Perturbations
+from gpsuite.methods.perturbation.ranks.ranks import TIE
 
 # Perturbations handled at once: their matrices B G_i [chunk, R, N] stay below this many numbers (32 MB).
 _CHUNK_NUMBERS = 4_000_000
@@ -94,6 +95,11 @@ class PerturbedQuadratic:
     def count(self) -> int:
         """I = m - 1."""
         return self.perturbations.m - 1
+
+    @property
+    def tie_width(self) -> float:
+        """By which share of it Z_0 can exceed a Z_i that it is tied with: by steps between all of them."""
+        return self.perturbations.m * TIE
 
     def in_basis(self, basis: FloatArray) -> PerturbedQuadratic:
         """Return the quadratic in c [k], alpha = alpha_hat + basis c, basis [p, k]; its estimate is 0."""

@@ -24,6 +24,7 @@ from gpsuite.methods.perturbation.ranks.ranks import TIE
 
 # Relative half-width of an exact step's enclosure: roots of quadratics formed in float64.
 _SLACK = 1e-10
+_ROUNDINGS = 8.0  # of the quadratic's coefficients, in units of the last place times width and condition
 _DOUBLINGS = 40
 # Bisections of a factor 2: the enclosure's relative width ends at about 2^-34.
 _BISECTIONS = 34
@@ -82,14 +83,18 @@ def exact_boundary(
         ValueError: on q outside its range or a direction that is zero or not finite.
     """
     rays = _directions(directions)
-    first, again = _roots(quadratic, rays)
-    wins = ~quadratic.perturbations.before_reference()
-    # where Z_i = Z_0 throughout, the tie-breaking permutation decides once and for all
-    first[quadratic.unmoved] = np.where(wins, np.inf, -np.inf)[quadratic.unmoved, None]
-    again[quadratic.unmoved] = np.inf
+    width = quadratic.estimate.size
+    # what ties and rounding can have added to Z_i - Z_0, as a share of Z_0
+    added = quadratic.tie_width + _ROUNDINGS * float(np.finfo(np.float64).eps) * width * quadratic.condition
     cap = np.full(len(rays), np.inf) if limits is None else limits
-    steps = _reach(np.minimum(first, cap), np.where(again < cap, again, np.inf), cap, q)
-    inside, outside = steps * (1.0 - _SLACK), np.maximum(steps, 0.0) * (1.0 + _SLACK)
+    wins = ~quadratic.perturbations.before_reference()
+    steps = []
+    for first, again in _roots(quadratic, rays, added):
+        # where Z_i = Z_0 throughout, the tie-breaking permutation decides once and for all
+        first[quadratic.unmoved] = np.where(wins, np.inf, -np.inf)[quadratic.unmoved, None]
+        again[quadratic.unmoved] = np.inf
+        steps.append(_reach(np.minimum(first, cap), np.where(again < cap, again, np.inf), cap, q))
+    inside, outside = steps[0] * (1.0 - _SLACK), np.maximum(steps[1], 0.0) * (1.0 + _SLACK)
     return RayBoundary(quadratic.estimate, rays, inside, outside, "exact")
 
 
@@ -142,10 +147,15 @@ def _directions(directions: npt.ArrayLike) -> FloatArray:
     return rays
 
 
-def _roots(quadratic: PerturbedQuadratic, rays: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return where each inequality first ends and where it holds again, both [I, J], infinite if never."""
-    first = np.empty((quadratic.count, len(rays)))
-    again = np.empty_like(first)
+def _roots(
+    quadratic: PerturbedQuadratic, rays: FloatArray, added: float
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Return where each inequality first ends and where it holds again, [I, J], infinite if never.
+
+    Twice: as computed, and with Z_i larger by a share of Z_0, which `added` is.
+    """
+    shape = (quadratic.count, len(rays))
+    found = [(np.empty(shape), np.empty(shape)) for _ in range(2)]
     slope = quadratic.slope @ rays.T
     scale = np.einsum("rj,rj->j", slope, slope)
     few = len(rays) < rays.shape[1]
@@ -156,8 +166,11 @@ def _roots(quadratic: PerturbedQuadratic, rays: FloatArray) -> tuple[FloatArray,
         b = np.einsum("irj,ir->ij", along - slope, r)
         c = -np.einsum("ir,ir->i", r, r)[:, None]
         # curvatures below the tolerance of ties count as none: such a step never ends
-        first[part], again[part] = _quadratic_steps(a, b, np.broadcast_to(c, a.shape), TIE * scale)
-    return first, again
+        for (first, again), share in zip(found, (0.0, added), strict=True):
+            lowered = a - share * scale
+            steps = _quadratic_steps(lowered, b, np.broadcast_to(c, a.shape), TIE * scale)
+            first[part], again[part] = steps
+    return found
 
 
 def _quadratic_steps(

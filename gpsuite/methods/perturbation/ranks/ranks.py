@@ -21,7 +21,7 @@ from gpsuite.methods.perturbation.ranks.groups import Group, Perturbations
 from gpsuite.methods.perturbation.ranks.perturbed_norms import PerturbedNorms, squares
 
 TIE = 1e-12
-"""Values within this share of each other are tied."""
+"""Neighbours within this share of each other are tied, and so are all that such steps join."""
 _UNDECIDED = 1e-9
 """Differences of the quadratic forms below this share of their terms are computed again from the residuals."""
 _LEADING = 1e-6
@@ -33,16 +33,32 @@ _FEW_COEFFICIENTS = 32
 
 
 def rank(Z: FloatArray, before: BoolArray) -> IntArray:
-    """Return 1 + #{i : Z_i < Z_0, or tied and before it}, in 1..m.
+    """Return 1 + #{i : Z_i < Z_0, or tied and before it}, in 1..m: uniform where the Z are exchangeable.
 
     Args:
         Z: Z_0..Z_{m-1}, shape [..., m].
         before: whether i comes before the reference when tied, [..., m-1].
     """
     Z0, others = Z[..., :1], Z[..., 1:]
-    slack = TIE * np.maximum(Z0, others)
-    counted = np.where(before, others <= Z0 + slack, others < Z0 - slack)
+    tied = np.abs(others - Z0) <= TIE * np.maximum(Z0, others)
+    close = tied.any(axis=-1)
+    if close.any():
+        tied[close] = _tied_by_steps(Z[close])
+    counted = np.where(tied, before, others < Z0)
     return np.asarray(1 + np.count_nonzero(counted, axis=-1), dtype=np.int64)
+
+
+def _tied_by_steps(Z: FloatArray) -> BoolArray:
+    """Return which of Z_1.. are joined to Z_0 by steps between tied neighbours, [K, m-1], for Z [K, m].
+
+    Being within a tolerance of each other is no equivalence, and with a partial one the rank is not uniform.
+    """
+    order = np.argsort(Z, axis=-1)
+    rising = np.take_along_axis(Z, order, axis=-1)
+    steps = np.diff(rising, axis=-1) > TIE * rising[:, 1:]
+    cluster = np.zeros(Z.shape, dtype=np.int64)
+    np.put_along_axis(cluster, order[:, 1:], np.cumsum(steps, axis=-1), axis=-1)
+    return np.asarray(cluster[:, 1:] == cluster[:, :1])
 
 
 @dataclass(frozen=True, eq=False)

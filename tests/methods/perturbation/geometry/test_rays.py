@@ -18,13 +18,14 @@ from gpsuite.methods.perturbation.geometry.rays import (
     exact_boundary,
 )
 from gpsuite.methods.perturbation.geometry.sampling import kernel_directions, single_point_directions
-from gpsuite.methods.perturbation.objectives.quadratic import SparseKernelRidge
+from gpsuite.methods.perturbation.objectives.quadratic import KernelRidge, SparseKernelRidge
 from gpsuite.methods.perturbation.ranks.groups import Perturbations
 from gpsuite.methods.perturbation.region import Region
 from tests.arrays import Array
 from tests.methods.perturbation.geometry_problems import (
     GROUPS,
     decisive,
+    gaussian,
     nonsmooth_region,
     quadratic_of,
     quadratic_region,
@@ -248,7 +249,9 @@ def test_the_enclosures_are_as_narrow_as_stated() -> None:
     region = quadratic_region(1, "linear")
     exact = region.boundary(directions_of(region, 20))
     width = exact.outside / exact.inside - 1.0
-    np.testing.assert_allclose(width, 2e-10, rtol=1e-2)
+    quadratic = quadratic_of(region)
+    added = quadratic.perturbations.m * 1e-12 + 8.0 * 2.0**-52 * 2 * quadratic.condition
+    assert np.all((width > 1.99e-10) & (width < 2.01e-10 + 2.0 * added))
     assert exact.returning == 0.0
 
 
@@ -336,3 +339,18 @@ def test_members_before_the_first_step_are_found() -> None:
     )
     assert found.inside[0] == pytest.approx(0.7 * first, rel=1e-6)
     assert found.inside[1] == -np.inf
+
+
+@pytest.mark.parametrize("seed", range(40, 52))
+def test_no_member_is_beyond_the_outer_end_of_an_ill_conditioned_region(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=10)
+    objective = KernelRidge(gaussian(x, x, 0.85), 1.0, weighting="identity")
+    region = Region(objective, np.sin(2.0 * x), GROUPS["signs"].draw(10, 2, rng), 1)
+    triangle = quadratic_of(region).triangle
+    rays = np.linalg.lstsq(triangle, rng.normal(size=(len(triangle), 40)), rcond=None)[0].T
+    boundary = region.boundary(rays)
+    ended = np.flatnonzero(~boundary.unbounded)
+    for factor in (1.0 + 1e-6, 1.001, 1.01, 1.1, 10.0):
+        beyond = region.estimate + factor * boundary.outside[ended, None] * rays[ended]
+        assert not region.contains(beyond).any()

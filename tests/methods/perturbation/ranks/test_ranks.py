@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.stats import chisquare
 
 import gpsuite.methods.perturbation.ranks.perturbed_norms as norms_module
 import gpsuite.methods.perturbation.ranks.ranks as ranks_module
@@ -311,3 +312,24 @@ def test_what_is_left_out_is_the_sum_of_both_parts() -> None:
         ranks, found = test._leading_ranks((head, tail), lifted, scores)  # type: ignore[arg-type]
         assert found.tolist() == [undecided]
         assert ranks.tolist() == [1 + (difference < 0.0)]
+
+
+def test_ties_join_by_steps() -> None:
+    """a ~ b and b ~ c without a ~ c: all three are one, or more than q of m values could rank below q."""
+    step = 0.7e-12
+    Z = np.array([[1.0, 1.0 + step, 1.0 + 2 * step, 1.0 + 9 * step], [1.0 + 2 * step, 1.0 + step, 1.0, 5.0]])
+    all_before, none_before = np.ones(3, dtype=bool), np.zeros(3, dtype=bool)
+    assert rank(Z, all_before).tolist() == [3, 3]
+    assert rank(Z, none_before).tolist() == [1, 1]
+    assert rank(Z[:, [0, 2, 3]], none_before[:2]).tolist() == [1, 2]  # without the step between, no tie
+
+
+@pytest.mark.parametrize("spread", [0.3e-12, 1e-12, 3e-12])
+def test_the_rank_of_exchangeable_values_is_uniform_at_the_scale_of_ties(spread: float) -> None:
+    rng = np.random.default_rng(2027)
+    m, repetitions = 20, 20_000
+    Z = 1.0 + spread * rng.normal(size=(repetitions, m))
+    before = np.array([rng.permutation(m) for _ in range(repetitions)])
+    ranks = rank(Z, before[:, 1:] < before[:, :1])
+    counts = np.bincount(ranks - 1, minlength=m)
+    assert chisquare(counts).pvalue > 1e-4
