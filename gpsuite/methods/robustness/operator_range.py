@@ -17,7 +17,6 @@ import numpy as np
 from scipy.linalg import LinAlgError, eigvalsh
 from scipy.spatial.distance import cdist
 
-from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.rounding import UNIT, dot_product_unit, spread_unit
 from gpsuite.models.latent import LatentPosterior
 from gpsuite.models.radial import kappa
@@ -57,15 +56,6 @@ def _computed(posterior: LatentPosterior) -> OperatorRange:
     )
 
 
-def _largest(symmetric: FloatArray) -> float:
-    """Return the largest eigenvalue of a matrix; LAPACK's search for it alone fails on some, where all are found."""
-    last = len(symmetric) - 1
-    try:
-        return float(eigvalsh(symmetric, subset_by_index=[last, last])[0])
-    except LinAlgError:
-        return float(eigvalsh(symmetric)[last])
-
-
 def _largest_eigenvalue(posterior: LatentPosterior) -> float:
     """Return Lambda: the computed eigenvalue plus the rounding of the products, of kappa and of the eigenvalue."""
     n, inputs = posterior.X.shape
@@ -79,7 +69,11 @@ def _largest_eigenvalue(posterior: LatentPosterior) -> float:
         gram = root @ kappa(posterior.kernel, np.asarray(cdist(scaled, scaled, "sqeuclidean"))) @ root.T
         largest = np.inf
         if np.isfinite(gram).all():
-            largest = _largest(0.5 * (gram + gram.T))
+            symmetric = 0.5 * (gram + gram.T)
+            try:
+                largest = float(eigvalsh(symmetric, subset_by_index=[rank - 1, rank - 1])[0])
+            except LinAlgError:  # the search for one alone fails on some matrices
+                largest = float(eigvalsh(symmetric)[-1])
         unit = spread_unit(dot_product_unit(n, inputs, np.zeros(n)), inputs, float(np.max(np.abs(scaled))))
         sums = np.abs(root)
         products = 3.0 * float(np.sum((sums @ unit) * sums.sum(axis=1)))

@@ -39,7 +39,8 @@ class RayBoundary:
         directions: shape [J, p].
         inside: a step known to be inside, shape [J]; minus infinity where none is, infinite where unbounded (exact
             method) or the largest step tried.
-        outside: the largest step of the region is at most this, shape [J]; infinite where unbounded.
+        outside: the largest step of the region is at most this, shape [J]; infinite where unbounded, and where rounding
+            cannot tell: the metric is ill-conditioned.
         method: exact, or bisection, which sees gaps and returns of the region only on a grid of doubled steps.
         returning: share of rays on which the bisection's grid saw the region end and come back; 0 for exact.
     """
@@ -54,7 +55,7 @@ class RayBoundary:
     @property
     def unbounded(self) -> BoolArray:
         """Rays along which no end was found, shape [J]."""
-        return np.isinf(self.outside)
+        return self.inside == np.inf if self.method == "exact" else np.isinf(self.outside)
 
     @property
     def unbounded_share(self) -> float:
