@@ -183,11 +183,13 @@ class _Ridge:
 def conformal(sample: Sample, rng: np.random.Generator, cross: bool) -> Ends:
     """Return MAPIE's split or CV+ interval of a new response about the region's estimate."""
     from mapie.regression import CrossConformalRegressor, SplitConformalRegressor
+    from sklearn.model_selection import KFold
 
     order = rng.permutation(len(sample.y))
     X, y = sample.X[order], sample.y[order]
     if cross:
-        options = {"confidence_level": sample.level, "method": "plus", "cv": SPLITS}
+        # the rows are in random order already; of a number of parts MAPIE draws them again, each time others
+        options = {"confidence_level": sample.level, "method": "plus", "cv": KFold(SPLITS)}
         model = CrossConformalRegressor(_Ridge(), **options).fit_conformalize(X, y)
     else:
         half = len(y) // 2

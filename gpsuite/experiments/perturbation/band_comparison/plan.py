@@ -9,7 +9,7 @@ from gpsuite.experiments.perturbation.band_comparison.peers import PEERS
 from gpsuite.experiments.perturbation.band_comparison.settings import BandSettings
 from gpsuite.seeds import derived_seed
 
-VERSION = 1
+VERSION = 2  # CV+ with the parts of its own rows
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def run_band(task: Task[BandTask], shared: SharedWork) -> Outcome:
     x = np.linspace(X.min() - reach, X.max() + reach, params.grid_points)
     grid, data = region.band(x, members), region.band(X, members)
     truth = FUNCTIONS[TRUTH](X[:, 0])
-    at_ball = np.zeros(len(rays))
+    at_ball = np.zeros(len(rays), dtype=np.bool_)
     if ball is not None:
         at_ball = boundary.inside >= (1.0 - 1e-9) * ball.steps(region.estimate, rays)
     metrics: dict[str, float | int | str | bool | None] = {

@@ -95,6 +95,16 @@ def test_conformal_intervals_cover_responses(band: str) -> None:
     assert run(task).arrays["share"].mean() == pytest.approx(0.9, abs=0.04)
 
 
+@pytest.mark.parametrize("band", sorted(PEERS))
+def test_a_band_is_the_same_from_the_same_seed(band: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (60, 1))
+    y = features(X) @ rng.standard_normal(8) + 0.3 * rng.laplace(size=60)
+    sample = Sample(X, y, np.linspace(-2.0, 2.0, 7)[:, None], 5, 50, 50, 5)
+    first, again = (PEERS[band].compute(sample, np.random.default_rng(1)) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+
+
 def test_a_small_run_is_summarised(tmp_path: Path) -> None:
     request, _ = read_request([NAME, "scale=smoke", NUMPY])
     records = [record(task) for task in plan(NUMPY) if task.axes["band"] != "mapie_split"]
