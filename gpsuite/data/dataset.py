@@ -76,7 +76,8 @@ class Dataset:
         groups: number of the first row that equals each row, [N], where rows are copies of others.
         lines: line of the user's file that each row begins in, [N].
         categories: column of texts -> its levels in the rows; of two, the second has an input, of more each has one.
-        reading: `separator`, `decimal` and `thousands` marks of the user's table, for other files that belong to it.
+        reading: how the user's table is written, for other files that belong to it: `separator`, `decimal` and
+            `thousands` marks, units, and what the cells of each input are (`gpsuite.data.table.reading`).
 
     Raises:
         ValueError: if shapes, names or labels do not fit together, a value is not finite, or measurements have no
