@@ -36,15 +36,15 @@ def units_of(reading: Mapping[str, str]) -> dict[str, str] | None:
 def otherwise_written(grid: Grid, columns: Sequence[Column], reading: Mapping[str, str]) -> list[str]:
     """Return a sentence for each column whose cells are written as something else than the table's.
 
-    Where the table has yes and no, the numbers 0 and 1 will do.
+    Where the table has yes and no, the numbers 0 and 1 will do; a plain 0 for any percents or currency.
     """
     faults = []
     for column in columns:
         theirs = reading.get(f"{_WRITTEN}{column.name}", column.written)
-        numbers = set(column.values.tolist())
+        plain = {"yes/no": {0.0, 1.0}, "date": set()}.get(theirs, {0.0})
         if column.written == theirs or column.kind in ("category", "text", "empty"):
             continue
-        if (theirs, column.written) == ("yes/no", "number") and numbers <= {0.0, 1.0}:
+        if column.written == "number" and set(column.values.tolist()) <= plain:
             continue
         cell = grid.rows[0][grid.header.index(column.name)]
         what = f"holds {_NAMES.get(column.written, f'numbers with {column.written}')}, as {shorten(cell)!r}"
