@@ -156,9 +156,8 @@ def _compose(root: Path, experiment: str, chosen: tuple[str, ...]) -> DictConfig
             content = compose("config", overrides=[f"experiment={experiment}", *chosen])
     except HydraException as error:  # a broken file of ours or of a method author
         raise UserError(f"experiment={experiment}: {str(error).splitlines()[0]}", key="experiment") from error
-    OmegaConf.set_struct(
-        content, False
-    )  # an unknown key of a scale is refused by its type, as one of the file
+    # an unknown key of a scale is refused by its type, as one of the file
+    OmegaConf.set_struct(content, False)
     OmegaConf.set_readonly(content, True)
     return content
 
