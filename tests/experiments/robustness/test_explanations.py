@@ -62,6 +62,8 @@ def test_claims_can_say_yes_and_no() -> None:
     assert values["right"]["cosine_delta_with_lime[gamma=2.0]"] == pytest.approx(-1.0)
     assert values["half"]["cosine_delta_with_truth[gamma=2.0]"] == pytest.approx(0.0, abs=1e-15)
     assert np.isnan(cosine(np.zeros(2), np.ones(2)))
+    mixed = {each.name: each for each in global_claims([wrong, wrong, half], [2.0], 0.2)}
+    assert mixed["cosine_lime_with_truth"].judged("low") == -1.0  # no cosine is less
 
 
 def test_an_input_of_no_sign_is_counted_apart() -> None:

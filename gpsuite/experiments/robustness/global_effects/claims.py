@@ -24,7 +24,7 @@ def global_claims(
     Args:
         records: of one method, one per draw.
         gammas: lengths of the intervals.
-        test_over_training: test points over training rows of a draw.
+        test_over_training: test rows over training rows of a draw.
     """
     lime = [record.arrays["lime"].mean(axis=0) for record in records]
     truth = [record.arrays["direction"] for record in records]
