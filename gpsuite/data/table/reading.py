@@ -10,6 +10,7 @@ from gpsuite.data.table.layout import Grid
 from gpsuite.data.table.names import shorten
 
 _UNIT, _WRITTEN = "unit ", "written "  # before a column's name
+_NAMES = {"number": "plain numbers", "date": "dates", "yes/no": "yes and no"}
 
 
 def reading_of_table(grid: Grid, numbers: NumberFormat, inputs: Sequence[Column]) -> dict[str, str]:
@@ -53,6 +54,3 @@ def otherwise_written(grid: Grid, columns: Sequence[Column], reading: Mapping[st
             f"{_NAMES.get(theirs, f'numbers with {theirs}')}"
         )
     return faults
-
-
-_NAMES = {"number": "plain numbers", "date": "dates", "yes/no": "yes and no"}

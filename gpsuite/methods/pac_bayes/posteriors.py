@@ -144,8 +144,8 @@ class FullGPPosterior:
         A factor is exact for a matrix that differs by E, |E| <= c eps (N sigma_f^2 + sigma^2) (Higham 2002, Theorem
         10.3); c = 1 is what is met, not what is proved. Log determinant and trace move by |E| N / sigma^2 at most, the
         quadratic term by |E| |alpha|^2, the means y - sigma^2 alpha together by |E| |alpha|, each variance by |E|.
-        Where the KL moves by more than `LARGEST_SHARE` of 1 + KL, or |E| by more than that of a variance's largest
-        value sigma_f^2 or of a mean's, the first order says nothing: it is infinite.
+        Where the KL moves by more than `LARGEST_SHARE` of 1 + KL, or |E| is more than that share of sigma_f^2, the
+        largest latent variance, the first order says nothing: it is infinite.
         """
         h, n = self.hyperparameters, len(self.y)
         matrix = EPSILON * (n * h.variance + h.noise_variance)
