@@ -119,10 +119,12 @@ def _places(given: Words) -> Iterator[Finding]:
 def _data(given: Words) -> Iterator[Finding]:
     path = os.environ.get("GPSUITE_DATA_PATH", "")
     yield Finding("ok", "GPSUITE_DATA_PATH", path or "unset")
-    for row in describe(conf_dir(), given.data_dir):
-        absent = row.state in ("missing", "changed")
-        fix = f"gpsuite data fetch {row.name}, or set GPSUITE_DATA_PATH" if absent else ""
-        yield Finding("note" if absent else "ok", f"dataset {row.name}", row.state, fix)
+    rows = describe(conf_dir(), given.data_dir)
+    for state in sorted({row.state for row in rows}):
+        names = ", ".join(row.name for row in rows if row.state == state)
+        missing = state == "missing"
+        fix = "gpsuite data fetch NAME, or set GPSUITE_DATA_PATH" if missing else ""
+        yield Finding("note" if missing else "ok", f"datasets: {state}", names, fix)
 
 
 def _backends() -> Iterator[Finding]:

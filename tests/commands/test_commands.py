@@ -154,6 +154,15 @@ def test_doctor_finds_this_machine_in_order(gpsuite: Gpsuite) -> None:
     assert "numpy\t1.26" in ended.out
 
 
+def test_doctor_lists_the_datasets_of_a_state_in_one_line(gpsuite: Gpsuite) -> None:
+    rows = [line.split("\t") for line in gpsuite("doctor").out.splitlines()]
+    named = {what: (state, found.split(", "), fix) for state, what, found, fix in rows if "datasets" in what}
+    assert set(named) == {"datasets: embedded", "datasets: missing", "datasets: user file"}
+    state, found, fix = named["datasets: missing"]
+    assert (state, {"boston", "pol"} <= set(found), "data fetch" in fix) == ("note", True, True)
+    assert named["datasets: embedded"][0] == "ok" and "diabetes" in named["datasets: embedded"][1]
+
+
 def test_doctor_says_what_to_mend(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "999")
     ended = gpsuite("doctor")
