@@ -23,18 +23,20 @@ def configure(threads: int | None = None) -> None:
     Messages of TensorFlow's C++ side are hidden unless `TF_CPP_MIN_LOG_LEVEL` asks for them.
 
     Args:
-        threads: for both the intra-op and the inter-op pool; None: what the environment (the engine) asks for, else 1.
+        threads: for both the intra-op and the inter-op pool; None: what the environment (the engine) asks for, else 1,
+            but those of a TensorFlow that its user started before, as in a notebook.
 
     Raises:
         ValueError: if `threads` is below 1.
-        RuntimeError: if TensorFlow already runs with another number of threads.
+        RuntimeError: if TensorFlow already runs with another number of threads than is asked for.
     """
+    asked_before = os.environ.get(_THREAD_VARIABLES[0])
+    asked = threads is not None or asked_before is not None
     if threads is None:
-        threads = int(os.environ.get(_THREAD_VARIABLES[0], "1"))
+        threads = int(asked_before or "1")
     if threads < 1:
         raise ValueError(f"threads={threads}: at least 1 is needed")
     already_imported = "tensorflow" in sys.modules
-    asked_before = os.environ.get(_THREAD_VARIABLES[0])
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", QUIET_LOG_LEVEL)
     if not already_imported:
         for name in _THREAD_VARIABLES:
@@ -45,7 +47,7 @@ def configure(threads: int | None = None) -> None:
         tensorflow.config.threading.set_inter_op_parallelism_threads(threads)
     except RuntimeError as error:
         # Started without us: its threads then came from the environment.
-        if asked_before != str(threads):
+        if asked and asked_before != str(threads):
             raise RuntimeError(
                 f"TensorFlow runs already and cannot change to {threads} threads; configure it first"
             ) from error

@@ -35,6 +35,36 @@ def test_threads_precision_and_silence_in_a_fresh_process() -> None:
     assert "cannot change to 1 threads" in run.stdout
 
 
+STARTED_BY_ITS_USER = """
+import gpflow, numpy as np, tensorflow as tf
+tf.config.threading.set_intra_op_parallelism_threads(2)
+gpflow.kernels.RBF()(np.zeros((1, 1)))  # runs, with two threads and GPflow's settings as they are
+from gpsuite.methods.wasserstein import ClassifierOptions, TrainingOptions, fit_classifier, split_rows
+rng = np.random.default_rng(0)
+rows = split_rows(rng.normal(size=(20, 2)), np.arange(20) % 2, 0.2, rng)
+fitted = fit_classifier("map", rows, 2, ClassifierOptions(TrainingOptions(epochs=1, batches=(8,))))
+print(fitted.predict(np.zeros((1, 2))).probabilities.shape, tf.config.threading.get_intra_op_parallelism_threads())
+from gpsuite.models.tensorflow_setup import configure
+try:
+    configure(1)
+except RuntimeError as error:
+    print(error)
+"""
+
+
+def test_a_tensorflow_that_its_user_started_is_taken_as_it_is() -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
+    run = subprocess.run(
+        [sys.executable, "-c", STARTED_BY_ITS_USER],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("(1, 2) 2\n") and "cannot change to 1 threads" in run.stdout
+
+
 def test_repeated_call_is_harmless() -> None:
     configure(1)
 
