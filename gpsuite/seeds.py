@@ -25,3 +25,14 @@ def derived_seed(seed: int, *axes: str | int | float) -> int:
 def stream(seed: int, *axes: str | int | float) -> np.random.Generator:
     """Return an independent Generator for the named axes (see `derived_seed`)."""
     return np.random.default_rng(derived_seed(seed, *axes))
+
+
+def require_generator(rng: object) -> None:
+    """Refuse what is no Generator, a seed above all: the methods draw from one that their caller goes on with.
+
+    Raises:
+        TypeError: that says how to make one.
+    """
+    if not isinstance(rng, np.random.Generator):
+        example = f"numpy.random.default_rng({rng if isinstance(rng, int) else ''})"
+        raise TypeError(f"rng={rng!r}: a random generator is needed, {example}")

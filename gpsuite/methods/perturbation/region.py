@@ -26,6 +26,7 @@ from gpsuite.methods.perturbation.objectives.base import QuadraticObjective
 from gpsuite.methods.perturbation.objectives.quadratic import Fit, Objective
 from gpsuite.methods.perturbation.ranks.groups import Group, Perturbations, SignChanges
 from gpsuite.methods.perturbation.ranks.ranks import RankTest
+from gpsuite.seeds import require_generator
 
 Kernel = Callable[[FloatArray, FloatArray], Any]
 """Covariances [A, B] of inputs [A, D] and [B, D]: a GPflow kernel, or a numpy function."""
@@ -223,10 +224,12 @@ def confidence_region(
         group: sign changes unless given.
 
     Raises:
+        TypeError: if `rng` is a seed.
         ValueError: on q or m out of range, fewer than 2 data, non-finite values, equal inputs of a kernel model, a
             rank-deficient design, or labels other than -1 and +1.
     """
     checks.valid_level(q, m)
+    require_generator(rng)
     X = _inputs("x", x)
     checks.enough_rows(len(X))
     outputs = checks.finite("y", y, 1)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.seeds import require_generator
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +64,7 @@ def split_rows(
             on: what is chosen by validation would be what remembers best.
 
     Raises:
+        TypeError: if `rng` is a seed.
         ValueError: if there are fewer than 2 rows, as many of each are not given, or the share is not in (0, 1).
         FewDifferentRowsError: if all other rows are copies of validation rows.
     """
@@ -71,6 +73,7 @@ def split_rows(
         raise ValueError(f"{len(X)} inputs, {len(y)} targets: as many are needed, and a group for each")
     if len(X) < 2 or not 0.0 < share < 1.0:
         raise ValueError(f"{len(X)} rows, share {share}: at least 2 rows and a share in (0, 1) are needed")
+    require_generator(rng)
     order = rng.permutation(len(X))
     held = min(max(round(share * len(X)), 1), len(X) - 1)
     validation, train = order[:held], order[held:]

@@ -31,6 +31,7 @@ class BinaryProblem:
         link: log-concave link; the logistic's moments are by quadrature.
 
     Raises:
+        TypeError: if the link is a name.
         ValueError: if shapes do not fit, an input is not finite, a label is neither -1 nor +1, or the link is not
             log-concave.
     """
@@ -44,6 +45,8 @@ class BinaryProblem:
         X, y = classification_data(self.X, self.y)
         object.__setattr__(self, "X", X)
         object.__setattr__(self, "y", y)
+        if isinstance(self.link, str):
+            raise TypeError(f"link={self.link!r}: a link is needed, LINKS.get({self.link!r})")
         if not self.link.log_concave:
             raise ValueError(f"link {self.link.name}: log p(y|f) is not concave; use probit or logistic")
 

@@ -38,6 +38,7 @@ from gpsuite.models.multi_output.observations import MultiOutputModel, Observati
 from gpsuite.models.sampling.posterior import HyperPosterior
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings, SMCState
 from gpsuite.rounding import sureness
+from gpsuite.seeds import require_generator
 
 SavedState = dict[str, npt.NDArray[Any]]
 
@@ -57,6 +58,7 @@ class MeasurementPlanner:
         input_names: for warnings; default: numbers.
 
     Raises:
+        TypeError: if `rng` is a seed.
         ValueError: if delta is not in (0, 1], or the pipeline knows no safety.
     """
 
@@ -73,6 +75,7 @@ class MeasurementPlanner:
     ) -> None:
         if not pipeline.safe or not 0.0 < delta <= 1.0:
             raise ValueError(f"{pipeline.name}, delta={delta}: needs a safe pipeline and 0 < delta <= 1")
+        require_generator(rng)
         self._limit, self._delta, self._rng, self._pipeline = limit, delta, rng, pipeline
         self._smc = smc or SMCSettings()
         self._guard, self._input_names = guard, tuple(input_names)
