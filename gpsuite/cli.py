@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
 from gpsuite import __version__
-from gpsuite.commands import COMMANDS
+from gpsuite.commands import COMMANDS, MULTIRUN
 from gpsuite.errors import UserError, unknown_name
 from gpsuite.text import visible, visible_lines
 
@@ -93,7 +93,7 @@ def dispatch(words: Sequence[str]) -> int:
         raise unknown_name("command", command, COMMANDS)
     module = importlib.import_module(f"gpsuite.commands.{command}")
     if "--help" in rest or "-h" in rest:
-        asked = [word for word in rest if word not in ("-h", "--help", "-m")]
+        asked = [word for word in rest if word not in ("-h", "--help", *MULTIRUN)]
         if hasattr(module, "explain") and any(word.startswith("experiment=") for word in asked):
             return int(module.explain(asked))
         print(module.HELP.strip())

@@ -42,7 +42,7 @@ import sys
 from pathlib import Path
 from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
-from gpsuite.engine.summary import publish_results
+from gpsuite.engine.summary import write_results
 from gpsuite.experiments.base import EXPERIMENTS, Record
 request, options = read_request(["experiment=pac_bayes/regression", "scale=smoke"])
 tasks = EXPERIMENTS.get(request.experiment).plan(request)
@@ -50,7 +50,7 @@ numbers = dict.fromkeys(["bound_kl", "bound_sqrt", "gibbs_risk_train", "gibbs_ri
                          "mse_test", "nll_test", "kl_over_n", "noise_variance", "rmse_test_own_units",
                          "kl", "log_theta", "confidence", "n_train", "bound_bayes"], 0.5)
 records = [Record(task_key(t), t.experiment, t.label, t.axes, "done", "", numbers, {}) for t in tasks]
-publish_results(request, records, Path("out"), options.conf_dir, options.changed, {}, "")
+write_results(request, records, Path("out"), options.conf_dir, options.changed, {}, "")
 assert list(Path("out/figures").glob("*.png"))
 print([name for name in ("tensorflow", "gpflow") if name in sys.modules])
 """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+MULTIRUN = ("-m", "--multirun")  # a run for every value of a list
+
 # command -> what --help says; each is gpsuite.commands.<command>.main(words) -> exit code
 COMMANDS = {
     "run": "run an experiment: gpsuite run experiment=<family>/<name> [scale=smoke|quick|paper] [key=value ...]",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import yaml
 
-from gpsuite.commands import COMMANDS
+from gpsuite.commands import COMMANDS, MULTIRUN
 from gpsuite.commands.bench_large import LARGE
 from gpsuite.commands.bench_peers import PEERS
 from gpsuite.commands.data import ACTIONS
@@ -137,4 +137,4 @@ def _settings(words: Sequence[str], key: str) -> Iterator[str]:
     if given.get("dataset") == "csv":
         keys += [f"dataset.{option}" for option in CSV_OPTIONS]
     yield from (f"{each}=" for each in keys if each not in (*given, "defaults", "budget"))
-    yield from ("-m", "--help")
+    yield from (*MULTIRUN, "--help")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpsuite.commands import MULTIRUN
 from gpsuite.commands.run_help import explain
 from gpsuite.config.files import group_choices, read_file
 from gpsuite.config.overrides import expand_sweeps
@@ -91,8 +92,8 @@ def _end_tour(options: RunOptions, answers: Sequence[str]) -> None:
 
 def expanded_runs(words: Sequence[str]) -> tuple[list[list[str]], bool]:
     """Return the words of each run, one unless with -m, and whether the tour is among them; limits their threads."""
-    multirun = "-m" in words or "--multirun" in words
-    words = [word for word in words if word not in ("-m", "--multirun")]
+    multirun = any(word in MULTIRUN for word in words)
+    words = [word for word in words if word not in MULTIRUN]
     runs = expand_sweeps(words, group_choices()) if multirun else [words]
     tour = any(TOUR in run for run in runs)
     runs = [stop for run in runs for stop in _stops(run)]

@@ -34,7 +34,7 @@ from gpsuite.engine.provenance import dataset_provenance, git_state, machine, ve
 from gpsuite.engine.reports import FOLDER as REPORTS
 from gpsuite.engine.reports import ReportFolder
 from gpsuite.engine.store import RecordStore, satisfies
-from gpsuite.engine.summary import Summary, publish_results, write_config
+from gpsuite.engine.summary import Summary, write_config, write_results
 from gpsuite.engine.worker import peak_memory_mb
 from gpsuite.errors import DataError, ResultsError
 from gpsuite.experiments.base import ERROR, INFEASIBLE, SKIPPED, Record, Request, Task
@@ -312,9 +312,7 @@ def _finish(
     write_records(folder, records)
     copy_arrays(folder, records, store)
     below = below_paper(request, options)
-    summary = publish_results(
-        request, records, folder, options.conf_dir, options.changed, options.parts, below
-    )
+    summary = write_results(request, records, folder, options.conf_dir, options.changed, options.parts, below)
     before, counts = read_json(folder / RUN) or {}, dict(Counter(record.status for record in records))
     same = same_tasks and (before.get("science"), before.get("tasks")) == (options.science, counts)
     if computed == 0 and same:

@@ -69,7 +69,7 @@ def write_config(folder: Path, request: Request[object], command: Sequence[str])
     write_text(folder / CONFIG, f"# {visible(' '.join(command))}\n{text}")
 
 
-def publish_results(
+def write_results(
     request: Request[object],
     records: Sequence[Record],
     folder: Path,

@@ -72,7 +72,6 @@ class CholeskyFactor:
 def stable_cholesky(
     matrix: FloatArray,
     *,
-    hyperparameters: Hyperparameters | None = None,
     jitters: Sequence[float] = JITTER_LADDER,
 ) -> CholeskyFactor:
     """Factorise a symmetric matrix, adding the smallest jitter of the ladder that makes it possible.
@@ -81,13 +80,12 @@ def stable_cholesky(
 
     Args:
         matrix: symmetric, float64, shape [N, N], N >= 1; not changed.
-        hyperparameters: of the model whose matrix it is, for the error message.
         jitters: tried in turn, relative to the mean of the diagonal.
 
     Raises:
         ValueError: if the matrix is not square or is empty.
         NonFiniteMatrixError: if it contains NaN or infinity.
-        NotPositiveDefiniteError: if every jitter fails; names N, condition, jitters and hyperparameters.
+        NotPositiveDefiniteError: if every jitter fails; names N, condition and jitters.
     """
     matrix = np.asarray(matrix, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
@@ -102,7 +100,7 @@ def stable_cholesky(
         lower, info = lapack.dpotrf(attempt.T, lower=1, clean=1, overwrite_a=1)
         if info == 0:
             return CholeskyFactor(lower=lower, jitter=jitter)
-    raise NotPositiveDefiniteError.of(matrix, jitters, hyperparameters)
+    raise NotPositiveDefiniteError.of(matrix, jitters)
 
 
 def condition_estimate(matrix: FloatArray) -> float:

@@ -86,12 +86,21 @@ def mean(values: npt.ArrayLike) -> Estimate:
         return Estimate(math.nan)
     if not all(map(math.isfinite, found)):
         return Estimate(float(sum(found)), n=n)
-    centre = math.fsum(found) / n
     if n == 1:
-        return Estimate(centre, n=n)
-    error = math.sqrt(math.fsum((value - centre) ** 2 for value in found) / (n - 1) / n)
+        return Estimate(found[0], n=n)
+    unit = _unit(found)
+    found = [value / unit for value in found]
+    centre = math.fsum(found) / n
+    error = unit * math.sqrt(math.fsum((value - centre) ** 2 for value in found) / (n - 1) / n)
+    centre *= unit
     reach = float(stdtrit(n - 1, 0.975)) * error
     return Estimate(centre, error, n, centre - reach, centre + reach, T_INTERVAL)
+
+
+def _unit(values: list[float]) -> float:
+    """Return a power of two by which values can be divided so that squares and sums stay in range; 1 if they do."""
+    largest = max(map(abs, values))
+    return 1.0 if largest == 0.0 or 1e-140 < largest < 1e140 else 2.0 ** (math.frexp(largest)[1] - 1)
 
 
 def corrected_mean(values: npt.ArrayLike, test_over_training: float, correct_error: bool = True) -> Estimate:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from gpsuite.arrays import FloatArray
 
 BOOTSTRAP_INTERVAL = "95 % bootstrap interval over the runs"
+FEWEST_RUNS = 20  # that have one; below, it is too narrow
 
 
 def resampled_means(lines: FloatArray, samples: int, rng: np.random.Generator) -> FloatArray:

@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 from gpsuite.data.generators import (
     FUNCTIONS,
     NOISES,
-    KernelExpansion,
-    draw_kernel_expansion,
     kernel_regression,
 )
 
@@ -52,20 +50,9 @@ def test_heteroscedastic_noise_uses_the_drawn_inputs() -> None:
     assert abs(standard.std() - 1.0) < 5 / np.sqrt(2 * 20_000)
 
 
-def test_a_kernel_expansion_is_its_kernel_sum() -> None:
-    expansion = draw_kernel_expansion(np.random.default_rng(3))
-    assert expansion.centres.tolist() == np.linspace(-2.0, 2.0, 8).tolist()
-    x = np.linspace(-2.5, 2.5, 6).reshape(2, 3)
-    kernel = np.exp(-((x[..., None] - expansion.centres) ** 2) / (2 * 0.8**2))
-    np.testing.assert_allclose(expansion(x), kernel @ expansion.coefficients, rtol=1e-12, atol=1e-14)
-    sample = kernel_regression(np.random.default_rng(4), (2, 5), function=expansion)
-    np.testing.assert_array_equal(sample.f, expansion(sample.X[..., 0]))
-
-
-def test_norm_of_one_bump() -> None:
-    assert KernelExpansion(np.array([0.3]), np.array([-2.0]), 0.5).squared_norm == 4.0
-    two = KernelExpansion(np.array([0.0, 1.0]), np.array([1.0, 1.0]), 1.0)
-    assert two.squared_norm == pytest.approx(2 + 2 * np.exp(-0.5), rel=1e-14)
+def test_a_function_of_ones_own() -> None:
+    sample = kernel_regression(np.random.default_rng(4), (2, 5), function=np.exp)
+    np.testing.assert_array_equal(sample.f, np.exp(sample.X[..., 0]))
 
 
 def test_wrong_arguments_are_refused() -> None:
@@ -74,6 +61,3 @@ def test_wrong_arguments_are_refused() -> None:
         kernel_regression(rng, 3, domain=(1.0, 1.0))
     with pytest.raises(KeyError):
         kernel_regression(rng, 3, function="tan")
-    for arguments in ({"n_centres": 1}, {"lengthscale": 0.0}, {"lengthscale": np.nan}):
-        with pytest.raises(ValueError, match="n_centres"):
-            draw_kernel_expansion(rng, **arguments)

@@ -113,7 +113,7 @@ LIMITS = [
     Limit("a prediction", lambda p: jackknife(np.full((3, 1), p)), (0.0,), (inf, nan)),
     Limit("rows of a bound", lambda n: Terms(n, 1, 0.1), (1,), (0,)),
     Limit("hyperparameters", lambda T: Terms(1, T, 0.1), (0,), (-1,)),
-    Limit("settings", lambda k: Terms(1, 1, 0.1, grid_size=k), (1,), (0,)),
+    Limit("settings", lambda k: Terms(1, 1, 0.1, n_settings=k), (1,), (0,)),
     Limit("delta", lambda d: Terms(1, 1, d), (TINY, BELOW_ONE), (0.0, 1.0, nan)),
     Limit("held-out rows", lambda n: binomial_upper_bound(0, n, 0.1), (1,), (0,)),
     Limit("held-out errors", lambda k: binomial_upper_bound(k, 3, 0.1), (0, 3), (-1, 4)),

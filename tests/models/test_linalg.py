@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpsuite.models.config import Hyperparameters
 from gpsuite.models.linalg import (
     JITTER_LADDER,
     NonFiniteMatrixError,
@@ -78,13 +77,12 @@ def test_input_is_not_changed() -> None:
         assert np.array_equal(matrix, before)
 
 
-def test_failure_names_size_condition_jitters_and_hyperparameters() -> None:
-    values = Hyperparameters(variance=2.5, lengthscales=(0.25,), noise_variance=1e-3)
+def test_failure_names_size_condition_and_jitters() -> None:
     with pytest.raises(NotPositiveDefiniteError) as caught:
-        stable_cholesky(np.diag([1.0, 1.0, -0.5]), hyperparameters=values)
+        stable_cholesky(np.diag([1.0, 1.0, -0.5]))
     assert isinstance(caught.value, ArithmeticError)
     tried = ", ".join(f"{jitter:g}" for jitter in JITTER_LADDER)
-    for part in ("N=3", "condition about 2.0e+00", tried, str(values)):
+    for part in ("N=3", "condition about 2.0e+00", tried):
         assert part in str(caught.value)
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from gpsuite.arrays import FloatArray
-from gpsuite.models.classification.distance import posterior_distance
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from gpsuite.models.classification.robust_max import checked_labels, largest_probabilities, log_levels
 from gpsuite.models.classification.robust_max_posterior import SMALLEST, RobustMaxPosterior
@@ -55,11 +54,6 @@ def moments(C: int) -> object:
     return softmax_moments(np.zeros((2, C)), np.zeros((2, C, max(C - 1, 0))))
 
 
-def distance(variance: float) -> object:
-    one = np.ones(2)
-    return posterior_distance(one, np.array([1.0, variance]), one, one, np.ones((3, 2)))
-
-
 def weights(first: float) -> HyperPosterior:
     return HyperPosterior(np.zeros((2, 1)), np.array([first, 1.0 - first]))
 
@@ -91,7 +85,6 @@ LIMITS = [
         (0.0,),
     ),
     Limit("moments classes", moments, (2, 3), (1,)),
-    Limit("distance variance", distance, (1e-300,), (0.0, -1.0)),
     Limit("noise floor", lambda f: ModelSpec(noise_floor=f), (0.0, 1.0), (-TINY, inf, nan)),
     Limit("hyperparameter", lambda v: Hyperparameters(variance=v), (TINY,), (0.0, inf, nan)),
     Limit("lengthscale", lambda v: Hyperparameters(lengthscales=(1.0, v)), (TINY,), (0.0, inf, nan)),

@@ -11,7 +11,7 @@ import pytest
 from gpsuite.budget import Budget
 from gpsuite.models.classification import robust_max
 from gpsuite.models.classification.approximation import BinaryProblem
-from gpsuite.models.classification.distance import gaussian_kl, gaussian_wasserstein, posterior_distance
+from gpsuite.models.classification.distance import gaussian_kl, gaussian_wasserstein, wasserstein_to_draws
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.robust_max_posterior import RobustMaxPosterior
 from gpsuite.models.classification.softmax_expectation import centred_root, softmax_moments
@@ -210,7 +210,7 @@ def apart() -> list[object]:
     rng = np.random.default_rng(1)
     mean, variance, draws = rng.standard_normal(3), rng.uniform(0.1, 1.0, 3), rng.standard_normal((30, 3))
     others = (mean, variance, mean + 0.1, 1.1 * variance)
-    return [posterior_distance(*others, draws), gaussian_kl(*others), gaussian_wasserstein(*others)]
+    return [wasserstein_to_draws(mean, variance, draws), gaussian_kl(*others), gaussian_wasserstein(*others)]
 
 
 SCENARIOS: dict[str, golden.Scenario] = {

@@ -66,7 +66,11 @@ def test_a_tensorflow_that_its_user_started_is_taken_as_it_is() -> None:
 
 
 def test_repeated_call_is_harmless() -> None:
+    import tensorflow as tf
+
     configure(1)
+    configure(1)
+    assert tf.config.threading.get_intra_op_parallelism_threads() == 1
 
 
 def test_threads_must_be_positive() -> None:

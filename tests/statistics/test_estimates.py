@@ -167,3 +167,13 @@ def test_slopes_are_numpys_over_the_known_levels(case: tuple[list[float], int]) 
     else:
         expected = np.polyfit(levels[known], values[known], 1)[0]
         assert found == pytest.approx(expected, rel=1e-7, abs=1e-6 * (1.0 + np.abs(values[known]).max()))
+
+
+@pytest.mark.parametrize("exponent", [-1040, -600, 600, 1021])
+def test_means_of_values_of_any_size(exponent: int) -> None:
+    values = np.array([1.0, 3.0, -2.0, 1.5])
+    plain, scaled = mean(values), mean(np.ldexp(values, exponent))
+    for name in ("value", "error", "low", "high"):
+        assert getattr(scaled, name) == math.ldexp(getattr(plain, name), exponent)
+    assert mean([1e308, 1e308]).value == 1e308
+    assert mean([1e200, -1e200]).value == 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy import stats
 from gpsuite.statistics.estimates import proportion
 from gpsuite.statistics.significance import (
     LEVEL,
+    MOST_EXACT,
     binomial_p,
     bonferroni_p,
     chi_square_p,
@@ -22,6 +24,7 @@ from gpsuite.statistics.significance import (
     rank_correlation,
     wilcoxon_p,
 )
+from tests.arrays import Array
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -33,10 +36,13 @@ def test_the_t_test_is_scipys_with_the_corrected_variance(seed: int) -> None:
     assert corrected_t_p(values, 0.25) == pytest.approx(corrected, rel=1e-12)
 
 
-def test_values_that_are_all_the_same_are_certain_and_one_proves_nothing() -> None:
-    assert corrected_t_p(np.full(3, 2.0), 0.25) == 0.0
+def test_values_that_are_all_the_same_prove_what_their_signs_do_and_one_proves_nothing() -> None:
+    assert corrected_t_p(np.full(3, 2.0), 0.25) == 0.5**3
+    assert corrected_t_p([0.1, 0.1]) == 0.25  # of -.1, 0 and .1 at random two are .1 in every ninth pair
     assert corrected_t_p(np.full(3, -2.0), 0.25) == corrected_t_p(np.zeros(3), 0.25) == 1.0
-    assert corrected_t_p(np.array([1.1, 2.1, 0.3]) - np.array([1.0, 2.0, 0.2]), 0.25) == 0.0  # up to rounding
+    assert (
+        corrected_t_p(np.array([1.1, 2.1, 0.3]) - np.array([1.0, 2.0, 0.2]), 0.25) == 0.5**3
+    )  # up to rounding
     for too_few in ([], [3.0], [1.0, math.nan], [1.0, math.inf]):
         assert corrected_t_p(too_few, 0.25) == 1.0
 
@@ -50,13 +56,34 @@ def test_wilcoxons_test_is_the_exact_one(n: int, signs: int) -> None:
     assert wilcoxon_p(-size, np.zeros(n)) == pytest.approx(least_wilcoxon_p(n), rel=1e-12)
 
 
+def by_all_signs(difference: Array) -> float:
+    """The definition: the share of all signs of the differences with no larger sum of positive ranks."""
+    used = difference[difference != 0.0]
+    ranks = stats.rankdata(np.abs(used))
+    signs = np.array(list(itertools.product([False, True], repeat=len(used))))
+    return float(np.mean(signs @ ranks <= ranks[used > 0.0].sum()))
+
+
 @pytest.mark.parametrize("n", [1, 4, 7, 14])
-def test_wilcoxons_test_with_ties_and_zeros_is_scipys(n: int) -> None:
+def test_wilcoxons_test_with_ties_and_zeros_is_the_exact_one(n: int) -> None:
     for seed in range(3):
         difference = np.random.default_rng(seed).integers(-2, 3, n) / 4.0
         difference[0] = 0.25
-        expected = stats.wilcoxon(difference, alternative="less").pvalue
-        assert wilcoxon_p(difference, np.zeros(n)) == pytest.approx(expected, rel=1e-12)
+        assert wilcoxon_p(difference, np.zeros(n)) == pytest.approx(by_all_signs(difference), rel=1e-12)
+
+
+@pytest.mark.parametrize("zeros", [0, 9, 10, 36, 1000])
+def test_pairs_without_a_difference_are_no_evidence(zeros: int) -> None:
+    first = np.concatenate([-np.ones(4), np.zeros(zeros)])
+    assert wilcoxon_p(first, np.zeros(len(first))) == 0.5**4
+
+
+def test_wilcoxons_test_of_many_pairs_is_scipys() -> None:
+    for n in (50, MOST_EXACT, MOST_EXACT + 1):
+        difference = np.random.default_rng(n).standard_normal(n) - 0.1
+        method = "exact" if n <= MOST_EXACT else "approx"
+        expected = stats.wilcoxon(difference, alternative="less", method=method).pvalue
+        assert wilcoxon_p(difference, np.zeros(n)) == pytest.approx(expected, rel=1e-9)
 
 
 def test_wilcoxons_test_leaves_out_missing_pairs() -> None:
@@ -135,6 +162,8 @@ def test_several_tests_together_are_at_most_certain_to_mean_nothing() -> None:
     assert bonferroni_p([0.6, 0.7]) == 1.0
 
 
-def test_wilcoxons_test_leaves_pairs_with_an_infinite_value_out() -> None:
+def test_an_infinite_difference_is_the_largest() -> None:
     smaller, larger = np.array([1.0, 1.0, 1.0, 1.0, np.inf]), np.array([2.0, 2.0, 2.0, 2.5, 1.0])
-    assert wilcoxon_p(smaller, larger) == wilcoxon_p(smaller[:4], larger[:4])
+    assert wilcoxon_p(smaller, larger) == wilcoxon_p(np.append(smaller[:4], 99.0), larger)
+    assert wilcoxon_p(larger, smaller) == wilcoxon_p(larger, np.append(smaller[:4], 99.0))
+    assert wilcoxon_p(np.array([-1.0, np.inf]), np.array([0.0, np.inf])) == 0.5  # equal ones do not count

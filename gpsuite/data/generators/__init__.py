@@ -27,9 +27,7 @@ from gpsuite.data.generators.gp_samples import (
 from gpsuite.data.generators.noises import NOISES, Noise, draw_noise
 from gpsuite.data.generators.regression import (
     FUNCTIONS,
-    KernelExpansion,
     RegressionSample,
-    draw_kernel_expansion,
     kernel_regression,
 )
 from gpsuite.data.generators.safe_sample import SafeSample
@@ -44,14 +42,12 @@ __all__ = [
     "Classes",
     "ConvolutionParameters",
     "GpSamples",
-    "KernelExpansion",
     "LmcParameters",
     "Noise",
     "RegressionSample",
     "SafeSample",
     "Sizes",
     "convolution_covariance",
-    "draw_kernel_expansion",
     "draw_noise",
     "exploration_grid",
     "gp_samples",

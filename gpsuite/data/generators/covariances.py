@@ -62,7 +62,7 @@ def convolution_covariance(
 
     K[n, p, m, q] = sum_l W_pl W_ql c_l N(x_n - x_m | 0, A_p^-1 + A_q^-1 + Lambda_l^-1): output p is
     sum_l W_pl * (smoothing by N(. | 0, A_p^-1) of a latent process of covariance c_l N(x - x' | 0, Lambda_l^-1)).
-    Li et al. 2022, section 2; their supplement's exponential lacks the factor -1/2.
+    Li et al. 2022, App. H, Eq. (25); the exponential they print lacks the factor -1/2.
 
     Args:
         X: inputs [N, D].

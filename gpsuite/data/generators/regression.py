@@ -40,53 +40,6 @@ class RegressionSample:
     f: FloatArray
 
 
-@dataclass(frozen=True, eq=False)
-class KernelExpansion:
-    """f(x) = sum_j alpha_j exp(-(x - c_j)^2 / (2 l^2)): a function with finitely many coefficients.
-
-    A confidence region for so few coefficients can be bounded, other than one for N coefficients from N points.
-
-    Attributes:
-        centres: c [J].
-        coefficients: alpha [J].
-        lengthscale: l, in the unit of the inputs.
-    """
-
-    centres: FloatArray
-    coefficients: FloatArray
-    lengthscale: float
-
-    def __call__(self, x: FloatArray) -> FloatArray:
-        """Return f at an array of scalar inputs, in its shape."""
-        values = np.zeros_like(x)
-        for centre, coefficient in zip(self.centres, self.coefficients, strict=True):
-            values += coefficient * np.exp(-0.5 * ((x - centre) / self.lengthscale) ** 2)
-        return values
-
-    @property
-    def squared_norm(self) -> float:
-        """Squared RKHS norm alpha' K alpha of f for the kernel of unit variance."""
-        values = self(self.centres)
-        return float(np.sum(self.coefficients * values))
-
-
-def draw_kernel_expansion(
-    rng: np.random.Generator,
-    n_centres: int = 8,
-    *,
-    lengthscale: float = 0.8,
-    domain: tuple[float, float] = DOMAIN,
-) -> KernelExpansion:
-    """Return a function of equally spaced centres, the ends of `domain` included, and N(0, 1) coefficients.
-
-    Raises:
-        ValueError: if there are fewer than 2 centres, or the lengthscale is not positive.
-    """
-    if n_centres < 2 or not lengthscale > 0:
-        raise ValueError(f"n_centres={n_centres}, lengthscale={lengthscale}: at least 2, and positive")
-    return KernelExpansion(np.linspace(*domain, n_centres), rng.standard_normal(n_centres), lengthscale)
-
-
 def kernel_regression(
     rng: np.random.Generator,
     size: Size,

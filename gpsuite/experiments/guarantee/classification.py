@@ -32,7 +32,7 @@ from gpsuite.methods.robustness.explain.binary_lines import BinaryLines, binary_
 from gpsuite.methods.robustness.explain.effects import one_sided_ranges
 from gpsuite.methods.robustness.explain.softmax_lines import SoftmaxLines, softmax_lines
 from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
-from gpsuite.methods.robustness.search.regions import box
+from gpsuite.methods.robustness.search.regions import Region, box
 from gpsuite.methods.robustness.verdict import PointSearch
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from gpsuite.models.classification.posterior import GPCPosterior
@@ -162,16 +162,21 @@ def _trained(dataset: PreparedDataset, params: ClassifierParams, shared: SharedW
 def proved_safe(model: Classifier, scaled: FloatArray, tolerances: Sequence[float], boxes: int) -> int:
     """Return up to how many of the increasing tolerances [K] the class at a scaled point [D] provably stays.
 
-    None where the cubature of more than two classes states its error but does not prove it.
+    Not where the cubature of more than two classes states its error but does not prove it.
     """
     search = _search(model.posterior, scaled)
-    if isinstance(search, MultiClassSearch) and not search.centre.proved:
-        return 0
     for place, radius in enumerate(tolerances):
         region, budget = box(scaled, np.full(len(scaled), radius)), Budget(boxes=boxes)
-        if search.decide(region, budget)[0].status != "safe":
+        if not _provably_safe(search, region, budget):
             return place
     return len(tolerances)
+
+
+def _provably_safe(search: PointSearch | MultiClassSearch, region: Region, budget: Budget) -> bool:
+    if isinstance(search, MultiClassSearch):
+        verdict, found = search.decide(region, budget)
+        return verdict.status == "safe" and search.proves(found.values())
+    return search.decide(region, budget)[0].status == "safe"
 
 
 def _search(posterior: GPCPosterior | MultiClassPosterior, x: FloatArray) -> PointSearch | MultiClassSearch:
@@ -185,6 +190,8 @@ def probability_ranges(
     model: Classifier, scaled: FloatArray, tolerances: Sequence[float], boxes: int, tolerance: float
 ) -> FloatArray:
     """Return the proved range [B, K, 2] of the predicted class' probability at scaled points [B, D].
+
+    NaN where the cubature of more than two classes states its error but does not prove it.
 
     Args:
         model: the classifier.
@@ -201,7 +208,8 @@ def probability_ranges(
             region, budget = box(x, np.full(len(x), radius)), Budget(boxes=boxes)
             if isinstance(search, MultiClassSearch):
                 spread = search.range(int(own[row]), region, tolerance, budget)
-                found[row, place] = spread.minimum.outer, spread.maximum.outer
+                sides = spread.minimum, spread.maximum
+                found[row, place] = [each.outer if search.proves(sides) else np.nan for each in sides]
                 continue
             ends = search.range(region, tolerance, budget)
             low, high = ends.minimum.outer, ends.maximum.outer

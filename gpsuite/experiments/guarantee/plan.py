@@ -32,7 +32,7 @@ from gpsuite.experiments.perturbation.region.tasks import RegionTask
 from gpsuite.experiments.robustness.shared.several_classes import class_count
 from gpsuite.seeds import derived_seed
 
-VERSION = 5
+VERSION = 6
 
 # what perturbation/region ships
 PENALTY, WEIGHT, PREPARATION, POINTS, RAYS = 0.001, 1.0, 0.2, 101, 50

@@ -221,7 +221,7 @@ def errors_of(fitted: Fitted, learning: Learning, widths: Sequence[float]) -> tu
 def mean_bounds(fitted: Fitted, learning: Learning, widths: FloatArray, copies: Copies) -> list[Certificate]:
     """Return PAC-Bayes certificates at each error; together they hold with probability 1 - delta.
 
-    The union bound over the errors is paid as `grid_size`; `bound_bayes` bounds the posterior mean's share.
+    The union bound over the errors is paid as `n_settings`; `bound_bayes` bounds the posterior mean's share.
     """
     return [
         certify_posterior(

@@ -17,7 +17,6 @@ from gpsuite.experiments.guarantee.saved_model import SavedModel, of_description
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from gpsuite.models.classification.posterior import GPCPosterior
-from gpsuite.models.config import Hyperparameters, ModelSpec
 
 if TYPE_CHECKING:
     from gpflow.models import VGP
@@ -126,36 +125,15 @@ class SavedClassifier(SavedModel):
     def gpflow_model(self) -> VGP:
         """Return GPflow's variational model with Laplace's posterior at the training rows, of scaled inputs.
 
-        With K = L L' and f = L v: v has mean L' alpha and covariance I - L' F'F L.
-
         Raises:
             UserError: for several classes, whose joint posterior GPflow has no model for.
         """
-        if self.link == SOFTMAX:
+        posterior = self.posterior
+        if isinstance(posterior, MultiClassPosterior):
             raise UserError("gpflow_model: GPflow has no model for the joint posterior of several classes")
         from gpsuite.models.tensorflow_setup import configure
 
         configure()
-        import gpflow
+        from gpsuite.models.classification.variational import as_vgp
 
-        from gpsuite.models.classification.tensorflow_links import build_bernoulli
-        from gpsuite.models.kernels import build_kernel
-        from gpsuite.models.linalg import stable_cholesky
-        from gpsuite.models.radial import kappa, squared_distances
-
-        a = self.arrays
-        scaled = a["X"] / a["lengthscales"]
-        K = self.variance * kappa(self.kernel, squared_distances(scaled, scaled))
-        jitter = gpflow.config.default_jitter()
-        L = np.linalg.cholesky(K + jitter * np.eye(len(K)))
-        half = a["root"] @ L
-        covariance = np.eye(len(K)) - half.T @ half
-        lengthscales = tuple(float(value) for value in a["lengthscales"])
-        found = Hyperparameters(self.variance, lengthscales)
-        kernel = build_kernel(ModelSpec(self.kernel, ard=True), found, len(lengthscales))
-        model = gpflow.models.VGP(
-            (a["X"], (a["y"][:, None] > 0).astype(float)), kernel, build_bernoulli(LINKS.get(self.link))
-        )
-        model.q_mu.assign(L.T @ a["alpha"][:, None])
-        model.q_sqrt.assign(stable_cholesky(covariance).lower[None])
-        return model
+        return as_vgp(posterior, self.arrays["y"])

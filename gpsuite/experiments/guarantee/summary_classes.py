@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_NAMED = 3  # decisive inputs in a sentence
+STATED = "the error of the probabilities of so many classes, or of such variances, is estimated, not bounded"
 
 
 def summarise_classes(report: Report[GuaranteeSettings]) -> list[Statistic]:
@@ -66,16 +67,28 @@ def _judged_sentences(record: Record, settings: GuaranteeSettings) -> Iterator[s
         yield f"  ({round(float(share) * points)} of {points} test rows; paid for {len(bounds)} tolerances together.)"
 
 
+def range_sentences(record: Record, tolerances: Sequence[float]) -> Iterator[str]:
+    """Yield for each tolerance above what the predicted class' probability provably stays."""
+    for place, tolerance in enumerate(tolerances):
+        lows = record.arrays["ranges"][:, place, 0]
+        proved = lows[np.isfinite(lows)]
+        change = f"if every input is off by up to {tolerance:g} standard deviations"
+        many = f"of the {len(lows)} {bounded_rows(record)}"
+        if not len(proved):
+            yield f"Not proved for any {many}: the probability of the predicted class {change}; {STATED}."
+            continue
+        share = "all" if len(proved) == len(lows) else f"{len(proved)}"
+        rest = "" if len(proved) == len(lows) else f"; not proved for the others, {STATED}"
+        yield (
+            f"Proved: {change}, the probability of the predicted class stays above "
+            f"{np.floor(1000.0 * proved.min()) / 1000.0:g} for {share} {many}{rest}."
+        )
+
+
 def _row_sentences(report: Report[GuaranteeSettings], record: Record) -> Iterator[str]:
     names = load(report.request.require_dataset()).input_names
-    effects, ranges = np.abs(record.arrays["effects"]).mean(axis=0), record.arrays["ranges"]
-    for place, tolerance in enumerate(report.settings.tolerances):
-        lowest = float(ranges[:, place, 0].min())
-        yield (
-            f"Proved: if every input is off by up to {tolerance:g} standard deviations, the probability of the "
-            f"predicted class stays above {np.floor(1000.0 * lowest) / 1000.0:g} for all of the {len(ranges)} "
-            f"{bounded_rows(record)}."
-        )
+    effects = np.abs(record.arrays["effects"]).mean(axis=0)
+    yield from range_sentences(record, report.settings.tolerances)
     strongest = np.argsort(-effects)[:MOST_NAMED]
     listed = ", ".join(f"{names[number]} ({effects[number]:.3f})" for number in strongest)
     yield f"Decisive inputs, by what one standard deviation moves the probability on average: {listed}."

@@ -1,9 +1,9 @@
-"""Copies among the rows: bounds that hold whether they are repeated draws or one draw stored several times.
+"""Copies among the rows: bounds that hold whether all are repeated draws or all are one draw stored again.
 
 If equal rows are independent draws that happen to agree, the mean loss over all n rows bounds the risk, with n rows or
 with fewer. If each is one draw stored several times, the mean over the m different rows does, with m; one that also
 decided something else, such as the prior, counts as lost. The larger of the two means with m rows is sound in both
-cases.
+cases; not in a mixture of them, where some rows were drawn again and others stored again.
 
 Equation: derived, copies among the rows
 """

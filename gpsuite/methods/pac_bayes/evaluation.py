@@ -48,12 +48,12 @@ class Evaluation:
 
     @property
     def bound_kl(self) -> float:
-        """B_kl (Eq. 4)."""
+        """B_kl (Eq. 5)."""
         return self.certificate.bound_kl
 
     @property
     def bound_sqrt(self) -> float:
-        """B_sqrt (Eq. 5)."""
+        """B_sqrt (below Eq. 5)."""
         return self.certificate.bound_sqrt
 
     @property
@@ -72,7 +72,7 @@ def certify_posterior(
     loss: Loss,
     delta: float,
     grid: HyperparameterGrid = PAPER_GRID,
-    grid_size: int = 1,
+    n_settings: int = 1,
     copies: Copies = ALL_DIFFERENT,
 ) -> Certificate:
     """Return the bounds of the true risk of a posterior whose hyperparameters are on the grid.
@@ -82,19 +82,19 @@ def certify_posterior(
         loss: the loss whose risk is bounded.
         delta: allowed probability of failure, in (0, 1).
         grid: the hyperparameter grid, fixed before the data were seen; decides ln|Theta|.
-        grid_size: number of settings (widths, numbers M) among which the data chose this one; 1 if it was fixed
+        n_settings: number of settings (widths, numbers M) among which the data chose this one; 1 if it was fixed
             before.
         copies: which training points are copies of others; the bound holds whether they are draws or not.
 
     Raises:
         ValueError: if the hyperparameters are not on the grid (ln|Theta| would not cover them), no training point is
-            left to count, grid_size < 1 or delta is outside (0, 1).
+            left to count, n_settings < 1 or delta is outside (0, 1).
     """
     hyperparameters = posterior.hyperparameters
     if not grid.holds(hyperparameters):
         raise ValueError(f"a certificate needs hyperparameters rounded to the grid, got {hyperparameters}")
     risk, slack, independent = cautious_risk(posterior, loss, copies)
-    terms = Terms(independent, hyperparameters.n_kernel, delta, grid, grid_size)
+    terms = Terms(independent, hyperparameters.n_kernel, delta, grid, n_settings)
     rounding = posterior.rounding(loss)
     if copies.train is not None:  # what moves a mean over all can move that over the different ones by more
         rounding = RiskAndKL(rounding.risk * len(posterior.y) / independent + slack, rounding.kl)
@@ -108,7 +108,7 @@ def evaluate(
     loss: Loss,
     delta: float,
     grid: HyperparameterGrid = PAPER_GRID,
-    grid_size: int = 1,
+    n_settings: int = 1,
     copies: Copies = ALL_DIFFERENT,
 ) -> Evaluation:
     """Return certificate and metrics of any posterior whose hyperparameters are on the grid.
@@ -120,13 +120,13 @@ def evaluate(
         loss: as the next three, of `certify_posterior`.
         delta: in (0, 1).
         grid: of the hyperparameters.
-        grid_size: of the settings.
+        n_settings: of the settings.
         copies: which points are copies of others, among the test points, too.
 
     Raises:
         ValueError: as `certify_posterior`, or if shapes disagree or values are not finite.
     """
-    certificate = certify_posterior(posterior, loss, delta, grid, grid_size, copies)
+    certificate = certify_posterior(posterior, loss, delta, grid, n_settings, copies)
     Xtest, ytest = checked_data(Xtest, ytest)
     y, fitted = posterior.y, posterior.train_mean
     mean, variance = posterior.predict(Xtest)

@@ -78,7 +78,7 @@ class ProbitScore:
         p_high = self.to_probability(high) * (1.0 + PROBABILITY) + UNDERFLOW
         p_low = np.where(low >= 0.0, np.maximum(p_low, 0.5), p_low)
         p_high = np.where(high <= 0.0, np.minimum(p_high, 0.5), p_high)
-        return _outward(p_low, p_high)
+        return clipped(p_low, p_high)
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class ProbabilityScore:
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the bounds, clipped; the quadrature's error is in them already."""
-        return _outward(np.array(low), np.array(high))
+        return clipped(np.array(low), np.array(high))
 
 
 def score_of(link: Link) -> Score:
@@ -151,6 +151,7 @@ def _extreme_variances(ranges: LatentRanges) -> tuple[FloatArray, FloatArray]:
     return low, high
 
 
-def _outward(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+def clipped(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return bounds of probabilities clipped to [0, 1]; NaN gives 0 and 1."""
     lower = np.where(np.isnan(low), 0.0, np.clip(low, 0.0, 1.0))
     return lower, np.where(np.isnan(high), 1.0, np.clip(high, 0.0, 1.0))

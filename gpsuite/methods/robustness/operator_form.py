@@ -16,7 +16,7 @@ from scipy.spatial.distance import cdist
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.methods.robustness.operator_range import operator_range
-from gpsuite.methods.robustness.profiles import PROFILES, Profile
+from gpsuite.methods.robustness.profiles import PROFILES
 from gpsuite.methods.robustness.restriction import restriction
 from gpsuite.methods.robustness.rounding import Slack, rounding_slack, spread_unit
 from gpsuite.models.classification.posterior import GPCPosterior
@@ -33,7 +33,6 @@ class OperatorForm:
 
     Attributes:
         kernel: name of the kernel.
-        profile: radial functions of the kernel.
         variance: s.
         dims: free inputs, [d].
         lengthscales: of the free inputs, [d].
@@ -53,7 +52,6 @@ class OperatorForm:
     """
 
     kernel: str
-    profile: Profile
     variance: float
     dims: IntArray
     lengthscales: FloatArray
@@ -134,7 +132,6 @@ def operator_form(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> Op
     slack = rounding_slack(kept.unit, spread, alpha, root, operator.size)
     return OperatorForm(
         kernel=posterior.kernel,
-        profile=profile,
         variance=posterior.variance,
         dims=dims,
         lengthscales=posterior.lengthscales[dims],

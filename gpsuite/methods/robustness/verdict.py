@@ -16,7 +16,6 @@ from gpsuite.errors import unknown_name
 from gpsuite.methods.robustness.box_bounds import BoundingFunction
 from gpsuite.methods.robustness.decision import PointProbability, Verdict, judge
 from gpsuite.methods.robustness.level_bound.level_bound import LevelBound, level_bound
-from gpsuite.methods.robustness.level_bound.level_search import BATCH as LEVEL_BATCH
 from gpsuite.methods.robustness.level_bound.level_search import Root, level_search, root_model
 from gpsuite.methods.robustness.paper_bound.bound import paper_bound
 from gpsuite.methods.robustness.search.attacks import gpfgs, local_search
@@ -142,43 +141,38 @@ class PointSearch:
         self.bounding = _builder(bound)(posterior, self.point, free)
         self.centre = point_probability(self.bounding, self.point[free])
 
-    def range(
-        self, region: Region, tolerance: float, budget: Budget, batch: int | None = None
-    ) -> ProbabilityRange:
+    def range(self, region: Region, tolerance: float, budget: Budget) -> ProbabilityRange:
         """Bound the smallest and the largest class probability over a region from both sides.
 
         Args:
             region: around the point.
             tolerance: largest gap between attained and proved probability.
             budget: for both searches; the minimum gets half of the boxes and seconds, the maximum what is left.
-            batch: boxes bounded at once; what suits the bound by default.
 
         Raises:
-            ValueError: if tolerance or batch is out of range, or the region is around another point.
+            ValueError: if tolerance is out of range, or the region is around another point.
             UnsoundBoundError: if a point attains more than the bounds allow.
         """
         first = budget.part(2)
         root = None
         if isinstance(self.bounding, LevelBound) and not budget.exhausted:
             root = root_model(self.bounding, region)
-        minimum = self._search(region, tolerance, first, -1, batch, None, root)
+        minimum = self._search(region, tolerance, first, -1, None, root)
         budget.spend(boxes=minimum.boxes)
-        maximum = self._search(region, tolerance, budget, 1, batch, None, root)
+        maximum = self._search(region, tolerance, budget, 1, None, root)
         towards = minimum if self.centre.sign < 0 else maximum
         return ProbabilityRange(self.centre, minimum, maximum, judge(self.centre, (towards,), region))
 
-    def extremum(
-        self, region: Region, sign: int, tolerance: float, budget: Budget, batch: int | None = None
-    ) -> Extremum:
+    def extremum(self, region: Region, sign: int, tolerance: float, budget: Budget) -> Extremum:
         """Bound the largest (`sign=1`) or smallest (`sign=-1`) class probability over a region.
 
         Raises:
-            ValueError: if sign, tolerance or batch is out of range, or the region is around another point.
+            ValueError: if sign or tolerance is out of range, or the region is around another point.
             UnsoundBoundError: if a point attains more than the bounds allow.
         """
-        return self._search(region, tolerance, budget, sign, batch, None)
+        return self._search(region, tolerance, budget, sign, None)
 
-    def decide(self, region: Region, budget: Budget, batch: int | None = None) -> tuple[Verdict, Extremum]:
+    def decide(self, region: Region, budget: Budget) -> tuple[Verdict, Extremum]:
         """Decide only whether the whole region has the point's class; cheaper than the range.
 
         One search towards the other class, ended by the first counterexample or when no box reaches the threshold.
@@ -188,7 +182,7 @@ class PointSearch:
             UnsoundBoundError: if a point attains more than the bounds allow.
         """
         contest = self.centre.contest
-        extremum = self._search(region, RESOLUTION, budget, contest.sign, batch, contest.threshold)
+        extremum = self._search(region, RESOLUTION, budget, contest.sign, contest.threshold)
         return judge(self.centre, (extremum,), region), extremum
 
     def attained(self, points: FloatArray, sign: int) -> FloatArray:
@@ -202,7 +196,6 @@ class PointSearch:
         tolerance: float,
         budget: Budget,
         sign: int,
-        batch: int | None,
         decide: float | None,
         root: Root | None = None,
     ) -> Extremum:
@@ -210,11 +203,12 @@ class PointSearch:
             raise ValueError("the region is around another point, or has other free inputs")
         attack = local_search(self.posterior, region, sign)
         if isinstance(self.bounding, LevelBound):
-            size = batch or LEVEL_BATCH
-            return level_search(self.bounding, region, tolerance, budget, sign, decide, size, root, attack)
+            return level_search(
+                self.bounding, region, tolerance, budget, sign, decide, root=root, attack=attack
+            )
         incumbent = None if budget.exhausted else gpfgs(self.posterior, region)[None, region.free]
         return branch_and_bound(
-            self.bounding, region, tolerance, budget, sign, incumbent, attack, batch or 64, decide
+            self.bounding, region, tolerance, budget, sign, incumbent, attack, decide=decide
         )
 
 
@@ -224,10 +218,9 @@ def probability_range(
     tolerance: float,
     budget: Budget,
     bound: str | BoundBuilder = "rkhs_taylor",
-    batch: int | None = None,
 ) -> ProbabilityRange:
     """Return `PointSearch.range` around the region's centre, for a single region."""
-    return PointSearch(posterior, region.centre, region.free, bound).range(region, tolerance, budget, batch)
+    return PointSearch(posterior, region.centre, region.free, bound).range(region, tolerance, budget)
 
 
 def certify_class(
@@ -235,10 +228,9 @@ def certify_class(
     region: Region,
     budget: Budget,
     bound: str | BoundBuilder = "rkhs_taylor",
-    batch: int | None = None,
 ) -> tuple[Verdict, Extremum]:
     """Return `PointSearch.decide` around the region's centre, for a single region."""
-    return PointSearch(posterior, region.centre, region.free, bound).decide(region, budget, batch)
+    return PointSearch(posterior, region.centre, region.free, bound).decide(region, budget)
 
 
 def probability_extremum(
@@ -248,11 +240,10 @@ def probability_extremum(
     tolerance: float,
     budget: Budget,
     bound: str | BoundBuilder = "rkhs_taylor",
-    batch: int | None = None,
 ) -> Extremum:
     """Return `PointSearch.extremum` around the region's centre, for a single region."""
     search = PointSearch(posterior, region.centre, region.free, bound)
-    return search.extremum(region, sign, tolerance, budget, batch)
+    return search.extremum(region, sign, tolerance, budget)
 
 
 def bound_names() -> list[str]:

@@ -32,6 +32,8 @@ PANEL = 4.0
 """Largest width of a panel, in deviations of the narrowest latent value that varies on it, up to 10 classes."""
 RESOLVED = 1e-8
 """Least deviation, relative to the distance from the largest mean, that nodes in float64 resolve."""
+TIGHT = 1e-6
+"""Deviations narrower than this part of their mean are moved to 0 first: else nodes lose digits, up to 1e-8 of S."""
 _NODES, _WEIGHTS = roots_legendre(16)  # on such panels: |sum of S - 1| below 1e-8
 _INVERSE_ROOT_TWO_PI = 1.0 / np.sqrt(2.0 * np.pi)
 _ROWS = 256  # points at a time: the working arrays stay near the processor
@@ -171,7 +173,7 @@ def _resolved(mean: FloatArray, deviation: FloatArray) -> tuple[FloatArray, Floa
     Where a deviation is tiny beside its mean, means are taken from the point's largest, and deviations are at least
     `RESOLVED` of that distance: narrower ones are steps as well.
     """
-    tight = (deviation < RESOLVED * np.abs(mean)).any(axis=1)
+    tight = (deviation < TIGHT * np.abs(mean)).any(axis=1)
     if not tight.any():
         return mean, deviation
     mean, deviation = mean.copy(), deviation.copy()

@@ -112,7 +112,8 @@ def as_vgp(posterior: GPCPosterior, y: FloatArray) -> gpflow.models.VGP:
         y: labels -1 or +1, shape [N].
 
     Raises:
-        NotPositiveDefiniteError: if the approximation is more certain than the jitter admits.
+        NotPositiveDefiniteError: if the approximation is more certain than GPflow's jitter and that of
+            `stable_cholesky` admit.
     """
     spec = ModelSpec(posterior.kernel, ard=True)
     hyperparameters = Hyperparameters(posterior.variance, tuple(posterior.lengthscales.tolist()))
@@ -123,7 +124,7 @@ def as_vgp(posterior: GPCPosterior, y: FloatArray) -> gpflow.models.VGP:
     features = posterior.root @ lower
     covariance = np.eye(count) + (features.T * posterior.weights) @ features
     model.q_mu.assign((lower.T @ posterior.alpha)[:, None])
-    model.q_sqrt.assign(stable_cholesky(covariance, jitters=(0.0,)).lower[None])
+    model.q_sqrt.assign(stable_cholesky(covariance).lower[None])
     return model
 
 

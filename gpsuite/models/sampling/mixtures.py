@@ -1,7 +1,7 @@
 """Mixtures of normal distributions over hyperparameters: their moments and densities.
 
 A prediction under S weighted hyperparameter vectors is the mixture of S normal distributions. The acquisition and the
-safety rule replace it by the normal distribution of the same moments (Li, Rakitsch and Zimmer 2022, Eqs. (29)-(30)).
+safety rule replace it by the normal distribution of the same moments (Li, Rakitsch and Zimmer 2022, App. I.2).
 
 Equation: Li et al. 2022, Eq. (30)
 """

@@ -1,6 +1,6 @@
 """Priors over hyperparameters, as densities of unconstrained vectors: what HMC and SMC move in.
 
-Li, Rakitsch and Zimmer 2022, supplement B: Gamma priors of variances, lengthscales and noise variances, normal
+Li, Rakitsch and Zimmer 2022, App. I.1: Gamma priors of variances, lengthscales and noise variances, normal
 priors of the mixing weights. Positive hyperparameters are x = floor + softplus(u), weights are x = u.
 """
 

@@ -21,6 +21,7 @@ from gpsuite.experiments.active_learning.shared.tables import (
 )
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.statistics.estimates import mean
+from gpsuite.statistics.resampling import FEWEST_RUNS
 from tests.experiments.active_learning.made_up_repetition_records import record, toy_report
 from tests.experiments.drawn import drawn
 
@@ -38,9 +39,9 @@ def falling(rate: float, repetition: int, steps: int = 31) -> list[float]:
     return [1.0 - rate * k + 0.001 * repetition for k in range(steps)]
 
 
-def three_methods() -> Curves:
+def three_methods(runs: int = RUNS) -> Curves:
     rates = {"al_mogp": 0.028, "rs_mogp": 0.02, "al_indgps": 0.024}
-    records = [record(method, r, falling(rate, r)) for method, rate in rates.items() for r in range(RUNS)]
+    records = [record(method, r, falling(rate, r)) for method, rate in rates.items() for r in range(runs)]
     return Curves.from_records(records, tuple(TITLES))
 
 
@@ -80,8 +81,8 @@ def test_the_area_is_the_mean_height_over_the_range_asked_for() -> None:
 
 
 def test_points_and_iterations_to_a_threshold() -> None:
-    found = by_name(claims.threshold_statistics(three_methods(), 0.4))
-    # 1 - 0.028 k + 0.0055 <= 0.4 from k = 22, 1 - 0.024 k + 0.0055 <= 0.4 from k = 26
+    found = by_name(claims.threshold_statistics(three_methods(FEWEST_RUNS), 0.4))
+    # 1 - 0.028 k + 0.0095 <= 0.4 from k = 22, 1 - 0.024 k + 0.0095 <= 0.4 from k = 26
     assert found["points_to_rmse[method=al_mogp,threshold=0.4]"].value == 34
     assert found["points_to_rmse[method=al_indgps,threshold=0.4]"].value == 38
     never = found["points_to_rmse[method=rs_mogp,threshold=0.4]"]
@@ -90,6 +91,15 @@ def test_points_and_iterations_to_a_threshold() -> None:
     low, high = found["points_to_rmse[method=al_mogp,threshold=0.4]"].interval_low, never.interval_high
     assert low is not None and 33 <= low <= 34
     assert high is None
+
+
+def test_few_runs_have_no_bootstrap_interval() -> None:
+    curves = three_methods(FEWEST_RUNS - 1)
+    for found in claims.threshold_statistics(curves, 0.4):
+        assert (found.interval, found.interval_low, found.interval_high) == ("", None, None)
+    points = points_table(curves, TITLES, [0.4])
+    assert points["values"].tolist() == ["34", "above 42", "38"]
+    assert {*points["from"], *points["to"]} == {""}
 
 
 def test_full_queries_count_iterations_by_their_own_step() -> None:

@@ -15,7 +15,7 @@ import gpsuite
 from gpsuite.data.loading import PreparedDataset, load, prepare
 from gpsuite.data.spec import CsvSpec
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import SharedWork
+from gpsuite.experiments.base import Record, SharedWork
 from gpsuite.experiments.guarantee.classification import (
     Classifier,
     check_classes,
@@ -31,6 +31,7 @@ from gpsuite.experiments.guarantee.run_classes import _certified
 from gpsuite.experiments.guarantee.saved import FOLDER, write_model
 from gpsuite.experiments.guarantee.saved import load as load_model
 from gpsuite.experiments.guarantee.saved_classifier import SavedClassifier
+from gpsuite.experiments.guarantee.summary_classes import STATED, range_sentences
 from gpsuite.experiments.guarantee.tasks import JudgedClassesTask, Learning
 from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
 
@@ -167,6 +168,25 @@ def test_a_cubature_whose_error_is_stated_proves_nothing(
     monkeypatch.setattr(MultiClassSearch, "__init__", stated)
     several = len(kept.labels) > 2  # two classes need no cubature
     assert (proved_safe(kept, surest, [0.01], 300) == 0) is several
+    assert np.isnan(probability_ranges(kept, surest[None], [0.01], 300, 0.1)).all() is np.bool_(several)
+
+
+@pytest.mark.parametrize(
+    ("lows", "said"),
+    [
+        ([0.61, 0.7234], "Proved: if every input is off by up to 0.1 standard deviations, the probability of the "
+         "predicted class stays above 0.61 for all of the 2 first new rows."),
+        ([np.nan, 0.7234], "Proved: if every input is off by up to 0.1 standard deviations, the probability of the "
+         f"predicted class stays above 0.723 for 1 of the 2 first new rows; not proved for the others, {STATED}."),
+        ([np.nan, np.nan], "Not proved for any of the 2 first new rows: the probability of the predicted class if "
+         f"every input is off by up to 0.1 standard deviations; {STATED}."),
+    ],
+)  # fmt: skip
+def test_only_ranges_that_are_proved_are_called_so(lows: list[float], said: str) -> None:
+    ranges = np.array(lows)[:, None, None] * np.ones((1, 1, 2))
+    arrays = {"ranges": ranges, "effects": np.ones((2, 1)), "examples": np.zeros(0), "outside": np.zeros(2)}
+    record = Record("k", "e", "", {}, "done", "", {}, {}, arrays=arrays)
+    assert next(range_sentences(record, [0.1])) == said
 
 
 def test_the_input_that_labels_follow_decides(kept: Classifier) -> None:

@@ -84,7 +84,7 @@ def test_every_error_is_paid_for(dataset: PreparedDataset) -> None:
     widths, goal = errors_of(kept, LEARNING, [0.5, 1.0, 2.0])
     assert widths[goal] * kept.scale == pytest.approx(LEARNING.goal, rel=1e-14)
     found = mean_bounds(kept, LEARNING, widths, ALL_DIFFERENT)
-    assert {each.penalty.log_grid for each in found} == {np.log(4.0)}
+    assert {each.penalty.log_settings for each in found} == {np.log(4.0)}
     bounds = [each.bound_bayes for each in found]
     assert bounds == sorted(bounds, reverse=True)
     every = np.arange(20)

@@ -54,7 +54,7 @@ def test_another_grid_pays_its_own_penalty(small_data: Data, decimals: int) -> N
 def test_choosing_among_settings_costs_their_logarithm(small_data: Data) -> None:
     h = PAPER_GRID.rounded(Hyperparameters(1.03, (1.7,), 0.21))
     alone = evaluate(FullGPPosterior.fit(h, *small_data), *small_data, LOSS, 0.01)
-    chosen = evaluate(FullGPPosterior.fit(h, *small_data), *small_data, LOSS, 0.01, grid_size=10)
+    chosen = evaluate(FullGPPosterior.fit(h, *small_data), *small_data, LOSS, 0.01, n_settings=10)
     assert chosen.certificate.penalty.total - alone.certificate.penalty.total == pytest.approx(np.log(10))
     assert chosen.bound_kl > alone.bound_kl
     assert chosen.lower_kl < alone.lower_kl < alone.gibbs_risk_train

@@ -70,7 +70,7 @@ def of_bounds() -> list[object]:
         found += [objectives.quadratic_bound(risk, cost), objectives.optimal_lambda(risk, cost)]
         found += [objectives.lambda_bound_at(risk, cost, 0.7), objectives.lambda_bound(risk, cost)]
         found += [objectives.catoni_bound(risk, cost), objectives.bayes_risk_bound(risk)]
-    terms = Terms(120, 3, 0.05, grid_size=4)
+    terms = Terms(120, 3, 0.05, n_settings=4)
     found += [certify(RiskAndKL(0.2, 3.0), terms), certify(RiskAndKL(0.2, 3.0), terms, RiskAndKL(1e-6, 1e-4))]
     found += [binomial_upper_bound(3, 50, 0.05), mean_loss_upper_bound(0.12, 50, 0.05)]
     found += [full_gp_cost(200, 50, 2), full_gp_cost(200, 50, 1, True)]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gpsuite.methods.pac_bayes.bounds.certificates import BoundObjective, Terms, certify, penalty
-from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import round_to_grid
+from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
 from gpsuite.methods.pac_bayes.bounds.objectives import OBJECTIVES
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
@@ -88,7 +88,7 @@ def test_kl_inverse(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("row", _rows("rounding", "value"))
 def test_rounding(row: dict[str, Any]) -> None:
-    rounded = float(round_to_grid(row["value"]))
+    rounded = float(PAPER_GRID.round(row["value"]))
     assert rounded == pytest.approx(row["rounded"], rel=1e-15)
     assert np.log(rounded) == pytest.approx(row["log_rounded"], abs=1e-14)
 

@@ -8,10 +8,8 @@ from scipy.stats import norm
 from gpsuite.models.classification.distance import (
     gaussian_kl,
     gaussian_wasserstein,
-    posterior_distance,
     wasserstein_to_draws,
 )
-from tests.arrays import Array
 
 MEAN, VARIANCE = np.array([0.0, 1.5]), np.array([1.0, 4.0])
 OTHER_MEAN, OTHER_VARIANCE = np.array([0.3, -1.0]), np.array([2.0, 0.5])
@@ -47,40 +45,6 @@ def test_distance_to_draws_sees_moments_and_skewness() -> None:
     np.testing.assert_allclose(wasserstein_to_draws(MEAN, VARIANCE, draws), exact, rtol=0.03)
     skewed = rng.exponential(size=(20_000, 1))
     assert wasserstein_to_draws(np.ones(1), np.ones(1), skewed)[0] > 0.3
-
-
-def test_means_over_the_points() -> None:
-    draws = np.zeros((10, 2))
-    distance = posterior_distance(MEAN, VARIANCE, OTHER_MEAN, OTHER_VARIANCE, draws)
-    assert distance.n == 2
-    assert distance.wasserstein == pytest.approx(
-        gaussian_wasserstein(MEAN, VARIANCE, OTHER_MEAN, OTHER_VARIANCE).mean()
-    )
-    assert distance.kl == pytest.approx(gaussian_kl(OTHER_MEAN, OTHER_VARIANCE, MEAN, VARIANCE).mean())
-    assert distance.wasserstein_draws == pytest.approx(wasserstein_to_draws(MEAN, VARIANCE, draws).mean())
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"mean": np.zeros(3)}, "same test inputs"),
-        ({"gold_draws": np.zeros((4, 3))}, "same test inputs"),
-        ({"mean": np.array([0.0, np.nan])}, "finite"),
-        ({"variance": np.array([0.0, 1.0])}, "positive"),
-        ({"gold_variance": np.array([1.0, 0.0])}, "positive"),
-        ({"gold_draws": np.full((4, 2), np.inf)}, "finite"),
-    ],
-)
-def test_unusable_marginals_are_refused(change: dict[str, Array], message: str) -> None:
-    good = {
-        "mean": MEAN,
-        "variance": VARIANCE,
-        "gold_mean": OTHER_MEAN,
-        "gold_variance": OTHER_VARIANCE,
-        "gold_draws": np.zeros((4, 2)),
-    }
-    with pytest.raises(ValueError, match=message):
-        posterior_distance(**(good | change))
 
 
 def test_draws_stand_for_the_middles_of_their_cells() -> None:

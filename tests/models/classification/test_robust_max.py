@@ -43,6 +43,18 @@ def test_two_classes_have_a_closed_form() -> None:
     np.testing.assert_allclose(found.value, first, atol=QUADRATURE)
 
 
+@pytest.mark.parametrize("ratio", [1e-3, 1e-5, 1e-6, 1e-7, 3e-8, 1.1e-8, 1e-9])
+def test_two_narrow_classes_have_it_too(ratio: float) -> None:
+    """Deviations of this part of the mean: nodes far from zero have no digits left for them, unless they are moved."""
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        first = rng.uniform(1.0, 2.0)
+        deviation = ratio * first * rng.uniform(1.0, 1.5, 2)
+        mean = np.array([first, first + deviation[0] * rng.uniform(-2.0, 2.0)])
+        found = largest_probabilities(mean[None], deviation[None] ** 2)[0]
+        assert found[0] == pytest.approx(ndtr((mean[0] - mean[1]) / np.hypot(*deviation)), abs=1e-10)
+
+
 @pytest.mark.parametrize("classes", [3, 7, 10])
 def test_equal_classes_are_equally_likely(classes: int) -> None:
     S = largest_probabilities(np.full((1, classes), 0.3), np.full((1, classes), 2.0))

@@ -12,9 +12,6 @@ from gpsuite.experiments.base import Record
 from gpsuite.statistics.estimates import finite, mean
 from gpsuite.statistics.paired import Paired
 
-TRUE_END = "_true"
-
-
 VALUE = "value"  # the metric of `Curves.paired`
 
 

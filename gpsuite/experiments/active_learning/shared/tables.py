@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.experiments.active_learning.shared.claims import first_below, threshold_interval
-from gpsuite.experiments.active_learning.shared.curves import DIAGNOSTICS, Curves
+from gpsuite.experiments.active_learning.shared.curves import DIAGNOSTICS, Curve, Curves
 from gpsuite.experiments.active_learning.shared.settings import ActiveSettings
 from gpsuite.experiments.base import Report
 from gpsuite.reporting.metrics import metric
@@ -88,18 +89,23 @@ def points_table(curves: Curves, titles: Mapping[str, str], thresholds: Sequence
             curve = curves.curve(method, "rmse")
             reached = first_below(curve.n_sum, curve.mean, threshold)
             low, high = threshold_interval(curve, threshold)
-            last = int(curve.n_sum[-1])
             rows.append(
                 {
                     "RMSE at most": threshold,
                     "method": titles[method],
-                    "values": f"{reached:.0f}" if np.isfinite(reached) else f"above {last}",
-                    "from": f"{low:.0f}" if np.isfinite(low) else f"above {last}",
-                    "to": f"{high:.0f}" if np.isfinite(high) else f"above {last}",
+                    "values": _count(reached, curve),
+                    "from": _count(low, curve),
+                    "to": _count(high, curve),
                     "repetitions": len(curve.lines),
                 }
             )
     return pd.DataFrame(rows)
+
+
+def _count(points: float, curve: Curve) -> str:
+    if math.isnan(points):
+        return ""
+    return f"{points:.0f}" if math.isfinite(points) else f"above {int(curve.n_sum[-1])}"
 
 
 def precision_table(curves: Curves, titles: Mapping[str, str], points: Sequence[int]) -> pd.DataFrame:

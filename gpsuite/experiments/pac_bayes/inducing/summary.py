@@ -74,7 +74,7 @@ def selected(frame: pd.DataFrame, delta: float) -> pd.DataFrame:
     best = frame.loc[frame.groupby(["method", "split"])["bound_kl"].idxmin()].copy()
     columns = ["gibbs_risk_train", "kl", "n_train", "n_hyperparameters"]
     best["bound_of_choice"] = [
-        certify(RiskAndKL(risk, kl), Terms(int(n), int(t), delta, grid_size=tried)).bound_kl
+        certify(RiskAndKL(risk, kl), Terms(int(n), int(t), delta, n_settings=tried)).bound_kl
         for risk, kl, n, t in best[columns].astype(float).to_numpy()
     ]
     return best.assign(chosen_m=best["inducing"].astype(float))

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from gpsuite.data.dataset import Dataset
 from gpsuite.experiments.base import Record, Report
+from gpsuite.experiments.robustness.explain.tables import unproved
 from gpsuite.experiments.robustness.shared.free_inputs import PIXEL, image_order
 from gpsuite.methods.robustness.decision import HALF
 from gpsuite.methods.robustness.explain.effects import DOWN, UP
@@ -60,7 +61,8 @@ def draw_bars(
                 ax.axvline(HALF, color=LIMIT, lw=1, ls=":")
             ax.set_title(title, fontsize=10)
         drawing.name_axes(f"probability of {second or PREDICTED}", "")
-        drawing.legend("below", 4, "thin: proved, wide: attained range as one input moves alone")
+        thin = "stated" if unproved(records) else "proved"
+        drawing.legend("below", 4, f"thin: {thin}, wide: attained range as one input moves alone")
         drawing.data = table
 
 
@@ -133,8 +135,14 @@ def _pixel_frame(records: Sequence[Record], input_names: Sequence[str]) -> pd.Da
     return pd.concat([pd.DataFrame(part) for part in parts])
 
 
-def draw_means(report: Report[Any], table: pd.DataFrame) -> None:
-    """Draw the mean effect of the strongest inputs with its proved range and its interval over points."""
+def draw_means(report: Report[Any], table: pd.DataFrame, stated: str) -> None:
+    """Draw the mean effect of the strongest inputs with its proved range and its interval over points.
+
+    Args:
+        report: writes the figure.
+        table: `mean_table`.
+        stated: what is not proved of the range, empty if all is.
+    """
     titles = list(dict.fromkeys(table["method"]))
     most = min(2 * MOST_INPUTS, table["input"].nunique())
     with report.figure("explain", rows=len(titles), size=(7.5, len(titles) * (1.2 + 0.26 * most))) as drawing:
@@ -152,4 +160,4 @@ def draw_means(report: Report[Any], table: pd.DataFrame) -> None:
             inputs = table.loc[table["method"] == title, "input"].nunique()
             ax.set_title(title if most == inputs else f"{title}, the strongest {most} of {inputs} inputs")
         drawing.name_axes("effect Δ on the class probability", "")
-        drawing.legend("below")
+        drawing.legend("below", title=stated)

@@ -17,7 +17,7 @@ from gpsuite.experiments.robustness.shared.several_classes import class_count, r
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, classifier_params
 
 # raised when the numbers of a task change; the classifier of two classes has its own in the model
-VERSION, CLASSES_VERSION = 1, 2
+VERSION, CLASSES_VERSION = 1, 3
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -80,7 +80,8 @@ def run_classes_point(task: Task[ClassesPointTask], shared: SharedWork) -> Outco
         return np.asarray(posterior.probabilities(X)[:, own])
 
     explained = _Explained(problem, point, lines, probability, problem.label_names[own])
-    return _ranges_of(explained, task, clock, shared)
+    outcome = _ranges_of(explained, task, clock, shared)
+    return replace(outcome, metrics={**outcome.metrics, "probabilities_proved": lines.proof.proved})
 
 
 def _ranges_of(explained: _Explained, task: Task[Any], clock: Budget, shared: SharedWork) -> Outcome:

@@ -13,7 +13,7 @@ from gpsuite.experiments.robustness.explain.figures import (
 )
 from gpsuite.experiments.robustness.explain.plan import classes_of
 from gpsuite.experiments.robustness.explain.settings import ExplainSettings
-from gpsuite.experiments.robustness.explain.tables import mean_table, point_table
+from gpsuite.experiments.robustness.explain.tables import mean_table, point_table, unproved
 from gpsuite.experiments.robustness.shared.records import timing_table
 from gpsuite.reporting.comparison import Statistic
 
@@ -41,6 +41,8 @@ def summarise(report: Report[ExplainSettings]) -> list[Statistic]:
         f"{name}: probability of {second or PREDICTED} as each input alone moves by up to {settings.radius:g}{unit} "
         f"within its domain; tolerance {settings.tolerance:g}"
     )
+    stated = unproved(points)
+    caption += f"; {stated}" if stated else ""
     own = f"{caption}; how far each input moves is in its own units"
     table = point_table(points, report.titles, data.input_names)
     means = mean_table(points, report.titles, data.input_names)
@@ -53,5 +55,5 @@ def summarise(report: Report[ExplainSettings]) -> list[Statistic]:
         draw_maps(report, first, data, f"images: {data.name}, {data.citation}" if data.citation else "")
     else:
         draw_bars(report, first, data, second, table)
-    draw_means(report, means)
+    draw_means(report, means, stated)
     return statistics

@@ -14,7 +14,14 @@ from gpsuite.statistics.estimates import mean
 if TYPE_CHECKING:
     import pandas as pd
 
+STATED = "not proved of {count} points: probabilities of so many classes, or such variances, have an estimated error"
 ENDS = ("lowest proved", "lowest", "highest", "highest proved")
+
+
+def unproved(records: Sequence[Record]) -> str:
+    """Return for how many points the ends called proved rest on a cubature whose error is estimated; empty for none."""
+    count = sum(not record.metrics.get("probabilities_proved", True) for record in records)
+    return STATED.format(count=count) if count else ""
 
 
 def point_table(

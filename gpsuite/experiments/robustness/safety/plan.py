@@ -32,7 +32,7 @@ from gpsuite.methods.robustness.multiclass.multiclass_search import BOUNDS
 from gpsuite.methods.robustness.search.regions import Region
 
 # raised when the numbers of a kind of task change
-POINT_VERSION, CHECK_VERSION, CLASSES_VERSION = 5, 4, 5
+POINT_VERSION, CHECK_VERSION, CLASSES_VERSION, STUDY_VERSION = 5, 4, 6, 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +154,7 @@ def _three_classes(request: Request[SafetySettings], chosen: SafetySettings, wor
         region = replace(_region(settings, model, point, word), radius=radius, boxes=settings.margin_boxes)
         params = ClassesTask(**vars(region), tolerance=settings.tolerance, certificate_boxes=0)
         title = f"{options.title}  three classes at point {point}, radius {radius:g}"
-        task = _task(request, params, title, method, "three_classes", CLASSES_VERSION)
+        task = _task(request, params, title, method, "three_classes", STUDY_VERSION)
         found.append(replace(task, axes={**task.axes, "radius": radius}))
     return _priced(found, rows)
 

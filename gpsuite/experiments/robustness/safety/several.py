@@ -45,7 +45,7 @@ def run_classes(task: Task[ClassesTask], shared: SharedWork) -> Outcome:
     search = MultiClassSearch(posterior, region.centre, region.free, params.bound)
     budget = clock.rest(boxes=params.boxes, observer=shared.observer)
     verdict, extrema = search.decide(region, budget)
-    verdict, attack = _attacked(search, region, verdict, params)
+    verdict, attack, attack_proved = _attacked(search, region, verdict, params)
     own = search.centre.own
     spread = search.range(own, region, params.tolerance, budget)
     searches = (*extrema.values(), spread.minimum, spread.maximum)
@@ -58,6 +58,7 @@ def run_classes(task: Task[ClassesTask], shared: SharedWork) -> Outcome:
         limits.append(f"{task.budget_seconds:g} seconds used up, in the certificate")
     metrics: dict[str, Any] = {
         **_identity(found, point, search),
+        "probabilities_proved": search.proves(searches) and attack_proved,
         "chosen_by": chosen.by,
         "free_inputs": len(chosen.inputs),
         "verdict": "timeout" if timed else judged.verdict.status,
@@ -114,7 +115,6 @@ def _identity(found: SeveralClasses, point: int, search: MultiClassSearch) -> di
         "predicted": problem.label_names[own],
         "correct": true == own,
         "probability": float(search.centre.values[own]),
-        "probabilities_proved": search.centre.proved,
     }
 
 
@@ -130,12 +130,12 @@ def _named(reason: str, found: SeveralClasses) -> str:
 
 def _attacked(
     search: MultiClassSearch, region: Region, verdict: Verdict, params: ClassesTask
-) -> tuple[Verdict, dict[str, Any]]:
+) -> tuple[Verdict, dict[str, Any], bool]:
     """Set an attack from several starts against the verdict; `attacked` is the least margin that it surely reached.
 
-    Its success decides where the search left the class open.
+    Its success decides where the search left the class open. The last says whether that margin is proved.
     """
-    own, rng = search.centre.own, stream(0, "attack", params.point)
+    rng = stream(0, "attack", params.point)
     points, margins, rivals = margin_attack(search, region, params.starts, rng)
     best = int(np.argmin(margins))
     succeeds = not search.centre.undecided and any(
@@ -146,5 +146,5 @@ def _attacked(
     if succeeds and verdict.status == "unknown":
         reason = f"class {rivals[best]} is ahead by {-margins[best]:.6g} at the attack's counterexample"
         verdict = Verdict("unsafe", reason, region.embed(points[best]))
-    assert own not in rivals
-    return verdict, {"attacked": float(margins[best]), "attack_succeeds": bool(succeeds)}
+    proved = bool(search.bound.at(points[best][None]).proved)
+    return verdict, {"attacked": float(margins[best]), "attack_succeeds": bool(succeeds)}, proved

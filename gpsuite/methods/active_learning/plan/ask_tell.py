@@ -4,7 +4,7 @@
     planner.tell(X, Y, z)  # measured so far; NaN where an output was not measured
     plan = planner.ask(candidates, 3)
 
-Everything is in the user's units; the models see standardised values (`plan_units`). Between two calls of `ask`, new
+Everything is in the user's units; the models see standardised values (`units`). Between two calls of `ask`, new
 measurements reach the posterior of the hyperparameters by sequential Monte Carlo.
 
 Equation: Li et al. 2022, Eq. (7), Eq. (8), Eq. (9)
@@ -53,7 +53,7 @@ class MeasurementPlanner:
         rng: the only source of randomness.
         pipeline: model and rule; it must ask for safe measurements.
         delta: a proposal must be safe with probability above 1 - delta.
-        smc: how hyperparameters are inferred; large tables get fewer particles (`plan_effort`).
+        smc: how hyperparameters are inferred; large tables get fewer particles (`effort`).
         guard: of the safety model's predictions; None: the rule of the paper.
         input_names: for warnings; default: numbers.
 

@@ -34,24 +34,24 @@ class Terms:
             data.
         delta: allowed probability of failure, in (0, 1).
         grid: the hyperparameter grid, fixed before the data were seen.
-        grid_size: number of settings (widths epsilon, numbers M of inducing points) among which the data chose; 1 if
+        n_settings: number of settings (widths epsilon, numbers M of inducing points) among which the data chose; 1 if
             the setting was fixed before.
 
     Raises:
-        ValueError: if n < 1, T < 0, grid_size < 1 or delta is outside (0, 1).
+        ValueError: if n < 1, T < 0, n_settings < 1 or delta is outside (0, 1).
     """
 
     n: int
     n_hyperparameters: int
     delta: float
     grid: HyperparameterGrid = PAPER_GRID
-    grid_size: int = 1
+    n_settings: int = 1
 
     def __post_init__(self) -> None:
-        n, T, delta, size = self.n, self.n_hyperparameters, self.delta, self.grid_size
+        n, T, delta, size = self.n, self.n_hyperparameters, self.delta, self.n_settings
         if n < 1 or T < 0 or size < 1 or not 0.0 < delta < 1.0:
             raise ValueError(
-                "need n >= 1, n_hyperparameters >= 0, grid_size >= 1 and 0 < delta < 1, "
+                "need n >= 1, n_hyperparameters >= 0, n_settings >= 1 and 0 < delta < 1, "
                 f"got {n}, {T}, {size}, {delta}"
             )
 
@@ -65,7 +65,7 @@ class Penalty:
         log_theta: ln|Theta|, the union bound over the hyperparameter grid.
         confidence: ln(2 sqrt(n) / delta); ln(1 / delta) in Catoni's bound.
         n: number of training points.
-        log_grid: ln of the number of settings (widths epsilon, numbers M of inducing points) among which the data
+        log_settings: ln of the number of settings (widths epsilon, numbers M of inducing points) among which the data
             chose: a union bound over a finite grid that was fixed before the data were seen.
         rounding: by how much rounding can have moved the KL.
     """
@@ -74,13 +74,13 @@ class Penalty:
     log_theta: float
     confidence: float
     n: int
-    log_grid: float = 0.0
+    log_settings: float = 0.0
     rounding: float = 0.0
 
     @property
     def total(self) -> float:
         """KL + ln|Theta| + ln(2 sqrt(n)/delta) + ln(grid size), and what rounding may have hidden."""
-        return self.kl + self.log_theta + self.confidence + self.log_grid + self.rounding
+        return self.kl + self.log_theta + self.confidence + self.log_settings + self.rounding
 
     @property
     def per_point(self) -> float:
@@ -97,8 +97,8 @@ class Certificate:
         delta: allowed probability of failure.
         gibbs_risk: risk on the training points; 1 if it could not be computed.
         penalty: the parts of the penalty; its kl is infinite if it could not be computed.
-        bound_kl: inverse-kl bound (Eq. 4), in [0, 1].
-        bound_sqrt: Pinsker-relaxed bound (Eq. 5), at least bound_kl; may exceed 1.
+        bound_kl: inverse-kl bound (Eq. 5), in [0, 1].
+        bound_sqrt: Pinsker-relaxed bound (below Eq. 5), at least bound_kl; may exceed 1.
         reason: why the bounds are the trivial 1, or an empty string.
         lower_kl: lower inverse-kl bound, in [0, gibbs_risk]; 0 if it is trivial. Eq. 4 bounds kl(risk || true risk)
             itself, so it costs no part of delta.
@@ -162,13 +162,13 @@ class BoundObjective:
 
 
 def penalty(kl: float, terms: Terms) -> Penalty:
-    """Return KL, T ln 1201, ln(2 sqrt(n)/delta) (Eq. 4) and ln(grid_size), in nats.
+    """Return KL, T ln(grid.size), ln(2 sqrt(n)/delta) and ln(n_settings), in nats.
 
     Equation: Reeb et al. 2018, Eq. (5), App. B
     """
     confidence = math.log(2.0 * math.sqrt(terms.n) / terms.delta)
     log_theta = terms.grid.log_size(terms.n_hyperparameters)
-    return Penalty(kl, log_theta, confidence, terms.n, math.log(terms.grid_size))
+    return Penalty(kl, log_theta, confidence, terms.n, math.log(terms.n_settings))
 
 
 def certify(found: RiskAndKL, terms: Terms, rounding: RiskAndKL = EXACT) -> Certificate:

@@ -22,7 +22,7 @@ _ON_GRID = 1e-9
 class HyperparameterGrid:
     """The finite set Theta of each kernel hyperparameter: natural logarithms with fixed decimals in a symmetric range.
 
-    Sec. 3.2 of Reeb et al. 2018: two decimals in [-6, 6], 1201 values per hyperparameter.
+    Sec. 3.1 of Reeb et al. 2018: two decimals in [-6, 6], 1201 values per hyperparameter.
 
     Attributes:
         decimals: decimals of the natural logarithm, 0 or more.
@@ -81,8 +81,3 @@ class HyperparameterGrid:
 
 
 PAPER_GRID = HyperparameterGrid()
-
-
-def round_to_grid(values: npt.ArrayLike) -> FloatArray:
-    """Return `values` with natural logarithms rounded to two decimals in [-6, 6] (see `HyperparameterGrid`)."""
-    return PAPER_GRID.round(values)

@@ -128,7 +128,7 @@ class FreeFormObjective:
     Args:
         problem: data, loss and confidence of the bound.
         n_inducing: M.
-        store: whether to keep the n x M array; by default while it is below `sparse_blocks.STORED_BYTES`.
+        store: whether to keep the n x M array; by default while it is below `blocks.STORED_BYTES`.
 
     Raises:
         ValueError: if M < 1.

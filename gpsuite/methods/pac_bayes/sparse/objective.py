@@ -81,7 +81,7 @@ class SparseGPObjective:
         problem: data, loss and confidence of the bound.
         alpha: 1 is FITC, 0 is VFE (DTC).
         n_inducing: M.
-        store: whether to keep the n x M arrays; by default while they are below `sparse_blocks.STORED_BYTES`.
+        store: whether to keep the n x M arrays; by default while they are below `blocks.STORED_BYTES`.
         rows: indices of the n' rows to evaluate on, each of which then counts w = n/n' times; None for all. What comes
             out is the bound of n rows of which every one is w copies: no bound for the problem, and far too good.
 

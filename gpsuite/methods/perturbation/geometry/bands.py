@@ -30,7 +30,7 @@ from gpsuite.methods.perturbation.geometry.norm_ball import NormBall
 from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic, largest
 from gpsuite.methods.perturbation.geometry.sampling import Members
 
-BandKind = Literal["ellipsoid", "pointwise", "norm ball", "members", "members and norm ball"]
+BandKind = Literal["ellipsoid", "pointwise", "norm ball", "members"]
 # Weights of the ball's inequality tried, relative to the mean eigenvalue of a perturbation's own: each is a bound.
 _WEIGHTS = 10.0 ** np.arange(-6.0, 3.1, 1.0 / 3.0)
 
@@ -148,38 +148,6 @@ def members_band(members: Members, estimate: FloatArray, features: FloatArray) -
     values = np.vstack([centre[None], members.alphas @ features.T])
     return Band(
         centre, values.min(axis=0), values.max(axis=0), "members", "ideal representation", members.sampler
-    )
-
-
-def members_envelope(
-    members: Members, estimate: FloatArray, features: FloatArray, ball: NormBall, variances: FloatArray
-) -> Band:
-    """Return the range of phi(x)'alpha +- P(x) sqrt(B^2 - |f_alpha|^2) over the members within the ball.
-
-    Members outside the ball are left out; with none inside, lower and upper are the estimate's function.
-
-    Args:
-        members: sampled members.
-        estimate: alpha_hat, shape [p].
-        features: rows k_x or (1, k_x), shape [J, p].
-        ball: the norm bound.
-        variances: k(x, x), shape [J].
-    """
-    alphas = np.vstack([estimate[None], members.alphas])
-    alphas = alphas[ball.contains(alphas)]
-    centre = features @ estimate
-    reach = np.sqrt(ball.bound**2 - ball.norms(alphas) ** 2)[:, None] * ball.powers(features, variances)
-    values = alphas @ features.T
-    lower = np.min(values - reach, axis=0, initial=np.inf)
-    upper = np.max(values + reach, axis=0, initial=-np.inf)
-    empty = lower > upper
-    return Band(
-        centre,
-        np.where(empty, centre, lower),
-        np.where(empty, centre, upper),
-        "members and norm ball",
-        "true function",
-        members.sampler,
     )
 
 

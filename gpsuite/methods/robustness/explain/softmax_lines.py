@@ -5,11 +5,12 @@ Equation: derived, softmax of several classes
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.methods.robustness.class_probability import clipped
 from gpsuite.methods.robustness.explain.line_search import PieceBounds
 from gpsuite.methods.robustness.explain.lines import restricted_lines
 from gpsuite.methods.robustness.level_bound.posterior_slice import take_lines
@@ -18,7 +19,7 @@ from gpsuite.methods.robustness.multiclass.latent_differences import (
     any_difference,
     difference_functions,
 )
-from gpsuite.methods.robustness.multiclass.softmax_bound import Ends, SoftmaxBound
+from gpsuite.methods.robustness.multiclass.softmax_bound import Ends, Proof, SoftmaxBound
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 
 
@@ -80,11 +81,13 @@ class SoftmaxLines:
         posterior: of C classes.
         differences: over the slices of all lines.
         own: the class.
+        proof: of all that was bounded.
     """
 
     posterior: MultiClassPosterior
     differences: LatentDifferences
     own: int
+    proof: Proof = field(default_factory=Proof)
 
     @property
     def width(self) -> int:
@@ -99,6 +102,7 @@ class SoftmaxLines:
         """Expand pieces [low, high] of lines, [B] each."""
         bound = self._rows(lines)
         local = bound.over(low[:, None], high[:, None])
+        self.proof.note(local.moments.proved)
         scale = bound.differences.form.lengthscales[:, 0]
         total, _, _ = local.models.combined_means(self.own, local.moments.product[:, self.own])
         slope, bend = total.linear[:, 0] / scale, total.quadratic[:, 0, 0] / scale**2
@@ -107,12 +111,13 @@ class SoftmaxLines:
     def evaluate(self, lines: IntArray, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds [B] of the probability at points [B] of lines."""
         bound = self._rows(lines)
-        return bound.class_of(bound.at(points[:, None]), self.own)
+        known = bound.at(points[:, None])
+        self.proof.note(known.proved)
+        return bound.class_of(known, self.own)
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the bounds clipped to [0, 1]; NaN gives 0 and 1."""
-        lower = np.where(np.isnan(low), 0.0, np.clip(low, 0.0, 1.0))
-        return lower, np.where(np.isnan(high), 1.0, np.clip(high, 0.0, 1.0))
+        return clipped(low, high)
 
     def _rows(self, lines: IntArray) -> LineSoftmaxBound:
         chosen = replace(self.differences, form=take_lines(self.differences.form, lines))

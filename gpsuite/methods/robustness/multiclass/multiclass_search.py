@@ -5,8 +5,8 @@ Equation: Blaas et al. 2020, Sec. 5, Definition 2
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,10 +14,11 @@ from scipy.special import softmax
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
+from gpsuite.methods.robustness.class_probability import clipped
 from gpsuite.methods.robustness.decision import HALF, Contest, Verdict, judge
 from gpsuite.methods.robustness.multiclass.paper_softmax_bound import PaperSoftmaxBound
 from gpsuite.methods.robustness.multiclass.robust_max_bound import RobustMaxBound
-from gpsuite.methods.robustness.multiclass.softmax_bound import Ends, SoftmaxBound
+from gpsuite.methods.robustness.multiclass.softmax_bound import Ends, Proof, SoftmaxBound
 from gpsuite.methods.robustness.search.attacks import climb
 from gpsuite.methods.robustness.search.branch_and_bound import Attack, Extremum, branch_and_bound
 from gpsuite.methods.robustness.search.regions import Region
@@ -68,19 +69,24 @@ class Quantity:
         bound: of the posterior.
         own: the class.
         rival: the other one, or None for the class probability itself.
+        proof: of all that was asked for.
     """
 
     bound: ClassBound
     own: int
     rival: int | None = None
+    proof: Proof = field(default_factory=Proof, compare=False)
 
     def bounds(self, lo: FloatArray, hi: FloatArray) -> Ends:
         """Bound the quantity over boxes lo[b] <= x_free <= hi[b], [B, d]."""
         if self.rival is None:
-            return self.bound.class_bounds(lo, hi, self.own)
+            ends = self.bound.class_bounds(lo, hi, self.own)
+            self.proof.note(ends.proved)
+            return ends
         ends = self.bound.margin_bounds(lo, hi, self.own, self.rival)
+        self.proof.note(ends.proved)
         low, high, centre = (_half(each) for each in (ends.low, ends.high, ends.centre))
-        return Ends(low - 1e-16, high + 1e-16, centre, ends.split_score)
+        return Ends(low - 1e-16, high + 1e-16, centre, ends.split_score, ends.proved)
 
     def evaluate(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds [B] at points [B, d]."""
@@ -88,6 +94,7 @@ class Quantity:
 
     def at(self, local: Any) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds [B] at points that are known."""
+        self.proof.note(local.proved)
         if self.rival is None:
             return self.bound.class_of(local, self.own)
         low, high = self.bound.margin_of(local, self.own, self.rival)
@@ -95,8 +102,7 @@ class Quantity:
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the bounds clipped to [0, 1]; NaN gives 0 and 1."""
-        lower = np.where(np.isnan(low), 0.0, np.clip(low, 0.0, 1.0))
-        return lower, np.where(np.isnan(high), 1.0, np.clip(high, 0.0, 1.0))
+        return clipped(low, high)
 
 
 def _half(margin: FloatArray) -> FloatArray:
@@ -184,9 +190,11 @@ class MultiClassSearch:
         self.bound: ClassBound = BOUNDS.get(bound)(posterior, self.point, free)
         self.centre = self._point_classes()
 
-    def range(
-        self, own: int, region: Region, tolerance: float, budget: Budget, batch: int = BATCH
-    ) -> ClassRange:
+    def proves(self, found: Iterable[Extremum]) -> bool:
+        """Return whether the point's class and what searches found are proved, by cubatures whose error is."""
+        return self.centre.proved and all(each.proved for each in found)
+
+    def range(self, own: int, region: Region, tolerance: float, budget: Budget) -> ClassRange:
         """Bound the smallest and the largest probability of a class over a region from both sides.
 
         Args:
@@ -194,39 +202,34 @@ class MultiClassSearch:
             region: around the point.
             tolerance: largest gap between attained and proved probability.
             budget: for both searches; the minimum gets half of the boxes and seconds, the maximum what is left.
-            batch: boxes bounded at once.
 
         Raises:
-            ValueError: if tolerance or batch is out of range, or the region is around another point.
+            ValueError: if tolerance is out of range, or the region is around another point.
             UnsoundBoundError: if a point attains more than the bounds allow.
         """
         first = budget.part(2)
         quantity = Quantity(self.bound, own)
         attacks = [self._attack(region, quantity, sign) for sign in (-1, 1)]
         starts = _reached(region, attacks)
-        minimum = self._search(quantity, region, -1, tolerance, first, batch, None, attacks[0], starts)
+        minimum = self._search(quantity, region, -1, tolerance, first, None, attacks[0], starts)
         budget.spend(boxes=minimum.boxes)
-        maximum = self._search(quantity, region, 1, tolerance, budget, batch, None, attacks[1], starts)
+        maximum = self._search(quantity, region, 1, tolerance, budget, None, attacks[1], starts)
         return ClassRange(own, minimum, maximum)
 
-    def extremum(
-        self, own: int, region: Region, sign: int, tolerance: float, budget: Budget, batch: int = BATCH
-    ) -> Extremum:
+    def extremum(self, own: int, region: Region, sign: int, tolerance: float, budget: Budget) -> Extremum:
         """Bound the largest (`sign=1`) or smallest (`sign=-1`) probability of a class over a region.
 
         Raises:
-            ValueError: if sign, tolerance or batch is out of range, or the region is around another point.
+            ValueError: if sign or tolerance is out of range, or the region is around another point.
             UnsoundBoundError: if a point attains more than the bounds allow.
         """
         quantity = Quantity(self.bound, own)
         attack = self._attack(region, quantity, sign)
         return self._search(
-            quantity, region, sign, tolerance, budget, batch, None, attack, _reached(region, [attack])
+            quantity, region, sign, tolerance, budget, None, attack, _reached(region, [attack])
         )
 
-    def decide(
-        self, region: Region, budget: Budget, batch: int = BATCH
-    ) -> tuple[Verdict, dict[int, Extremum]]:
+    def decide(self, region: Region, budget: Budget) -> tuple[Verdict, dict[int, Extremum]]:
         """Decide whether the whole region has the point's class, by one search of the margin for every other class.
 
         The rival that is nearest at the point comes first; a counterexample ends it. All searches begin with the
@@ -258,7 +261,7 @@ class MultiClassSearch:
             ]
             starts = _reached(region, [attack for attack in attacks if attack is not None])
         for contest, quantity, attack in zip(nearest, quantities, attacks, strict=True):
-            extremum = self._search(quantity, region, -1, RESOLUTION, budget, batch, HALF, attack, starts)
+            extremum = self._search(quantity, region, -1, RESOLUTION, budget, HALF, attack, starts)
             found[contest.rival] = extremum
             if extremum.witness is not None and contest.crossed(extremum.inner):
                 reason = f"class {contest.rival} is ahead by {1.0 - 2.0 * extremum.inner:.6g}"
@@ -274,14 +277,14 @@ class MultiClassSearch:
         sign: int,
         tolerance: float,
         budget: Budget,
-        batch: int,
         decide: float | None,
         attack: Attack | None,
         starts: FloatArray,
     ) -> Extremum:
-        return branch_and_bound(
-            quantity, region, tolerance, budget, sign, starts, attack, batch=batch, decide=decide
+        found = branch_and_bound(
+            quantity, region, tolerance, budget, sign, starts, attack, batch=BATCH, decide=decide
         )
+        return replace(found, proved=quantity.proof.proved)
 
     def _require_own(self, region: Region) -> None:
         if not (np.array_equal(region.centre, self.point) and np.array_equal(region.free, self.free)):

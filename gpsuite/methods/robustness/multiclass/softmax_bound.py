@@ -37,12 +37,27 @@ _KEPT_POINTS = 4
 
 @dataclass(frozen=True)
 class Ends:
-    """Bounds over B boxes, the value at a reference inside, and scores for the cut, [B] and [B, d]."""
+    """Bounds over B boxes, the value at a reference inside, and scores for the cut, [B] and [B, d].
+
+    `proved` is False where they rest on a cubature whose error is stated, not proved.
+    """
 
     low: FloatArray
     high: FloatArray
     centre: FloatArray
     split_score: FloatArray
+    proved: bool = True
+
+
+@dataclass
+class Proof:
+    """Whether all that was noted is proved."""
+
+    proved: bool = True
+
+    def note(self, proved: bool) -> None:
+        """Take in what was computed."""
+        self.proved &= proved
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,4 +303,4 @@ def _closed(
     """Return the bounds clipped to [least, 1]; what is not known says nothing."""
     sound = local.ranges.valid & (low <= high)
     low, high = np.where(sound, np.fmax(low, least), least), np.where(sound, np.fmin(high, 1.0), 1.0)
-    return Ends(low, high, value, np.where(np.isfinite(score), score, 0.0))
+    return Ends(low, high, value, np.where(np.isfinite(score), score, 0.0), local.moments.proved)

@@ -78,6 +78,7 @@ class Extremum:
         trace: [k, 4] boxes, seconds, inner, outer each time one of the last two changed.
         tree: all boxes with the bounds of the score.
         rounding: width of the probability's interval at `witness`.
+        proved: whether `inner` and `outer` are; False where they rest on a cubature whose error is only stated.
     """
 
     sign: int
@@ -91,6 +92,7 @@ class Extremum:
     trace: FloatArray
     tree: SearchTree
     rounding: float
+    proved: bool = True
 
     @property
     def gap(self) -> float:

@@ -75,10 +75,10 @@ def test_a_choice_on_the_data_costs_the_logarithm_of_its_grid(
 ) -> None:
     fixed, chosen = (
         certify(RiskAndKL(risk, kl), Terms(n, 2, 0.01)),
-        certify(RiskAndKL(risk, kl), Terms(n, 2, 0.01, grid_size=size)),
+        certify(RiskAndKL(risk, kl), Terms(n, 2, 0.01, n_settings=size)),
     )
-    assert fixed.penalty.log_grid == 0.0
-    assert chosen.penalty.log_grid == math.log(size)
+    assert fixed.penalty.log_settings == 0.0
+    assert chosen.penalty.log_settings == math.log(size)
     # the union bound: every member of the grid at confidence delta/size
     split = certify(RiskAndKL(risk, kl), Terms(n, 2, 0.01 / size))
     assert chosen.penalty.total == pytest.approx(split.penalty.total, rel=1e-14)
@@ -96,28 +96,28 @@ def test_two_sided_certificate_encloses_the_training_risk(risk: float, kl: float
 
 
 def test_trivial_certificate_has_trivial_sides() -> None:
-    certificate = certify(RiskAndKL(math.nan, 5.0), Terms(100, 2, 0.01, grid_size=7))
+    certificate = certify(RiskAndKL(math.nan, 5.0), Terms(100, 2, 0.01, n_settings=7))
     assert (certificate.lower_kl, certificate.bound_bayes) == (0.0, 1.0)
-    assert certificate.penalty.log_grid == math.log(7)
+    assert certificate.penalty.log_settings == math.log(7)
 
 
 def test_catoni_pays_less_for_confidence_and_takes_its_constant() -> None:
-    bound = BoundObjective("catoni", Terms(100, 2, 0.01, grid_size=5), catoni_constant=2.0)
+    bound = BoundObjective("catoni", Terms(100, 2, 0.01, n_settings=5), catoni_constant=2.0)
     parts = bound.penalty(7.0)
     assert parts.confidence == pytest.approx(math.log(100.0))
-    assert parts.log_grid == math.log(5.0)
+    assert parts.log_settings == math.log(5.0)
     value, d_risk, d_kl = bound.value_and_gradient(0.1, 7.0)
     expected = (1.0 - math.exp(-0.2 - parts.per_point)) / (1.0 - math.exp(-2.0))
     assert value == pytest.approx(expected, rel=1e-14)
     assert d_kl * 100 * 2.0 == pytest.approx(d_risk, rel=1e-14)
-    assert BoundObjective("kl", Terms(100, 2, 0.01, grid_size=5)).penalty(7.0).log_grid == math.log(5.0)
+    assert BoundObjective("kl", Terms(100, 2, 0.01, n_settings=5)).penalty(7.0).log_settings == math.log(5.0)
 
 
 def test_rejects_an_empty_grid_and_an_impossible_constant() -> None:
-    with pytest.raises(ValueError, match="grid_size"):
-        certify(RiskAndKL(0.1, 1.0), Terms(10, 2, 0.01, grid_size=0))
-    with pytest.raises(ValueError, match="grid_size"):
-        BoundObjective("kl", Terms(10, 2, 0.01, grid_size=0))
+    with pytest.raises(ValueError, match="n_settings"):
+        certify(RiskAndKL(0.1, 1.0), Terms(10, 2, 0.01, n_settings=0))
+    with pytest.raises(ValueError, match="n_settings"):
+        BoundObjective("kl", Terms(10, 2, 0.01, n_settings=0))
     with pytest.raises(ValueError, match="Catoni"):
         BoundObjective("catoni", Terms(10, 2, 0.01), catoni_constant=0.0)
 

@@ -6,20 +6,19 @@ from hypothesis import strategies as st
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import (
     PAPER_GRID,
     HyperparameterGrid,
-    round_to_grid,
 )
 from gpsuite.models.config import Hyperparameters
 
 
 @given(log_value=st.floats(-6.0, 6.0))
 def test_rounding_moves_a_logarithm_by_at_most_half_a_step(log_value: float) -> None:
-    assert abs(np.log(round_to_grid(np.exp(log_value))) - log_value) <= 0.005 + 1e-12
+    assert abs(np.log(PAPER_GRID.round(np.exp(log_value))) - log_value) <= 0.005 + 1e-12
 
 
 @given(value=st.floats(1e-300, 1e300))
 def test_rounding_is_idempotent_and_lands_on_the_grid(value: float) -> None:
-    once = round_to_grid(value)
-    np.testing.assert_array_equal(round_to_grid(once), once)
+    once = PAPER_GRID.round(value)
+    np.testing.assert_array_equal(PAPER_GRID.round(once), once)
     assert PAPER_GRID.contains(once)
 
 
@@ -51,7 +50,7 @@ def test_rejects_what_is_not_positive(values: tuple[float, tuple[float, ...], fl
     with pytest.raises(ValueError, match=r"must be positive and finite|at least one"):
         Hyperparameters(*values)
     with pytest.raises(ValueError, match="must be positive"):
-        round_to_grid([1.0, 0.0])
+        PAPER_GRID.round([1.0, 0.0])
 
 
 def test_the_narrowest_grid_that_is_allowed() -> None:

@@ -72,3 +72,10 @@ def test_another_class_along_the_same_lines() -> None:
     np.testing.assert_allclose(np.asarray(total).mean(axis=0), 1.0, atol=1e-8)
     with pytest.raises(ValueError, match="class 3"):
         softmax_lines(posterior, POINTS, INPUTS, 3)
+
+
+@pytest.mark.parametrize(("C", "proved"), [(3, True), (5, False)])
+def test_lines_know_whether_their_cubatures_are_proved(C: int, proved: bool) -> None:
+    lines = softmax_lines(fitted(C), POINTS, INPUTS, 0)
+    one_sided_ranges(lines, POINTS, INPUTS, 0.1, EVERYWHERE, 0.3, Budget(boxes=40))
+    assert lines.proof.proved is proved

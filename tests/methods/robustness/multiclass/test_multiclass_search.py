@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 from gpsuite.budget import Budget
+from gpsuite.methods.robustness.multiclass import softmax_bound
 from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
 from gpsuite.methods.robustness.search.regions import interval_box, l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import PointSearch
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
+from gpsuite.models.classification.softmax_expectation import softmax_moments
 from gpsuite.models.classification.softmax_laplace import softmax_laplace
 from gpsuite.models.config import Hyperparameters
 from tests.models.softmax_problems import drawn_problem, reference_fit
@@ -127,3 +129,44 @@ def test_a_region_around_another_point_is_refused() -> None:
     search = MultiClassSearch(posterior_of(3), np.zeros(2), FREE)
     with pytest.raises(ValueError, match="another point"):
         search.extremum(0, linf_ball(np.ones(2), 0.1), 1, 0.02, Budget())
+
+
+def peaked(variance: float, peaks: list[float]) -> MultiClassPosterior:
+    """One datum at 0, where the latent means are these and hardly vary; far from it they have the prior's variance."""
+    C = len(peaks)
+    root = np.zeros((C, C, 1))
+    root[range(C), range(C), 0] = 1.0 / np.sqrt(variance + 0.5)
+    alpha = np.array(peaks)[:, None] / variance
+    X, kernel = np.zeros((1, 1)), "squared_exponential"
+    return MultiClassPosterior(X, kernel, variance, np.ones(1), alpha, root, -np.ones(C), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("posterior", "radius", "proved"),
+    [
+        (peaked(400.0, [60.0, -20.0, -20.0]), 0.01, True),
+        (peaked(400.0, [60.0, -20.0, -20.0]), 0.6, False),  # proved at the point, not all over the box
+        (peaked(4.0, [3.0, 0.0, 0.0, 0.0, -1.0]), 0.01, False),
+        (posterior_of(3), 0.1, True),
+    ],
+)
+def test_a_region_is_proved_if_every_cubature_in_it_is(
+    posterior: MultiClassPosterior, radius: float, proved: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+
+    def spy(*given: Any) -> Any:
+        found = softmax_moments(*given)
+        seen.append(found.proved)
+        return found
+
+    monkeypatch.setattr(softmax_bound, "softmax_moments", spy)
+    x = posterior.X[0]
+    region = linf_ball(x, radius, free=range(len(x)))
+    search = MultiClassSearch(posterior, x, np.arange(len(x)))
+    verdict, found = search.decide(region, Budget(boxes=2000))
+    assert verdict.status == "safe" and search.proves(found.values()) is all(seen) is proved
+    spread = search.range(search.centre.own, region, 0.05, Budget(boxes=2000))
+    assert search.proves((spread.minimum, spread.maximum)) is all(seen) is proved
+    nothing_new = search.decide(region, Budget(boxes=2000))[1]  # from what is kept
+    assert search.proves(nothing_new.values()) is proved
