@@ -30,6 +30,9 @@ def main() -> int:
     words = sys.argv[1:]
     if sys.stdout is None:  # closed by the caller, who wants to hear nothing
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the end
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the end
+    code = None
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # it may know few characters, and names need not be UTF-8
             stream.reconfigure(errors="backslashreplace")
@@ -48,7 +51,9 @@ def main() -> int:
         return INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe has seen enough
         _silence(sys.stdout, sys.stderr)
-        return 0
+        if code is None:  # a run is not finished by it
+            return INTERRUPTED if words[:1] == ["run"] else 0
+        return code
     except OSError as error:
         if error.filename is not None or not _refuses(sys.stdout, error.errno):
             raise

@@ -34,14 +34,16 @@ def main(words: list[str]) -> int:
     if not given.numbers["sample"]:
         raise UserError("sample=0: at least one record must be drawn", key="sample")
     from gpsuite.engine.progress import clock, progress
-    from gpsuite.engine.recheck import draw, plan_recheck, published_runs, recheck
+    from gpsuite.engine.recheck import draw, plan_recheck, published_runs, recheck, without_damaged
 
     runs = published_runs(given.results_dir, experiment_names(given.names))
-    chosen = draw(runs, given.numbers["sample"], given.numbers["seed"])
-    if not chosen:
+    readable, damaged = without_damaged(runs)
+    chosen = draw(readable, given.numbers["sample"], given.numbers["seed"])
+    if not chosen and not damaged:
         of = f" of {', '.join(given.names)}" if given.names else ""
         raise UserError(f"recheck: no published records{of} under {given.results_dir / 'published'}")
     due, unchecked = plan_recheck(chosen)
+    unchecked += damaged
     spent = clock(sum(each.published.timing.get("cpu_seconds", 0.0) for each in due))
     print(f"recheck: {len(due)} tasks, which took {spent} with models shared among tasks", file=sys.stderr)
     found: list[Rechecked] = []
@@ -55,10 +57,12 @@ def main(words: list[str]) -> int:
         raise KeyboardInterrupt(f"recheck: interrupted after {len(found)} of {len(due)} tasks") from None
     finally:
         show_table("recheck", [_row(each) for each in [*found, *unchecked]])
+    if any(each.verdict == "no" for each in (*found, *unchecked)):
+        return 1
     if not found:
         print("gpsuite: none of the records drawn could be checked", file=sys.stderr)
         return 2
-    return 1 if any(each.verdict == "no" for each in found) else 0
+    return 0
 
 
 def _row(found: Rechecked) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Sequence
@@ -16,7 +17,8 @@ from gpsuite.errors import UserError
 from gpsuite.text import visible, visible_lines
 
 if TYPE_CHECKING:  # at run time it would load NumPy before its threads are limited
-    from gpsuite.engine.runner import RunOptions, RunReport
+    from gpsuite.engine.options import RunOptions
+    from gpsuite.engine.runner import RunReport
     from gpsuite.experiments.request import Request
 
 __all__ = ["HELP", "explain", "main"]
@@ -52,7 +54,8 @@ def main(words: list[str]) -> int:
     runs, tour = expanded_runs(words)
 
     from gpsuite.config.request import read_request
-    from gpsuite.engine.runner import TaskFailedError, require_data, run_experiment
+    from gpsuite.engine.computing import TaskFailedError
+    from gpsuite.engine.runner import require_data, run_experiment
 
     requests = [read_request(run, allow_absent=True) for run in runs]
     for request, options in requests:
@@ -74,7 +77,8 @@ def main(words: list[str]) -> int:
         code = min(code, report.exit_code, key=_WORST_FIRST.index)
         for label, reason, trace in report.failures:
             print(f"failed: {visible(f'{label}: {reason}')}\n  traceback: {trace}", file=sys.stderr)
-        _tell(request, report, "quiet" if tour and options.output == "text" else options.output)
+        with contextlib.suppress(BrokenPipeError):  # whoever has seen enough does not end the other runs
+            _tell(request, report, "quiet" if tour and options.output == "text" else options.output)
         answers += [f"{request.experiment}: {line}" for line in report.answer[:1]]
     if tour:
         _end_tour(requests[0][1], answers)

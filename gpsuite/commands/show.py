@@ -14,7 +14,7 @@ from gpsuite.commands.tables import show_table
 from gpsuite.errors import UserError
 
 if TYPE_CHECKING:  # at run time they would load what `run` loads once its threads are limited
-    from gpsuite.engine.runner import RunOptions
+    from gpsuite.engine.options import RunOptions
     from gpsuite.experiments.request import Request
 
 __all__ = ["HELP", "explain", "main"]

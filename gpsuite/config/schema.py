@@ -20,8 +20,8 @@ MODES = ("auto", "serial", "processes", "dask")
 limit = Rule(lambda seconds: 0 < seconds < math.inf, "must be above 0 and finite; leave it out for no limit")
 place = Rule(bool, "must be a folder")
 plain_name = Rule(
-    lambda name: name != "" and not set(name) & set("/\\~\0") and not name.startswith("."),
-    "must be a plain folder name without / \\ ~",
+    lambda name: 0 < len(name.encode()) <= 150 and not set(name) & set("/\\~\0") and not name.startswith("."),
+    "must be a plain folder name without / \\ ~, of at most 150 bytes",
 )
 
 

@@ -58,6 +58,8 @@ def set_value(target: DictConfig, key: str, value: Any, name: str) -> None:
     kind = in_words(hint | None if node._is_optional() else hint)
     if hint is bool and isinstance(value, int | float) and value not in (0, 1):
         raise UserError(f"{name}={value}: must be {kind}", key=name)
+    if _misshapen(value, node, kind):
+        raise UserError(f"{name}={value}: must be {kind}", key=name)
     try:
         OmegaConf.update(target, key, literal(value))
     except OmegaConfBaseException as error:
@@ -68,6 +70,15 @@ def set_value(target: DictConfig, key: str, value: Any, name: str) -> None:
             ) from error
         shown = {None: "null", True: "true", False: "false"}.get(value, value) if _simple(value) else value
         raise UserError(f"{name}={shown}: {reason}", key=name) from error
+
+
+def _misshapen(value: Any, node: Any, kind: str) -> bool:
+    """Whether a value has parts where plain ones belong, or is a text that an interpolation would stand for."""
+    parts = value if isinstance(node, ListConfig) else [value]
+    if kind in ("", "a list"):  # of what its fields say
+        return False
+    nested = any(isinstance(each, list | tuple | dict) for each in parts)
+    return nested or ("text" not in kind and any(isinstance(each, str) and "${" in each for each in parts))
 
 
 def literal(value: Any) -> Any:

@@ -17,7 +17,8 @@ NEGLIGIBLE = 1e-12  # absolute: what is left of numbers that are zero but for ro
 EFFORT = ("seconds", "evaluations")
 # Where searches end along flat directions: hyperparameters, by a word of their names, may differ by this much.
 FLAT, FLAT_TOLERANCE = ("lengthscale", "variance"), 0.1
-# What such a search gives is compared relative to no less than this: a probability of 2e-4 is no measure of itself.
+# What else such a search gives is compared relative to no less than this: a probability of 2e-4 is no measure of
+# itself, but a variance of 1e-6 is.
 LEAST = 0.01
 LEVELS = ("bitwise", "rounding", "tolerance", "not")
 
@@ -55,11 +56,15 @@ def compare_records(published: Record, ours: Record, tolerance: float) -> Agreem
     worst, largest = "", 0.0
     searched = tolerance > ROUNDING
     for name, size, difference, shown in _differences(published, ours, LEAST if searched else 0.0):
-        flat = searched and any(word in name for word in FLAT)
+        flat = searched and _is_flat(name)
         counts[level(difference, max(tolerance, FLAT_TOLERANCE) if flat else tolerance)] += size
         if difference > largest:
             worst, largest = f"{name}{shown}", difference
     return Agreement(counts, worst, largest)
+
+
+def _is_flat(name: str) -> bool:
+    return any(word in name for word in FLAT)
 
 
 def level(difference: float, tolerance: float) -> str:
@@ -79,10 +84,10 @@ def _differences(published: Record, ours: Record, least: float) -> Iterator[tupl
         0.0 if published.status == ours.status else math.inf,
         f" {published.status} / {ours.status}",
     )
-    for name, value in published.metrics.items():
+    for name in {**published.metrics, **ours.metrics}:
         if not any(word in name for word in EFFORT):
-            other = ours.metrics.get(name)
-            yield name, 1, _of_values(value, other, least), f" {value} / {other}"
+            value, other = published.metrics.get(name), ours.metrics.get(name)
+            yield name, 1, _of_values(value, other, 0.0 if _is_flat(name) else least), f" {value} / {other}"
     for name, array in published.arrays.items():
         if not any(word in name for word in EFFORT):
             mine = ours.arrays.get(name)

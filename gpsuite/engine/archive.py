@@ -23,6 +23,7 @@ from gpsuite.reporting.archives import FIELDS
 from gpsuite.reporting.reading import read_bytes
 
 _ARRAYS = "arrays.npz"
+MOST_BYTES = 1 << 30  # of a member, unpacked: a small file can hold any number of zeros
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,4 +111,6 @@ class Archive:
 
     def _member(self, name: str) -> bytes:
         with zipfile.ZipFile(io.BytesIO(read_bytes(self.path))) as archive:
+            if (size := archive.getinfo(name).file_size) > MOST_BYTES:
+                raise ValueError(f"{name} of {size:.3g} bytes: no run publishes so many")
             return archive.read(name)

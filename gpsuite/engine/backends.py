@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from gpsuite.engine.keys import task_key
+from gpsuite.engine.provenance import origin
 from gpsuite.engine.reports import ReportFolder, Send
+from gpsuite.engine.store import RecordStore
 from gpsuite.engine.worker import (
     end_with_parent,
     execute_group,
     execute_group_here,
+    execute_group_there,
     failure,
     thread_environment,
 )
@@ -93,6 +97,25 @@ class _Attempt:
     deaths: int = 0
 
 
+@dataclass(frozen=True)
+class Local:
+    """What workers on this machine share with their parent: they store records themselves, as tasks end.
+
+    Attributes:
+        reports: where they say how far they are, and what is stored.
+        store: of the records.
+    """
+
+    reports: ReportFolder
+    store: RecordStore
+
+    def stored(self) -> Iterator[Record]:
+        """Yield the records that were stored since the last look."""
+        for key in self.reports.ended():
+            if (record := self.store.get(key)) is not None:
+                yield record
+
+
 def run_serial(
     groups: Sequence[Group], threads: int, send: Send | None = None, states: Path | None = None
 ) -> Iterator[Record]:
@@ -102,41 +125,68 @@ def run_serial(
 
 
 def run_pool(
-    groups: Sequence[Group],
-    pool: WorkerPool,
-    threads: int,
-    reports: ReportFolder | None = None,
-    states: Path | None = None,
+    groups: Sequence[Group], pool: WorkerPool, threads: int, local: Local | None = None
 ) -> Iterator[Record]:
-    """Run groups in a pool, yielding records as groups end, in whatever order that is.
+    """Run groups in a pool, in whatever order they end, and yield their records.
+
+    Local workers store each record as its task ends; it is yielded then. Of others a group's come together.
 
     When a worker dies, every group in flight is suspect, unless the pool knows which one died with it; suspects run
-    again one at a time, so that only the one that kills its worker keeps failing. After `DEATHS_ALLOWED` repetitions
-    its tasks get status error. Workers on this machine can leave reports on running tasks in a folder, and the states
-    of interrupted ones in another.
+    again one at a time without what is stored of them, so that only the task that kills its worker keeps failing.
+    After `DEATHS_ALLOWED` repetitions it gets status error.
     """
-    arguments = (threads,) if reports is None else (threads, reports.path, states)
     queue = deque(_Attempt(tasks) for tasks in groups)
     suspects: deque[_Attempt] = deque()
     flying: dict[Future[list[Record]], _Attempt] = {}
+    ended: set[str] = set()
     while queue or suspects or flying:
         for attempt in _next_attempts(queue, suspects, len(flying), pool.workers):
-            flying[pool.submit(execute_group_here, attempt.tasks, *arguments)] = attempt
-        ended, _ = wait(flying, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
-        if reports is not None:
-            reports.look()
-        for future in ended:
+            flying[_submit(pool, attempt.tasks, threads, local)] = attempt
+        done, _ = wait(flying, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
+        if local is not None:
+            local.reports.look()
+            for record in local.stored():
+                ended.add(record.key)
+                yield record
+        for future in done:
             attempt = flying.pop(future)
             try:
                 yield from future.result()
             except BrokenExecutor as error:
-                if reports is not None:
-                    reports.clear()  # the dead cannot withdraw theirs, and the living report again
-                attempt.deaths += 1
-                if attempt.deaths <= DEATHS_ALLOWED:
-                    (queue if isinstance(error, WorkerDiedError) else suspects).append(attempt)
-                else:
-                    yield from (failure(task, _death_reason(attempt.deaths)) for task in attempt.tasks)
+                if local is not None:
+                    local.reports.forget()
+                again, failed = _after_death(attempt, ended, known=local is not None)
+                (queue if isinstance(error, WorkerDiedError) else suspects).extend(again)
+                for record in failed:
+                    if local is not None:
+                        local.store.put(record)
+                    yield record
+
+
+def _submit(pool: WorkerPool, tasks: Group, threads: int, local: Local | None) -> Future[list[Record]]:
+    if local is None:
+        return pool.submit(execute_group_there, tasks, threads)
+    shared = (local.reports.path, *local.store.place, origin()["commit"])
+    return pool.submit(execute_group_here, tasks, threads, *shared)
+
+
+def _after_death(
+    attempt: _Attempt, ended: Collection[str], *, known: bool
+) -> tuple[list[_Attempt], list[Record]]:
+    """Return what of a group runs again after its worker died, and the error record of a task that is given up.
+
+    Where it is `known` which tasks ended, the first of the others was running; else each must show it alone.
+    """
+    rest = [task for task in attempt.tasks if task_key(task) not in ended]
+    if not rest:
+        return [], []
+    deaths = attempt.deaths + 1 if len(rest) == len(attempt.tasks) else 1
+    if deaths <= DEATHS_ALLOWED:
+        return [_Attempt(rest, deaths)], []
+    if not known and len(rest) > 1:
+        return [_Attempt([task], DEATHS_ALLOWED) for task in rest], []
+    after = [_Attempt(rest[1:])] if rest[1:] else []
+    return after, [failure(rest[0], _death_reason(deaths))]
 
 
 def _next_attempts(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Sequence
@@ -113,8 +114,7 @@ class LineProgress(NoProgress):
     def _print(self, text: str) -> None:
         total = self._tally.total
         width = len(str(total))
-        line = f"[{self._tally.ended:>{width}}/{total}] {text} | {self._tally.left}"
-        print(line, file=sys.stderr, flush=True)
+        tell(f"[{self._tally.ended:>{width}}/{total}] {text} | {self._tally.left}")
 
 
 class BarProgress:
@@ -185,6 +185,12 @@ def progress(title: str, total: int, *, quiet: bool = False) -> Progress:
     if quiet:
         return NoProgress()
     return BarProgress(title, total) if sys.stderr.isatty() else LineProgress(title, total)
+
+
+def tell(text: str) -> None:
+    """Print a line on stderr, unless nobody can read it: what is computed does not depend on who listens."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def describe(record: Record) -> str:

@@ -48,14 +48,20 @@ def versions() -> dict[str, str]:
     return found
 
 
-def git_state() -> dict[str, Any]:
-    """Return commit and dirty flag of the checkout the package runs from; nulls for an installed wheel."""
+@cache
+def git_state() -> Mapping[str, Any]:
+    """Return commit and dirty flag of the checkout the package runs from; nulls for an installed wheel.
+
+    Looked at once: what is committed while a process runs is not what it computes with.
+    """
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return {"commit": None, "dirty": None}
     commit = _git(root, "rev-parse", "HEAD")
     changes = _git(root, "status", "--porcelain", "--untracked-files=no")
-    return {"commit": commit, "dirty": bool(changes) if changes is not None else None}
+    # a new file registers a method, or is a setting, as soon as it lies there
+    new = _git(root, "ls-files", "--others", "--exclude-standard", "--", "gpsuite", "conf")
+    return {"commit": commit, "dirty": None if changes is None else bool(changes or new)}
 
 
 def machine() -> dict[str, Any]:
@@ -69,13 +75,23 @@ def machine() -> dict[str, Any]:
     }
 
 
+_of_run: dict[str, str] = {}  # in a worker process
+
+
+def state_commit(commit: str) -> None:
+    """Take the run's commit as this worker's, whose start may have been later than a change of the checkout."""
+    if _of_run.get("commit") != commit:
+        _of_run["commit"] = commit
+        origin.cache_clear()
+
+
 @cache
 def origin() -> dict[str, str]:
     """Return what every record keeps of where it was computed: commit, versions, and `ARITHMETIC`."""
     git, found = git_state(), versions()
-    commit = str(git["commit"] or "")
+    commit = f"{str(git['commit'] or '')[:12]}{' with changes' if git['dirty'] else ''}"
     return {
-        "commit": f"{commit[:12]}{' with changes' if git['dirty'] else ''}",
+        "commit": _of_run.get("commit", commit),
         **{name: found[name] for name in ("gpsuite", "python", "numpy", "scipy", "tensorflow")},
         "processor": _processor(),
         "openblas_coretype": os.environ.get("OPENBLAS_CORETYPE", ""),

@@ -66,6 +66,7 @@ class Rechecked:
         record: computed here; None if it was not computed.
         agreement: None if it was not computed.
         reason: why not.
+        damaged: it is not a record any more.
         may_differ: the experiment is chaotic, and the published record comes from other arithmetic.
     """
 
@@ -74,11 +75,14 @@ class Rechecked:
     record: Record | None = None
     agreement: Agreement | None = None
     reason: str = ""
+    damaged: bool = False
     may_differ: bool = False
 
     @property
     def verdict(self) -> Verdict:
         """What was found; `another path` is no disagreement."""
+        if self.damaged:
+            return "no"
         if self.agreement is None:
             return "not checked"
         if self.agreement.agrees:
@@ -101,6 +105,24 @@ def published_runs(results_dir: Path, experiments: Sequence[str]) -> list[Publis
     return found
 
 
+def without_damaged(runs: Sequence[PublishedRun]) -> tuple[list[PublishedRun], list[Rechecked]]:
+    """Return the runs whose archives can be read, and the others."""
+    readable, damaged = [], []
+    for run in runs:
+        try:
+            _ = run.archive.keys
+        except Exception as error:  # a damaged archive raises a dozen kinds, from LZMAError to MemoryError
+            damaged.append(_damaged(run, ARCHIVE, error))
+        else:
+            readable.append(run)
+    return readable, damaged
+
+
+def _damaged(run: PublishedRun, what: str, error: Exception) -> Rechecked:
+    told = f"{run.archive.path}: damaged ({type(error).__name__}: {error})".splitlines()[0]
+    return Rechecked(run.name, what, reason=told, damaged=True)
+
+
 def draw(runs: Sequence[PublishedRun], sample: int, seed: int) -> list[tuple[PublishedRun, str]]:
     """Return up to `sample` different (run, key), at random; no run is drawn from twice before every other was once."""
     rng = stream(seed, "recheck")
@@ -115,14 +137,18 @@ def draw(runs: Sequence[PublishedRun], sample: int, seed: int) -> list[tuple[Pub
 
 
 def plan_recheck(chosen: Sequence[tuple[PublishedRun, str]]) -> tuple[list[Due], list[Rechecked]]:
-    """Return the chosen records that can be computed anew, and the others with the reason why not."""
+    """Return the chosen records that can be computed anew, and the others with the reason why not: damage is one."""
     plans: dict[str, dict[str, Task[object]]] = {}
     due, unchecked = [], []
     for run, key in chosen:
         try:
+            published = _published(run, key)
+        except Exception as error:  # as `without_damaged`, or edited
+            unchecked.append(_damaged(run, key, error))
+            continue
+        try:
             if run.name not in plans:
                 plans[run.name] = _tasks(run)
-            published = _published(run, key)
         except (UserError, ValueError) as error:
             unchecked.append(Rechecked(run.name, key, reason=str(error).splitlines()[0]))
             continue

@@ -20,6 +20,7 @@ from gpsuite.budget import Budget
 
 REPORT_SECONDS = 1.0  # shorter tasks report nothing
 FOLDER = ".running"
+ENDED = ".ended"  # of the files that say which records are stored
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,13 @@ def send_to_file(folder: Path) -> Send:
     return send
 
 
+def tell_ended(folder: Path, key: str) -> None:
+    """Say that the record of a task is stored."""
+    with contextlib.suppress(OSError):  # the parent then learns it from the store
+        folder.mkdir(exist_ok=True)
+        (folder / f"{key}{ENDED}").touch()
+
+
 class ReportFolder:
     """The parent's side of the workers' files.
 
@@ -126,6 +134,20 @@ class ReportFolder:
                 reports.append(Report(**json.loads(path.read_text(encoding="utf-8"))))
         return sorted(reports, key=lambda report: report.label)
 
+    def ended(self) -> list[str]:
+        """Return the keys of records that were stored since the last look, in the order of the tasks' ends."""
+        told = []
+        for path in self.path.glob(f"*{ENDED}"):
+            with contextlib.suppress(OSError):
+                told.append((path.stat().st_mtime_ns, path.name.removesuffix(ENDED)))
+                path.unlink()
+        return [key for _, key in sorted(told)]
+
+    def forget(self) -> None:
+        """Forget all reports: the dead cannot withdraw theirs, and the living report again."""
+        for path in self.path.glob("*.json"):
+            path.unlink(missing_ok=True)
+
     def clear(self) -> None:
-        """Forget all reports: of an earlier run that was killed, of dead workers, or at the end."""
+        """Remove the folder: what a run left that was killed, and at the end."""
         shutil.rmtree(self.path, ignore_errors=True)

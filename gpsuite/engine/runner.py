@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from gpsuite.engine.backends import Group, LokyPool, WorkerPool, run_pool, run_serial
-from gpsuite.engine.cluster import DaskPool
+from gpsuite.engine.computing import compute
 from gpsuite.engine.folder import (
     PLAN,
     RUN,
@@ -28,62 +24,22 @@ from gpsuite.engine.folder import (
 from gpsuite.engine.keys import task_key
 from gpsuite.engine.log import NAME as LOG
 from gpsuite.engine.log import RunLog
+from gpsuite.engine.options import RunOptions
 from gpsuite.engine.plans import plan_tasks, with_data_of
-from gpsuite.engine.progress import Progress, clock, progress
 from gpsuite.engine.provenance import dataset_provenance, git_state, machine, versions
-from gpsuite.engine.reports import FOLDER as REPORTS
-from gpsuite.engine.reports import ReportFolder
 from gpsuite.engine.store import RecordStore, satisfies
 from gpsuite.engine.summary import Summary, write_config, write_results
 from gpsuite.engine.worker import peak_memory_mb
 from gpsuite.errors import DataError, ResultsError
 from gpsuite.experiments.base import ERROR, INFEASIBLE, SKIPPED, Record, Request, Task
-
-LONG_SECONDS = 300.0  # longer estimates are told before the work begins
-AUTO_SERIAL_SECONDS = 60.0  # below this much work, starting workers costs more than it saves
+from gpsuite.reporting.atomic import cannot
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """Comfort settings: how and where to run; none of them changes a number.
+class _Begun(NamedTuple):
+    """When a run began: by the calendar, and by a clock that nobody sets."""
 
-    Attributes:
-        results_dir: where results go.
-        tag: part of the run folder's name when the settings differ from the shipped ones.
-        named: whether the tag was chosen by the user (`run_name=`).
-        science: hash of everything that decides the numbers.
-        changed: the science keys that differ from the shipped experiment.
-        parts: those of them that are a part of the shipped setting, in words.
-        mode: auto, serial, processes or dask.
-        workers: number of worker processes, or None for one per core (dask: all there are).
-        address: where the Dask scheduler listens, for mode dask.
-        threads: BLAS and TensorFlow threads per process.
-        force: compute again what is stored.
-        raise_errors: stop at the first failed task.
-        wait: wait for another run of the same folder instead of giving up.
-        output: what a run tells: `text`, `quiet` (on stderr only what went wrong) or `json`.
-        command: the words the user typed.
-        conf_dir: where conf/ is.
-        meta: the experiment file's meta block.
-    """
-
-    results_dir: Path
-    conf_dir: Path
-    tag: str | None = None
-    named: bool = False
-    science: str = ""
-    changed: tuple[str, ...] = ()
-    parts: Mapping[str, str] = field(default_factory=dict)
-    mode: str = "auto"
-    workers: int | None = None
-    address: str | None = None
-    threads: int = 1
-    force: bool = False
-    raise_errors: bool = False
-    wait: bool = False
-    output: str = "text"
-    command: tuple[str, ...] = ()
-    meta: Mapping[str, Any] | None = None
+    at: float
+    clock: float
 
 
 @dataclass(frozen=True)
@@ -118,14 +74,20 @@ def run_experiment(request: Request[object], options: RunOptions) -> RunReport:
     with locked(folder, wait=options.wait):
         keys = [task_key(task) for task in tasks]
         planned = _planned_before(folder, options, keys)
-        started = time.time()
+        begun = _Begun(time.time(), time.monotonic())
         write_config(folder, request, options.command)
         write_json(folder / PLAN, _plan(request, options, tasks, keys))
         missing = _missing(tasks, keys, store, force=options.force)
+        if missing or planned != keys:
+            # the tables are another plan's until this one has its own: an interruption leaves no finished run
+            (folder / RUN).unlink(missing_ok=True)
         log = RunLog(folder / LOG, " ".join(options.command))
-        computed = _compute(request, options, missing, store, folder, log, total=len(tasks))
-        records = _read_records(tasks, keys, store)
-        summary = _finish(request, options, folder, records, store, started, computed, planned == keys)
+        failed = compute(request, options, missing, store, folder, log, total=len(tasks))
+        records = _read_records(tasks, keys, store, failed)
+        try:
+            summary = _finish(request, options, folder, records, store, begun, len(missing), planned == keys)
+        except OSError as error:
+            raise cannot("write", folder, error) from error
         counts = Counter(record.status for record in records)
         log.end(counts)
     failures = tuple(_failures(records, store))
@@ -151,115 +113,34 @@ def require_data(request: Request[object], options: RunOptions) -> None:
             raise DataError(task.dataset.absent, key="dataset")
 
 
-def groups_of(tasks: Sequence[Task[object]]) -> list[Group]:
-    """Return tasks gathered by group, groups in order of first appearance; no group name means alone."""
-    gathered: dict[str, list[Task[object]]] = {}
-    for number, task in enumerate(tasks):
-        gathered.setdefault(task.group or f"#{number}", []).append(task)
-    return list(gathered.values())
-
-
-def choose_mode(mode: str, groups: Sequence[Group], workers: int) -> str:
-    """Return the mode; `auto` becomes processes for about a minute of work or more, if it can help, else serial."""
-    if mode != "auto":
-        return mode
-    seconds = sum(task.cost for tasks in groups for task in tasks)
-    return "processes" if seconds > AUTO_SERIAL_SECONDS and len(groups) > 1 and workers > 1 else "serial"
-
-
-def _compute(
-    request: Request[object],
-    options: RunOptions,
-    missing: Sequence[Task[object]],
-    store: RecordStore,
-    folder: Path,
-    log: RunLog,
-    *,
-    total: int,
-) -> int:
-    """Run what is missing and store each record as it ends; return how many were computed."""
-    seconds, quiet = sum(task.cost for task in missing), options.output == "quiet"
-    if len(missing) < total and not quiet:
-        published = " or published" if store.published.used else ""
-        print(
-            f"{request.experiment} {request.scale}: {total - len(missing)} of {total} tasks are stored{published} "
-            "already, skipped (force=true computes them again)",
-            file=sys.stderr,
-        )
-    if not missing:
-        return 0
-    if seconds > LONG_SECONDS and not quiet:
-        print(
-            f"about {clock(seconds)} of one core's work, roughly estimated; "
-            "an interruption loses the tasks in flight only",
-            file=sys.stderr,
-        )
-    log.begin(total - len(missing), total)
-    with progress(f"{request.experiment} {request.scale}", len(missing), quiet=quiet) as shown:
-        if options.force:
-            store.forget_states(task_key(task) for task in missing)
-        for record in _records(groups_of(missing), options, folder / REPORTS, store.states, shown):
-            store.put(record)
-            log.record(record)
-            shown.advance(record)
-            if record.status == ERROR and options.raise_errors:
-                raise TaskFailedError(record, store.traceback_path(record.key))
-    return len(missing)
-
-
-def _records(
-    groups: Sequence[Group], options: RunOptions, reports_dir: Path, states: Path, shown: Progress
-) -> Iterator[Record]:
-    workers = min(options.workers or os.cpu_count() or 1, len(groups))
-    mode = choose_mode(options.mode, groups, workers)
-    if mode == "serial":
-        yield from run_serial(
-            groups, options.threads, lambda report: shown.running([] if report is None else [report]), states
-        )
-        return
-    reports = ReportFolder(reports_dir, shown.running)
-    reports.clear()  # what a killed run left
-    try:
-        with closing(_pool(mode, workers, options)) as pool:
-            # a cluster's workers may be on machines that do not see these folders
-            local = (reports, states) if mode == "processes" else (None, None)
-            yield from run_pool(groups, pool, options.threads, *local)
-    finally:
-        reports.clear()
-
-
-def _pool(mode: str, workers: int, options: RunOptions) -> WorkerPool:
-    if mode == "dask":
-        return DaskPool(options.address or "", options.threads, options.workers)
-    return LokyPool(workers, options.threads)
-
-
-class TaskFailedError(Exception):
-    """A task failed and `on_error=raise` was asked for."""
-
-    def __init__(self, record: Record, trace: Path) -> None:
-        super().__init__(f"{record.label}: {record.reason}\ntraceback: {trace}")
-
-
 def _missing(
     tasks: Sequence[Task[object]], keys: Sequence[str], store: RecordStore, *, force: bool
 ) -> list[Task[object]]:
+    first = dict(zip(reversed(keys), reversed(tasks), strict=True))  # a plan may name a computation twice
     return [
         task
-        for task, key in zip(tasks, keys, strict=True)
+        for key, task in reversed(first.items())
         if force or not satisfies(store.get(key), task.budget_seconds)
     ]
 
 
-def _read_records(tasks: Sequence[Task[object]], keys: Sequence[str], store: RecordStore) -> list[Record]:
+def _read_records(
+    tasks: Sequence[Task[object]], keys: Sequence[str], store: RecordStore, failed: Mapping[str, Record]
+) -> list[Record]:
     """Return the plan's records in its order, under the names this plan gives them; every task has one by now.
+
+    Args:
+        tasks: of the plan.
+        keys: theirs.
+        store: of the records.
+        failed: the failures of this run by key, which it tells though an earlier answer is stored.
 
     Raises:
         ResultsError: if one was damaged since it was stored: results must not be drawn from the others alone.
     """
     found = []
     for task, key in zip(tasks, keys, strict=True):
-        record = store.get(key)
+        record = failed.get(key) or store.get(key)
         if record is None:
             raise ResultsError(
                 f"{store.path(key)}: the record of {task.label} was removed or damaged while this run went on\n"
@@ -305,7 +186,7 @@ def _finish(
     folder: Path,
     records: Sequence[Record],
     store: RecordStore,
-    started: float,
+    begun: _Begun,
     computed: int,
     same_tasks: bool,
 ) -> Summary:
@@ -320,7 +201,7 @@ def _finish(
         if {**before, **_said(summary)} != before:
             write_json(folder / RUN, {**before, **_said(summary)})
         return summary
-    write_json(folder / RUN, _provenance(request, options, records, store, started, computed, summary))
+    write_json(folder / RUN, _provenance(request, options, records, store, begun, computed, summary))
     return summary
 
 
@@ -337,11 +218,11 @@ def _provenance(
     options: RunOptions,
     records: Sequence[Record],
     store: RecordStore,
-    started: float,
+    begun: _Begun,
     computed: int,
     summary: Summary,
 ) -> dict[str, Any]:
-    now = time.time()
+    seconds = time.monotonic() - begun.clock
     meta = options.meta or {}
     return {
         "experiment": request.experiment,
@@ -369,13 +250,13 @@ def _provenance(
         "git": git_state(),
         "machine": machine(),
         "threads": options.threads,
-        "wall_seconds": round(now - started, 3),
+        "wall_seconds": round(seconds, 3),
         "cpu_seconds": round(sum(record.timing.get("cpu_seconds", 0.0) for record in records), 3),
         "peak_memory_mb": round(
             max([peak_memory_mb(), *(record.timing.get("peak_memory_mb", 0.0) for record in records)])
         ),
-        "started": _iso(started),
-        "finished": _iso(now),
+        "started": _iso(begun.at),
+        "finished": _iso(begun.at + seconds),
     }
 
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from gpsuite.engine.archive import Sealed
 from gpsuite.engine.keys import short_hash
-from gpsuite.experiments.base import Record
+from gpsuite.errors import ResultsError
+from gpsuite.experiments.base import Outcome, Record
 
 FORMAT = 2
 
@@ -43,6 +44,22 @@ def seal(record: Record) -> dict[str, Any]:
     }
     content["arrays"] = {name: array_digest(array) for name, array in record.arrays.items()}
     return {"format": FORMAT, "checksum": _checksum(content), **content}
+
+
+def require_storable(outcome: Outcome) -> None:
+    """Refuse what no record can hold.
+
+    Raises:
+        TypeError: for a metric that JSON has no words for, such as a number of numpy's, or an array of objects.
+    """
+    for name, value in outcome.metrics.items():
+        if not isinstance(value, (bool, int, float, str, type(None))):
+            raise TypeError(
+                f"metric {name}={value!r}: {type(value).__name__} cannot be stored, only plain numbers"
+            )
+    for name, array in outcome.arrays.items():
+        if np.asarray(array).dtype.hasobject:
+            raise TypeError(f"array {name}: a record's array cannot hold Python objects")
 
 
 def unseal(key: str, found: Sealed, *, partly: bool = False) -> Record:
@@ -76,7 +93,18 @@ def unseal(key: str, found: Sealed, *, partly: bool = False) -> Record:
         raise DamagedRecordError("its arrays are not all there")
     if any(digests.get(name) != array_digest(array) for name, array in arrays.items()):
         raise DamagedRecordError("its arrays do not match their checksums")
-    return replace(Record(**content), arrays=dict(arrays))
+    return replace(Record(**content), arrays=_Kept(arrays) if partly else dict(arrays))
+
+
+class _Kept(dict[str, NDArray[Any]]):
+    """Arrays of a published record; of one that was left behind it says how to have it."""
+
+    def __missing__(self, name: str) -> NDArray[Any]:
+        raise ResultsError(
+            f"force=true: the published record has no array {name}, which this version draws\n"
+            "the same command with force=true computes it again",
+            key="force",
+        )
 
 
 def array_digest(array: NDArray[Any]) -> str:

@@ -37,6 +37,7 @@ class RecordStore:
     """
 
     def __init__(self, results_dir: Path, family: str) -> None:
+        self.place = (results_dir.absolute(), family)
         self.folder = results_dir / ".records" / family
         self.states = self.folder / ".states"  # of tasks in flight, a folder each
         self.published = PublishedRecords(results_dir, family)
@@ -45,9 +46,14 @@ class RecordStore:
     def put(self, record: Record) -> None:
         """Store a record; the JSON, written last, marks it complete: it fits no arrays but these.
 
+        Of a failure the traceback alone is kept where an answer is stored: it was computed, and is no worse for it.
+
         Raises:
             ResultsError: when the disk is full or read-only; nothing half-written is left.
         """
+        if record.status == ERROR and (here := self._own(record.key)) and _answers(here[1]):
+            write_text(self.traceback_path(record.key), record.traceback)
+            return
         text = json.dumps(seal(record), indent=1, ensure_ascii=False)
         if record.arrays:
             buffer = io.BytesIO()
@@ -74,8 +80,13 @@ class RecordStore:
         return None if found is None else found[0]
 
     def _find(self, key: str) -> tuple[Sealed, Record] | None:
-        here = self._checked(key, self.path(key), self._stored, partly=False)
-        return here or self._checked(key, self.published.folder, self.published.get, partly=True)
+        here = self._own(key)
+        if here is not None and _answers(here[1]):
+            return here
+        return self._checked(key, self.published.folder, self.published.get, partly=True) or here
+
+    def _own(self, key: str) -> tuple[Sealed, Record] | None:
+        return self._checked(key, self.path(key), self._stored, partly=False)
 
     def _checked(
         self, key: str, path: Path, read: Callable[[str], Sealed | None], *, partly: bool
@@ -132,8 +143,12 @@ def satisfies(record: Record | None, budget_seconds: float | None) -> bool:
 
     Nor skipped: what was missing then, a package say, may be there now, and skipping again costs nothing.
     """
-    if record is None or record.status in (ERROR, SKIPPED):
+    if record is None or not _answers(record):
         return False
     if record.status != BUDGET or record.budget_seconds is None:
         return True
     return budget_seconds is not None and budget_seconds <= record.budget_seconds
+
+
+def _answers(record: Record) -> bool:
+    return record.status not in (ERROR, SKIPPED)

@@ -15,8 +15,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gpsuite.engine.keys import task_key
-from gpsuite.engine.provenance import origin
-from gpsuite.engine.reports import Reporter, Send, send_to_file
+from gpsuite.engine.provenance import origin, state_commit
+from gpsuite.engine.reports import Reporter, Send, send_to_file, tell_ended
+from gpsuite.engine.sealed import require_storable
+from gpsuite.engine.store import RecordStore
 from gpsuite.experiments.base import BUDGET, ERROR, EXPERIMENTS, Outcome, Record, SharedWork, Task
 
 PARENT_CHECK_SECONDS = 0.5
@@ -76,11 +78,27 @@ def execute_group(
             shutil.rmtree(shared.states, ignore_errors=True)
 
 
+def execute_group_there(tasks: Sequence[Task[object]], threads: int) -> list[Record]:
+    """Run a group in a worker process that shares no folder with its parent, and return its records together."""
+    return list(execute_group(tasks, threads))
+
+
 def execute_group_here(
-    tasks: Sequence[Task[object]], threads: int, reports: Path | None = None, states: Path | None = None
+    tasks: Sequence[Task[object]], threads: int, reports: Path, results_dir: Path, family: str, commit: str
 ) -> list[Record]:
-    """Run a group in a worker process and return its records together; `reports` is a folder for reports."""
-    return list(execute_group(tasks, threads, None if reports is None else send_to_file(reports), states))
+    """Run a group in a worker process on the parent's machine and store each record as its task ends.
+
+    The parent, which may be killed before the group ends, reads them from there: a file of `reports` says which.
+
+    Returns:
+        nothing: all of them are there.
+    """
+    state_commit(commit)
+    store = RecordStore(results_dir, family)
+    for record in execute_group(tasks, threads, send_to_file(reports), store.states):
+        store.put(record)
+        tell_ended(reports, record.key)
+    return []
 
 
 def _followed(task: Task[object], shared: SharedWork, reporter: Reporter | None) -> Record:
@@ -100,7 +118,8 @@ def execute(task: Task[object], shared: SharedWork) -> Record:
     try:
         import_family(task.experiment)
         outcome = EXPERIMENTS.get(task.experiment).run(task, shared)
-    except Exception as error:  # any failure of one task must leave the others running
+        require_storable(outcome)
+    except (Exception, SystemExit) as error:  # any failure of one task must leave the others running
         trace = traceback.format_exc()
         outcome = Outcome({}, ERROR, f"{type(error).__name__}: {error}".splitlines()[0][:300])
     timing = {

@@ -28,7 +28,7 @@ from gpsuite.engine import backends
 from gpsuite.engine import cluster as room
 from gpsuite.engine.backends import DEATHS_ALLOWED, run_pool, run_serial
 from gpsuite.engine.cluster import TENSORFLOW_THREADS, DaskPool
-from gpsuite.engine.runner import groups_of
+from gpsuite.engine.computing import groups_of
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Record, Task
 from gpsuite.experiments.settings import check_settings
@@ -291,7 +291,7 @@ def test_a_group_that_keeps_killing_workers_kills_three_and_becomes_an_error(
             os._exit(1)
         return [replace(failure(task, ""), status="done") for task in tasks]
 
-    monkeypatch.setattr(backends, "execute_group_here", square_or_die)
+    monkeypatch.setattr(backends, "execute_group_there", square_or_die)
     workers = [own_cluster.worker() for _ in range(DEATHS_ALLOWED + 2)]
     own_cluster.wait_for_a_worker()  # so many start slowly on a busy machine
     with closing(DaskPool(own_cluster.address, 1)) as pool:

@@ -15,7 +15,8 @@ import pytest
 
 from gpsuite.config.files import conf_dir
 from gpsuite.engine.keys import task_key
-from gpsuite.engine.runner import RunOptions, run_experiment
+from gpsuite.engine.options import RunOptions
+from gpsuite.engine.runner import run_experiment
 from gpsuite.engine.store import RecordStore
 from gpsuite.errors import ResultsError
 from tests.engine import tiny

@@ -12,10 +12,12 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.engine import reports
-from gpsuite.engine.backends import run_pool, run_serial
+from gpsuite.engine.backends import Local, run_pool, run_serial
+from gpsuite.engine.options import RunOptions
 from gpsuite.engine.reports import Report, Reporter, ReportFolder, send_to_file, spending
-from gpsuite.engine.runner import RunOptions, run_experiment
-from gpsuite.engine.worker import execute_group_here
+from gpsuite.engine.runner import run_experiment
+from gpsuite.engine.store import RecordStore
+from gpsuite.engine.worker import execute_group
 from tests.engine import tiny
 
 
@@ -113,7 +115,7 @@ def test_a_full_disk_changes_no_record(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(*((Path, where, full) if where == "write_text" else (os, where, full)))
-    [record] = execute_group_here([tiny.task(3, "spend")], 1, tmp_path / "run")
+    [record] = execute_group([tiny.task(3, "spend")], 1, send_to_file(tmp_path / "run"))
     assert (record.status, record.metrics["square"]) == ("done", 9.1)
     assert ReportFolder(tmp_path / "run", lambda told: None).read() == []
 
@@ -158,7 +160,7 @@ def test_the_parent_sees_running_tasks_of_its_workers(
             time.sleep(0.01)
 
     monkeypatch.setattr(tiny, "pause", wait_until_seen)
-    [record] = run_pool([[tiny.task(1, "spend")]], pool, 1, folder)
+    [record] = run_pool([[tiny.task(1, "spend")]], pool, 1, Local(folder, RecordStore(tmp_path, "tiny")))
     pool.close()
     assert record.status == "done"
     [told] = next(told for told in seen if told)
@@ -172,7 +174,7 @@ def test_reports_leave_nothing_in_the_run_folder(
 ) -> None:
     from gpsuite.config.files import conf_dir
 
-    monkeypatch.setattr("gpsuite.engine.runner._pool", lambda *given: ThreadPool())
+    monkeypatch.setattr("gpsuite.engine.computing.LokyPool", lambda *given: ThreadPool())
     left_over = tmp_path / "tiny/squares/quick" / reports.FOLDER
     left_over.mkdir(parents=True)  # by a killed run
     (left_over / "1.json").write_text("{}", encoding="utf-8")
@@ -200,7 +202,7 @@ def test_the_reports_of_dead_workers_are_forgotten(tmp_path: Path) -> None:
             return future
 
     pool, folder = DyingPool(), ReportFolder(tmp_path / "run", lambda told: None)
-    [record] = run_pool([[tiny.task(1)]], pool, 1, folder)
+    [record] = run_pool([[tiny.task(1)]], pool, 1, Local(folder, RecordStore(tmp_path, "tiny")))
     pool.close()
     assert record.status == "done"
     assert folder.read() == []

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from gpsuite.config.files import conf_dir
+from gpsuite.engine.computing import TaskFailedError
 from gpsuite.engine.folder import locked
 from gpsuite.engine.keys import task_key
-from gpsuite.engine.runner import RunOptions, RunReport, TaskFailedError, run_experiment
+from gpsuite.engine.options import RunOptions
+from gpsuite.engine.runner import RunReport, run_experiment
 from gpsuite.engine.store import RecordStore
 from gpsuite.engine.summary import not_comparable
 from gpsuite.errors import ResultsError

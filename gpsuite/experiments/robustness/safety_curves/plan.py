@@ -122,6 +122,7 @@ def _point_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task[object]
     """
     settings, dataset = request.settings, request.require_dataset()
     check_words(settings.features, int(dataset.spec["n_inputs"]))
+    mapped: list[ClassifierParams] = []  # panels of one training share the plot
     for number, word in panels(settings):
         for method, options in request.methods.items():
             model = classifier_params(request, settings, options, 0, settings.evaluations_of(number))
@@ -147,7 +148,8 @@ def _point_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task[object]
                 )
             if settings.attack_gammas:
                 yield from _attack_tasks(request, model, word, f"{options.title}  {word}", axes)
-            if settings.map_points:
+            if settings.map_points and model not in mapped:
+                mapped.append(model)
                 yield request.task(
                     MapTask(model, settings.map_points),
                     label=f"{options.title}  {word}  contour plot",
