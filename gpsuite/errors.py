@@ -34,8 +34,8 @@ class ResultsError(UserError):
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` for the allowed name closest to `name`, or an empty string."""
-    close = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.5)
+    """Return `; did you mean 'x'?` for the allowed name closest to `name`, or an empty string if none is near."""
+    close = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.6)
     return f"; did you mean '{close[0]}'?" if close else ""
 
 

@@ -12,7 +12,7 @@ from gpsuite.commands.words import read_words
 from gpsuite.config.files import conf_dir, group_choices, read_file
 from gpsuite.config.schema import SCALES
 from gpsuite.data.catalogue import Description, describe
-from gpsuite.errors import unknown_name
+from gpsuite.errors import UserError, nearest
 from gpsuite.reporting.catalogue import ExperimentNote, read_experiments
 
 HELP = """
@@ -21,7 +21,7 @@ gpsuite list [experiments|datasets|methods|NAME ...] [scale=quick|paper|smoke]
 experiments: the paper's figure or table, the cost at the scale, the data needed and whether it is here
 datasets:    rows, inputs, licence, and whether each was found
 methods:     title and source of each
-NAME:        everything about one of them
+NAME:        what is known of one of them; a method's settings: gpsuite run experiment=... method=NAME --help
 
 A terminal shows one line each; a pipe gets every column, whole and tab separated.
 """
@@ -32,7 +32,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def main(words: list[str]) -> int:
-    """Print the lists asked for, all three by default, or everything about what is named."""
+    """Print the lists asked for, all three by default, or what is known of what is named."""
     given = read_words(words, choices={"scale": ("quick", *(each for each in SCALES if each != "quick"))})
     found = describe(conf_dir(), given.data_dir)
     states = {row.name: row.state for row in found}
@@ -81,7 +81,9 @@ def _meant(word: str, named: Collection[str]) -> list[str]:
         return [word]
     members = [name for name in named if name.startswith(f"{word.rstrip('/')}/")]
     if not members:
-        raise unknown_name("list", word, (*KINDS, *named))
+        near = nearest(word, (*KINDS, *named))
+        all_of_them = f"{near}\ngpsuite list shows all" if near else "; gpsuite list shows all"
+        raise UserError(f"{word}: no experiment, dataset or method{all_of_them}")
     return members
 
 

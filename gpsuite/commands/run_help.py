@@ -31,7 +31,7 @@ def explain(words: Sequence[str]) -> int:
             "\n".join(
                 [
                     "",
-                    "it is these runs, one after another:",
+                    "it is these runs, one after another; stops=N: the first N of them",
                     *(f"  gpsuite run {shlex.join(stop)}" for stop in stops),
                 ]
             )

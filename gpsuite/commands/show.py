@@ -1,4 +1,4 @@
-"""`gpsuite show`: what a run would be, its settings and tasks; nothing is run and nothing is written."""
+"""`gpsuite show`: what a run would be, its settings and tasks; nothing is run and no result is written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ HELP = """
 gpsuite show experiment=<family>/<name> [key=value ...]     as gpsuite run, with -m for several
 
 Prints the composed settings as YAML, then the tasks: which are stored already, and the seconds of one core's work
-that each is expected to take, roughly. Nothing is run and nothing is written.
+that each is expected to take, roughly. Nothing is run and no result is written; missing data are downloaded
+(GPSUITE_OFFLINE=1 forbids it).
 
 gpsuite show experiment=NAME --help     what can be set
 """

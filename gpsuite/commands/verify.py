@@ -37,6 +37,9 @@ floats of 64 and 80 bits; where long floats are no longer than 64 bits nothing i
 rounding assume errors of a few units in the last place; no interval arithmetic, no proof checker. A certificate holds
 its training rows, at most 160 MB (4,400 rows): share it as you would share the data; `gpsuite publish` leaves it out.
 
+A certificate of a risk (pac_bayes) holds the predictor; risk, KL and bound are computed again from it and the dataset,
+which must be given. Holding training rows, 160 MB, long floats and (a) to (c) concern the other kinds.
+
 Exit code 0: nothing refuted, and (a) confirmed; 1: refuted, with the reason; 2: not a usable certificate, or not the
 dataset that a certificate of a risk is checked on.
 """

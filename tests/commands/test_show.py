@@ -41,9 +41,9 @@ def test_settings_of_an_experiment_are_explained(gpsuite: Gpsuite) -> None:
             "  m=20  " in ended.out and "number of compared values (a whole number, 2 or more)" in ended.out
         )
         assert all(len(line) <= 120 for line in ended.out.splitlines()[2:-1])
+    tour = gpsuite("run", "experiment=tour", "--help").out
     assert (
-        "gpsuite run experiment=robustness/safety method=laplace"
-        in gpsuite("run", "experiment=tour", "--help").out
+        "gpsuite run experiment=robustness/safety method=laplace" in tour and "stops=N: the first N" in tour
     )
     assert "did you mean" in gpsuite("run", "experiment=perturbation/regio", "--help").err
     assert gpsuite("run", "seed=1", "--help").out == gpsuite("run", "--help").out

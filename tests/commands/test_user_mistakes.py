@@ -46,6 +46,7 @@ def earlier_results(workplace: Path) -> Path:
 WORDS = [
     # (words, what the message must contain)
     (("runn",), ["command=runn", "did you mean 'run'"]),
+    (("nosuch",), ["command=nosuch: unknown command\nvalid: bench"]),  # none is near
     (("run",), ["experiment: missing", "pac_bayes/regression"]),
     (("run", "experiment=pac_bayes/regresion"), ["did you mean 'pac_bayes/regression'"]),
     (("run", "experiment="), ["experiment="]),
@@ -157,6 +158,7 @@ WORDS = [
     ((*CSV, "dataset.target=y", "dataset.sep=;"), ["did you mean 'separator'"]),
     ((*CSV, "dataset.target=y", "dataset.delimiter=;"), ["did you mean 'separator'"]),
     (("list", "experimnts"), ["did you mean 'experiments'"]),
+    (("list", "nosuch"), ["gpsuite: nosuch: no experiment, dataset or method; gpsuite list shows all\n"]),
     (("status", "pac_bayes/nope"), ["unknown experiment"]),
     (("compare", "nope"), ["unknown experiment"]),
     (("publish",), ["name the experiments"]),
