@@ -15,6 +15,7 @@ from gpsuite.experiments.guarantee.settings import GuaranteeSettings
 from gpsuite.experiments.guarantee.tasks import BAND_GROUP
 from gpsuite.experiments.perturbation.region.summary import mean_width
 from gpsuite.experiments.sentences import at_most, band_holds, errors_bounded, percent_up
+from gpsuite.methods.conformal import jackknife_bounded
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
 
 KEPT, JUDGED = "the kept model", "a model trained in the same way without the test rows"
@@ -122,7 +123,11 @@ def _interval_sentences(record: Record, settings: GuaranteeSettings, target: str
             f"Split conformal: a new {target} lies within {at_most(record.number('conformal_radius'))} of the "
             f"prediction of {JUDGED} with probability {level} or more."
         )
-    yield f"Jackknife+: its interval of each row (predictions.csv) holds a new {target} with {level} or more."
+    models = int(record.metrics.get("jackknife_rows") or n)  # a record from before has all test rows at most
+    if jackknife_bounded(models, settings.coverage):
+        yield f"Jackknife+: its interval of each row (predictions.csv) holds a new {target} with {level} or more."
+    else:
+        yield f"Jackknife+: {models} test rows left out in turn are too few for an interval of {level}."
     yield (
         f"The model's own {level} intervals are no guarantee: they held {inside} of the {n} test rows' targets."
     )

@@ -80,6 +80,7 @@ def run_judged(task: Task[JudgedTask], shared: SharedWork) -> Outcome:
         "n_train": len(fitted.rows),
         "n_test": len(judged.test),
         "n_copies": len(judged.aside) - len(judged.test),
+        "jackknife_rows": len(judged.held),
         "goal": goal,
         "conformal_radius": finite_or_none(conformal_radius(judged, learning.coverage)),
         "rmse": float(np.sqrt(np.mean(judged.errors**2))),

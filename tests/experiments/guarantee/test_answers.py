@@ -20,6 +20,7 @@ from gpsuite.experiments.guarantee.answer import (
 from gpsuite.experiments.guarantee.assumptions import row_checks
 from gpsuite.experiments.guarantee.checks import HOLDS
 from gpsuite.experiments.guarantee.summary_classes import _judged_sentences, _row_sentences
+from gpsuite.methods.conformal import jackknife_plus
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
 
 
@@ -59,6 +60,18 @@ def test_few_test_rows_are_not_blamed_for_what_copies_cost() -> None:
     assert few == "Split conformal: 20 test rows are too few for an interval of 90 %."
     copies = next(_interval_sentences(made_up({**metrics, "n_copies": 10}), settings(), "y"))
     assert "20 test rows, with 10 more that repeat others and count as lost, are too few" in copies
+
+
+@pytest.mark.parametrize(("rows", "bounded"), [(18, False), (19, True)])
+def test_unbounded_jackknife_intervals_are_not_promised(rows: int, bounded: bool) -> None:
+    """Of many test rows only some have models of their own, and these must be enough."""
+    metrics = {"n_test": 500, "gp_inside": 11, "conformal_radius": 2.0, "n_copies": 0, "jackknife_rows": rows}
+    said = list(_interval_sentences(made_up(metrics), settings(), "y"))
+    assert any(line.startswith("Jackknife+: its interval") for line in said) is bounded
+    few = f"Jackknife+: {rows} test rows left out in turn are too few for an interval of 90 %."
+    assert (few in said) is not bounded
+    low, high = jackknife_plus(np.ones(rows), np.zeros((rows, 1)), 0.9)
+    assert bool(np.isfinite([low, high]).all()) is bounded
 
 
 def test_classes_that_no_test_row_has_are_named() -> None:
