@@ -172,6 +172,13 @@ def proved_safe(model: Classifier, scaled: FloatArray, tolerances: Sequence[floa
     return len(tolerances)
 
 
+def only_stated(model: Classifier, scaled: FloatArray) -> bool:
+    """Return whether the cubature of the probabilities at a scaled point [D] states its error and proves none."""
+    if not isinstance(model.posterior, MultiClassPosterior):
+        return False
+    return not MultiClassSearch(model.posterior, scaled, np.arange(len(scaled))).centre.proved
+
+
 def _provably_safe(search: PointSearch | MultiClassSearch, region: Region, budget: Budget) -> bool:
     if isinstance(search, MultiClassSearch):
         verdict, found = search.decide(region, budget)

@@ -17,6 +17,7 @@ from gpsuite.experiments.guarantee.classification import (
     input_effects,
     judged_classifier,
     kept_classifier,
+    only_stated,
     probability_ranges,
     proved_safe,
 )
@@ -46,7 +47,7 @@ def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Out
     right = np.argmax(probabilities, axis=1) == truth
     tests = DifferentRows.of(problem.test_rows, problem.train_rows, data.groups)
     different = np.arange(len(right)) if tests is None else tests.places
-    among, arrays = _certified(model, params, right, data.groups)
+    searched, arrays = _certified(model, params, right, data.groups)
     residuals = 1.0 - probabilities[different, truth[different]]
     in_order = np.argsort(problem.test_rows[different])
     rng, n = stream(learning.seed, "checks"), len(different)
@@ -60,7 +61,7 @@ def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Out
         "bound": cautious_upper_bound(~right, tests, learning.delta),
         "untested": "\n".join(untested),
         "majority": float(np.mean(truth[different] != np.bincount(truth).argmax())),
-        "points": among,
+        **searched,
         **row_metrics(data, data.X[:, 0], residuals[in_order], rng),
     }
     return Outcome(metrics, arrays=arrays, headline=f"{wrong} of {n} test rows wrong")
@@ -68,8 +69,12 @@ def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Out
 
 def _certified(
     model: Classifier, params: JudgedClassesTask, right: BoolArray, groups: IntArray | None
-) -> tuple[int, dict[str, FloatArray]]:
-    """Return how many different test rows were searched, and the arrays of the share that provably stays right."""
+) -> tuple[Metrics, dict[str, FloatArray]]:
+    """Return what was searched, and the arrays of the share that provably stays right.
+
+    Metrics: points, different test rows; searched, those of them that are right; stated, those of these whose
+    probabilities have an error that is only stated.
+    """
     problem, K = model.problem, len(params.tolerances)
     points = min(params.points, len(right))
     searched = DifferentRows.of(problem.test_rows[:points], problem.train_rows, groups)
@@ -80,7 +85,9 @@ def _certified(
     moved = np.array(steps)[:, None] <= np.arange(K)  # or wrong, [points, K]
     among = np.arange(points) if searched is None else searched.places
     bounds = [1.0 - cautious_upper_bound(each, searched, params.learning.delta / K) for each in moved.T]
-    return len(among), {
+    own = among[right[among]]
+    stated = sum(only_stated(model, problem.X_test[row]) for row in own if not steps[row])
+    return {"points": len(among), "searched": len(own), "stated": stated}, {
         "tolerances": np.array(params.tolerances),
         "certified": np.mean(~moved[among], axis=0) if len(among) else np.zeros(K),
         "certified_bounds": np.array(bounds),

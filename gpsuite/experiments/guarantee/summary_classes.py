@@ -39,7 +39,8 @@ def summarise_classes(report: Report[GuaranteeSettings]) -> list[Statistic]:
     said = [heading(report, load(report.request.require_dataset())), ""]
     if "judged" in parts:
         said += _judged_sentences(parts["judged"], report.settings)
-        _draw_certified(report, parts["judged"])
+        if np.any(parts["judged"].arrays["certified"]):  # else no bound is above 0 either
+            _draw_certified(report, parts["judged"])
     tail, of_rows = ["", APART, *violations(checks)], []
     if "rows" in parts:
         of_rows = [*_row_sentences(report, parts["rows"])]
@@ -60,7 +61,16 @@ def _judged_sentences(record: Record, settings: GuaranteeSettings) -> Iterator[s
     yield f"  ({wrong} of the {n} test rows were{copies_counted(record)}; {learned(record)}; {guess}.)"
     if untested := str(record.metrics["untested"]).splitlines():
         yield f"  No test row is {' or '.join(untested)}: of such rows nothing was seen."
+    yield from _certified_sentences(record, settings)
+
+
+def _certified_sentences(record: Record, settings: GuaranteeSettings) -> Iterator[str]:
     bounds, points = record.arrays["certified_bounds"], int(record.number("points"))
+    searched, stated = (int(record.metrics.get(name) or 0) for name in ("searched", "stated"))
+    if searched and stated == searched:
+        subject = f"{JUDGED} says if inputs are off, at any of {points} test rows"
+        yield f"Certified: Nothing is proved of what {subject}: {STATED}."
+        return
     for tolerance, bound, share in zip(settings.tolerances, bounds, record.arrays["certified"], strict=True):
         change = f"every input is off by up to {tolerance:g} standard deviations"
         yield f"Certified: {certified(settings.delta, float(bound), JUDGED, change)}"

@@ -92,6 +92,48 @@ def test_classes_that_no_test_row_has_are_named() -> None:
     assert any("the model learned from 80 other rows" in line for line in none)
 
 
+def said_of_classes(**values: Any) -> list[str]:
+    metrics = {"wrong": 1, "n_test": 20, "n_copies": 0, "n_train": 80, "majority": 0.0, "untested": ""}
+    arrays = {name: np.array(values.pop(name)) for name in ("certified", "certified_bounds")}
+    record = made_up({**metrics, "bound": 0.2, "points": 10, **values}, **arrays)
+    return list(_judged_sentences(record, settings(tolerances=[0.1, 0.2])))
+
+
+def test_an_empty_guarantee_of_classes_is_said_to_prove_nothing() -> None:
+    said = said_of_classes(certified=[0.9, 0.1], certified_bounds=[0.5, 0.0], bound=0.9996)
+    assert said[0].startswith("Test rows: Nothing is proved of how often")
+    some, none = (line for line in said if line.startswith("Certified: "))
+    assert some.startswith("Certified: With probability 99 %, at least 50 % of the new rows")
+    assert none.startswith("Certified: Nothing is proved of how many new rows")
+    assert said[-1].startswith("  (1 of 10 test rows;")
+
+
+def test_a_reason_that_holds_at_every_row_is_given_once() -> None:
+    empty: dict[str, Any] = {"certified": [0.0, 0.0], "certified_bounds": [0.0, 0.0], "searched": 9}
+    lines = [line for line in said_of_classes(**empty, stated=9) if line.startswith("Certified: ")]
+    assert len(lines) == 1 and lines[0].endswith(f"at any of 10 test rows: {summary_classes.STATED}.")
+    lines = [line for line in said_of_classes(**empty, stated=8) if line.startswith("Certified: ")]
+    assert len(lines) == 2 and not any(summary_classes.STATED in line for line in lines)
+
+
+@pytest.mark.parametrize(("share", "drawn"), [(0.0, []), (0.1, ["certified"])])
+def test_a_figure_of_nothing_is_not_drawn(
+    monkeypatch: pytest.MonkeyPatch, share: float, drawn: list[str]
+) -> None:
+    record = made_up({}, certified=np.array([share, 0.0]))
+    record.axes = {"part": "judged"}
+    found: list[str] = []
+    monkeypatch.setattr(summary_classes, "_draw_certified", lambda *_: found.append("certified"))
+    for name in ("row_checks", "_judged_sentences", "violations"):
+        monkeypatch.setattr(summary_classes, name, lambda *_: [])
+    for name in ("heading", "load", "tell"):
+        monkeypatch.setattr(summary_classes, name, lambda *_: "")
+    request = SimpleNamespace(require_dataset=lambda: None)
+    report: Any = SimpleNamespace(records=lambda: [record], request=request, settings=settings())
+    summary_classes.summarise_classes(report)
+    assert found == drawn
+
+
 @pytest.mark.parametrize(
     ("repeated", "finding"), [(0, "no row repeats another"), (3, "3 rows repeat an earlier one")]
 )

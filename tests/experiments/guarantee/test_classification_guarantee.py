@@ -23,6 +23,7 @@ from gpsuite.experiments.guarantee.classification import (
     input_effects,
     judged_classifier,
     kept_classifier,
+    only_stated,
     probability_ranges,
     proved_safe,
 )
@@ -167,6 +168,7 @@ def test_a_cubature_whose_error_is_stated_proves_nothing(
 
     monkeypatch.setattr(MultiClassSearch, "__init__", stated)
     several = len(kept.labels) > 2  # two classes need no cubature
+    assert only_stated(kept, surest) is several
     assert (proved_safe(kept, surest, [0.01], 300) == 0) is several
     assert np.isnan(probability_ranges(kept, surest[None], [0.01], 300, 0.1)).all() is np.bool_(several)
 
@@ -229,10 +231,10 @@ def test_searched_rows_that_all_repeat_others_prove_nothing(dataset: PreparedDat
     groups = np.arange(60)
     groups[test_rows[:2]] = test_rows[-1]  # the two that are searched repeat another one
     task = JudgedClassesTask(learning=LEARNING, tolerances=(0.05, 0.1), points=2, boxes=10)
-    count, arrays = _certified(judged, task, np.ones(len(test_rows), dtype=bool), groups)
-    assert count == 0
+    searched, arrays = _certified(judged, task, np.ones(len(test_rows), dtype=bool), groups)
+    assert searched["points"] == searched["searched"] == 0
     np.testing.assert_array_equal(arrays["certified"], [0.0, 0.0])
     np.testing.assert_array_equal(arrays["certified_bounds"], [0.0, 0.0])
-    count, arrays = _certified(judged, task, np.ones(len(test_rows), dtype=bool), None)
-    assert count == 2
+    searched, arrays = _certified(judged, task, np.ones(len(test_rows), dtype=bool), None)
+    assert searched["points"] == searched["searched"] == 2
     assert arrays["certified_bounds"][0] >= 0.0
