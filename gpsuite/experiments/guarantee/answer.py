@@ -19,6 +19,7 @@ from gpsuite.methods.conformal import jackknife_bounded
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
 
 KEPT, JUDGED = "the kept model", "a model trained in the same way without the test rows"
+SECONDS = "budget.seconds ended the searches"
 USEFUL = 0.5  # a bound on a share above this helps nobody
 MOST_ROWS_NEEDED = 10_000_000
 
@@ -146,12 +147,13 @@ def range_sentences(record: Record, settings: GuaranteeSettings, target: str) ->
     """Yield what is proved of the predicted rows, and how many lie outside the training range."""
     ranges, prediction = record.arrays["ranges"], record.arrays["prediction"][: len(record.arrays["ranges"])]
     for place, tolerance in enumerate(settings.tolerances):
-        ends = ranges[:, place]
-        moved = float(np.max(np.abs(ends - prediction[:, None])))
-        if np.isfinite(moved):
+        seen = np.isfinite(ranges[:, place]).all(axis=1)
+        if seen.all() or (seen.any() and record.metrics.get("cut")):
+            moved = float(np.max(np.abs(ranges[seen, place] - prediction[seen, None])))
+            rest = "" if seen.all() else f"; not proved for {np.count_nonzero(~seen)} more, {SECONDS}"
             yield (
                 f"Proved: if every input is off by up to {tolerance:g} standard deviations, predictions of "
-                f"{len(ends)} {bounded_rows(record)} move by at most {at_most(moved)} ({target})."
+                f"{np.count_nonzero(seen)} {bounded_rows(record)} move by at most {at_most(moved)} ({target}){rest}."
             )
     yield from reading_sentences(record)
 

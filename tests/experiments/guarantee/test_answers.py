@@ -167,6 +167,16 @@ def test_ranges_are_told_of_the_row_that_moves_most(monkeypatch: pytest.MonkeyPa
     assert "stays above 0.456 for all" in said
 
 
+def test_rows_that_the_seconds_left_out_are_said_not_to_be_proved() -> None:
+    ranges = np.array([[[0.9, 1.2]], [[np.nan, np.nan]], [[-np.inf, np.inf]]])
+    arrays = {"ranges": ranges, "prediction": np.ones(3), "outside": np.zeros(3), "examples": np.arange(3)}
+    tolerant = settings(tolerances=[0.1])
+    (cut,) = range_sentences(made_up({"cut": 2}, **arrays), tolerant, "y")
+    assert "predictions of 1 rows of the table move by at most 0.2 (y); not proved for 2 more" in cut
+    assert cut.endswith(f"{answer.SECONDS}.")
+    assert not list(range_sentences(made_up({"cut": 0}, **arrays), tolerant, "y"))
+
+
 def test_the_bands_confidence_is_the_regions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answer, "mean_width", lambda *_: 1.5)
     band: Any = SimpleNamespace(

@@ -31,7 +31,7 @@ LEARNING = Learning(
 
 
 def task_of(params: Any, dataset: Any = None) -> Any:
-    return SimpleNamespace(params=params, require_dataset=lambda: dataset)
+    return SimpleNamespace(params=params, require_dataset=lambda: dataset, budget_seconds=None)
 
 
 def judged_classes(monkeypatch: pytest.MonkeyPatch, groups: Array | None) -> Outcome:
