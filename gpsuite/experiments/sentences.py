@@ -48,6 +48,8 @@ def errors_bounded(delta: float, bound: float, error: str, subject: str) -> str:
 
 def mistakes_bounded(delta: float, bound: float, subject: str) -> str:
     """Return what a bound on the error rate of a classifier says."""
+    if percent_up(bound) == "100 %":
+        return f"Nothing is proved of how often {subject} classifies new rows wrongly: the bound is 100 %."
     return (
         f"With probability {sureness(delta)}, at most {percent_up(bound)} of the new rows are classified wrongly by "
         f"{subject}."
@@ -64,6 +66,11 @@ def certified(delta: float, bound: float, subject: str, change: str, rows: str =
         change: follows "if", as `every input is off by 2`.
         rows: of which rows it is the share.
     """
+    if bound < 0.001:  # what is written as 0 %
+        return (
+            f"Nothing is proved of how many {rows} {subject} classifies rightly and provably still does if {change}: "
+            "the bound is 0 %."
+        )
     return (
         f"With probability {sureness(delta)}, at least {percent_down(bound)} of the {rows} are classified rightly by "
         f"{subject}, and provably stay so if {change}."

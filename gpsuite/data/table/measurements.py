@@ -19,7 +19,7 @@ from gpsuite.data.table.columns import Column
 from gpsuite.data.table.layout import Grid, read_grid, refuse_repeated, without_empty_tail
 from gpsuite.data.table.names import choose_columns, csv_error, name_list, other_columns, shorten
 from gpsuite.data.table.reading import otherwise_written, reading_of_table
-from gpsuite.data.table.rows import all_others, bad_cells, complete_rows, gap_cells, shown_faults
+from gpsuite.data.table.rows import all_others, bad_cells, complete_rows, gap_cells, leaving_out, shown_faults
 from gpsuite.data.table.second_file import read_second
 from gpsuite.data.table.spread import check_spread
 
@@ -59,7 +59,7 @@ def read_measurements(spec: CsvSpec) -> Dataset:
     reading = reading_of_table(grid, written, inputs)
     if _strict_sign(spec.limit) and (z == limit).any():
         notes.append(f"dataset.limit={spec.limit}: {limit!r} itself counts as safe")
-    candidates, points = _read_candidates(spec, names, reading)
+    candidates, points = _read_candidates(spec, grid.header, inputs, reading)
     check_spread(spec.path, np.column_stack([X, Y, z]), [*names, *target_names, column.name])
     choices = [names, target_names, column.name, limit, side, grid.separator]
     return Dataset(
@@ -150,16 +150,19 @@ def _choose(spec: CsvSpec, grid: Grid) -> tuple[list[int], list[int], list[int]]
 
 
 def _read_candidates(
-    spec: CsvSpec, names: Sequence[str], reading: Mapping[str, str]
+    spec: CsvSpec, header: Sequence[str], inputs: Sequence[Column], reading: Mapping[str, str]
 ) -> tuple[Grid, FloatArray]:
-    """Return the file's cells and the inputs [n, D] in the order of `names`."""
-    key = "candidates"
+    """Return the file's cells and the inputs [n, D] in the order of those of the table, whose columns are `header`."""
+    key, names = "candidates", [column.name for column in inputs]
     grid = without_empty_tail(read_second(spec, key, reading, set(names).issubset))
     absent = [name for name in names if name not in grid.header]
     if absent:
         text = f"no column {', '.join(repr(shorten(name)) for name in absent)}"
-        fix = f"it needs the inputs {name_list(names)}; columns: {name_list(grid.header)}"
-        raise csv_error(key, grid.path, text, fix)
+        needed = f"it needs the inputs {name_list(names)}; columns: {name_list(grid.header)}"
+        if len(absent) == len(names):
+            raise csv_error(key, grid.path, text, needed)
+        advice, fewer = "add what is missing, or leave it out:", leaving_out(spec, header, inputs, absent)
+        raise csv_error(key, grid.path, text, needed, advice, fix=fewer)
     refuse_repeated(grid, names, key)
     notes: list[str] = []
     positions = [grid.header.index(name) for name in names]

@@ -15,9 +15,11 @@ from gpsuite.experiments.guarantee.settings import GuaranteeSettings
 from gpsuite.experiments.guarantee.tasks import BAND_GROUP
 from gpsuite.experiments.perturbation.region.summary import mean_width
 from gpsuite.experiments.sentences import at_most, band_holds, errors_bounded, percent_up
+from gpsuite.methods.conformal import jackknife_bounded
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
 
 KEPT, JUDGED = "the kept model", "a model trained in the same way without the test rows"
+SECONDS = "budget.seconds ended the searches"
 USEFUL = 0.5  # a bound on a share above this helps nobody
 MOST_ROWS_NEEDED = 10_000_000
 
@@ -122,7 +124,11 @@ def _interval_sentences(record: Record, settings: GuaranteeSettings, target: str
             f"Split conformal: a new {target} lies within {at_most(record.number('conformal_radius'))} of the "
             f"prediction of {JUDGED} with probability {level} or more."
         )
-    yield f"Jackknife+: its interval of each row (predictions.csv) holds a new {target} with {level} or more."
+    models = int(record.metrics.get("jackknife_rows") or n)  # a record from before has all test rows at most
+    if jackknife_bounded(models, settings.coverage):
+        yield f"Jackknife+: its interval of each row (predictions.csv) holds a new {target} with {level} or more."
+    else:
+        yield f"Jackknife+: {models} test rows left out in turn are too few for an interval of {level}."
     yield (
         f"The model's own {level} intervals are no guarantee: they held {inside} of the {n} test rows' targets."
     )
@@ -141,12 +147,13 @@ def range_sentences(record: Record, settings: GuaranteeSettings, target: str) ->
     """Yield what is proved of the predicted rows, and how many lie outside the training range."""
     ranges, prediction = record.arrays["ranges"], record.arrays["prediction"][: len(record.arrays["ranges"])]
     for place, tolerance in enumerate(settings.tolerances):
-        ends = ranges[:, place]
-        moved = float(np.max(np.abs(ends - prediction[:, None])))
-        if np.isfinite(moved):
+        seen = np.isfinite(ranges[:, place]).all(axis=1)
+        if seen.all() or (seen.any() and record.metrics.get("cut")):
+            moved = float(np.max(np.abs(ranges[seen, place] - prediction[seen, None])))
+            rest = "" if seen.all() else f"; not proved for {np.count_nonzero(~seen)} more, {SECONDS}"
             yield (
                 f"Proved: if every input is off by up to {tolerance:g} standard deviations, predictions of "
-                f"{len(ends)} {bounded_rows(record)} move by at most {at_most(moved)} ({target})."
+                f"{np.count_nonzero(seen)} {bounded_rows(record)} move by at most {at_most(moved)} ({target}){rest}."
             )
     yield from reading_sentences(record)
 

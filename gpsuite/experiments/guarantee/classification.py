@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
-from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import METHODS, SharedWork
 from gpsuite.experiments.guarantee.checks import few_different
+from gpsuite.experiments.guarantee.searches import Searches
 from gpsuite.experiments.guarantee.tasks import Learning
 from gpsuite.experiments.robustness.shared.classifiers import (
     Problem,
@@ -159,24 +159,39 @@ def _trained(dataset: PreparedDataset, params: ClassifierParams, shared: SharedW
     return Classifier(problem, trained.fit.require_converged())
 
 
-def proved_safe(model: Classifier, scaled: FloatArray, tolerances: Sequence[float], boxes: int) -> int:
+def proved_safe(
+    model: Classifier, scaled: FloatArray, tolerances: Sequence[float], searches: Searches
+) -> int:
     """Return up to how many of the increasing tolerances [K] the class at a scaled point [D] provably stays.
 
     Not where the cubature of more than two classes states its error but does not prove it.
     """
     search = _search(model.posterior, scaled)
     for place, radius in enumerate(tolerances):
-        region, budget = box(scaled, np.full(len(scaled), radius)), Budget(boxes=boxes)
-        if not _provably_safe(search, region, budget):
+        region = box(scaled, np.full(len(scaled), radius))
+        if not (searches.may_begin() and _provably_safe(search, region, searches)):
             return place
     return len(tolerances)
 
 
-def _provably_safe(search: PointSearch | MultiClassSearch, region: Region, budget: Budget) -> bool:
+def only_stated(model: Classifier, scaled: FloatArray) -> bool:
+    """Return whether the cubature of the probabilities at a scaled point [D] states its error and proves none."""
+    if not isinstance(model.posterior, MultiClassPosterior):
+        return False
+    return not MultiClassSearch(model.posterior, scaled, np.arange(len(scaled))).centre.proved
+
+
+def _provably_safe(search: PointSearch | MultiClassSearch, region: Region, searches: Searches) -> bool:
+    budget = searches.budget()
     if isinstance(search, MultiClassSearch):
-        verdict, found = search.decide(region, budget)
-        return verdict.status == "safe" and search.proves(found.values())
-    return search.decide(region, budget)[0].status == "safe"
+        verdict, several = search.decide(region, budget)
+        proved, reasons = search.proves(several.values()), [each.reason for each in several.values()]
+    else:
+        verdict, extremum = search.decide(region, budget)
+        proved, reasons = True, [extremum.reason]
+    if verdict.status == "unknown":
+        searches.ended(*reasons)
+    return verdict.status == "safe" and proved
 
 
 def _search(posterior: GPCPosterior | MultiClassPosterior, x: FloatArray) -> PointSearch | MultiClassSearch:
@@ -187,34 +202,48 @@ def _search(posterior: GPCPosterior | MultiClassPosterior, x: FloatArray) -> Poi
 
 
 def probability_ranges(
-    model: Classifier, scaled: FloatArray, tolerances: Sequence[float], boxes: int, tolerance: float
+    model: Classifier, scaled: FloatArray, tolerances: Sequence[float], searches: Searches, tolerance: float
 ) -> FloatArray:
     """Return the proved range [B, K, 2] of the predicted class' probability at scaled points [B, D].
 
-    NaN where the cubature of more than two classes states its error but does not prove it.
+    NaN where the cubature of more than two classes states its error but does not prove it, and where the seconds ended
+    before anything was known.
 
     Args:
         model: the classifier.
         scaled: the points.
         tolerances: how far every input may be off, in standard deviations, K.
-        boxes: limit for each point and tolerance.
+        searches: one for each point and tolerance.
         tolerance: largest gap between attained and proved probability.
     """
-    found = np.empty((len(scaled), len(tolerances), 2))
+    found = np.full((len(scaled), len(tolerances), 2), np.nan)
     own = np.argmax(class_probabilities(model.posterior, scaled), axis=1)
     for row, x in enumerate(scaled):
-        search = _search(model.posterior, x)
+        search = None if searches.clock.exhausted else _search(model.posterior, x)
         for place, radius in enumerate(tolerances):
-            region, budget = box(x, np.full(len(x), radius)), Budget(boxes=boxes)
-            if isinstance(search, MultiClassSearch):
-                spread = search.range(int(own[row]), region, tolerance, budget)
-                sides = spread.minimum, spread.maximum
-                found[row, place] = [each.outer if search.proves(sides) else np.nan for each in sides]
-                continue
-            ends = search.range(region, tolerance, budget)
-            low, high = ends.minimum.outer, ends.maximum.outer
-            found[row, place] = (low, high) if own[row] == 1 else _complement(low, high)
+            if searches.may_begin() and search is not None:
+                region = box(x, np.full(len(x), radius))
+                found[row, place] = _range(search, int(own[row]), region, tolerance, searches)
     return found
+
+
+def _range(
+    search: PointSearch | MultiClassSearch, own: int, region: Region, tolerance: float, searches: Searches
+) -> tuple[float, float]:
+    """Return the proved range of a class' probability over a region around the search's point, as above."""
+    if isinstance(search, MultiClassSearch):
+        spread = search.range(own, region, tolerance, searches.budget())
+        sides = spread.minimum, spread.maximum
+        low, high = (each.outer if search.proves(sides) else np.nan for each in sides)
+    else:
+        both = search.range(region, tolerance, searches.budget())
+        sides = both.minimum, both.maximum
+        low, high = both.minimum.outer, both.maximum.outer
+        if own == 0:
+            low, high = _complement(low, high)
+    if searches.ended(*(each.reason for each in sides)):
+        return low if low > 0.0 else np.nan, high if high < 1.0 else np.nan
+    return low, high
 
 
 def _complement(low: float, high: float) -> tuple[float, float]:
@@ -222,17 +251,20 @@ def _complement(low: float, high: float) -> tuple[float, float]:
     return float(np.nextafter(1.0 - high, -1.0)), float(np.nextafter(1.0 - low, 2.0))
 
 
-def input_effects(model: Classifier, scaled: FloatArray, boxes: int, tolerance: float) -> FloatArray:
+def input_effects(model: Classifier, scaled: FloatArray, searches: Searches, tolerance: float) -> FloatArray:
     """Return what raising each input alone does to the predicted class' probability at scaled points, [B, D].
 
-    The one-sided effect of robustness/explain over one standard deviation, halved: a change of probability.
+    The one-sided effect of robustness/explain over one standard deviation, halved: a change of probability. NaN at
+    points whose search the seconds ended.
     """
     posterior, inputs = model.posterior, np.arange(scaled.shape[1])
     own = np.argmax(class_probabilities(posterior, scaled), axis=1)
-    effects = np.empty(scaled.shape)
+    effects = np.full(scaled.shape, np.nan)
     everywhere = (-np.inf, np.inf)
     for row, x in enumerate(scaled):
-        point, budget = x[None], Budget(boxes=boxes * len(inputs))
+        if not searches.may_begin():
+            continue
+        point, budget = x[None], searches.budget(len(inputs))
         several = isinstance(posterior, MultiClassPosterior)
         lines: BinaryLines | SoftmaxLines
         if isinstance(posterior, MultiClassPosterior):
@@ -240,6 +272,8 @@ def input_effects(model: Classifier, scaled: FloatArray, boxes: int, tolerance: 
         else:
             lines = binary_lines(posterior, point, inputs)
         found = one_sided_ranges(lines, point, inputs, STEP, everywhere, tolerance, budget)
+        if budget.left == 0.0 and not found.closed.all() and searches.ended(budget.reason):
+            continue
         # binary lines follow the second class
         effects[row] = found.delta[0] / 2.0 * (1.0 if several or own[row] == 1 else -1.0)
     return effects

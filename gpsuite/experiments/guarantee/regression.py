@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
-from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.splits import DifferentRows, Standardiser
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.guarantee.checks import few_different
+from gpsuite.experiments.guarantee.searches import Searches
 from gpsuite.experiments.guarantee.tasks import Learning
 from gpsuite.experiments.pac_bayes.methods.pac_gp import PacGPOptions
 from gpsuite.experiments.pac_bayes.shared.method import risk_method
@@ -267,10 +267,12 @@ def proved_ranges(
     X: FloatArray,
     deviations: FloatArray,
     tolerances: Sequence[float],
-    boxes: int,
+    searches: Searches,
     tolerance: float,
 ) -> FloatArray:
     """Return lowest and highest prediction [B, K, 2], own units, if every input is off by at most each tolerance.
+
+    NaN where the seconds did not let a search begin.
 
     Args:
         fitted: the regression.
@@ -279,15 +281,18 @@ def proved_ranges(
         deviations: standard deviation of every input in the table [D]; the few rows that scale the regression may
             say another.
         tolerances: in these deviations, K.
-        boxes: limit for each row and tolerance.
+        searches: one for each row and tolerance.
         tolerance: largest gap between attained and proved value, in standard deviations of the target.
     """
     noise = fitted.posterior.hyperparameters.noise_variance
-    found = np.empty((len(X), len(tolerances), 2))
+    found = np.full((len(X), len(tolerances), 2), np.nan)
     for row, x in enumerate(fitted.inputs.transform(X)):
         for place, radius in enumerate(tolerances):
+            if not searches.may_begin():
+                continue
             region = box(x, radius * deviations / fitted.inputs.scale)
-            (mean,) = prediction_range(latent, noise, region, [MEAN], tolerance, Budget(boxes=boxes))
+            (mean,) = prediction_range(latent, noise, region, [MEAN], tolerance, searches.budget())
+            searches.ended(mean.minimum.reason, mean.maximum.reason)
             found[row, place] = mean.lowest_proved, mean.highest_proved
     own = float(fitted.target.mean[0]) + fitted.scale * found
     slack = 1e-14 * (abs(float(fitted.target.mean[0])) + np.abs(own))  # what the change of units rounds

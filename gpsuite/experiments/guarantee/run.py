@@ -25,6 +25,7 @@ from gpsuite.experiments.guarantee.regression import (
 )
 from gpsuite.experiments.guarantee.saved import packed
 from gpsuite.experiments.guarantee.saved_regression import SavedRegression
+from gpsuite.experiments.guarantee.searches import Searches
 from gpsuite.experiments.guarantee.tasks import BoundedTask, JudgedTask, RowsTask
 from gpsuite.seeds import stream
 
@@ -80,6 +81,7 @@ def run_judged(task: Task[JudgedTask], shared: SharedWork) -> Outcome:
         "n_train": len(fitted.rows),
         "n_test": len(judged.test),
         "n_copies": len(judged.aside) - len(judged.test),
+        "jackknife_rows": len(judged.held),
         "goal": goal,
         "conformal_radius": finite_or_none(conformal_radius(judged, learning.coverage)),
         "rmse": float(np.sqrt(np.mean(judged.errors**2))),
@@ -98,7 +100,7 @@ def run_rows(task: Task[RowsTask], shared: SharedWork) -> Outcome:
 
     Arrays: columns of the table of predictions, `ranges` [B', K, 2], and the model as `SavedRegression` packs it.
     """
-    params, dataset = task.params, task.require_dataset()
+    params, dataset, searches = task.params, task.require_dataset(), Searches.of(task, shared)
     data, learning = load(dataset), params.learning
     fitted, judged = kept_model(dataset, learning, shared), judged_model(dataset, learning, shared)
     if fitted.fault or judged.fitted.fault:
@@ -112,7 +114,7 @@ def run_rows(task: Task[RowsTask], shared: SharedWork) -> Outcome:
     found = saved.predict(X)
     chosen = X[: params.count]
     ranges = proved_ranges(
-        fitted, latent, chosen, data.X.std(axis=0), params.tolerances, params.boxes, params.tolerance
+        fitted, latent, chosen, data.X.std(axis=0), params.tolerances, searches, params.tolerance
     )
     arrays = {
         **found.columns(),
@@ -121,7 +123,8 @@ def run_rows(task: Task[RowsTask], shared: SharedWork) -> Outcome:
         **packed(saved),
     }
     outside = int(np.count_nonzero(found.outside))
-    metrics: dict[str, Any] = {"rows": len(X), "outside": outside}
+    metrics: dict[str, Any] = {"rows": len(X), "outside": outside, "cut": searches.cut}
     metrics |= {"ranges_open": int(np.count_nonzero(~np.isfinite(ranges)))}
     metrics |= {} if rows is None else {"new_notes": "\n".join(rows.notes)}
-    return Outcome(metrics, arrays=arrays, headline=f"{len(X)} rows, {outside} outside the training range")
+    headline = f"{len(X)} rows, {outside} outside the training range"
+    return Outcome(metrics, *searches.outcome, arrays, headline)

@@ -17,12 +17,14 @@ from gpsuite.experiments.guarantee.classification import (
     input_effects,
     judged_classifier,
     kept_classifier,
+    only_stated,
     probability_ranges,
     proved_safe,
 )
 from gpsuite.experiments.guarantee.plan import new_rows
 from gpsuite.experiments.guarantee.saved import packed
 from gpsuite.experiments.guarantee.saved_classifier import SavedClassifier
+from gpsuite.experiments.guarantee.searches import Searches
 from gpsuite.experiments.guarantee.tasks import ClassRowsTask, JudgedClassesTask
 from gpsuite.methods.pac_bayes.copies import cautious_upper_bound
 from gpsuite.models.classification.approximation import NotConvergedError
@@ -35,7 +37,7 @@ def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Out
     Arrays: certified [K], of the test points the share that is right and provably stays; certified_bounds [K],
     lower bounds that hold together with probability 1 - delta.
     """
-    params, dataset = task.params, task.require_dataset()
+    params, dataset, searches = task.params, task.require_dataset(), Searches.of(task, shared)
     learning, data = params.learning, load(dataset)
     try:
         model = judged_classifier(dataset, learning, shared)
@@ -46,7 +48,7 @@ def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Out
     right = np.argmax(probabilities, axis=1) == truth
     tests = DifferentRows.of(problem.test_rows, problem.train_rows, data.groups)
     different = np.arange(len(right)) if tests is None else tests.places
-    among, arrays = _certified(model, params, right, data.groups)
+    searched, arrays = _certified(model, params, right, data.groups, searches)
     residuals = 1.0 - probabilities[different, truth[different]]
     in_order = np.argsort(problem.test_rows[different])
     rng, n = stream(learning.seed, "checks"), len(different)
@@ -60,27 +62,39 @@ def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Out
         "bound": cautious_upper_bound(~right, tests, learning.delta),
         "untested": "\n".join(untested),
         "majority": float(np.mean(truth[different] != np.bincount(truth).argmax())),
-        "points": among,
+        **searched,
         **row_metrics(data, data.X[:, 0], residuals[in_order], rng),
     }
-    return Outcome(metrics, arrays=arrays, headline=f"{wrong} of {n} test rows wrong")
+    return Outcome(metrics, *searches.outcome, arrays, f"{wrong} of {n} test rows wrong")
 
 
 def _certified(
-    model: Classifier, params: JudgedClassesTask, right: BoolArray, groups: IntArray | None
-) -> tuple[int, dict[str, FloatArray]]:
-    """Return how many different test rows were searched, and the arrays of the share that provably stays right."""
+    model: Classifier,
+    params: JudgedClassesTask,
+    right: BoolArray,
+    groups: IntArray | None,
+    searches: Searches,
+) -> tuple[Metrics, dict[str, FloatArray]]:
+    """Return what was searched, and the arrays of the share that provably stays right.
+
+    Metrics: points, different test rows; searched, those of them that are right; stated, those of these whose
+    probabilities have an error that is only stated; cut, how many searches the seconds ended: their rows count as not
+    certified.
+    """
     problem, K = model.problem, len(params.tolerances)
     points = min(params.points, len(right))
     searched = DifferentRows.of(problem.test_rows[:points], problem.train_rows, groups)
     steps = [
-        proved_safe(model, problem.X_test[row], params.tolerances, params.boxes) if right[row] else 0
+        proved_safe(model, problem.X_test[row], params.tolerances, searches) if right[row] else 0
         for row in range(points)
     ]
     moved = np.array(steps)[:, None] <= np.arange(K)  # or wrong, [points, K]
     among = np.arange(points) if searched is None else searched.places
     bounds = [1.0 - cautious_upper_bound(each, searched, params.learning.delta / K) for each in moved.T]
-    return len(among), {
+    own = among[right[among]]
+    empty = [] if searches.cut else [row for row in own if not steps[row]]
+    stated = sum(only_stated(model, problem.X_test[row]) for row in empty)
+    return {"points": len(among), "searched": len(own), "stated": stated, "cut": searches.cut}, {
         "tolerances": np.array(params.tolerances),
         "certified": np.mean(~moved[among], axis=0) if len(among) else np.zeros(K),
         "certified_bounds": np.array(bounds),
@@ -92,7 +106,7 @@ def run_class_rows(task: Task[ClassRowsTask], shared: SharedWork) -> Outcome:
 
     Arrays: probabilities [B, C], outside [B], ranges [B', K, 2], effects [B', D], and the model as it is saved.
     """
-    params, dataset = task.params, task.require_dataset()
+    params, dataset, searches = task.params, task.require_dataset(), Searches.of(task, shared)
     data = load(dataset)
     try:
         model = kept_classifier(dataset, params.learning, shared)
@@ -108,12 +122,14 @@ def run_class_rows(task: Task[ClassRowsTask], shared: SharedWork) -> Outcome:
     arrays = {
         "probabilities": found.probabilities,
         "outside": found.outside,
-        "ranges": probability_ranges(model, chosen, params.tolerances, params.boxes, params.tolerance),
-        "effects": input_effects(model, chosen, params.boxes, params.tolerance),
+        "ranges": probability_ranges(model, chosen, params.tolerances, searches, params.tolerance),
+        "effects": input_effects(model, chosen, searches, params.tolerance),
         "examples": examples if rows is None else np.empty(0, dtype=np.int64),
         **packed(saved),
     }
     outside = int(np.count_nonzero(found.outside))
-    metrics: Metrics = {"rows": len(X), "outside": outside, "labels": "\n".join(model.labels)}
+    labels = "\n".join(model.labels)
+    metrics: Metrics = {"rows": len(X), "outside": outside, "labels": labels, "cut": searches.cut}
     metrics |= {} if rows is None else {"new_notes": "\n".join(rows.notes)}
-    return Outcome(metrics, arrays=arrays, headline=f"{len(X)} rows, {outside} outside the training range")
+    headline = f"{len(X)} rows, {outside} outside the training range"
+    return Outcome(metrics, *searches.outcome, arrays, headline)

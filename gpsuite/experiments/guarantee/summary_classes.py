@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpsuite.arrays import FloatArray
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.guarantee.answer import (
     JUDGED,
+    SECONDS,
     bounded_rows,
     copies_counted,
     heading,
@@ -39,16 +41,15 @@ def summarise_classes(report: Report[GuaranteeSettings]) -> list[Statistic]:
     said = [heading(report, load(report.request.require_dataset())), ""]
     if "judged" in parts:
         said += _judged_sentences(parts["judged"], report.settings)
-        _draw_certified(report, parts["judged"])
+        if np.any(parts["judged"].arrays["certified"]):  # else no bound is above 0 either
+            _draw_certified(report, parts["judged"])
     tail, of_rows = ["", APART, *violations(checks)], []
     if "rows" in parts:
         of_rows = [*_row_sentences(report, parts["rows"])]
         keep(report, parts["rows"], predictions_table(report, parts["rows"]), [*said, *tail])
-        report.table(
-            effects_table(report, parts["rows"]),
-            "inputs",
-            f"{report.request.require_dataset().shown_name}: what inputs decide",
-        )
+        if len(_found_effects(parts["rows"])):
+            caption = f"{report.request.require_dataset().shown_name}: what inputs decide"
+            report.table(effects_table(report, parts["rows"]), "inputs", caption)
     return tell(report, [*said, *of_rows, *tail], checks)
 
 
@@ -60,25 +61,37 @@ def _judged_sentences(record: Record, settings: GuaranteeSettings) -> Iterator[s
     yield f"  ({wrong} of the {n} test rows were{copies_counted(record)}; {learned(record)}; {guess}.)"
     if untested := str(record.metrics["untested"]).splitlines():
         yield f"  No test row is {' or '.join(untested)}: of such rows nothing was seen."
+    yield from _certified_sentences(record, settings)
+
+
+def _certified_sentences(record: Record, settings: GuaranteeSettings) -> Iterator[str]:
     bounds, points = record.arrays["certified_bounds"], int(record.number("points"))
+    searched, stated = (int(record.metrics.get(name) or 0) for name in ("searched", "stated"))
+    if searched and stated == searched:
+        subject = f"{JUDGED} says if inputs are off, at any of {points} test rows"
+        yield f"Certified: Nothing is proved of what {subject}: {STATED}."
+        return
     for tolerance, bound, share in zip(settings.tolerances, bounds, record.arrays["certified"], strict=True):
         change = f"every input is off by up to {tolerance:g} standard deviations"
         yield f"Certified: {certified(settings.delta, float(bound), JUDGED, change)}"
         yield f"  ({round(float(share) * points)} of {points} test rows; paid for {len(bounds)} tolerances together.)"
+    if record.metrics.get("cut"):
+        yield f"  {SECONDS}: the rows that they did not reach count as not certified."
 
 
 def range_sentences(record: Record, tolerances: Sequence[float]) -> Iterator[str]:
     """Yield for each tolerance above what the predicted class' probability provably stays."""
+    why = SECONDS if record.metrics.get("cut") else STATED
     for place, tolerance in enumerate(tolerances):
         lows = record.arrays["ranges"][:, place, 0]
         proved = lows[np.isfinite(lows)]
         change = f"if every input is off by up to {tolerance:g} standard deviations"
         many = f"of the {len(lows)} {bounded_rows(record)}"
         if not len(proved):
-            yield f"Not proved for any {many}: the probability of the predicted class {change}; {STATED}."
+            yield f"Not proved for any {many}: the probability of the predicted class {change}; {why}."
             continue
         share = "all" if len(proved) == len(lows) else f"{len(proved)}"
-        rest = "" if len(proved) == len(lows) else f"; not proved for the others, {STATED}"
+        rest = "" if len(proved) == len(lows) else f"; not proved for the others, {why}"
         yield (
             f"Proved: {change}, the probability of the predicted class stays above "
             f"{np.floor(1000.0 * proved.min()) / 1000.0:g} for {share} {many}{rest}."
@@ -87,12 +100,20 @@ def range_sentences(record: Record, tolerances: Sequence[float]) -> Iterator[str
 
 def _row_sentences(report: Report[GuaranteeSettings], record: Record) -> Iterator[str]:
     names = load(report.request.require_dataset()).input_names
-    effects = np.abs(record.arrays["effects"]).mean(axis=0)
+    found = _found_effects(record)
     yield from range_sentences(record, report.settings.tolerances)
-    strongest = np.argsort(-effects)[:MOST_NAMED]
-    listed = ", ".join(f"{names[number]} ({effects[number]:.3f})" for number in strongest)
-    yield f"Decisive inputs, by what one standard deviation moves the probability on average: {listed}."
+    if len(found):
+        effects = np.abs(found).mean(axis=0)
+        strongest = np.argsort(-effects)[:MOST_NAMED]
+        listed = ", ".join(f"{names[number]} ({effects[number]:.3f})" for number in strongest)
+        yield f"Decisive inputs, by what one standard deviation moves the probability on average: {listed}."
     yield from reading_sentences(record)
+
+
+def _found_effects(record: Record) -> FloatArray:
+    """Return the effects [B', D] at the rows that the seconds let be searched."""
+    effects = record.arrays["effects"]
+    return np.asarray(effects[~np.isnan(effects).any(axis=1)])
 
 
 def predictions_table(report: Report[GuaranteeSettings], record: Record) -> pd.DataFrame:
@@ -107,7 +128,7 @@ def predictions_table(report: Report[GuaranteeSettings], record: Record) -> pd.D
     for place, name in enumerate(labels):
         frame[f"p_{name}"] = probabilities[:, place]
     add_ranges(frame, arrays["ranges"], report.settings.tolerances)
-    decisive = [inputs[number] for number in np.argmax(np.abs(arrays["effects"]), axis=1)]
+    decisive = ["" if np.isnan(row).any() else inputs[np.argmax(np.abs(row))] for row in arrays["effects"]]
     frame["decisive_input"] = decisive + [""] * (count - len(decisive))
     frame["outside_training_range"] = arrays["outside"]
     return frame
@@ -117,7 +138,7 @@ def effects_table(report: Report[GuaranteeSettings], record: Record) -> pd.DataF
     """Return what raising each input alone does to the predicted class' probability, over the rows."""
     import pandas as pd
 
-    effects, inputs = record.arrays["effects"], load(report.request.require_dataset()).input_names
+    effects, inputs = _found_effects(record), load(report.request.require_dataset()).input_names
     size = np.abs(effects).mean(axis=0)
     columns = {"mean size": size, "lowest": effects.min(axis=0), "highest": effects.max(axis=0)}
     frame = pd.DataFrame({"input": inputs, **columns, "rows": len(effects)})

@@ -51,13 +51,19 @@ def jackknife_plus(
     R = _checked(errors, coverage)
     if predictions.ndim != 2 or len(predictions) != len(R) or not np.isfinite(predictions).all():
         raise ValueError(f"predictions [{len(R)}, B] are needed, got {predictions.shape}")
-    n, a = len(R), (1 - _exact(coverage)) / 2
-    low, high = math.floor(a * (n + 1)), math.ceil((1 - a) * (n + 1))
-    width = predictions.shape[1]
-    if low < 1 or high > n:
+    n = len(R)
+    if not jackknife_bounded(n, coverage):
+        width = predictions.shape[1]
         return np.full(width, -np.inf), np.full(width, np.inf)
+    a = (1 - _exact(coverage)) / 2
+    low, high = math.floor(a * (n + 1)), math.ceil((1 - a) * (n + 1))
     lower = np.sort(predictions - R[:, None], axis=0)[low - 1]
     return lower, np.sort(predictions + R[:, None], axis=0)[high - 1]
+
+
+def jackknife_bounded(n: int, coverage: float) -> bool:
+    """Return whether n rows are enough for jackknife+ intervals of this coverage with finite ends."""
+    return math.floor((1 - _exact(coverage)) / 2 * (n + 1)) >= 1
 
 
 def _exact(coverage: float) -> Fraction:

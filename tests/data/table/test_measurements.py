@@ -104,6 +104,25 @@ FILES: list[tuple[tuple[Any, ...], list[str]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("changes", "fix"),
+    [
+        ({}, {"dataset.ignore": "[b]"}),
+        ({"ignore": "w", "target": "y"}, {"dataset.ignore": "[w, b]"}),
+        ({"inputs": "[a, b]"}, {"dataset.inputs": "[a]"}),
+    ],
+)
+def test_an_input_that_candidates_lack_may_be_left_out(
+    tmp_path: Path, changes: dict[str, Any], fix: dict[str, str]
+) -> None:
+    with pytest.raises(DataError, match=r"(?s)no column 'b'.*leave it out:") as caught:
+        read_csv(spec_of(tmp_path, MEASURED, ["a,c", "1,2"], **changes))
+    assert caught.value.fix == fix
+    with pytest.raises(DataError, match="no column 'a', 'b'") as caught:
+        read_csv(spec_of(tmp_path, MEASURED, ["c", "1"], **changes))
+    assert not caught.value.fix, "no input would be left"
+
+
 @pytest.mark.parametrize(("files", "parts"), FILES)
 def test_bad_files_are_named(tmp_path: Path, files: tuple[Any, ...], parts: list[str]) -> None:
     message = message_of(tmp_path, *files)

@@ -20,6 +20,7 @@ from gpsuite.experiments.guarantee.answer import (
 from gpsuite.experiments.guarantee.assumptions import row_checks
 from gpsuite.experiments.guarantee.checks import HOLDS
 from gpsuite.experiments.guarantee.summary_classes import _judged_sentences, _row_sentences
+from gpsuite.methods.conformal import jackknife_plus
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
 
 
@@ -61,6 +62,18 @@ def test_few_test_rows_are_not_blamed_for_what_copies_cost() -> None:
     assert "20 test rows, with 10 more that repeat others and count as lost, are too few" in copies
 
 
+@pytest.mark.parametrize(("rows", "bounded"), [(18, False), (19, True)])
+def test_unbounded_jackknife_intervals_are_not_promised(rows: int, bounded: bool) -> None:
+    """Of many test rows only some have models of their own, and these must be enough."""
+    metrics = {"n_test": 500, "gp_inside": 11, "conformal_radius": 2.0, "n_copies": 0, "jackknife_rows": rows}
+    said = list(_interval_sentences(made_up(metrics), settings(), "y"))
+    assert any(line.startswith("Jackknife+: its interval") for line in said) is bounded
+    few = f"Jackknife+: {rows} test rows left out in turn are too few for an interval of 90 %."
+    assert (few in said) is not bounded
+    low, high = jackknife_plus(np.ones(rows), np.zeros((rows, 1)), 0.9)
+    assert bool(np.isfinite([low, high]).all()) is bounded
+
+
 def test_classes_that_no_test_row_has_are_named() -> None:
     metrics = {
         "wrong": 1,
@@ -77,6 +90,48 @@ def test_classes_that_no_test_row_has_are_named() -> None:
     assert not any("No test row" in line for line in none)
     assert "  No test row is bad or worse: of such rows nothing was seen." in rare
     assert any("the model learned from 80 other rows" in line for line in none)
+
+
+def said_of_classes(**values: Any) -> list[str]:
+    metrics = {"wrong": 1, "n_test": 20, "n_copies": 0, "n_train": 80, "majority": 0.0, "untested": ""}
+    arrays = {name: np.array(values.pop(name)) for name in ("certified", "certified_bounds")}
+    record = made_up({**metrics, "bound": 0.2, "points": 10, **values}, **arrays)
+    return list(_judged_sentences(record, settings(tolerances=[0.1, 0.2])))
+
+
+def test_an_empty_guarantee_of_classes_is_said_to_prove_nothing() -> None:
+    said = said_of_classes(certified=[0.9, 0.1], certified_bounds=[0.5, 0.0], bound=0.9996)
+    assert said[0].startswith("Test rows: Nothing is proved of how often")
+    some, none = (line for line in said if line.startswith("Certified: "))
+    assert some.startswith("Certified: With probability 99 %, at least 50 % of the new rows")
+    assert none.startswith("Certified: Nothing is proved of how many new rows")
+    assert said[-1].startswith("  (1 of 10 test rows;")
+
+
+def test_a_reason_that_holds_at_every_row_is_given_once() -> None:
+    empty: dict[str, Any] = {"certified": [0.0, 0.0], "certified_bounds": [0.0, 0.0], "searched": 9}
+    lines = [line for line in said_of_classes(**empty, stated=9) if line.startswith("Certified: ")]
+    assert len(lines) == 1 and lines[0].endswith(f"at any of 10 test rows: {summary_classes.STATED}.")
+    lines = [line for line in said_of_classes(**empty, stated=8) if line.startswith("Certified: ")]
+    assert len(lines) == 2 and not any(summary_classes.STATED in line for line in lines)
+
+
+@pytest.mark.parametrize(("share", "drawn"), [(0.0, []), (0.1, ["certified"])])
+def test_a_figure_of_nothing_is_not_drawn(
+    monkeypatch: pytest.MonkeyPatch, share: float, drawn: list[str]
+) -> None:
+    record = made_up({}, certified=np.array([share, 0.0]))
+    record.axes = {"part": "judged"}
+    found: list[str] = []
+    monkeypatch.setattr(summary_classes, "_draw_certified", lambda *_: found.append("certified"))
+    for name in ("row_checks", "_judged_sentences", "violations"):
+        monkeypatch.setattr(summary_classes, name, lambda *_: [])
+    for name in ("heading", "load", "tell"):
+        monkeypatch.setattr(summary_classes, name, lambda *_: "")
+    request = SimpleNamespace(require_dataset=lambda: None)
+    report: Any = SimpleNamespace(records=lambda: [record], request=request, settings=settings())
+    summary_classes.summarise_classes(report)
+    assert found == drawn
 
 
 @pytest.mark.parametrize(
@@ -110,6 +165,16 @@ def test_ranges_are_told_of_the_row_that_moves_most(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(summary_classes, "load", lambda _: SimpleNamespace(input_names=("a",)))
     said = " ".join(_row_sentences(report, made_up({}, ranges=ranges, effects=effects, **rows)))
     assert "stays above 0.456 for all" in said
+
+
+def test_rows_that_the_seconds_left_out_are_said_not_to_be_proved() -> None:
+    ranges = np.array([[[0.9, 1.2]], [[np.nan, np.nan]], [[-np.inf, np.inf]]])
+    arrays = {"ranges": ranges, "prediction": np.ones(3), "outside": np.zeros(3), "examples": np.arange(3)}
+    tolerant = settings(tolerances=[0.1])
+    (cut,) = range_sentences(made_up({"cut": 2}, **arrays), tolerant, "y")
+    assert "predictions of 1 rows of the table move by at most 0.2 (y); not proved for 2 more" in cut
+    assert cut.endswith(f"{answer.SECONDS}.")
+    assert not list(range_sentences(made_up({"cut": 0}, **arrays), tolerant, "y"))
 
 
 def test_the_bands_confidence_is_the_regions(monkeypatch: pytest.MonkeyPatch) -> None:

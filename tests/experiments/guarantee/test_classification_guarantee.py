@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import gpsuite
+from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset, load, prepare
 from gpsuite.data.spec import CsvSpec
 from gpsuite.errors import UserError
@@ -23,6 +24,7 @@ from gpsuite.experiments.guarantee.classification import (
     input_effects,
     judged_classifier,
     kept_classifier,
+    only_stated,
     probability_ranges,
     proved_safe,
 )
@@ -31,6 +33,7 @@ from gpsuite.experiments.guarantee.run_classes import _certified
 from gpsuite.experiments.guarantee.saved import FOLDER, write_model
 from gpsuite.experiments.guarantee.saved import load as load_model
 from gpsuite.experiments.guarantee.saved_classifier import SavedClassifier
+from gpsuite.experiments.guarantee.searches import Searches
 from gpsuite.experiments.guarantee.summary_classes import STATED, range_sentences
 from gpsuite.experiments.guarantee.tasks import JudgedClassesTask, Learning
 from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
@@ -40,6 +43,10 @@ LEARNING = Learning(
     max_evaluations=3,
 )  # fmt: skip
 CLASSES = (2, 3)
+
+
+def searches() -> Searches:
+    return Searches(Budget(), 300)
 
 
 def table(folder: Path, count: int) -> PreparedDataset:
@@ -131,7 +138,7 @@ def test_the_kept_classifiers_rows_are_checked_before_any_work(tmp_path: Path) -
 
 def test_ranges_hold_what_the_model_says(kept: Classifier) -> None:
     scaled, tolerances = kept.problem.X[:2], [0.1, 0.4]
-    ranges = probability_ranges(kept, scaled, tolerances, 300, 0.02)
+    ranges = probability_ranges(kept, scaled, tolerances, searches(), 0.02)
     rng = np.random.default_rng(0)
     for row, x in enumerate(scaled):
         own = int(np.argmax(class_probabilities(kept.posterior, x[None])[0]))
@@ -147,11 +154,13 @@ def test_what_is_called_safe_keeps_its_class(kept: Classifier) -> None:
     probabilities = class_probabilities(kept.posterior, kept.problem.X)
     surest, least = (kept.problem.X[pick(probabilities.max(axis=1))] for pick in (np.argmax, np.argmin))
     tolerances = [0.01, 0.1, 50.0]
-    assert proved_safe(kept, surest, tolerances, 300) >= 1
+    assert proved_safe(kept, surest, tolerances, searches()) >= 1
     assert (
-        proved_safe(kept, surest, tolerances, 300) < 3
+        proved_safe(kept, surest, tolerances, searches()) < 3
     )  # everything is near enough to some other class at 50
-    assert proved_safe(kept, least, tolerances, 300) <= proved_safe(kept, surest, tolerances, 300)
+    assert proved_safe(kept, least, tolerances, searches()) <= proved_safe(
+        kept, surest, tolerances, searches()
+    )
 
 
 def test_a_cubature_whose_error_is_stated_proves_nothing(
@@ -167,8 +176,11 @@ def test_a_cubature_whose_error_is_stated_proves_nothing(
 
     monkeypatch.setattr(MultiClassSearch, "__init__", stated)
     several = len(kept.labels) > 2  # two classes need no cubature
-    assert (proved_safe(kept, surest, [0.01], 300) == 0) is several
-    assert np.isnan(probability_ranges(kept, surest[None], [0.01], 300, 0.1)).all() is np.bool_(several)
+    assert only_stated(kept, surest) is several
+    assert (proved_safe(kept, surest, [0.01], searches()) == 0) is several
+    assert np.isnan(probability_ranges(kept, surest[None], [0.01], searches(), 0.1)).all() is np.bool_(
+        several
+    )
 
 
 @pytest.mark.parametrize(
@@ -191,7 +203,7 @@ def test_only_ranges_that_are_proved_are_called_so(lows: list[float], said: str)
 
 def test_the_input_that_labels_follow_decides(kept: Classifier) -> None:
     far = kept.problem.X[np.abs(kept.problem.X[:, 0]) > 0.7][:6]  # a class in the middle rises and falls
-    effects = np.abs(input_effects(kept, far, 300, 0.05))
+    effects = np.abs(input_effects(kept, far, searches(), 0.05))
     assert effects[:, 0].mean() > 1.25 * effects[:, 1].mean()
 
 
@@ -229,10 +241,10 @@ def test_searched_rows_that_all_repeat_others_prove_nothing(dataset: PreparedDat
     groups = np.arange(60)
     groups[test_rows[:2]] = test_rows[-1]  # the two that are searched repeat another one
     task = JudgedClassesTask(learning=LEARNING, tolerances=(0.05, 0.1), points=2, boxes=10)
-    count, arrays = _certified(judged, task, np.ones(len(test_rows), dtype=bool), groups)
-    assert count == 0
+    searched, arrays = _certified(judged, task, np.ones(len(test_rows), dtype=bool), groups, searches())
+    assert searched["points"] == searched["searched"] == 0
     np.testing.assert_array_equal(arrays["certified"], [0.0, 0.0])
     np.testing.assert_array_equal(arrays["certified_bounds"], [0.0, 0.0])
-    count, arrays = _certified(judged, task, np.ones(len(test_rows), dtype=bool), None)
-    assert count == 2
+    searched, arrays = _certified(judged, task, np.ones(len(test_rows), dtype=bool), None, searches())
+    assert searched["points"] == searched["searched"] == 2
     assert arrays["certified_bounds"][0] >= 0.0

@@ -31,7 +31,7 @@ LEARNING = Learning(
 
 
 def task_of(params: Any, dataset: Any = None) -> Any:
-    return SimpleNamespace(params=params, require_dataset=lambda: dataset)
+    return SimpleNamespace(params=params, require_dataset=lambda: dataset, budget_seconds=None)
 
 
 def judged_classes(monkeypatch: pytest.MonkeyPatch, groups: Array | None) -> Outcome:
@@ -70,6 +70,12 @@ def test_test_rows_that_were_learnt_count_as_wrong(monkeypatch: pytest.MonkeyPat
     found = judged_classes(monkeypatch, groups)
     assert found.metrics["bound"] == binomial_upper_bound(4, 8, 0.1)
     assert found.arrays["certified_bounds"][0] == 1.0 - binomial_upper_bound(5, 8, 0.05)
+
+
+def test_rows_whose_probabilities_are_only_stated_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_classes, "only_stated", lambda *_: True)
+    found = judged_classes(monkeypatch, None)
+    assert [found.metrics[name] for name in ("points", "searched", "stated")] == [8, 6, 1]
 
 
 def test_the_bound_is_of_the_mean_prediction_and_counts_copies(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gpsuite.budget import Budget
 from gpsuite.data.splits import Standardiser
 from gpsuite.experiments.guarantee import regression
 from gpsuite.experiments.guarantee.classification import _complement
+from gpsuite.experiments.guarantee.searches import Searches
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.1, 0.3), (1e-20, 0.7), (0.0, 1.0), (1e-21, 1e-20)])
@@ -22,7 +24,8 @@ def test_the_other_class_has_a_range_that_is_no_narrower(low: float, high: float
 
 def test_ranges_stay_outside_when_units_change(monkeypatch: pytest.MonkeyPatch) -> None:
     ends = (-0.1, 0.7)
-    proved = SimpleNamespace(lowest_proved=ends[0], highest_proved=ends[1])
+    side, searches = SimpleNamespace(reason=""), Searches(Budget(), 9)
+    proved = SimpleNamespace(lowest_proved=ends[0], highest_proved=ends[1], minimum=side, maximum=side)
     monkeypatch.setattr(regression, "prediction_range", lambda *_: [proved])
     posterior = SimpleNamespace(hyperparameters=SimpleNamespace(noise_variance=0.1))
     latent: Any = None
@@ -34,8 +37,7 @@ def test_ranges_stay_outside_when_units_change(monkeypatch: pytest.MonkeyPatch) 
             target=Standardiser(np.array([mean]), np.array([factor])),
             scale=factor,
         )
-        low, high = regression.proved_ranges(fitted, latent, np.zeros((1, 1)), np.ones(1), [0.1], 9, 0.1)[
-            0, 0
-        ]
+        given = fitted, latent, np.zeros((1, 1)), np.ones(1), [0.1], searches, 0.1
+        low, high = regression.proved_ranges(*given)[0, 0]
         exact = [Fraction(float(mean)) + Fraction(factor) * Fraction(end) for end in ends]
         assert Fraction(float(low)) <= exact[0] < exact[1] <= Fraction(float(high))

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import gpsuite
+from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset, load, prepare
 from gpsuite.data.spec import CsvSpec
 from gpsuite.data.splits import DifferentRows
@@ -30,6 +31,7 @@ from gpsuite.experiments.guarantee.regression import (
 )
 from gpsuite.experiments.guarantee.saved import ARRAYS, FOLDER, TEXT, write_model
 from gpsuite.experiments.guarantee.saved_regression import SavedRegression
+from gpsuite.experiments.guarantee.searches import Searches
 from gpsuite.experiments.guarantee.tasks import Learning
 from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound
 from gpsuite.methods.pac_bayes.copies import ALL_DIFFERENT
@@ -41,15 +43,20 @@ LEARNING = Learning(
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> PreparedDataset:
-    """A table of 120 rows, in units far from standardised ones."""
+def table(folder: Path) -> PreparedDataset:
+    """Return a table of 120 rows, in units far from standardised ones."""
     rng = np.random.default_rng(2)
     X = rng.normal(size=(120, 2)) * [3.0, 0.01] + [100.0, 5.0]
     y = 500.0 + 20.0 * np.sin((X[:, 0] - 100.0) / 3.0) + 900.0 * (X[:, 1] - 5.0) + rng.normal(size=120)
-    path = tmp_path_factory.mktemp("table") / "table.csv"
+    path = folder / "table.csv"
     np.savetxt(path, np.column_stack([X, y]), delimiter=",", header="a,b,y", comments="", fmt="%.17g")
-    return prepare(CsvSpec(path=str(path), target="y"), cache_dir=path.parent)
+    return prepare(CsvSpec(path=str(path), target="y"), cache_dir=folder)
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> PreparedDataset:
+    """The table."""
+    return table(tmp_path_factory.mktemp("table"))
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +162,9 @@ def test_proved_ranges_hold_what_the_model_says(dataset: PreparedDataset) -> Non
     kept, data = kept_model(dataset, LEARNING, SharedWork()), load(dataset)
     X, tolerances = data.X[:2], [0.1, 0.5]
     deviations = data.X.std(axis=0) * np.array([1.0, 2.0])  # not those of the rows that scale the regression
-    ranges = proved_ranges(kept, latent_posterior(kept.posterior), X, deviations, tolerances, 500, 0.05)
+    ranges = proved_ranges(
+        kept, latent_posterior(kept.posterior), X, deviations, tolerances, Searches(Budget(), 500), 0.05
+    )
     rng = np.random.default_rng(1)
     for place, tolerance in enumerate(tolerances):
         moved = X[:, None] + rng.uniform(-tolerance, tolerance, (2, 400, 2)) * deviations

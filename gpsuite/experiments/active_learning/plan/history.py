@@ -10,7 +10,7 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -161,13 +161,18 @@ def _asked(data: Dataset, params: PlannerParams) -> dict[str, Any]:
     return {"columns": _columns(data), "limit": [column.limit, column.side], **posterior}
 
 
-def _differing(entry: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
+def _differing(entry: Mapping[str, Any], asked: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what an earlier plan of the same columns was asked otherwise; empty for other columns."""
     theirs = entry.get("asked", {})
     if theirs.get("columns") != asked["columns"]:
-        return ""
-    names = [name for name, value in asked.items() if theirs.get(name) != value]
-    return f"have another {', '.join(names)}" if names else ""
+        return ()
+    return tuple(name for name, value in asked.items() if theirs.get(name) != value)
+
+
+def _nearest(differing: Collection[tuple[str, ...]]) -> str:
+    """Return what the plan that differs by the fewest names was asked otherwise; empty where none differs."""
+    nearest = min(sorted(filter(None, differing)), key=len, default=())
+    return f"have another {', '.join(nearest)}" if nearest else ""
 
 
 def _start(plans: Sequence[_Earlier], told: str) -> Start:
@@ -183,11 +188,13 @@ def _earlier_plans(
 ) -> tuple[list[_Earlier], str, str]:
     """Return the plans of the same columns, limit and posterior settings, and what is said of those that are left.
 
-    Each record is returned once. Said are what another plan was asked otherwise, and which files cannot be read.
+    Each record is returned once. Said are what the nearest other plan was asked otherwise, and which files cannot be
+    read.
     """
     found: dict[str, _Earlier] = {}
     damaged: dict[str, Path] = {}
     others, asked = "", _asked(data, params)
+    differing: set[tuple[str, ...]] = set()
     for path in _kept(results_dir):
         try:
             with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as stored:
@@ -195,7 +202,7 @@ def _earlier_plans(
                     continue
                 entry = json.loads(str(stored[ABOUT]))
                 if entry["lineage"] != _lineage(data, params):
-                    others = others or _differing(entry, asked)
+                    differing.add(_differing(entry, asked))
                     continue
                 if entry.get("version") != VERSION:
                     others = "were made by another version of the method"
@@ -210,7 +217,7 @@ def _earlier_plans(
         found[path.stem] = _Earlier(path.stem, entry, planner, state)
     lost = [path for key, path in damaged.items() if key not in found]
     unread = f"; {len(lost)} kept before cannot be read, {lost[0]} for one" if lost else ""
-    return list(found.values()), others, unread
+    return list(found.values()), others or _nearest(differing), unread
 
 
 def _kept(results_dir: Path) -> list[Path]:

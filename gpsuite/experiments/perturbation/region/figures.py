@@ -65,20 +65,31 @@ def _held(report: Report[RegionSettings], column: int) -> str:
 
 
 def _bands(ax: Axes, record: Record, settings: RegionSettings) -> None:
-    arrays = record.arrays
+    """Draw a panel; what is unbounded is written in it, as the legend is of all panels."""
+    arrays, unbounded = record.arrays, []
     levels = sorted(settings.excluded)
     for depth, q in enumerate(levels):
         lower, upper = arrays[f"pointwise_lower_{q}"], arrays[f"pointwise_upper_{q}"]
         bounded = np.isfinite(lower) & np.isfinite(upper)
         color = tint(BLUE, 0.2 + 0.5 * depth / len(levels))
         label = f"pointwise extremes, 1 - q/m = {1.0 - q / settings.m:g}"
-        label += "" if bounded.any() else ": unbounded"
+        if not bounded.any():
+            unbounded.append(label)
+            continue
         ax.fill_between(arrays["x"], lower, upper, where=bounded, color=color, linewidth=0, label=label)
-    for number, end in enumerate(("lower", "upper")):
-        label = f"ellipsoid, 1 - q/m = {1.0 - levels[0] / settings.m:g}" if number == 0 else "_"
-        values = arrays[f"ellipsoid_{end}_{levels[0]}"]
-        ax.plot(arrays["x"], np.where(np.isfinite(values), values, np.nan), "--", color="0.3", label=label)
+    label = f"ellipsoid, 1 - q/m = {1.0 - levels[0] / settings.m:g}"
+    ends = [arrays[f"ellipsoid_{end}_{levels[0]}"] for end in ("lower", "upper")]
+    if np.isfinite(ends).any():
+        for values, named in zip(ends, (label, "_"), strict=True):
+            ax.plot(
+                arrays["x"], np.where(np.isfinite(values), values, np.nan), "--", color="0.3", label=named
+            )
+    else:
+        unbounded.append(label)
     ax.plot(arrays["x"], arrays["estimate"], color=VERMILION, label="estimate")
+    if unbounded:
+        text = "\n".join(["unbounded:", *unbounded])
+        ax.text(0.02, 0.98, text, transform=ax.transAxes, fontsize=8, verticalalignment="top")
 
 
 def _named(name: str, units: object) -> str:

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gpsuite.arrays import FloatArray
-from gpsuite.experiments.base import Outcome, SharedWork, Task, finite_or_none
+from gpsuite.budget import Budget
+from gpsuite.experiments.base import BUDGET, Outcome, SharedWork, Task, finite_or_none
 from gpsuite.experiments.perturbation.region.problem import Problem, read_problem
 from gpsuite.experiments.perturbation.region.tasks import RegionTask
-from gpsuite.methods.perturbation.geometry.bands import ellipsoid_band, pointwise_band
+from gpsuite.methods.perturbation.geometry.bands import Band, ellipsoid_band, pointwise_band
 from gpsuite.methods.perturbation.geometry.sampling import isotropic_directions, sample_members
 from gpsuite.methods.perturbation.region import Region
 from gpsuite.seeds import stream
 
+RAYS_AT_ONCE = 100  # between two looks at the clock
 CANDIDATES = {"estimate": 1.0, "half of it": 0.5, "zero function": 0.0, "twice the estimate": 2.0}
 
 
 def run(task: Task[RegionTask], shared: SharedWork) -> Outcome:
-    """Compute bands on a curve and at the data, members along rays, and ranks of some candidates, at every level."""
-    params = task.params
+    """Compute bands on a curve and at the data, members along rays, and ranks of some candidates, at every level.
+
+    When the seconds end, pointwise bands that are left are the ellipsoid's, outer ones too, and rays are left out. The
+    rest is whole.
+    """
+    params, clock, cut = task.params, Budget(seconds=task.budget_seconds), []
     problem = read_problem(task.require_dataset(), params)
     values, curve = _curve(problem, params.along, params.points)
     metrics: dict[str, float | int | str | bool | None] = {
@@ -35,12 +41,19 @@ def run(task: Task[RegionTask], shared: SharedWork) -> Outcome:
     }
     for q in params.excluded:
         region = replace(problem.region, q=q)
-        found, bands = _level(region, problem, curve, params.rays, stream(params.seed, "rays"))
+        level = _bands(region, problem, curve, clock)
+        rays = _rays(region, params.rays, stream(params.seed, "rays"), clock)
+        found, bands = level.found | rays.found, level.bands
+        cut += [f"{name} at q={q}" for name in (level.cut, rays.cut) if name]
         metrics |= {f"{name}_{q}": value for name, value in found.items()}
         arrays |= {f"{name}_{q}": value for name, value in bands.items()}
     candidates = np.outer(list(CANDIDATES.values()), problem.region.estimate)
     arrays["ranks"] = problem.region.ranks(candidates)
-    return Outcome(metrics, arrays=arrays, headline=f"n={metrics['n']}, p={metrics['coefficients']}")
+    headline = f"n={metrics['n']}, p={metrics['coefficients']}"
+    if cut:
+        reason = f"{task.budget_seconds:g} seconds used up: {', '.join(cut)}"
+        return Outcome(metrics, BUDGET, reason, arrays, headline)
+    return Outcome(metrics, arrays=arrays, headline=headline)
 
 
 def _curve(problem: Problem, column: int, points: int) -> tuple[FloatArray, FloatArray]:
@@ -51,32 +64,63 @@ def _curve(problem: Problem, column: int, points: int) -> tuple[FloatArray, Floa
     return np.asarray(values), problem.features(x)
 
 
-def _level(
-    region: Region, problem: Problem, curve: FloatArray, rays: int, rng: np.random.Generator
-) -> tuple[dict[str, float | int | None], dict[str, FloatArray]]:
-    """Return a level's numbers, and its bands on the curve, both in units of the target."""
-    ellipsoid, at_data = region.ellipsoid(), region.objective.design
-    basis = np.linalg.inv(region.quadratic.triangle)
-    boundary = region.boundary(isotropic_directions(rays, basis, rng))
-    members = sample_members(boundary, region.contains, "region's metric", rng)
-    tight, outer = pointwise_band(region.quadratic, region.q, curve), ellipsoid_band(ellipsoid, curve)
-    widths = {
-        "pointwise_width": pointwise_band(region.quadratic, region.q, at_data),
-        "ellipsoid_width": ellipsoid_band(ellipsoid, at_data),
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A part of what is known at a level.
+
+    Attributes:
+        found: numbers.
+        bands: on the curve, in units of the target.
+        cut: what the seconds left out; empty for nothing.
+    """
+
+    found: dict[str, float | int | None]
+    bands: dict[str, FloatArray] = field(default_factory=dict)
+    cut: str = ""
+
+
+def _bands(region: Region, problem: Problem, curve: FloatArray, clock: Budget) -> _Part:
+    """Return a level's radius, mean widths at the data, and bands on the curve."""
+    ellipsoid, quadratic, cut = region.ellipsoid(), region.quadratic, False
+    bands: dict[str, Band] = {}
+    widths: dict[str, Band] = {}
+    for rows, kept in ((curve, bands), (region.objective.design, widths)):
+        kept["ellipsoid"] = kept["pointwise"] = ellipsoid_band(ellipsoid, rows)
+        if clock.exhausted:
+            cut = True
+        else:
+            kept["pointwise"] = pointwise_band(quadratic, region.q, rows)
+    found = {
+        f"{name}_width": finite_or_none(problem.unit * float(np.mean(band.upper - band.lower)))
+        for name, band in widths.items()
     }
-    found: dict[str, float | int | None] = {
-        "radius": finite_or_none(ellipsoid.radius),
-        **{
-            name: finite_or_none(problem.unit * float(np.mean(band.upper - band.lower)))
-            for name, band in widths.items()
-        },
-        "unbounded_share": boundary.unbounded_share,
-        "members": len(members.alphas),
-        "members_outside_ellipsoid": int(np.count_nonzero(~ellipsoid.contains(members.alphas))),
-    }
-    bands = {
+    drawn = {
         f"{name}_{end}": problem.offset + problem.unit * getattr(band, end)
-        for name, band in (("pointwise", tight), ("ellipsoid", outer))
+        for name, band in bands.items()
         for end in ("lower", "upper")
     }
-    return found, bands
+    radius = finite_or_none(ellipsoid.radius)
+    return _Part({"radius": radius, **found}, drawn, "ellipsoid band for pointwise one" if cut else "")
+
+
+def _rays(region: Region, rays: int, rng: np.random.Generator, clock: Budget) -> _Part:
+    """Return what a level's rays found, as many as there are seconds for."""
+    ellipsoid = region.ellipsoid()
+    directions = isotropic_directions(rays, np.linalg.inv(region.quadratic.triangle), rng)
+    step = rays if clock.seconds is None else RAYS_AT_ONCE
+    seen, unbounded, members, outside = 0, 0, 0, 0
+    while seen < rays and not clock.exhausted:
+        boundary = region.boundary(directions[seen : seen + step])
+        alphas = sample_members(boundary, region.contains, "region's metric", rng).alphas
+        seen += len(boundary.directions)
+        unbounded += int(np.count_nonzero(boundary.unbounded))
+        members += len(alphas)
+        outside += int(np.count_nonzero(~ellipsoid.contains(alphas)))
+    found: dict[str, float | int | None] = {
+        "unbounded_share": unbounded / seen if seen else None,
+        "members": members,
+        "members_outside_ellipsoid": outside,
+    }
+    if seen == rays:
+        return _Part(found)
+    return _Part({**found, "rays": seen}, cut=f"{seen} of {rays} rays")

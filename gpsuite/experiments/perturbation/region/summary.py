@@ -42,13 +42,15 @@ def summarise(report: Report[RegionSettings]) -> list[Statistic]:
     draw(report)
     outside = int(sizes["members_outside_ellipsoid"].sum())
     found = [Statistic("members_outside_ellipsoid", outside, n=int(sizes["members"].sum()))]
-    for _, row in sizes.iterrows():
+    levels = [(record, q) for record in records for q in report.settings.excluded]
+    for (record, q), (_, row) in zip(levels, sizes.iterrows(), strict=True):
         axes = {"model": row["model"], "q": row["q"]}
         width = statistic_name("pointwise_width", **axes)
         found.append(Statistic(width, float(row["pointwise_width"]), n=int(row["n"])))
-        rays = report.settings.rays
-        unbounded = proportion(round(float(row["unbounded_share"]) * rays), rays)
-        found.append(Statistic.of(statistic_name("unbounded_share", **axes), unbounded))
+        seen = record.metrics.get(f"rays_{q}")  # where the seconds ended
+        if rays := report.settings.rays if seen is None else int(seen):
+            unbounded = proportion(round(float(row["unbounded_share"]) * rays), rays)
+            found.append(Statistic.of(statistic_name("unbounded_share", **axes), unbounded))
     return found
 
 

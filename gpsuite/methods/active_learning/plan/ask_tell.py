@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ class MeasurementPlanner:
         self._units: Units | None = None
         self._beliefs: dict[str, Belief] = {}
 
-    def tell(self, X: FloatArray, Y: FloatArray, z: FloatArray) -> None:
+    def tell(self, X: npt.ArrayLike, Y: npt.ArrayLike, z: npt.ArrayLike) -> None:
         """Take in measured rows; what an earlier table told is passed over, so a longer one may be told again.
 
         Values of an output at one input are replicates, equal ones of one table too.
@@ -97,7 +98,7 @@ class MeasurementPlanner:
         Raises:
             ValueError: if the shapes do not fit each other or what was told before, or a value is infinite.
         """
-        Y = Y[:, None] if Y.ndim == 1 else Y
+        X, Y, z = _measured(X, Y, z)
         if X.ndim != 2 or Y.ndim != 2 or not len(X) == len(Y) == len(z) or z.ndim != 1:
             raise ValueError(f"X {X.shape}, Y {Y.shape}, z {z.shape}: must be [n, D], [n, P] and [n]")
         if self._known and (X.shape[1], Y.shape[1]) != (self._known["outputs"].width, self._n_outputs):
@@ -108,8 +109,9 @@ class MeasurementPlanner:
         for name, values in (("outputs", Y), ("safety", z[:, None])):
             self._known.setdefault(name, KnownValues(X.shape[1])).add(X, values)
 
-    def lost(self, X: FloatArray, Y: FloatArray, z: FloatArray) -> int:
+    def lost(self, X: npt.ArrayLike, Y: npt.ArrayLike, z: npt.ArrayLike) -> int:
         """Return how many of the values told so far are not in these rows (as in `tell`)."""
+        X, Y, z = _measured(X, Y, z)
         given = {"outputs": Y, "safety": z[:, None]}
         return sum(known.lost(X, given[name]) for name, known in self._known.items())
 
@@ -120,7 +122,7 @@ class MeasurementPlanner:
 
     def ask(
         self,
-        candidates: FloatArray,
+        candidates: npt.ArrayLike,
         n: int = 1,
         when_nothing_is_safe: WhenNothingIsSafe = "stop",
         budget: Budget | None = None,
@@ -138,12 +140,12 @@ class MeasurementPlanner:
 
         Raises:
             NothingToMeasureError: if every output was measured at every candidate.
-            ValueError: if an output was never measured, no measured point is safe, n is below 1, or
-                `when_nothing_is_safe` is another word.
+            ValueError: if an output was never measured, no measured point is safe, n is no whole number of 1 or more,
+                or `when_nothing_is_safe` is another word.
         """
+        candidates, clock = np.array(candidates, dtype=np.float64), Clock(budget)
         self.check(candidates, n)
         checked_choice(when_nothing_is_safe)
-        candidates, clock = np.array(candidates, dtype=np.float64), Clock(budget)
         free = self._free(candidates)  # [n, P], or [n, 1] if all outputs are measured together
         started = self._learn(candidates, clock)
         X, units = self._scales.inputs(candidates), self._scales
@@ -181,10 +183,11 @@ class MeasurementPlanner:
             diagnostics={name: belief.cloud.diagnostics for name, belief in self._beliefs.items()},
         )
 
-    def check(self, candidates: FloatArray, n: int = 1) -> None:
+    def check(self, candidates: npt.ArrayLike, n: int = 1) -> None:
         """Raise what `ask` would raise for these candidates and so many measurements."""
-        if n < 1:
-            raise ValueError(f"n={n}: at least one measurement is needed")
+        candidates = np.asarray(candidates, dtype=np.float64)
+        if not isinstance(n, Integral) or n < 1:
+            raise ValueError(f"n={n}: a whole number of measurements is needed, at least one")
         if not self._known:
             raise ValueError("tell what was measured first")
         outputs, safety = self._known["outputs"], self._known["safety"]
@@ -385,3 +388,11 @@ class MeasurementPlanner:
 
 def _part(saved: Mapping[str, npt.NDArray[Any]], name: str) -> SavedState:
     return {key.removeprefix(f"{name}_"): array for key, array in saved.items() if key.startswith(f"{name}_")}
+
+
+def _measured(
+    X: npt.ArrayLike, Y: npt.ArrayLike, z: npt.ArrayLike
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return rows as arrays, outputs [n] of one output as [n, 1]."""
+    inputs, outputs, safety = (np.asarray(each, dtype=np.float64) for each in (X, Y, z))
+    return inputs, outputs[:, None] if outputs.ndim == 1 else outputs, safety

@@ -233,6 +233,17 @@ def test_what_was_asked_otherwise_before_is_said() -> None:
     assert task("dataset.inputs=[x1, x0]").label == "24 values, first plan"
 
 
+def test_of_several_earlier_plans_the_nearest_is_said() -> None:
+    """Whichever file comes first."""
+    far = ("seed=7", "particles=24", "mixing=identity")
+    write_rows(12)
+    run()
+    run(*far)
+    for more in ((), far[1:]):
+        label = task("seed=1", *more).label
+        assert label == "24 values, starts anew: earlier plans have another seed", more
+
+
 def test_other_candidates_are_another_question_of_the_same_posterior() -> None:
     write_rows(12)
     folder = run()

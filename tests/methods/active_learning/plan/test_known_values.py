@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -47,3 +49,24 @@ def test_a_table_told_again_brings_only_what_is_more_of_it() -> None:
     again.restore(planner.state())
     again.tell(*twice)
     assert again.n_values == 22
+
+
+def test_lists_are_told_and_asked_about_as_arrays_are() -> None:
+    X, Y, z, candidates = [[0.0], [0.5], [1.0]], [0.0, 1.0, 2.0], [0.1, 0.2, 0.4], [[0.25], [0.75]]
+    plans = []
+    for kind in (np.array, list):
+        planner = new(smc=SMCSettings(particles=16, moves=1, leapfrog=2))
+        planner.tell(kind(X), kind(Y), kind(z))
+        assert planner.n_values == 6 and planner.lost(kind(X), kind(Y), kind(z)) == 0
+        planner.check(kind(candidates))
+        plans.append(planner.ask(kind(candidates)))
+    np.testing.assert_array_equal(plans[0].mean, plans[1].mean)
+
+
+@pytest.mark.parametrize("n", [1.5, 2.0, "2", None, 0])
+def test_a_count_that_is_no_whole_number_is_refused_at_once(n: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    planner = new()
+    planner.tell([[0.0], [1.0]], [0.0, 1.0], [0.1, 0.2])
+    monkeypatch.setattr(planner, "_learn", lambda *_: pytest.fail("work was begun"))
+    with pytest.raises(ValueError, match=f"n={n}: a whole number of measurements"):
+        planner.ask([[0.5]], n)
