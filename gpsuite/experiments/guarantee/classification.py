@@ -164,9 +164,11 @@ def proved_safe(
 ) -> int:
     """Return up to how many of the increasing tolerances [K] the class at a scaled point [D] provably stays.
 
-    Not where the cubature of more than two classes states its error but does not prove it.
+    Not where the cubature of more than two classes states its error but does not prove it: nothing is searched there.
     """
     search = _search(model.posterior, scaled)
+    if _only_stated(search):
+        return 0
     for place, radius in enumerate(tolerances):
         region = box(scaled, np.full(len(scaled), radius))
         if not (searches.may_begin() and _provably_safe(search, region, searches)):
@@ -176,9 +178,12 @@ def proved_safe(
 
 def only_stated(model: Classifier, scaled: FloatArray) -> bool:
     """Return whether the cubature of the probabilities at a scaled point [D] states its error and proves none."""
-    if not isinstance(model.posterior, MultiClassPosterior):
-        return False
-    return not MultiClassSearch(model.posterior, scaled, np.arange(len(scaled))).centre.proved
+    several = isinstance(model.posterior, MultiClassPosterior)
+    return several and _only_stated(_search(model.posterior, scaled))
+
+
+def _only_stated(search: PointSearch | MultiClassSearch) -> bool:
+    return isinstance(search, MultiClassSearch) and not search.centre.proved
 
 
 def _provably_safe(search: PointSearch | MultiClassSearch, region: Region, searches: Searches) -> bool:
@@ -221,7 +226,7 @@ def probability_ranges(
     for row, x in enumerate(scaled):
         search = None if searches.clock.exhausted else _search(model.posterior, x)
         for place, radius in enumerate(tolerances):
-            if searches.may_begin() and search is not None:
+            if searches.may_begin() and search is not None and not _only_stated(search):
                 region = box(x, np.full(len(x), radius))
                 found[row, place] = _range(search, int(own[row]), region, tolerance, searches)
     return found

@@ -10,6 +10,7 @@ from gpsuite.data.table.inputs import NewRows, read_inputs
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import Request, Task, require
 from gpsuite.experiments.guarantee.classification import check_classes
+from gpsuite.experiments.guarantee.cost import seconds_of
 from gpsuite.experiments.guarantee.regression import check_rows
 from gpsuite.experiments.guarantee.settings import GuaranteeSettings
 from gpsuite.experiments.guarantee.tasks import (
@@ -29,7 +30,6 @@ from gpsuite.experiments.perturbation.region.plan import version_of
 from gpsuite.experiments.perturbation.region.problem import input_number, read_problem
 from gpsuite.experiments.perturbation.region.settings import MODELS
 from gpsuite.experiments.perturbation.region.tasks import RegionTask
-from gpsuite.experiments.robustness.shared.several_classes import class_count
 from gpsuite.seeds import derived_seed
 
 VERSION = 6
@@ -44,7 +44,7 @@ def plan(request: Request[GuaranteeSettings]) -> list[Task[object]]:
     Raises:
         UserError: with several targets, too few rows, too few different ones, or new rows that do not fit.
     """
-    settings, dataset = request.settings, request.require_dataset()
+    dataset = request.require_dataset()
     data = load(dataset)
     if data.y.shape[1] != 1:
         names = ", ".join(data.target_names)
@@ -54,12 +54,16 @@ def plan(request: Request[GuaranteeSettings]) -> list[Task[object]]:
     else:
         check_rows(dataset, learning_of(request))
     parts = _class_parts(request) if data.task == "classification" else _parts(request)
-    seconds = 15.0 * (min(dataset.rows, settings.most_rows) / 1000) ** 2 + 3.0
-    if data.task == "classification" and class_count(data, []) > 2:
-        seconds += 20.0  # searches over softmax probabilities; more where the classes are far apart
     group = f"guarantee {dataset.content_hash}"
     tasks: list[Task[object]] = [
-        request.task(params, label=label, axes={"part": part}, version=VERSION, cost=seconds, group=group)
+        request.task(
+            params,
+            label=label,
+            axes={"part": part},
+            version=VERSION,
+            cost=seconds_of(request, part),
+            group=group,
+        )
         for part, params, label in parts
     ]
     return tasks if data.task == "classification" else [*tasks, *_bands(request)]

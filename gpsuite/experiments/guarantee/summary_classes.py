@@ -30,6 +30,7 @@ from gpsuite.reporting.palette import BLUE, VERMILION
 if TYPE_CHECKING:
     import pandas as pd
 
+WITHOUT_COPIES = f"{JUDGED} and their copies"
 MOST_NAMED = 3  # decisive inputs in a sentence
 STATED = "the error of the probabilities of so many classes, or of such variances, is estimated, not bounded"
 
@@ -55,8 +56,9 @@ def summarise_classes(report: Report[GuaranteeSettings]) -> list[Statistic]:
 
 def _judged_sentences(record: Record, settings: GuaranteeSettings) -> Iterator[str]:
     wrong, n = int(record.number("wrong")), int(record.number("n_test"))
+    subject = _judged(record)
     majority = f"{100.0 * record.number('majority'):.3g} %"
-    yield f"Test rows: {mistakes_bounded(settings.delta, record.number('bound'), JUDGED)}"
+    yield f"Test rows: {mistakes_bounded(settings.delta, record.number('bound'), subject)}"
     guess = f"always saying the commonest class is wrong on {majority}"
     yield f"  ({wrong} of the {n} test rows were{copies_counted(record)}; {learned(record)}; {guess}.)"
     if untested := str(record.metrics["untested"]).splitlines():
@@ -64,16 +66,20 @@ def _judged_sentences(record: Record, settings: GuaranteeSettings) -> Iterator[s
     yield from _certified_sentences(record, settings)
 
 
+def _judged(record: Record) -> str:
+    return WITHOUT_COPIES if record.metrics.get("repeated_rows") else JUDGED
+
+
 def _certified_sentences(record: Record, settings: GuaranteeSettings) -> Iterator[str]:
     bounds, points = record.arrays["certified_bounds"], int(record.number("points"))
     searched, stated = (int(record.metrics.get(name) or 0) for name in ("searched", "stated"))
     if searched and stated == searched:
-        subject = f"{JUDGED} says if inputs are off, at any of {points} test rows"
+        subject = f"{_judged(record)} says if inputs are off, at any of {points} test rows"
         yield f"Certified: Nothing is proved of what {subject}: {STATED}."
         return
     for tolerance, bound, share in zip(settings.tolerances, bounds, record.arrays["certified"], strict=True):
         change = f"every input is off by up to {tolerance:g} standard deviations"
-        yield f"Certified: {certified(settings.delta, float(bound), JUDGED, change)}"
+        yield f"Certified: {certified(settings.delta, float(bound), _judged(record), change)}"
         yield f"  ({round(float(share) * points)} of {points} test rows; paid for {len(bounds)} tolerances together.)"
     if record.metrics.get("cut"):
         yield f"  {SECONDS}: the rows that they did not reach count as not certified."

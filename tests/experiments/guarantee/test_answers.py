@@ -108,6 +108,15 @@ def test_an_empty_guarantee_of_classes_is_said_to_prove_nothing() -> None:
     assert said[-1].startswith("  (1 of 10 test rows;")
 
 
+@pytest.mark.parametrize(("repeated", "told"), [(0, False), (2, True)])
+def test_copies_of_test_rows_are_said_to_be_left_out_too(repeated: int, told: bool) -> None:
+    values: dict[str, Any] = {"certified": [0.9, 0.8], "certified_bounds": [0.5, 0.4]}
+    said = said_of_classes(**values, repeated_rows=repeated)
+    named = [line for line in said if "without the test rows" in line]
+    assert len(named) == 3
+    assert all(("without the test rows and their copies" in line) is told for line in named)
+
+
 def test_a_reason_that_holds_at_every_row_is_given_once() -> None:
     empty: dict[str, Any] = {"certified": [0.0, 0.0], "certified_bounds": [0.0, 0.0], "searched": 9}
     lines = [line for line in said_of_classes(**empty, stated=9) if line.startswith("Certified: ")]
