@@ -16,6 +16,7 @@ from gpsuite.reporting.archives import ARCHIVE
 from gpsuite.reporting.gallery import write_gallery
 from gpsuite.reporting.joint_figures import draw_joint_figures
 from gpsuite.reporting.publish import publish
+from gpsuite.reporting.reading import read_mapping
 from gpsuite.reporting.runs import SCALES, folders_with
 from gpsuite.text import visible, visible_lines
 
@@ -49,6 +50,7 @@ def main(words: list[str]) -> int:
     for name, folder in runs:
         try:
             print(publish(folder, given.results_dir, partial(_packed, name, folder, given.results_dir)))
+            _warn_of_changes(folder)
         except ResultsError as error:  # one run's damage does not keep the others back
             print(f"gpsuite: {visible_lines(str(error))}", file=sys.stderr)
             code = 2
@@ -56,6 +58,16 @@ def main(words: list[str]) -> int:
         print(path)
     write_gallery(given.results_dir, conf_dir())
     return code
+
+
+def _warn_of_changes(folder: Path) -> None:
+    """Say so where no commit holds what computed a run: nobody else can compute it again."""
+    git = (read_mapping(folder / RUN) or {}).get("git")
+    if isinstance(git, dict) and git.get("dirty"):
+        print(
+            f"gpsuite: {visible(str(folder))}: computed from files with changes that no commit has",
+            file=sys.stderr,
+        )
 
 
 def _largest(folders: Sequence[Path]) -> list[Path]:

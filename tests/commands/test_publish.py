@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,13 @@ def test_a_run_to_try_something_out_is_not_published_beside_the_real_one(gpsuite
     assert ended.code == 0
     assert f"gpsuite: results/{LINES}/smoke: left out, there is quick" in ended.err
     assert {path.name for path in Path("results/published", LINES).iterdir()} == {"quick", "smoke~mine"}
+
+
+@pytest.mark.parametrize("dirty", [True, False])
+def test_what_no_commit_has_computed_is_told(gpsuite: Gpsuite, dirty: bool) -> None:
+    assert gpsuite(*RUN, f"experiment={LINES}").code == 0
+    path = Path("results", LINES, "smoke/run.json")
+    run = json.loads(path.read_text())
+    path.write_text(json.dumps({**run, "git": {"commit": "c0ffee", "dirty": dirty}}))
+    ended = gpsuite("publish", LINES)
+    assert ended.code == 0 and ("changes that no commit has" in ended.err) is dirty
