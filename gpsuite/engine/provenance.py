@@ -58,10 +58,9 @@ def git_state() -> Mapping[str, Any]:
     if not (root / ".git").exists():
         return {"commit": None, "dirty": None}
     commit = _git(root, "rev-parse", "HEAD")
-    changes = _git(root, "status", "--porcelain", "--untracked-files=no")
-    # a new file registers a method, or is a setting, as soon as it lies there
-    new = _git(root, "ls-files", "--others", "--exclude-standard", "--", "gpsuite", "conf")
-    return {"commit": commit, "dirty": None if changes is None else bool(changes or new)}
+    # of what computes: a new file registers a method, or is a setting, as soon as it lies there
+    changes = _git(root, "status", "--porcelain", "--untracked-files=all", "--", "gpsuite", "conf")
+    return {"commit": commit, "dirty": bool(changes) if changes is not None else None}
 
 
 def machine() -> dict[str, Any]:

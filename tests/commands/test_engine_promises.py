@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -125,12 +126,17 @@ def test_a_run_says_which_commit_it_began_with(gpsuite: Gpsuite, monkeypatch: py
     assert any("begun" in text for text in texts) and not any("later" in text for text in texts)
 
 
-def test_a_new_file_of_the_package_is_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = {"rev-parse": "c0ffee", "status": "", "ls-files": "gpsuite/methods/mine.py"}
-    monkeypatch.setattr(provenance, "_git", lambda root, *words: answers[words[0]])
-    assert provenance.git_state.__wrapped__() == {"commit": "c0ffee", "dirty": True}
-    answers["ls-files"] = ""
-    assert provenance.git_state.__wrapped__() == {"commit": "c0ffee", "dirty": False}
+def test_a_new_file_of_the_package_is_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "checkout"
+    (root / "gpsuite/engine").mkdir(parents=True)
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "one"]):
+        named = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", *named, *words], cwd=root, check=True, capture_output=True)
+    monkeypatch.setattr(provenance, "__file__", str(root / "gpsuite/engine/provenance.py"))
+    (root / "results.csv").touch()  # computes nothing
+    assert provenance.git_state.__wrapped__()["dirty"] is False
+    (root / "gpsuite/mine.py").touch()
+    assert provenance.git_state.__wrapped__()["dirty"] is True
 
 
 def test_a_full_disk_under_certificates_is_said_in_one_line(
