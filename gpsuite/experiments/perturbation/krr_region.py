@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 SINGLE: Final = "single point"
 RayKind = KernelMetric | Literal["single point"]
 STEPS = np.geomspace(0.01, 1e4, 61)  # norms of the change of the values at the data, in the output's unit
+RAYS_VERSION = 2  # equal values join by steps
 
 
 @dataclass
@@ -90,6 +91,7 @@ def _ray_tasks(request: Request[KrrSettings], model: KernelModel) -> Iterator[Ta
             RaysTask(kernel_problem(request, model), metric, settings.rays),
             label=f"kernel ridge  ranks along rays  {metric}",
             axes={"part": "rays", "model": "krr", "metric": metric},
+            version=RAYS_VERSION,
             cost=2e-3 * settings.rays,
         )
 
