@@ -79,3 +79,11 @@ def test_lines_know_whether_their_cubatures_are_proved(C: int, proved: bool) -> 
     lines = softmax_lines(fitted(C), POINTS, INPUTS, 0)
     one_sided_ranges(lines, POINTS, INPUTS, 0.1, EVERYWHERE, 0.3, Budget(boxes=40))
     assert lines.proof.proved is proved
+
+
+def test_lines_note_pieces_and_points_alike() -> None:
+    which, low = np.array([0]), np.array([0.1])
+    pieces, points = (softmax_lines(fitted(5), POINTS, INPUTS, 0) for _ in range(2))
+    pieces.pieces(which, low, low + 0.1)
+    points.evaluate(which, low)
+    assert not pieces.proof.proved and not points.proof.proved

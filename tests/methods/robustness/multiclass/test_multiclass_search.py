@@ -12,7 +12,8 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.multiclass import softmax_bound
-from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
+from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch, Quantity
+from gpsuite.methods.robustness.multiclass.softmax_bound import SoftmaxBound
 from gpsuite.methods.robustness.search.regions import interval_box, l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import PointSearch
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
@@ -170,3 +171,17 @@ def test_a_region_is_proved_if_every_cubature_in_it_is(
     assert search.proves((spread.minimum, spread.maximum)) is all(seen) is proved
     nothing_new = search.decide(region, Budget(boxes=2000))[1]  # from what is kept
     assert search.proves(nothing_new.values()) is proved
+
+
+@pytest.mark.parametrize("rival", [None, 1])
+def test_a_quantity_notes_boxes_and_points_alike(rival: int | None) -> None:
+    posterior = peaked(400.0, [60.0, -20.0, -20.0])
+    bound = SoftmaxBound(posterior, posterior.X[0], np.array([0]))
+    near, far = np.array([[0.001]]), np.array([[0.6]])
+    for asked in (lambda each, x: each.bounds(x, x + 0.001), lambda each, x: each.evaluate(x)):
+        quantity = Quantity(bound, 0, rival)
+        asked(quantity, near)
+        assert quantity.proof.proved
+        asked(quantity, far)
+        assert not quantity.proof.proved
+    assert bound.class_bounds(near, near + 0.001, 0).proved and not bound.class_bounds(far, far, 0).proved
