@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gpsuite.commands.status import _counts
 from gpsuite.config.files import conf_dir
 from gpsuite.engine.backends import LokyPool, run_pool
 from gpsuite.engine.keys import task_key
@@ -71,10 +72,11 @@ def test_a_failure_here_does_not_hide_the_published_answer(
     assert found is not None and found.status == "done"
 
 
-def test_what_is_published_is_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that was killed after its last record and before its tables is not published with the old tables."""
-    entry = EXPERIMENTS.get(tiny.NAME)
-    monkeypatch.setitem(EXPERIMENTS._items, tiny.NAME, replace(entry, published=every_array))
+@pytest.fixture
+def old_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose run was killed after the last record of a newer version and before its tables."""
+    entry = replace(EXPERIMENTS.get(tiny.NAME), published=every_array)
+    monkeypatch.setitem(EXPERIMENTS._items, tiny.NAME, entry)
     run_experiment(tiny.request(), options(tmp_path))
 
     def killed(report: Any) -> Any:
@@ -85,40 +87,26 @@ def test_what_is_published_is_one_run(tmp_path: Path, monkeypatch: pytest.Monkey
         plan=lambda request: [replace(task, version=2) for task in tiny.plan(request)],
         runs=lambda task, shared: replace(tiny.run(task, shared), metrics={"square": -1.0}),
         summarise=killed,
-        published=every_array,
     )
     monkeypatch.setitem(EXPERIMENTS._items, tiny.NAME, newer)
     with pytest.raises(KeyboardInterrupt):
         run_experiment(tiny.request(), options(tmp_path))
     folder = tmp_path / "tiny/squares/quick"
     assert "16.1" in (folder / "tables/squares.csv").read_text()  # of version 1
-    with pytest.raises(ResultsError):
+    return folder
+
+
+def test_what_is_published_is_one_run(old_tables: Path, tmp_path: Path) -> None:
+    with pytest.raises(ResultsError, match=r"run\.json is missing"):
         publish(
-            folder, tmp_path, lambda: {"records.zip": pack_run(tiny.NAME, folder / "plan.json", tmp_path)}
+            old_tables,
+            tmp_path,
+            lambda: {"records.zip": pack_run(tiny.NAME, old_tables / "plan.json", tmp_path)},
         )
 
 
-def test_status_does_not_call_old_tables_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gpsuite.commands.status import _counts
-
-    entry = EXPERIMENTS.get(tiny.NAME)
-    run_experiment(tiny.request(), options(tmp_path))
-
-    def killed(report: Any) -> Any:
-        raise KeyboardInterrupt
-
-    newer = replace(
-        entry,
-        plan=lambda request: [replace(task, version=2) for task in tiny.plan(request)],
-        summarise=killed,
-    )
-    monkeypatch.setitem(EXPERIMENTS._items, tiny.NAME, newer)
-    with pytest.raises(KeyboardInterrupt):
-        run_experiment(tiny.request(), options(tmp_path))
-    assert (
-        _counts(tmp_path / "tiny/squares/quick", RecordStore(tmp_path, "tiny"))["tables"]
-        == "run again to complete"
-    )
+def test_status_does_not_call_old_tables_complete(old_tables: Path, tmp_path: Path) -> None:
+    assert _counts(old_tables, RecordStore(tmp_path, "tiny"))["tables"] == "run again to complete"
 
 
 def test_tasks_of_a_group_are_stored_as_they_end(tmp_path: Path) -> None:
