@@ -41,7 +41,8 @@ def draw(report: Report[InducingSettings], tidy: pd.DataFrame, name: str, headin
             panel(ax, tidy[tidy["metric"] == shown], "inducing", report.titles, styles=STYLES)
             ax.set_xticks(sorted(tidy["inducing"].unique()))
             ax.set_xlabel("inducing inputs M")
-            ax.set_ylim(bottom=0.0)
+            # the margin of a narrow range would cut the highest marker
+            ax.set_ylim(0.0, max(ax.get_ylim()[1], 1.06 * ax.dataLim.y1))
             ax.set_title(metric(shown).axis)
         _draw_factors(drawing.axes[-1], factors, printed)
         drawing.legend("above", columns=len(report.titles) + 2, title=heading)
@@ -72,5 +73,5 @@ def _draw_factors(ax: Axes, factors: pd.DataFrame, printed: tuple[float, float] 
             )
     ax.set_xticks(sorted(factors["inducing"].unique()))
     ax.set_xlabel("inducing inputs M")
-    ax.set_ylim(0.0, 1.06 * ax.dataLim.y1)  # the margin of a narrow range would cut the highest marker
+    ax.set_ylim(0.0, 1.06 * ax.dataLim.y1)  # as above
     ax.set_title("B_kl: min(VFE, FITC) / kl-PAC-SGP")
