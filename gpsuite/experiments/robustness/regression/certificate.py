@@ -11,7 +11,7 @@ from gpsuite.budget import Budget
 from gpsuite.experiments.base import Task
 from gpsuite.experiments.robustness.regression.models import RegressionProblem
 from gpsuite.experiments.robustness.regression.plan import RangeTask
-from gpsuite.experiments.robustness.shared.stored_certificates import Certified, stored
+from gpsuite.experiments.robustness.shared.stored_certificates import Certified, stored, too_large
 from gpsuite.methods.robustness.certificates.joint.certificate import JointOrigin, pack_joint
 from gpsuite.methods.robustness.certificates.joint.certify import certify_predictions
 from gpsuite.methods.robustness.certificates.joint.quantity import QuantileQuantity
@@ -36,10 +36,9 @@ def certify_ranges(
     where nothing is claimed.
     """
     dataset, params, sparse = task.require_dataset(), task.params, task.params.model.inducing > 0
-    if posterior.jitter and not sparse:
-        return Certified(
-            {"uncertified": f"the covariance needed a jitter of {posterior.jitter:g} to be factorised"}
-        )
+    fault = _no_certificate(posterior, problem, sparse)
+    if fault:
+        return Certified({"uncertified": fault})
     origin = JointOrigin(
         dataset=dataset.name,
         content=dataset.content_hash,
@@ -73,3 +72,10 @@ def certify_ranges(
     certified = problem.own_units(np.array(ends), outward=np.array([-1.0, 1.0]))
     arrays = {"certified": certified, **stored(*pack_joint(certificate))}
     return Certified({}, arrays, bool(certificate.search["out_of_time"]))
+
+
+def _no_certificate(posterior: RegressionPosterior, problem: RegressionProblem, sparse: bool) -> str:
+    if posterior.jitter and not sparse:
+        return f"the covariance needed a jitter of {posterior.jitter:g} to be factorised"
+    latent = posterior.latent
+    return too_large((latent.root, latent.alpha, latent.X, problem.X), 1)

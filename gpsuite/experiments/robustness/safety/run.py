@@ -18,7 +18,7 @@ from gpsuite.experiments.robustness.safety_curves.plan import label_name
 from gpsuite.experiments.robustness.shared.classifiers import Problem, read_problem, task_classifier
 from gpsuite.experiments.robustness.shared.free_inputs import choose
 from gpsuite.experiments.robustness.shared.minibatch_classifiers import train_minibatch
-from gpsuite.experiments.robustness.shared.stored_certificates import Certified, stored
+from gpsuite.experiments.robustness.shared.stored_certificates import Certified, stored, too_large
 from gpsuite.experiments.robustness.shared.tasks import MinibatchParams
 from gpsuite.methods.robustness.certificates.certificate import Certificate, Claim, Origin, pack
 from gpsuite.methods.robustness.certificates.certify import certify
@@ -116,8 +116,9 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
     found, attack = attacked(search, region, found, point, params.starts)
     limited = found.status == "budget"
     reason = _limit(found, task.budget_seconds) if limited else ""
-    certified = Certified({})
-    if params.certificate_boxes:
+    fault = too_large((posterior.root, posterior.alpha, classifier.X, posterior.X), 1)
+    certified = Certified({"uncertified": fault} if params.certificate_boxes and fault else {})
+    if params.certificate_boxes and not fault:
         origin = _origin(dataset, classifier, params, region)
         certificate = _certify(search, region, found, params, clock.rest(), origin)
         lowest, highest = (claim.outer for claim in certificate.claims)

@@ -13,7 +13,7 @@ from gpsuite.experiments.base import Task
 from gpsuite.experiments.robustness.safety.plan import ClassesTask
 from gpsuite.experiments.robustness.shared.classifiers import Problem
 from gpsuite.experiments.robustness.shared.several_classes import SeveralClasses
-from gpsuite.experiments.robustness.shared.stored_certificates import Certified, stored
+from gpsuite.experiments.robustness.shared.stored_certificates import Certified, stored, too_large
 from gpsuite.experiments.robustness.shared.tasks import MinibatchParams
 from gpsuite.methods.robustness.certificates.joint.certificate import (
     JointCertificate,
@@ -28,9 +28,6 @@ from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from gpsuite.models.classification.robust_max_posterior import RobustMaxPosterior
-from gpsuite.untrusted import LARGEST_ARRAYS
-
-FOR_TREES = 16 << 20  # bytes of the largest certificate that are left for its trees
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,15 +112,7 @@ def no_certificate(posterior: MultiClassPosterior) -> str:
     """Return why there is none for a posterior, for example that it would be more than `gpsuite verify` reads."""
     if isinstance(posterior, RobustMaxPosterior):
         return "gpsuite verify has no bound of the robust maximum of several classes"
-    size = sum(each.nbytes for each in (posterior.root, posterior.alpha, posterior.X))
-    if size > LARGEST_ARRAYS - FOR_TREES:
-        most, C = LARGEST_ARRAYS >> 20, posterior.n_classes
-        rows = int(np.sqrt((LARGEST_ARRAYS - 2 * FOR_TREES) / 8.0) / C)
-        return (
-            f"the posterior of {C} classes and {len(posterior.X)} rows takes {size >> 20} MB, certificates at most "
-            f"{most}; take train_rows={rows}, or certificates=false"
-        )
-    return ""
+    return too_large((posterior.root, posterior.alpha, posterior.X), posterior.n_classes)
 
 
 def _origin(dataset: PreparedDataset, problem: Problem, params: ClassesTask, region: Region) -> JointOrigin:

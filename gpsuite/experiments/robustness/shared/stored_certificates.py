@@ -14,8 +14,10 @@ import numpy.typing as npt
 from gpsuite.experiments.base import Record
 from gpsuite.methods.robustness.certificates.certificate import write_packed
 from gpsuite.reporting.manifest import note_written, remove_stale
+from gpsuite.untrusted import LARGEST_ARRAYS
 
 PREFIX, DESCRIPTION = "certificate_", "certificate_description"  # of the arrays of a record
+FOR_TREES = 16 << 20  # bytes of the largest certificate that are left for its trees
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,24 @@ def stored(
     found = {f"{PREFIX}{name}": array for name, array in arrays.items()}
     found[DESCRIPTION] = np.array(json.dumps(description))
     return found
+
+
+def too_large(arrays: Sequence[npt.NDArray[Any]], n_classes: int) -> str:
+    """Return why a posterior is more than `gpsuite verify` reads, or nothing.
+
+    Args:
+        arrays: of the posterior, the last one its inputs [N, D].
+        n_classes: latent functions that its root couples, 1 of two classes and of a regression.
+    """
+    size = sum(array.nbytes for array in arrays)
+    if size <= LARGEST_ARRAYS - FOR_TREES:
+        return ""
+    rows = int(np.sqrt((LARGEST_ARRAYS - 2 * FOR_TREES) / 8.0) / n_classes)
+    several = f"{n_classes} classes and " if n_classes > 1 else ""
+    return (
+        f"the posterior of {several}{len(arrays[-1])} rows takes {size >> 20} MB, certificates at most "
+        f"{LARGEST_ARRAYS >> 20}; take train_rows={rows}, or certificates=false"
+    )
 
 
 def told_uncertified(records: Sequence[Record]) -> list[str]:
