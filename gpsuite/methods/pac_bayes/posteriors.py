@@ -15,7 +15,7 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 
 from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.losses import Loss
-from gpsuite.methods.pac_bayes.se_kernel import se_kernel
+from gpsuite.methods.pac_bayes.se_kernel import se_kernel, se_kernel_by_differences
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.linalg import NotPositiveDefiniteError
 
@@ -76,6 +76,7 @@ class FullGPPosterior:
         train_variance: latent variance at the training inputs [N].
         factor: lower Cholesky factor of K + sigma^2 I [N, N].
         alpha: (K + sigma^2 I)^-1 y [N].
+        ulps: error of an entry of K, in ulps of sigma_f^2.
 
     Equation: Reeb et al. 2018, Eq. (6), Eq. (8)
     """
@@ -88,6 +89,7 @@ class FullGPPosterior:
     train_variance: FloatArray
     factor: FloatArray
     alpha: FloatArray
+    ulps: float
 
     @classmethod
     def fit(cls, hyperparameters: Hyperparameters, X: FloatArray, y: FloatArray) -> FullGPPosterior:
@@ -106,7 +108,7 @@ class FullGPPosterior:
         if len(hyperparameters.lengthscales) not in (1, X.shape[1]):
             raise ValueError(f"{len(hyperparameters.lengthscales)} lengthscales for {X.shape[1]} inputs")
         n, s = len(y), hyperparameters.noise_variance
-        matrix = se_kernel(X, X, hyperparameters)
+        matrix, ulps = se_kernel_by_differences(X, hyperparameters)
         matrix[np.diag_indices(n)] = hyperparameters.variance + s
         # in place: of large data two matrices are all that fits, the factor and its inverse
         factor, info = dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
@@ -120,7 +122,7 @@ class FullGPPosterior:
         kl = 0.5 * (log_ratio - n + s * float(h.sum()) + float(alpha @ mean))
         # a KL is not negative; rounding can leave it an ulp below 0
         variance = np.maximum(s - s * s * h, 0.0)
-        return cls(hyperparameters, X, y, max(kl, 0.0), mean, variance, factor, alpha)
+        return cls(hyperparameters, X, y, max(kl, 0.0), mean, variance, factor, alpha, ulps)
 
     def predict(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean [N'] and latent variance [N'] at new inputs [N', D]; no observation noise added.
@@ -142,13 +144,14 @@ class FullGPPosterior:
         """Return by how much rounding of K + sigma^2 I can have moved Gibbs risk and KL, to first order.
 
         A factor is exact for a matrix that differs by E, |E| <= c eps (N sigma_f^2 + sigma^2) (Higham 2002, Theorem
-        10.3); c = 1 is what is met, not what is proved. Log determinant and trace move by |E| N / sigma^2 at most, the
-        quadratic term by |E| |alpha|^2, the means y - sigma^2 alpha together by |E| |alpha|, each variance by |E|.
+        10.3); c = 1 is what is met, not what is proved. The entries of K add `ulps` eps N sigma_f^2. Log determinant
+        and trace move by |E| N / sigma^2 at most, the quadratic term by |E| |alpha|^2, the means y - sigma^2 alpha
+        together by |E| |alpha|, each variance by |E|.
         Where the KL moves by more than `LARGEST_SHARE` of 1 + KL, or |E| is more than that share of sigma_f^2, the
         largest latent variance, the first order says nothing: it is infinite.
         """
         h, n = self.hyperparameters, len(self.y)
-        matrix = EPSILON * (n * h.variance + h.noise_variance)
+        matrix = EPSILON * (n * h.variance * (1.0 + self.ulps) + h.noise_variance)
         if matrix > LARGEST_SHARE * h.variance:
             return RiskAndKL(math.inf, math.inf)
         moved = matrix * (float(self.alpha @ self.alpha) + n / h.noise_variance)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from gpsuite.arrays import FloatArray
 from gpsuite.models.config import Hyperparameters
@@ -49,6 +50,19 @@ def se_kernel(X: FloatArray, other: FloatArray, hyperparameters: Hyperparameters
     # rounding may leave the exponent of equal points above its limit
     np.minimum(exponent, log_variance, out=exponent)
     return np.asarray(np.exp(exponent, out=exponent))
+
+
+def se_kernel_by_differences(X: FloatArray, hyperparameters: Hyperparameters) -> tuple[FloatArray, float]:
+    """Return k(X, X) [N, N] and the error of its entries in ulps of sigma_f^2: slower than `se_kernel`, and closer.
+
+    A scaled difference carries the ulps of the scaled inputs, where a difference of squares carries theirs; to first
+    order it moves exp(-r^2/2) by 0.61 of its own error at most, and its relative rounding by less than an ulp.
+    """
+    scaled = (X - X.mean(axis=0)) / np.asarray(hyperparameters.lengthscales)
+    matrix = cdist(scaled, scaled, "sqeuclidean")
+    matrix *= -0.5
+    matrix += math.log(hyperparameters.variance)
+    return np.exp(matrix, out=matrix), 1.0 + math.sqrt(float(np.einsum("ij,ij->i", scaled, scaled).max()))
 
 
 def log_kernel(A: FloatArray, B: FloatArray, log_variance: float) -> FloatArray:

@@ -33,6 +33,7 @@ Kernel = Callable[[FloatArray, FloatArray], Any]
 
 
 LARGEST = 1e100  # of a coefficient or an output: what is compared are squares of products with the data
+SMALLEST = 1e-100  # of the largest output, for the same reason
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +51,8 @@ class Region:
         features: maps inputs [J, D] to rows of Phi [J, p]; None where the design was given as a matrix.
 
     Raises:
-        ValueError: if q is not in 1..m-1, y is beyond `LARGEST`, or y or the perturbations do not fit the objective.
+        ValueError: if q is not in 1..m-1, the largest y is beyond `LARGEST` or below `SMALLEST` but not 0, or y or the
+            perturbations do not fit the objective.
 
     Equation: Csáji & Kis 2019, Main Theorem
     """
@@ -63,8 +65,11 @@ class Region:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "y", self.objective.check_outputs(self.y))
-        if np.abs(self.y).max(initial=0.0) > LARGEST:
+        size = np.abs(self.y).max(initial=0.0)
+        if size > LARGEST:
             raise ValueError(f"y must be at most {LARGEST:g} in size: squares of larger outputs overflow")
+        if 0.0 < size < SMALLEST:
+            raise ValueError(f"y is below {SMALLEST:g} in size: squares vanish; give it in smaller units")
         if self.perturbations.shape != (self.m - 1, len(self.y)):
             raise ValueError(
                 f"perturbations of shape {self.perturbations.shape} do not fit n={len(self.y)} data"

@@ -144,3 +144,16 @@ def test_impossible_arrays_are_refused() -> None:
         wasserstein_on_points(one, one + np.inf, eye, eye)
     with pytest.raises(ValueError, match="N_S"):
         wasserstein_by_eigenvalues(one, one, one, one, eye[:2], eye)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-20, 1e160])
+@pytest.mark.parametrize("d", [10, 200])
+def test_singular_gaussians(d: int, scale: float) -> None:
+    """Rank one: W2^2 = |m_P - m_Q|^2 + |a - b|^2 for covariances aa' and bb' of parallel a and b."""
+    a = np.sqrt(scale) * np.random.default_rng(1).normal(size=d)
+    zero, K = np.zeros(d), np.outer(a, a)
+    b = (1 + 1e-4) * a
+    assert 0.0 <= gaussian_wasserstein(zero, K, zero, K) <= 1e-13 * np.trace(K)
+    assert gaussian_wasserstein(zero, K, 1e-4 * a, K) == pytest.approx(1e-8 * np.sum(a**2), rel=1e-5)
+    found = gaussian_wasserstein(zero, K, zero, np.outer(b, b))
+    assert found == pytest.approx(np.sum((a - b) ** 2), rel=1e-5)

@@ -95,7 +95,8 @@ def exact_boundary(
         first[quadratic.unmoved] = np.where(wins, np.inf, -np.inf)[quadratic.unmoved, None]
         again[quadratic.unmoved] = np.inf
         steps.append(_reach(np.minimum(first, cap), np.where(again < cap, again, np.inf), cap, q))
-    inside, outside = steps[0] * (1.0 - _SLACK), np.maximum(steps[1], 0.0) * (1.0 + _SLACK)
+    outside = np.maximum(steps[1], 0.0) * (1.0 + _SLACK)
+    inside = np.minimum(steps[0] * (1.0 - _SLACK), outside)
     return RayBoundary(quadratic.estimate, rays, inside, outside, "exact")
 
 
@@ -166,18 +167,19 @@ def _roots(
         a = np.einsum("irj,irj->ij", 2.0 * slope - along, along)
         b = np.einsum("irj,ir->ij", along - slope, r)
         c = -np.einsum("ir,ir->i", r, r)[:, None]
-        # curvatures below the tolerance of ties count as none: such a step never ends
+        flat, c = TIE * scale, np.broadcast_to(c, a.shape)
         for (first, again), share in zip(found, (0.0, added), strict=True):
-            lowered = a - share * scale
-            steps = _quadratic_steps(lowered, b, np.broadcast_to(c, a.shape), TIE * scale)
-            first[part], again[part] = steps
+            first[part], again[part] = _quadratic_steps(a - share * scale, b, c, flat)
+        # without curvature b > 0 ends the step all the same, where Z_i falls below Z_0 by more than a tie somewhere
+        inner, ends = found[0][0], (np.abs(a) <= flat) & (b > 0.0) & (b * b > -c * flat)
+        inner[part] = np.where(ends, -c / np.where(ends, b + np.sqrt(b * b - c * flat), 1.0), inner[part])
     return found
 
 
 def _quadratic_steps(
     a: FloatArray, b: FloatArray, c: FloatArray, flat: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return first and second ends of {t >= 0 : a t^2 + 2 b t + c <= 0}, c <= 0; outward where |a| <= flat."""
+    """Return first and second ends of {t >= 0 : a t^2 + 2 b t + c <= 0}, c <= 0; no end where |a| <= flat, outward."""
     discriminant = b**2 - a * c
     root = np.sqrt(np.maximum(discriminant, 0.0))
     rising = b + root > 0.0

@@ -200,6 +200,7 @@ class QuadraticForms:
         sizes = np.sum(np.abs(V), axis=0)
         slack = _UNDECIDED * ((self.scale[0] * sizes + self.scale[1]) * sizes + self.scale[2])
         monomials = np.empty((self.coefficients.shape[1], _QUADRATIC_CHUNK))
+        counter = np.min_scalar_type(len(self.coefficients))  # the narrowest is the fastest
         for start in range(0, len(alphas), _QUADRATIC_CHUNK):
             rows = slice(start, start + _QUADRATIC_CHUNK)
             part = V[:, rows]
@@ -207,7 +208,7 @@ class QuadraticForms:
             _fill(terms, part)
             difference = self.coefficients @ terms
             below = np.signbit(difference).view(np.uint8)
-            ranks[rows] = np.add.reduce(below, axis=0, dtype=np.uint16)
+            ranks[rows] = np.add.reduce(below, axis=0, dtype=counter)
             undecided[rows] = (
                 np.min(np.abs(difference, out=difference), axis=0, initial=np.inf) <= slack[rows]
             )

@@ -21,6 +21,7 @@ from gpsuite.errors import UserError
 Domain = tuple[npt.ArrayLike, npt.ArrayLike]
 
 UNIT = 2.0**-53  # relative rounding error of one operation
+FAR = 2.0**400  # radii: what is farther from a ball's centre counts as that far, so that squares stay finite
 BISECTIONS = 100
 NORMS = ("box", "l1", "l2")
 
@@ -105,20 +106,30 @@ class Region:
         if self.norm == "box":
             return lo, hi, np.ones(len(lo), dtype=bool)
         x0, power = self.start, 1 if self.norm == "l1" else 2
-        gap = np.maximum(0.0, np.maximum(lo - x0, x0 - hi)) ** power
-        total, limit = np.sum(gap, axis=1, keepdims=True), self.radius**power
+        unit = self._unit
+        gap = np.maximum(0.0, np.maximum(lo - x0, x0 - hi)) / unit
+        gap = np.minimum(gap, FAR) ** 2 if self.norm == "l2" else gap
+        total, limit = np.sum(gap, axis=1, keepdims=True), (self.radius / unit) ** power
         slack = 8 * (len(x0) + 4) * UNIT * (limit + total)
         meets: BoolArray = (total <= limit + slack)[:, 0]
-        reach = np.maximum(0.0, limit - (total - gap) + 2 * slack) ** (1 / power)
+        reach = unit * np.maximum(0.0, limit - (total - gap) + 2 * slack) ** (1 / power)
         reach += 8 * UNIT * (reach + np.abs(x0))
         low, high = np.maximum(lo, x0 - reach), np.minimum(hi, x0 + reach)
         kept = (low <= high).all(axis=1, keepdims=True)
         return np.where(kept, low, lo), np.where(kept, high, hi), meets
 
+    @property
+    def _unit(self) -> float:
+        """The power of two next to an L2 ball's radius: lengths up to `FAR` of it have squares that do not vanish."""
+        return float(2.0 ** np.frexp(self.radius)[1]) if self.norm == "l2" and self.radius > 0.0 else 1.0
+
     def _inner(self, points: FloatArray) -> BoolArray:
-        distance = np.abs(points - self.start)
-        size = np.sum(distance, -1) if self.norm == "l1" else np.sqrt(np.sum(distance**2, -1))
-        inside: BoolArray = size <= self.radius * (1 - 8 * (len(self.free) + 2) * UNIT)
+        unit = self._unit
+        distance = np.abs(points - self.start) / unit
+        size = (
+            np.sum(distance, -1) if self.norm == "l1" else np.sqrt(np.sum(np.minimum(distance, FAR) ** 2, -1))
+        )
+        inside: BoolArray = size <= self.radius / unit * (1 - 8 * (len(self.free) + 2) * UNIT)
         return inside
 
     def _project_to_ball(self, points: FloatArray) -> FloatArray:
@@ -126,9 +137,8 @@ class Region:
         low = np.zeros((len(points), 1))
         largest = np.max(np.abs(step), axis=1, keepdims=True)
         # at `high` the L1 step is zero, and the L2 step is at most the radius
-        high = (
-            largest if self.norm == "l1" else 2 * np.sqrt(step.shape[1]) * largest / max(self.radius, 1e-300)
-        )
+        tiny = np.finfo(np.float64).tiny
+        high = largest if self.norm == "l1" else 2 * np.sqrt(step.shape[1]) * largest / max(self.radius, tiny)
         for _ in range(BISECTIONS):
             middle = 0.5 * (low + high)
             inside = self._inner(self._shrunk(step, middle))[:, None]

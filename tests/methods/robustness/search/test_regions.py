@@ -244,3 +244,16 @@ def test_one_radius_may_be_given_for_all_inputs() -> None:
     for bad in (np.inf, [0.1, -0.1, 0.1]):
         with pytest.raises(UserError, match="finite and not negative"):
             box([0.0, 1.0, 2.0], bad)
+
+
+@pytest.mark.parametrize("unit", [2.0**-540, 2.0**-700, 2.0**-1000, 2.0**512, 2.0**600])
+def test_an_l2_ball_is_the_same_in_any_unit(unit: float) -> None:
+    """Its squared radius underflows or overflows in most of these."""
+    plain, scaled = (l2_ball(np.array([0.2, 0.1]) * each, 0.9 * each) for each in (1.0, unit))
+    points = np.array([[1.0, 0.1], [0.2, 0.99], [0.9, 0.9], [-0.5, -0.4], [2.0, 0.1]])
+    assert plain.contains(points).tolist() == scaled.contains(points * unit).tolist()
+    assert np.array_equal(plain.project(points) * unit, scaled.project(points * unit))
+    lo, hi = np.array([[0.9, -0.8], [0.2, 0.1], [0.9, 0.7]]), np.array([[1.1, 0.5], [0.4, 0.4], [1.1, 1.0]])
+    expected, found = plain.contract(lo, hi), scaled.contract(lo * unit, hi * unit)
+    assert np.array_equal(expected[0] * unit, found[0]) and np.array_equal(expected[1] * unit, found[1])
+    assert expected[2].tolist() == found[2].tolist() == [True, True, False]
