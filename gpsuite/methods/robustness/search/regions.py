@@ -108,7 +108,7 @@ class Region:
         x0, power = self.start, 1 if self.norm == "l1" else 2
         unit = self._unit
         gap = np.maximum(0.0, np.maximum(lo - x0, x0 - hi)) / unit
-        gap = np.minimum(gap, FAR) ** 2 if self.norm == "l2" else gap
+        gap = np.minimum(gap, FAR) ** 2.0 if self.norm == "l2" else gap
         total, limit = np.sum(gap, axis=1, keepdims=True), (self.radius / unit) ** power
         slack = 8 * (len(x0) + 4) * UNIT * (limit + total)
         meets: BoolArray = (total <= limit + slack)[:, 0]
