@@ -21,6 +21,11 @@ def visible_lines(text: str) -> str:
     return "\n".join(visible(line) for line in text.split("\n"))
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things: `1 row`, `2 rows`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def typed_path(text: str) -> Path:
     """Return the path that a user means: as it stands, else with a leading `~` expanded."""
     path = Path(text)

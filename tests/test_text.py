@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from gpsuite.text import visible, visible_lines
+from gpsuite.text import counted, visible, visible_lines
 
 
 def test_what_acts_is_written_out_and_what_shows_stays() -> None:
@@ -21,3 +21,7 @@ def test_no_control_character_or_mark_of_direction_is_left() -> None:
     assert not {unicodedata.category(letter) for letter in left} & {"Cc", "Cs", "Zl", "Zp"}
     directions = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
     assert not {unicodedata.bidirectional(letter) for letter in left} & directions
+
+
+def test_things_are_counted_in_their_number() -> None:
+    assert [counted(number, "row") for number in (0, 1, 2)] == ["0 rows", "1 row", "2 rows"]

@@ -18,7 +18,7 @@ from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, DatasetSpec, csv_value
 from gpsuite.data.table.describe import describe_table
 from gpsuite.data.table.names import choose_columns
 from gpsuite.errors import DataError, UserError, unknown_name
-from gpsuite.text import typed_path, visible, visible_lines
+from gpsuite.text import counted, typed_path, visible, visible_lines
 
 HELP = """
 gpsuite data list                   rows, inputs, licence, and where each dataset was found
@@ -80,8 +80,8 @@ def _describe(words: Sequence[str]) -> int:
     found = describe_table(spec)
     for key in NAMING & settings.keys():
         choose_columns(key, settings[key], [str(row["column"]) for row in found.columns])
-    show_table(f"{paths[0]}: {found.rows} rows", found.columns)
-    print(f"{found.rows} rows, {len(found.columns)} columns")
+    show_table(f"{paths[0]}: {counted(found.rows, 'row')}", found.columns)
+    print(f"{counted(found.rows, 'row')}, {counted(len(found.columns), 'column')}")
     for note in found.notes:
         print(f"- {visible(note)}")
     chosen = [

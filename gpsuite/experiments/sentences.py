@@ -38,7 +38,7 @@ def errors_bounded(delta: float, bound: float, error: str, subject: str) -> str:
         error: with its unit, `12.5 (units of y)`.
         subject: whose predictions: `the kept model`.
     """
-    if bound >= 1.0:
+    if percent_up(bound) == "100 %":
         return f"Nothing is proved of how often {subject} is off by more than {error}: the bound is 100 %."
     return (
         f"With probability {sureness(delta)}, at most {percent_up(bound)} of the predictions of {subject} are off by "

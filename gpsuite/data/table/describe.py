@@ -13,6 +13,7 @@ from gpsuite.data.table.cells import read_columns
 from gpsuite.data.table.columns import Column
 from gpsuite.data.table.layout import Grid, read_grid, without_empty_tail
 from gpsuite.data.table.names import name_list, shorten
+from gpsuite.text import counted
 
 _SHOWN_LEVELS = 6
 _EPOCH = np.datetime64("1970-01-01")
@@ -68,13 +69,13 @@ def _row(grid: Grid, column: Column) -> dict[str, object]:
         shown = f"{first} to {last}"
     elif column.levels:
         rest = f", ... ({len(column.levels)})" if len(column.levels) > _SHOWN_LEVELS else ""
-        shown = ", ".join(shorten(level, 30) for level in column.levels[:_SHOWN_LEVELS]) + rest
+        shown = ", ".join(shorten(level, 30) for level in column.levels[:_SHOWN_LEVELS] if level) + rest
     else:
         shown = f"{given.min():g} to {given.max():g}" if len(given) else ""
     remarks = [column.useless and f"left out as an input: {column.useless}"]
     for row, cell in list(column.bad.items())[:1]:
         where = f"as {shorten(cell)!r} in line {grid.lines[row]}"
-        remarks.append(f"{len(column.bad)} cells cannot be read, {where}")
+        remarks.append(f"{counted(len(column.bad), 'cell')} cannot be read, {where}")
     return {
         "column": column.name,
         "read as": column.kind,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from gpsuite.data.table.names import csv_error, shorten
+from gpsuite.errors import DataError
 
 MISSING_WORDS = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "?"})
 # further marks, taken as gaps where they are the only text in a column of numbers
@@ -145,30 +147,34 @@ def find_format(
     if seen.decimal or seen.proved or seen.either or separator != ",":
         for name, texts in plain:
             seen.add_plain(name, texts)
+    return _decided(seen, separator, partial(csv_error, key, path))
+
+
+def _decided(seen: _Seen, separator: str, fault: Callable[..., DataError]) -> tuple[NumberFormat, str]:
+    """Return the format that the numbers seen have, and a sentence on what was decided; `fault` says what cannot be."""
     comma, points = seen.decimal or seen.proved, seen.groups or seen.point
     if comma and points:
         text = f"{comma} needs a decimal comma, {points} a decimal point"
-        raise csv_error(key, path, text, "write all numbers in one way, as 1234.5")
+        raise fault(text, "write all numbers in one way, as 1234.5")
     if comma and seen.dotted and not seen.proved:
         text = f"{comma} needs a decimal comma; is the point in {seen.dotted} between thousands?"
-        raise csv_error(key, path, text, "if it is:", fix={"decimal": ",", "thousands": "."})
+        raise fault(text, "if it is:", fix={"decimal": ",", "thousands": "."})
     if comma:
-        return NumberFormat(",", "."), f"numbers are read with a decimal comma ({comma})"
+        mark = "a decimal comma" if seen.decimal else "a point between thousands"
+        return NumberFormat(",", "."), f"numbers are read with {mark} ({comma})"
     if seen.groups or (seen.either and seen.point):
-        return NumberFormat(
-            ".", ","
-        ), f"numbers are read with a comma between thousands ({seen.groups or seen.either})"
+        mark = "a comma between thousands"
+        return NumberFormat(".", ","), f"numbers are read with {mark} ({seen.groups or seen.either})"
     if seen.either:
         text = f"{seen.either}: a decimal comma, or a comma between thousands?"
-        raise csv_error(
-            key, path, text, "dataset.decimal=, if it is decimal; if not:", fix={"thousands": ","}
-        )
+        raise fault(text, "dataset.decimal=, if it is decimal; if not:", fix={"thousands": ","})
     doubt = f"{seen.mixed}, beside numbers without a point" if seen.mixed else seen.round
     if doubt and not seen.point and separator != ",":
         text = f"{doubt}: a decimal point, or one between thousands?"
-        raise csv_error(
-            key, path, text, "dataset.decimal=. if it is decimal; if not:", fix={"thousands": "."}
-        )
+        raise fault(text, "dataset.decimal=. if it is decimal; if not:", fix={"thousands": "."})
+    if seen.dotted and not seen.point and separator != ",":
+        told = f"{seen.dotted} is read with a decimal point; dataset.thousands=. if it is between thousands"
+        return NumberFormat(), told
     return NumberFormat(), ""
 
 

@@ -22,6 +22,7 @@ from gpsuite.data.table.reading import reading_of_table
 from gpsuite.data.table.rows import LARGEST_LOSS, all_others, complete_rows, leaving_out
 from gpsuite.data.table.spread import check_spread
 from gpsuite.errors import DataError, unknown_name
+from gpsuite.text import counted
 
 MIN_ROWS = 10
 COPIES = "copies on both sides of splits"  # part of the content of a table that has some: other splits, other records
@@ -176,7 +177,9 @@ def _content_hash(spec: CsvSpec, grid: Grid, choices: list[Any], notes: Sequence
 
 def _refuse_too_few(spec: CsvSpec, rows: int) -> None:
     if rows < MIN_ROWS:
-        raise csv_error("path", spec.path, f"{rows} rows; at least {MIN_ROWS} are needed", "add rows")
+        raise csv_error(
+            "path", spec.path, f"{counted(rows, 'row')}; at least {MIN_ROWS} are needed", "add rows"
+        )
 
 
 def _present_labels(

@@ -37,7 +37,7 @@ def read_bytes(text: str, key: str = "path") -> bytes:
         DataError: if there is none (with the nearest name in its folder), or it is a folder, empty or unreadable.
     """
     if text in (MISSING, ""):
-        raise csv_error(key, text, "no file named", f"set dataset.{key}=FILE.csv")
+        raise csv_error(key, "", "no file named", f"set dataset.{key}=FILE.csv")
     path = typed_path(text)
     try:
         mode = path.stat().st_mode
@@ -66,6 +66,8 @@ def decode(path: str, data: bytes, key: str = "path", *, strict: bool = False) -
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and not strict:
         with contextlib.suppress(UnicodeDecodeError):
             return data.decode("utf-16"), ["the file is read as UTF-16"]
+    if data.startswith(b"\x1f\x8b"):
+        raise csv_error(key, path, "is compressed by gzip", "unpack it first, with gunzip")
     if b"\0" in data:
         raise csv_error(key, path, "is not a text CSV (it holds binary data)", fix)
     try:

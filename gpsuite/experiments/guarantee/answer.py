@@ -17,6 +17,7 @@ from gpsuite.experiments.perturbation.region.summary import mean_width
 from gpsuite.experiments.sentences import at_most, band_holds, errors_bounded, percent_up
 from gpsuite.methods.conformal import jackknife_bounded
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
+from gpsuite.text import counted
 
 KEPT, JUDGED = "the kept model", "a model trained in the same way without the test rows"
 SECONDS = "budget.seconds ended the searches"
@@ -28,7 +29,7 @@ def heading(report: Report[GuaranteeSettings], data: Dataset) -> str:
     """Return what was read, and as what."""
     target, name = data.target_names[0], report.request.require_dataset().shown_name
     return (
-        f"{name}: {len(data.X)} rows, {data.X.shape[1]} inputs; {data.task} of {target} "
+        f"{name}: {len(data.X)} rows, {counted(data.X.shape[1], 'input')}; {data.task} of {target} "
         f"(dataset.task= says otherwise)"
     )
 

@@ -10,38 +10,48 @@ from gpsuite.experiments.base import Record
 from gpsuite.experiments.guarantee.checks import HOLDS, LEVEL, UNCHECKED, VIOLATED, Check
 
 SAMPLES = "test rows, PAC-Bayes, conformal, jackknife+"
+OF_CLASSES = "test rows, certified"
 
 
-def row_checks(record: Record, of_copies: str = "test rows of classes") -> list[Check]:
-    """Return the checks of rows as independent draws from one distribution; copies hurt the guarantees named."""
+def row_checks(
+    record: Record, samples: str = OF_CLASSES, copies: str = OF_CLASSES, order: str = OF_CLASSES
+) -> list[Check]:
+    """Return the checks of rows as independent draws from one distribution.
+
+    Args:
+        record: of the judged model.
+        samples: guarantees that need draws from one distribution.
+        copies: those that copies hurt.
+        order: those that an order in time hurts.
+    """
     repeated = int(record.number("repeated_rows"))
     drift_p, order_p = record.number("drift_p"), record.number("order_p")
     moved = f"first against last third of the file: {record.metrics['drift_column']} differs most, p = {drift_p:.2g}"
     return [
         Check(
             "rows are independent: no copies",
-            of_copies,
+            copies,
             f"{repeated} rows repeat an earlier one; the bounds are the worse of those with and without them"
             if repeated
             else "no row repeats another",
             VIOLATED if record.metrics["repeated"] else UNCHECKED if repeated else HOLDS,
         ),
-        Check.of("rows come from one distribution: no drift", SAMPLES, moved, drift_p < LEVEL),
+        Check.of("rows come from one distribution: no drift", samples, moved, drift_p < LEVEL),
         Check.of(
             "rows are independent: no order in time",
-            f"{SAMPLES}, band",
+            order,
             f"correlation of residuals with the next row's, p = {order_p:.2g}",
             order_p < LEVEL,
         ),
         Check(
-            "new rows come from the same distribution", SAMPLES, "cannot be seen from the table", UNCHECKED
+            "new rows come from the same distribution", samples, "cannot be seen from the table", UNCHECKED
         ),
     ]
 
 
 def regression_checks(record: Record, bands: Sequence[Record], excluded: int) -> list[Check]:
     """Return the checks of a regression."""
-    found = row_checks(record, "jackknife+")
+    found = row_checks(record, SAMPLES, "jackknife+", f"{SAMPLES}, band")
     pattern, inside = record.number("pattern_p"), int(record.number("gp_inside"))
     n, spread_p = int(record.number("n_test")), record.number("gp_inside_p")
     found.append(

@@ -12,7 +12,7 @@ from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import METHODS, SharedWork
 from gpsuite.experiments.guarantee.checks import few_different
-from gpsuite.experiments.guarantee.searches import Searches
+from gpsuite.experiments.guarantee.searches import Searches, nested
 from gpsuite.experiments.guarantee.tasks import Learning
 from gpsuite.experiments.robustness.shared.classifiers import (
     Problem,
@@ -229,7 +229,7 @@ def probability_ranges(
             if searches.may_begin() and search is not None and not _only_stated(search):
                 region = box(x, np.full(len(x), radius))
                 found[row, place] = _range(search, int(own[row]), region, tolerance, searches)
-    return found
+    return nested(found, tolerances)
 
 
 def _range(
@@ -253,7 +253,7 @@ def _range(
 
 def _complement(low: float, high: float) -> tuple[float, float]:
     """Return the range of the other class' probability, outwards by what the difference rounds."""
-    return float(np.nextafter(1.0 - high, -1.0)), float(np.nextafter(1.0 - low, 2.0))
+    return max(float(np.nextafter(1.0 - high, -1.0)), 0.0), min(float(np.nextafter(1.0 - low, 2.0)), 1.0)
 
 
 def input_effects(model: Classifier, scaled: FloatArray, searches: Searches, tolerance: float) -> FloatArray:

@@ -14,7 +14,7 @@ from gpsuite.data.splits import DifferentRows, Standardiser
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.guarantee.checks import few_different
-from gpsuite.experiments.guarantee.searches import Searches
+from gpsuite.experiments.guarantee.searches import Searches, nested
 from gpsuite.experiments.guarantee.tasks import Learning
 from gpsuite.experiments.pac_bayes.methods.pac_gp import PacGPOptions
 from gpsuite.experiments.pac_bayes.shared.method import risk_method
@@ -294,6 +294,7 @@ def proved_ranges(
             (mean,) = prediction_range(latent, noise, region, [MEAN], tolerance, searches.budget())
             searches.ended(mean.minimum.reason, mean.maximum.reason)
             found[row, place] = mean.lowest_proved, mean.highest_proved
+    found = nested(found, tolerances)
     own = float(fitted.target.mean[0]) + fitted.scale * found
     slack = 1e-14 * (abs(float(fitted.target.mean[0])) + np.abs(own))  # what the change of units rounds
     return np.asarray(own + np.where(np.isfinite(slack), slack, 0.0) * np.array([-1.0, 1.0]))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import BUDGET, DONE, SharedWork, Task
 
@@ -55,3 +58,12 @@ class Searches:
         if not self.cut:
             return DONE, ""
         return BUDGET, f"{self.clock.seconds:g} seconds used up, {self.cut} searches did not end"
+
+
+def nested(ranges: FloatArray, tolerances: Sequence[float]) -> FloatArray:
+    """Return proved ranges [B, K, 2], each with what is proved of the larger tolerances [K]; NaN where nothing is."""
+    order = np.argsort(tolerances)[::-1]
+    found = ranges.copy()
+    found[:, order, 0] = np.fmax.accumulate(ranges[:, order, 0], axis=1)
+    found[:, order, 1] = np.fmin.accumulate(ranges[:, order, 1], axis=1)
+    return found

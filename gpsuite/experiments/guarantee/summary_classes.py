@@ -87,10 +87,14 @@ def _certified_sentences(record: Record, settings: GuaranteeSettings) -> Iterato
 
 def range_sentences(record: Record, tolerances: Sequence[float]) -> Iterator[str]:
     """Yield for each tolerance above what the predicted class' probability provably stays."""
-    why = SECONDS if record.metrics.get("cut") else STATED
+    unknown = SECONDS if record.metrics.get("cut") else STATED
     for place, tolerance in enumerate(tolerances):
         lows = record.arrays["ranges"][:, place, 0]
-        proved = lows[np.isfinite(lows)]
+        proved = lows[lows >= 0.001]  # false for NaN
+        vain = int(np.count_nonzero(lows < 0.001))
+        why = " and ".join(
+            [f"the bound of {vain} is 0"] * (vain > 0) + [unknown] * (len(proved) + vain < len(lows))
+        )
         change = f"if every input is off by up to {tolerance:g} standard deviations"
         many = f"of the {len(lows)} {bounded_rows(record)}"
         if not len(proved):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import os
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from gpsuite.data.table.text import decode, parse_separator, read_bytes
 from gpsuite.errors import DataError
 from gpsuite.text import typed_path
 from tests.data.made_up_data import csv_spec, table, write
+from tests.experiments.robustness.safety_runs import gpsuite
 
 
 def refused(error: pytest.ExceptionInfo[DataError], key: str, *parts: str) -> None:
@@ -103,6 +105,12 @@ def test_binary_files_are_refused(data: bytes, what: str) -> None:
     refused(caught, "path", what, "CSV UTF-8")
 
 
+def test_a_packed_table_is_to_be_unpacked() -> None:
+    with pytest.raises(DataError) as caught:
+        decode("t.csv", gzip.compress(b"a,b,y\n"))
+    refused(caught, "path", "is compressed by gzip", "gunzip")
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "latin-1", "cp1252"])
 def test_other_encodings_are_read_and_said_unless_strict(encoding: str) -> None:
     text = "a,b\n1,2\n3,größe\n"
@@ -167,3 +175,24 @@ def test_separators() -> None:
         with pytest.raises(DataError) as caught:
             parse_separator(text)
         refused(caught, "separator", "must be one character", "dataset.separator=';'")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "umsatz;preis\n1.701;4.224\n2.398;8.625\n",
+            "'1.701' in column 'umsatz' is read with a decimal point; dataset.thousands=. if",
+        ),
+        ("umsatz;preis\n1.701;4.224\n2.39;8.625\n", ""),
+        ("umsatz;preis\n1.165.500;4.224\n2.398;8.625\n", "with a point between thousands ('1.165.500'"),
+        ("umsatz,preis\n1.701,4.224\n2.398,8.625\n", ""),
+    ],
+)
+def test_points_that_may_stand_between_thousands_are_told(
+    text: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    assert gpsuite("data", "describe", str(tmp_path / "t.csv")) == 0
+    said = capsys.readouterr().out
+    assert told in said if told else "thousands" not in said

@@ -154,7 +154,7 @@ def test_copies_are_spoken_of_where_there_are_some(repeated: int, finding: str) 
         "order_p": 1.0,
         "drift_column": "a",
     }
-    check = row_checks(made_up(metrics), "jackknife+")[0]
+    check = row_checks(made_up(metrics), copies="jackknife+")[0]
     assert check.finding.startswith(finding)
     assert (check.verdict == HOLDS) == (repeated == 0)
     assert check.needed_by == "jackknife+"

@@ -22,6 +22,7 @@ from gpsuite.experiments.active_learning.plan.tables import ALL_OUTPUTS
 from gpsuite.experiments.active_learning.plan.tasks import PlanTask
 from gpsuite.experiments.base import WARNINGS_APART, Outcome, SharedWork, Task, finite_or_none
 from gpsuite.methods.active_learning.plan.answer import Plan
+from gpsuite.text import counted
 
 
 def run(task: Task[PlanTask], shared: SharedWork) -> Outcome:
@@ -55,7 +56,8 @@ def run(task: Task[PlanTask], shared: SharedWork) -> Outcome:
             **_arrays(found),
             ABOUT: about(data, task.params, task.label),
         },
-        headline=f"{len(found.proposals)} proposals, {found.n_safe} of {metrics['candidates']} candidates safe",
+        headline=f"{counted(len(found.proposals), 'proposal')}, "
+        f"{found.n_safe} of {metrics['candidates']} candidates safe",
     )
 
 

@@ -142,7 +142,7 @@ def _training_rows(
             f"dataset={dataset.name}: not the content that the certificate is about\n"
             f"it is about {rows.dataset}, {rows.count} rows, hash {rows.content_hash[:16]}; "
             f"this has {len(dataset.X)} rows, hash {dataset.content_hash[:16]}; a table is read alike with the run's "
-            "dataset.inputs=, dataset.ignore= and the like",
+            "dataset.inputs=, dataset.ignore= and the like, and from the same bytes: line ends count",
             key="dataset",
         )
     left = rows.count - math.ceil(rows.count * rows.test_share)

@@ -233,7 +233,7 @@ def rows_fault(
         targets_fault: how the targets of existing rows differ.
     """
     if dataset.content_hash != origin.content:
-        return f"the content of {dataset.name} is {dataset.content_hash}"
+        return f"the content of {dataset.name} is {dataset.content_hash} (line ends and number formats count)"
     if dataset.task != task:
         return f"{dataset.name} is a {dataset.task} dataset"
     if dataset.X.shape[1] != model_X.shape[1] or max(origin.row, int(origin.rows.max())) >= len(dataset.X):
