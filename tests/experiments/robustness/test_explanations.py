@@ -19,6 +19,7 @@ from gpsuite.experiments.robustness.global_effects.claims import cosine, decided
 from gpsuite.experiments.robustness.global_effects.summary import measure_colours
 from gpsuite.experiments.robustness.regression.models import RegressionProblem
 from gpsuite.experiments.robustness.regression.run import own_units
+from gpsuite.experiments.robustness.regression.summary import moved_sentences
 from gpsuite.methods.robustness.regression.prediction_range import QuantileRange
 from gpsuite.reporting.comparison import read_statistics
 from gpsuite.rounding import rounded
@@ -131,7 +132,7 @@ def test_explanations_of_images_are_maps() -> None:
     assert len(numbers) == 64
 
 
-def test_a_regression_of_a_csv_with_amounts_in_own_units() -> None:
+def test_a_regression_of_a_csv_with_amounts_in_own_units(capsys: pytest.CaptureFixture[str]) -> None:
     write_table()
     words = (
         "dataset.target=pressure",
@@ -146,10 +147,28 @@ def test_a_regression_of_a_csv_with_amounts_in_own_units() -> None:
     assert (table["at the point"] <= table["highest proved"]).all()
     means = table[table["quantity"] == "mean"]
     width = means["highest proved"] - means["lowest proved"]
+    moved = means[["lowest proved", "highest proved"]].sub(means["at the point"], axis=0).abs().max().max()
+    most = rounded(float(f"{moved:.12g}"), 4, 1)
+    told = f"the predictions of exact GP for 3 rows by at most {most} (pressure).\n"
+    assert f"Proved: inputs that are off by as much as stated move {told}" in capsys.readouterr().out
     # a slope of .5 over six years, within the search's tolerance and the model's error
     assert width.between(2.0, 4.5).all()
     statistics = {each.name: each.value for each in read_statistics(folder / "tables")}
     assert statistics["points_outside_range"] == 0.0
+
+
+def test_what_is_not_proved_of_predictions_is_said() -> None:
+    def record(method: str, low: float) -> Record:
+        ranges = np.array([[2.0, low, 1.5, 2.5, 3.0]])
+        return Record("k", "e", "", {"method": method}, "done", "", {}, {}, arrays={"ranges": ranges})
+
+    records = [record("a", 1.0), record("a", -np.inf), record("b", -np.inf)]
+    said = list(moved_sentences(records, {"a": "GP a", "b": "GP b", "c": "GP c"}, "y"))
+    assert said == [
+        "Proved: inputs that are off by as much as stated move the predictions of GP a for 1 row by at most 1 (y); "
+        "not proved for 1 more.",
+        "Not proved: how far inputs that are off by as much as stated move the predictions of GP b for any of 1 row.",
+    ]
 
 
 def test_both_regressions_of_embedded_data_hold_their_own_values(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,9 +13,11 @@ from gpsuite.experiments.robustness.regression.settings import RegressionSetting
 from gpsuite.experiments.robustness.shared.held_out import told_few_learnt
 from gpsuite.experiments.robustness.shared.records import timing_table
 from gpsuite.experiments.robustness.shared.stored_certificates import told_uncertified, write_certificates
+from gpsuite.experiments.sentences import at_most
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.palette import BLACK, BLUE, SKY
 from gpsuite.statistics.estimates import mean
+from gpsuite.text import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,6 +50,7 @@ def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
         timing_table(records, ["method"], report.titles), "regression_timing", "CPU seconds per point"
     )
     draw(report, records, data.target_names[0], table)
+    report.answer.extend(moved_sentences(records, report.titles, data.target_names[0]))
     found = []
     for method in report.titles:
         own = [record for record in records if record.axes["method"] == method]
@@ -57,6 +60,22 @@ def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
     outside = float(sum(record.number("outside") for record in records))
     asked = settings.samples * len(records) * (1 + len(settings.quantiles))
     return [*found, Statistic("points_outside_range", outside, n=asked, note="values of the model itself")]
+
+
+def moved_sentences(records: Sequence[Record], titles: Mapping[str, str], target: str) -> Iterator[str]:
+    """Yield for each method how far the predictions of the test rows provably move at most."""
+    for method, title in titles.items():
+        ranges = np.array([each.arrays["ranges"][0] for each in records if each.axes["method"] == method])
+        of = f"the predictions of {title} for"
+        proved = ranges[np.isfinite(ranges[:, [1, 4]]).all(axis=1)] if len(ranges) else ranges
+        inputs = "inputs that are off by as much as stated"
+        if len(proved):
+            moved = float(np.max(np.abs(proved[:, [1, 4]] - proved[:, [0]])))
+            rest = "" if len(proved) == len(ranges) else f"; not proved for {len(ranges) - len(proved)} more"
+            most = f"{counted(len(proved), 'row')} by at most {at_most(moved)} ({target})"
+            yield f"Proved: {inputs} move {of} {most}{rest}."
+        elif len(ranges):
+            yield f"Not proved: how far {inputs} move {of} any of {counted(len(ranges), 'row')}."
 
 
 def range_table(
