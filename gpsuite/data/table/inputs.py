@@ -163,7 +163,7 @@ def _levels(
 
 def _refuse(grid: Grid, faults: Sequence[str]) -> None:
     if faults:
-        raise csv_error(_KEY, grid.path, shown_faults(faults), "mend them, or remove their rows")
+        raise csv_error(_KEY, grid.path, shown_faults(faults), "mend each, or remove its row")
 
 
 def inputs_of_file(
