@@ -74,7 +74,10 @@ def test_the_bound_covers_the_training_risk_and_its_parts_add_up() -> None:
     numbers = {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
     assert numbers["gibbs_risk_train"] < numbers["bound_kl"] < numbers["bound_sqrt"]
     c = (numbers["kl"] + numbers["log_theta"] + numbers["confidence"]) / numbers["n_train"]
-    assert numbers["bound_sqrt"] == pytest.approx(numbers["gibbs_risk_train"] + (c / 2) ** 0.5, rel=1e-12)
+    formula = numbers["gibbs_risk_train"] + (c / 2) ** 0.5
+    assert (
+        formula <= numbers["bound_sqrt"] <= formula * (1 + 1e-11)
+    )  # which pays for the rounding of risk and KL
     assert numbers["rmse_test_own_units"] > 10  # diabetes scores vary by tens
 
 

@@ -56,7 +56,7 @@ def compare_rounding(
     counted = trained.hyperparameters.n_kernel
     risk, slack, independent = cautious_risk(kept, loss, split.copies)
     terms = Terms(independent, counted, delta, grid)
-    formula = certify(RiskAndKL(risk, kept.kl), terms, RiskAndKL(slack, 0.0))
+    formula = certify(RiskAndKL(risk, kept.kl), terms, RiskAndKL(slack, kept.rounding(loss).kl))
     return {
         "bound_kl": found.bound_kl,
         "bound_unrounded": formula.bound_kl,

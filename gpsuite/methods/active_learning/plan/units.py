@@ -18,6 +18,7 @@ MOST_DRIFT = 2.0
 WIDEST = 4.0
 """See `Units.x_scale`; the paper's toy problem has 3.3 between pool and first measurements."""
 
+_NO_SPREAD = 1e-15  # of the size: what the rounding of equal values leaves
 PESSIMISM = 0.5
 """How far beyond the limit the safety prior is centred, in root mean squares of z - limit.
 
@@ -63,7 +64,7 @@ class Units:
         z_offset = limit.value + unsafe * _rms(z - limit.value)
         x_offset = X.mean(axis=0)
         around = X.std(axis=0)
-        around = np.where(around > 1e-12 * np.abs(x_offset), around, np.inf)
+        around = np.where(around > _NO_SPREAD * np.abs(x_offset), around, np.inf)
         wide = np.concatenate([candidates, X]).std(axis=0)
         return cls(
             x_offset,
@@ -104,4 +105,4 @@ def _rms(values: FloatArray) -> FloatArray:
 def _scale(spread: FloatArray, size: FloatArray) -> FloatArray:
     """Return the spread; without one (up to rounding) the size, and 1 for a zero."""
     size = np.where(size == 0.0, 1.0, np.abs(size))
-    return np.where(spread > 1e-12 * size, spread, size)
+    return np.where(spread > _NO_SPREAD * size, spread, size)

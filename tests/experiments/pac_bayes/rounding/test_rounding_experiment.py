@@ -62,7 +62,9 @@ def test_the_change_compares_the_same_penalty_before_and_after() -> None:
     before, after = (FullGPPosterior.fit(h, split.X, split.y) for h in (FOUND, rounded))
     bounds = [
         certify(
-            RiskAndKL(p.gibbs_risk(BandLoss(0.6)), p.kl), Terms(80, 2, 0.01, grid=HyperparameterGrid(1))
+            RiskAndKL(p.gibbs_risk(BandLoss(0.6)), p.kl),
+            Terms(80, 2, 0.01, grid=HyperparameterGrid(1)),
+            RiskAndKL(0.0, p.rounding(BandLoss(0.6)).kl),
         ).bound_kl
         for p in (before, after)
     ]
