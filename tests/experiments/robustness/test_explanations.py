@@ -158,16 +158,17 @@ def test_a_regression_of_a_csv_with_amounts_in_own_units(capsys: pytest.CaptureF
 
 
 def test_what_is_not_proved_of_predictions_is_said() -> None:
-    def record(method: str, low: float) -> Record:
-        ranges = np.array([[2.0, low, 1.5, 2.5, 3.0]])
+    def record(method: str, low: float, high: float = 3.0) -> Record:
+        ranges = np.array([[2.0, low, 1.5, 2.5, high]])
         return Record("k", "e", "", {"method": method}, "done", "", {}, {}, arrays={"ranges": ranges})
 
-    records = [record("a", 1.0), record("a", -np.inf), record("b", -np.inf)]
-    said = list(moved_sentences(records, {"a": "GP a", "b": "GP b", "c": "GP c"}, "y"))
+    records = [record("a", 1.0), record("a", -np.inf), record("b", -np.inf), record("d", 1.0, 4.5)]
+    said = list(moved_sentences(records, {name: f"GP {name}" for name in "abcd"}, "y"))
     assert said == [
         "Proved: inputs that are off by as much as stated move the predictions of GP a for 1 row by at most 1 (y); "
         "not proved for 1 more.",
         "Not proved: how far inputs that are off by as much as stated move the predictions of GP b for any of 1 row.",
+        "Proved: inputs that are off by as much as stated move the predictions of GP d for 1 row by at most 2.5 (y).",
     ]
 
 
