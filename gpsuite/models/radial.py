@@ -22,6 +22,10 @@ FAR = 1e4
 """Scaled inputs beyond it leave |a|^2 + |b|^2 - 2 a'b too few digits, 2e-8: differences are taken then."""
 
 
+_VANISHED = 1e6
+"""From this squared distance on exp(-sqrt(3 q)) is 0: an infinite q would make infinity times 0."""
+
+
 def is_far(*scaled: FloatArray) -> bool:
     """Return whether an entry of scaled inputs, centred or not, is so large that squares must not be subtracted."""
     return any(each.size > 0 and bool(np.abs(each).max() > FAR) for each in scaled)
@@ -66,11 +70,11 @@ def kappa_and_slope(kernel: str, q: FloatArray) -> tuple[FloatArray, FloatArray]
             np.exp(value, out=value)
             return value, value
         case "matern32":
-            z = np.sqrt(3.0 * q)
+            z = np.sqrt(3.0 * np.minimum(q, _VANISHED))
             decay = np.exp(-z)
             return (1.0 + z) * decay, 3.0 * decay
         case "matern52":
-            z = np.sqrt(5.0 * q)
+            z = np.sqrt(5.0 * np.minimum(q, _VANISHED))
             decay = np.exp(-z)
             return (1.0 + z + z * z / 3.0) * decay, (5.0 / 3.0) * (1.0 + z) * decay
     raise unknown_name("kernel", kernel, KERNEL_NAMES)

@@ -6,6 +6,7 @@ import pytest
 
 from gpsuite.models.config import KERNEL_NAMES, Hyperparameters, ModelSpec
 from gpsuite.models.kernels import KERNELS, build_kernel, kernel_name
+from gpsuite.models.radial import kappa_and_slope
 from tests.models.regression_problems import closed_form_kernel, make_problem
 
 # GPflow expands |x - x'|^2: its rounding, about 1e-16, appears under a square root on the diagonal of Matern kernels.
@@ -27,6 +28,13 @@ def test_kernel_equals_closed_form(name: str, ard: bool) -> None:
     np.testing.assert_allclose(
         kernel(X).numpy(), closed_form_kernel(name, X, X, values), atol=EXPANDED_DISTANCE
     )
+
+
+@pytest.mark.parametrize("name", KERNEL_NAMES)
+@pytest.mark.parametrize("q", [1e7, 1e308, np.inf])
+def test_a_kernel_vanishes_however_far(name: str, q: float) -> None:
+    with np.errstate(over="raise", invalid="raise"):
+        assert [part.tolist() for part in kappa_and_slope(name, np.array([q]))] == [[0.0], [0.0]]
 
 
 def test_one_lengthscale_is_repeated_for_ard() -> None:

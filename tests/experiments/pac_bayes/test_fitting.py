@@ -73,7 +73,9 @@ def test_a_row_that_is_drawn_often_is_on_both_sides_of_every_split(tmp_path: Pat
 
 def test_the_bound_covers_the_training_risk_and_its_parts_add_up() -> None:
     outcome = run(task("method=kl_pac_gp"))
-    numbers = {name: float(value) for name, value in outcome.metrics.items() if isinstance(value, int | float)}
+    numbers = {
+        name: float(value) for name, value in outcome.metrics.items() if isinstance(value, int | float)
+    }
     # the certificate states the risk and the KL with what rounding can have hidden of them
     claim = json.loads(str(outcome.arrays[DESCRIPTION]))["claim"]
     assert numbers["gibbs_risk_train"] <= claim["gibbs_risk"] <= numbers["gibbs_risk_train"] + 1e-9
