@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import shlex
 import unicodedata
 
-from gpsuite.text import counted, visible, visible_lines
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from gpsuite.config.overrides import read_overrides
+from gpsuite.text import counted, list_word, visible, visible_lines
 
 
 def test_what_acts_is_written_out_and_what_shows_stays() -> None:
@@ -25,3 +30,34 @@ def test_no_control_character_or_mark_of_direction_is_left() -> None:
 
 def test_things_are_counted_in_their_number() -> None:
     assert [counted(number, "row") for number in (0, 1, 2)] == ["0 rows", "1 row", "2 rows"]
+
+
+@given(st.lists(st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1), min_size=1))
+@example(
+    [
+        "007",
+        "12",
+        "1e3",
+        "a, b",
+        "true",
+        "NaN",
+        "a  b",
+        "a true",
+        "a 1",
+        "it's",
+        'a\\"b\\',
+        "-1",
+        "0",
+        "[x]",
+        " y",
+        "é",
+    ]
+)
+def test_the_word_of_a_list_is_read_back_as_the_list(texts: list[str]) -> None:
+    [word] = shlex.split(list_word("classes", texts))
+    assert [str(each) for each in read_overrides([word], {}).values["classes"]] == texts
+
+
+def test_plain_names_are_not_quoted() -> None:
+    assert list_word("classes", ["no", "yes_2", "12"]) == "classes=[no,yes_2,12]"
+    assert list_word("classes", ["kind 1", "7"]) == "'classes=[kind 1,7]'"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from gpsuite.data.dataset import Dataset
 from gpsuite.errors import UserError
+from gpsuite.experiments.robustness.explain.figures import is_image
 from gpsuite.experiments.robustness.shared.free_inputs import (
     check_images,
     check_words,
@@ -13,6 +17,7 @@ from gpsuite.experiments.robustness.shared.free_inputs import (
     image_order,
     split_word,
 )
+from gpsuite.models.config import ModelSpec
 
 
 def test_words() -> None:
@@ -37,6 +42,26 @@ def test_named_pixels_lie_where_they_say() -> None:
     assert [names[place] for place in order.ravel()] == [
         f"pixel_{row}_{column}" for row in range(2) for column in range(3)
     ]
+
+
+def test_a_pixel_that_is_no_input_is_not_the_first_input() -> None:
+    """A constant column of a table of images is left out; its place was that of input 0."""
+    names = [f"pixel_{row}_{column}" for row in range(3) for column in range(3) if (row, column) != (2, 1)]
+    told = r"no input is pixel_2_1 \(a constant column is none\), so they are no image; use all, first<N>"
+    with pytest.raises(UserError, match=told):
+        check_images(["gradient3"], "pixels", names)
+    data = Dataset("d", "classification", np.zeros((2, 8)), np.zeros((2, 1)), tuple(names), ("y",), "")
+    assert not is_image(data)
+    assert is_image(replace(data, X=np.zeros((2, 9)), input_names=(*names[:7], "pixel_2_1", names[7])))
+
+
+def test_one_lengthscale_of_all_inputs_chooses_none() -> None:
+    shared, own = ModelSpec(ard=False), ModelSpec(ard=True)
+    told = "features=shortest2: the model has one lengthscale for all inputs.*model.ard=true.*, all or first2"
+    with pytest.raises(UserError, match=told):
+        check_words(["shortest2"], 3, shared)
+    check_words(["shortest3", "first2"], 3, shared)
+    check_words(["shortest2"], 3, own)
 
 
 def test_other_inputs_are_a_square_or_no_image() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.data.dataset import Dataset
+from gpsuite.errors import UserError
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.robustness.explain.tables import unproved
 from gpsuite.experiments.robustness.shared.free_inputs import PIXEL, image_order
@@ -30,8 +32,12 @@ SIDES = {DOWN: ("lowered", BLUE), UP: ("raised", VERMILION)}
 
 
 def is_image(data: Dataset) -> bool:
-    """Tell whether the inputs are the pixels of an image."""
-    return all(PIXEL.fullmatch(name) for name in data.input_names)
+    """Tell whether the inputs are the pixels of an image, all of them."""
+    if not all(PIXEL.fullmatch(name) for name in data.input_names):
+        return False
+    with contextlib.suppress(UserError):  # some have no input
+        return bool(image_order(data.input_names).size)
+    return False
 
 
 def draw_bars(

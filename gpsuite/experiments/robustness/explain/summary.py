@@ -16,6 +16,7 @@ from gpsuite.experiments.robustness.explain.settings import ExplainSettings
 from gpsuite.experiments.robustness.explain.tables import mean_table, point_table, unproved
 from gpsuite.experiments.robustness.shared.records import timing_table
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.rounding import rounded
 
 SCALED = {"none": "", "pixels": " (pixels from 0 to 1)"}
 
@@ -37,8 +38,9 @@ def summarise(report: Report[ExplainSettings]) -> list[Statistic]:
     second = named[-1] if len(named) == 2 else None
     name = dataset.shown_name
     unit = SCALED.get(settings.scaling, " standard deviations")
+    radius = rounded(settings.radius, 6, -1)
     caption = (
-        f"{name}: probability of {second or PREDICTED} as each input alone moves by up to {settings.radius:g}{unit} "
+        f"{name}: probability of {second or PREDICTED} as each input alone moves by up to {radius}{unit} "
         f"within its domain; tolerance {settings.tolerance:g}"
     )
     stated = unproved(points)

@@ -16,6 +16,7 @@ from gpsuite.experiments.robustness.shared.stored_certificates import told_uncer
 from gpsuite.experiments.sentences import at_most
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.palette import BLACK, BLUE, SKY
+from gpsuite.rounding import rounded
 from gpsuite.statistics.estimates import mean
 from gpsuite.text import counted
 
@@ -38,7 +39,9 @@ def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
     name = dataset.shown_name
     moved = records[0].arrays["moved"]
     known = ", ".join(
-        f"{each} ± {moved[place]:.3g}" for place, each in enumerate(data.input_names) if moved[place] > 0.0
+        f"{each} ± {rounded(float(f'{amount:.12g}'), 3, -1)}"  # 12 digits: scaled and back
+        for each, amount in zip(data.input_names, moved, strict=True)
+        if amount > 0.0
     )
     caption = (
         f"{name}: {data.target_names[0]} predicted where inputs are known within so much only ({known}); "

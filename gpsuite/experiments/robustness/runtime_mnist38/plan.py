@@ -49,7 +49,7 @@ def plan(request: Request[RuntimeSettings]) -> list[Task[object]]:
     """
     settings, dataset = request.settings, request.require_dataset()
     inputs = int(dataset.spec["n_inputs"])
-    check_words([f"{settings.features}{count}" for count in settings.dimensions], inputs)
+    check_words([f"{settings.features}{count}" for count in settings.dimensions], inputs, request.model)
     bounds = {
         OURS: (settings.points, settings.boxes, None),
         settings.reference: (settings.reference_points, settings.reference_boxes, settings.reference_seconds),

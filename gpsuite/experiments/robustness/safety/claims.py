@@ -9,7 +9,7 @@ import numpy as np
 
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.safety.checks import CANDIDATE_BOXES, CANDIDATE_EPS, CANDIDATE_ROWS, CELLS
-from gpsuite.experiments.robustness.safety.tables import VERDICTS
+from gpsuite.experiments.robustness.safety.tables import VERDICTS, is_certified
 from gpsuite.experiments.robustness.safety_curves.claims import of_points
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
@@ -126,7 +126,6 @@ def point_statistics(records: Sequence[Record], titles: Mapping[str, str]) -> li
         for verdict in VERDICTS:
             hits = [record.metrics["verdict"] == verdict for record in own]
             found.append(of_points(f"share_{verdict}[method={method}]", hits))
-        right = [bool(r.metrics["correct"]) for r in own]
-        safe = [hit and r.metrics["verdict"] == "safe" for hit, r in zip(right, own, strict=True)]
+        safe = [is_certified(record) for record in own]
         found.append(of_points(f"certified_accuracy[method={method}]", safe))
     return found

@@ -107,12 +107,12 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
         model = classifier_params(request, chosen, options, 0, settings.evaluations)
         if number == 0:
             problem = (read_classes if several else read_problem)(dataset, model)
-            check_words([word], problem.X.shape[1])
-            check_images([word], settings.scaling, problem.input_names)
-            _check_domain(problem, dataset, settings)
         sparse = isinstance(model.method, MinibatchParams)
         if sparse:
             training_rows(problem, model)
+        check_words([word], problem.X.shape[1], request.model)
+        check_images([word], settings.scaling, problem.input_names)
+        _check_domain(problem, dataset, settings)
         own: list[Task[RegionTask]] = []
         for rank, point in enumerate(settings.chosen_points):
             region = _region(settings, model, point, word)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,6 +29,10 @@ from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.models.classification.approximation import NotConvergedError
 from gpsuite.seeds import stream
 
+# a class' number in the reasons of `MultiClassSearch`
+_NUMBER = re.compile(
+    r"(?<=class )\d+(?= is ahead)|(?<=between classes )\d+(?= and \d)|(?<= and )\d+(?= at the point)"
+)
 UNTIMED = [0, 2, 3]  # columns of a trace: boxes, inner and outer
 
 
@@ -120,12 +125,7 @@ def _identity(found: SeveralClasses, point: int, search: MultiClassSearch) -> di
 
 def _named(reason: str, found: SeveralClasses) -> str:
     """Return a reason with the dataset's names of the classes."""
-    for number in reversed(range(len(found.problem.label_names))):
-        name = found.problem.label_names[number]
-        reason = reason.replace(f"class {number} is ahead", f"class {name} is ahead")
-        reason = reason.replace(f"classes {number} and", f"classes {name} and")
-        reason = reason.replace(f"and {number} at the point", f"and {name} at the point")
-    return reason
+    return _NUMBER.sub(lambda number: found.problem.label_names[int(number[0])], reason)
 
 
 def _attacked(

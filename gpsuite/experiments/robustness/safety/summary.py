@@ -15,6 +15,8 @@ from gpsuite.experiments.robustness.safety.plan import classes_of, has_several
 from gpsuite.experiments.robustness.safety.settings import SafetySettings
 from gpsuite.experiments.robustness.safety.tables import (
     change_table,
+    is_certified,
+    is_safe,
     point_table,
     summary_table,
     timing_table,
@@ -26,6 +28,7 @@ from gpsuite.experiments.robustness.shared.stored_certificates import told_uncer
 from gpsuite.experiments.sentences import certified
 from gpsuite.methods.pac_bayes.copies import cautious_upper_bound
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.rounding import rounded
 
 DELTA = 0.01  # allowed probability that a sentence on new rows is wrong
 NORMS = {"linf": "L-infinity", "l2": "L2", "l1": "L1"}
@@ -35,7 +38,7 @@ def summarise(report: Report[SafetySettings]) -> list[Statistic]:
     """Write the certificates, one row per point, verdicts and changes; draw ranges and traces."""
     request, settings = report.request, report.settings
     points, checks = report.records(part="point"), report.records(part="check")
-    write_certificates(points, report.folder / "certificates")
+    certificates = write_certificates(points, report.folder / "certificates")
     several = has_several(request.require_dataset(), settings)
     statistics = check_statistics(checks, settings.check_tolerances)
     statistics += margin_statistics(points if several else report.records(part="three_classes"))
@@ -49,8 +52,10 @@ def summarise(report: Report[SafetySettings]) -> list[Statistic]:
         report.answer.extend(certified_sentences(report, points, titles, free))
     rows = point_table(points, titles)
     report.table(summary_table(points, titles), "safety", caption)
-    where = "the range is the predicted class'; " if several else ""
-    report.table(rows, "safety_points", f"{caption}; {where}certificates: certificates/METHOD_point_I.npz")
+    where = "; the range is the predicted class'" if several else ""
+    if certificates:
+        where += "; certificates: certificates/METHOD_point_I.npz"
+    report.table(rows, "safety_points", f"{caption}{where}")
     names = load(request.require_dataset()).input_names
     changes = f"{caption}; what turns the point into its counterexample, in units of the dataset"
     report.table(change_table(points, titles, names), "safety_changes", changes)
@@ -78,8 +83,13 @@ def certified_sentences(
         own = [record for record in points if record.axes["method"] == method]
         if not own:
             continue
-        safe = sum(map(_is_safe, own))
-        held = np.array([_is_safe(each) and _is_proved(each) for each in own])
+        asked = sum(record.matches(method=method, part="point") for record in report.planned)
+        if len(own) < asked:  # which rows fail or take long depends on them: the others are no sample
+            lacking = f"{asked - len(own)} of {asked} test rows failed or are missing"
+            yield f"{title}: nothing is said of {rows}, as {lacking}."
+            continue
+        safe = sum(map(is_safe, own))
+        held = np.array([is_certified(each) for each in own])
         different = DifferentRows.of(np.array([each.metrics["row"] for each in own]), learnt, groups)
         bound = 1.0 - cautious_upper_bound(~held, different, DELTA)
         yield f"{title}: {certified(DELTA, bound, 'this model', change, rows)}"
@@ -89,17 +99,6 @@ def certified_sentences(
         if held.sum() < safe:
             counted += f"; {safe - held.sum()} more by a cubature whose error is stated, not proved"
         yield f"  ({counted}.)"
-
-
-def _is_safe(record: Record) -> bool:
-    """Return whether a point is classified rightly, and stays so."""
-    return bool(record.metrics["correct"]) and record.metrics["verdict"] == "safe"
-
-
-def _is_proved(record: Record) -> bool:
-    """Return whether a verdict is proved: by probabilities that are, as those of two classes, or by its certificate."""
-    metrics = record.metrics
-    return bool(metrics.get("probabilities_proved", True)) or bool(metrics.get("certificate_decides"))
 
 
 def _positive(request: Request[SafetySettings], labels: Sequence[str]) -> str:
@@ -142,7 +141,7 @@ def _caption(request: Request[SafetySettings], chosen_by: str, free: str) -> str
 
 def _ball(settings: SafetySettings) -> str:
     scaled = {"none": "", "pixels": " (pixels from 0 to 1)"}.get(settings.scaling, " standard deviations")
-    return f"{NORMS[settings.norm]} ball of radius {settings.radius:g}{scaled}"
+    return f"{NORMS[settings.norm]} ball of radius {rounded(settings.radius, 6, -1)}{scaled}"
 
 
 def _within(settings: SafetySettings) -> str:

@@ -121,7 +121,7 @@ def _point_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task[object]
         UserError: if the features do not fit the dataset.
     """
     settings, dataset = request.settings, request.require_dataset()
-    check_words(settings.features, int(dataset.spec["n_inputs"]))
+    check_words(settings.features, int(dataset.spec["n_inputs"]), request.model)
     mapped: list[ClassifierParams] = []  # panels of one training share the plot
     for number, word in panels(settings):
         for method, options in request.methods.items():

@@ -20,6 +20,7 @@ from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import TrainedGPC, train_gpc
 from gpsuite.models.config import Hyperparameters
 from gpsuite.seeds import stream
+from gpsuite.text import list_word
 
 MOST_CLASSES_NAMED = 12
 
@@ -140,7 +141,7 @@ def _two_classes(data: Dataset, classes: Sequence[str]) -> tuple[IntArray, Float
     shown = shown_names(present)
     check_names(data, classes, present)
     if not classes and len(present) != 2:
-        advice = "only one" if len(present) == 1 else f"name two of them: classes=[{present[0]},{present[1]}]"
+        advice = "only one" if len(present) == 1 else f"name two of them: {list_word('classes', present[:2])}"
         fault = f"{data.name} has {len(present)} classes ({shown}), a binary classifier needs two"
         raise UserError(f"classes: {fault}; {advice}", key="classes")
     negative, positive = classes or present

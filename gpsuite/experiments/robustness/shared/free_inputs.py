@@ -19,6 +19,7 @@ from gpsuite.methods.robustness.input_choice import (
     shortest_lengthscales,
     sift_patch,
 )
+from gpsuite.models.config import ModelSpec
 
 WORD = re.compile(r"(all)|(first|shortest|sift|gradient)([1-9]\d*)")
 
@@ -77,8 +78,13 @@ def describe(word: str, most: int | None = None) -> str:
     return MEANING[rule].format(count if most is None else min(count, most))
 
 
-def check_words(words: Sequence[str], inputs: int) -> None:
-    """Refuse unknown words, and more inputs than there are.
+def check_words(words: Sequence[str], inputs: int, model: ModelSpec | None = None) -> None:
+    """Refuse unknown words, more inputs than there are, and the shortest of lengthscales of which there is one.
+
+    Args:
+        words: choices of inputs.
+        inputs: how many there are.
+        model: whose lengthscales choose, where it is known.
 
     Raises:
         UserError: naming the word.
@@ -87,6 +93,9 @@ def check_words(words: Sequence[str], inputs: int) -> None:
         rule, count = split_word(word)
         fits = count <= inputs or rule == "shortest"  # these are all inputs then
         require(fits, "features", word, f"the dataset has {inputs} inputs")
+        several = model is None or model.ard or rule != "shortest" or count >= inputs
+        told = "the model has one lengthscale for all inputs, which chooses none; model.ard=true gives one to each"
+        require(several, "features", word, f"{told}, all or first{count} need none")
 
 
 def check_images(words: Sequence[str], scaling: str, input_names: Sequence[str] | None = None) -> None:
@@ -144,13 +153,17 @@ def image_order(input_names: Sequence[str]) -> IntArray:
     named = [PIXEL.fullmatch(name) for name in input_names]
     if all(named):
         places = np.array([(int(each[1]), int(each[2])) for each in named if each is not None])
-        order = np.zeros(places.max(axis=0) + 1, dtype=np.int64)
+        order = np.full(places.max(axis=0) + 1, -1)
         order[places[:, 0], places[:, 1]] = np.arange(len(places))
+        if order.min() < 0:
+            row, column = np.argwhere(order < 0)[0]
+            raise _no_image(f"no input is pixel_{row}_{column} (a constant column is none), so they")
         return order
     side = math.isqrt(len(input_names))
     if side * side != len(input_names):
-        raise UserError(
-            f"features: {len(input_names)} inputs are no image; use all, first<N> or shortest<N>",
-            key="features",
-        )
+        raise _no_image(f"{len(input_names)} inputs")
     return np.arange(side * side).reshape(side, side)
+
+
+def _no_image(inputs: str) -> UserError:
+    return UserError(f"features: {inputs} are no image; use all, first<N> or shortest<N>", key="features")

@@ -145,7 +145,7 @@ def delta_tasks(
         axes: further columns of records.csv.
     """
     names = load(dataset).input_names
-    check_words([settings.features], len(names))
+    check_words([settings.features], len(names), request.model)
     check_images([settings.features], settings.scaling, names)
     for name in settings.trainings:
         changed, main = settings.trained(name), name == settings.trainings[0]

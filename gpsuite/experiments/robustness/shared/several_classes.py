@@ -27,6 +27,7 @@ from gpsuite.models.classification.approximation import NotConvergedError
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from gpsuite.models.classification.softmax_laplace import MultiClassProblem
 from gpsuite.models.classification.training import train_multiclass_gpc
+from gpsuite.text import list_word
 
 MOST_CLASSES = 10
 LEAST_ROWS = 2  # of a class: one may be a test row
@@ -67,14 +68,14 @@ def read_classes(dataset: PreparedDataset, model: ClassifierParams) -> Problem:
     names = tuple(model.classes or present)
     if len(names) > MOST_CLASSES:
         fault = f"{data.name} has {len(names)} classes ({shown_names(names)}), at most {MOST_CLASSES} are compared"
-        raise UserError(f"classes: {fault}; name some: classes=[{','.join(names[:3])}]", key="classes")
+        raise UserError(f"classes: {fault}; name some: {list_word('classes', names[:3])}", key="classes")
     numbers = [known.index(name) for name in names]
     counts = np.array([int((labels == number).sum()) for number in numbers])
     if counts.min() < LEAST_ROWS:
         rare = names[int(np.argmin(counts))]
         left = [name for name, count in zip(names, counts, strict=True) if count >= LEAST_ROWS]
         fault = f"{data.name} has one row of class {rare}, a class needs {LEAST_ROWS}"
-        raise UserError(f"classes: {fault}; leave it out: classes=[{','.join(left)}]", key="classes")
+        raise UserError(f"classes: {fault}; leave it out: {list_word('classes', left)}", key="classes")
     rows = np.flatnonzero(np.isin(labels, numbers))
     y = np.array([numbers.index(label) for label in labels[rows]], dtype=np.float64)
     problem = drawn_rows(data, model, rows, y, names)

@@ -25,7 +25,7 @@ from gpsuite.methods.robustness.certificates.certificate import (
 from gpsuite.methods.robustness.certificates.checker import Report, check_certificate
 from gpsuite.methods.robustness.certificates.form import MalformedError
 from gpsuite.methods.robustness.certificates.stationarity import TOLERANCE, Residuals, stationarity_residuals
-from gpsuite.rounding import rounded_interval, rounded_units
+from gpsuite.rounding import rounded, rounded_interval, rounded_units
 from gpsuite.untrusted import UnusableFileError, printable
 
 CONFIRMED, REFUTED, OPEN = "confirmed", "refuted", "not checked"
@@ -299,7 +299,7 @@ def region_words(region: StoredRegion, origin: StatedOrigin | None) -> Iterator[
     shape = (
         "box"
         if region.norm == "box"
-        else f"{region.norm.upper()} ball of radius {region.radius:g}, cut by the box"
+        else f"{region.norm.upper()} ball of radius {rounded(region.radius, 6, -1)}, cut by the box"
     )
     unit = "inputs as the model takes them" if origin is None else "inputs after the stored offset and scale"
     yield "region", f"{shape} of these ends ({unit}); all other inputs are the point's"

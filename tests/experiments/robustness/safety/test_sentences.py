@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from gpsuite.data.splits import DifferentRows
+from gpsuite.experiments.robustness.safety import run as safety_run
 from gpsuite.methods.pac_bayes.copies import cautious_upper_bound
 from gpsuite.statistics.estimates import clopper_pearson
-from tests.experiments.robustness.safety_runs import run
+from tests.experiments.robustness.safety_runs import gpsuite, run
 
 QUICK = ("method=laplace", "check_points=0", "certificates=false", "radius=0.01", "features=all")
 
@@ -64,6 +66,38 @@ def test_where_all_rows_differ_each_counts(capsys: pytest.CaptureFixture[str]) -
     numbers = re.fullmatch(r"\((\d+) of 30 test rows\.\)", counted)
     assert numbers is not None
     assert percent <= 100.0 * clopper_pearson(int(numbers[1]), 30, 0.02)[0] < percent + 0.1
+
+
+def test_nothing_is_said_of_new_rows_where_some_failed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows that fail are no random ones, so neither are the others."""
+    attacked = safety_run.attacked
+
+    def fails(search: Any, region: Any, found: Any, number: int, starts: int) -> Any:
+        if number == 1:
+            raise RuntimeError("a hard point")
+        return attacked(search, region, found, number, starts)
+
+    monkeypatch.setattr(safety_run, "attacked", fails)
+    words = ("experiment=robustness/safety", "scale=smoke", "parallel=serial", *QUICK, "count=10")
+    assert gpsuite("run", *words) == 1
+    said = capsys.readouterr().out
+    assert (
+        "Laplace: nothing is said of new rows of class 3 or 8, as 1 of 10 test rows failed or are missing."
+        in said
+    )
+    assert "test rows.)" not in said and "classified rightly" not in said
+
+
+def test_the_caption_names_certificates_where_there_are_some() -> None:
+    words = (*QUICK[:2], "features=all", "count=1", "norm=l2", "radius=0.12345678")
+    for certificates in ("false", "true"):
+        folder = run("safety", *words, f"certificates={certificates}")
+        text = (folder / "tables" / "safety_points.md").read_text()
+        assert ("certificates/METHOD_point_I.npz" in text) == (certificates == "true")
+        assert "L2 ball of radius 0.123456 standard deviations" in text  # not 0.123457, which is not proved
+        shutil.rmtree(folder)
 
 
 def test_no_row_that_repeats_no_other_proves_nothing() -> None:

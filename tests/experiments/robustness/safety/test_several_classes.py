@@ -13,8 +13,10 @@ import pytest
 
 from gpsuite.config.request import read_request
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.robustness.safety.claims import margin_statistics
+from gpsuite.experiments.robustness.safety.claims import margin_statistics, point_statistics
+from gpsuite.experiments.robustness.safety.several import _named
 from gpsuite.experiments.robustness.safety.summary import certified_sentences
+from gpsuite.experiments.robustness.safety.tables import summary_table
 from gpsuite.rounding import rounded
 from tests.experiments.robustness.safety_runs import gpsuite, run
 
@@ -120,9 +122,9 @@ def test_what_is_called_proved_is_proved(proved: bool | None, decides: bool | No
     stated = {"probabilities_proved": proved, "certificate_decides": decides}
     known = {name: value for name, value in stated.items() if value is not None}
     metrics: dict[str, Any] = {"correct": True, "verdict": "safe", "row": 0, **known}
-    record = Record("k", "e", "", {"method": "laplace"}, "done", "", metrics, {})
+    record = Record("k", "e", "", {"method": "laplace", "part": "point"}, "done", "", metrics, {})
     request, _ = read_request(["experiment=robustness/safety", "scale=smoke"])
-    report = cast(Any, SimpleNamespace(settings=request.settings, request=request))
+    report = cast(Any, SimpleNamespace(settings=request.settings, request=request, planned=[record]))
     said = list(
         certified_sentences(report, [record], {"ep": "EP, which failed", "laplace": "Laplace"}, "inputs")
     )
@@ -183,10 +185,10 @@ def test_an_attack_below_a_proved_margin_is_a_contradiction(
             3,
             {5: "odd"},
             [],
-            "one row of class odd, a class needs 2; leave it out: classes=[kind 0,kind 1,",
+            "one row of class odd, a class needs 2; leave it out: 'classes=[kind 0,kind 1,",
         ),
         (50, {}, [], "has 50 classes (kind 0, kind 1, kind 10, "),
-        (51, {}, [], "at most 10 are compared; name some: classes=[kind 0,kind 1,kind 10]"),
+        (51, {}, [], "at most 10 are compared; name some: 'classes=[kind 0,kind 1,kind 10]'"),
         (3, {5: "NA"}, ["dataset.missing=error"], "line 7, column 'label': 'NA' stands for a missing value"),
         (12, {}, ["classes=[kind 0,kind 1,kind x]"], "has no label kind x"),
         (12, {}, ["classes=[kind 0]"], "name two to ten different labels"),
@@ -201,3 +203,30 @@ def test_mistakes_exit_2(
     said = capsys.readouterr().err
     assert message in said
     assert len(said.splitlines()) <= 4
+
+
+@pytest.mark.parametrize("names", [("-1", "0", "1"), ("8", "1", "0"), ("a and 1", "class 0", "b")])
+def test_a_class_is_named_once(names: tuple[str, ...]) -> None:
+    """A name may be the number of another class."""
+    found = cast(Any, SimpleNamespace(problem=SimpleNamespace(label_names=names)))
+    for number, name in enumerate(names):
+        assert _named(f"class {number} is ahead by 1.5", found) == f"class {name} is ahead by 1.5"
+    tie = "tie within 1e-09 between classes {} and {} at the point itself"
+    assert _named(tie.format(2, 0), found) == tie.format(names[2], names[0])
+    assert _named("a class probability at the point is not finite", found).startswith(
+        "a class probability at"
+    )
+
+
+@pytest.mark.parametrize(("decides", "share"), [(False, 0.0), (True, 1.0)])
+def test_what_is_stated_only_is_not_certified(decides: bool, share: float) -> None:
+    metrics: dict[str, Any] = {
+        "verdict": "safe", "correct": True, "attack_succeeds": False, "probabilities_proved": False, "gap": 0.01,
+        "boxes": 3, "certificate_decides": decides,
+    }  # fmt: skip
+    records = [Record("k", "e", "", {"method": "laplace", "point": 0}, "done", "", metrics, {})]
+    titles = {"laplace": "Laplace"}
+    assert summary_table(records, titles)["certified accuracy"].tolist() == [share]
+    found = {each.name: each.value for each in point_statistics(records, titles)}
+    assert found["certified_accuracy[method=laplace]"] == share
+    assert found["share_safe[method=laplace]"] == 1.0
