@@ -79,7 +79,7 @@ def _place(key: str, value: str, *, exists: bool) -> Path:
 
 def _whole_number(key: str, value: str) -> int:
     if not (value.isascii() and value.isdigit() and len(value) < 10):
-        raise UserError(f"{key}={value}: must be a whole number, zero or more", key=key)
+        raise UserError(f"{key}={value}: must be a whole number, not negative", key=key)
     return int(value)
 
 

@@ -184,7 +184,7 @@ def missing_error(spec: DatasetSpec, missing: Missing, reason: str) -> MissingDa
         f"looked in {', '.join(str(folder) for folder in missing.looked_in)}\n"
         f"download: {reason}\n"
         f"get it from {_origin(spec, missing.name)}; "
-        f"put it into {spec.folder_name}/ in data/ or a folder of ${PATH_VARIABLE}",
+        f"put it into {missing.looked_in[-1]} or {spec.folder_name}/ in a folder of ${PATH_VARIABLE}",
         key="dataset",
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ def tell(report: Report[GuaranteeSettings], said: Sequence[str], checks: Sequenc
     """Tell and write the answer, and the assumptions beside it; return how many are violated."""
     report.answer.extend(said)
     report.answer.append(f"predictions.csv, answer.md, page.html and the model are in {report.folder};")
-    report.answer.append(f"gpsuite predict {report.folder} NEW.csv predicts further rows")
+    report.answer.append(f"gpsuite predict {shlex.quote(str(report.folder))} NEW.csv predicts further rows")
     if checks:
         report.table(
             assumption_table(checks), "assumptions", "What the guarantees assume, and what the data say"

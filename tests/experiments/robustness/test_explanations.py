@@ -270,3 +270,29 @@ def test_each_measure_of_a_figure_has_a_colour_of_its_own() -> None:
     measures = ["LIME", *(f"Δ, γ = {gamma}" for gamma in (0.02, 0.5, 1, 2)), "class direction"]
     colours = measure_colours(pd.DataFrame({"measure": measures}))
     assert list(colours) == measures and len(set(colours.values())) == 6
+
+
+def test_where_rounding_limits_a_regression_its_ends_hold_the_point(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A target that is nearly linear: the variance is a difference of almost equal numbers."""
+    rng = np.random.default_rng(1)
+    speed, load = rng.uniform(0, 10, 120).round(3), rng.uniform(0, 5, 120).round(3)
+    temperature = (20 + 3 * speed - 2 * load + 0.3 * rng.standard_normal(120)).round(3)
+    pd.DataFrame({"speed": speed, "load": load, "temp": temperature}).to_csv("lin.csv", index=False)
+    words = ("dataset=csv", "dataset.path=lin.csv", "dataset.target=temp", "method=gpr", "count=2")
+    code = gpsuite(
+        "run", "experiment=robustness/regression", "parallel=serial", *words, "uncertain=[speed]", "within=[0.01]",
+        "test_rows=10", "run_name=t",
+    )  # fmt: skip
+    said = "".join(capsys.readouterr())
+    assert code == 0
+    folder = Path("results/robustness/regression/quick~t")
+    reasons = pd.read_csv(folder / "records.csv")["reason"].astype(str)
+    assert reasons.str.fullmatch(r"values are known to \S+ only, by rounding").any()
+    said += (folder / "tables" / "regression.md").read_text()
+    assert "probabilit" not in said and "ended with their budget" not in said
+    table = pd.read_csv(folder / "tables" / "regression.csv")
+    slack = 1e-9 * table["at the point"].abs()  # it is rounded to the nearest
+    assert (table["lowest"] <= table["at the point"] + slack).all()
+    assert (table["at the point"] - slack <= table["highest"]).all()

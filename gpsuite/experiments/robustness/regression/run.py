@@ -57,9 +57,10 @@ def run(task: Task[RangeTask], shared: SharedWork) -> Outcome:
     }
     moved = np.zeros(len(problem.inputs))
     moved[region.free] = (region.upper - region.start) * problem.input_scale[region.free]
-    open_ends = [each.status for each in ranges if each.status != "closed"]
-    status, reason = (BUDGET, open_ends[0]) if open_ends else (DONE, "")
-    if certified.out_of_time and not open_ends:
+    reason = next((each.status for each in ranges if each.status != "closed"), "")
+    cut = any(side.status == "budget" for each in ranges for side in (each.minimum, each.maximum))
+    status = BUDGET if cut else DONE  # done, too, where rounding leaves nothing to be searched
+    if certified.out_of_time and not reason:
         status, reason = BUDGET, f"{task.budget_seconds:g} seconds used up, in the certificate"
     arrays = {"ranges": own, "moved": moved, **certified.arrays}
     headline = f"{own[0, 0]:.4g} in [{own[0, 1]:.4g}, {own[0, 4]:.4g}]"
@@ -90,7 +91,11 @@ def uncertain_box(problem: RegressionProblem, params: RangeTask) -> Region:
 
 def own_units(problem: RegressionProblem, found: QuantileRange) -> FloatArray:
     """Return centre, lowest proved and attained, highest attained and proved [5], in own units, outwards."""
-    values = [found.centre, found.lowest_proved, found.lowest, found.highest, found.highest_proved]
+    lowest, highest = (
+        min(found.lowest, found.centre),
+        max(found.highest, found.centre),
+    )  # attained, up to rounding
+    values = [found.centre, found.lowest_proved, lowest, highest, found.highest_proved]
     return problem.own_units(np.array(values), outward=np.array([0.0, -1.0, 1.0, -1.0, 1.0]))
 
 

@@ -7,6 +7,7 @@ Equation: Maurer 2004
 from __future__ import annotations
 
 import math
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,7 @@ def _training_rows(
     if dataset is None:
         raise UserError(
             f"verify: a risk certificate is checked on its dataset, {rows.dataset}\n"
-            f"add dataset={rows.dataset}, or dataset.path=FILE.csv dataset.target={rows.target}",
+            f"add dataset={rows.dataset}, or dataset.path=FILE.csv {shlex.quote(f'dataset.target={rows.target}')}",
             key="dataset",
         )
     if dataset.content_hash != rows.content_hash or len(dataset.X) != rows.count:

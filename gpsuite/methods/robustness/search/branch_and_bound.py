@@ -223,7 +223,7 @@ class Search:
         if outer <= self.inner + self.tolerance:
             return "closed", "attained value and bound agree within the tolerance"
         if outer <= self.inner + self._resolution():
-            return "exhausted", f"class probabilities are known to {self.rounding:.2g} only, by rounding"
+            return "exhausted", f"values are known to {self.rounding:.2g} only, by rounding"
         return "exhausted", "the remaining boxes cannot be cut in floating point"
 
     def _allowed(self) -> int:
