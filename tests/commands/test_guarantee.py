@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +61,19 @@ def test_answer_page_and_predictions_then_predict(gpsuite: Gpsuite, table: Path)
     for name in ("row", "outside_training_range"):
         assert again[name].tolist() == frame[name].tolist()
     assert again["row"].tolist() == [1, 2, 3, 4]
+
+
+def test_the_command_to_predict_can_be_copied(gpsuite: Gpsuite, table: Path) -> None:
+    ended = gpsuite(*RUN, "dataset.target=y", "results_dir=my results", "test_rows=20", "accuracy=6")
+    assert ended.code == 0, ended.err
+    (hint,) = [line for line in ended.out.splitlines() if line.startswith("gpsuite predict")]
+    (folder,) = Path("my results/guarantee").iterdir()
+    assert shlex.split(hint.removesuffix(" predicts further rows")) == [
+        "gpsuite",
+        "predict",
+        str(folder),
+        "NEW.csv",
+    ]
 
 
 def test_copied_and_drifting_rows_are_called_violated(gpsuite: Gpsuite, table: Path) -> None:

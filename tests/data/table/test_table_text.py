@@ -196,3 +196,14 @@ def test_points_that_may_stand_between_thousands_are_told(
     assert gpsuite("data", "describe", str(tmp_path / "t.csv")) == 0
     said = capsys.readouterr().out
     assert told in said if told else "thousands" not in said
+
+
+@pytest.mark.parametrize("name", ["Unnamed: 0", "Unnamed: 0.1", "nr"])
+def test_an_index_that_was_written_with_the_table_is_no_input(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [f"{name},a,y", *(f"{row},{0.1 * row**2},{row % 3}" for row in range(20))]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    assert gpsuite("data", "describe", str(tmp_path / "t.csv")) == 0
+    [told] = [line for line in capsys.readouterr().out.splitlines() if line.lstrip().startswith(name)]
+    assert "it counts the rows" in told

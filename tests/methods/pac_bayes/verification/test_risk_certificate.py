@@ -160,7 +160,7 @@ def test_a_weaker_claim_is_confirmed_and_the_proved_bound_stated(tmp_path: Path)
 
 def test_the_dataset_is_asked_for_and_another_one_is_not_accepted(tmp_path: Path) -> None:
     path = written(certified("full", params(), DATA)[2], tmp_path)
-    with pytest.raises(UserError, match=r"add dataset=small, or dataset.path=FILE.csv dataset.target=price"):
+    with pytest.raises(UserError, match=r"add dataset=small, or dataset.path=FILE.csv dataset.target=price$"):
         _verify(path, None)
     with pytest.raises(UserError, match="not the content that the certificate is about"):
         _verify(path, replace(DATA, content_hash="another"))
