@@ -64,7 +64,7 @@ def test_answer_page_and_predictions_then_predict(gpsuite: Gpsuite, table: Path)
 
 
 def test_the_command_to_predict_can_be_copied(gpsuite: Gpsuite, table: Path) -> None:
-    ended = gpsuite(*RUN, "dataset.target=y", "results_dir=my results", "test_rows=20", "accuracy=6")
+    ended = gpsuite(*RUN, "dataset.target=y", "results_dir=my results", "accuracy=6")
     assert ended.code == 0, ended.err
     (hint,) = [line for line in ended.out.splitlines() if line.startswith("gpsuite predict")]
     (folder,) = Path("my results/guarantee").iterdir()
