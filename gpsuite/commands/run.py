@@ -58,6 +58,7 @@ def main(words: list[str]) -> int:
     from gpsuite.engine.runner import require_data, run_experiment
 
     requests = [read_request(run, allow_absent=True) for run in runs]
+    _refuse_one_folder(requests)
     for request, options in requests:
         require_data(request, options)
     _say_decisions([request for request, options in requests if options.output != "quiet"])
@@ -103,6 +104,18 @@ def expanded_runs(words: Sequence[str]) -> tuple[list[list[str]], bool]:
     runs = [stop for run in runs for stop in _stops(run)]
     _limit_threads(runs)
     return runs, tour
+
+
+def _refuse_one_folder(requests: Sequence[tuple[Request[object], RunOptions]]) -> None:
+    """Raise if runs of different settings have the folder of one `run_name`, before the first of them is computed."""
+    from gpsuite.engine.folder import run_folder
+
+    seen: dict[Path, str] = {}
+    for request, options in requests:
+        folder = run_folder(options.results_dir, request.experiment, request.scale, options.tag)
+        if options.named and seen.setdefault(folder, options.science) != options.science:
+            fault = f"several runs with different settings would write {folder}; leave run_name out"
+            raise UserError(f"run_name={options.tag}: {fault}", key="run_name")
 
 
 def _tell(request: Request[object], report: RunReport, output: str) -> None:

@@ -380,14 +380,14 @@ def _refuse_dataset(composed: Composed, key: str, dataset: DatasetSpec | CsvSpec
         allowed &= set(options.method.dataset_tasks)
     if dataset.task in allowed:
         return
-    named = [name for name in group_choices()["dataset"] if name != "csv" or not entry.several_datasets]
-    valid = [name for name in named if name == "csv" or _task_of(name) in allowed]
-    methods = ", ".join(composed.methods) or composed.experiment
-    raise UserError(
-        f"{key}={dataset.name}: a {dataset.task} dataset cannot be used with {methods}\n"
-        f"valid: {', '.join(valid)}",
-        key=key,
+    valid = [name for name in group_choices()["dataset"] if name != "csv" and _task_of(name) in allowed]
+    if not entry.several_datasets:
+        own = isinstance(dataset, CsvSpec)
+        valid.append(f"csv with dataset.task={'|'.join(sorted(filter(None, allowed)))}" if own else "csv")
+    fault = (
+        f"cannot be used with {', '.join(composed.methods) or composed.experiment}\nvalid: {', '.join(valid)}"
     )
+    raise UserError(f"{key}={dataset.name}: a {dataset.task} dataset {fault}", key=key)
 
 
 def _method(content: Mapping[str, Any]) -> Method[Any]:

@@ -86,6 +86,15 @@ def test_a_value_of_a_wrong_shape_is_a_mistake_said_in_few_lines(
     assert ended.code == 2 and words[1].partition("=")[0] in ended.err
 
 
+def test_runs_that_would_write_one_folder_are_refused_before_the_first(
+    gpsuite: Gpsuite, workplace: Path
+) -> None:
+    ended = gpsuite(*RUN, "-m", f"experiment={LINES}", "seed=0,1", "run_name=abc")
+    assert ended.code == 2 and "run_name=abc: several runs with different settings would write" in ended.err
+    assert not (workplace / "results").exists()
+    assert gpsuite(*RUN, "-m", f"experiment={LINES}", "seed=0,0", "run_name=abc").code == 0
+
+
 def test_a_run_name_that_is_too_long_is_named(gpsuite: Gpsuite) -> None:
     ended = gpsuite(*RUN, f"experiment={LINES}", f"run_name={'x' * 300}")
     assert ended.code == 2 and ended.err.startswith("gpsuite: run_name")

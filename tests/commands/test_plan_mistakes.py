@@ -38,7 +38,10 @@ WORDS = [
     ((*CSV[:5], *CSV[6:]), ["dataset.candidates=: no file named"]),
     ((*CSV, "dataset.saftey=z"), ["did you mean 'safety'"]),
     ((*PLAN, "dataset=diabetes"), ["regression dataset cannot be used with active_learning/plan", "csv"]),
-    ((*CSV, "dataset.task=regression"), ["regression dataset cannot be used with active_learning/plan"]),
+    (
+        (*CSV, "dataset.task=regression"),
+        ["regression dataset cannot be used with active_learning/plan", "csv with dataset.task=measurements"],
+    ),
     ((*PLAN, "method=al_mogp"), ["this experiment has no methods"]),
     ((*PLAN, "measurements=0"), ["measurements=0", "from 1 to 100"]),
     ((*PLAN, "delta=1"), ["delta=1", "between 0 and 1"]),

@@ -91,10 +91,8 @@ def uncertain_box(problem: RegressionProblem, params: RangeTask) -> Region:
 
 def own_units(problem: RegressionProblem, found: QuantileRange) -> FloatArray:
     """Return centre, lowest proved and attained, highest attained and proved [5], in own units, outwards."""
-    lowest, highest = (
-        min(found.lowest, found.centre),
-        max(found.highest, found.centre),
-    )  # attained, up to rounding
+    # the point's own value is attained, too; both are known up to rounding
+    lowest, highest = min(found.lowest, found.centre), max(found.highest, found.centre)
     values = [found.centre, found.lowest_proved, lowest, highest, found.highest_proved]
     return problem.own_units(np.array(values), outward=np.array([0.0, -1.0, 1.0, -1.0, 1.0]))
 
