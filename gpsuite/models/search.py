@@ -126,7 +126,8 @@ class RecordedLoss:
         self.evaluations += 1
         begin = time.monotonic()
         try:
-            loss, gradient = self._objective(point)
+            with np.errstate(all="ignore"):  # what is not finite is rejected below
+                loss, gradient = self._objective(point)
         except NotPositiveDefiniteError as error:
             return self._reject(point, str(error))
         finally:

@@ -41,3 +41,9 @@ def test_arrays_that_were_not_published_are_not_compared(
     publish_only(monkeypatch, "none")
     publish_and_move(gpsuite, LINES)
     assert gpsuite("recheck", LINES, "sample=1").code == 0
+
+
+@pytest.mark.parametrize("word", ["sample=-1", "seed=x", "sample=2.5", "seed="])
+def test_a_number_that_is_none_is_named(gpsuite: Gpsuite, word: str) -> None:
+    ended = gpsuite("recheck", word)
+    assert (ended.code, ended.err) == (2, f"gpsuite: {word}: must be a whole number, not negative\n")

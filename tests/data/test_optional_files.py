@@ -104,6 +104,15 @@ def test_a_missing_file_known_by_its_git_hash_is_named(spec: DatasetSpec, folder
         prepare(spec, cache_dir=folder.parent)
 
 
+def test_a_missing_file_found_where_its_message_wants_it(spec: DatasetSpec, folder: Path) -> None:
+    spec.files[1].optional = False
+    with pytest.raises(DataError, match=rf"put it into {folder} or made_up/ in a folder of") as caught:
+        prepare(spec, cache_dir=folder.parent)
+    assert f"looked in {folder}" in str(caught.value).splitlines()[1]
+    (folder / "extra.txt").write_bytes(EXTRA)
+    assert set(prepare(spec, cache_dir=folder.parent).paths) == {"table.txt", "extra.txt"}
+
+
 def test_a_run_does_not_try_to_download_an_optional_file(
     spec: DatasetSpec, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -189,3 +189,17 @@ def test_the_ends_of_a_box_are_met_exactly() -> None:
 
     report = minimise(slope, np.zeros(2), Budget(), Bounds(low, high))
     assert report.point.tolist() == [low[0], high[1]]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_point_without_a_loss_warns_nobody() -> None:
+    """A step to a lengthscale that underflows to 0 is a rejection like any other, not a message on the terminal."""
+
+    def loss(u: Array) -> tuple[float, Array]:
+        inverse = 1.0 / np.exp(-(np.maximum(u, 0.0) ** 4))  # infinite far from 0
+        return float(inverse.sum() - 9.0 * u.sum()), 4.0 * np.maximum(u, 0.0) ** 3 * inverse - 9.0
+
+    search = RecordedLoss(loss, Budget())
+    search.evaluate(np.array([0.5]))
+    search.evaluate(np.array([9.0]))
+    assert search.failures == ["the objective or its gradient is not finite"]

@@ -106,3 +106,17 @@ def test_an_unknown_search_names_the_valid_ones() -> None:
         UserError, match=r"method.search=stage.*did you mean 'staged'.*\nvalid: published, staged"
     ):
         plan(REGRESSION, "method=kl_pac_sgp", "method.search=stage")
+
+
+def test_a_method_is_not_called_by_a_bound_that_it_does_not_minimise() -> None:
+    """The objective and the search that differ from the published ones stand in its name."""
+    words = ["scale=smoke", "methods=[kl_pac_gp,sqrt_pac_gp,kl_pac_sgp_restarts,vfe]"]
+    as_published = read_request([REGRESSION, *words])[0].methods
+    assert [each.heading for each in as_published.values()] == [each.title for each in as_published.values()]
+    changed = read_request([REGRESSION, *words, "method.objective=sqrt", "method.search=staged"])[0].methods
+    assert [each.heading for each in changed.values()] == [
+        "kl-PAC-GP, sqrt objective",
+        "sqrt-PAC-GP",
+        "kl-PAC-SGP, 5 starts, staged search, sqrt objective",
+        "VFE, staged search",
+    ]

@@ -53,6 +53,12 @@ class BoundOptions(MethodOptions):
     objective: Annotated[str, one_of(OBJECTIVES)]
     parametrisation: Annotated[str, one_of(PARAMETRISATIONS)] = "softplus"
 
+    @property
+    def heading(self) -> str:
+        """The title; with the bound that is minimised where it does not begin with that."""
+        own = super().heading
+        return own if own.startswith(f"{self.objective}-") else f"{own}, {self.objective} objective"
+
 
 def bound_problem(work: Training[BoundOptions], loss: Loss) -> Problem:
     """Return the bound that a training minimises."""
@@ -77,7 +83,8 @@ class SparseOptions(MethodOptions):
     @property
     def heading(self) -> str:
         """The title, with the search where it is not the published one."""
-        return self.title if self.search == PUBLISHED else f"{self.title}, {self.search} search"
+        own = super().heading
+        return own if self.search == PUBLISHED else f"{own}, {self.search} search"
 
     def search_within(
         self, budget: Budget, start: Hyperparameters | None = None, parametrisation: str = "softplus"

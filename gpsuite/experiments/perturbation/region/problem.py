@@ -29,6 +29,7 @@ from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.seeds import stream
 
 LEAST_ROWS = 4  # on either side of the split
+MOST_LEFT_OUT = 12  # inputs that a message names
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +133,14 @@ def _linear_columns(prepared: PreparedDataset, rows: Rows, along: int) -> IntArr
     levels = {f"{name}={level}" for name, given in data.categories.items() for level in given}
     dependent = [data.input_names[each] for each in order if each not in kept]
     others = [name for name in dependent if name not in levels]
+    if len(others) > MOST_LEFT_OUT:
+        raise UserError(
+            f"dataset={data.name}: {len(others)} of {X.shape[1]} inputs, {others[0]!r} first, are constant in the "
+            f"region's {len(X)} rows or a combination of other inputs (the linear design has not full rank)\n"
+            "name the inputs to take (dataset.inputs), or take the kernel model:",
+            key="dataset.inputs",
+            fix={"models": "[krr_sparse]"},
+        )
     if others:
         before, more = prepared.spec.get("ignore") or [], name_list(others)
         if isinstance(before, str):  # as the user wrote it, in brackets or not
@@ -140,7 +149,8 @@ def _linear_columns(prepared: PreparedDataset, rows: Rows, along: int) -> IntArr
             more = name_list([*map(str, before), *others])
         raise UserError(
             f"dataset={data.name}: {', '.join(map(repr, others))}: constant in the region's rows or a combination of "
-            "other inputs (the linear design has not full rank)\nleave it out, or take the kernel model:",
+            "other inputs (the linear design has not full rank)\n"
+            "take the kernel model (models=[krr_sparse]), or leave out what is not independent:",
             key="dataset.ignore",
             fix={"dataset.ignore": more},
         )

@@ -68,7 +68,12 @@ def read_classes(dataset: PreparedDataset, model: ClassifierParams) -> Problem:
     names = tuple(model.classes or present)
     if len(names) > MOST_CLASSES:
         fault = f"{data.name} has {len(names)} classes ({shown_names(names)}), at most {MOST_CLASSES} are compared"
-        raise UserError(f"classes: {fault}; name some: {list_word('classes', names[:3])}", key="classes")
+        text = f"classes: {fault}; name some: {list_word('classes', names[:3])}"
+        if all(name.removeprefix("-").isdecimal() for name in names):
+            raise UserError(
+                f"{text}\nif these are amounts:", key="classes", fix={"experiment": "robustness/regression"}
+            )
+        raise UserError(text, key="classes")
     numbers = [known.index(name) for name in names]
     counts = np.array([int((labels == number).sum()) for number in numbers])
     if counts.min() < LEAST_ROWS:

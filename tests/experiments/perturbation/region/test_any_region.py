@@ -268,6 +268,17 @@ def test_the_offered_command_keeps_what_was_ignored(tmp_path: Path, before: str,
     assert len(plan(*words, *again)) == 1
 
 
+def test_more_inputs_than_rows_are_not_all_named(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).standard_normal((40, 61))
+    path = tmp_path / "wide.csv"
+    np.savetxt(path, X, delimiter=",", header=",".join([*(f"x{i}" for i in range(60)), "out"]), comments="")
+    words = ["dataset=csv", f"dataset.path={path}", "dataset.target=out"]
+    with pytest.raises(UserError, match=r"29 of 60 inputs, 'x31' first, .* the region's 32 rows") as caught:
+        plan(*words, "models=[lssvm_linear]")
+    assert len(str(caught.value)) < 300
+    assert len(plan(*words, *(f"{key}={value}" for key, value in caught.value.fix.items()))) == 1
+
+
 def lines_of(folder: Path, scale: float = 1.0, shift: float = 0.0) -> list[str]:
     """Return the words of a table whose second input is far from 0, its target in another unit."""
     rng = np.random.default_rng(3)

@@ -205,6 +205,15 @@ def test_mistakes_exit_2(
     assert len(said.splitlines()) <= 4
 
 
+def test_many_numbers_may_be_amounts(capsys: pytest.CaptureFixture[str]) -> None:
+    write_table(12, {row: str(row % 12 - 6) for row in range(60)})
+    assert gpsuite("run", "experiment=robustness/safety", "scale=smoke", *CSV) == 2
+    *_, before, command = capsys.readouterr().err.splitlines()
+    assert before == "if these are amounts:"
+    assert command.startswith("gpsuite run experiment=robustness/regression ")
+    assert gpsuite(*command.split()[1:], "points=1") == 0
+
+
 @pytest.mark.parametrize("names", [("-1", "0", "1"), ("8", "1", "0"), ("a and 1", "class 0", "b")])
 def test_a_class_is_named_once(names: tuple[str, ...]) -> None:
     """A name may be the number of another class."""
