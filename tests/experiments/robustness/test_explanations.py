@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.robustness.explain.tables import ENDS
+from gpsuite.experiments.robustness.explain.tables import ENDS, mean_table, strongest_sentences
 from gpsuite.experiments.robustness.global_effects.claims import cosine, decided_signs, global_claims
 from gpsuite.experiments.robustness.global_effects.summary import measure_colours
 from gpsuite.experiments.robustness.regression.models import RegressionProblem
@@ -105,6 +105,31 @@ def test_explanations_of_a_csv_are_in_its_own_units() -> None:
     assert (table["effect"] > 0.0).all()
     [slope] = read_statistics(folder / "tables")
     assert slope.name == "min_gradient_error_slope" and slope.value > 1.3
+
+
+def test_the_answer_names_the_strongest_inputs_with_their_signs() -> None:
+    ends = {"ranges": np.zeros((4, 2, 4)), "moved": np.zeros((4, 2)), "lime": np.zeros(4)}
+    records = []
+    for method, delta in (
+        ("a", [0.1, -0.4, 0.3, 0.0]),
+        ("a", [0.1, -0.2, 0.3, 0.0]),
+        ("b", [9.0, 0.0, 0.0, 0.0]),
+    ):
+        arrays = {
+            "delta": np.array(delta),
+            "delta_low": np.array(delta),
+            "delta_high": np.array(delta),
+            **ends,
+        }
+        records.append(cast(Record, SimpleNamespace(axes={"method": method}, arrays=arrays)))
+    titles = {"a": "Laplace", "b": "EP", "c": "failed"}
+    said = strongest_sentences(mean_table(records, titles, ["age", "dose", "ray", "x"]), "yes")
+    assert said == [
+        "What moves Laplace's probability of yes most, by the mean effect Δ over 2 test points (positive: it rises "
+        "with the input): dose (-0.3), ray (+0.3), age (+0.1).",
+        "What moves EP's probability of yes most, by the mean effect Δ over 1 test point (positive: it rises "
+        "with the input): age (+9), dose (+0), ray (+0).",
+    ]
 
 
 def test_of_several_classes_the_predicted_ones_probability_is_explained() -> None:

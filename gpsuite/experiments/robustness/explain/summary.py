@@ -13,7 +13,12 @@ from gpsuite.experiments.robustness.explain.figures import (
 )
 from gpsuite.experiments.robustness.explain.plan import classes_of
 from gpsuite.experiments.robustness.explain.settings import ExplainSettings
-from gpsuite.experiments.robustness.explain.tables import mean_table, point_table, unproved
+from gpsuite.experiments.robustness.explain.tables import (
+    mean_table,
+    point_table,
+    strongest_sentences,
+    unproved,
+)
 from gpsuite.experiments.robustness.shared.records import timing_table
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.rounding import rounded
@@ -48,6 +53,7 @@ def summarise(report: Report[ExplainSettings]) -> list[Statistic]:
     own = f"{caption}; how far each input moves is in its own units"
     table = point_table(points, report.titles, data.input_names)
     means = mean_table(points, report.titles, data.input_names)
+    report.answer.extend(strongest_sentences(means, second or PREDICTED))
     report.table(table, "explain_points", own)
     effect = "effect Δ: change of highest plus change of lowest probability between raising and lowering"
     report.table(means, "explain", f"{caption}; mean over the points of the {effect}")

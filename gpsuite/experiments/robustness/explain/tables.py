@@ -10,11 +10,13 @@ import numpy as np
 from gpsuite.experiments.base import Record
 from gpsuite.methods.robustness.explain.effects import DOWN, UP
 from gpsuite.statistics.estimates import mean
+from gpsuite.text import counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
 STATED = "not proved of {count} points: probabilities of so many classes, or such variances, have an estimated error"
+NAMED = 3  # inputs in the answer's sentence
 ENDS = ("lowest proved", "lowest", "highest", "highest proved")
 
 
@@ -91,3 +93,22 @@ def mean_table(
         )
         parts.append(frame.sort_values("mean", key=np.abs, ascending=False, kind="stable"))
     return pd.concat(parts, ignore_index=True)
+
+
+def strongest_sentences(means: pd.DataFrame, shown: str) -> list[str]:
+    """Return one sentence per method: which inputs move a probability most by their mean effect.
+
+    Args:
+        means: what `mean_table` returned.
+        shown: whose probability it is.
+    """
+    said = []
+    for method, own in means.groupby("method", sort=False):
+        strongest = zip(own["input"][:NAMED], own["mean"][:NAMED], strict=True)
+        named = ", ".join(f"{name} ({effect:+.3g})" for name, effect in strongest)
+        points = counted(int(own["n"].iloc[0]), "test point")
+        said.append(
+            f"What moves {method}'s probability of {shown} most, by the mean effect Δ over {points} "
+            f"(positive: it rises with the input): {named}."
+        )
+    return said
