@@ -33,6 +33,9 @@ TOGETHER = 120_000
 _NOWHERE = 1e-12
 """The range of inputs that are all equal, in the model's units: no other input is near them."""
 
+_EQUAL = 1e-9
+"""Singular values differ by rounding if by less than this share of the largest."""
+
 
 @dataclass(frozen=True)
 class SafetyGuard:
@@ -82,8 +85,23 @@ class SafetyGuard:
 
 
 def principal_axes(X: FloatArray) -> FloatArray:
-    """Return the D principal axes of inputs [N, D] as columns, [D, D], also if there are fewer inputs than axes."""
-    return np.asarray(np.linalg.svd(X - X.mean(axis=0), full_matrices=True)[2].T)
+    """Return the D principal axes of inputs [N, D] as columns, [D, D], also if there are fewer inputs than axes.
+
+    Inputs that vary equally along several axes, as those of a factorial design do, leave them undetermined: taken are
+    then those nearest to the inputs' own axes, so that neither rounding nor the order of the inputs chooses.
+    """
+    _, found, rows = np.linalg.svd(X - X.mean(axis=0), full_matrices=True)
+    axes, varied = np.ascontiguousarray(rows.T), found > _EQUAL * found[0]
+    ends = np.flatnonzero(np.diff(found[varied]) < -_EQUAL * found[0]) + 1
+    for equal in np.split(np.flatnonzero(varied), ends):
+        if len(equal) > 1:
+            left = axes[:, equal] @ axes[:, equal].T
+            for axis in equal:
+                lengths = np.linalg.norm(left, axis=0)
+                nearest = np.argmax(lengths > lengths.max() - _EQUAL)  # the first of equal ones
+                axes[:, axis] = left[:, nearest] / lengths[nearest]
+                left -= np.outer(axes[:, axis], axes[:, axis] @ left)
+    return axes
 
 
 class SafetyPrediction:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,45 @@ def test_bounds_and_predictions_by_plain_algebra() -> None:
     assert floor > parameters.variance.min()
     expected = mixture_moments(np.array(means), np.array(variances), weights)
     np.testing.assert_allclose(moments(guard, X, parameters, weights, known), expected, atol=OTHER_ROUTE)
+
+
+@pytest.mark.parametrize("levels", [2, 3])
+def test_the_order_of_a_factorial_designs_rows_does_not_matter(levels: int) -> None:
+    """Its inputs vary equally along many triples of axes: taken are the inputs' own."""
+    X = 0.1 * np.array(list(product(range(levels), repeat=3)), dtype=float)
+    parameters, weights, _ = problem(D=3)
+    y = np.random.default_rng(4).normal(-1.0, 0.3, len(X))
+    orders = [np.random.default_rng(seed).permutation(len(X)) for seed in range(10)]
+    for order in orders:
+        np.testing.assert_allclose(np.abs(principal_axes(X[order])).max(axis=0), 1.0, atol=1e-12)
+    expected, *found = [
+        moments(
+            SafetyGuard(),
+            points(3) * 0.1,
+            parameters,
+            weights,
+            Observations(X[order], np.zeros(len(X), int), y[order]),
+        )
+        for order in orders
+    ]
+    for each in found:
+        np.testing.assert_allclose(each, expected, atol=OTHER_ROUTE)
+
+
+def test_axes_of_equal_variation_are_chosen_only_where_there_are_such() -> None:
+    """By singular values alone: those of a skew plane are orthonormal, in it, and the same in any order."""
+    skew = np.linalg.qr(np.array([[1.0, 1.0, 1.0], [1.0, -1.0, 0.0], [1.0, 1.0, -2.0]]).T)[0]
+    X = np.array(list(product([0.0, 1.0], repeat=3))) * [3.0, 1.0, 1.0] @ skew.T
+    expected = principal_axes(X)
+    np.testing.assert_allclose(expected.T @ expected, np.eye(3), atol=1e-12)
+    variances = np.var(X @ expected, axis=0)
+    np.testing.assert_allclose(variances, [2.25, 0.25, 0.25], rtol=1e-12)
+    assert abs(expected[:, 0] @ skew[:, 0]) == pytest.approx(1.0)
+    for seed in range(10):
+        found = principal_axes(X[np.random.default_rng(seed).permutation(8)])
+        np.testing.assert_allclose(np.abs(found.T @ expected), np.eye(3), atol=1e-7)
+    Z = np.random.default_rng(0).normal(size=(7, 3))
+    np.testing.assert_array_equal(principal_axes(Z), np.linalg.svd(Z - Z.mean(axis=0))[2].T)
 
 
 def test_a_safe_point_is_safe_by_the_mixture_and_by_its_moments() -> None:
