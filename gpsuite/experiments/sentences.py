@@ -101,7 +101,7 @@ def band_holds(confidence: float, model: str, width: float | None, target: str, 
         )
         return (
             f"Band: unbounded for a function that is {MODEL_WORDS[model]}; {open_level}more rows are needed, or inputs "
-            "that are less alike."
+            "that are less alike and without values far from all others."
         )
     return (
         f"Band: If the true function is {MODEL_WORDS[model]} and the noise is {NOISE_WORDS[group]}, a band of "

@@ -23,6 +23,7 @@ from gpsuite.data.table.rows import all_others, bad_cells, complete_rows, gap_ce
 from gpsuite.data.table.second_file import read_second
 from gpsuite.data.table.spread import check_spread
 
+_MOST = 1e150
 _LIMIT = re.compile(r"(<=?|≤|>=?|≥)?\s*(\S+)")
 
 
@@ -106,6 +107,10 @@ def parse_limit(value: object) -> tuple[float, Side]:
         number = math.nan
     if match is None or not math.isfinite(number):
         raise csv_error("limit", text, "no limit named" if not text else "is not a limit", fix)
+    if abs(number) > _MOST:
+        raise csv_error(
+            "limit", text, f"beyond {_MOST:g} squares leave float64", "write the column in a larger unit"
+        )
     if match[1] is None:
         raise csv_error("limit", text, "which side is safe?", fix)
     return number, "below" if match[1] in ("<", "<=", "≤") else "above"

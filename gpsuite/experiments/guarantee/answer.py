@@ -14,7 +14,7 @@ from gpsuite.experiments.guarantee.checks import VIOLATED, Check
 from gpsuite.experiments.guarantee.settings import GuaranteeSettings
 from gpsuite.experiments.guarantee.tasks import BAND_GROUP
 from gpsuite.experiments.perturbation.region.summary import mean_width
-from gpsuite.experiments.sentences import at_most, band_holds, errors_bounded, percent_up
+from gpsuite.experiments.sentences import MODEL_WORDS, at_most, band_holds, errors_bounded, percent_up
 from gpsuite.methods.conformal import jackknife_bounded
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
 from gpsuite.text import counted
@@ -23,6 +23,7 @@ KEPT, JUDGED = "the kept model", "a model trained in the same way without the te
 SECONDS = "budget.seconds ended the searches"
 USEFUL = 0.5  # a bound on a share above this helps nobody
 MOST_ROWS_NEEDED = 10_000_000
+NO_BAND = "too few rows, or inputs that depend on each other"
 
 
 def heading(report: Report[GuaranteeSettings], data: Dataset) -> str:
@@ -140,8 +141,12 @@ def _band_sentences(bands: Sequence[Record], settings: GuaranteeSettings, target
     for record in bands:
         width = mean_width(record, settings.excluded)
         yield band_holds(confidence, str(record.axes["model"]), width, target, BAND_GROUP)
+    shown = {str(record.axes["model"]) for record in bands}
+    for model in MODEL_WORDS:
+        if shown and model not in shown:
+            yield f"Band: none for a function that is {MODEL_WORDS[model]} ({NO_BAND})."
     if not bands:
-        yield "Band: does not apply (too few rows, or inputs that depend on each other)."
+        yield f"Band: does not apply ({NO_BAND})."
 
 
 def range_sentences(record: Record, settings: GuaranteeSettings, target: str) -> Iterator[str]:

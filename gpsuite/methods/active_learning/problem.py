@@ -18,6 +18,17 @@ Oracle = Callable[[int, int | None], tuple[float | FloatArray, float]]
 """Measures: pool row and output (None: all P outputs) -> y (or y [P]) and the safety value z."""
 
 
+SAME = 1e-14
+"""Numbers that differ by less than this share are one: programs write 15 or 16 digits and read a last one wrongly."""
+
+
+def rows_equal(X: FloatArray, x: FloatArray) -> IntArray:
+    """Return the rows of X [n, D] that are x [D] up to how programs write and read numbers."""
+    most = SAME * np.abs(x)
+    near = np.flatnonzero(np.abs(X[:, 0] - x[0]) <= most[0])
+    return np.asarray(near[(np.abs(X[near] - x) <= most).all(axis=1)])
+
+
 @dataclass(frozen=True, eq=False)
 class Pool:
     """The inputs that may be queried, and which outputs may be measured there.
@@ -44,7 +55,7 @@ class Pool:
 
     def rows_at(self, x: FloatArray) -> IntArray:
         """Return the rows whose input equals x [D]: more than one where the pool repeats an input."""
-        return np.flatnonzero((x == self.X).all(axis=1))
+        return rows_equal(self.X, x)
 
     def without(self, observations: Observations) -> BoolArray:
         """Return `available` less the observed pairs, [n, P]."""

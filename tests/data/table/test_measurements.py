@@ -83,6 +83,12 @@ def test_a_limit_that_is_none_says_how_to_write_one(text: str | None, what: str)
     assert what in str(caught.value)
 
 
+@pytest.mark.parametrize("text", ["<=1e200", ">=-1e200"])
+def test_a_limit_whose_square_there_is_not_is_refused(text: str) -> None:
+    with pytest.raises(DataError, match="squares leave float64\nwrite the column in a larger unit"):
+        parse_limit(text)
+
+
 FILES: list[tuple[tuple[Any, ...], list[str]]] = [
     ((["a,y,w,z", "0,1,,2", "1,2,,3"], ["a", "1"]), ["dataset.target", "column 'w' has no value"]),
     ((["a,y,w,z", "0,1,2,", "1,2,3,"], ["a", "1"]), ["dataset.safety=z", "column 'z' has no value"]),

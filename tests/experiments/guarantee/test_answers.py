@@ -191,5 +191,8 @@ def test_the_bands_confidence_is_the_regions(monkeypatch: pytest.MonkeyPatch) ->
     band: Any = SimpleNamespace(
         axes={"model": "lssvm_linear"}, metrics={}, arrays={}, status="done", reason=""
     )
-    said = " ".join(_band_sentences([band], settings(excluded=5, m=100), "y"))
-    assert "with probability 95 %" in said
+    held, missing = _band_sentences([band], settings(excluded=5, m=100), "y")
+    assert "with probability 95 %" in held
+    assert missing.startswith("Band: none for a function that is the preparation rows' mean target plus")
+    (nothing,) = _band_sentences([], settings(excluded=5, m=100), "y")
+    assert nothing == "Band: does not apply (too few rows, or inputs that depend on each other)."

@@ -44,10 +44,11 @@ def proposal_table(record: Record, data: Dataset) -> pd.DataFrame:
     import pandas as pd
 
     arrays, grid = record.arrays, candidate_inputs(data)
+    taken = [*OWN_COLUMNS, *(f"{what} {name}" for name in data.target_names for what in ("expected", "sd"))]
     rows = []
     for order, (row, p) in enumerate(zip(arrays["row"], arrays["output"], strict=True), 1):
         line: dict[str, object] = {"order": order, "candidate": int(row) + 1}
-        line |= dict(zip(input_columns(data, OWN_COLUMNS), grid[row], strict=True))
+        line |= dict(zip(input_columns(data, taken), grid[row], strict=True))
         line["measure"] = "all outputs" if p == ALL_OUTPUTS else data.target_names[p]
         line["entropy"] = arrays["proposal_entropy"][order - 1]
         line["probability_safe"] = arrays["probability_safe"][row]

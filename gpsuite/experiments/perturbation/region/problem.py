@@ -13,6 +13,7 @@ from functools import partial
 
 import numpy as np
 from scipy.cluster.vq import kmeans2
+from scipy.linalg import qr
 from scipy.spatial.distance import pdist
 
 from gpsuite.arrays import FloatArray, IntArray
@@ -29,6 +30,7 @@ from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.seeds import stream
 
 LEAST_ROWS = 4  # on either side of the split
+LEAST_APART = 1e-3  # share of the first centre's function that is in no other's
 MOST_LEFT_OUT = 12  # inputs that a message names
 
 
@@ -99,7 +101,11 @@ def read_problem(prepared: PreparedDataset, params: RegionTask) -> Problem:
         advice = (
             f"preparation={params.preparation:g} of them prepare: more rows, another share or fewer centres"
         )
-        raise UserError(f"{key}={value}: {fault} (at least {LEAST_ROWS})\n{advice}", key=key)
+        told = f"{key}={value}: {fault} (at least {LEAST_ROWS})\n{advice}"
+        if rows.merged and params.group == "signs":
+            fix = {"models": "[lssvm_linear]"}
+            raise UserError(f"{told}, or the linear model, which averages none:", key=key, fix=fix)
+        raise UserError(told, key=key)
     columns = np.arange(data.X.shape[1]) if sparse else _linear_columns(prepared, rows, params.along)
     try:
         return _problem(rows, params, columns)
@@ -209,9 +215,9 @@ def _refuse_means(data: Dataset, params: RegionTask, twins: IntArray) -> None:
     named = " and ".join(data.name_row(int(row)) for row in twins[:2])
     raise UserError(
         f"group={params.group}: {named} have equal inputs; their mean has another noise than single rows\n"
-        "take group=signs, which allows means, or the linear model, which needs none:",
+        "take group=signs, which allows means:",
         key="group",
-        fix={"models": "[lssvm_linear]"},
+        fix={"group": "signs"},
     )
 
 
@@ -226,6 +232,7 @@ def _problem(rows: Rows, params: RegionTask, columns: IntArray) -> Problem:
     else:
         lengthscale = params.lengthscale or float(np.median(pdist(Z)))
         centres, _ = kmeans2(Z, params.centres, minit="++", seed=stream(params.seed, "centres"))
+        centres = told_apart(centres, X, lengthscale)
         objective = partial(SparseKernelRidge, penalty=params.penalty)
         model = ModelClass(objective, partial(gaussian, lengthscale=lengthscale), centres)
     region = confidence_region(
@@ -238,6 +245,23 @@ def _problem(rows: Rows, params: RegionTask, columns: IntArray) -> Problem:
         rng=stream(params.seed, "perturbations", params.model),
     )
     return Problem(region, X, columns, mean, spread, offset, unit or 1.0)
+
+
+def told_apart(centres: FloatArray, X: FloatArray, lengthscale: float) -> FloatArray:
+    """Return those of the centres [M, D] whose functions the inputs [N, D] of the region tell apart, in their order.
+
+    By inputs alone: given them, the confidence stays exact. With an input of a long tail some centres lie where there
+    are no rows, and others so close that their functions are one.
+
+    Raises:
+        ValueError: if they tell none apart.
+    """
+    _, R, order = qr(gaussian(X, centres, lengthscale), mode="economic", pivoting=True)
+    sizes = np.abs(np.diagonal(R))
+    kept = np.sort(order[: np.count_nonzero(sizes > LEAST_APART * sizes[0])])
+    if len(kept) < min(2, len(centres)):
+        raise ValueError("at the rows of the region the functions of all centres are one")
+    return centres[kept]
 
 
 def gaussian(A: FloatArray, B: FloatArray, lengthscale: float) -> FloatArray:

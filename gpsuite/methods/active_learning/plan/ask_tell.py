@@ -167,7 +167,7 @@ class MeasurementPlanner:
         return Plan(
             status="budget" if cut else "done" if chosen else "infeasible",
             reason="; ".join(part for part in (reason, cut) if part),
-            warnings=tuple(self._warnings(X, safety)),
+            warnings=tuple(self._warnings(candidates, X, safety)),
             proposals=tuple(
                 Proposal(row, candidates[row], p, score, float(safety.probability[row]), mean[row], sd[row])
                 for row, p, score in chosen
@@ -350,14 +350,15 @@ class MeasurementPlanner:
             )
         return reason
 
-    def _warnings(self, X: FloatArray, safety: SafetyJudgement) -> list[str]:
+    def _warnings(self, candidates: FloatArray, X: FloatArray, safety: SafetyJudgement) -> list[str]:
         """Return what should be known; nothing with the paper's rule."""
         if self._guard is None:
             return []
         believed = self._safety_model(self._beliefs["safety"].cloud.posterior)
         names = self._input_names or [f"input {d + 1}" for d in range(believed.known.X.shape[1])]
         warnings = believed.warnings(X, self._guard, names)
-        if contradicted := int((safety.safe & believed.measured_unsafe(X)).sum()):
+        beyond = self._known["safety"].beyond(self._limit, candidates)
+        if contradicted := int((safety.safe & beyond).sum()):
             warnings.append(
                 f"at {contradicted} of the safe candidates a measured safety value was beyond the limit: the "
                 "probability is that of the value without its noise"

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
+from gpsuite.methods.active_learning.problem import rows_equal
+from gpsuite.methods.active_learning.safety import SafetyLimit
 from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 from gpsuite.models.sampling.posterior import HyperPosterior
 from gpsuite.models.sampling.sequential_monte_carlo import (
@@ -50,7 +52,7 @@ class KnownValues:
     def take(self, X: FloatArray, p: IntArray, y: FloatArray) -> None:
         """Take in what is new among values [m] of outputs [m] at inputs [m, D]."""
         new, told = [], Counter[tuple[object, ...]]()
-        for i, value in enumerate(_told(X, p, y)):
+        for i, value in enumerate(self._as_known(X, p, y)):
             told[value] += 1
             if told[value] > self._counts[value]:
                 self._counts[value] = told[value]
@@ -60,11 +62,23 @@ class KnownValues:
     def lost(self, X: FloatArray, Y: FloatArray) -> int:
         """Return how many known values are not in these rows."""
         rows, outputs = np.nonzero(~np.isnan(Y))
-        return (self._counts - Counter(_told(X[rows], outputs.astype(np.int64), Y[rows, outputs]))).total()
+        return (self._counts - Counter(self._as_known(X[rows], outputs, Y[rows, outputs]))).total()
 
+    def beyond(self, limit: SafetyLimit, X: FloatArray) -> BoolArray:
+        """Return at which inputs [n, D] a value beyond the limit was told, once at least, [n]."""
+        found, first = np.zeros(len(X), dtype=np.bool_), self.observations
+        for x in np.unique(first.X[~limit.holds(first.y)], axis=0):
+            found[rows_equal(X, x)] = True
+        return found
 
-def _told(X: FloatArray, p: IntArray, y: FloatArray) -> list[tuple[object, ...]]:
-    return [(*x, *rest) for x, *rest in zip(X.tolist(), p.tolist(), y.tolist(), strict=True)]
+    def _as_known(self, X: FloatArray, p: IntArray, y: FloatArray) -> list[tuple[float, ...]]:
+        """Return values with input and output, each as it was told first, should a program have rewritten it since."""
+        first = self.observations
+        known, told = np.column_stack([first.X, first.p, first.y]), np.column_stack([X, p, y])
+        for row in told:
+            if len(place := rows_equal(known, row)):
+                row[:] = known[place[0]]
+        return [tuple(row) for row in told.tolist()]
 
 
 @dataclass(eq=False)

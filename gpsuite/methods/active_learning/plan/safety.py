@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial import KDTree
 
 from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.methods.active_learning.plan.predictions import in_parts
@@ -123,17 +124,10 @@ class SafetyModel:
             )
         return warnings
 
-    def measured_unsafe(self, X: FloatArray) -> BoolArray:
-        """Return at which inputs [n, D] the safety value was measured beyond the limit, once at least, [n]."""
-        beyond = {row.tobytes() for row in self.known.X[~self.limit.holds(self.known.y)] + 0.0}
-        return np.array([row.tobytes() in beyond for row in X + 0.0], dtype=bool)
-
 
 def _spacing(X: FloatArray) -> float:
     """Return the median distance of an input [N, D] from the nearest other one; 0 if there is no other."""
     X = np.unique(X, axis=0)
     if len(X) < 2:
         return 0.0
-    distances = np.sqrt(((X[:, None] - X[None]) ** 2).sum(axis=2))
-    np.fill_diagonal(distances, np.inf)
-    return float(np.median(distances.min(axis=1)))
+    return float(np.median(KDTree(X).query(X, k=[2])[0]))

@@ -13,7 +13,7 @@ from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Record, Report, SharedWork, Task
 from gpsuite.experiments.perturbation.region import run, summary
-from gpsuite.experiments.perturbation.region.problem import input_number, read_problem, split_rows
+from gpsuite.experiments.perturbation.region.problem import input_number, read_problem, split_rows, told_apart
 
 NAME = "experiment=perturbation/region"
 
@@ -110,7 +110,52 @@ def test_means_are_refused_where_noise_is_permuted(tmp_path: Path) -> None:
     words = repeat(tmp_path, times=1, shift=1.0)
     with pytest.raises(UserError, match="line 2 and line 62 have equal inputs") as caught:
         plan("group=permutations", *words)
-    assert plan("group=permutations", *words, *(f"{key}={value}" for key, value in caught.value.fix.items()))
+    assert plan(*words, *(f"{key}={value}" for key, value in caught.value.fix.items()))
+
+
+def test_equal_rows_that_cannot_be_permuted_are_told_what_can(tmp_path: Path) -> None:
+    words = write_csv(tmp_path, copies=3)
+    path = tmp_path / "table.csv"
+    first = path.read_text().splitlines()[1].rsplit(",", 1)[0]
+    path.write_text(f"{path.read_text()}{first},9.0\n")
+    with pytest.raises(UserError, match="have equal inputs") as caught:
+        plan("group=permutations", "models=[krr_sparse]", *words)
+    assert plan("models=[krr_sparse]", *words, *(f"{key}={value}" for key, value in caught.value.fix.items()))
+
+
+def test_few_different_inputs_are_a_linear_models(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    lines = [f"{rng.integers(0, 3)},{value}" for value in rng.normal(size=100)]
+    (tmp_path / "few.csv").write_text("\n".join(["a,out", *lines]) + "\n")
+    words = ["dataset=csv", f"dataset.path={tmp_path / 'few.csv'}", "dataset.target=out"]
+    with pytest.raises(UserError, match="or the linear model, which averages none:") as caught:
+        plan(*words)
+    assert plan(*words, *(f"{key}={value}" for key, value in caught.value.fix.items()))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_inputs_of_long_tails_have_the_centres_that_their_rows_tell_apart(seed: int, tmp_path: Path) -> None:
+    """Of k-means' centres some lie where there is nothing: the design was refused, or its band unbounded."""
+    rng = np.random.default_rng(seed)
+    X = np.exp(1.5 * rng.normal(size=(200, 3)))
+    table = np.column_stack([X, np.log(X[:, 1]) + 0.3 * rng.normal(size=200)])
+    np.savetxt(tmp_path / "long.csv", table, delimiter=",", header="a,b,c,out", comments="")
+    words = ["dataset=csv", f"dataset.path={tmp_path / 'long.csv'}", "dataset.target=out"]
+    (task,) = plan(*words, "models=[krr_sparse]", "centres=8")
+    outcome = run.run(task, SharedWork())
+    assert 2 <= outcome.metrics["coefficients"] < 8
+    assert outcome.status == "done"
+
+
+def test_one_value_far_from_all_others_leaves_the_band_finite() -> None:
+    rng = np.random.default_rng(0)
+    near = rng.normal(size=(400, 3))
+    centres = np.vstack([rng.normal(size=(7, 3)), [[100.0, 0.0, 0.0]]])
+    kept = told_apart(centres, near, 2.0)
+    np.testing.assert_array_equal(kept, centres[:7])
+    np.testing.assert_array_equal(told_apart(np.repeat(kept, 2, axis=0), near, 2.0), kept)
+    with pytest.raises(ValueError, match="are one"):
+        told_apart(centres, near, 1e9)
 
 
 def test_a_dependent_column_is_refused(tmp_path: Path) -> None:
