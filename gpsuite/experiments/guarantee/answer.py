@@ -17,6 +17,7 @@ from gpsuite.experiments.perturbation.region.summary import mean_width
 from gpsuite.experiments.sentences import MODEL_WORDS, at_most, band_holds, errors_bounded, percent_up
 from gpsuite.methods.conformal import jackknife_bounded
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
+from gpsuite.rounding import rounded
 from gpsuite.text import counted
 
 KEPT, JUDGED = "the kept model", "a model trained in the same way without the test rows"
@@ -158,8 +159,8 @@ def range_sentences(record: Record, settings: GuaranteeSettings, target: str) ->
             moved = float(np.max(np.abs(ranges[seen, place] - prediction[seen, None])))
             rest = "" if seen.all() else f"; not proved for {np.count_nonzero(~seen)} more, {SECONDS}"
             yield (
-                f"Proved: if every input is off by up to {tolerance:g} standard deviations, predictions of "
-                f"{np.count_nonzero(seen)} {bounded_rows(record)} move by at most {at_most(moved)} ({target}){rest}."
+                f"Proved: if every input is off by up to {rounded(tolerance, 6, -1)} standard deviations, predictions "
+                f"of {np.count_nonzero(seen)} {bounded_rows(record)} move by at most {at_most(moved)} ({target}){rest}."
             )
     yield from reading_sentences(record)
 

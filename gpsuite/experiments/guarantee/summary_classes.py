@@ -26,6 +26,7 @@ from gpsuite.experiments.guarantee.settings import GuaranteeSettings
 from gpsuite.experiments.sentences import certified, mistakes_bounded
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.palette import BLUE, VERMILION
+from gpsuite.rounding import rounded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +79,7 @@ def _certified_sentences(record: Record, settings: GuaranteeSettings) -> Iterato
         yield f"Certified: Nothing is proved of what {subject}: {STATED}."
         return
     for tolerance, bound, share in zip(settings.tolerances, bounds, record.arrays["certified"], strict=True):
-        change = f"every input is off by up to {tolerance:g} standard deviations"
+        change = f"every input is off by up to {rounded(tolerance, 6, -1)} standard deviations"
         yield f"Certified: {certified(settings.delta, float(bound), _judged(record), change)}"
         yield f"  ({round(float(share) * points)} of {points} test rows; paid for {len(bounds)} tolerances together.)"
     if record.metrics.get("cut"):
@@ -95,7 +96,7 @@ def range_sentences(record: Record, tolerances: Sequence[float]) -> Iterator[str
         why = " and ".join(
             [f"the bound of {vain} is 0"] * (vain > 0) + [unknown] * (len(proved) + vain < len(lows))
         )
-        change = f"if every input is off by up to {tolerance:g} standard deviations"
+        change = f"if every input is off by up to {rounded(tolerance, 6, -1)} standard deviations"
         many = f"of the {len(lows)} {bounded_rows(record)}"
         if not len(proved):
             yield f"Not proved for any {many}: the probability of the predicted class {change}; {why}."

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpsuite.data.splits import train_test_indices
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Report, Request, Task, only_arrays
 from gpsuite.experiments.pac_bayes.shared.certificates import write_certificates
 from gpsuite.experiments.pac_bayes.shared.method import RISK_BOUND
@@ -27,6 +28,7 @@ from gpsuite.experiments.settings import Positive
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.panels import panel
 from gpsuite.reporting.tables import metric_statistics
+from gpsuite.rounding import rounded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,6 +76,11 @@ def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
         f"{request.require_dataset().shown_name}: share of predictions off by more than {_goal(request)}, {shown}; "
         f"bounds hold with probability {1 - report.settings.delta:g}"
     )
+    if any(record.number("n_train") < _training_rows(request) for record in records):
+        caption += (
+            "; bounds and risks are the larger ones of all rows and of the different ones, of which a test row that "
+            "training has seen counts as lost"
+        )
     report.answer.extend(_sentences(report))
     paid = tidy["metric"].isin(PENALTY)
     report.table(wide_table(tidy[~paid], ["method"], titles), "regression", caption)
@@ -92,7 +99,7 @@ def _sentences(report: Report[RegressionSettings]) -> Iterator[str]:
         if not records:
             continue
         first, bounds = records[0], [record.number("bound_kl") for record in records]
-        model = f"{title} trained on the {int(first.number('n_train'))} rows of split {first.axes['split']}"
+        model = f"{title} trained on the {_training_rows(report.request)} rows of split {first.axes['split']}"
         yield errors_bounded(delta, bounds[0], error, f"a random draw of {model}")
         yield errors_bounded(delta, first.number("bound_bayes"), error, f"the posterior mean of {model}")
         if len(bounds) > 1:
@@ -100,13 +107,19 @@ def _sentences(report: Report[RegressionSettings]) -> Iterator[str]:
             yield f"  (Models of {len(bounds)} splits have bounds from {low} to {high}, each its own.)"
 
 
+def _training_rows(request: Request[RegressionSettings]) -> int:
+    """Return how many rows a split trains on, copies of others included."""
+    train, _ = train_test_indices(request.require_dataset().rows, request.settings.test_share, 0)
+    return len(train)
+
+
 def _goal(request: Request[RegressionSettings]) -> str:
     settings = request.settings
     if settings.accuracy is None:
-        return f"{settings.epsilon:g} standard deviations of the target"
+        return f"{rounded(settings.epsilon, 6, 1)} standard deviations of the target"
     target = request.require_dataset().spec.get("target")
     name = target[0] if isinstance(target, list) and target else "the target"
-    return f"{settings.accuracy:g} (units of {name})"
+    return f"{rounded(settings.accuracy, 6, 1)} (units of {name})"
 
 
 def _draw(report: Report[RegressionSettings], tidy: pd.DataFrame, heading: str) -> None:

@@ -119,6 +119,10 @@ def run(task: Task[FoldTask], shared: SharedWork) -> Outcome:
     params, data = task.params, load(task.require_dataset())
     train, test = fold_rows(len(data.X), params.folds, params.fold, params.seed)
     train = without_copies(train, test, data.groups)
+    if not len(train):
+        return Outcome(
+            {}, INFEASIBLE, "dataset: every training row of the fold repeats a test row: add different rows"
+        )
     y = data.y[:, 0]
     budget = Budget(task.budget_seconds, observer=shared.observer)
     seed = derived_seed(params.seed, "fold", params.fold)
@@ -145,7 +149,7 @@ def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
     frame, folds = frame_of(records), report.settings.folds
     estimate = partial(corrected_mean, test_over_training=1.0 / (folds - 1))
     tidy = summarise_groups(frame, ["method"], [*SHOWN, *UNTEMPERED], estimate)
-    name = report.request.require_dataset().name
+    name = report.request.require_dataset().shown_name
     caption = (
         f"{name}: mean ± standard error over {report.settings.used_folds} of {folds} folds, corrected for shared "
         f"training rows; intervals of {100 * LEVEL:g} %; variances tempered on validation rows"

@@ -22,6 +22,10 @@ from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import Posterior, gibbs_risk
 
 
+class FewDifferentError(UserError):
+    """Every test row of a split repeats a training row."""
+
+
 @dataclass(frozen=True)
 class Copies:
     """Which points are copies of others.
@@ -44,14 +48,13 @@ class Copies:
             groups: `Dataset.groups`, the number of the first row that equals each row, [N], or None.
 
         Raises:
-            UserError: if all rows of one side repeat rows of the other.
+            FewDifferentError: if every test row repeats a training row.
         """
         found = cls(DifferentRows.of(train, train[:0], groups), DifferentRows.of(test, train, groups))
         for side in (found.train, found.test):
             if side is not None and not len(side.places):
-                raise UserError(
-                    "test_share: the copies of few different rows are all on one side", key="test_share"
-                )
+                told = "every test row of the split repeats a training row: add different rows"
+                raise FewDifferentError(f"test_share: {told}", key="test_share")
         return found
 
 

@@ -36,6 +36,12 @@ class PacGPOptions(BoundOptions):
 
     starts: Count = 1
 
+    @property
+    def heading(self) -> str:
+        """The title, with the starts where there are more than one."""
+        own = super().heading
+        return own if self.starts == 1 else f"{own}, {self.starts} starts"
+
 
 def minimise_bound(work: Training[PacGPOptions], loss: Loss) -> Trained:
     """Train a full GP on its bound, from one start or more."""

@@ -21,6 +21,7 @@ from gpsuite.methods.pac_bayes.verification.risk_certificate import (
     FREE_FORM,
     FULL,
     SPARSE,
+    UNNAMED_TARGET,
     Goal,
     Predictor,
     RiskCertificate,
@@ -59,7 +60,7 @@ def stored_certificate(
 
 
 def _rows(data: PreparedDataset, params: FitTask) -> Rows:
-    target = data.spec.get("target") or "the target"
+    target = data.spec.get("target") or UNNAMED_TARGET
     named = ", ".join(target) if isinstance(target, list) else str(target)
     return Rows(
         data.name, data.content_hash, data.rows, params.test_share, params.split_seed, params.scaling, named

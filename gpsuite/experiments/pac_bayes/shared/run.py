@@ -28,7 +28,7 @@ from gpsuite.experiments.pac_bayes.shared.tasks import FitTask, TrainingTask, lo
 from gpsuite.experiments.pac_bayes.shared.training import Trained, Training
 from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound, mean_loss_upper_bound
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
-from gpsuite.methods.pac_bayes.copies import ALL_DIFFERENT, Copies
+from gpsuite.methods.pac_bayes.copies import ALL_DIFFERENT, Copies, FewDifferentError
 from gpsuite.methods.pac_bayes.cost import Cost
 from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate
 from gpsuite.methods.pac_bayes.losses import Loss
@@ -71,7 +71,10 @@ def run_fit(task: Task[FitTask], shared: SharedWork) -> Outcome:
     the bound needs but the dataset.
     """
     params = task.params
-    split = shared.once("split", lambda: read_split(task.require_dataset(), params))
+    try:
+        split = shared.once("split", lambda: read_split(task.require_dataset(), params))
+    except FewDifferentError as error:
+        return Outcome({}, INFEASIBLE, str(error))
     if params.loss.epsilon is not None and params.scaling == "train" and np.ptp(split.y) == 0.0:
         return Outcome({}, INFEASIBLE, NO_DEVIATION)
     epsilon = params.loss.width(split.scale)

@@ -10,8 +10,8 @@ from gpsuite.experiments.perturbation.region.settings import MODELS, RegionSetti
 from gpsuite.experiments.perturbation.region.tasks import RegionTask
 from gpsuite.seeds import derived_seed
 
-VERSION = 1
-MERGED_VERSION = 2  # of data with rows that are copies of others: they count once
+VERSION = 3
+MERGED_VERSION = 4  # of data with rows that are copies of others: they count once
 
 
 def plan(request: Request[RegionSettings]) -> list[Task[RegionTask]]:

@@ -38,7 +38,7 @@ def summarise(report: Report[ImageSettings]) -> list[Statistic]:
     if not clean:
         return []
     every, frame = scored_frame(report.records()), scored_frame(clean)
-    name = report.request.prepared[0].name
+    name = report.request.prepared[0].shown_name
     bins, ratio = report.settings.bins, split_ratio(report)
     tidy = summarise_groups(frame, ["method"], [*SCORES, *UNCERTAINTY], _estimate(ratio))
     repeated = "random splits, corrected for shared rows" if ratio else "repetitions, given the test rows"

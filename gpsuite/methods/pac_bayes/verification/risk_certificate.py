@@ -28,6 +28,7 @@ ARRAYS = {
 }
 LOSSES = ("band01", "exp")
 UNITS = ("standard deviations", "own")
+UNNAMED_TARGET = "the target"  # a dataset's only one, which its settings do not name
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Rows:
         test_share: share of rows kept away from training.
         seed: random state of the split (scikit-learn's).
         scaling: `all` or `train`: the rows that gave means and standard deviations.
-        target: name of the target column.
+        target: name of the target column, or `UNNAMED_TARGET`: the content hash says which values it has.
     """
 
     dataset: str

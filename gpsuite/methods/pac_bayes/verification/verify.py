@@ -33,6 +33,7 @@ from gpsuite.methods.pac_bayes.verification.risk_certificate import (
     FREE_FORM,
     FULL,
     SPARSE,
+    UNNAMED_TARGET,
     Predictor,
     RiskCertificate,
     RiskClaim,
@@ -74,7 +75,7 @@ def verify_certificate(
     certificate = read(path, description)
     X, y, scale, first = _training_rows(path, certificate, dataset)
     assert dataset is not None
-    if certificate.rows.target != dataset.target_names[0]:
+    if certificate.rows.target not in (dataset.target_names[0], UNNAMED_TARGET):
         return 1, [f"{path}\trefuted", f"the dataset's target is {printable(dataset.target_names[0])}"]
     _check_size(path, certificate.predictor, X)
     goal, claim, predictor = certificate.goal, certificate.claim, certificate.predictor
@@ -133,9 +134,10 @@ def _training_rows(
     """Return standardised inputs and targets of the training rows, the target's deviation, and which of them count."""
     rows = certificate.rows
     if dataset is None:
+        from_file = f", or dataset.path=FILE.csv {shlex.quote(f'dataset.target={rows.target}')}"
         raise UserError(
             f"verify: a risk certificate is checked on its dataset, {rows.dataset}\n"
-            f"add dataset={rows.dataset}, or dataset.path=FILE.csv {shlex.quote(f'dataset.target={rows.target}')}",
+            f"add dataset={rows.dataset}{'' if rows.target == UNNAMED_TARGET else from_file}",
             key="dataset",
         )
     if dataset.content_hash != rows.content_hash or len(dataset.X) != rows.count:
