@@ -184,6 +184,8 @@ def test_rows_that_the_seconds_left_out_are_said_not_to_be_proved() -> None:
     assert "predictions of 1 rows of the table move by at most 0.2 (y); not proved for 2 more" in cut
     assert cut.endswith(f"{answer.SECONDS}.")
     assert not list(range_sentences(made_up({"cut": 0}, **arrays), tolerant, "y"))
+    (fine,) = range_sentences(made_up({"cut": 2}, **arrays), settings(tolerances=[0.12345678]), "y")
+    assert "off by up to 0.123456 standard" in fine, "what is claimed of less is proved"
 
 
 def test_the_bands_confidence_is_the_regions(monkeypatch: pytest.MonkeyPatch) -> None:

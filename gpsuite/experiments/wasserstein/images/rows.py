@@ -59,7 +59,9 @@ def read_images(data: Dataset, params: ImageTask) -> Images:
     if side * side != data.X.shape[1]:
         raise ValueError(f"{data.X.shape[1]} inputs are no square image")
     y = data.y[:, 0].astype(np.int64)
-    largest = float(data.X[train].max()) or 1.0
+    largest = (
+        float(np.abs(data.X[train]).max()) or 1.0
+    )  # values below 0 are no grey levels, but keep their order
     noisy = with_noise(y[train], data.n_classes, params.label_noise, stream(params.seed, "labels"))
     groups = None if data.groups is None else data.groups[train]
     return Images(
@@ -129,11 +131,12 @@ def _check_classes(data: Dataset, params: ImageTask) -> None:
         raise DataError(f"dataset={data.name}: {error}\nadd different rows", key="dataset") from error
     missing = np.setdiff1d(np.arange(data.n_classes), learned.y)
     if missing.size:
+        more = "more rows (0 takes all), " if 0 < params.train_rows < len(data.X) else ""
         names = data.label_names or tuple(map(str, range(data.n_classes)))
         raise DataError(
             f"train_rows={params.train_rows}: none of the {len(learned.y)} training rows of a repetition is of class "
             f"{', '.join(names[label] for label in missing[:5])}\n"
-            "take more rows (0 takes all), a smaller test_share, or leave rare classes out of the file",
+            f"take {more}a smaller test_share, or leave rare classes out of the file",
             key="train_rows",
         )
 
