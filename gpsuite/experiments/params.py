@@ -29,7 +29,7 @@ def named(name: str) -> dict[str, str]:
     return {"json": name}
 
 
-def left_out_as(value: str) -> dict[str, str]:
+def left_out_as(value: Json) -> dict[str, Json]:
     """Return the metadata of a field that is left out of the JSON when it has this value."""
     return {"left_out_as": value}
 

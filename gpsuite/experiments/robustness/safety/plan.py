@@ -5,21 +5,28 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.data.loading import PreparedDataset, load
-from gpsuite.errors import UserError
+from gpsuite.errors import UserError, unknown_name
 from gpsuite.experiments.base import MethodOptions, Request, Task, require
+from gpsuite.experiments.params import left_out_as
 from gpsuite.experiments.robustness.safety.settings import (
     DEFAULT_CLASSES,
     NORMS,
     SafetySettings,
 )
 from gpsuite.experiments.robustness.shared.classifiers import Problem, present_classes, read_problem
-from gpsuite.experiments.robustness.shared.free_inputs import check_images, check_words
+from gpsuite.experiments.robustness.shared.free_inputs import (
+    BY_NAME,
+    Chosen,
+    check_images,
+    check_words,
+    choose,
+)
 from gpsuite.experiments.robustness.shared.minibatch_classifiers import training_rows
 from gpsuite.experiments.robustness.shared.several_classes import class_count, read_classes
 from gpsuite.experiments.robustness.shared.tasks import (
@@ -29,7 +36,7 @@ from gpsuite.experiments.robustness.shared.tasks import (
     classifier_params,
 )
 from gpsuite.methods.robustness.multiclass.multiclass_search import BOUNDS
-from gpsuite.methods.robustness.search.regions import Region
+from gpsuite.methods.robustness.search.regions import Region, box
 
 # raised when the numbers of a kind of task change
 POINT_VERSION, CHECK_VERSION, CLASSES_VERSION, STUDY_VERSION = 5, 4, 6, 5
@@ -43,6 +50,8 @@ class RegionTask:
         model: the classifier.
         point: number of the test row.
         features: which inputs may move.
+        uncertain: names of those that may, instead; of no name the features choose.
+        within: how far each of them, in its own units; without, by the radius.
         norm: as every other field, of `SafetySettings`.
     """
 
@@ -55,6 +64,8 @@ class RegionTask:
     boxes: int
     bound: str
     starts: int
+    uncertain: tuple[str, ...] = field(default=(), metadata=left_out_as(()))
+    within: tuple[float, ...] = field(default=(), metadata=left_out_as(()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +107,6 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
         UserError: if the data have not the classes or too few rows, or a point lies outside the domain.
     """
     settings, dataset = request.settings, request.require_dataset()
-    word = settings.features
     chosen = replace(settings, classes=classes_of(dataset.name, settings))
     tasks: list[Task[object]] = []
     several = has_several(dataset, settings)
@@ -110,12 +120,11 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
         sparse = isinstance(model.method, MinibatchParams)
         if sparse:
             training_rows(problem, model)
-        check_words([word], problem.X.shape[1], request.model)
-        check_images([word], settings.scaling, problem.input_names)
+        _check_free(problem, request)
         _check_domain(problem, dataset, settings)
         own: list[Task[RegionTask]] = []
         for rank, point in enumerate(settings.chosen_points):
-            region = _region(settings, model, point, word)
+            region = _region(settings, model, point)
             judged, version = _judged(settings, region, several)
             own.append(_task(request, judged, f"{options.title}  point {point}", method, "point", version))
             if rank < settings.check_points and not (several or sparse):
@@ -124,10 +133,10 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
                 title = f"{options.title}  checks at point {point}"
                 own.append(_task(request, check, title, method, "check", CHECK_VERSION))
         tasks += _priced(own, len(problem.train_rows))
-    return tasks if several else [*tasks, *_three_classes(request, chosen, word)]
+    return tasks if several else [*tasks, *_three_classes(request, chosen)]
 
 
-def _three_classes(request: Request[SafetySettings], chosen: SafetySettings, word: str) -> list[Task[object]]:
+def _three_classes(request: Request[SafetySettings], chosen: SafetySettings) -> list[Task[object]]:
     """Return verdicts among three classes at the checked points, over regions of several radii.
 
     The classes are the two that are compared and the first other one.
@@ -151,7 +160,9 @@ def _three_classes(request: Request[SafetySettings], chosen: SafetySettings, wor
     found: list[Task[RegionTask]] = []
     points = settings.chosen_points[: settings.check_points]
     for point, radius in itertools.product(points, settings.margin_radii):
-        region = replace(_region(settings, model, point, word), radius=radius, boxes=settings.margin_boxes)
+        region = replace(
+            _region(settings, model, point), radius=radius, within=(), boxes=settings.margin_boxes
+        )
         params = ClassesTask(**vars(region), tolerance=settings.tolerance, certificate_boxes=0)
         title = f"{options.title}  three classes at point {point}, radius {radius:g}"
         task = _task(request, params, title, method, "three_classes", STUDY_VERSION)
@@ -159,11 +170,13 @@ def _three_classes(request: Request[SafetySettings], chosen: SafetySettings, wor
     return _priced(found, rows)
 
 
-def _region(settings: SafetySettings, model: ClassifierParams, point: int, word: str) -> RegionTask:
+def _region(settings: SafetySettings, model: ClassifierParams, point: int) -> RegionTask:
     return RegionTask(
         model=model,
         point=point,
-        features=word,
+        features=settings.features,
+        uncertain=tuple(settings.uncertain),
+        within=tuple(settings.within),
         norm=settings.norm,
         radius=settings.radius,
         domain=settings.domain,
@@ -225,14 +238,16 @@ def methods_of_several(methods: Mapping[str, MethodOptions]) -> dict[str, Method
     return found
 
 
-def point_region(problem: Problem, data_rows: FloatArray, params: RegionTask, free: list[int]) -> Region:
-    """Return a point's region, clipped to the domain.
+def point_region(
+    problem: Problem, data_rows: FloatArray, params: RegionTask, lengthscales: FloatArray
+) -> tuple[Chosen, Region]:
+    """Return a point's free inputs and its region, clipped to the domain.
 
     Args:
         problem: gives the scaled point.
         data_rows: all inputs of the dataset in its own units, [R, D].
         params: of the task.
-        free: inputs that may move.
+        lengthscales: of the classifier, [D].
 
     Raises:
         UserError: if the point lies outside the domain.
@@ -240,7 +255,15 @@ def point_region(problem: Problem, data_rows: FloatArray, params: RegionTask, fr
     x, own = problem.X_test[params.point], data_rows[problem.test_rows[params.point]]
     low, high = own_domain(data_rows, params.domain)
     domain = (x + (low - own) / problem.scale, x + (high - own) / problem.scale)
-    return NORMS[params.norm](x, params.radius, free, domain)
+    places = np.array([problem.input_names.index(name) for name in params.uncertain], dtype=np.int64)
+    chosen = (
+        Chosen(np.sort(places), BY_NAME) if len(places) else choose(params.features, problem, lengthscales, x)
+    )
+    if params.within:
+        radii = np.zeros(len(x))
+        radii[places] = np.array(params.within) / problem.scale[places]
+        return chosen, box(x, radii, domain)
+    return chosen, NORMS[params.norm](x, params.radius, chosen.inputs.tolist(), domain)
 
 
 def own_domain(data_rows: FloatArray, domain: Sequence[float]) -> tuple[FloatArray, FloatArray]:
@@ -249,6 +272,17 @@ def own_domain(data_rows: FloatArray, domain: Sequence[float]) -> tuple[FloatArr
         return data_rows.min(axis=0), data_rows.max(axis=0)
     inputs = data_rows.shape[1]
     return np.full(inputs, float(domain[0])), np.full(inputs, float(domain[1]))
+
+
+def _check_free(problem: Problem, request: Request[SafetySettings]) -> None:
+    """Refuse inputs that there are not, and rules that choose none of these."""
+    settings = request.settings
+    for name in settings.uncertain:
+        if name not in problem.input_names:
+            raise unknown_name("uncertain", name, problem.input_names)
+    if not settings.uncertain:
+        check_words([settings.features], problem.X.shape[1], request.model)
+        check_images([settings.features], settings.scaling, problem.input_names)
 
 
 def _check_domain(problem: Problem, dataset: PreparedDataset, settings: SafetySettings) -> None:

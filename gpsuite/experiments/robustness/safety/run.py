@@ -16,7 +16,6 @@ from gpsuite.experiments.robustness.safety.checks import run_checks
 from gpsuite.experiments.robustness.safety.plan import CheckTask, PointTask, point_region
 from gpsuite.experiments.robustness.safety_curves.plan import label_name
 from gpsuite.experiments.robustness.shared.classifiers import Problem, read_problem, task_classifier
-from gpsuite.experiments.robustness.shared.free_inputs import choose
 from gpsuite.experiments.robustness.shared.minibatch_classifiers import train_minibatch
 from gpsuite.experiments.robustness.shared.stored_certificates import Certified, stored, too_large
 from gpsuite.experiments.robustness.shared.tasks import MinibatchParams
@@ -39,14 +38,8 @@ def run_check(task: Task[CheckTask], shared: SharedWork) -> Outcome:
         problem, trained = task_classifier(task, shared)
     except NotConvergedError as error:
         return Outcome({}, DIVERGED, str(error))
-    chosen = choose(
-        task.params.features,
-        problem,
-        trained.fit.posterior.lengthscales,
-        problem.X_test[task.params.point],
-    )
     rows = load(task.require_dataset()).X
-    region = point_region(problem, rows, task.params, chosen.inputs.tolist())
+    _, region = point_region(problem, rows, task.params, trained.fit.posterior.lengthscales)
     return run_checks(problem, trained, task.params, region)
 
 
@@ -107,8 +100,7 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
     params, problem, posterior = task.params, classifier.problem, classifier.posterior
     dataset, point = task.require_dataset(), params.point
     rows = load(dataset).X
-    chosen = choose(params.features, problem, posterior.lengthscales, problem.X_test[point])
-    region = point_region(problem, rows, params, chosen.inputs.tolist())
+    chosen, region = point_region(problem, rows, params, posterior.lengthscales)
     budget = clock.rest(boxes=params.boxes, observer=shared.observer)
     search = PointSearch(posterior, region.centre, region.free, params.bound)
     found = search.range(region, params.tolerance, budget)

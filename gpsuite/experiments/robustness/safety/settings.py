@@ -35,6 +35,8 @@ class SafetySettings(ClassifierSettings):
     Attributes:
         classes: two to ten labels, of two the negative class first; empty: the dataset's own.
         features: which inputs may move.
+        uncertain: names of the inputs that may move; empty: `features` chooses.
+        within: how far, one amount per name of `uncertain` in the input's own units; empty: `radius` for all.
         evaluations: of the marginal likelihood in training.
         norm: of the region: linf, l2 or l1.
         radius: of the region, in scaled inputs.
@@ -56,6 +58,8 @@ class SafetySettings(ClassifierSettings):
 
     classes: Annotated[list[str], up_to_ten]
     features: str
+    uncertain: Annotated[list[str], unique]
+    within: list[Positive]
     evaluations: Count
     norm: Annotated[str, one_of(NORMS)]
     radius: Radius
@@ -77,7 +81,13 @@ class SafetySettings(ClassifierSettings):
     def check(self) -> None:
         """Refuse features that the inputs do not have, and test rows that there are not."""
         super().check()
-        check_images([self.features], self.scaling)
+        if not self.uncertain:
+            check_images([self.features], self.scaling)
+        fits = len(self.within) in (0, len(self.uncertain))
+        require(fits, "within", self.within, f"one amount per input of uncertain={self.uncertain} is needed")
+        require(
+            not self.within or self.norm == "linf", "norm", self.norm, "amounts of `within` are a box's: linf"
+        )
         last = self.test_rows - 1
         for point in self.points:
             require(0 <= point <= last, "points", point, f"the test rows are numbered 0 to {last}")

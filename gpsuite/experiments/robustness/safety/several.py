@@ -15,7 +15,6 @@ from gpsuite.data.loading import load
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task
 from gpsuite.experiments.robustness.safety.plan import ClassesTask, point_region
 from gpsuite.experiments.robustness.safety.several_certificate import JudgedPoint, certify_point
-from gpsuite.experiments.robustness.shared.free_inputs import choose
 from gpsuite.experiments.robustness.shared.several_classes import SeveralClasses, trained_classes
 from gpsuite.experiments.robustness.shared.stored_certificates import Certified
 from gpsuite.methods.robustness.decision import Verdict
@@ -45,8 +44,7 @@ def run_classes(task: Task[ClassesTask], shared: SharedWork) -> Outcome:
         return Outcome({}, DIVERGED, str(error))
     problem, posterior, point = found.problem, found.posterior, params.point
     rows = load(task.require_dataset()).X
-    chosen = choose(params.features, problem, posterior.lengthscales, problem.X_test[point])
-    region = point_region(problem, rows, params, chosen.inputs.tolist())
+    chosen, region = point_region(problem, rows, params, posterior.lengthscales)
     search = MultiClassSearch(posterior, region.centre, region.free, params.bound)
     budget = clock.rest(boxes=params.boxes, observer=shared.observer)
     verdict, extrema = search.decide(region, budget)

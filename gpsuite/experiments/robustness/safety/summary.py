@@ -22,7 +22,7 @@ from gpsuite.experiments.robustness.safety.tables import (
     timing_table,
 )
 from gpsuite.experiments.robustness.shared.classifiers import present_classes
-from gpsuite.experiments.robustness.shared.free_inputs import describe
+from gpsuite.experiments.robustness.shared.free_inputs import BY_NAME, describe
 from gpsuite.experiments.robustness.shared.held_out import told_few_learnt
 from gpsuite.experiments.robustness.shared.stored_certificates import told_uncertified, write_certificates
 from gpsuite.experiments.sentences import certified
@@ -47,6 +47,8 @@ def summarise(report: Report[SafetySettings]) -> list[Statistic]:
     computed = {str(record.axes["method"]) for record in points}
     titles = {name: title for name, title in report.titles.items() if not several or name in computed}
     free = describe(settings.features, len(points[0].arrays["free"]))
+    if settings.uncertain:
+        free = f"the values of {', '.join(settings.uncertain)}"
     caption = _caption(request, str(points[0].metrics["chosen_by"]), free)
     if not settings.points:  # points that the user chose are no sample
         report.answer.extend(certified_sentences(report, points, titles, free))
@@ -74,7 +76,7 @@ def certified_sentences(
     report: Report[SafetySettings], points: Sequence[Record], titles: Mapping[str, str], free: str
 ) -> Iterator[str]:
     """Yield what the certified test rows of each method say of new rows, whatever copies among them are."""
-    change = f"{free} move within the {_ball(report.settings)} and stay within {_within(report.settings)}"
+    change = f"{free} move within the {_shape(report.settings)} and stay within {_within(report.settings)}"
     groups = load(report.request.require_dataset()).groups
     learnt = np.empty(0, dtype=np.int64)  # no copy of a test row
     compared = _compared(report.request)
@@ -132,14 +134,17 @@ def _caption(request: Request[SafetySettings], chosen_by: str, free: str) -> str
     name = data.shown_name
     if compared := _compared(request):
         name += f", classes {', '.join(compared[:-1])} and {compared[-1]}"
-    fallback = f", chosen by {chosen_by}" if chosen_by not in settings.features else ""
+    asked = chosen_by == BY_NAME or chosen_by in settings.features
+    fallback = "" if asked else f", chosen by {chosen_by}"
     return (
-        f"{name}: class probability over the {_ball(settings)} around test points, within {_within(settings)}; "
+        f"{name}: class probability over the {_shape(settings)} around test points, within {_within(settings)}; "
         f"free: {free}{fallback}; tolerance {settings.tolerance:g}, bound {settings.bound}"
     )
 
 
-def _ball(settings: SafetySettings) -> str:
+def _shape(settings: SafetySettings) -> str:
+    if settings.within:
+        return f"box of {', '.join(f'± {rounded(amount, 6, -1)}' for amount in settings.within)} (own units)"
     scaled = {"none": "", "pixels": " (pixels from 0 to 1)"}.get(settings.scaling, " standard deviations")
     return f"{NORMS[settings.norm]} ball of radius {rounded(settings.radius, 6, -1)}{scaled}"
 

@@ -39,6 +39,9 @@ VALID = "valid: all, first<N>, shortest<N>, and for images sift<N>, gradient<N>,
 choice_of_inputs = Rule(lambda word: WORD.fullmatch(word) is not None, f"unknown choice of inputs\n{VALID}")
 
 
+BY_NAME = "name"  # what chose inputs that the user named
+
+
 PIXEL = re.compile(r"pixel_(\d+)_(\d+)")
 
 
