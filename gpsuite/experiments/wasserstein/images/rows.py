@@ -59,9 +59,8 @@ def read_images(data: Dataset, params: ImageTask) -> Images:
     if side * side != data.X.shape[1]:
         raise ValueError(f"{data.X.shape[1]} inputs are no square image")
     y = data.y[:, 0].astype(np.int64)
-    largest = (
-        float(np.abs(data.X[train]).max()) or 1.0
-    )  # values below 0 are no grey levels, but keep their order
+    # values below 0 are no grey levels, but keep their order
+    largest = float(np.abs(data.X[train]).max()) or 1.0
     noisy = with_noise(y[train], data.n_classes, params.label_noise, stream(params.seed, "labels"))
     groups = None if data.groups is None else data.groups[train]
     return Images(
