@@ -15,11 +15,10 @@ from gpsuite.config.files import conf_dir, group_choices, method_families, read_
 from gpsuite.config.overrides import Overrides, Several, refuse_several, unknown_key
 from gpsuite.config.schema import SCALES, RunSettings
 from gpsuite.config.several import read_datasets, refuse_single
-from gpsuite.config.typed import has, set_value, structured
-from gpsuite.data.dataset import TASKS
-from gpsuite.data.spec import CSV_OPTIONS, CSV_SYNONYMS, CsvSpec, DatasetSpec, csv_value
+from gpsuite.config.typed import has, set_table_option, set_value, structured
+from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, DatasetSpec
 from gpsuite.data.table.task import suggested_task
-from gpsuite.errors import UserError, nearest, unknown_name
+from gpsuite.errors import UserError, unknown_name
 from gpsuite.experiments.base import EXPERIMENTS, METHODS, Experiment, Method, MethodOptions
 from gpsuite.experiments.settings import check_settings
 from gpsuite.models.config import ModelSpec
@@ -123,13 +122,33 @@ def _refuse_model(experiment: str, groups: Mapping[str, str], entry: Experiment[
         own = [key for key in ("prior", "kernel", "models") if key in get_type_hints(entry.settings)]
         has = f"; it has {own[0]}=" if own else ""
         raise UserError(f"{name}: {experiment} builds its own models{has}", key="model")
-    shipped = _compose(conf_dir(), experiment, ()).model
-    for key, value in read_file("model", groups["model"]).items():
-        if key not in entry.model_keys and shipped[key] != value:
-            raise UserError(
-                f"{name}: it says {key}={value}, and {experiment} has only {', '.join(entry.model_keys)}",
-                key="model",
-            )
+    if groups["model"] in fitting_models(experiment):
+        return
+    shipped = _shipped_model(experiment)
+    key, value = next(
+        (key, value)
+        for key, value in read_file("model", groups["model"]).items()
+        if key not in entry.model_keys and shipped[key] != value
+    )
+    valid = "".join(f"\nvalid: model={fitting}" for fitting in fitting_models(experiment))
+    raise UserError(
+        f"{name}: it says {key}={value}, and {experiment} has only {', '.join(entry.model_keys)}{valid}",
+        key="model",
+    )
+
+
+def fitting_models(experiment: str) -> list[str]:
+    """Return the models that differ from an experiment's own in nothing but the keys that it reads."""
+    shipped, read = _shipped_model(experiment), EXPERIMENTS.get(experiment).model_keys
+    return [
+        name
+        for name in group_choices()["model"]
+        if all(key in read or shipped[key] == value for key, value in read_file("model", name).items())
+    ]
+
+
+def _shipped_model(experiment: str) -> Mapping[str, Any]:
+    return _compose(conf_dir(), experiment, ()).model  # type: ignore[no-any-return]
 
 
 def _compose_files(experiment: str, groups: Mapping[str, str], entry: Experiment[Any]) -> DictConfig:
@@ -238,7 +257,7 @@ def _apply(sections: Mapping[str, DictConfig], values: Mapping[str, Any], experi
         if head == "dataset" and rest and EXPERIMENTS.get(experiment).several_datasets:
             raise refuse_single(key, experiment)
         if head == "dataset" and rest:
-            _apply_dataset(sections, key, rest, value)
+            set_table_option(sections.get("dataset"), key, rest, value)
         elif head == "model" and rest:
             targets = [sections["model"]] if rest in EXPERIMENTS.get(experiment).model_keys else []
             _set_all(targets, rest, value, key, sections, experiment)
@@ -267,27 +286,6 @@ def _refuse_foreign_option(option: str, chosen: Sequence[str], experiment: str) 
             f"method.{option}: not an option of {names}; name a method that has it\nvalid: {', '.join(having)}",
             key=f"method.{option}",
         )
-
-
-def _apply_dataset(sections: Mapping[str, DictConfig], key: str, rest: str, value: Any) -> None:
-    dataset = sections.get("dataset")
-    if dataset is None or dataset.get("loader") != "csv":
-        name = dataset.get("name") if dataset is not None else "none"
-        raise UserError(
-            f"{key}: dataset {name} has no settings; for a file of your own add dataset=csv\n"
-            f"its settings: {', '.join(CSV_OPTIONS)}",
-            key=key,
-        )
-    if rest not in CSV_OPTIONS:
-        synonym = CSV_SYNONYMS.get(rest.casefold())
-        known = f"; did you mean '{synonym}'?" if synonym else nearest(rest, CSV_OPTIONS)
-        raise UserError(
-            f"{key}: unknown{known}\nvalid: {', '.join(f'dataset.{n}' for n in CSV_OPTIONS)}",
-            key=key,
-        )
-    if rest == "task" and value not in TASKS:
-        raise UserError(f"{key}={value}: valid: {', '.join(TASKS)}", key=key)
-    set_value(dataset, rest, csv_value(rest, value), key)
 
 
 def _set_all(

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from gpsuite.config.compose import METHOD_FIXED, compose_sections, fitting_methods
+from gpsuite.config.compose import METHOD_FIXED, compose_sections, fitting_methods, fitting_models
 from gpsuite.config.files import group_choices, read_file
 from gpsuite.config.overrides import Overrides
 from gpsuite.config.schema import RunSettings
@@ -86,7 +86,7 @@ def _choices(experiment: str, overrides: Overrides, sections: Mapping[str, DictC
     if entry.model_keys:
         shown = OmegaConf.to_container(sections["model"])
         model = next((name for name in groups["model"] if read_file("model", name) == shown), "")
-        yield Setting("model", model, "kernel; or set its parts below", _one(groups["model"]))
+        yield Setting("model", model, "kernel; or set its parts below", _one(fitting_models(experiment)))
     parallel = overrides.groups.get("parallel", "auto")
     yield Setting("parallel", parallel, "where tasks run", _one(groups["parallel"]))
 

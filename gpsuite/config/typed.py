@@ -10,6 +10,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from gpsuite.data.dataset import TASKS
+from gpsuite.data.spec import CSV_OPTIONS, CSV_SYNONYMS, csv_value
 from gpsuite.errors import UserError, nearest
 
 ONE, MANY = (
@@ -114,3 +116,34 @@ def _node(part: DictConfig, key: str) -> Any:
             return None
         node = node._get_node(name, validate_access=False)  # also where it has no value yet
     return node
+
+
+def set_table_option(dataset: DictConfig | None, key: str, rest: str, value: Any) -> None:
+    """Set what the user says of a table of their own.
+
+    Args:
+        dataset: section of the dataset; None if the experiment has none.
+        key: as typed, `dataset.` and the option.
+        rest: the option.
+        value: given.
+
+    Raises:
+        UserError: if the dataset is not a table of the user's, and for unknown options and values.
+    """
+    if dataset is None or dataset.get("loader") != "csv":
+        name = dataset.get("name") if dataset is not None else "none"
+        raise UserError(
+            f"{key}: dataset {name} has no settings; for a file of your own add dataset=csv\n"
+            f"its settings: {', '.join(CSV_OPTIONS)}",
+            key=key,
+        )
+    if rest not in CSV_OPTIONS:
+        synonym = CSV_SYNONYMS.get(rest.casefold())
+        known = f"; did you mean '{synonym}'?" if synonym else nearest(rest, CSV_OPTIONS)
+        raise UserError(
+            f"{key}: unknown{known}\nvalid: {', '.join(f'dataset.{n}' for n in CSV_OPTIONS)}",
+            key=key,
+        )
+    if rest == "task" and value not in TASKS:
+        raise UserError(f"{key}={value}: valid: {', '.join(TASKS)}", key=key)
+    set_value(dataset, rest, csv_value(rest, value), key)

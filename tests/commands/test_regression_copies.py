@@ -50,6 +50,7 @@ def test_another_target_of_a_table_is_refused(gpsuite: Gpsuite) -> None:
     ("words", "code"),
     [
         ((*PAC, "repetitions=2"), 0),  # the first split can be used
+        (("run", "experiment=pac_bayes/rounding", "scale=smoke", "max_evaluations=3", "seed=1"), 0),
         (
             ("run", "experiment=wasserstein/regression", "scale=smoke", "methods=[exact_gp]", "used_folds=2"),
             3,
@@ -93,3 +94,16 @@ def test_a_caption_names_the_file(gpsuite: Gpsuite) -> None:
     assert (
         Path("results/wasserstein/regression/smoke~c/tables/regression.md").read_text().startswith("t.csv:")
     )
+
+
+@pytest.mark.parametrize("experiment", ["rounding", "inducing_pol"])
+def test_a_table_of_ones_own_in_a_study_of_the_paper(gpsuite: Gpsuite, experiment: str) -> None:
+    write_copies(60, 1)
+    small = (
+        () if experiment == "rounding" else ("inducing=[4]", "other_kernel=[]", "other_kernel_inducing=[]")
+    )
+    words = (f"experiment=pac_bayes/{experiment}", "scale=smoke", "repetitions=1", "max_evaluations=3")
+    ended = gpsuite("run", *words, *small, *CSV)
+    assert ended.code == 0, ended.err
+    [folder] = Path("results/pac_bayes", experiment).iterdir()
+    assert (folder / "comparison.csv").is_file()

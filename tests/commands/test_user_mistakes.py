@@ -55,7 +55,7 @@ WORDS = [
     ((*RUN, "+nonsense=1"), ["cannot be added"]),
     ((*RUN, "+foo"), ["+foo", "cannot be added", "foo=VALUE", "--help"]),
     ((*RUN, "~epsilon"), ["~epsilon", "leave epsilon out"]),
-    ((*RUN, "foo=1"), ["parallel", "budget.seconds", "model.{kernel,", "method.{objective,"]),
+    ((*RUN, "foo=1"), ["parallel", "budget.seconds", "model.ard", "method.{objective,"]),
     ((*RUN, "epsilon="), ["epsilon=: no value", "a number"]),
     ((*RUN, "epsilon=null"), ["epsilon=null: must be a number"]),
     ((*RUN, "wait=3"), ["wait=3: must be true or false"]),

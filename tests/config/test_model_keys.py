@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from gpsuite.config.compose import fitting_models
 from gpsuite.config.explain import explain_settings
-from gpsuite.config.files import group_choices
+from gpsuite.config.files import group_choices, read_file
 from gpsuite.config.overrides import read_overrides
 from gpsuite.config.request import read_request
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS
+from gpsuite.models.config import ModelSpec
 
 TOUR = "tour"  # several experiments in one command
 NAMES = [name for name in group_choices()["experiment"] if name != TOUR]
@@ -85,3 +87,19 @@ def test_help_shows_the_keys_that_are_read(name: str) -> None:
     shown = [setting.key for setting in sections.get("model", ())]
     assert shown == [f"model.{key}" for key in keys]
     assert any(setting.key == "model" for setting in sections["parts"]) == bool(keys)
+
+
+@pytest.mark.parametrize("name", ["pac_bayes/regression", "pac_bayes/inducing_pol", "robustness/bounds_1d"])
+def test_the_models_that_help_offers_are_those_that_are_taken(name: str) -> None:
+    offered = fitting_models(name)
+    parts = explain_settings(name, read_overrides([f"experiment={name}"], group_choices()))["parts"]
+    shown = {setting.key: setting.allowed for setting in parts}
+    assert shown["model"] == f"one of {', '.join(offered)}"
+    for model in group_choices()["model"]:
+        words = [f"experiment={name}", "scale=smoke", f"model={model}"]
+        if model in offered:
+            assert read_request(words, allow_absent=True)[0].model == ModelSpec(**read_file("model", model))
+        else:
+            with pytest.raises(UserError) as caught:
+                read_request(words, allow_absent=True)
+            assert str(caught.value).endswith("".join(f"\nvalid: model={each}" for each in offered))

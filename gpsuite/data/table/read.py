@@ -280,6 +280,6 @@ def _copies(X: FloatArray, y: FloatArray, notes: list[str]) -> IntArray | None:
     if not repeated:
         return None
     notes.append(
-        f"{repeated} of {len(groups)} rows are copies of others: bounds hold if all are draws, or all stored again"
+        f"{repeated} of {len(groups)} rows are copies of others: guarantees hold if all are draws, or all stored again"
     )
     return groups

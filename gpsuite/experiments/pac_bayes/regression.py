@@ -150,6 +150,7 @@ EXPERIMENTS.register("pac_bayes/regression")(
         run_fit,
         summarise,
         method_traits=(RISK_BOUND,),
+        model_keys=("ard",),
         dataset_tasks=("regression",),
         published=only_arrays(
             "lengthscales"

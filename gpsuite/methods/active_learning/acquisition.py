@@ -36,11 +36,14 @@ def joint_entropy(covariance: FloatArray) -> FloatArray:
 
     Equation: Li et al. 2022, Eq. (7)
     """
+    outputs = covariance.shape[-1]
     with np.errstate(invalid="ignore"):  # NaN is allowed
-        sign, log_determinant = np.linalg.slogdet(covariance)
-    joint = 0.5 * (covariance.shape[-1] * LOG_2PI_E + log_determinant)
+        log_determinant = np.linalg.slogdet(covariance)[1]
+        # two negative eigenvalues leave the determinant positive, not all leading principal minors
+        signs = [np.linalg.slogdet(covariance[..., :size, :size])[0] for size in range(1, outputs + 1)]
+    joint = 0.5 * (outputs * LOG_2PI_E + log_determinant)
     # A comparison with NaN is false, so that NaN stays NaN.
-    return np.where(sign <= 0.0, -np.inf, joint)
+    return np.where(np.any(np.array(signs) <= 0.0, axis=0), -np.inf, joint)
 
 
 def choose(score: FloatArray, allowed: BoolArray) -> tuple[int, ...] | None:

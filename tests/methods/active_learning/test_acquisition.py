@@ -36,8 +36,8 @@ def test_a_determinant_that_underflows_is_no_reason_for_minus_infinity() -> None
 
 def test_what_rounding_left_without_variance_comes_last_and_nan_stays() -> None:
     np.testing.assert_array_equal(entropy(np.array([0.0, -1e-17, np.nan])), [-np.inf, -np.inf, np.nan])
-    broken = np.array([np.diag([1.0, -1e-17]), np.zeros((2, 2)), np.full((2, 2), np.nan)])
-    np.testing.assert_array_equal(joint_entropy(broken), [-np.inf, -np.inf, np.nan])
+    broken = np.array([np.diag([1.0, -1e-17]), np.zeros((2, 2)), -np.eye(2), np.full((2, 2), np.nan)])
+    np.testing.assert_array_equal(joint_entropy(broken), [-np.inf, -np.inf, -np.inf, np.nan])
 
 
 # Few distinct values: ties are frequent.

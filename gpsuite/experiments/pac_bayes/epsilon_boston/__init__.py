@@ -15,6 +15,7 @@ EXPERIMENTS.register("pac_bayes/epsilon_boston")(
         run_fit,
         summary.summarise,
         method_traits=(RISK_BOUND, FULL),
+        model_keys=("ard",),
         parts=("repetitions",),
         published=only_arrays(
             "lengthscales"

@@ -16,6 +16,7 @@ for _name in ("inducing_pol", "inducing_kin40k", "inducing_sarcos"):
             run_fit,
             summary.summarise,
             method_traits=(RISK_BOUND, SPARSE),
+            model_keys=("ard",),
             dataset_tasks=("regression",),
             parts=("repetitions", "inducing", "methods", "other_kernel_inducing"),
             published=only_arrays(

@@ -15,6 +15,7 @@ EXPERIMENTS.register("pac_bayes/loss_exp")(
         run_fit,
         summary.summarise,
         method_traits=(RISK_BOUND, SPARSE),
+        model_keys=("ard",),
         dataset_tasks=("regression",),
         several_datasets=True,
         parts=("repetitions", "inducing", "methods"),

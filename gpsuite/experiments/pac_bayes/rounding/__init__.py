@@ -14,6 +14,7 @@ EXPERIMENTS.register("pac_bayes/rounding")(
         run.run,
         summary.summarise,
         method_traits=(RISK_BOUND, FULL, BOUND),
+        model_keys=("ard",),
         dataset_tasks=("regression",),
         agreement=AGREEMENT,
         published=every_array,

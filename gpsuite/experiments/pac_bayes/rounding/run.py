@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task, finite_or_none
+from gpsuite.experiments.base import (
+    BUDGET,
+    DIVERGED,
+    DONE,
+    INFEASIBLE,
+    Outcome,
+    SharedWork,
+    Task,
+    finite_or_none,
+)
 from gpsuite.experiments.pac_bayes.rounding.plan import RoundingTask
 from gpsuite.experiments.pac_bayes.shared.method import risk_method
 from gpsuite.experiments.pac_bayes.shared.run import Split, read_split, training_of
@@ -12,7 +21,7 @@ from gpsuite.experiments.pac_bayes.shared.tasks import loss_of
 from gpsuite.experiments.pac_bayes.shared.training import Trained
 from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import HyperparameterGrid
-from gpsuite.methods.pac_bayes.copies import cautious_risk
+from gpsuite.methods.pac_bayes.copies import FewDifferentError, cautious_risk
 from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL
@@ -27,7 +36,10 @@ AGAINST_PAPER = "bound_against_two_decimals"
 def run(task: Task[RoundingTask], shared: SharedWork) -> Outcome:
     """Train on the bound, round to the task's grid, certify with that grid's penalty, compare with no rounding."""
     fit = task.params
-    split = shared.once("split", lambda: read_split(task.require_dataset(), fit))
+    try:
+        split = shared.once("split", lambda: read_split(task.require_dataset(), fit))
+    except FewDifferentError as error:
+        return Outcome({}, INFEASIBLE, str(error))
     loss = loss_of(fit.loss.name, fit.loss.given)
     work = training_of(fit, split, task.budget_seconds, shared)
     trained = shared.once("trained", lambda: risk_method(fit.method).train(work, loss))

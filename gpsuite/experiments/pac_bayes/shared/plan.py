@@ -80,10 +80,8 @@ def split_tasks(request: Request[SplitSettings], fits: Sequence[Fit]) -> list[Ta
     """Return one task per split and fit, all fits of a split together.
 
     Raises:
-        UserError: if a dataset has too few rows, or too many for a full GP, M exceeds the training rows, or the
-            kernel is not the squared exponential.
+        UserError: if a dataset has too few rows, or too many for a full GP, or M exceeds the training rows.
     """
-    _require_squared_exponential(request)
     for fit in fits:
         _check_sizes(fit, request.settings)
     return [_task(request, fit, split) for split in range(request.settings.repetitions) for fit in fits]
@@ -183,13 +181,4 @@ def _check_sizes(fit: Fit, settings: SplitSettings) -> None:
             f"method={fit.method}: the dataset has {rows} rows, a full GP takes at most {FULL_GP_ROWS}\n"
             "use a sparse one: method=kl_pac_sgp",
             key="method",
-        )
-
-
-def _require_squared_exponential(request: Request[object]) -> None:
-    if request.model.kernel != "squared_exponential":
-        raise UserError(
-            f"model.kernel={request.model.kernel}: PAC-Bayes training has the squared exponential only\n"
-            "valid: model=se, model=se_ard",
-            key="model",
         )

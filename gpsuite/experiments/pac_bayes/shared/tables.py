@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from gpsuite.data.loading import load
 from gpsuite.experiments.base import Record, Request
 from gpsuite.experiments.pac_bayes.shared.splits import TEST_OVER_TRAINING
 from gpsuite.reporting.comparison import Statistic
@@ -130,4 +131,6 @@ def dataset_statistics(request: Request[object]) -> list[Statistic]:
     data = request.dataset
     if data is None:
         return []
-    return [Statistic("dataset_rows", data.rows), Statistic("dataset_inputs", data.spec["n_inputs"])]
+    # a table of the user's own does not say it; a shipped one does where its files are not
+    inputs = data.spec["n_inputs"] if "n_inputs" in data.spec else load(data).X.shape[1]
+    return [Statistic("dataset_rows", data.rows), Statistic("dataset_inputs", inputs)]
