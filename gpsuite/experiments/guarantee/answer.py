@@ -127,11 +127,12 @@ def _interval_sentences(record: Record, settings: GuaranteeSettings, target: str
             f"Split conformal: a new {target} lies within {at_most(record.number('conformal_radius'))} of the "
             f"prediction of {JUDGED} with probability {level} or more."
         )
-    models = int(record.metrics.get("jackknife_rows") or n)  # a record from before has all test rows at most
-    if jackknife_bounded(models, settings.coverage):
+    models, repeats = int(record.number("jackknife_rows")), int(record.number("jackknife_lost"))
+    if jackknife_bounded(models, settings.coverage, repeats):
         yield f"Jackknife+: its interval of each row (predictions.csv) holds a new {target} with {level} or more."
     else:
-        yield f"Jackknife+: {models} test rows left out in turn are too few for an interval of {level}."
+        counted = f", {repeats} of which repeat others and count as lost," if repeats else ""
+        yield f"Jackknife+: {models} test rows left out in turn{counted} are too few for an interval of {level}."
     yield (
         f"The model's own {level} intervals are no guarantee: they held {inside} of the {n} test rows' targets."
     )

@@ -32,7 +32,7 @@ from gpsuite.experiments.perturbation.region.settings import MODELS
 from gpsuite.experiments.perturbation.region.tasks import RegionTask
 from gpsuite.seeds import derived_seed
 
-VERSION = 6
+VERSION = 7
 
 # what perturbation/region ships
 PENALTY, WEIGHT, PREPARATION, POINTS, RAYS = 0.001, 1.0, 0.2, 101, 50

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -77,8 +77,9 @@ class Judged:
         aside: numbers of the rows that were set aside, [H'].
         all_errors: absolute errors there, in own units, [H'].
         different: of the rows that were set aside; None if all are.
-        leave_one_out: models with its hyperparameters on its rows and the `held` test rows but one.
-        held: numbers of these test rows.
+        leave_one_out: models with its hyperparameters on its rows and the `held` rows but one.
+        held: numbers of these rows, the first that were set aside.
+        held_different: of these, `seen` also where one of them repeats it; None if all are.
     """
 
     fitted: Fitted
@@ -87,6 +88,7 @@ class Judged:
     different: DifferentRows | None
     leave_one_out: LeaveOneOut
     held: IntArray
+    held_different: DifferentRows | None
 
     @property
     def test(self) -> IntArray:
@@ -177,7 +179,7 @@ def judged_model(dataset: PreparedDataset, learning: Learning, shared: SharedWor
         fitted = _fit(dataset, learning, train, train, shared)
         errors = np.abs(fitted.predict(data.X[aside])[0] - data.y[aside, 0])
         different = DifferentRows.of(aside, train, data.groups)
-        held = aside[unseen(aside, different)][: max(learning.most_rows // 2, LEAST_TEST_ROWS)]
+        held = aside[: max(learning.most_rows // 2, LEAST_TEST_ROWS)]
         rows = np.concatenate([train, held])
         models = LeaveOneOut.fit(
             fitted.inputs.transform(data.X[rows]),
@@ -186,9 +188,30 @@ def judged_model(dataset: PreparedDataset, learning: Learning, shared: SharedWor
             KERNEL,
             fitted.posterior.hyperparameters,
         )
-        return Judged(fitted, aside, errors, different, models, held)
+        models = replace(models, errors=models.errors + _rounding(models))
+        return Judged(fitted, aside, errors, different, models, held, _once(held, train, data.groups))
 
     return shared.once(f"judged {learning}", attempt)
+
+
+def _once(held: IntArray, train: IntArray, groups: IntArray | None) -> DifferentRows | None:
+    """Return which rows are different, `seen` where a training row or another of them repeats one."""
+    found = DifferentRows.of(held, train, groups)
+    if found is None or groups is None:
+        return None
+    kinds, copies = np.unique(groups[held], return_counts=True)
+    repeated = copies[np.searchsorted(kinds, groups[held[found.places]])] > 1
+    return replace(found, seen=found.seen | repeated)
+
+
+def _rounding(models: LeaveOneOut) -> float:
+    """Return how far two evaluations of one prediction may be apart: a row of equal error must stay inside.
+
+    A sum of N products has an error below N u times the sum of their sizes, to first order; taken twice, for errors
+    and ends, and twice as large.
+    """
+    sizes = np.abs(models.alpha).sum() + np.abs(models.changes).sum(axis=0).max(initial=0.0)
+    return float(4.0 * (len(models.X) + 50) * np.finfo(float).eps * (1.0 + models.variance * sizes))
 
 
 def _fit(
@@ -243,10 +266,11 @@ def held_out_bounds(judged: Judged, own: FloatArray, delta: float) -> tuple[Floa
 
 def conformal_radius(judged: Judged, coverage: float) -> float:
     """Return the half width of split conformal intervals, in the target's own units; copies as in the bounds."""
-    radius = split_radius(judged.all_errors, coverage)
+    errors = judged.all_errors + judged.fitted.scale * _rounding(judged.leave_one_out)
+    radius = split_radius(errors, coverage)
     if judged.different is None:
         return radius
-    lost = np.where(judged.different.seen, np.inf, judged.all_errors[judged.different.places])
+    lost = np.where(judged.different.seen, np.inf, errors[judged.different.places])
     return max(radius, split_radius(lost, coverage))
 
 

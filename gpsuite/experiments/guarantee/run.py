@@ -76,12 +76,13 @@ def run_judged(task: Task[JudgedTask], shared: SharedWork) -> Outcome:
     residuals = data.y[:, 0] - predicted
     z = float(ndtri(0.5 + learning.coverage / 2))
     inside = int(np.count_nonzero(judged.errors <= z * deviation[judged.test]))
-    rng = stream(learning.seed, "checks")
+    rng, held = stream(learning.seed, "checks"), judged.held_different
     metrics: Metrics = {
         "n_train": len(fitted.rows),
         "n_test": len(judged.test),
         "n_copies": len(judged.aside) - len(judged.test),
-        "jackknife_rows": len(judged.held),
+        "jackknife_rows": len(judged.held) if held is None else len(held.places),
+        "jackknife_lost": 0 if held is None else int(held.seen.sum()),
         "goal": goal,
         "conformal_radius": finite_or_none(conformal_radius(judged, learning.coverage)),
         "rmse": float(np.sqrt(np.mean(judged.errors**2))),

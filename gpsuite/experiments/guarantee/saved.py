@@ -18,7 +18,7 @@ from gpsuite.experiments.guarantee.saved_classifier import SavedClassifier
 from gpsuite.experiments.guarantee.saved_regression import SavedRegression
 from gpsuite.models.storage import ModelFileError
 
-FORMAT, VERSION = "gpsuite-guarantee-model", 1
+FORMAT, VERSION = "gpsuite-guarantee-model", 2
 PREFIX, DESCRIPTION = "model_", "model_description"  # of the arrays of a record
 ARRAYS, TEXT = "model.npz", "model.json"  # in the run's folder `model`
 FOLDER = "model"

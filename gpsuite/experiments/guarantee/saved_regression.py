@@ -107,6 +107,9 @@ class SavedRegression(SavedModel):
             "judged_target_scale": judged.fitted.target.scale,
             "judged_posterior": judged.fitted.posterior.alpha,
         }
+        if judged.held_different is not None:
+            arrays["judged_places"] = judged.held_different.places
+            arrays["judged_lost"] = judged.held_different.seen
         return cls(
             **of_table(data),
             kernel=latent.kernel,
@@ -198,10 +201,16 @@ class SavedRegression(SavedModel):
         return np.asarray(a["judged_target_mean"][0] + a["judged_target_scale"][0] * first.mean(scaled))
 
     def _jackknife(self, X: FloatArray) -> FloatArray:
+        """Return intervals [B, 2] that hold whether rows that repeat others are draws, or draws stored again."""
         a, models = self.arrays, self._models()
-        scaled = (X - a["judged_input_mean"]) / a["judged_input_scale"]
-        ends = jackknife_plus(models.errors, models.predictions(scaled), self.coverage)
-        own = np.column_stack(ends) * a["judged_target_scale"][0] + a["judged_target_mean"][0]
+        predictions = models.predictions((X - a["judged_input_mean"]) / a["judged_input_scale"])
+        low, high = jackknife_plus(models.errors, predictions, self.coverage)
+        if "judged_places" in a:
+            places = a["judged_places"]
+            errors = np.where(a["judged_lost"], np.inf, models.errors[places])
+            lower, upper = jackknife_plus(errors, predictions[places], self.coverage)
+            low, high = np.minimum(low, lower), np.maximum(high, upper)
+        own = np.column_stack([low, high]) * a["judged_target_scale"][0] + a["judged_target_mean"][0]
         return np.asarray(own, dtype=np.float64)
 
 

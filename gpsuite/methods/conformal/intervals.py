@@ -40,7 +40,7 @@ def jackknife_plus(
     ceil((1 - a)(n + 1))-th smallest of mu_-i(x) + R_i; in practice they hold 1 - a of the targets.
 
     Args:
-        errors: R_i, absolute leave-one-out errors [n].
+        errors: R_i, absolute leave-one-out errors [n]; infinite of a row that is to count as lost.
         predictions: mu_-i(x), of the models without row i at the new inputs, [n, B].
         coverage: in (0, 1), over the rows and the new one together.
 
@@ -61,9 +61,15 @@ def jackknife_plus(
     return lower, np.sort(predictions + R[:, None], axis=0)[high - 1]
 
 
-def jackknife_bounded(n: int, coverage: float) -> bool:
-    """Return whether n rows are enough for jackknife+ intervals of this coverage with finite ends."""
-    return math.floor((1 - _exact(coverage)) / 2 * (n + 1)) >= 1
+def jackknife_bounded(n: int, coverage: float, lost: int = 0) -> bool:
+    """Return whether jackknife+ intervals of this coverage have finite ends.
+
+    Args:
+        n: number of rows.
+        coverage: of the intervals.
+        lost: how many of the rows count as if their error were infinite.
+    """
+    return math.floor((1 - _exact(coverage)) / 2 * (n + 1)) > lost
 
 
 def _exact(coverage: float) -> Fraction:

@@ -62,15 +62,20 @@ def test_few_test_rows_are_not_blamed_for_what_copies_cost() -> None:
     assert "20 test rows, with 10 more that repeat others and count as lost, are too few" in copies
 
 
-@pytest.mark.parametrize(("rows", "bounded"), [(18, False), (19, True)])
-def test_unbounded_jackknife_intervals_are_not_promised(rows: int, bounded: bool) -> None:
+@pytest.mark.parametrize(
+    ("rows", "lost", "bounded"), [(18, 0, False), (19, 0, True), (58, 2, False), (59, 2, True)]
+)
+def test_unbounded_jackknife_intervals_are_not_promised(rows: int, lost: int, bounded: bool) -> None:
     """Of many test rows only some have models of their own, and these must be enough."""
-    metrics = {"n_test": 500, "gp_inside": 11, "conformal_radius": 2.0, "n_copies": 0, "jackknife_rows": rows}
+    metrics = {"n_test": 500, "gp_inside": 11, "conformal_radius": 2.0, "n_copies": 0}
+    metrics |= {"jackknife_rows": rows, "jackknife_lost": lost}
     said = list(_interval_sentences(made_up(metrics), settings(), "y"))
     assert any(line.startswith("Jackknife+: its interval") for line in said) is bounded
-    few = f"Jackknife+: {rows} test rows left out in turn are too few for an interval of 90 %."
+    counted = f", {lost} of which repeat others and count as lost," if lost else ""
+    few = f"Jackknife+: {rows} test rows left out in turn{counted} are too few for an interval of 90 %."
     assert (few in said) is not bounded
-    low, high = jackknife_plus(np.ones(rows), np.zeros((rows, 1)), 0.9)
+    errors = np.where(np.arange(rows) < lost, np.inf, 1.0)
+    low, high = jackknife_plus(errors, np.zeros((rows, 1)), 0.9)
     assert bool(np.isfinite([low, high]).all()) is bounded
 
 

@@ -148,7 +148,7 @@ def test_rows_that_are_set_aside_count_once_and_every_time(dataset: PreparedData
     good = replace(bad, all_errors=5.0 - errors)
     assert held_out_bounds(good, np.array([1.0]), 0.1)[1] == [binomial_upper_bound(5, 6, 0.1)]
     assert (bad.errors > 1.0).sum() == 1
-    assert conformal_radius(bad, 0.7) == 5.0
+    assert 5.0 <= conformal_radius(bad, 0.7) < 5.0 + 1e-8  # counts rounding
     # one that training saw counts as lost, and is no test row
     seen = replace(bad, different=DifferentRows(different.places, different.places == 3))
     assert held_out_bounds(seen, np.array([1.0]), 0.1)[1] == [
