@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TextIO
 
 from gpsuite.commands.words import read_words
 from gpsuite.config.files import conf_dir
@@ -36,10 +37,15 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def show_page(results_dir: Path) -> None:
-    """Write the pages of a results folder; print its path, and on stderr the files that it had to leave out."""
+def show_page(results_dir: Path, stream: TextIO | None = None) -> None:
+    """Write the pages of a results folder; print its path, and on stderr the files that it had to leave out.
+
+    Args:
+        results_dir: the folder.
+        stream: for the path; stdout if None.
+    """
     path, problems = write_report(results_dir, conf_dir())
     write_gallery(results_dir, conf_dir())
     for problem in problems:
         print(f"gpsuite: {visible(problem)}", file=sys.stderr)
-    print(path)
+    print(path, file=stream)

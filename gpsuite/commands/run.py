@@ -92,7 +92,8 @@ def _end_tour(options: RunOptions, answers: Sequence[str]) -> None:
 
     if options.output == "text":
         print("\n".join(["", *map(visible_lines, answers), ""]))
-    show_page(options.results_dir)
+    # stdout has an object a run and nothing else
+    show_page(options.results_dir, sys.stderr if options.output == "json" else None)
 
 
 def expanded_runs(words: Sequence[str]) -> tuple[list[list[str]], bool]:

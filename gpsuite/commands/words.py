@@ -96,6 +96,8 @@ def experiment_names(names: Sequence[str]) -> list[str]:
     for name in names:
         members = [each for each in known if each == name or each.startswith(f"{name.rstrip('/')}/")]
         if not members:
-            raise unknown_name("experiment", name, known)
+            raise unknown_name(
+                "experiment", name, [*dict.fromkeys(each.split("/")[0] for each in known), *known]
+            )
         chosen += members
     return list(dict.fromkeys(chosen))

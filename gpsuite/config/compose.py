@@ -5,13 +5,19 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import Any, get_origin, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 
-from gpsuite.config.files import conf_dir, group_choices, method_families, read_file, read_method
+from gpsuite.config.files import group_choices, read_file, read_method
+from gpsuite.config.fitting import (
+    compose_files,
+    fitting_datasets,
+    fitting_methods,
+    fitting_models,
+    method_of,
+    shipped_model,
+)
 from gpsuite.config.overrides import Overrides, Several, refuse_several, unknown_key
 from gpsuite.config.schema import SCALES, RunSettings
 from gpsuite.config.several import read_datasets, refuse_single
@@ -19,7 +25,7 @@ from gpsuite.config.typed import has, set_table_option, set_value, structured
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, DatasetSpec
 from gpsuite.data.table.task import suggested_task
 from gpsuite.errors import UserError, unknown_name
-from gpsuite.experiments.base import EXPERIMENTS, METHODS, Experiment, Method, MethodOptions
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, MethodOptions
 from gpsuite.experiments.settings import check_settings
 from gpsuite.models.config import ModelSpec
 
@@ -124,31 +130,14 @@ def _refuse_model(experiment: str, groups: Mapping[str, str], entry: Experiment[
         raise UserError(f"{name}: {experiment} builds its own models{has}", key="model")
     if groups["model"] in fitting_models(experiment):
         return
-    shipped = _shipped_model(experiment)
-    key, value = next(
-        (key, value)
-        for key, value in read_file("model", groups["model"]).items()
-        if key not in entry.model_keys and shipped[key] != value
-    )
+    chosen, shipped = read_file("model", groups["model"]), shipped_model(experiment)
+    foreign = [key for key in chosen if key not in entry.model_keys and shipped[key] != chosen[key]]
+    key, taken = ("kernel", entry.kernels) if not foreign else (foreign[0], entry.model_keys)
     valid = "".join(f"\nvalid: model={fitting}" for fitting in fitting_models(experiment))
     raise UserError(
-        f"{name}: it says {key}={value}, and {experiment} has only {', '.join(entry.model_keys)}{valid}",
+        f"{name}: it says {key}={chosen[key]}, and {experiment} has only {', '.join(taken)}{valid}",
         key="model",
     )
-
-
-def fitting_models(experiment: str) -> list[str]:
-    """Return the models that differ from an experiment's own in nothing but the keys that it reads."""
-    shipped, read = _shipped_model(experiment), EXPERIMENTS.get(experiment).model_keys
-    return [
-        name
-        for name in group_choices()["model"]
-        if all(key in read or shipped[key] == value for key, value in read_file("model", name).items())
-    ]
-
-
-def _shipped_model(experiment: str) -> Mapping[str, Any]:
-    return _compose(conf_dir(), experiment, ()).model  # type: ignore[no-any-return]
 
 
 def _compose_files(experiment: str, groups: Mapping[str, str], entry: Experiment[Any]) -> DictConfig:
@@ -160,25 +149,7 @@ def _compose_files(experiment: str, groups: Mapping[str, str], entry: Experiment
             f"dataset={groups['dataset']}: {experiment} has a fixed dataset{valid}", key="dataset"
         )
     chosen = [f"{group}={name}" for group, name in groups.items() if group not in ("experiment", "method")]
-    return _compose(conf_dir(), experiment, tuple(chosen))
-
-
-@lru_cache(
-    maxsize=64
-)  # a request composes the shipped settings too, a multirun the same files again and again
-def _compose(root: Path, experiment: str, chosen: tuple[str, ...]) -> DictConfig:
-    from hydra import compose, initialize_config_dir
-    from hydra.errors import HydraException
-
-    try:
-        with initialize_config_dir(str(root), version_base="1.3"):
-            content = compose("config", overrides=[f"experiment={experiment}", *chosen])
-    except HydraException as error:  # a broken file of ours or of a method author
-        raise UserError(f"experiment={experiment}: {str(error).splitlines()[0]}", key="experiment") from error
-    # an unknown key of a scale is refused by its type, as one of the file
-    OmegaConf.set_struct(content, False)
-    OmegaConf.set_readonly(content, True)
-    return content
+    return compose_files(experiment, tuple(chosen))
 
 
 def _method_names(
@@ -190,12 +161,9 @@ def _method_names(
         raise UserError("method: given beside methods; give one of the two", key="method")
     given = listed if listed is not None else plain.get("methods") or []
     names = [groups["method"]] if "method" in groups else given
-    names = list(names) if isinstance(names, list | tuple) else [names]
+    names = [str(name) for name in (names if isinstance(names, list | tuple) else [names])]
     if entry.method_traits and not names:
         raise UserError(f"methods={names}: name at least one method", key="methods")
-    for name in names:
-        if name not in group_choices()["method"]:
-            raise unknown_name("method", str(name), group_choices()["method"])
     if len(set(names)) < len(names):
         raise UserError(f"methods={names}: a method is named twice", key="methods")
     if names and not entry.method_traits:
@@ -207,20 +175,12 @@ def _refuse_foreign_methods(experiment: str, names: Sequence[str]) -> None:
     """Raise when a method is of another family, or has not all traits that the experiment asks for."""
     valid = fitting_methods(experiment) if names else []
     for name in names:
+        if name not in group_choices()["method"]:
+            raise unknown_name("method", name, valid)
         if name not in valid:
             raise UserError(
                 f"method={name}: not a method of {experiment}\nvalid: {', '.join(valid)}", key="method"
             )
-
-
-def fitting_methods(experiment: str) -> list[str]:
-    """Return the methods of an experiment's family that have all traits it asks for; none where it takes none."""
-    wanted, family = set(EXPERIMENTS.get(experiment).method_traits), experiment.split("/")[0]
-    return [
-        name
-        for name in group_choices()["method"]
-        if wanted and method_families()[name] == family and wanted <= _method(read_method(name)).traits
-    ]
 
 
 def _sections(
@@ -245,7 +205,7 @@ def _sections(
         sections["dataset"] = structured(spec, dataset, "dataset")
     for name in names:
         content = read_method(name)
-        sections[f"method/{name}"] = structured(_method(content).options, content, f"method={name}")
+        sections[f"method/{name}"] = structured(method_of(name).options, content, f"method={name}")
     return sections
 
 
@@ -278,7 +238,7 @@ def _refuse_foreign_option(option: str, chosen: Sequence[str], experiment: str) 
     having = [
         name
         for name in fitting_methods(experiment)
-        if option in {each.name for each in fields(_method(read_method(name)).options)} - {*METHOD_FIXED}
+        if option in {each.name for each in fields(method_of(name).options)} - {*METHOD_FIXED}
     ]
     if having:
         names = ", ".join(name.removeprefix("method/") for name in chosen)
@@ -376,22 +336,18 @@ def _refuse_dataset(composed: Composed, key: str, dataset: DatasetSpec | CsvSpec
     allowed = set(entry.dataset_tasks or [dataset.task])
     for options in composed.methods.values():
         allowed &= set(options.method.dataset_tasks)
-    if dataset.task in allowed:
+    if dataset.task in allowed and (not entry.only_datasets or dataset.name in entry.only_datasets):
         return
-    valid = [name for name in group_choices()["dataset"] if name != "csv" and _task_of(name) in allowed]
+    valid = [
+        name
+        for name in fitting_datasets(composed.experiment)
+        if read_file("dataset", name)["task"] in allowed
+    ]
     if not entry.several_datasets:
         own = isinstance(dataset, CsvSpec)
         valid.append(f"csv with dataset.task={'|'.join(sorted(filter(None, allowed)))}" if own else "csv")
     fault = (
         f"cannot be used with {', '.join(composed.methods) or composed.experiment}\nvalid: {', '.join(valid)}"
     )
-    raise UserError(f"{key}={dataset.name}: a {dataset.task} dataset {fault}", key=key)
-
-
-def _method(content: Mapping[str, Any]) -> Method[Any]:
-    """Return the method that a file's content is for."""
-    return METHODS.get(str(content.get("builder")))
-
-
-def _task_of(dataset: str) -> str:
-    return str(read_file("dataset", dataset).get("task"))
+    kind = "not a dataset of the paper, it" if entry.only_datasets else f"a {dataset.task} dataset"
+    raise UserError(f"{key}={dataset.name}: {kind} {fault}", key=key)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from gpsuite.config.compose import METHOD_FIXED, compose_sections, fitting_methods, fitting_models
+from gpsuite.config.compose import METHOD_FIXED, compose_sections
 from gpsuite.config.files import group_choices, read_file
+from gpsuite.config.fitting import fitting_datasets, fitting_methods, fitting_models
 from gpsuite.config.overrides import Overrides
 from gpsuite.config.schema import RunSettings
 from gpsuite.config.typed import in_words
@@ -55,7 +56,11 @@ def explain_settings(experiment: str, overrides: Overrides) -> dict[str, list[Se
         schema = OmegaConf.get_type(sections[name])
         found[title] = list(_settings(schema, sections[name], "method.", without=METHOD_FIXED))
     if entry.model_keys:
-        found["model"] = list(_settings(ModelSpec, sections["model"], "model.", only=entry.model_keys))
+        parts = _settings(ModelSpec, sections["model"], "model.", only=entry.model_keys)
+        kernels = f"{', '.join(entry.kernels[:-1])} or {entry.kernels[-1]}."
+        found["model"] = [
+            replace(each, meaning=kernels) if each.key == "model.kernel" else each for each in parts
+        ]
     if "dataset" in sections and sections["dataset"].get("loader") == "csv":
         found["your table"] = list(_settings(CsvSpec, sections["dataset"], "dataset.", only=CSV_OPTIONS))
     found["every run"] = list(_settings(RunSettings, sections["run"], ""))
@@ -69,8 +74,12 @@ def _choices(experiment: str, overrides: Overrides, sections: Mapping[str, DictC
         valid = f"of {', '.join(fitting_methods(experiment))}"
         yield Setting("methods", f"[{','.join(names)}]", "methods to run; method=NAME runs one", valid)
     if entry.several_datasets:
-        named = [name for name in groups["dataset"] if name != "csv"]
-        yield Setting("datasets", "", "datasets to run over; the experiment's own by default", _one(named))
+        yield Setting(
+            "datasets",
+            "",
+            "datasets to run over; the experiment's own by default",
+            _one(fitting_datasets(experiment)),
+        )
     elif entry.variants:
         name = str(sections["dataset"]["name"])
         yield Setting(

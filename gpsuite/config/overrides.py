@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import itertools
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -58,7 +59,8 @@ def read_overrides(words: Sequence[str], choices: Mapping[str, Sequence[str]]) -
         if key in groups or key in values:
             raise UserError(f"{key}: given twice; give it once, or use -m to run several values", key=key)
         if key in GROUPS:
-            groups[key] = _choice(key, _value(key, text), choices[key])
+            # which methods there are depends on the experiment
+            groups[key] = _choice(key, _value(key, text), None if key == "method" else choices[key])
         else:
             values[key] = text if is_literal(key) else _value(key, text)
     return Overrides(groups, values)
@@ -71,10 +73,10 @@ def is_literal(key: str) -> bool:
 
 def refuse_several(key: str, several: Several, *, is_list: bool) -> UserError:
     """Build the error for values of several runs where one run was asked for."""
-    text = several.text
+    text, word = several.text, shlex.quote(f"{key}={several.text}")
     listed = f"\nor, for one run with all of them, write a list: {key}=[{text}]" if is_list else ""
     return UserError(
-        f"{key}={text}: several values; add -m to run them one after another: gpsuite run -m ... {key}={text}{listed}",
+        f"{key}={text}: several values; add -m to run them one after another: gpsuite run -m ... {word}{listed}",
         key=key,
     )
 
@@ -196,12 +198,13 @@ def _value(key: str, text: str) -> Any:
     return Several(text) if override.is_sweep_override() else override.value()
 
 
-def _choice(group: str, value: Any, names: Sequence[str]) -> str:
+def _choice(group: str, value: Any, names: Sequence[str] | None) -> str:
     if isinstance(value, Several):
         raise refuse_several(group, value, is_list=False)
     if not isinstance(value, str):
-        raise UserError(f"{group}={value}: expected one name\nvalid: {', '.join(names)}", key=group)
-    if value not in names:
+        valid = "" if names is None else f"\nvalid: {', '.join(names)}"
+        raise UserError(f"{group}={value}: expected one name{valid}", key=group)
+    if names is not None and value not in names:
         raise unknown_name(group, value, names)
     return value
 

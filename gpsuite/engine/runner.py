@@ -25,7 +25,7 @@ from gpsuite.engine.keys import task_key
 from gpsuite.engine.log import NAME as LOG
 from gpsuite.engine.log import RunLog
 from gpsuite.engine.options import RunOptions
-from gpsuite.engine.plans import plan_tasks, with_data_of
+from gpsuite.engine.plans import plan_tasks, read_plan, with_data_of
 from gpsuite.engine.provenance import dataset_provenance, git_state, machine, versions
 from gpsuite.engine.store import RecordStore, satisfies
 from gpsuite.engine.summary import Summary, write_config, write_results
@@ -169,9 +169,14 @@ def _plan(
 
 def _planned_before(folder: Path, options: RunOptions, keys: Sequence[str]) -> list[str]:
     """Return the folder's tasks; raise if its run_name holds other settings and this run does not only add tasks."""
-    held = read_json(folder / PLAN) or {}
-    planned = [task["key"] for task in held.get("tasks", [])]
-    if options.named and held and held.get("science") != options.science and not set(planned) < set(keys):
+    try:
+        held = read_plan(folder / PLAN)
+    except ResultsError:  # damaged; run.json says whose the folder is
+        planned, other = [], (read_json(folder / RUN) or {}).get("science") != options.science
+    else:
+        planned = [] if held is None else [task.key for task in held.tasks]
+        other = held is not None and held.science != options.science and not set(planned) < set(keys)
+    if options.named and other:
         raise ResultsError(
             f"run_name={options.tag}: {folder} holds a run with other settings\n"
             "choose another run_name, or remove that folder",

@@ -28,6 +28,7 @@ from gpsuite.experiments.records import (
 from gpsuite.experiments.report import Report
 from gpsuite.experiments.request import METHODS, Method, MethodOptions, Request
 from gpsuite.experiments.tasks import SharedWork, Task, TooManyTasksError, at_most
+from gpsuite.models.config import KERNEL_NAMES
 from gpsuite.registry import Registry
 from gpsuite.reporting.comparison import Statistic
 
@@ -81,11 +82,13 @@ class Experiment(Generic[S]):
         summarise: writes tables and figures on the report; returns the statistics to compare.
         method_traits: which methods of its family it accepts: those that have all of these; empty when it has none.
         model_keys: which keys of the chosen model it reads; another is refused, so that none is chosen in vain.
+        kernels: which kernels of a model it takes.
         dataset_tasks: kinds of dataset the user may swap in; empty when the dataset is fixed.
         new_rows: whether it predicts the rows of `dataset.new`.
         variants: of a fixed dataset: other preparations of the same files, which the user may swap in.
         several_datasets: whether it runs over a list, `datasets=[A,B]`. Its statistics then carry the dataset's name,
             so that a run on other datasets is never held against numbers of these.
+        only_datasets: the datasets that it has a protocol for; empty when it takes all of its kinds.
         parts: settings (numbers, lists, or `methods`) of which a run may take a part, fewer or some of the shipped,
             and still be held against the paper: it answers the same question from less evidence.
         published: which arrays leave the machine with published records: what tables and figures need, and never rows
@@ -102,10 +105,12 @@ class Experiment(Generic[S]):
     summarise: Callable[[Report[S]], list[Statistic]]
     method_traits: tuple[str, ...] = ()
     model_keys: tuple[str, ...] = ("kernel", "ard")
+    kernels: tuple[str, ...] = KERNEL_NAMES
     dataset_tasks: tuple[str, ...] = ()
     new_rows: bool = False
     variants: tuple[str, ...] = ()
     several_datasets: bool = False
+    only_datasets: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     published: Publishable = no_array
     agreement: float = ROUNDING

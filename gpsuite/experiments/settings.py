@@ -12,8 +12,19 @@ from dataclasses import dataclass, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
+from gpsuite.data.dataset import Dataset
 from gpsuite.errors import UserError, nearest
 from gpsuite.experiments.base import require
+
+
+def require_one_output(data: Dataset) -> None:
+    """Raise `UserError` if a dataset has several outputs; only of the user's own table they can choose one."""
+    names = ", ".join(data.target_names)
+    if data.y.shape[1] != 1 and data.name == "csv":
+        raise UserError(f"dataset.target: one column is needed, not {names}", key="dataset.target")
+    if data.y.shape[1] != 1:
+        told = f"one output is needed, it has {names}\nchoose another dataset: gpsuite list datasets"
+        raise UserError(f"dataset={data.name}: {told}", key="dataset")
 
 
 @dataclass(frozen=True)

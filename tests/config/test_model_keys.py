@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gpsuite.config.compose import fitting_models
 from gpsuite.config.explain import explain_settings
 from gpsuite.config.files import group_choices, read_file
+from gpsuite.config.fitting import fitting_models
 from gpsuite.config.overrides import read_overrides
 from gpsuite.config.request import read_request
 from gpsuite.errors import UserError
@@ -89,7 +89,7 @@ def test_help_shows_the_keys_that_are_read(name: str) -> None:
     assert any(setting.key == "model" for setting in sections["parts"]) == bool(keys)
 
 
-@pytest.mark.parametrize("name", ["pac_bayes/regression", "pac_bayes/inducing_pol", "robustness/bounds_1d"])
+@pytest.mark.parametrize("name", ["pac_bayes/regression", "pac_bayes/inducing_pol", "active_learning/toy"])
 def test_the_models_that_help_offers_are_those_that_are_taken(name: str) -> None:
     offered = fitting_models(name)
     parts = explain_settings(name, read_overrides([f"experiment={name}"], group_choices()))["parts"]

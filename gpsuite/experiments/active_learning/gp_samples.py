@@ -27,6 +27,7 @@ from gpsuite.experiments.active_learning.shared.generated_data import Samples, d
 from gpsuite.experiments.active_learning.shared.gp_settings import GpSamplesSettings
 from gpsuite.experiments.active_learning.shared.plan import repetition_tasks
 from gpsuite.experiments.active_learning.shared.run import run_repetition
+from gpsuite.experiments.active_learning.shared.settings import KERNELS
 from gpsuite.experiments.active_learning.shared.tables import report_curves
 from gpsuite.experiments.active_learning.shared.tasks import RepetitionTask
 from gpsuite.experiments.base import (
@@ -137,6 +138,8 @@ EXPERIMENTS.register("active_learning/gp_samples")(
         summarise,
         chaotic=True,
         method_traits=(PIPELINE,),
+        model_keys=("kernel",),
+        kernels=KERNELS,
         parts=("repetitions",),
         published=every_array,
     )

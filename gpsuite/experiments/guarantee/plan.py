@@ -30,6 +30,7 @@ from gpsuite.experiments.perturbation.region.plan import version_of
 from gpsuite.experiments.perturbation.region.problem import input_number, read_problem
 from gpsuite.experiments.perturbation.region.settings import MODELS
 from gpsuite.experiments.perturbation.region.tasks import RegionTask
+from gpsuite.experiments.settings import require_one_output
 from gpsuite.seeds import derived_seed
 
 VERSION = 7
@@ -46,9 +47,7 @@ def plan(request: Request[GuaranteeSettings]) -> list[Task[object]]:
     """
     dataset = request.require_dataset()
     data = load(dataset)
-    if data.y.shape[1] != 1:
-        names = ", ".join(data.target_names)
-        raise UserError(f"dataset.target: one column is needed, not {names}", key="dataset.target")
+    require_one_output(data)
     if data.task == "classification":
         check_classes(dataset, learning_of(request))
     else:

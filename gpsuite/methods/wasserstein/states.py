@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +46,7 @@ class StateFolder:
                 ]
                 scores = tuple(float(score) for score in stored["scores"])
                 rate = float(stored["learning_rate"])
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        except Exception:  # zipfile answers damage with many kinds
             return None
         return TrainingState(epoch, values, first, second, best, rate, batch, scores, evaluations)
 

@@ -82,3 +82,16 @@ def test_a_killed_training_goes_on_to_the_same_end(tmp_path: Path) -> None:
     whole = train(Linear(0.3), ROWS, OPTIONS, 7, Budget()).state
     assert again.scores == whole.scores
     np.testing.assert_array_equal(again.values[0], whole.values[0])
+
+
+def test_a_state_with_a_flipped_bit_is_none_or_read(tmp_path: Path) -> None:
+    arrays = (np.ones((2, 2)),)
+    states = StateFolder(tmp_path, 0)
+    states.save("part", TrainingState(1, arrays, arrays, arrays, arrays, 0.1, 8, (1.0, 2.0), 3))
+    whole = (tmp_path / "part.npz").read_bytes()
+    central = whole.index(b"PK\x01\x02")
+    for bit in range(8 * central, 8 * (central + 46)):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        (tmp_path / "part.npz").write_bytes(damaged)
+        states.load("part")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpsuite.experiments.active_learning.engine import checks, plan, run, settings, summary
 from gpsuite.experiments.active_learning.methods import PIPELINE
+from gpsuite.experiments.active_learning.shared.settings import KERNELS
 from gpsuite.experiments.active_learning.shared.tasks import RepetitionTask
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
 
@@ -19,6 +20,8 @@ EXPERIMENTS.register("active_learning/engine")(
         summary.summarise,
         chaotic=True,
         method_traits=(PIPELINE,),
+        model_keys=("kernel",),
+        kernels=KERNELS,
         variants=("gengine1", "gengine1_co2_hc"),
         parts=("repetitions", "saturation_repetitions"),
         published=only_arrays("[!z]*"),  # not the measured temperatures

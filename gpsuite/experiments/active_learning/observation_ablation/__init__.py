@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpsuite.experiments.active_learning.methods import PIPELINE
 from gpsuite.experiments.active_learning.observation_ablation import plan, settings, summary
 from gpsuite.experiments.active_learning.shared.run import run_repetition
+from gpsuite.experiments.active_learning.shared.settings import KERNELS
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array
 
 EXPERIMENTS.register("active_learning/observation_ablation")(
@@ -15,6 +16,8 @@ EXPERIMENTS.register("active_learning/observation_ablation")(
         summary.summarise,
         chaotic=True,
         method_traits=(PIPELINE,),
+        model_keys=("kernel",),
+        kernels=KERNELS,
         parts=("repetitions", "sources", "unequal"),
         published=every_array,
     )

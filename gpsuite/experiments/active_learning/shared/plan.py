@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gpsuite.errors import UserError, unknown_name
+from gpsuite.errors import unknown_name
 from gpsuite.experiments.active_learning.methods import pipeline_params
 from gpsuite.experiments.active_learning.shared.engine_data import EngineData
 from gpsuite.experiments.active_learning.shared.generated_data import GpData, ToyData
@@ -74,17 +74,13 @@ class RepetitionSet:
 
 
 def pipeline_kernel(model: ModelSpec) -> Kernel:
-    """Return the kernel of the latent processes and of the safety model.
+    """Return the kernel of the latent processes and of the safety model, with one lengthscale for all inputs.
 
     Raises:
-        UserError: if there is none of that name for multi-output models, or one lengthscale per input is asked for.
+        UserError: if there is none of that name for multi-output models.
     """
     if model.kernel not in KERNELS:
         raise unknown_name("model.kernel", model.kernel, KERNELS)
-    if model.ard:
-        raise UserError(
-            "model.ard=true: the multi-output models have one lengthscale for all inputs", key="model.ard"
-        )
     return choice(model.kernel, KERNELS)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpsuite.experiments.active_learning.methods import PIPELINE
 from gpsuite.experiments.active_learning.shared.run import run_repetition
+from gpsuite.experiments.active_learning.shared.settings import KERNELS
 from gpsuite.experiments.active_learning.shared.tasks import RepetitionTask
 from gpsuite.experiments.active_learning.toy import checks, plan, settings, summary
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array
@@ -20,6 +21,8 @@ EXPERIMENTS.register("active_learning/toy")(
         summary.summarise,
         chaotic=True,
         method_traits=(PIPELINE,),
+        model_keys=("kernel",),
+        kernels=KERNELS,
         parts=("repetitions", "hmc_repetitions"),
         published=every_array,
     )

@@ -21,9 +21,9 @@ from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.table.names import name_list
 from gpsuite.errors import UserError, unknown_name
-from gpsuite.experiments.base import require
 from gpsuite.experiments.perturbation.region.tasks import RegionTask
 from gpsuite.experiments.perturbation.shared.coverage_models import GROUPS
+from gpsuite.experiments.settings import require_one_output
 from gpsuite.methods.perturbation.objectives.quadratic import LinearLSSVM, SparseKernelRidge
 from gpsuite.methods.perturbation.region import ModelClass, Region, confidence_region
 from gpsuite.models.radial import kappa, squared_distances
@@ -170,10 +170,7 @@ def split_rows(data: Dataset, params: RegionTask) -> Rows:
         UserError: with more than one target, or repeated inputs where the noise of means, or of rows of which copies
             were left out, is not what the group allows.
     """
-    many = data.y.shape[1]
-    require(
-        many == 1, "dataset.target", list(data.target_names), "name one target: a region is of one output"
-    )
+    require_one_output(data)
     X, y = data.X, data.y[:, 0]
     own = np.arange(len(X)) if data.groups is None else np.flatnonzero(data.groups == np.arange(len(X)))
     if params.model == "lssvm_linear":

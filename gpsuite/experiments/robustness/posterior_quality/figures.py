@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpsuite.experiments.base import Report
 from gpsuite.experiments.robustness.posterior_quality.claims import Quality, quality_pairs
 from gpsuite.experiments.robustness.posterior_quality.settings import PosteriorQualitySettings
-from gpsuite.experiments.robustness.shared.paper_protocol import study_of
+from gpsuite.experiments.robustness.shared.paper_protocol import STUDIES
 from gpsuite.experiments.robustness.shared.probability_change_claims import by_classifier
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.metrics import metric
@@ -57,7 +57,7 @@ def draw(
                 {"panel": "distance", "dataset": dataset, "method": method, "printed": value}
                 for method, dataset, _, value in marks
             ]
-        studies = [study_of(name) for name in report.request.datasets]
+        studies = [STUDIES[name] for name in report.request.datasets]
         radii = {study.title: study.radii[0] for study in studies if study.title in deltas}
         _draw_ratios(right, ratios, radii)
         drawing.fig.suptitle(f"Hyperparameters of {by} after {settings.hmc_evaluations} evaluations")

@@ -9,7 +9,7 @@ from gpsuite.data.loading import PreparedDataset
 from gpsuite.experiments.base import Request, Task, require
 from gpsuite.experiments.robustness.posterior_quality.settings import ADVICE, PosteriorQualitySettings
 from gpsuite.experiments.robustness.shared.classifiers import read_problem
-from gpsuite.experiments.robustness.shared.paper_protocol import Study, study_of
+from gpsuite.experiments.robustness.shared.paper_protocol import STUDIES, Study
 from gpsuite.experiments.robustness.shared.probability_change import Axes, delta_tasks
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, GPCParams, classifier_params
 
@@ -42,7 +42,7 @@ def plan(request: Request[PosteriorQualitySettings]) -> list[Task[object]]:
         require(name in request.methods, "hmc_trained_by", name, f"{ADVICE}: {', '.join(request.methods)}")
     tasks: list[Task[object]] = []
     for name, dataset in request.datasets.items():
-        study = study_of(name)
+        study = STUDIES[name]
         own = settings.on(study)
         options = next(iter(request.methods.values()))
         axes: Axes = {"part": DELTA, "dataset": study.title}

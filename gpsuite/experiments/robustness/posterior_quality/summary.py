@@ -10,7 +10,7 @@ from gpsuite.experiments.robustness.posterior_quality.figures import draw
 from gpsuite.experiments.robustness.posterior_quality.plan import DELTA, HMC
 from gpsuite.experiments.robustness.posterior_quality.settings import PosteriorQualitySettings
 from gpsuite.experiments.robustness.posterior_quality.tables import chain_table, distance_table
-from gpsuite.experiments.robustness.shared.paper_protocol import study_of
+from gpsuite.experiments.robustness.shared.paper_protocol import STUDIES
 from gpsuite.experiments.robustness.shared.records import records_frame, timing_table
 from gpsuite.reporting.comparison import Statistic
 
@@ -43,7 +43,7 @@ def delta_frames(report: Report[PosteriorQualitySettings]) -> dict[str, pd.DataF
     """Return the records of delta per dataset's title; the column rank is a radius's place in its study."""
     frames = {}
     for name in report.request.datasets:
-        study = study_of(name)
+        study = STUDIES[name]
         own = report.records(part=DELTA, dataset=study.title, training=report.settings.trainings[0])
         if own:
             frame = records_frame(own)

@@ -16,6 +16,7 @@ from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.params import plain
 from gpsuite.experiments.robustness.shared.classifiers import median_distance
+from gpsuite.experiments.settings import require_one_output
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.regression.inducing import kmeans_inducing
 from gpsuite.seeds import stream
@@ -113,10 +114,7 @@ def read_regression(dataset: PreparedDataset, params: RegressionParams) -> Regre
         UserError: if there are several targets or too few rows, or the target is constant.
     """
     data = load(dataset)
-    if data.y.shape[1] != 1:
-        raise UserError(
-            f"dataset.target: one column is needed, {data.name} has {data.y.shape[1]}", key="dataset.target"
-        )
+    require_one_output(data)
     n_test, least = params.test_rows, max(2, params.inducing)
     if 2 * params.inducing > len(data.X) and len(data.X) < n_test + least:
         left = max(len(data.X) - n_test, 0)

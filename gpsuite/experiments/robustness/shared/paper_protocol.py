@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpsuite.errors import UserError
-
 
 @dataclass(frozen=True)
 class Study:
@@ -31,16 +29,3 @@ STUDIES = {
     "spambase11": Study("spam", "all", "all", (0.07, 0.035, 0.14), 0.001),
     "mnist38": Study("mnist38", "pixels", "sift10", (0.5, 0.25, 1.0), 0.005),
 }
-
-
-def study_of(dataset: str) -> Study:
-    """Return a dataset's study.
-
-    Raises:
-        UserError: if the paper has no such dataset.
-    """
-    if dataset not in STUDIES:
-        raise UserError(
-            f"datasets=[{dataset}]: not a dataset of this study\nvalid: {', '.join(STUDIES)}", key="datasets"
-        )
-    return STUDIES[dataset]

@@ -104,11 +104,9 @@ def check_images(
     """
     pixels = _pixels(data)
     if math.isqrt(pixels) ** 2 != pixels:
-        raise DataError(
-            f"dataset={data.name}: {pixels} inputs are no square image\n"
-            "choose images of k x k pixels, one column a pixel, by dataset.inputs",
-            key="dataset",
-        )
+        columns = "choose images of k x k pixels, one column a pixel, by dataset.inputs"
+        advice = columns if data.name == "csv" else "choose a dataset of images: gpsuite list datasets"
+        raise DataError(f"{data.name}: {pixels} inputs are no square image\n{advice}", key="dataset")
     for other in others:
         if _pixels(other) != pixels:
             raise DataError(
