@@ -349,5 +349,7 @@ def _refuse_dataset(composed: Composed, key: str, dataset: DatasetSpec | CsvSpec
     fault = (
         f"cannot be used with {', '.join(composed.methods) or composed.experiment}\nvalid: {', '.join(valid)}"
     )
-    kind = "not a dataset of the paper, it" if entry.only_datasets else f"a {dataset.task} dataset"
-    raise UserError(f"{key}={dataset.name}: {kind} {fault}", key=key)
+    if entry.only_datasets:
+        fault = f"[{dataset.name}]: not a dataset of this study\nvalid: {', '.join(valid)}"
+        raise UserError(f"{key}={fault}", key=key)
+    raise UserError(f"{key}={dataset.name}: a {dataset.task} dataset {fault}", key=key)

@@ -106,6 +106,12 @@ class Dataset:
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     reading: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def level_inputs(self) -> frozenset[str]:
+        """Names of the inputs that are a level of a category, 0 or 1: nothing lies between."""
+        levels = {f"{name}={level}" for name, given in self.categories.items() for level in given}
+        return frozenset(levels.intersection(self.input_names))
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "X", _frozen_matrix("X", self.X))
         object.__setattr__(self, "y", _frozen_matrix("y", self.y, gaps=self.task == "measurements"))

@@ -136,9 +136,8 @@ def _linear_columns(prepared: PreparedDataset, rows: Rows, along: int) -> IntArr
     for column in order:
         if np.linalg.matrix_rank(centred[:, [*kept, column]]) > len(kept):
             kept.append(column)
-    levels = {f"{name}={level}" for name, given in data.categories.items() for level in given}
     dependent = [data.input_names[each] for each in order if each not in kept]
-    others = [name for name in dependent if name not in levels]
+    others = [name for name in dependent if name not in data.level_inputs]
     if len(others) > MOST_LEFT_OUT:
         raise UserError(
             f"dataset={data.name}: {len(others)} of {X.shape[1]} inputs, {others[0]!r} first, are constant in the "

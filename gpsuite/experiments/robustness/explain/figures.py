@@ -41,25 +41,29 @@ def is_image(data: Dataset) -> bool:
 
 
 def draw_bars(
-    report: Report[Any], records: Sequence[Record], data: Dataset, second: str | None, table: pd.DataFrame
+    report: Report[Any],
+    records: Sequence[Record],
+    inputs: tuple[Sequence[str], Mapping[str, str]],
+    second: str | None,
+    table: pd.DataFrame,
 ) -> None:
     """Draw, for the first points, the proved and attained range of the class probability as each input moves alone.
 
     Args:
         report: writes the figure.
         records: of one method.
-        data: the dataset.
+        inputs: names of those that move, and units by name.
         second: the second of two classes, whose probability is followed; None of several: the predicted one's.
         table: the figure's numbers.
     """
     shown = records[:MOST_POINTS]
     rows = -(-len(shown) // 2)
-    most = min(MOST_INPUTS, len(data.input_names))
+    most = min(MOST_INPUTS, len(inputs[0]))
     with report.figure(
         "explain_points", rows=rows, columns=min(2, len(shown)), size=(11.5, 1.0 + rows * (0.9 + 0.34 * most))
     ) as drawing:
         for ax, record in zip(drawing.axes, shown, strict=False):
-            _draw_point(ax, record, data)
+            _draw_point(ax, record, *inputs)
             title = f"point {record.axes['point']}, label {record.metrics['label']}"
             if second is None:
                 title += f", predicted {record.metrics['predicted']}"
@@ -72,8 +76,8 @@ def draw_bars(
         drawing.data = table
 
 
-def _draw_point(ax: Axes, record: Record, data: Dataset) -> None:
-    arrays, units = record.arrays, data.units
+def _draw_point(ax: Axes, record: Record, inputs: Sequence[str], units: Mapping[str, str]) -> None:
+    arrays = record.arrays
     order = np.argsort(-np.abs(arrays["delta"]), kind="stable")[:MOST_INPUTS][::-1]
     for side, (word, colour) in SIDES.items():
         places = np.arange(len(order)) + (0.18 if side == UP else -0.18)
@@ -81,7 +85,7 @@ def _draw_point(ax: Axes, record: Record, data: Dataset) -> None:
         ax.hlines(places, low, high, color=colour, alpha=0.35, lw=2)
         ax.hlines(places, lowest, highest, color=colour, lw=6, label=f"input {word}")
     ax.axvline(record.number("probability"), color=BLACK, lw=1, label="at the point")
-    names = [data.input_names[place] for place in order]
+    names = [inputs[place] for place in order]
     moved = [
         f"−{abs(arrays['moved'][place, DOWN]):.3g} +{abs(arrays['moved'][place, UP]):.3g} {units.get(name, '')}"
         for place, name in zip(order, names, strict=True)

@@ -13,6 +13,7 @@ from gpsuite.experiments.robustness.explain.settings import ExplainSettings
 from gpsuite.experiments.robustness.safety.plan import methods_of_several, own_domain
 from gpsuite.experiments.robustness.safety.settings import DEFAULT_CLASSES
 from gpsuite.experiments.robustness.shared.classifiers import Problem, read_problem
+from gpsuite.experiments.robustness.shared.free_inputs import refuse_categories_alone, version_with
 from gpsuite.experiments.robustness.shared.several_classes import class_count, read_classes
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, classifier_params
 
@@ -69,12 +70,15 @@ def plan(request: Request[ExplainSettings]) -> list[Task[object]]:
     chosen = replace(settings, classes=classes_of(dataset, settings))
     several = class_count(load(dataset), chosen.classes) > 2
     kind, version = (ClassesPointTask, CLASSES_VERSION) if several else (PointTask, VERSION)
+    version = version_with(load(dataset), version)
     tasks: list[Task[object]] = []
     methods = methods_of_several(request.methods) if several else request.methods
     for number, (method, options) in enumerate(methods.items()):
         model = classifier_params(request, chosen, options, 0, settings.evaluations)
         if number == 0:
-            _check_domain(request, (read_classes if several else read_problem)(dataset, model))
+            problem = (read_classes if several else read_problem)(dataset, model)
+            refuse_categories_alone(len(problem.numbers))
+            _check_domain(request, problem)
         cost = 0.5 * (min(dataset.rows, settings.train_rows) / 300) ** 2
         for rank, point in enumerate(settings.chosen_points):
             own = kind(model, point, settings.radius, settings.domain, settings.tolerance, settings.boxes)

@@ -12,6 +12,7 @@ from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task
+from gpsuite.experiments.robustness.explain.categories import switched
 from gpsuite.experiments.robustness.explain.plan import ClassesPointTask, GradientTask, PointTask
 from gpsuite.experiments.robustness.safety.plan import own_domain
 from gpsuite.experiments.robustness.safety_curves.plan import label_name
@@ -57,7 +58,7 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
     except NotConvergedError as error:
         return Outcome({}, DIVERGED, str(error))
     posterior, points = trained.fit.require_converged(), problem.X_test[point][None]
-    lines = binary_lines(posterior, points, np.arange(points.shape[1]))
+    lines = binary_lines(posterior, points, problem.numbers)
     predicted = label_name(problem, bool(posterior.probability(points)[0] > HALF))
     return _ranges_of(
         _Explained(problem, point, lines, posterior.probability, predicted), task, clock, shared
@@ -74,7 +75,7 @@ def run_classes_point(task: Task[ClassesPointTask], shared: SharedWork) -> Outco
     problem, posterior = found.problem, found.posterior
     points = problem.X_test[point][None]
     own = int(np.argmax(posterior.probabilities(points)[0]))
-    lines = softmax_lines(posterior, points, np.arange(points.shape[1]), own)
+    lines = softmax_lines(posterior, points, problem.numbers, own)
 
     def probability(X: FloatArray) -> FloatArray:
         return np.asarray(posterior.probabilities(X)[:, own])
@@ -87,12 +88,14 @@ def run_classes_point(task: Task[ClassesPointTask], shared: SharedWork) -> Outco
 def _ranges_of(explained: _Explained, task: Task[Any], clock: Budget, shared: SharedWork) -> Outcome:
     """Bound the class probability as every input moves alone.
 
-    Arrays: moved, how far each input moves down and up in its own units [D, 2]; ranges, of the class probability on
-    the way: lowest proved, lowest attained, highest attained, highest proved [D, 2, 4]; delta, delta_low, delta_high;
-    LIME's slopes per scaled unit, [D] each.
+    Arrays: moved, how far each of the K inputs that are numbers moves down and up in its own units [K, 2]; ranges, of
+    the class probability on the way: lowest proved, lowest attained, highest attained, highest proved [K, 2, 4];
+    delta, delta_low, delta_high; LIME's slopes per scaled unit, [K] each; where there are categories, switches: the
+    change of the probability from the point's level to each, [S].
     """
     params: PointTask = task.params
-    problem, rows = explained.problem, load(task.require_dataset()).X
+    problem, data = explained.problem, load(task.require_dataset())
+    rows, inputs = data.X, problem.numbers
     x, row = problem.X_test[params.point], int(problem.test_rows[params.point])
     low, high = own_domain(rows, params.domain)
     domain = (
@@ -100,7 +103,6 @@ def _ranges_of(explained: _Explained, task: Task[Any], clock: Budget, shared: Sh
         np.maximum(x, x + (high - rows[row]) / problem.scale),
     )
     budget = clock.rest(boxes=params.boxes, observer=shared.observer)
-    inputs = np.arange(len(x))
     found = one_sided_ranges(
         explained.lines, x[None], inputs, params.radius, domain, params.tolerance, budget
     )
@@ -114,13 +116,15 @@ def _ranges_of(explained: _Explained, task: Task[Any], clock: Budget, shared: Sh
         "label": problem.label_names[max(int(label), 0)],  # of two classes the first is -1
         "predicted": explained.predicted,
         "probability": probability,
-        "strongest": problem.input_names[strongest],
+        "strongest": problem.input_names[inputs[strongest]],
         "strongest_effect": float(delta[strongest]),
         "boxes": found.boxes,
         "open_intervals": still_open,
     }
-    moved = (found.ends[0] - x[:, None]) * problem.scale[:, None]
-    arrays = {"moved": moved, **_range_arrays(found), "lime": lime}
+    moved = (found.ends[0] - x[inputs, None]) * problem.scale[inputs, None]
+    arrays = {"moved": moved, **_range_arrays(found), "lime": lime[inputs]}
+    if data.categories:
+        arrays["switches"] = explained.probability(switched(problem, data, x)) - probability
     status, reason = (BUDGET, f"{still_open} intervals are open") if still_open else (DONE, "")
     headline = f"p {probability:.3f}, strongest {metrics['strongest']} {delta[strongest]:+.3f}"
     return Outcome(metrics, status, reason, arrays, headline)
@@ -144,9 +148,12 @@ def run_gradient(task: Task[GradientTask], shared: SharedWork) -> Outcome:
     except NotConvergedError as error:
         return Outcome({}, DIVERGED, str(error))
     posterior, x = trained.fit.require_converged(), problem.X_test[params.point]
-    points, inputs = x[None], np.arange(len(x))
-    lines, gradient = binary_lines(posterior, points, inputs), posterior.probability_with_gradient(points)[1]
-    everywhere, errors, seen = (-np.inf, np.inf), [], np.ones(len(x), dtype=bool)
+    points, inputs = x[None], problem.numbers
+    lines, gradient = (
+        binary_lines(posterior, points, inputs),
+        posterior.probability_with_gradient(points)[1][:, inputs],
+    )
+    everywhere, errors, seen = (-np.inf, np.inf), [], np.ones(len(inputs), dtype=bool)
     for radius in params.radii:
         budget = Budget(boxes=params.boxes, observer=shared.observer)
         found = one_sided_ranges(lines, points, inputs, radius, everywhere, EXACT, budget)

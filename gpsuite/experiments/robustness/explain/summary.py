@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpsuite.data.loading import load
-from gpsuite.experiments.base import Report
+from gpsuite.experiments.base import Record, Report
+from gpsuite.experiments.robustness.explain.categories import category_sentences, category_table
 from gpsuite.experiments.robustness.explain.figures import (
     PREDICTED,
     draw_bars,
@@ -51,9 +54,11 @@ def summarise(report: Report[ExplainSettings]) -> list[Statistic]:
     stated = unproved(points)
     caption += f"; {stated}" if stated else ""
     own = f"{caption}; how far each input moves is in its own units"
-    table = point_table(points, report.titles, data.input_names)
-    means = mean_table(points, report.titles, data.input_names)
+    names = [each for each in data.input_names if each not in data.level_inputs]
+    table, means = point_table(points, report.titles, names), mean_table(points, report.titles, names)
     report.answer.extend(strongest_sentences(means, second or PREDICTED))
+    if data.categories:
+        _tell_categories(report, points, second or PREDICTED)
     report.table(table, "explain_points", own)
     effect = "effect Δ: change of highest plus change of lowest probability between raising and lowering"
     report.table(means, "explain", f"{caption}; mean over the points of the {effect}")
@@ -62,6 +67,14 @@ def summarise(report: Report[ExplainSettings]) -> list[Statistic]:
     if is_image(data):
         draw_maps(report, first, data, f"images: {data.name}, {data.citation}" if data.citation else "")
     else:
-        draw_bars(report, first, data, second, table)
+        draw_bars(report, first, (names, data.units), second, table)
     draw_means(report, means, stated)
     return statistics
+
+
+def _tell_categories(report: Report[ExplainSettings], points: Sequence[Record], shown: str) -> None:
+    dataset = report.request.require_dataset()
+    changes = category_table(points, report.titles, load(dataset))
+    report.answer.extend(category_sentences(changes, shown))
+    told = f"{dataset.shown_name}: change of the probability of {shown} when a category takes another level"
+    report.table(changes, "explain_categories", told)

@@ -82,6 +82,7 @@ class RegressionProblem:
         target: its name.
         target_offset: what zero of the target is in its own units.
         target_scale: what one unit is.
+        level_inputs: `Dataset.level_inputs`.
     """
 
     X: FloatArray
@@ -96,6 +97,7 @@ class RegressionProblem:
     target: str
     target_offset: float
     target_scale: float
+    level_inputs: frozenset[str] = frozenset()
 
     def own_units(self, values: FloatArray, outward: FloatArray | float = 0.0) -> FloatArray:
         """Return values of the standardised target in its own units.
@@ -147,6 +149,7 @@ def read_regression(dataset: PreparedDataset, params: RegressionParams) -> Regre
         target=data.target_names[0],
         target_offset=float(target.mean[0]),
         target_scale=float(target.scale[0]),
+        level_inputs=data.level_inputs,
     )
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpsuite.data.loading import load
 from gpsuite.experiments.base import MethodOptions, Request, Task, require
 from gpsuite.experiments.robustness.methods import GPRegressionOptions
 from gpsuite.experiments.robustness.regression.models import RegressionParams, read_regression
 from gpsuite.experiments.robustness.regression.settings import RegressionSettings
+from gpsuite.experiments.robustness.shared.classifiers import numbers_of
+from gpsuite.experiments.robustness.shared.free_inputs import refuse_categories_alone, version_with
 from gpsuite.seeds import derived_seed
 
 VERSION = 3  # raised when the numbers of a task change
@@ -49,7 +52,10 @@ def plan(request: Request[RegressionSettings]) -> list[Task[object]]:
     tasks: list[Task[object]] = []
     for method, options in request.methods.items():
         model = _model(request, options)
-        names = read_regression(dataset, model).inputs
+        problem = read_regression(dataset, model)
+        names = problem.inputs
+        if not settings.uncertain:
+            refuse_categories_alone(len(numbers_of(names, problem.level_inputs)))
         for name in settings.uncertain:
             require(name in names, "uncertain", name, f"no such input\nvalid: {', '.join(names)}")
         for point in settings.chosen_points:
@@ -70,7 +76,7 @@ def plan(request: Request[RegressionSettings]) -> list[Task[object]]:
                     own,
                     label=f"{options.title}  point {point}",
                     axes={"method": method, "point": point},
-                    version=VERSION,
+                    version=version_with(load(dataset), VERSION),
                     cost=1.0,
                     group=f"{dataset.name}/{model.name}",
                 )

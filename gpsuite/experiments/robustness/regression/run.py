@@ -14,6 +14,7 @@ from gpsuite.experiments.base import BUDGET, DONE, Outcome, SharedWork, Task
 from gpsuite.experiments.robustness.regression.certificate import certify_ranges
 from gpsuite.experiments.robustness.regression.models import RegressionProblem, build, trained_regression
 from gpsuite.experiments.robustness.regression.plan import RangeTask
+from gpsuite.experiments.robustness.shared.classifiers import numbers_of
 from gpsuite.experiments.robustness.shared.stored_certificates import Certified
 from gpsuite.methods.robustness.regression.prediction_range import MEAN, QuantileRange, prediction_range
 from gpsuite.methods.robustness.search.regions import Region, box
@@ -81,9 +82,9 @@ def _metrics(problem: RegressionProblem, point: int, mean: FloatArray) -> dict[s
 
 
 def uncertain_box(problem: RegressionProblem, params: RangeTask) -> Region:
-    """Return the box of what the inputs may be, standardised."""
-    names = list(params.uncertain) or list(problem.inputs)
-    places = np.array([problem.inputs.index(name) for name in names])
+    """Return the box of what the inputs may be, standardised; levels of a category stay unless they are named."""
+    named = np.array([problem.inputs.index(name) for name in params.uncertain], dtype=np.int64)
+    places = named if len(named) else numbers_of(problem.inputs, problem.level_inputs)
     radii = np.zeros(len(problem.inputs))
     radii[places] = np.array(params.within) / problem.input_scale[places] if params.within else params.radius
     return box(problem.X_test[params.point], radii)

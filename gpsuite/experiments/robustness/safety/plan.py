@@ -26,6 +26,8 @@ from gpsuite.experiments.robustness.shared.free_inputs import (
     check_images,
     check_words,
     choose,
+    refuse_categories_alone,
+    version_with,
 )
 from gpsuite.experiments.robustness.shared.minibatch_classifiers import training_rows
 from gpsuite.experiments.robustness.shared.several_classes import class_count, read_classes
@@ -281,7 +283,8 @@ def _check_free(problem: Problem, request: Request[SafetySettings]) -> None:
         if name not in problem.input_names:
             raise unknown_name("uncertain", name, problem.input_names)
     if not settings.uncertain:
-        check_words([settings.features], problem.X.shape[1], request.model)
+        refuse_categories_alone(len(problem.numbers))
+        check_words([settings.features], len(problem.numbers), request.model)
         check_images([settings.features], settings.scaling, problem.input_names)
 
 
@@ -310,7 +313,7 @@ def _task(
         params,
         label=label,
         axes={"method": method, "part": part, "point": params.point},
-        version=version,
+        version=version_with(load(dataset), version),
         group=params.model.group(dataset),
     )
 

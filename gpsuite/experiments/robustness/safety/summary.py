@@ -47,6 +47,8 @@ def summarise(report: Report[SafetySettings]) -> list[Statistic]:
     computed = {str(record.axes["method"]) for record in points}
     titles = {name: title for name, title in report.titles.items() if not several or name in computed}
     free = describe(settings.features, len(points[0].arrays["free"]))
+    if load(request.require_dataset()).level_inputs:
+        free += " that are numbers (categories stay)"
     if settings.uncertain:
         free = f"the values of {', '.join(settings.uncertain)}"
     caption = _caption(request, str(points[0].metrics["chosen_by"]), free)

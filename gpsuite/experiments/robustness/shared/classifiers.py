@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +42,7 @@ class Problem:
         label_names: of the negative and the positive class, or of the numbered ones.
         offset: what zero of each scaled input is in the dataset's own units, [D].
         scale: what one unit of it is there, [D].
+        level_inputs: `Dataset.level_inputs`.
     """
 
     X: FloatArray
@@ -56,6 +57,12 @@ class Problem:
     label_names: tuple[str, ...]
     offset: FloatArray
     scale: FloatArray
+    level_inputs: frozenset[str] = frozenset()
+
+    @property
+    def numbers(self) -> IntArray:
+        """Indices of the inputs that are no levels of a category, which can move."""
+        return numbers_of(self.input_names, self.level_inputs)
 
     @property
     def domain(self) -> tuple[FloatArray, FloatArray]:
@@ -130,6 +137,14 @@ def drawn_rows(
         label_names=names,
         offset=centre,
         scale=scale,
+        level_inputs=data.level_inputs,
+    )
+
+
+def numbers_of(input_names: Sequence[str], level_inputs: Collection[str]) -> IntArray:
+    """Return the indices of the inputs that are no levels of a category."""
+    return np.array(
+        [place for place, name in enumerate(input_names) if name not in level_inputs], dtype=np.int64
     )
 
 

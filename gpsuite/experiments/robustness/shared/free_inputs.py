@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.data.dataset import Dataset
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import require
 from gpsuite.experiments.robustness.shared.classifiers import Problem
@@ -58,6 +59,17 @@ class Chosen:
     by: str
 
 
+def refuse_categories_alone(numbers: int) -> None:
+    """Raise `UserError` if no input is a number: levels of a category do not move by fractions."""
+    told = "every input is a level of a category, which does not move by fractions; name numbers among the inputs"
+    require(numbers > 0, "dataset.inputs", "[]", told)
+
+
+def version_with(data: Dataset, version: int) -> int:
+    """Return the version of a task: another for tables with categories, whose levels once moved by fractions."""
+    return version + 100 if data.level_inputs else version
+
+
 def split_word(word: str) -> tuple[str, int]:
     """Return rule and number of a word; 0 for `all`.
 
@@ -78,7 +90,9 @@ def describe(word: str, most: int | None = None) -> str:
         most: how many inputs there were to choose, where that may be fewer than the word asks for.
     """
     rule, count = split_word(word)
-    return MEANING[rule].format(count if most is None else min(count, most))
+    shown = count if most is None else min(count, most)
+    said = MEANING[rule].format(shown)
+    return said.replace(" 1 inputs", " 1 input").replace(" 1 pixels", " 1 pixel")
 
 
 def check_words(words: Sequence[str], inputs: int, model: ModelSpec | None = None) -> None:
@@ -121,7 +135,7 @@ def check_images(words: Sequence[str], scaling: str, input_names: Sequence[str] 
 
 
 def choose(word: str, problem: Problem, lengthscales: FloatArray, x: FloatArray) -> Chosen:
-    """Return the free inputs of a point.
+    """Return the free inputs of a point: of a table only numbers, no levels of a category.
 
     Args:
         word: one of `WORD`.
@@ -133,12 +147,14 @@ def choose(word: str, problem: Problem, lengthscales: FloatArray, x: FloatArray)
         UserError: if the word asks for pixels and the inputs are no image.
     """
     rule, count = split_word(word)
+    numbers = problem.numbers
     if rule == "all":
-        return Chosen(np.arange(len(x)), rule)
+        return Chosen(numbers, rule)
     if rule == "first":
-        return Chosen(np.arange(count), rule)
+        return Chosen(numbers[:count], rule)
     if rule == "shortest":
-        return Chosen(shortest_lengthscales(lengthscales, problem.X, count), rule)
+        places = shortest_lengthscales(lengthscales[numbers], problem.X[:, numbers], count)
+        return Chosen(numbers[places], rule)
     order = image_order(problem.input_names)
     image = x[order]
     places, by = sift_patch(image, count) if rule == "sift" else (gradient_patch(image, count), rule)
