@@ -187,10 +187,10 @@ def _parse(key: str, text: str) -> Any:
         reason, quoted = str(error).splitlines()[0], "'...'"
         if text.startswith("["):
             quoted = "['...','...']"
-        raise UserError(
-            f'{key}={text}: cannot be read ({reason})\nquote values with special characters: {key}="{quoted}"',
-            key=key,
-        ) from None
+        advice = f'quote values with special characters: {key}="{quoted}"'
+        if text.count("[") != text.count("]"):
+            advice = f"a bracket is missing: {key}=[A,B]"
+        raise UserError(f"{key}={text}: cannot be read ({reason})\n{advice}", key=key) from None
 
 
 def _value(key: str, text: str) -> Any:

@@ -7,6 +7,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from gpsuite.config.explain import explain_settings
@@ -85,3 +87,26 @@ def test_a_damaged_plan_does_not_give_a_name_away(gpsuite: Gpsuite, workplace: P
     ended = gpsuite(*KL, "run_name=mine", "c_values=[0.5]")
     assert (folder / "tables/kl_inverse.csv").read_bytes() == table
     assert ended.code == 2 and "run_name=mine" in ended.err
+
+
+def test_a_list_that_does_not_end_is_called_so(gpsuite: Gpsuite) -> None:
+    ended = gpsuite(*KL, "c_values=[0.1")
+    assert ended.code == 2 and "a bracket is missing: c_values=[A,B]" in ended.err
+
+
+def test_the_linear_model_is_no_advice_against_copies_of_whole_rows(
+    gpsuite: Gpsuite, workplace: Path
+) -> None:
+    X = np.random.default_rng(1).normal(size=(8, 2))[np.arange(200) % 8]
+    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": X[:, 0]}).to_csv(workplace / "table.csv", index=False)
+    own = ("dataset=csv", "dataset.path=table.csv", "dataset.target=y")
+    words = ("run", "experiment=perturbation/region", "scale=smoke", *own)
+    assert "lssvm_linear" not in gpsuite(*words).err
+    told = gpsuite(*words, "models=[lssvm_linear]").err
+    assert "lssvm_linear" not in told.partition("\n")[2]
+    assert "192 more are copies of them" in told
+
+
+def test_a_familys_name_is_offered(gpsuite: Gpsuite) -> None:
+    ended = gpsuite("status", "pac_bays")
+    assert ended.code == 2 and "did you mean 'pac_bayes'?" in ended.err

@@ -8,7 +8,7 @@ count once, for linear models, too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -96,13 +96,14 @@ def read_problem(prepared: PreparedDataset, params: RegionTask) -> Problem:
     least = max(LEAST_ROWS, params.centres if sparse else 0)
     if count < least or kept < LEAST_ROWS:
         key, value = ("centres", params.centres) if LEAST_ROWS <= count < least else _row_setting(params)
-        equal = f" ({rows.merged} more repeat their inputs and are averaged with them)" if rows.merged else ""
+        repeat = "repeat their inputs and are averaged with them" if sparse else "are copies of them"
+        equal = f" ({rows.merged} more {repeat})" if rows.merged else ""
         fault = f"{count + kept} rows{equal} leave {count} for preparation (at least {least}) and {kept} for the region"
         advice = (
             f"preparation={params.preparation:g} of them prepare: more rows, another share or fewer centres"
         )
         told = f"{key}={value}: {fault} (at least {LEAST_ROWS})\n{advice}"
-        if rows.merged and params.group == "signs":
+        if sparse and rows.merged and params.group == "signs" and _enough_for_linear(data, params):
             fix = {"models": "[lssvm_linear]"}
             raise UserError(f"{told}, or the linear model, which averages none:", key=key, fix=fix)
         raise UserError(told, key=key)
@@ -160,6 +161,11 @@ def _linear_columns(prepared: PreparedDataset, rows: Rows, along: int) -> IntArr
             fix={"dataset.ignore": more},
         )
     return np.sort(np.array(kept, dtype=np.int64))
+
+
+def _enough_for_linear(data: Dataset, params: RegionTask) -> bool:
+    rows = split_rows(data, replace(params, model="lssvm_linear"))
+    return min(len(rows.first), len(rows.rest)) >= LEAST_ROWS
 
 
 def split_rows(data: Dataset, params: RegionTask) -> Rows:
