@@ -103,7 +103,7 @@ def read_problem(prepared: PreparedDataset, params: RegionTask) -> Problem:
             f"preparation={params.preparation:g} of them prepare: more rows, another share or fewer centres"
         )
         told = f"{key}={value}: {fault} (at least {LEAST_ROWS})\n{advice}"
-        if sparse and rows.merged and params.group == "signs" and _enough_for_linear(data, params):
+        if rows.merged and params.group == "signs" and _enough_for_linear(data, params):
             fix = {"models": "[lssvm_linear]"}
             raise UserError(f"{told}, or the linear model, which averages none:", key=key, fix=fix)
         raise UserError(told, key=key)
