@@ -92,6 +92,7 @@ def _draw_point(ax: Axes, record: Record, inputs: Sequence[str], units: Mapping[
     ]
     names = [f"{name}  {by}".rstrip() for name, by in zip(names, moved, strict=True)]
     ax.set_yticks(range(len(order)), names, fontsize=8)
+    ax.set_ylim(-0.6, len(order) - 0.4)
     ax.set_xlim(-0.02, 1.02)
 
 
