@@ -71,3 +71,17 @@ def test_categories_alone_are_refused(gpsuite: Gpsuite, experiment: str) -> None
     ended = gpsuite("run", f"experiment=robustness/{experiment}", *CSV)
     assert ended.code == 2
     assert "dataset.inputs" in ended.err and "level of a category" in ended.err
+
+
+def test_guarantee_ranks_a_category_by_its_levels(gpsuite: Gpsuite, workplace: Path) -> None:
+    write_table("class")
+    words = ("dataset.task=classification", "run_name=r")
+    ended = gpsuite("run", "experiment=guarantee", *CSV, *words)
+    assert ended.code == 0, ended.err
+    told = next(line for line in ended.out.splitlines() if line.startswith("Decisive inputs"))
+    assert "a category's change to this level" in told
+    assert told.index("color=red") < told.index("dose")
+    sizes = pd.read_csv(workplace / "results/guarantee/smoke~r/tables/inputs.csv").set_index("input")[
+        "mean size"
+    ]
+    assert sizes["color=red"] > 2.0 * sizes["sex=m"] > 0.0

@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import METHODS, SharedWork
 from gpsuite.experiments.guarantee.checks import few_different
 from gpsuite.experiments.guarantee.searches import Searches, nested
 from gpsuite.experiments.guarantee.tasks import Learning
+from gpsuite.experiments.robustness.shared.categories import levels_of, switched
 from gpsuite.experiments.robustness.shared.classifiers import (
     Problem,
     present_classes,
@@ -259,10 +261,10 @@ def _complement(low: float, high: float) -> tuple[float, float]:
 def input_effects(model: Classifier, scaled: FloatArray, searches: Searches, tolerance: float) -> FloatArray:
     """Return what raising each input alone does to the predicted class' probability at scaled points, [B, D].
 
-    The one-sided effect of robustness/explain over one standard deviation, halved: a change of probability. NaN at
-    points whose search the seconds ended.
+    The one-sided effect of robustness/explain over one standard deviation, halved: a change of probability; 0 of levels
+    of a category (`level_effects`). NaN at points whose search the seconds ended.
     """
-    posterior, inputs = model.posterior, np.arange(scaled.shape[1])
+    posterior, inputs = model.posterior, model.problem.numbers
     own = np.argmax(class_probabilities(posterior, scaled), axis=1)
     effects = np.full(scaled.shape, np.nan)
     everywhere = (-np.inf, np.inf)
@@ -280,5 +282,27 @@ def input_effects(model: Classifier, scaled: FloatArray, searches: Searches, tol
         if budget.left == 0.0 and not found.closed.all() and searches.ended(budget.reason):
             continue
         # binary lines follow the second class
-        effects[row] = found.delta[0] / 2.0 * (1.0 if several or own[row] == 1 else -1.0)
+        effects[row] = 0.0
+        effects[row, inputs] = found.delta[0] / 2.0 * (1.0 if several or own[row] == 1 else -1.0)
+    return effects
+
+
+def level_effects(model: Classifier, data: Dataset, scaled: FloatArray) -> FloatArray:
+    """Return what a change to each level of a category does to the predicted class' probability, [B, D].
+
+    Args:
+        model: the classifier.
+        data: names categories and levels; of two levels one has an input: what it takes away, at a row that has it.
+        scaled: points [B, D].
+    """
+    effects, places = np.zeros(scaled.shape), {name: place for place, name in enumerate(data.input_names)}
+    for row, x in enumerate(scaled if data.categories else ()):
+        reached = class_probabilities(model.posterior, np.vstack([x, switched(model.problem, data, x)]))
+        changes = (reached[1:] - reached[0])[:, np.argmax(reached[0])]
+        for (name, level), change in zip(levels_of(data), changes, strict=True):
+            own = places.get(f"{name}={level}")
+            if own is not None:
+                effects[row, own] += change
+            else:  # the first of two levels; one of both changes is 0
+                effects[row, places[f"{name}={data.categories[name][1]}"]] -= change
     return effects

@@ -17,6 +17,7 @@ from gpsuite.experiments.guarantee.classification import (
     input_effects,
     judged_classifier,
     kept_classifier,
+    level_effects,
     only_stated,
     probability_ranges,
     proved_safe,
@@ -123,7 +124,8 @@ def run_class_rows(task: Task[ClassRowsTask], shared: SharedWork) -> Outcome:
         "probabilities": found.probabilities,
         "outside": found.outside,
         "ranges": probability_ranges(model, chosen, params.tolerances, searches, params.tolerance),
-        "effects": input_effects(model, chosen, searches, params.tolerance),
+        "effects": input_effects(model, chosen, searches, params.tolerance)
+        + level_effects(model, data, chosen),
         "examples": examples if rows is None else np.empty(0, dtype=np.int64),
         **packed(saved),
     }

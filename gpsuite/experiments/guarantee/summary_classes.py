@@ -110,14 +110,14 @@ def range_sentences(record: Record, tolerances: Sequence[float]) -> Iterator[str
 
 
 def _row_sentences(report: Report[GuaranteeSettings], record: Record) -> Iterator[str]:
-    names = load(report.request.require_dataset()).input_names
-    found = _found_effects(record)
+    data, found = load(report.request.require_dataset()), _found_effects(record)
+    names, level = data.input_names, ", or a category's change to this level," if data.categories else ""
     yield from range_sentences(record, report.settings.tolerances)
     if len(found):
         effects = np.abs(found).mean(axis=0)
         strongest = np.argsort(-effects)[:MOST_NAMED]
         listed = ", ".join(f"{names[number]} ({effects[number]:.3f})" for number in strongest)
-        yield f"Decisive inputs, by what one standard deviation moves the probability on average: {listed}."
+        yield f"Decisive inputs, by what one standard deviation{level} moves the probability on average: {listed}."
     yield from reading_sentences(record)
 
 

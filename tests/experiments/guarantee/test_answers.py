@@ -176,7 +176,7 @@ def test_ranges_are_told_of_the_row_that_moves_most(monkeypatch: pytest.MonkeyPa
     report: Any = SimpleNamespace(
         request=SimpleNamespace(require_dataset=lambda: None), settings=SimpleNamespace(tolerances=[0.1])
     )
-    monkeypatch.setattr(summary_classes, "load", lambda _: SimpleNamespace(input_names=("a",)))
+    monkeypatch.setattr(summary_classes, "load", lambda _: SimpleNamespace(input_names=("a",), categories={}))
     said = " ".join(_row_sentences(report, made_up({}, ranges=ranges, effects=effects, **rows)))
     assert "stays above 0.456 for all" in said
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpsuite.data.loading import load, prepare
 from gpsuite.data.spec import CsvSpec
-from gpsuite.experiments.robustness.explain.categories import levels_of, switched
+from gpsuite.experiments.robustness.shared.categories import levels_of, switched
 from gpsuite.experiments.robustness.shared.classifiers import Problem
 from gpsuite.experiments.robustness.shared.free_inputs import describe, version_with
 

@@ -1,40 +1,19 @@
-"""Categories among the inputs: they change from level to level, not by fractions."""
+"""What each change of a category's level does: its table, and the answer's sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from gpsuite.arrays import FloatArray
 from gpsuite.data.dataset import Dataset
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.robustness.shared.classifiers import Problem
+from gpsuite.experiments.robustness.shared.categories import levels_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 NAMED = 3  # categories in the answer's sentence
-
-
-def levels_of(data: Dataset) -> list[tuple[str, str]]:
-    """Return every category and level, S pairs, in the order of `switched`."""
-    return [(name, level) for name, levels in data.categories.items() for level in levels]
-
-
-def switched(problem: Problem, data: Dataset, x: FloatArray) -> FloatArray:
-    """Return a scaled point [D] with each level of each category in turn, [S, D]."""
-    found = []
-    for name, levels in data.categories.items():
-        inputs = {f"{name}={level}" for level in levels}
-        places = np.array([place for place, each in enumerate(data.input_names) if each in inputs])
-        for level in levels:
-            own = np.array([float(data.input_names[place] == f"{name}={level}") for place in places])
-            point = x.copy()
-            point[places] = (own - problem.offset[places]) / problem.scale[places]
-            found.append(point)
-    return np.array(found).reshape(len(found), len(x))
 
 
 def category_table(records: Sequence[Record], titles: Mapping[str, str], data: Dataset) -> pd.DataFrame:

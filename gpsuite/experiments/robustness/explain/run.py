@@ -12,10 +12,10 @@ from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task
-from gpsuite.experiments.robustness.explain.categories import switched
 from gpsuite.experiments.robustness.explain.plan import ClassesPointTask, GradientTask, PointTask
 from gpsuite.experiments.robustness.safety.plan import own_domain
 from gpsuite.experiments.robustness.safety_curves.plan import label_name
+from gpsuite.experiments.robustness.shared.categories import switched
 from gpsuite.experiments.robustness.shared.classifiers import Problem, task_classifier
 from gpsuite.experiments.robustness.shared.several_classes import trained_classes
 from gpsuite.methods.robustness.decision import HALF
