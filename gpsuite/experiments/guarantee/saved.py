@@ -86,7 +86,7 @@ def load(run: str | Path) -> Saved:
     try:
         values = json.loads(text)
         if (values.pop("format"), values.pop("version")) != (FORMAT, VERSION):
-            raise ValueError("another format or version")
+            raise ValueError("of another format or version; run experiment=guarantee again")
         if values.pop("arrays_sha256") != hashlib.sha256(content).hexdigest():
             raise ValueError(f"{ARRAYS} and {TEXT} are not of one run, or damaged")
         with np.load(io.BytesIO(content), allow_pickle=False) as file:

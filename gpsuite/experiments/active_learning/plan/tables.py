@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from gpsuite.data.dataset import Dataset
 from gpsuite.experiments.active_learning.plan.figures import input_columns
 from gpsuite.experiments.active_learning.plan.history import safety_of
@@ -58,7 +60,8 @@ def proposal_table(record: Record, data: Dataset) -> pd.DataFrame:
         else:
             line |= {"expected value": arrays["mean"][row, p], "expected sd": arrays["sd"][row, p]}
         rows.append(line)
-    return pd.DataFrame(rows)
+    columns = ["order", "candidate", *input_columns(data, taken), "measure", *OWN_COLUMNS[3:]]
+    return pd.DataFrame(rows, columns=None if rows else columns)
 
 
 def inference_table(record: Record) -> pd.DataFrame:
@@ -74,14 +77,27 @@ def inference_table(record: Record) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def started_anew(record: Record) -> str:
+    """Return why a plan that follows an earlier one did not go on from what it knew; empty if it did."""
+    started = str(record.metrics["started"])
+    anew = "continues" in record.label and started.startswith("cold")
+    return f", inferred anew ({started.removeprefix('cold: ')})" if anew else ""
+
+
 def safe_text(record: Record, data: Dataset, settings: PlanSettings) -> str:
     """Return what safe means, in the user's words."""
     column = safety_of(data)
     sign = "at least" if column.side == "above" else "at most"
     sure = sureness(settings.delta)
     beyond = record.number("beyond_step")
-    farther = f"; {beyond:g} more are too far from what was measured to be proposed yet" if beyond else ""
+    verb = "is" if beyond == 1 else "are"
+    farther = f"; {beyond:g} more {verb} too far from what was measured to be proposed yet" if beyond else ""
+    count, judged = (
+        int(record.number("candidates")),
+        int(np.isfinite(record.arrays["probability_safe"]).sum()),
+    )
+    of = f"{count} candidates" if judged == count else f"{judged} judged of {count} candidates"
     return (
         f"{column.name}, without its noise, is {sign} {column.limit:.15g} with probability above {sure} at "
-        f"{record.number('safe_candidates'):g} of {record.number('candidates'):g} candidates{farther}"
+        f"{record.number('safe_candidates'):g} of {of}{farther}"
     )

@@ -154,7 +154,8 @@ class MeasurementPlanner:
         safest = int(np.argmax(np.where(rows, np.nan_to_num(safety.probability), -1.0)))
         reason, wanted = "", n
         if not allowed.any():
-            reason = self._nothing_safe(candidates, rows, safety, safest, clock)
+            judged = rows & ~np.isnan(safety.probability)  # for the others there was no time
+            reason = self._nothing_safe(candidates, judged, safety, safest, clock)
             if when_nothing_is_safe == "safest":
                 allowed, wanted = free & (np.arange(len(free)) == safest)[:, None], 1
         outputs, predicted, chosen = self._choose(candidates, X, allowed, wanted, clock)
@@ -325,7 +326,7 @@ class MeasurementPlanner:
     def _nothing_safe(
         self, candidates: FloatArray, rows: BoolArray, safety: SafetyJudgement, safest: int, clock: Clock
     ) -> str:
-        """Return why none of the candidates that can still be measured is safe enough."""
+        """Return why none of the candidates that can still be measured, and were judged, is safe enough."""
         if self._guard is not None and (safety.beyond_step & rows).any():
             return (
                 f"the safety value has hardly varied, and no candidate that is left lies within {self._guard.step:g} "
