@@ -23,9 +23,8 @@ def compose_files(experiment: str, chosen: tuple[str, ...] = ()) -> DictConfig:
     return _compose(conf_dir(), experiment, chosen)
 
 
-@lru_cache(
-    maxsize=64
-)  # a request composes the shipped settings too, a multirun the same files again and again
+# a request composes the shipped settings too, a multirun the same files again and again
+@lru_cache(maxsize=64)
 def _compose(root: Path, experiment: str, chosen: tuple[str, ...]) -> DictConfig:
     from hydra import compose, initialize_config_dir
     from hydra.errors import HydraException

@@ -188,7 +188,7 @@ def judged_model(dataset: PreparedDataset, learning: Learning, shared: SharedWor
             KERNEL,
             fitted.posterior.hyperparameters,
         )
-        models = replace(models, errors=models.errors + _rounding(models))
+        models = replace(models, errors=models.errors + _rounding(models, fitted.target))
         return Judged(fitted, aside, errors, different, models, held, _once(held, train, data.groups))
 
     return shared.once(f"judged {learning}", attempt)
@@ -204,14 +204,19 @@ def _once(held: IntArray, train: IntArray, groups: IntArray | None) -> Different
     return replace(found, seen=found.seen | repeated)
 
 
-def _rounding(models: LeaveOneOut) -> float:
+def _rounding(models: LeaveOneOut, target: Standardiser) -> float:
     """Return how far two evaluations of one prediction may be apart: a row of equal error must stay inside.
+
+    In standardised units; to own ones the target's mean is added, which rounds, too.
 
     A sum of N products has an error below N u times the sum of their sizes, to first order; taken twice, for errors
     and ends, and twice as large.
     """
     sizes = np.abs(models.alpha).sum() + np.abs(models.changes).sum(axis=0).max(initial=0.0)
-    return float(4.0 * (len(models.X) + 50) * np.finfo(float).eps * (1.0 + models.variance * sizes))
+    offset = 4.0 * abs(float(target.mean[0] / target.scale[0]))
+    return float(
+        4.0 * np.finfo(float).eps * ((len(models.X) + 50) * (1.0 + models.variance * sizes) + offset)
+    )
 
 
 def _fit(
@@ -266,7 +271,7 @@ def held_out_bounds(judged: Judged, own: FloatArray, delta: float) -> tuple[Floa
 
 def conformal_radius(judged: Judged, coverage: float) -> float:
     """Return the half width of split conformal intervals, in the target's own units; copies as in the bounds."""
-    errors = judged.all_errors + judged.fitted.scale * _rounding(judged.leave_one_out)
+    errors = judged.all_errors + judged.fitted.scale * _rounding(judged.leave_one_out, judged.fitted.target)
     radius = split_radius(errors, coverage)
     if judged.different is None:
         return radius

@@ -29,9 +29,10 @@ def drawn(rows: int, rng: np.random.Generator) -> FloatArray:
     return np.column_stack([X, y])
 
 
-def kept(folder: Path, seed: int) -> SavedRegression:
+def kept(folder: Path, seed: int, offset: int = 0) -> SavedRegression:
     path = folder / f"table{seed}.csv"
     table = drawn(300, np.random.default_rng(seed))
+    table[:, 4] += offset
     np.savetxt(path, table, delimiter=",", header="a,b,c,d,y", comments="", fmt="%d")
     dataset = prepare(CsvSpec(path=str(path), target="y", task="regression"), cache_dir=folder)
     shared = SharedWork()
@@ -50,16 +51,21 @@ def test_intervals_hold_where_equal_rows_are_draws(tmp_path: Path, name: str) ->
     assert np.mean(shares) >= LEARNING.coverage, shares
 
 
-def test_a_test_row_as_far_off_as_the_radius_is_inside(tmp_path: Path) -> None:
+@pytest.mark.parametrize("offset", [0, 10**9])
+def test_a_test_row_as_far_off_as_the_radius_is_inside(tmp_path: Path, offset: int) -> None:
+    met = 0
     for seed in range(100, 105):
-        saved = kept(tmp_path, seed)
+        saved = kept(tmp_path, seed, offset)
         found = saved.predict(np.zeros((1, 4)))
         (low, high), middle = found.conformal[0], float(found.judged[0])
-        far = -3.0 if middle > 0.0 else 3.0
+        far = offset + (-3.0 if middle > offset else 3.0)
+        near = 1e-9 + 1e-14 * offset
         if (
-            saved.radius is not None and abs(saved.radius - abs(far - middle)) < 1e-9
+            saved.radius is not None and abs(saved.radius - abs(far - middle)) < near
         ):  # this row is the radius
+            met += 1
             assert low <= far <= high, (seed, low, high)
+    assert met
 
 
 def test_rows_that_one_draw_filled_are_lost(tmp_path: Path) -> None:

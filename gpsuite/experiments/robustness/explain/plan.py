@@ -70,7 +70,7 @@ def plan(request: Request[ExplainSettings]) -> list[Task[object]]:
     chosen = replace(settings, classes=classes_of(dataset, settings))
     several = class_count(load(dataset), chosen.classes) > 2
     kind, version = (ClassesPointTask, CLASSES_VERSION) if several else (PointTask, VERSION)
-    version = version_with(load(dataset), version)
+    version, check_version = (version_with(load(dataset), each) for each in (version, VERSION))
     tasks: list[Task[object]] = []
     methods = methods_of_several(request.methods) if several else request.methods
     for number, (method, options) in enumerate(methods.items()):
@@ -90,7 +90,7 @@ def plan(request: Request[ExplainSettings]) -> list[Task[object]]:
                 check = GradientTask(model, point, settings.check_radii, settings.boxes)
                 title, axes = f"{options.title}  gradient at point {point}", {**axes, "part": "gradient"}
                 tasks.append(
-                    request.task(check, label=title, axes=axes, version=VERSION, cost=cost, group=group)
+                    request.task(check, label=title, axes=axes, version=check_version, cost=cost, group=group)
                 )
     return tasks
 
