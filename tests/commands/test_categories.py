@@ -67,7 +67,7 @@ def test_levels_stay_unless_they_are_named(gpsuite: Gpsuite, workplace: Path, ex
 @pytest.mark.parametrize("experiment", ["safety", "explain", "regression"])
 def test_categories_alone_are_refused(gpsuite: Gpsuite, experiment: str) -> None:
     write_table("number" if experiment == "regression" else "class")
-    pd.read_csv("t.csv").drop(columns="dose").to_csv("t.csv", index=False)
+    pd.read_csv("t.csv").drop(columns="dose", errors="ignore").to_csv("t.csv", index=False)
     ended = gpsuite("run", f"experiment=robustness/{experiment}", *CSV)
     assert ended.code == 2
     assert "dataset.inputs" in ended.err and "level of a category" in ended.err
@@ -85,3 +85,27 @@ def test_guarantee_ranks_a_category_by_its_levels(gpsuite: Gpsuite, workplace: P
         "mean size"
     ]
     assert sizes["color=red"] > 2.0 * sizes["sex=m"] > 0.0
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_guarantee_proves_nothing_of_categories_that_are_a_little_off(
+    gpsuite: Gpsuite, workplace: Path, task: str
+) -> None:
+    write_table("class" if task == "classification" else "number")
+    words = ("run", "experiment=guarantee", *CSV, f"dataset.task={task}")
+    told = []
+    for name in ("r", "s"):
+        ended = gpsuite(*words, f"run_name={name}")
+        assert ended.code == 0, ended.err
+        told.append(
+            [
+                line
+                for line in ended.out.splitlines()
+                if line.startswith(("Proved", "Certified", "Not proved"))
+            ]
+        )
+        columns = set(pd.read_csv(workplace / f"results/guarantee/smoke~{name}/predictions.csv").columns)
+        assert any(name.startswith("proved_") for name in columns) == bool(told[-1])
+        pd.read_csv("t.csv").drop(columns="dose", errors="ignore").to_csv("t.csv", index=False)
+    assert told[0] and all("every input that is a number (categories stay)" in line for line in told[0])
+    assert not told[1]

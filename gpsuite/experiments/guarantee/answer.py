@@ -13,11 +13,11 @@ from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.guarantee.checks import VIOLATED, Check
 from gpsuite.experiments.guarantee.settings import GuaranteeSettings
 from gpsuite.experiments.guarantee.tasks import BAND_GROUP
+from gpsuite.experiments.guarantee.tolerances import off_by, tolerances_of
 from gpsuite.experiments.perturbation.region.summary import mean_width
 from gpsuite.experiments.sentences import MODEL_WORDS, at_most, band_holds, errors_bounded, percent_up
 from gpsuite.methods.conformal import jackknife_bounded
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
-from gpsuite.rounding import rounded
 from gpsuite.text import counted
 
 KEPT, JUDGED = "the kept model", "a model trained in the same way without the test rows"
@@ -151,17 +151,17 @@ def _band_sentences(bands: Sequence[Record], settings: GuaranteeSettings, target
         yield f"Band: does not apply ({NO_BAND})."
 
 
-def range_sentences(record: Record, settings: GuaranteeSettings, target: str) -> Iterator[str]:
+def range_sentences(record: Record, settings: GuaranteeSettings, data: Dataset) -> Iterator[str]:
     """Yield what is proved of the predicted rows, and how many lie outside the training range."""
     ranges, prediction = record.arrays["ranges"], record.arrays["prediction"][: len(record.arrays["ranges"])]
-    for place, tolerance in enumerate(settings.tolerances):
+    for place, tolerance in enumerate(tolerances_of(data, settings)):
         seen = np.isfinite(ranges[:, place]).all(axis=1)
         if seen.all() or (seen.any() and record.metrics.get("cut")):
             moved = float(np.max(np.abs(ranges[seen, place] - prediction[seen, None])))
             rest = "" if seen.all() else f"; not proved for {np.count_nonzero(~seen)} more, {SECONDS}"
             yield (
-                f"Proved: if every input is off by up to {rounded(tolerance, 6, -1)} standard deviations, predictions "
-                f"of {np.count_nonzero(seen)} {bounded_rows(record)} move by at most {at_most(moved)} ({target}){rest}."
+                f"Proved: if {off_by(data, tolerance)}, predictions of {np.count_nonzero(seen)} "
+                f"{bounded_rows(record)} move by at most {at_most(moved)} ({data.target_names[0]}){rest}."
             )
     yield from reading_sentences(record)
 

@@ -166,13 +166,14 @@ def proved_safe(
 ) -> int:
     """Return up to how many of the increasing tolerances [K] the class at a scaled point [D] provably stays.
 
-    Not where the cubature of more than two classes states its error but does not prove it: nothing is searched there.
+    Levels of categories stay. Not where the cubature of more than two classes states its error but does not prove it:
+    nothing is searched there.
     """
-    search = _search(model.posterior, scaled)
+    search = _search(model, scaled)
     if _only_stated(search):
         return 0
     for place, radius in enumerate(tolerances):
-        region = box(scaled, np.full(len(scaled), radius))
+        region = _around(model, scaled, radius)
         if not (searches.may_begin() and _provably_safe(search, region, searches)):
             return place
     return len(tolerances)
@@ -181,7 +182,7 @@ def proved_safe(
 def only_stated(model: Classifier, scaled: FloatArray) -> bool:
     """Return whether the cubature of the probabilities at a scaled point [D] states its error and proves none."""
     several = isinstance(model.posterior, MultiClassPosterior)
-    return several and _only_stated(_search(model.posterior, scaled))
+    return several and _only_stated(_search(model, scaled))
 
 
 def _only_stated(search: PointSearch | MultiClassSearch) -> bool:
@@ -201,11 +202,18 @@ def _provably_safe(search: PointSearch | MultiClassSearch, region: Region, searc
     return verdict.status == "safe" and proved
 
 
-def _search(posterior: GPCPosterior | MultiClassPosterior, x: FloatArray) -> PointSearch | MultiClassSearch:
-    """Return the searches around a scaled point [D] of which every input may move."""
-    if isinstance(posterior, MultiClassPosterior):
-        return MultiClassSearch(posterior, x, np.arange(len(x)))
-    return PointSearch(posterior, x, np.arange(len(x)))
+def _search(model: Classifier, x: FloatArray) -> PointSearch | MultiClassSearch:
+    """Return the searches around a scaled point [D] of which every number may move."""
+    if isinstance(model.posterior, MultiClassPosterior):
+        return MultiClassSearch(model.posterior, x, model.problem.numbers)
+    return PointSearch(model.posterior, x, model.problem.numbers)
+
+
+def _around(model: Classifier, x: FloatArray, radius: float) -> Region:
+    """Return the box of what a scaled point [D] may be: levels of categories do not move by fractions."""
+    radii = np.zeros(len(x))
+    radii[model.problem.numbers] = radius
+    return box(x, radii)
 
 
 def probability_ranges(
@@ -219,17 +227,17 @@ def probability_ranges(
     Args:
         model: the classifier.
         scaled: the points.
-        tolerances: how far every input may be off, in standard deviations, K.
+        tolerances: how far every number may be off, in standard deviations, K; levels of categories stay.
         searches: one for each point and tolerance.
         tolerance: largest gap between attained and proved probability.
     """
     found = np.full((len(scaled), len(tolerances), 2), np.nan)
     own = np.argmax(class_probabilities(model.posterior, scaled), axis=1)
     for row, x in enumerate(scaled):
-        search = None if searches.clock.exhausted else _search(model.posterior, x)
+        search = _search(model, x) if tolerances and not searches.clock.exhausted else None
         for place, radius in enumerate(tolerances):
             if searches.may_begin() and search is not None and not _only_stated(search):
-                region = box(x, np.full(len(x), radius))
+                region = _around(model, x, radius)
                 found[row, place] = _range(search, int(own[row]), region, tolerance, searches)
     return nested(found, tolerances)
 
@@ -266,10 +274,10 @@ def input_effects(model: Classifier, scaled: FloatArray, searches: Searches, tol
     """
     posterior, inputs = model.posterior, model.problem.numbers
     own = np.argmax(class_probabilities(posterior, scaled), axis=1)
-    effects = np.full(scaled.shape, np.nan)
+    effects = np.full(scaled.shape, np.nan if len(inputs) else 0.0)
     everywhere = (-np.inf, np.inf)
     for row, x in enumerate(scaled):
-        if not searches.may_begin():
+        if not (len(inputs) and searches.may_begin()):
             continue
         point, budget = x[None], searches.budget(len(inputs))
         several = isinstance(posterior, MultiClassPosterior)

@@ -10,6 +10,7 @@ import numpy as np
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.guarantee.settings import GuaranteeSettings
+from gpsuite.experiments.guarantee.tolerances import tolerances_of
 from gpsuite.experiments.perturbation.region.problem import input_number
 from gpsuite.experiments.perturbation.region.settings import MODELS
 from gpsuite.reporting.palette import BLUE, VERMILION
@@ -42,9 +43,8 @@ def draw_bounds(report: Report[GuaranteeSettings], curve: pd.DataFrame) -> None:
 
 def draw_predictions(report: Report[GuaranteeSettings], frame: pd.DataFrame) -> None:
     """Draw the first rows' predictions with their intervals and the widest proved range."""
-    shown, widest = frame.head(MOST_DRAWN), f"{report.settings.tolerances[-1]:g}"
+    shown, data = frame.head(MOST_DRAWN), load(report.request.require_dataset())
     places = np.arange(len(shown))
-    target = load(report.request.require_dataset()).target_names[0]
     with report.figure("predictions", size=(7.0, 4.4)) as drawing:
         ax = drawing.ax
         for shift, name, colour, label in (
@@ -55,19 +55,15 @@ def draw_predictions(report: Report[GuaranteeSettings], frame: pd.DataFrame) -> 
             seen = np.isfinite(low) & np.isfinite(high)
             label += "" if seen.any() else ": unbounded"
             ax.vlines(places[seen] + shift, low[seen], high[seen], color=colour, label=label)
-        ax.vlines(
-            places,
-            shown[f"proved_low_{widest}"],
-            shown[f"proved_high_{widest}"],
-            color=VERMILION,
-            linewidth=3,
-            label=f"proved, inputs off by up to {widest} sd",
-        )
+        for widest in tolerances_of(data, report.settings)[-1:]:
+            low, high = (shown[f"proved_{end}_{widest:g}"] for end in ("low", "high"))
+            label = f"proved, {'numbers' if data.level_inputs else 'inputs'} off by up to {widest:g} sd"
+            ax.vlines(places, low, high, color=VERMILION, linewidth=3, label=label)
         ax.plot(places, shown["prediction"], "o", color="black", markersize=4, label="prediction, kept model")
         named = shown.columns[0]  # row or line
         ax.set_xlabel(named)
         ax.set_xticks(places[:: max(1, len(places) // 10)], shown[named][:: max(1, len(places) // 10)])
-        ax.set_ylabel(target)
+        ax.set_ylabel(data.target_names[0])
         drawing.legend("below", columns=2)
         drawing.data = shown
 

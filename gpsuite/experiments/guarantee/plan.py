@@ -26,10 +26,12 @@ from gpsuite.experiments.guarantee.tasks import (
     Learning,
     RowsTask,
 )
+from gpsuite.experiments.guarantee.tolerances import tolerances_of
 from gpsuite.experiments.perturbation.region.plan import version_of
 from gpsuite.experiments.perturbation.region.problem import input_number, read_problem
 from gpsuite.experiments.perturbation.region.settings import MODELS
 from gpsuite.experiments.perturbation.region.tasks import RegionTask
+from gpsuite.experiments.robustness.shared.free_inputs import version_with
 from gpsuite.experiments.settings import require_one_output
 from gpsuite.seeds import derived_seed
 
@@ -59,7 +61,7 @@ def plan(request: Request[GuaranteeSettings]) -> list[Task[object]]:
             params,
             label=label,
             axes={"part": part},
-            version=VERSION,
+            version=version_with(data, VERSION),
             cost=seconds_of(request, part),
             group=group,
         )
@@ -88,7 +90,10 @@ def _class_parts(request: Request[GuaranteeSettings]) -> list[tuple[str, object,
     unused = "a classification has no accuracy: leave it out, or say dataset.task=regression"
     require(settings.accuracy is None, "accuracy", settings.accuracy, unused)
     judged = JudgedClassesTask(
-        learning=learning, tolerances=settings.tolerances, points=settings.points, boxes=settings.boxes
+        learning=learning,
+        tolerances=tolerances_of(load(request.require_dataset()), settings),
+        points=settings.points,
+        boxes=settings.boxes,
     )
     return [(JUDGED, judged, "test rows"), (ROWS, _rows(request, ClassRowsTask), "rows to predict")]
 
@@ -99,7 +104,7 @@ def _rows(request: Request[GuaranteeSettings], kind: type[RowsTask]) -> RowsTask
     return kind(
         learning=learning_of(request),
         new="" if new is None else new.content_hash,
-        tolerances=settings.tolerances,
+        tolerances=tolerances_of(load(request.require_dataset()), settings),
         count=settings.count,
         boxes=settings.boxes,
         tolerance=settings.tolerance,

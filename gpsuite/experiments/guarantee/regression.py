@@ -307,8 +307,8 @@ def proved_ranges(
         fitted: the regression.
         latent: its posterior.
         X: inputs in own units [B, D].
-        deviations: standard deviation of every input in the table [D]; the few rows that scale the regression may
-            say another.
+        deviations: standard deviation of every input in the table [D], 0 of those that stay; the few rows that scale
+            the regression may say another.
         tolerances: in these deviations, K.
         searches: one for each row and tolerance.
         tolerance: largest gap between attained and proved value, in standard deviations of the target.

@@ -27,6 +27,7 @@ from gpsuite.experiments.guarantee.saved import packed
 from gpsuite.experiments.guarantee.saved_regression import SavedRegression
 from gpsuite.experiments.guarantee.searches import Searches
 from gpsuite.experiments.guarantee.tasks import BoundedTask, JudgedTask, RowsTask
+from gpsuite.experiments.robustness.shared.classifiers import numbers_of
 from gpsuite.seeds import stream
 
 
@@ -113,10 +114,10 @@ def run_rows(task: Task[RowsTask], shared: SharedWork) -> Outcome:
     saved = SavedRegression.of(data, fitted, judged, latent, learning.coverage)
     saved = replace(saved, reading=data.reading)
     found = saved.predict(X)
-    chosen = X[: params.count]
-    ranges = proved_ranges(
-        fitted, latent, chosen, data.X.std(axis=0), params.tolerances, searches, params.tolerance
-    )
+    chosen, deviations = X[: params.count], np.zeros(X.shape[1])
+    numbers = numbers_of(data.input_names, data.level_inputs)
+    deviations[numbers] = data.X[:, numbers].std(axis=0)
+    ranges = proved_ranges(fitted, latent, chosen, deviations, params.tolerances, searches, params.tolerance)
     arrays = {
         **found.columns(),
         "ranges": ranges,

@@ -83,7 +83,7 @@ def _certified(
     certified.
     """
     problem, K = model.problem, len(params.tolerances)
-    points = min(params.points, len(right))
+    points = min(params.points, len(right)) if K else 0
     searched = DifferentRows.of(problem.test_rows[:points], problem.train_rows, groups)
     steps = [
         proved_safe(model, problem.X_test[row], params.tolerances, searches) if right[row] else 0

@@ -25,7 +25,7 @@ class GuaranteeSettings:
         most_rows: that a model is trained on, shared out among the classes where there are three or more; of more, the
             others are test rows.
         max_evaluations: of a training's objective.
-        tolerances: how far each input may be off, in standard deviations: proved ranges and certified accuracies.
+        tolerances: how far each number may be off, in standard deviations: proved ranges and certified accuracies.
         count: rows whose predictions are bounded: the first new ones, else test rows.
         points: test rows on which a classifier's certified accuracies are taken.
         boxes: limit for the searches of one row.

@@ -18,6 +18,7 @@ from gpsuite.experiments.guarantee.outputs import APART, add_ranges, keep, row_n
 from gpsuite.experiments.guarantee.settings import GuaranteeSettings
 from gpsuite.experiments.guarantee.summary_classes import summarise_classes
 from gpsuite.experiments.guarantee.tasks import BAND
+from gpsuite.experiments.guarantee.tolerances import tolerances_of
 from gpsuite.reporting.comparison import Statistic
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def _summarise_regression(report: Report[GuaranteeSettings]) -> list[Statistic]:
         frame = predictions_table(parts["rows"], report.settings, data)
         keep(report, parts["rows"], frame, [*said, *tail])
         draw_predictions(report, frame)
-        of_rows = [*range_sentences(parts["rows"], report.settings, data.target_names[0])]
+        of_rows = [*range_sentences(parts["rows"], report.settings, data)]
     return tell(report, [*said, *of_rows, *tail], checks)
 
 
@@ -87,6 +88,6 @@ def predictions_table(record: Record, settings: GuaranteeSettings, data: Dataset
         "jackknife_high",
     )
     frame = pd.DataFrame({**row_numbers(record, data), **{name: record.arrays[name] for name in names}})
-    add_ranges(frame, record.arrays["ranges"], settings.tolerances)
+    add_ranges(frame, record.arrays["ranges"], tolerances_of(data, settings))
     frame["outside_training_range"] = record.arrays["outside"]
     return frame

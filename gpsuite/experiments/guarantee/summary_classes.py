@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpsuite.arrays import FloatArray
+from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.guarantee.answer import (
@@ -23,10 +24,10 @@ from gpsuite.experiments.guarantee.answer import (
 from gpsuite.experiments.guarantee.assumptions import row_checks
 from gpsuite.experiments.guarantee.outputs import APART, add_ranges, keep, row_numbers, tell
 from gpsuite.experiments.guarantee.settings import GuaranteeSettings
+from gpsuite.experiments.guarantee.tolerances import off_by, tolerances_of
 from gpsuite.experiments.sentences import certified, mistakes_bounded
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.palette import BLUE, VERMILION
-from gpsuite.rounding import rounded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,9 +41,10 @@ def summarise_classes(report: Report[GuaranteeSettings]) -> list[Statistic]:
     """Tell, write and draw a classification's answer; keep the model."""
     parts = {str(record.axes["part"]): record for record in report.records()}
     checks = row_checks(parts["judged"]) if "judged" in parts else []
-    said = [heading(report, load(report.request.require_dataset())), ""]
+    data = load(report.request.require_dataset())
+    said = [heading(report, data), ""]
     if "judged" in parts:
-        said += _judged_sentences(parts["judged"], report.settings)
+        said += _judged_sentences(parts["judged"], report.settings, data)
         if np.any(parts["judged"].arrays["certified"]):  # else no bound is above 0 either
             _draw_certified(report, parts["judged"])
     tail, of_rows = ["", APART, *violations(checks)], []
@@ -55,7 +57,7 @@ def summarise_classes(report: Report[GuaranteeSettings]) -> list[Statistic]:
     return tell(report, [*said, *of_rows, *tail], checks)
 
 
-def _judged_sentences(record: Record, settings: GuaranteeSettings) -> Iterator[str]:
+def _judged_sentences(record: Record, settings: GuaranteeSettings, data: Dataset) -> Iterator[str]:
     wrong, n = int(record.number("wrong")), int(record.number("n_test"))
     subject = _judged(record)
     majority = f"{100.0 * record.number('majority'):.3g} %"
@@ -64,29 +66,30 @@ def _judged_sentences(record: Record, settings: GuaranteeSettings) -> Iterator[s
     yield f"  ({wrong} of the {n} test rows were{copies_counted(record)}; {learned(record)}; {guess}.)"
     if untested := str(record.metrics["untested"]).splitlines():
         yield f"  No test row is {' or '.join(untested)}: of such rows nothing was seen."
-    yield from _certified_sentences(record, settings)
+    yield from _certified_sentences(record, settings, data)
 
 
 def _judged(record: Record) -> str:
     return WITHOUT_COPIES if record.metrics.get("repeated_rows") else JUDGED
 
 
-def _certified_sentences(record: Record, settings: GuaranteeSettings) -> Iterator[str]:
+def _certified_sentences(record: Record, settings: GuaranteeSettings, data: Dataset) -> Iterator[str]:
     bounds, points = record.arrays["certified_bounds"], int(record.number("points"))
     searched, stated = (int(record.metrics.get(name) or 0) for name in ("searched", "stated"))
     if searched and stated == searched:
         subject = f"{_judged(record)} says if inputs are off, at any of {points} test rows"
         yield f"Certified: Nothing is proved of what {subject}: {STATED}."
         return
-    for tolerance, bound, share in zip(settings.tolerances, bounds, record.arrays["certified"], strict=True):
-        change = f"every input is off by up to {rounded(tolerance, 6, -1)} standard deviations"
+    arrays = (record.arrays[name] for name in ("tolerances", "certified_bounds", "certified"))
+    for tolerance, bound, share in zip(*arrays, strict=True):
+        change = off_by(data, float(tolerance))
         yield f"Certified: {certified(settings.delta, float(bound), _judged(record), change)}"
         yield f"  ({round(float(share) * points)} of {points} test rows; paid for {len(bounds)} tolerances together.)"
     if record.metrics.get("cut"):
         yield f"  {SECONDS}: the rows that they did not reach count as not certified."
 
 
-def range_sentences(record: Record, tolerances: Sequence[float]) -> Iterator[str]:
+def range_sentences(record: Record, data: Dataset, tolerances: Sequence[float]) -> Iterator[str]:
     """Yield for each tolerance above what the predicted class' probability provably stays."""
     unknown = SECONDS if record.metrics.get("cut") else STATED
     for place, tolerance in enumerate(tolerances):
@@ -96,7 +99,7 @@ def range_sentences(record: Record, tolerances: Sequence[float]) -> Iterator[str
         why = " and ".join(
             [f"the bound of {vain} is 0"] * (vain > 0) + [unknown] * (len(proved) + vain < len(lows))
         )
-        change = f"if every input is off by up to {rounded(tolerance, 6, -1)} standard deviations"
+        change = f"if {off_by(data, tolerance)}"
         many = f"of the {len(lows)} {bounded_rows(record)}"
         if not len(proved):
             yield f"Not proved for any {many}: the probability of the predicted class {change}; {why}."
@@ -112,7 +115,7 @@ def range_sentences(record: Record, tolerances: Sequence[float]) -> Iterator[str
 def _row_sentences(report: Report[GuaranteeSettings], record: Record) -> Iterator[str]:
     data, found = load(report.request.require_dataset()), _found_effects(record)
     names, level = data.input_names, ", or a category's change to this level," if data.categories else ""
-    yield from range_sentences(record, report.settings.tolerances)
+    yield from range_sentences(record, data, tolerances_of(data, report.settings))
     if len(found):
         effects = np.abs(found).mean(axis=0)
         strongest = np.argsort(-effects)[:MOST_NAMED]
@@ -138,7 +141,7 @@ def predictions_table(report: Report[GuaranteeSettings], record: Record) -> pd.D
     frame = pd.DataFrame({**row_numbers(record, data), "predicted": [labels[number] for number in own]})
     for place, name in enumerate(labels):
         frame[f"p_{name}"] = probabilities[:, place]
-    add_ranges(frame, arrays["ranges"], report.settings.tolerances)
+    add_ranges(frame, arrays["ranges"], tolerances_of(data, report.settings))
     decisive = ["" if np.isnan(row).any() else inputs[np.argmax(np.abs(row))] for row in arrays["effects"]]
     frame["decisive_input"] = decisive + [""] * (count - len(decisive))
     frame["outside_training_range"] = arrays["outside"]
@@ -168,7 +171,7 @@ def _draw_certified(report: Report[GuaranteeSettings], record: Record) -> None:
         ax.plot(
             frame["tolerances"], frame["certified_bounds"], "s-", color=VERMILION, label="proved for new rows"
         )
-        ax.set_xlabel("each input off by up to (standard deviations)")
+        ax.set_xlabel("each number off by up to (standard deviations)")
         ax.set_ylabel("right, and provably so")
         ax.set_ylim(0.0, 1.02)
         drawing.legend("below", columns=2)

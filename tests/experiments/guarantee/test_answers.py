@@ -31,6 +31,9 @@ def made_up(metrics: dict[str, Any], **arrays: Any) -> Record:
     return found
 
 
+DATA: Any = SimpleNamespace(input_names=("a",), target_names=("y",), level_inputs=frozenset(), categories={})
+
+
 def settings(**values: Any) -> Any:
     return SimpleNamespace(
         **{"preparation": 0.1, "most_rows": 1000, "coverage": 0.9, "delta": 0.01, "tolerances": [], **values}
@@ -89,9 +92,9 @@ def test_classes_that_no_test_row_has_are_named() -> None:
         "bound": 0.2,
         "points": 0,
     }
-    arrays: dict[str, Any] = {"certified_bounds": [], "certified": np.empty(0)}
-    none = list(_judged_sentences(made_up({**metrics, "untested": ""}, **arrays), settings()))
-    rare = list(_judged_sentences(made_up({**metrics, "untested": "bad\nworse"}, **arrays), settings()))
+    arrays: dict[str, Any] = {"tolerances": [], "certified_bounds": [], "certified": np.empty(0)}
+    none = list(_judged_sentences(made_up({**metrics, "untested": ""}, **arrays), settings(), DATA))
+    rare = list(_judged_sentences(made_up({**metrics, "untested": "bad\nworse"}, **arrays), settings(), DATA))
     assert not any("No test row" in line for line in none)
     assert "  No test row is bad or worse: of such rows nothing was seen." in rare
     assert any("the model learned from 80 other rows" in line for line in none)
@@ -100,8 +103,9 @@ def test_classes_that_no_test_row_has_are_named() -> None:
 def said_of_classes(**values: Any) -> list[str]:
     metrics = {"wrong": 1, "n_test": 20, "n_copies": 0, "n_train": 80, "majority": 0.0, "untested": ""}
     arrays = {name: np.array(values.pop(name)) for name in ("certified", "certified_bounds")}
+    arrays["tolerances"] = np.array([0.1, 0.2])
     record = made_up({**metrics, "bound": 0.2, "points": 10, **values}, **arrays)
-    return list(_judged_sentences(record, settings(tolerances=[0.1, 0.2])))
+    return list(_judged_sentences(record, settings(), DATA))
 
 
 def test_an_empty_guarantee_of_classes_is_said_to_prove_nothing() -> None:
@@ -171,12 +175,12 @@ def test_ranges_are_told_of_the_row_that_moves_most(monkeypatch: pytest.MonkeyPa
         {}, ranges=np.array([[[0.9, 1.2]], [[1.0, 5.0]]]), prediction=np.array([1.0, 2.0]), **rows
     )
     tolerant = settings(tolerances=[0.1])
-    assert "move by at most 3 (y)" in " ".join(range_sentences(moved, tolerant, "y"))
+    assert "move by at most 3 (y)" in " ".join(range_sentences(moved, tolerant, DATA))
     ranges, effects = np.array([[[0.9, 1.0]], [[0.4567, 1.0]]]), np.array([[0.1], [0.2]])
     report: Any = SimpleNamespace(
         request=SimpleNamespace(require_dataset=lambda: None), settings=SimpleNamespace(tolerances=[0.1])
     )
-    monkeypatch.setattr(summary_classes, "load", lambda _: SimpleNamespace(input_names=("a",), categories={}))
+    monkeypatch.setattr(summary_classes, "load", lambda _: DATA)
     said = " ".join(_row_sentences(report, made_up({}, ranges=ranges, effects=effects, **rows)))
     assert "stays above 0.456 for all" in said
 
@@ -185,11 +189,11 @@ def test_rows_that_the_seconds_left_out_are_said_not_to_be_proved() -> None:
     ranges = np.array([[[0.9, 1.2]], [[np.nan, np.nan]], [[-np.inf, np.inf]]])
     arrays = {"ranges": ranges, "prediction": np.ones(3), "outside": np.zeros(3), "examples": np.arange(3)}
     tolerant = settings(tolerances=[0.1])
-    (cut,) = range_sentences(made_up({"cut": 2}, **arrays), tolerant, "y")
+    (cut,) = range_sentences(made_up({"cut": 2}, **arrays), tolerant, DATA)
     assert "predictions of 1 rows of the table move by at most 0.2 (y); not proved for 2 more" in cut
     assert cut.endswith(f"{answer.SECONDS}.")
-    assert not list(range_sentences(made_up({"cut": 0}, **arrays), tolerant, "y"))
-    (fine,) = range_sentences(made_up({"cut": 2}, **arrays), settings(tolerances=[0.12345678]), "y")
+    assert not list(range_sentences(made_up({"cut": 0}, **arrays), tolerant, DATA))
+    (fine,) = range_sentences(made_up({"cut": 2}, **arrays), settings(tolerances=[0.12345678]), DATA)
     assert "off by up to 0.123456 standard" in fine, "what is claimed of less is proved"
 
 

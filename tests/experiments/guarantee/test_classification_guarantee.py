@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -198,7 +199,11 @@ def test_only_ranges_that_are_proved_are_called_so(lows: list[float], said: str)
     ranges = np.array(lows)[:, None, None] * np.ones((1, 1, 2))
     arrays = {"ranges": ranges, "effects": np.ones((2, 1)), "examples": np.zeros(0), "outside": np.zeros(2)}
     record = Record("k", "e", "", {}, "done", "", {}, {}, arrays=arrays)
-    assert next(range_sentences(record, [0.1])) == said
+    data: Any = SimpleNamespace(level_inputs=frozenset())
+    assert next(range_sentences(record, data, [0.1])) == said
+    data.level_inputs = frozenset({"a=b"})
+    numbers = "every input that is a number (categories stay) is"
+    assert next(range_sentences(record, data, [0.1])) == said.replace("every input is", numbers)
 
 
 def test_the_input_that_labels_follow_decides(kept: Classifier) -> None:
