@@ -161,10 +161,14 @@ def _stops(run: Sequence[str]) -> list[list[str]]:
     """Return the runs a run stands for: the tour is one run per entry of its file, or the first `stops=` of them.
 
     Raises:
-        UserError: if the tour has not so many stops.
+        UserError: if the tour has not so many stops, or is given methods, of which every stop has its own.
     """
     if TOUR not in run:
         return [list(run)]
+    for key in ("method", "methods"):
+        if any(word.startswith(f"{key}=") for word in run):
+            advice = "leave it out, or name one experiment, as in experiment=robustness/safety method=laplace"
+            raise UserError(f"{key}: every stop of the tour has methods of its own\n{advice}", key=key)
     stops = read_file("experiment", "tour")["stops"]
     counts = [word.removeprefix("stops=") for word in run if word.startswith("stops=")]
     allowed = [str(count) for count in range(1, len(stops) + 1)]

@@ -38,6 +38,13 @@ def test_json_output_of_the_tour_is_json_alone(gpsuite: Gpsuite) -> None:
         json.loads(line)
 
 
+@pytest.mark.parametrize("word", ["method=laplace", "methods=[laplace]"])
+def test_methods_are_refused_for_the_tour_by_the_key_that_was_typed(gpsuite: Gpsuite, word: str) -> None:
+    ended = gpsuite("run", "experiment=tour", word)
+    assert ended.code == 2
+    assert ended.err.startswith(f"gpsuite: {word.split('=')[0]}: every stop of the tour")
+
+
 @pytest.mark.parametrize("experiment", ["active_learning/toy", "pac_bayes/overfit_fitc"])
 def test_every_model_that_help_lists_is_accepted(experiment: str) -> None:
     words = [f"experiment={experiment}", "scale=smoke"]

@@ -10,10 +10,18 @@ import pytest
 from gpsuite.arrays import FloatArray
 from gpsuite.data.loading import load, prepare
 from gpsuite.data.spec import CsvSpec
+from gpsuite.data.splits import Standardiser
 from gpsuite.experiments.base import SharedWork
-from gpsuite.experiments.guarantee.regression import judged_model, kept_model, latent_posterior
+from gpsuite.experiments.guarantee.regression import (
+    KERNEL,
+    _rounding,
+    judged_model,
+    kept_model,
+    latent_posterior,
+)
 from gpsuite.experiments.guarantee.saved_regression import SavedRegression
 from gpsuite.experiments.guarantee.tasks import Learning
+from gpsuite.methods.conformal import LeaveOneOut
 
 LEARNING = Learning(
     seed=0, goal=1.0, own=True, delta=0.01, coverage=0.9, test_share=0.2, preparation=0.1, most_rows=1000,
@@ -87,3 +95,13 @@ def test_rows_that_one_draw_filled_are_lost(tmp_path: Path) -> None:
     held, train = groups[judged.held], groups[judged.fitted.rows]
     for place, lost in zip(judged.held_different.places, judged.held_different.seen, strict=True):
         assert lost == (held[place] in train or np.count_nonzero(held == held[place]) > 1)
+
+
+@pytest.mark.parametrize(("mean", "scale"), [(1e9, 1.0), (-3e5, 1e-6), (1e12, 2e3)])
+def test_what_a_far_mean_rounds_is_counted(mean: float, scale: float) -> None:
+    """In own units the target's mean is added, which rounds by half a unit in its last place, at errors and at ends."""
+    models = LeaveOneOut(
+        np.zeros((1, 1)), KERNEL, 1.0, np.ones(1), np.zeros(1), np.zeros((1, 1)), np.zeros(1)
+    )
+    target = Standardiser(np.array([mean]), np.array([scale]))
+    assert _rounding(models, target) * scale >= 2.0 * np.spacing(abs(mean))
