@@ -65,7 +65,7 @@ def test_moment_matching(case: dict[str, Any]) -> None:
     inputs, expected = case["inputs"], case["expected"]
     samples = inputs["samples"]
     named = (np.array([s[name] for s in samples]) for name in ("variance", "lengthscale", "noise", "W"))
-    model = LinearCoregionalization(len(samples[0]["noise"]))
+    model = LinearCoregionalization(len(samples[0]["noise"]), len(samples[0]["variance"]))
     u = model.unconstrain(Parameters(*named))
     data = Observations.from_table(np.array(inputs["X"]), table(inputs["Y"]))
     found = PoolPredictions(model, u, data, np.array(inputs["Xs"]), covariances=True)

@@ -47,7 +47,8 @@ def objective_of(case: dict[str, Any]) -> Objective:
         case "lssvm_linear":
             return LinearLSSVM(X, chosen["C"], chosen["bias"], weighting=weighting)  # type: ignore[arg-type]
         case "lssvm_kernel":
-            return KernelLSSVM(_gaussian(case, X, X), chosen["C"], classification=True, weighting=weighting)  # type: ignore[arg-type]
+            labels = bool(np.all(np.abs(case["y"]) == 1.0))
+            return KernelLSSVM(_gaussian(case, X, X), chosen["C"], classification=labels, weighting=weighting)  # type: ignore[arg-type]
         case "svr":
             return EpsilonSVR(_gaussian(case, X, X), chosen["C"], chosen["eps"], weighting)  # type: ignore[arg-type]
         case "klasso":

@@ -170,7 +170,8 @@ def test_the_estimate_converges_as_recorded(case: dict[str, Any]) -> None:
             diagonals = (np.einsum("nk,kl,nl->n", psi, M, psi) for M in (A, B))
             r, k = psi[:few] @ B @ psi.T, psi @ A @ psi[:few].T
             found.append(wasserstein_by_eigenvalues(psi @ p, psi @ q, *diagonals, r, k).squared_distance)  # type: ignore[call-arg]
-        assert np.mean(found) == pytest.approx(expected["mean"], abs=4.0 * expected["sd"] / np.sqrt(40))
+        spread = 4.0 * expected["sd"] / np.sqrt(40)  # of one dimension there is none but rounding
+        assert np.mean(found) == pytest.approx(expected["mean"], rel=EIGENVALUES, abs=spread)
 
 
 def _legendre(x: FloatArray, size: int) -> FloatArray:

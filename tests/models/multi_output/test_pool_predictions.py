@@ -252,7 +252,7 @@ def test_a_jitter_is_reported_and_goes_with_its_particle() -> None:
 @pytest.mark.parametrize("case", cases("prediction_fixed_hyper"))
 def test_prediction_of_fixed_hyperparameters(case: dict[str, Any]) -> None:
     inputs, expected = case["inputs"], case["expected"]
-    model = LinearCoregionalization(len(inputs["noise"]))
+    model = LinearCoregionalization(len(inputs["noise"]), len(inputs["variance"]))
     named = (np.array([inputs[name]]) for name in ("variance", "lengthscale", "noise", "W"))
     u = model.unconstrain(Parameters(*named))
     data = Observations.from_table(np.array(inputs["X"]), table(inputs["Y"]))

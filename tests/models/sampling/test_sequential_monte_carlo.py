@@ -300,8 +300,9 @@ def cold() -> dict[str, Array]:
 
 @pytest.fixture(scope="module")
 def followed() -> dict[str, Array]:
-    """Runs that begin with 8 values and take in the other 8 one by one."""
-    likelihoods = [MAIN.likelihood(main_observations(count)) for count in range(8, 17)]
+    """Runs that begin with half of the values and take in the others one by one."""
+    whole = len(main_observations())
+    likelihoods = [MAIN.likelihood(main_observations(count)) for count in range(whole // 2, whole + 1)]
     states = []
     for seed in range(RUNS):
         rng = np.random.default_rng(seed)

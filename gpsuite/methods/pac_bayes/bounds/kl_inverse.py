@@ -195,5 +195,8 @@ def _from_logit(
     """Return p, 1 - p, dp/dq, dp/dc at the logit distance d, without cancellation."""
     decay = np.exp(-d)
     w = q + r * decay
-    dp_dc = decay / (w * -np.expm1(-d))
-    return q / w, r * decay / w, d * dp_dc, dp_dc
+    # Where exp(-d) is subnormal or zero its ratio to w, itself near exp(-d) or q, may still be a number.
+    far = np.exp(-d - np.logaddexp(np.log(q), np.log(r) - d))
+    distant = d > _EXP_LIMIT
+    dp_dc = np.where(distant, far, decay / (w * -np.expm1(-d)))
+    return q / w, np.where(distant, r * far, r * decay / w), d * dp_dc, dp_dc

@@ -214,3 +214,12 @@ def test_a_subnormal_risk_has_the_inverse_of_none(q: float, c: float) -> None:
     """Before: .111 at q = 5e-324, c = .1335, below the exact .125."""
     assert kl_inverse(q, c).p == pytest.approx(-math.expm1(-c), rel=1e-12)
     assert kl_inverse(q, c).p >= kl_inverse(0.0, c).p * (1.0 - 1e-12)
+
+
+@pytest.mark.parametrize(("q", "c"), [(1e-300, 100.0), (1e-300, 30.0), (1e-15, 700.0), (1e-100, 500.0)])
+def test_what_is_left_of_one_keeps_its_digits_where_the_logit_distance_is_large(q: float, c: float) -> None:
+    """With p = 1 to every digit, kl(q||p) = c is solved by ln(1 - p) = (q ln q + (1 - q) ln(1 - q) - c) / (1 - q)."""
+    expected = math.exp((q * math.log(q) + (1.0 - q) * math.log1p(-q) - c) / (1.0 - q))
+    inverse = kl_inverse(q, c)
+    assert float(inverse.one_minus_p) == pytest.approx(expected, rel=1e-12)
+    assert float(inverse.dp_dc) == pytest.approx(expected, rel=1e-12)  # p (1 - p) / (p - q)
