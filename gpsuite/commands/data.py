@@ -33,7 +33,7 @@ ACTIONS = ("list", "fetch", "verify", "describe")
 
 # experiments that `describe` names for a table whose target is a number, or a class
 REGRESSIONS = ("guarantee", "pac_bayes/regression", "perturbation/region", "robustness/regression")
-CLASSIFICATIONS = ("guarantee", "robustness/safety")
+CLASSIFICATIONS = ("guarantee", "robustness/safety", "robustness/explain")
 
 
 NAMING = {"target", "inputs", "ignore", "safety"}

@@ -14,7 +14,7 @@ from gpsuite.engine.folder import PLAN, RUN
 from gpsuite.engine.plans import PlannedTask, read_plan
 from gpsuite.engine.store import RecordStore, satisfies
 from gpsuite.errors import ResultsError
-from gpsuite.experiments.base import BUDGET, STATUSES
+from gpsuite.experiments.base import BUDGET, ERROR, STATUSES
 from gpsuite.reporting.reading import read_mapping
 from gpsuite.reporting.runs import PUBLISHED, folders_with
 from gpsuite.text import visible
@@ -72,12 +72,17 @@ def _counts(folder: Path, store: RecordStore) -> dict[str, Any]:
         }
     counts = Counter(_state(store, task) for task in plan.tasks)
     run = _read(read_mapping, folder / RUN) or {}
-    complete = counts["missing"] == 0 and run.get("science") == plan.science
+    if counts[ERROR]:
+        tables = "failed: run again"
+    elif counts["missing"] == 0 and run.get("science") == plan.science:
+        tables = "complete"
+    else:
+        tables = "run again to complete"
     return {
         "tasks": len(plan.tasks),
         **{status: counts[status] for status in STATUSES},
         "missing": counts["missing"],
-        "tables": "complete" if complete else "run again to complete",
+        "tables": tables,
     }
 
 

@@ -45,6 +45,16 @@ def test_a_run_prints_its_paths_and_status_counts_its_tasks(gpsuite: Gpsuite, wo
     assert status["tables"] == "complete"
 
 
+def test_a_run_whose_tasks_failed_is_not_called_complete(
+    gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpsuite(*SMOKE)
+    monkeypatch.setattr("gpsuite.commands.status._state", lambda *_: "error")
+    rows = [line.split("\t") for line in gpsuite("status").out.splitlines()]
+    status = dict(zip(rows[0], rows[1], strict=True))
+    assert (status["tasks"], status["error"], status["tables"]) == ("2", "2", "failed: run again")
+
+
 def test_status_sees_what_is_missing(gpsuite: Gpsuite, workplace: Path) -> None:
     gpsuite(*SMOKE)
     next((workplace / "results/.records/pac_bayes").glob("*.json")).unlink()

@@ -107,3 +107,14 @@ def test_a_table_of_ones_own_in_a_study_of_the_paper(gpsuite: Gpsuite, experimen
     assert ended.code == 0, ended.err
     [folder] = Path("results/pac_bayes", experiment).iterdir()
     assert (folder / "comparison.csv").is_file()
+
+
+@pytest.mark.parametrize("method", ["gpr", "sgpr"])
+def test_a_table_without_noise_has_proved_ranges(gpsuite: Gpsuite, method: str) -> None:
+    """Training ends at the lowest noise variance that a model takes."""
+    u, v = np.random.default_rng(0).random((2, 70))
+    pd.DataFrame({"u": u, "v": v, "y": np.sin(3.0 * u) + v}).to_csv("t.csv", index=False)
+    words = ("scale=smoke", f"methods=[{method}]", "count=1", "evaluations=200", "run_name=n", *CSV)
+    ended = gpsuite("run", "experiment=robustness/regression", *words)
+    assert ended.code == 0, ended.err
+    assert "Proved: inputs that are off" in ended.out

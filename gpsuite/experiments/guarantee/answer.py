@@ -134,7 +134,8 @@ def _interval_sentences(record: Record, settings: GuaranteeSettings, target: str
         counted = f", {repeats} of which repeat others and count as lost," if repeats else ""
         yield f"Jackknife+: {models} test rows left out in turn{counted} are too few for an interval of {level}."
     yield (
-        f"The model's own {level} intervals are no guarantee: they held {inside} of the {n} test rows' targets."
+        f"The model's own {level} intervals are no guarantee: of {JUDGED}, they held the targets of {inside} of the "
+        f"{n} test rows."
     )
 
 

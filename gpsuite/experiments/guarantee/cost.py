@@ -21,7 +21,7 @@ def seconds_of(request: Request[GuaranteeSettings], part: str) -> float:
     """Return the seconds of a part's task: training, and the searches of its rows."""
     settings, dataset = request.settings, request.require_dataset()
     data = load(dataset)
-    training = 15.0 * (min(dataset.rows, settings.most_rows) / 1000) ** 2 + 3.0
+    training = 30.0 * (min(dataset.rows, settings.most_rows) / 1000) ** 2 + 3.0
     classes = class_count(data, []) if data.task == "classification" else 0
     if part == ROWS:
         return training + settings.count * _row_seconds(settings, data.X.shape[1], classes)

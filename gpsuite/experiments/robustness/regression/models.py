@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -134,7 +134,8 @@ def read_regression(dataset: PreparedDataset, params: RegressionParams) -> Regre
         fault = f"{len(train)} rows are no copies of test rows; {least} or more must be left for training"
         raise UserError(f"test_rows={n_test}: {fault}", key="test_rows")
     if len(np.unique(data.y[train])) < 2:
-        raise UserError(f"dataset.target: {data.target_names[0]} is constant", key="dataset.target")
+        told = f"the {len(train)} rows to train on\ntake more (train_rows=), or others (seed=)"
+        raise UserError(f"dataset.target: {data.target_names[0]} is constant in {told}", key="dataset.target")
     inputs, target = Standardiser.fit(data.X[train]), Standardiser.fit(data.y[train])
     return RegressionProblem(
         X=inputs.transform(data.X[train]),
@@ -180,9 +181,14 @@ def trained_regression(
         )
         if hasattr(model, "inducing_variable"):
             Z = np.asarray(model.inducing_variable.Z.numpy(), dtype=np.float64)
-        return problem, hyperparameters_of(model), Z
+        return problem, _above_floor(hyperparameters_of(model), params.spec.noise_floor), Z
 
     return shared.once(f"regression {params.name}", attempt)
+
+
+def _above_floor(found: Hyperparameters, floor: float) -> Hyperparameters:
+    """Return the hyperparameters with a noise variance that a model takes: training may end on the floor itself."""
+    return replace(found, noise_variance=max(found.noise_variance, float(np.nextafter(floor, np.inf))))
 
 
 def build(
