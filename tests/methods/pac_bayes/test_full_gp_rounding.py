@@ -48,3 +48,23 @@ def test_inputs_far_from_their_mean_and_close_to_each_other(seed: int, columns: 
     assert abs(risk - posterior.gibbs_risk(BandLoss(0.3))) <= posterior.rounding(BandLoss(0.3)).risk + 1e-13
     assert kl <= (found.penalty.kl + found.penalty.rounding) * (1 + 1e-13)
     assert largest_risk(risk, penalty(kl, len(y), 2, 0.01)) <= found.bound_kl + 1e-13
+
+
+@pytest.mark.parametrize("noise", [1e-3, 0.3])
+def test_the_rounding_is_as_large_as_stated(noise: float) -> None:
+    """|E| = eps (N s (1 + ulps) + noise): |E| (|alpha|^2 + N / noise) in the KL, both moments' slopes in the risk."""
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(25, 2)), rng.normal(size=25)
+    posterior = FullGPPosterior.fit(Hyperparameters(1.7, (0.8,), noise), X, y)
+    found, alpha = posterior.rounding(BandLoss(0.4)), posterior.alpha
+    error = 2.0**-52 * (25 * 1.7 * (1.0 + posterior.ulps) + noise)
+    assert found.kl == pytest.approx(error * (alpha @ alpha + 25 / noise), rel=1e-9, abs=0.0)
+    step, loss = 1e-5, BandLoss(0.4)
+    mean, variance = posterior.train_mean, posterior.train_variance
+    by_mean, by_variance = (
+        (loss.expected(y, mean + s * step, variance + t * step * variance)
+         - loss.expected(y, mean - s * step, variance - t * step * variance)) / (2 * step)
+        for s, t in ((1.0, 0.0), (0.0, 1.0))
+    )  # fmt: skip
+    slopes = np.linalg.norm(by_mean) * np.linalg.norm(alpha) + np.abs(by_variance / variance).sum()
+    assert found.risk == pytest.approx(error * slopes / 25, rel=1e-4, abs=0.0)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
 from gpsuite.methods.robustness.class_probability import (
+    LatentRanges,
+    ProbitScore,
     probability_bounds,
     score_of,
 )
@@ -98,3 +102,12 @@ def test_a_certain_latent_value_counts_in_its_cell_only() -> None:
     np.testing.assert_array_equal(high, [[0.0, 1.0, 0.0]])
     with pytest.raises(ValueError, match="n_cells"):
         cell_probability_bounds(LINKS.get("probit"), at, sure, 1)
+
+
+def test_scores_of_known_moments_are_rounded_outwards() -> None:
+    rng = np.random.default_rng(5)
+    mean, variance = rng.standard_normal(200), rng.random(200) * 10.0 ** rng.uniform(-3, 3, 200)
+    low, high = ProbitScore().separate(LatentRanges(mean, mean, variance, variance, mean, variance))
+    for m, v, least, most in zip(*(each.tolist() for each in (mean, variance, low, high)), strict=True):
+        exact = Decimal(m) / (1 + Decimal(v)).sqrt()
+        assert Decimal(least) < exact < Decimal(most)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gpflow
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -14,8 +15,11 @@ from gpsuite.methods.wasserstein.rows import split_rows
 from gpsuite.models.classification.links import PROBIT
 from gpsuite.models.classification.multiclass_variational import softmax_posterior
 from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.random_elements.basis import InducingBasis
 from gpsuite.models.random_elements.certifiable import certifiable_posterior, certifiable_robust_max
 from gpsuite.models.random_elements.element import GaussianElement
+from gpsuite.models.random_elements.kernels import SparseKernel
+from gpsuite.models.random_elements.means import KernelMean
 from tests.methods.wasserstein.class_problems import fit, labelled, options
 
 pytestmark = pytest.mark.usefixtures("uncompiled")
@@ -97,3 +101,16 @@ def test_what_cannot_be_certified_is_refused() -> None:
     several = CLASSIFIERS.get("gwi_kernel")(fit(3, epochs=1)).model.element
     with pytest.raises(TypeError, match="one latent function"):
         certifiable_posterior(several, PROBIT)
+
+
+def test_variances_above_the_prior_s_are_kept() -> None:
+    """A variational covariance of four times the prior's: nothing is clipped to the prior."""
+    kernel, Z = gpflow.kernels.SquaredExponential(variance=1.3), np.array([[0.0, 0.0], [2.0, 1.0]])
+    basis = InducingBasis(kernel, Z)
+    sparse = SparseKernel.from_covariance(basis, 4.0 * np.eye(2), 1)
+    element = GaussianElement(0.0, kernel, KernelMean(0.0, np.ones((2, 1))), sparse, basis, 2)
+    posterior = certifiable_posterior(element, PROBIT)
+    assert posterior.operator_bound == pytest.approx(4.0)
+    variance = element.predict(Z)[1][:, 0]
+    assert np.all(variance > 3.9 * 1.3)
+    np.testing.assert_allclose(posterior.latent(Z)[1], variance, rtol=1e-5)

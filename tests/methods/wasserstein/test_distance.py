@@ -157,3 +157,10 @@ def test_singular_gaussians(d: int, scale: float) -> None:
     assert gaussian_wasserstein(zero, K, 1e-4 * a, K) == pytest.approx(1e-8 * np.sum(a**2), rel=1e-5)
     found = gaussian_wasserstein(zero, K, zero, np.outer(b, b))
     assert found == pytest.approx(np.sum((a - b) ** 2), rel=1e-5)
+
+
+def test_eigenvalues_below_zero_count_as_zero() -> None:
+    """The product diag(4, -9): only the root of 4 is left."""
+    none, ones = np.zeros(2), np.ones(2)
+    found = wasserstein_by_eigenvalues(none, none, ones, ones, np.diag([4.0, -9.0]), np.eye(2))
+    np.testing.assert_allclose(found.cross, 2.0 * 2.0 / 2.0)

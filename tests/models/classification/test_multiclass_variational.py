@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from gpsuite.budget import Budget
+from gpsuite.methods.robustness.class_probability import LatentRanges
 from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
 from gpsuite.methods.robustness.multiclass.robust_max_bound import SLOPE, RobustMaxBound
 from gpsuite.methods.robustness.multiclass.softmax_bound import SoftmaxBound
@@ -119,3 +120,27 @@ def test_the_slope_by_a_variance_is_its_bound() -> None:
 def test_other_likelihoods_are_refused() -> None:
     with pytest.raises(TypeError, match="only the softmax and the robust maximum"):
         multiclass_posterior(svgp(True, False, gpflow.likelihoods.Gaussian()))
+
+
+def test_every_variance_that_moves_is_paid_for() -> None:
+    """Three equal classes, log variances within .01, .02 and .03 of zero: the slope times .06 either way."""
+    posterior = RobustMaxPosterior(
+        np.zeros((1, 2)),
+        "matern52",
+        1.0,
+        np.ones(2),
+        np.ones((3, 1)),
+        np.zeros((0, 3, 1)),
+        np.zeros(0),
+        1.0,
+        0.03,
+    )
+    bound = RobustMaxBound(posterior, np.zeros(2), np.arange(2))
+    spread = np.array([[0.01], [0.02], [0.03]])
+    same = np.zeros((3, 1))
+    ranges = LatentRanges(same, same, np.exp(-spread), np.exp(spread), same, same + 1.0)
+    for own in range(3):
+        low, high = bound._class_range(ranges, own)
+        for stated, sign in ((low, -1.0), (high, 1.0)):
+            S = 1.0 / 3.0 + sign * (SLOPE * 0.06 + QUADRATURE)
+            np.testing.assert_allclose(stated, 0.97 * S + 0.015 * (1.0 - S), rtol=1e-7)

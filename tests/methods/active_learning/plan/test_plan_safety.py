@@ -191,3 +191,16 @@ def test_the_clock_gives_each_part_its_share() -> None:
     assert [clock.inference_ended() for _ in range(3)] == [False, True, True]
     assert [clock.ended() for _ in range(4)] == [False, False, True, True]
     assert not Clock(None).ended() and not Clock(Budget()).safety_inference_ended()
+
+
+def test_candidates_that_there_was_no_time_to_judge_are_not_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+    planner = flat_planner()
+    assert planner.ask(GRID).n_safe > 9
+    monkeypatch.setattr(plan_safety, "TOGETHER", 10)
+    believed = planner._safety_model(planner._predicting("safety", len(GRID)))
+    found = believed.judge(planner._scales.inputs(GRID), 0.05, None, lambda: True)
+    judged = np.arange(len(GRID)) % 9 == 0
+    assert found.judged == judged.sum()
+    np.testing.assert_array_equal(np.isfinite(found.probability), judged)
+    assert found.safe[judged].any()
+    assert not (found.safe | found.beyond_step)[~judged].any()

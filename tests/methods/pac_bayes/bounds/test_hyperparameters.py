@@ -56,3 +56,11 @@ def test_rejects_what_is_not_positive(values: tuple[float, tuple[float, ...], fl
 def test_the_narrowest_grid_that_is_allowed() -> None:
     assert HyperparameterGrid(0, 1).size == 3
     assert HyperparameterGrid(2, 1).size == 201
+
+
+@pytest.mark.parametrize("logarithm", [-6.01, 6.01, 7.0])
+def test_whole_hundredths_beyond_the_range_are_not_on_the_grid(logarithm: float) -> None:
+    """ln|Theta| counts 1201 values: a value outside of them would not be paid for."""
+    assert PAPER_GRID.contains(np.exp([-6.0, 6.0]))
+    assert not PAPER_GRID.contains(np.exp(logarithm))
+    assert not PAPER_GRID.holds(Hyperparameters(1.0, (1.0, float(np.exp(logarithm))), 1.0))

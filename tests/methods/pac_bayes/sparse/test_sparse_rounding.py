@@ -224,3 +224,32 @@ def test_a_rounding_that_is_not_known_certifies_nothing(unknown: float) -> None:
         found = certify(RiskAndKL(0.2, 5.0), Terms(100, 2, 0.05), rounding)
         assert (found.bound_kl, found.bound_sqrt, found.lower_kl) == (1.0, 1.0, 0.0)
         assert "rounding" in found.reason
+
+
+def test_a_free_form_posterior_is_carried_only_by_a_factor_that_is_known() -> None:
+    """Inducing inputs 1e-6 apart: L is off by one percent without a jitter, which LAPACK does not notice."""
+    X, Z = np.linspace(-1.0, 1.0, 20)[:, None], np.array([[0.0], [1e-6]])
+    h = PAPER_GRID.rounded(Hyperparameters(1.0, (1.0,), 0.1))
+    bare = InducingKernel.factorise(Z, h.to_log())
+    assert bare.jitter == 0.0 and 10 * LARGEST_SLACK < bare.whitening_error < 0.1
+    found = FreeFormPosterior.carry(h, X, X[:, 0], Z, WhitenedGaussian(np.ones(2), 0.5 * np.eye(2)))
+    assert found.inducing.jitter > 0.0
+    assert found.inducing.whitening_error <= LARGEST_SLACK
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_the_slack_grows_with_the_error_of_the_factor_it_is_taken_at(
+    alpha: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+    h = PAPER_GRID.rounded(Hyperparameters(1.0, (1.0,), 0.3))
+    slacks = []
+    for error in (0.0, 9.0):
+        monkeypatch.setattr(InducingKernel, "whitening_error", property(lambda _, error=error: error))
+        found = SparseGPPosterior.fit(h, X, y, X[:6] * 2.0, alpha)
+        # what does not come from K_ZZ: a few ulps of 1 + KL, and sigma_f^2 - |V_i|^2 beside the noise
+        own = found.inducing.entry_error * (1.0 + found.kl) * (1.0 + alpha * h.variance / h.noise_variance)
+        slacks.append(found.kl_slack - own)
+    assert slacks[1] == pytest.approx(10.0 * slacks[0], rel=1e-6, abs=0.0)
+    assert slacks[0] > 0.0

@@ -270,3 +270,15 @@ def test_powers_at_the_data_are_no_less_than_their_rounding() -> None:
     K = np.exp(-0.5 * ((x[:, None] - x) / 0.3) ** 2)
     eps = np.finfo(np.float64).eps
     assert (NormBall(K, 1.0).powers(K, np.ones(8)) >= np.sqrt(8.0 * eps * 8)).all()
+
+
+def test_where_the_perturbations_say_nothing_the_band_is_the_ball_s_own_on_both_sides() -> None:
+    region = quadratic_region(4, "kernel", n=12, m=20, q=10)
+    nothing = Perturbations("signs", np.ones((19, 12)), None, None)
+    x, _, _ = data(4, 12)
+    at = np.append(np.linspace(-2.4, 2.4, 25), 40.0)
+    ball, variances = NormBall(region.objective.gram, 2.5), np.linspace(1.0, 1.5, 26)  # type: ignore[attr-defined]
+    quadratic = quadratic_of(Region(region.objective, region.y, nothing, 10))
+    band = norm_ball_band(quadratic, 10, gaussian(at, x, 0.2), ball, variances)
+    np.testing.assert_array_equal(band.upper, 2.5 * np.sqrt(variances))
+    np.testing.assert_array_equal(band.lower, -2.5 * np.sqrt(variances))

@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 import gpsuite.methods.perturbation.ranks.perturbed_norms as norms_module
 import gpsuite.methods.perturbation.ranks.ranks as ranks_module
 from gpsuite.methods.perturbation.objectives.base import Form
-from gpsuite.methods.perturbation.objectives.quadratic import KernelLasso, LinearLSSVM, Objective
+from gpsuite.methods.perturbation.objectives.quadratic import KernelLasso, KernelRidge, LinearLSSVM, Objective
 from gpsuite.methods.perturbation.ranks.groups import (
     Group,
     Permutations,
@@ -333,3 +333,58 @@ def test_the_rank_of_exchangeable_values_is_uniform_at_the_scale_of_ties(spread:
     ranks = rank(Z, before[:, 1:] < before[:, :1])
     counts = np.bincount(ranks - 1, minlength=m)
     assert chisquare(counts).pvalue > 1e-4
+
+
+def test_what_a_gram_matrix_of_low_rank_does_not_see_counts_in_every_value_alike() -> None:
+    """A kernel so smooth that only few directions are left: the signs outside them are part of all Z."""
+    X = inputs(12)
+    objective = KernelLasso(gaussian(X, X, 8.0), 3.0)
+    assert 0 < len(objective.form.rest) < 12
+    test = _test(objective, SignChanges())
+    alphas = _alphas(test)
+    expected = [dense_z(objective, test.y, test.perturbations, alpha) for alpha in alphas]
+    np.testing.assert_allclose(test.z_values(alphas), expected, rtol=1e-9)
+    rng = np.random.default_rng(9)
+    alpha, noise = rng.standard_normal(12), rng.laplace(size=(40, 12))
+    drawn = SignChanges().draw(12, 15, rng, (40,))
+    assert drawn.signs is not None and drawn.priority is not None
+    for found, e, signs, priority in zip(
+        ranks_of_noise(objective, alpha, noise, drawn), noise, drawn.signs, drawn.priority, strict=True
+    ):
+        single = Perturbations(drawn.group, signs, None, priority)
+        Z = dense_z(objective, objective.design @ alpha + e, single, alpha)
+        assert found == _rank_by_definition(Z, single)
+
+
+def test_quadratic_forms_leave_ties_far_from_the_estimate_to_the_residuals() -> None:
+    """Rows equal up to 1e-14: their exchange ties everywhere, and the form's squares are too large to see it."""
+    X = inputs(8, 2)
+    X[1] = X[0] * (1.0 + 1e-14)
+    objective = LinearLSSVM(X, 1.0)
+    swapped = np.array([[1, 0, 2, 3, 4, 5, 6, 7]])
+    for priority in ([0, 1], [1, 0]):
+        drawn = Perturbations("permutations", None, swapped, np.array(priority))
+        y = outputs(objective)
+        test = RankTest(objective, y, drawn, objective.fit(y).alpha)
+        assert test._quadratic_forms is not None
+        alphas = test.alpha_hat + 1e8 * np.random.default_rng(3).standard_normal((20, 3))
+        assert test.ranks(alphas).tolist() == [1 + (priority[1] < priority[0])] * 20
+        assert rank(test.z_values(alphas), drawn.before_reference()).tolist() == test.ranks(alphas).tolist()
+
+
+def test_leading_rows_leave_rounding_to_all_rows() -> None:
+    """Transformations that move residuals of 1e-14 only: ties, where the rows left out are far smaller still."""
+    rng = np.random.default_rng(4)
+    Q = np.linalg.qr(rng.standard_normal((16, 16)))[0]
+    gram = (Q * np.repeat([1.0, 1e-12], 8)) @ Q.T
+    objective = KernelRidge(0.5 * (gram + gram.T), 0.05, "identity")
+    alphas = rng.standard_normal((40, 16))
+    signs = np.sign(rng.standard_normal((19, 16)))
+    signs[:, 0] = 1.0
+    for alpha in alphas:
+        y = objective.design @ alpha
+        y += np.r_[5.0, 1e-14 * rng.standard_normal(15)]
+        drawn = Perturbations("signs", signs, None, rng.permutation(20))
+        test = RankTest(objective, y, drawn, objective.fit(y).alpha)
+        assert test._leading is not None
+        assert test.ranks(alpha[None]).tolist() == [1 + np.count_nonzero(drawn.before_reference())]

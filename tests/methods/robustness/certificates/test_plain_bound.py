@@ -6,6 +6,7 @@ The oracle has 60 decimal digits and knows only the definition.
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -29,6 +30,7 @@ from gpsuite.methods.robustness.certificates.plain_model import (
 )
 from gpsuite.methods.robustness.certificates.plain_moments import Expander
 from tests.arrays import Array
+from tests.methods.robustness.certified_point import certified
 from tests.methods.robustness.decimal_oracle import exact_score, many_digits
 from tests.methods.robustness.made_up_posteriors import random_boxes, random_posterior
 
@@ -270,3 +272,18 @@ def test_batches_and_single_boxes_agree(monkeypatch: pytest.MonkeyPatch) -> None
     whole = both(plain, lo, lo + 0.3)
     monkeypatch.setattr(plain_bound, "BLOCK", 1)
     np.testing.assert_allclose(both(plain, lo, lo + 0.3), whole, rtol=1e-12)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize("link", ["probit", "logistic"])
+def test_ranges_that_rounding_turned_inside_out_bound_nothing(link: str, sign: int) -> None:
+    certificate = certified(link=link)[3]
+    region = certificate.region
+    plain = PlainBound(certificate.model, region.centre, region.free)
+    lo = np.tile(region.centre[region.free] - 0.1, (2, 1))
+    expansion = plain.expander.expand(lo, lo + 0.2)
+    turned = replace(expansion.variance, low=expansion.variance.high * np.array([1.0, 1.01]))
+    outer = plain._outer(
+        replace(expansion, variance=turned), sign, np.full(2, 0.4), np.full(2, -sign * np.inf)
+    )[0]
+    assert np.isfinite(outer).tolist() == [True, False]

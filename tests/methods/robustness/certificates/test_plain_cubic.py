@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gpsuite.methods.robustness.certificates import plain_cubic
 from gpsuite.methods.robustness.certificates.plain_cubic import UNIT64, quadratic_range
 
 
@@ -29,3 +30,13 @@ def test_the_quadratic_range_pays_for_a_sum_over_all_inputs(n_inputs: int) -> No
     low, high = quadratic_range(r, 0 * r[:, :, None] * r[:, None], r)
     for paid in (high[0] - n_inputs, -n_inputs - low[0]):
         assert 64 + n_inputs - 1 <= paid / (UNIT64 * n_inputs) <= 20 * (64 + n_inputs)
+
+
+def test_diagonals_pay_for_the_error_of_the_eigenvalue(monkeypatch: pytest.MonkeyPatch) -> None:
+    H = np.array([2.0, 0.5])[:, None, None] * (np.eye(6) - 1.0 / 3.0)
+    found = []
+    for share in (0.0, 1e-3):
+        monkeypatch.setattr(plain_cubic, "EIGENVALUE", share)
+        found.append(plain_cubic.dominating_diagonal(H).sum(axis=1))
+    np.testing.assert_allclose(found[0], [12.0, 3.0])
+    np.testing.assert_allclose(found[1] - found[0], 6e-3 * np.sqrt(6.0) * np.array([2.0, 0.5]))

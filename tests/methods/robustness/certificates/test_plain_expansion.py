@@ -28,7 +28,12 @@ from gpsuite.methods.robustness.certificates.plain_kernel import (
 )
 from gpsuite.methods.robustness.certificates.plain_model import PlainModel, plain_slice
 from gpsuite.methods.robustness.certificates.plain_moments import Expander, Moment
-from gpsuite.methods.robustness.certificates.plain_remainders import MOST_PAIRED, fourth_order, remainders
+from gpsuite.methods.robustness.certificates.plain_remainders import (
+    MOST_PAIRED,
+    Remainders,
+    fourth_order,
+    remainders,
+)
 from tests.methods.robustness.made_up_posteriors import random_posterior
 
 KERNELS = tuple(CURVATURE)
@@ -374,3 +379,14 @@ def test_any_level_is_sound_and_the_bounds_own_loses_little(link: str) -> None:
         # the level of the bound itself is as good as any other, up to what the relaxation loses
         own = sign * plain.bound(c[None] - r, c[None] + r, sign, np.array([sign * found.min()]))[0][0]
         assert own <= found.min() + 0.5 * (found.min() - np.max(sign * truth)) + 1e-9
+
+
+def test_order_four_is_at_most_and_at_least_zero() -> None:
+    """A negative flat part does not lower the upper end, a positive one does not raise the lower end."""
+    kept = np.ones((2, 1), dtype=bool)
+    left = Remainders(kept, kept, np.zeros((2, 1)), np.zeros((2, 1)))
+    nothing, flat = np.zeros((2, 1)), np.array([[2.0], [-2.0]])
+    f = (nothing, nothing, flat, nothing, nothing)
+    low, high = fourth_order(np.ones((2, 1)), f, np.ones((2, 1, 1)), left, np.full(2, 0.5))
+    np.testing.assert_allclose(high, [0.5**4, 0.0], atol=1e-10)
+    np.testing.assert_allclose(low, [0.0, -(0.5**4)], atol=1e-10)

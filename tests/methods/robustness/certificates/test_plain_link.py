@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
+from gpsuite.methods.robustness.certificates import plain_link
 from gpsuite.methods.robustness.certificates.plain_link import (
     LOGISTIC,
     QUADRATURE,
@@ -73,3 +74,19 @@ def test_the_largest_on_a_line_is_a_probability() -> None:
     found = largest_on_line(G, 0.0 * one, 0.5 * one, 2.0 * one)
     np.testing.assert_array_equal(found[:2], 1.0)
     assert 0.0 <= found[2] < 1e-3
+
+
+def test_the_largest_value_on_a_line_pays_for_the_rounding_of_its_argument() -> None:
+    """1e10 - 1e10 v at v = 1 is off by 1e-6 at most, the probability by a quarter of that."""
+    found = largest_on_line(*(np.array([each]) for each in (1e10, -1e10, 1.0, 1.0)))[0]
+    assert 0.9e-15 * 2e10 <= found - 0.5 <= 1.1e-15 * 2e10
+
+
+def test_what_lies_between_the_ends_of_a_cell_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second derivative along the line, times an eighth of the squared width."""
+    monkeypatch.setattr(plain_link, "CELLS", 1)
+    monkeypatch.setattr(plain_link, "LOGISTIC", (0.0962251, 0.0, 0.0))
+    low, high, slope = np.zeros(1), np.ones(1), np.array([2.0])
+    found = largest_on_line(np.array([-1.0]), slope, low, high)
+    ends = logistic_value(np.array([-1.0, 1.0]), np.array([0.0, 1.0])).max()
+    assert found[0] - ends == pytest.approx(0.0962251 * 4.0 / 8.0, rel=1e-9)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pytest
 
@@ -21,3 +23,18 @@ def test_what_is_stated_of_a_score_is_rounded_outward_for_its_sign(
         exact = best if sign > 0 else other_side
         stated = float(score.own(np.array([best]), sign)[0])
         assert sign * (stated - exact) >= 0.9 * OUTWARD
+
+
+def test_a_probability_s_lower_bound_is_rounded_down_again_where_it_is_turned() -> None:
+    best = np.random.default_rng(8).random(200)
+    found = LinkScore("logistic", 0.0).own(best, -1)
+    for stated, x in zip(found.tolist(), best.tolist(), strict=True):
+        assert Decimal(1) - Decimal(x) - Decimal(stated) >= Decimal("1.99e-12") + Decimal(OUTWARD * x)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_quantiles_pay_for_both_terms_where_they_cancel(sign: int) -> None:
+    variance = np.random.default_rng(9).random(50)
+    top = -sign * 2.0 * np.sqrt(variance + 0.1)
+    found = QuantileScore(2.0, 0.1).corner(top, variance, variance, sign)
+    assert np.all(found >= 1.9 * OUTWARD * np.abs(top))

@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 
 from gpsuite.methods.robustness.level_bound import concave_relaxation
 from gpsuite.methods.robustness.level_bound.concave_relaxation import cubic_maximum, dominating_diagonal
-from gpsuite.methods.robustness.level_bound.cubic import Cubic, add_norm_times_linear, symmetric_part
+from gpsuite.methods.robustness.level_bound.cubic import (
+    Cubic,
+    add_norm_times_linear,
+    sum_slack,
+    symmetric_part,
+)
 from gpsuite.methods.robustness.level_bound.tensors import third_order_sums
 from tests.methods.robustness.level_bound.level_models import random_cubic, value
 
@@ -95,3 +100,23 @@ def test_the_gap_of_a_point_that_is_not_the_maximum_is_paid_for(monkeypatch: pyt
     square = 0.26 * np.array([[[-1.0, 1.0], [1.0, -1.0]]])
     found = cubic_maximum(Cubic(np.zeros(1), np.ones((1, 2)), square, None), np.ones((1, 2)))
     assert 2.0 <= found.bound[0] <= 2.0 + 1e-9
+
+
+def test_the_rounding_of_a_cubic_s_terms_is_paid_for() -> None:
+    """By their sizes, 3 + 0.5 + 1 here."""
+    polynomial = Cubic(np.array([3.0]), np.array([[0.5, -2.0]]), np.zeros((1, 2, 2)), None)
+    found = cubic_maximum(polynomial, np.array([[1.0, 0.5]])).bound[0]
+    assert found - (3.0 + 0.5 + 1.0) == pytest.approx(sum_slack(2) * 4.5, rel=1e-2)
+
+
+def test_diagonals_pay_for_the_error_of_the_eigenvalue(monkeypatch: pytest.MonkeyPatch) -> None:
+    H = np.array([2.0, 0.5])[:, None, None] * (
+        np.eye(6) - 1.0 / 3.0
+    )  # reflections: rows sum to 7/3 of the eigenvalue
+    found = []
+    for share in (0.0, 1e-3):
+        monkeypatch.setattr(concave_relaxation, "EIGENVALUE", share)
+        found.append(dominating_diagonal(H).sum(axis=1))
+    np.testing.assert_allclose(found[0], [12.0, 3.0])
+    # six times the share of the Frobenius norm
+    np.testing.assert_allclose(found[1] - found[0], 6e-3 * np.sqrt(6.0) * np.array([2.0, 0.5]))

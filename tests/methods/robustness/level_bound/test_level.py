@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from gpsuite.methods.robustness.class_probability import ProbitScore
+from gpsuite.methods.robustness.class_probability import ProbabilityScore, ProbitScore
 from gpsuite.methods.robustness.level_bound import level as level_module
-from gpsuite.methods.robustness.level_bound.level import Level, ProbitLevel, level_of
+from gpsuite.methods.robustness.level_bound.level import Level, ProbabilityLevel, ProbitLevel, level_of
 from gpsuite.models.classification.links import LINKS, Logistic
 from tests.arrays import Array
 
@@ -180,3 +182,27 @@ def test_the_threshold_of_a_squeezed_probit_has_the_probability(squeeze: float, 
     level = ProbitLevel(ProbitScore(squeeze))
     share = ndtr(level.threshold(probability))
     assert squeeze + (1.0 - 2.0 * squeeze) * share == pytest.approx(probability, abs=1e-14)
+
+
+@pytest.mark.parametrize(("B", "expected"), [((1, 0, 0), 0.09), ((0, 1, 0), 0.3), ((0, 0, 1), 0.25)])
+def test_each_derivative_of_the_link_counts_between_the_grid_points(
+    B: tuple[float, float, float], expected: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B2 k^2 + B3 |k| + B4/4 times h^2/8, at k = -0.3 and h = 1."""
+    monkeypatch.setattr(level_module, "_CELLS", 2)
+    link = SimpleNamespace(name="made up", B2=B[0], B3=B[1], B4=B[2], probability=lambda m, v: 0.0 * m + 0.2)
+    level = ProbabilityLevel(ProbabilityScore(link))
+    found = level.bound(np.zeros(1), np.array([-0.3]), np.array([1.0]), np.array([3.0]))
+    assert found[0] == pytest.approx(0.2 + expected / 8.0, abs=1e-10)
+
+
+def test_the_probit_s_largest_score_along_a_line_pays_for_what_cancels() -> None:
+    """At the ends of lines that nearly cross zero there, in exact arithmetic."""
+    rng = np.random.default_rng(6)
+    low = rng.random(200)
+    high, slope = low + rng.random(200), 10.0 * rng.standard_normal(200)
+    G = -slope * np.where(rng.random(200) < 0.5, low, high) * (1.0 + 1e-12 * rng.standard_normal(200))
+    found = ProbitLevel(ProbitScore()).bound(G, slope, low, high)
+    for g, k, *ends, bound in zip(*(each.tolist() for each in (G, slope, low, high, found)), strict=True):
+        for v in map(Decimal, ends):
+            assert (Decimal(g) + Decimal(k) * v) / (1 + v).sqrt() < Decimal(bound)

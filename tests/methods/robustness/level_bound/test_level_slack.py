@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gpsuite.arrays import FloatArray
+from gpsuite.methods.robustness.level_bound import level_bound as module
 from gpsuite.methods.robustness.level_bound.cubic import Cubic
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
 from gpsuite.methods.robustness.level_bound.squared_exponential import expand_squared_exponential
@@ -62,3 +63,32 @@ def test_models_pay_for_the_rounding_of_their_coefficients(inputs: int, half: fl
         clean = replace(expansion, form=replace(form, mean_error=0.0)).over(radius * 0.0)
         off = abs(mean[0] - clean.mean.model.constant[b])
         assert off > clean.mean.above[b] + clean.mean.below[b]
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize("link", ["probit", "logistic"])
+def test_ranges_that_rounding_turned_inside_out_bound_nothing(link: str, sign: int) -> None:
+    posterior = random_posterior(np.random.default_rng(3), "matern52", link, 8, 2)
+    bound = level_bound(posterior, posterior.X[0], np.arange(2))
+    half = 0.1 * posterior.lengthscales
+    centre, latent = bound.latent_model(posterior.X[:2] - half, posterior.X[:2] + half)
+    high = latent.variance.high
+    turned = replace(latent, variance=replace(latent.variance, low=high * np.array([1.0, 1.01])))
+    found = bound.bound(centre, turned, sign, np.array(0.4)).outer
+    assert np.isfinite(found).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_the_rounding_of_the_combined_model_is_paid_for(sign: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior = random_posterior(np.random.default_rng(4), "squared_exponential", "probit", 10, 2)
+    bound = level_bound(posterior, posterior.X[0], np.arange(2))
+    half = 0.01 * posterior.lengthscales
+    centre, latent = bound.latent_model(posterior.X[:3] - half, posterior.X[:3] + half)
+    at = bound.level.score.value(sign * latent.mean.model.constant, latent.variance.model.constant)
+    found = []
+    for share in (0.0, 1e-6):
+        monkeypatch.setattr(module, "_ROUNDING", share)
+        found.append(bound.bound(centre, latent, sign, at).outer)
+    paid = 1e-6 * np.abs(latent.mean.model.constant) / np.sqrt(1.0 + latent.variance.high)
+    assert np.all(found[1] - found[0] >= 0.9 * paid)
+    assert np.all(paid > 0.0)

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from gpsuite.methods.robustness.level_bound.kernel_sums import (
+    _EIGENVALUE,
     MOST_PAIRED_INPUTS,
+    _eigenvalues,
     _quartic,
     kernel_orders,
     order_four,
@@ -238,3 +240,13 @@ def test_sums_of_fourth_powers_lie_within_their_bounds(inputs: int, sign: float)
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     values = ((x @ offset[0]) ** 4) @ weights[0]
     assert low[0] <= min(0.0, values.min()) and max(0.0, values.max()) <= high[0]
+
+
+def test_eigenvalues_of_weighted_sums_are_rounded_outwards() -> None:
+    rng = np.random.default_rng(5)
+    weights, vectors = rng.standard_normal((3, 7)), rng.standard_normal((3, 2, 7))
+    values = np.linalg.eigvalsh(np.einsum("bn,bjn,bkn->bjk", weights, vectors, vectors))
+    size = np.einsum("bn,bjn->b", np.abs(weights), vectors**2)
+    low, high = _eigenvalues(weights, vectors)
+    assert np.all(np.minimum(values[:, 0], 0.0) - low >= 0.9 * _EIGENVALUE * size)
+    assert np.all(high - np.maximum(values[:, -1], 0.0) >= 0.9 * _EIGENVALUE * size)

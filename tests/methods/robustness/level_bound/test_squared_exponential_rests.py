@@ -193,3 +193,34 @@ def test_the_means_model_pays_for_coefficients_and_what_multiplies_them(rho: flo
     most = 0.01 * form.variance * growth(radius, 2)[0] * share * (1.0 + rho**2 + rho**4)
     for more in (off.above - exact.above, off.below - exact.below):
         assert 0.99 * most <= more[0] <= 1.01 * most
+
+
+RADIUS = np.array([[0.3, 0.4]])
+
+
+def constant(value: float) -> Cubic:
+    return Cubic(np.array([value]), np.zeros((1, 2)), np.zeros((1, 2, 2)), None)
+
+
+def test_the_norm_left_to_the_remainder_allows_for_coefficients_that_are_off() -> None:
+    """|h|^2 = 4, one coefficient of 1 known up to .001 as the five others of degree <= 2 are."""
+    form = replace(one_datum("squared_exponential", np.ones(2)), mean_error=1e-3, norm2=4.0)
+    eta = np.sqrt(4.0 - (1.0 - np.sqrt(6.0) * 1e-3) ** 2)
+    expected = eta * np.sqrt(tail(RADIUS, 2)[0])
+    assert mean_remainder(form, constant(1.0), RADIUS)[0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_cross_terms_pay_for_the_rounding_of_the_block_and_of_the_constant() -> None:
+    form = replace(one_datum("squared_exponential", np.ones(2)), gram_error=0.01)
+    slope, g = 0.5 * np.sqrt(2 * 0.01), form.bound
+    expected = 2 * (0.1 + slope) * np.sqrt(g * tail(RADIUS, 2)[0]) + 2 * slope * np.sqrt(g / 2) * 0.5**2
+    assert cross_terms(form, constant(0.0), np.zeros((1, 2, 2)), RADIUS)[0] == pytest.approx(
+        expected, rel=1e-6
+    )
+
+
+def test_a_form_that_rounding_made_negative_may_still_be_zero() -> None:
+    form = one_datum("squared_exponential", np.ones(2))
+    found = variance_model(form, constant(-0.01), np.zeros((1, 2, 2)), np.zeros((1, 2)))
+    assert found.model.constant[0] == pytest.approx(-0.01)
+    assert found.model.constant[0] + found.above[0] >= 0.0

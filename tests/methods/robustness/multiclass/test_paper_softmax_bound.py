@@ -13,6 +13,7 @@ from gpsuite.budget import Budget
 from gpsuite.errors import UserError
 from gpsuite.methods.robustness.multiclass.latent_cells import (
     LatentBoxes,
+    _square,
     class_probability_cells,
     mass_of_cells,
 )
@@ -133,3 +134,9 @@ def test_a_search_with_the_paper_s_bound_ends_with_its_budget_and_encloses_ours(
 def test_other_numbers_of_classes_are_refused() -> None:
     with pytest.raises(UserError, match="bound=paper"):
         PaperSoftmaxBound(posterior_of(4), np.zeros(2), np.arange(2))
+
+
+def test_the_square_of_a_range_about_zero_begins_at_zero() -> None:
+    low, high = _square((np.array([-1.0, 1.0, -3.0]), np.array([2.0, 2.0, -1.0])))
+    np.testing.assert_array_equal(low, [0.0, 1.0, 1.0])
+    np.testing.assert_array_equal(high, [4.0, 4.0, 9.0])

@@ -257,3 +257,16 @@ def test_an_l2_ball_is_the_same_in_any_unit(unit: float) -> None:
     expected, found = plain.contract(lo, hi), scaled.contract(lo * unit, hi * unit)
     assert np.array_equal(expected[0] * unit, found[0]) and np.array_equal(expected[1] * unit, found[1])
     assert expected[2].tolist() == found[2].tolist() == [True, True, False]
+
+
+def test_what_a_ball_leaves_next_to_its_rim_is_not_rounded_inward() -> None:
+    """L1, the other inputs' gaps taking all but 1e-9 of the radius: the reach in exact arithmetic is covered."""
+    rng = np.random.default_rng(11)
+    for _ in range(300):
+        region = l1_ball(np.zeros(4), float(rng.uniform(0.5, 1.0)))
+        gap = rng.dirichlet(np.ones(3)) * (region.radius - 1e-9 * rng.random())
+        low, high, meets = region.contract(np.r_[-2.0, gap][None], np.r_[2.0, gap][None])
+        reach = Fraction(region.radius) - sum(map(Fraction, gap.tolist()), Fraction(0))
+        if reach >= 0:
+            assert meets[0]
+            assert Fraction(float(low[0, 0])) <= -reach and reach <= Fraction(float(high[0, 0]))
