@@ -95,12 +95,12 @@ def penalty(kl: float, n: int, hyperparameters: int, delta: float) -> float:
 
 
 def largest_risk(risk: float, c: float) -> float:
-    """Return an upper end of the p >= risk with kl(risk || p) <= c: never below the exact one."""
+    """Return an upper end of the p >= risk with kl(risk || p) <= c, up to the rounding of kl as computed."""
     return _end(risk, 1.0, c)
 
 
 def smallest_risk(risk: float, c: float) -> float:
-    """Return a lower end of the p <= risk with kl(risk || p) <= c: never above the exact one."""
+    """Return a lower end of the p <= risk with kl(risk || p) <= c, up to the rounding of kl as computed."""
     return _end(risk, 0.0, c)
 
 
