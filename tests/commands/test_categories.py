@@ -104,6 +104,7 @@ def test_guarantee_proves_nothing_of_categories_that_are_a_little_off(
                 if line.startswith(("Proved", "Certified", "Not proved"))
             ]
         )
+        assert ("Decisive inputs" in ended.out) is (task == "classification")
         columns = set(pd.read_csv(workplace / f"results/guarantee/smoke~{name}/predictions.csv").columns)
         assert any(name.startswith("proved_") for name in columns) == bool(told[-1])
         pd.read_csv("t.csv").drop(columns="dose", errors="ignore").to_csv("t.csv", index=False)
