@@ -117,3 +117,17 @@ def test_the_linear_model_is_no_advice_against_copies_of_whole_rows(
 def test_a_familys_name_is_offered(gpsuite: Gpsuite) -> None:
     ended = gpsuite("status", "pac_bays")
     assert ended.code == 2 and "did you mean 'pac_bayes'?" in ended.err
+
+
+def test_a_training_that_ended_at_a_constant_says_how_to_start_elsewhere(gpsuite: Gpsuite) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 30))
+    table = np.column_stack([X, X @ rng.normal(size=30)])
+    names = ",".join([*(f"x{number}" for number in range(30)), "y"])
+    np.savetxt("t.csv", table, delimiter=",", header=names, comments="")
+    words = ("scale=smoke", "repetitions=1", "max_evaluations=40", "dataset=csv", "dataset.path=t.csv")
+    run = ("run", "experiment=pac_bayes/regression", *words, "dataset.target=y")
+    constant = gpsuite(*run, "methods=[kl_pac_gp,full_gp]").out
+    advised = re.findall(r"In 1 of 1 splits the training ended at a constant; (.*) begins at other", constant)
+    assert advised == ["method=kl_pac_gp method.starts=10"]  # a likelihood has no other starts
+    assert "ended at a constant" not in gpsuite(*run, *advised[0].split()).out

@@ -39,6 +39,9 @@ SHOWN = {
     "gibbs_risk_train": "Gibbs training risk",
 }
 
+A_CONSTANT = 1.0  # nats: a posterior so near its prior predicts next to nothing
+MORE_STARTS = 10
+
 PENALTY_ONLY = [name for name in PENALTY if name not in METRICS]
 
 
@@ -105,6 +108,13 @@ def _sentences(report: Report[RegressionSettings]) -> Iterator[str]:
         if len(bounds) > 1:
             low, high = percent_up(min(bounds)), percent_up(max(bounds))
             yield f"  (Models of {len(bounds)} splits have bounds from {low} to {high}, each its own.)"
+        constant = sum(
+            record.number("kl_over_n") * record.number("n_train") < A_CONSTANT for record in records
+        )
+        if constant and getattr(report.request.methods[method], "starts", 0) == 1:
+            where = "other lengthscales, and keeps the best"
+            advice = f"method={method} method.starts={MORE_STARTS} begins at {where}"
+            yield f"  (In {constant} of {len(records)} splits the training ended at a constant; {advice}.)"
 
 
 def _training_rows(request: Request[RegressionSettings]) -> int:
