@@ -27,12 +27,8 @@ from gpsuite.experiments.guarantee.regression import kept_model
 from gpsuite.experiments.guarantee.run import run_rows
 from gpsuite.experiments.guarantee.saved_classifier import SavedClassifier
 from gpsuite.experiments.guarantee.searches import Searches
-from gpsuite.experiments.guarantee.tasks import Learning, RowsTask
-
-LEARNING = Learning(
-    seed=3, goal=1.0, own=False, delta=0.01, coverage=0.9, test_share=0.2, preparation=0.1, most_rows=90,
-    max_evaluations=3,
-)  # fmt: skip
+from gpsuite.experiments.guarantee.tasks import RowsTask
+from tests.experiments.guarantee.test_classification_guarantee import LEARNING
 
 
 def table(folder: Path, classes: int) -> PreparedDataset:
