@@ -35,7 +35,7 @@ from gpsuite.experiments.robustness.shared.free_inputs import version_with
 from gpsuite.experiments.settings import require_one_output
 from gpsuite.seeds import derived_seed
 
-VERSION = 8
+VERSION = 9
 
 # what perturbation/region ships
 PENALTY, WEIGHT, PREPARATION, POINTS, RAYS = 0.001, 1.0, 0.2, 101, 50

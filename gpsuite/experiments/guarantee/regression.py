@@ -10,6 +10,7 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
+from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.splits import DifferentRows, Standardiser
 from gpsuite.errors import UserError
@@ -18,13 +19,14 @@ from gpsuite.experiments.guarantee.checks import few_different
 from gpsuite.experiments.guarantee.searches import Searches, nested
 from gpsuite.experiments.guarantee.tasks import Learning
 from gpsuite.experiments.pac_bayes.shared.settings import LEAST_TRAINING_ROWS
-from gpsuite.experiments.robustness.shared.classifiers import median_distance, numbers_of
+from gpsuite.experiments.robustness.shared.classifiers import numbers_of
 from gpsuite.methods.conformal import LeaveOneOut, split_radius
 from gpsuite.methods.pac_bayes import PAPER_GRID, BandLoss, FullGPPosterior
 from gpsuite.methods.pac_bayes.bounds.certificates import Certificate
 from gpsuite.methods.pac_bayes.copies import Copies, cautious_upper_bound
 from gpsuite.methods.pac_bayes.evaluation import certify_posterior
 from gpsuite.methods.pac_bayes.problem import Problem, Search, TrainedGP
+from gpsuite.methods.pac_bayes.relevance import relevance_lengthscales
 from gpsuite.methods.pac_bayes.training import train_full_gp
 from gpsuite.methods.robustness.regression.prediction_range import MEAN, prediction_range
 from gpsuite.methods.robustness.search.regions import box
@@ -35,6 +37,36 @@ from gpsuite.seeds import stream
 KERNEL = "squared_exponential"  # of the family's certified regressions
 LEAST_TEST_ROWS, LEAST_PREPARATION = 5, 2
 OBJECTIVE = "kl"  # kl-PAC-GP of Reeb et al. 2018, Sec. 3.1
+MOST_INFORMING = 500  # rows that choose lengthscales, for time
+
+
+@dataclass(frozen=True, eq=False)
+class Scales:
+    """What brings a table into the units of a regression that has one lengthscale.
+
+    Attributes:
+        inputs: what standardises inputs, and divides each by its lengthscale.
+        target: what standardises the target.
+        standard: one standard deviation in these units, the geometric mean of the inputs'.
+    """
+
+    inputs: Standardiser
+    target: Standardiser
+    standard: float
+
+    @classmethod
+    def fit(cls, data: Dataset, scaled_by: IntArray, informing: IntArray) -> Scales:
+        """Return those that rows `scaled_by` standardise, and whose lengthscales rows `informing` choose.
+
+        The bound of a regression in these units holds on other rows.
+        """
+        inputs, target = Standardiser.fit(data.X[scaled_by]), Standardiser.fit(data.y[scaled_by, :1])
+        first = informing[:MOST_INFORMING]
+        lengthscales = relevance_lengthscales(
+            inputs.transform(data.X[first]), target.transform(data.y[first, :1])[:, 0]
+        )
+        standard = math.exp(-float(np.mean(np.log(lengthscales))))
+        return cls(Standardiser(inputs.mean, inputs.scale * lengthscales), target, standard)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +76,7 @@ class Fitted:
     Attributes:
         posterior: at hyperparameters rounded to the grid.
         rows: its training rows' numbers in the dataset, [N].
-        inputs: what standardises inputs.
+        inputs: what standardises inputs, and divides each by its lengthscale.
         target: what standardises the target.
         fault: why the training did not end well; empty if it did.
     """
@@ -107,13 +139,16 @@ def order_of(rows: int, learning: Learning) -> IntArray:
 
 def kept_model(dataset: PreparedDataset, learning: Learning, shared: SharedWork) -> Fitted:
     """Return the regression that is kept, of all rows but those that chose its scale; trained once per group."""
-    return shared.once(
-        f"kept {learning}", lambda: _fit(dataset, learning, *kept_rows(dataset, learning), shared)
-    )
+
+    def attempt() -> Fitted:
+        scaled_by, rows = kept_rows(dataset, learning)
+        return _fit(dataset, learning, Scales.fit(load(dataset), scaled_by, scaled_by), rows, shared)
+
+    return shared.once(f"kept {learning}", attempt)
 
 
 def kept_rows(dataset: PreparedDataset, learning: Learning) -> tuple[IntArray, IntArray]:
-    """Return the rows that choose the scale of the model that is kept, and its training rows.
+    """Return the rows that choose scale and lengthscales of the model that is kept, and its training rows.
 
     The former are the first of the order: a share of them, more until their target varies, and up to twice as many
     until all numbers do. When to stop is decided by rows seen so far, so that the others are still draws.
@@ -192,7 +227,8 @@ def judged_model(dataset: PreparedDataset, learning: Learning, shared: SharedWor
 
     def attempt() -> Judged:
         data, (train, aside) = load(dataset), judged_rows(dataset, learning)
-        fitted = _fit(dataset, learning, train, train, shared)
+        informing = train[: len(kept_rows(dataset, learning)[0])]  # as many as the kept model's
+        fitted = _fit(dataset, learning, Scales.fit(data, train, informing), train, shared)
         errors = np.abs(fitted.predict(data.X[aside])[0] - data.y[aside, 0])
         different = DifferentRows.of(aside, train, data.groups)
         held = aside[: max(learning.most_rows // 2, LEAST_TEST_ROWS)]
@@ -236,25 +272,28 @@ def _rounding(models: LeaveOneOut, target: Standardiser) -> float:
 
 
 def _fit(
-    dataset: PreparedDataset, learning: Learning, scaled_by: IntArray, rows: IntArray, shared: SharedWork
+    dataset: PreparedDataset,
+    learning: Learning,
+    scales: Scales,
+    rows: IntArray,
+    shared: SharedWork,
 ) -> Fitted:
-    data = load(dataset)
-    inputs, target = Standardiser.fit(data.X[scaled_by]), Standardiser.fit(data.y[scaled_by, :1])
+    data, inputs, target = load(dataset), scales.inputs, scales.target
     X, y = inputs.transform(data.X[rows]), target.transform(data.y[rows, :1])[:, 0]
     width = learning.goal / float(target.scale[0]) if learning.own else learning.goal
     problem = Problem(X, y, BandLoss(width), learning.delta, OBJECTIVE, ard=False)
-    found = _trained(problem, learning.max_evaluations, shared)
+    found = _trained(problem, learning.max_evaluations, scales.standard, shared)
     posterior = FullGPPosterior.fit(PAPER_GRID.rounded(found.hyperparameters), X, y)
     return Fitted(posterior, rows, inputs, target, "" if found.status != DIVERGED else found.reason)
 
 
-def _trained(problem: Problem, max_evaluations: int, shared: SharedWork) -> TrainedGP:
-    """Minimise the bound from the published start and from the median distance of the rows; return the smaller one.
+def _trained(problem: Problem, max_evaluations: int, standard: float, shared: SharedWork) -> TrainedGP:
+    """Minimise the bound from two starts, and return the smaller one; it holds for both ends.
 
-    Two rows of D standardised inputs are about sqrt(2 D) apart: of 20 inputs no row tells anything of another at the
-    published start, and the search often ends at a constant. The bound holds for both ends.
+    At the first all hyperparameters are 1: lengthscales as other rows chose them. These may have been few, so that the
+    second is the published one, of a lengthscale of one standard deviation.
     """
-    starts = (None, Hyperparameters(1.0, (median_distance(problem.X),), 1.0))
+    starts = (None, Hyperparameters(1.0, (standard,), 1.0))
     found = []
     for number, start in enumerate(starts, start=1):
         budget = Budget(evaluations=max_evaluations, run=number, runs=len(starts), observer=shared.observer)

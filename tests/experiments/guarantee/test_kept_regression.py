@@ -16,8 +16,10 @@ from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.guarantee.regression import (
     check_rows,
     judged_model,
+    kept_copies,
     kept_model,
     kept_rows,
+    mean_bounds,
     order_of,
 )
 from gpsuite.experiments.guarantee.tasks import Learning
@@ -38,7 +40,7 @@ def written(folder: Path, X: FloatArray, y: FloatArray) -> PreparedDataset:
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_of_many_inputs_neither_model_is_a_constant(tmp_path: Path, seed: int) -> None:
-    """The paper's start has lengthscale 1, and rows of 25 standardised inputs are about 7 apart."""
+    """Rows of 25 standardised inputs are about 7 apart: of lengthscale 1 none tells anything of another."""
     rng = np.random.default_rng(seed)
     X, weights = rng.normal(size=(180, 25)), rng.normal(size=25)
     dataset = written(tmp_path, X, X @ weights + 0.3 * rng.normal(size=180))
@@ -47,6 +49,42 @@ def test_of_many_inputs_neither_model_is_a_constant(tmp_path: Path, seed: int) -
     for model in (kept_model(dataset, LEARNING, shared), judged_model(dataset, LEARNING, shared).fitted):
         off = model.predict(fresh)[0] - truth
         assert np.sqrt(np.mean(off**2)) < 0.4 * truth.std()
+
+
+def test_inputs_without_effect_cost_little(tmp_path: Path) -> None:
+    """Of 12 inputs two matter; with one lengthscale for all inputs as they are, the bound is .45."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(400, 12))
+    dataset = written(tmp_path, X, np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.2 * rng.normal(size=400))
+    kept = kept_model(dataset, replace(LEARNING, max_evaluations=40), SharedWork())
+    (bound,) = mean_bounds(kept, LEARNING, np.array([1.0]), kept_copies(dataset, LEARNING))
+    assert bound.bound_bayes < 0.3
+    assert np.all(kept.inputs.scale[2:] > 2.0 * kept.inputs.scale[:2].max())
+
+
+def test_rows_that_a_bound_counts_choose_no_scale(tmp_path: Path) -> None:
+    """Other targets and inputs in all rows but the first ones leave what the kept model is scaled by as it is."""
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(100, 3)), rng.normal(size=100)
+    found = []
+    for trial in range(2):
+        X[10:], y[10:] = rng.normal(size=(90, 3)) * (1.0 + trial), rng.normal(size=90) - trial
+        (tmp_path / str(trial)).mkdir()
+        kept = kept_model(in_order(tmp_path / str(trial), X, y), LEARNING, SharedWork())
+        found.append([*kept.inputs.mean, *kept.inputs.scale, *kept.target.mean, *kept.target.scale])
+    assert found[0] == found[1]
+
+
+def test_rows_that_test_choose_no_scale(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    X, y, found = rng.normal(size=(100, 3)), rng.normal(size=100), []
+    for trial in range(2):
+        X[80:], y[80:] = rng.normal(size=(20, 3)) * (1.0 + trial), rng.normal(size=20) - trial
+        (tmp_path / str(trial)).mkdir()
+        dataset = in_order(tmp_path / str(trial), X, y)
+        fitted = judged_model(dataset, replace(LEARNING, preparation=0.9), SharedWork()).fitted
+        found.append([*fitted.inputs.mean, *fitted.inputs.scale, *fitted.target.mean, *fitted.target.scale])
+    assert found[0] == found[1]
 
 
 def in_order(folder: Path, X: FloatArray, y: FloatArray) -> PreparedDataset:

@@ -102,18 +102,21 @@ def test_every_error_is_paid_for(dataset: PreparedDataset) -> None:
     assert tested.tolist() == [binomial_upper_bound(15, 20, 0.005), binomial_upper_bound(1, 20, 0.005)]
 
 
-def copied_noise(folder: Path) -> PreparedDataset:
-    """A table of 60 different rows, ratings that are noise, each stored twelve times."""
+def copied_noise(folder: Path, different: int = 60) -> PreparedDataset:
+    """A table of 720 rows, few of them different; ratings that are noise."""
     rng = np.random.default_rng(6)
-    rows = np.column_stack([rng.normal(size=(60, 2)), rng.integers(0, 4, 60)])
+    rows = np.column_stack([rng.normal(size=(different, 2)), rng.integers(0, 4, different)])
     path = folder / "copies.csv"
-    np.savetxt(path, np.tile(rows, (12, 1)), delimiter=",", header="a,b,y", comments="", fmt="%.17g")
+    np.savetxt(
+        path, np.tile(rows, (720 // different, 1)), delimiter=",", header="a,b,y", comments="", fmt="%.17g"
+    )
     return prepare(CsvSpec(path=str(path), target="y", task="regression"), cache_dir=folder)
 
 
 def test_a_learnt_copy_proves_nothing(tmp_path: Path) -> None:
     """The model knows its rows by heart; of fresh ones, which are noise, it can know nothing."""
-    dataset, learning = copied_noise(tmp_path), replace(LEARNING, goal=1.2, most_rows=2000, preparation=0.02)
+    dataset = copied_noise(tmp_path, different=30)
+    learning = replace(LEARNING, goal=1.2, most_rows=2000, preparation=0.02)
     kept, copies = kept_model(dataset, learning, SharedWork()), kept_copies(dataset, learning)
     assert copies.train is not None
     assert len(np.unique(load(dataset).y[kept.rows])) == 4
