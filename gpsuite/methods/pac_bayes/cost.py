@@ -18,8 +18,8 @@ _EFFICIENCY = 0.65
 _SIZE, _REPEATS = 400, 7
 # Seconds per entry of a kernel matrix: its exponential, and memory.
 _PER_ENTRY = 1.5e-8
-# n^3 multiplications and additions: of our evaluation, of GPflow's with its derivative, of a certificate.
-_FULL, _FULL_GPFLOW, _FULL_CERTIFICATE = 2.0, 6.2, 1.0
+# n^3 multiplications and additions: of an evaluation of bound or likelihood, of a certificate.
+_FULL, _FULL_CERTIFICATE = 2.0, 1.0
 # n M^2 of them per evaluation, by what is minimised.
 _SPARSE = {"bound": 9.5, "free_form": 5.5, "fitc": 6.5, "vfe": 5.0}
 _SPARSE_CERTIFICATE, _PER_LOSS = 13.0, 6.5
@@ -44,17 +44,16 @@ class Cost:
         return self.evaluation + self.certificate
 
 
-def full_gp_cost(n: int, n_test: int, losses: int = 1, gpflow: bool = False) -> Cost:
+def full_gp_cost(n: int, n_test: int, losses: int = 1) -> Cost:
     """Return the cost of a full GP.
 
     Args:
         n: training rows.
         n_test: test rows.
         losses: under how many losses it is certified.
-        gpflow: whether GPflow evaluates its likelihood.
     """
     cube, speed = float(n) ** 3, flops_per_second()
-    evaluation = (_FULL_GPFLOW if gpflow else _FULL) * cube / speed + 2.0 * _PER_ENTRY * n * n
+    evaluation = _FULL * cube / speed + 2.0 * _PER_ENTRY * n * n
     predicted = losses * float(n) ** 2 * n_test / speed
     return Cost(evaluation + 1e-4, _FULL_CERTIFICATE * cube / speed + predicted + 2.0 * _PER_ENTRY * n * n)
 

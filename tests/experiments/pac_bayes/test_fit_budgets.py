@@ -110,7 +110,6 @@ def test_costs_grow_as_the_arithmetic_does(monkeypatch: pytest.MonkeyPatch) -> N
     # measured on one core of that speed: 45 s, .7 s
     assert full_gp_cost(10_000, 2500).evaluation == pytest.approx(45.0, rel=0.25)
     assert sparse_gp_cost(12_000, 3000, 500, 26, "bound").evaluation == pytest.approx(0.9, rel=0.25)
-    assert full_gp_cost(2000, 500, gpflow=True).evaluation > 2.5 * full_gp_cost(2000, 500).evaluation
     one, three = (sparse_gp_cost(12_000, 3000, 500, 26, "bound", losses) for losses in (1, 3))
     assert three.certificate > 1.5 * one.certificate
     assert one.least == one.evaluation + one.certificate

@@ -73,7 +73,7 @@ def of_bounds() -> list[object]:
     terms = Terms(120, 3, 0.05, n_settings=4)
     found += [certify(RiskAndKL(0.2, 3.0), terms), certify(RiskAndKL(0.2, 3.0), terms, RiskAndKL(1e-6, 1e-4))]
     found += [binomial_upper_bound(3, 50, 0.05), mean_loss_upper_bound(0.12, 50, 0.05)]
-    found += [full_gp_cost(200, 50, 2), full_gp_cost(200, 50, 1, True)]
+    found += [full_gp_cost(200, 50, 2)]
     found += [sparse_gp_cost(200, 50, 12, 3, kind) for kind in ("fitc", "vfe", "free_form")]
     return [*found, PAPER_GRID.rounded(Hyperparameters(1.234, (0.77, 3.1), 0.2))]
 

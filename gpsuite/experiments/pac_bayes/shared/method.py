@@ -161,9 +161,8 @@ def with_inducing(options: MethodOptions, inducing: int) -> MethodOptions:
 
 
 def full_cost(options: MethodOptions, size: FitSize) -> Cost:
-    """Return the cost of a full GP; GPflow evaluates the likelihoods."""
-    by_gpflow = LIKELIHOOD in options.method.traits
-    return full_gp_cost(size.rows, size.test_rows, size.losses, gpflow=by_gpflow)
+    """Return the cost of a full GP, whatever its options."""
+    return full_gp_cost(size.rows, size.test_rows, size.losses)
 
 
 def sparse_cost(options: SparseOptions, size: FitSize, minimised: str = "bound") -> Cost:

@@ -153,7 +153,7 @@ def _params(request: Request[SplitSettings], fit: Fit, split: int) -> FitTask:
 
 
 def _cost(fit: Fit, settings: SplitSettings) -> float:
-    """Return a rough guess of CPU seconds: evaluations times their arithmetic, and compilation for GPflow."""
+    """Return a rough guess of CPU seconds: evaluations times their arithmetic."""
     rows, sparse = fit.dataset.rows * (1 - settings.test_share), sparse_options(fit.options)
     method = risk_method(fit.options)
     starts, likelihood = method.starts(fit.options), LIKELIHOOD in method.traits
@@ -162,7 +162,7 @@ def _cost(fit: Fit, settings: SplitSettings) -> float:
         usual = 1000 if sparse.search == PUBLISHED else USUAL_EQUIVALENTS
         return starts * min(settings.max_evaluations, usual) * evaluation + 0.1
     work = 25 * 1.5 * (rows / 1000) ** 3 / 20
-    return starts * work + (0.5 if likelihood else 0.05)
+    return starts * work + 0.05
 
 
 def _check_sizes(fit: Fit, settings: SplitSettings) -> None:
