@@ -69,7 +69,7 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def write_records(folder: Path, records: Sequence[Record]) -> None:
-    """Write records.csv, one tidy row per task in the plan's order, and the arrays beside it."""
+    """Write records.csv, one tidy row per task in the plan's order."""
     write_text(folder / RECORDS, records_csv(records))
 
 

@@ -82,8 +82,8 @@ class Region:
         return self.perturbations.m
 
     @property
-    def p(self) -> Fraction:
-        """The confidence, 1 - q/m."""
+    def confidence(self) -> Fraction:
+        """The probability that the region holds the ideal coefficients, 1 - q/m."""
         return Fraction(self.m - self.q, self.m)
 
     @cached_property
@@ -140,7 +140,7 @@ class Region:
         """
         rays = checks.finite("directions", directions, 2)
         limits = None if ball is None else ball.steps(self.estimate, rays)
-        if self.objective.quadratic:
+        if isinstance(self.objective, QuadraticObjective):
             return exact_boundary(self.quadratic, self.q, rays, limits)
         return bisected_boundary(self.contains, self.estimate, rays, limits)
 

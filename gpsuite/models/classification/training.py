@@ -11,7 +11,6 @@ from scipy.optimize import Bounds
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.errors import UserError
 from gpsuite.models.classification.approximation import BinaryProblem, GPCFit, NotConvergedError
 from gpsuite.models.classification.expectation_propagation import expectation_propagation
 from gpsuite.models.classification.laplace import laplace
@@ -36,6 +35,10 @@ Inference = Callable[[BinaryProblem, Hyperparameters, FloatArray | None], GPCFit
 INFERENCES: Registry[Inference] = Registry("inference")
 INFERENCES.register("laplace")(laplace)
 INFERENCES.register("ep")(expectation_propagation)
+
+
+class StartOutsideBoxError(ValueError):
+    """A search for hyperparameters that would start outside of its box; says where, and what the box is."""
 
 
 class Fit(Protocol):
@@ -101,7 +104,8 @@ def train_gpc(
 
     Raises:
         UserError: if the inference is unknown.
-        ValueError: if the lengthscales do not fit, or the start is outside the search's box.
+        ValueError: if the lengthscales do not fit.
+        StartOutsideBoxError: if the start is outside the search's box.
         NotConvergedError: if there is no converged approximation at the start.
     """
     infer = INFERENCES.get(inference)
@@ -128,7 +132,8 @@ def train_multiclass_gpc(
         largest_variance: end of the search's box for the variance.
 
     Raises:
-        ValueError: if the lengthscales do not fit, or the start is outside the search's box.
+        ValueError: if the lengthscales do not fit.
+        StartOutsideBoxError: if the start is outside the search's box.
         NotConvergedError: if there is no converged approximation at the start.
     """
 
@@ -159,10 +164,7 @@ def _maximised(
         (least, most), ends = SEARCH_RANGE, (min(start.lengthscales), max(start.lengthscales))
         fault = f"variance {start.variance:g} and lengthscales {ends[0]:.3g} to {ends[1]:.3g}"
         limits = f"{least:g} to {most:g}, a variance of at most {largest_variance:g}"
-        raise UserError(
-            f"scaling: training starts at {fault}, outside of {limits}\ninputs of such a scale need scaling=train",
-            key="scaling",
-        )
+        raise StartOutsideBoxError(f"training starts at {fault}, outside of {limits}")
     found = minimise(evidence, theta, budget, Bounds(lowest, highest))
     if evidence.best is None:
         raise NotConvergedError(f"{inference} did not converge at the start: {start}")

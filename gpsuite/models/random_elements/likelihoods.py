@@ -83,9 +83,8 @@ class RobustMax:
 
     def expected_log(self, mean: Any, variance: Any, y: Any, seed: Any) -> Any:
         """Return E_Q log p(y | F) [N]; no sampling."""
-        right, wrong = robust_max.log_levels(self.n_classes, self.epsilon)
         S = label_probability(mean, variance, y)
-        return right * S + wrong * (1.0 - S)
+        return robust_max.expected_log_likelihood(S, self.n_classes, self.epsilon)
 
     def predict(self, mean: FloatArray, variance: FloatArray) -> ClassPrediction:
         """Return (1 - epsilon) S + epsilon / (C - 1) (1 - S).

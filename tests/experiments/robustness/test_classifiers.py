@@ -21,6 +21,7 @@ from gpsuite.experiments.robustness.shared.classifiers import (
     train,
     trained_classifier,
 )
+from gpsuite.experiments.robustness.shared.several_classes import trained_classes
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, GPCParams
 from gpsuite.models.classification.approximation import NotConvergedError
 
@@ -153,3 +154,13 @@ def test_a_table_with_one_or_three_classes_is_the_users_mistake(
         assert "Traceback" not in error
         assert ("3 classes (a, b, c)" if name == "three" else "all rows have the label 'a'") in error
         assert len(error.strip().splitlines()) <= 4
+
+
+def test_inputs_of_a_scale_beyond_the_search_name_the_setting(tmp_path: Path) -> None:
+    data, far = dataset("synthetic2d", tmp_path), replace(MODEL, start_lengthscale=1e9)
+    with pytest.raises(UserError, match="training starts at variance 1 .*\n.* need scaling=train") as caught:
+        train(read_problem(data, far), far, Budget(evaluations=1))
+    assert caught.value.key == "scaling"
+    digits = dataset("digits", tmp_path)
+    with pytest.raises(UserError, match="need scaling=train"):
+        trained_classes(digits, replace(far, classes=["0", "1", "2"]), SharedWork())

@@ -93,7 +93,7 @@ def test_members_shrink_as_the_level_falls(seed: int, name: str, q: int) -> None
     narrow = dataclasses.replace(wide, q=q + 1)
     alphas = wide.estimate + np.random.default_rng(seed).standard_normal((20, len(wide.estimate)))
     assert not np.any(narrow.contains(alphas) & ~wide.contains(alphas))
-    assert narrow.p < wide.p
+    assert narrow.confidence < wide.confidence
 
 
 @given(
@@ -171,7 +171,7 @@ def test_inside_the_tube_only_the_order_decides() -> None:
 
 def test_the_level_is_a_fraction() -> None:
     region = _region(OBJECTIVES["KernelRidge-hessian"], q=5, m=20)
-    assert region.p == Fraction(3, 4)
+    assert region.confidence == Fraction(3, 4)
     assert (region.q, region.m) == (5, 20)
 
 
@@ -179,7 +179,7 @@ def test_ten_lines_from_arrays_to_a_region() -> None:
     x = np.linspace(-2.0, 2.0, 15)
     y = np.sin(2.0 * x) + 0.2 * np.random.default_rng(4).laplace(size=15)
     region = confidence_region(x, y, ModelClass(ridge, gaussian), q=10, m=100, rng=np.random.default_rng(5))
-    assert region.p == Fraction(9, 10)
+    assert region.confidence == Fraction(9, 10)
     assert region.contains(region.estimate[None]).tolist() == [True]
     assert region.features is not None
     np.testing.assert_allclose(

@@ -11,7 +11,7 @@ from gpsuite.budget import Budget
 from gpsuite.errors import UserError
 from gpsuite.models.classification.approximation import BinaryProblem, NotConvergedError
 from gpsuite.models.classification.links import LOGISTIC, PROBIT
-from gpsuite.models.classification.training import INFERENCES, train_gpc
+from gpsuite.models.classification.training import INFERENCES, StartOutsideBoxError, train_gpc
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from tests.models.gpc_problems import two_classes
 
@@ -95,7 +95,9 @@ def test_wrong_requests_are_refused() -> None:
     X, y = two_classes(0)
     with pytest.raises(UserError, match="did you mean 'laplace'"):
         train_gpc(BinaryProblem(X, y, ModelSpec(), PROBIT), "laplac", START, Budget())
-    with pytest.raises(UserError, match="outside"):
+    with pytest.raises(
+        StartOutsideBoxError, match="variance 1e\\+07 and lengthscales 1 to 1, outside of 1e-06 to"
+    ):
         train_gpc(BinaryProblem(X, y, ModelSpec(), PROBIT), "ep", Hyperparameters(1e7), Budget())
 
 
@@ -113,10 +115,10 @@ def test_the_box_of_the_search_holds_at_its_ends() -> None:
     for start in (Hyperparameters(1e-6, (1e6,)), Hyperparameters(1e6, (1e-6,))):
         assert train_gpc(start=start, **one).hyperparameters.to_log() == pytest.approx(start.to_log())  # type: ignore[arg-type]
     for outside in (Hyperparameters(1.0, (1.1e6,)), Hyperparameters(1.0, (0.9e-6,)), Hyperparameters(0.9e-6)):
-        with pytest.raises(UserError, match="outside"):
+        with pytest.raises(StartOutsideBoxError):
             train_gpc(start=outside, **one)  # type: ignore[arg-type]
     train_gpc(start=Hyperparameters(3.0), largest_variance=3.0 * (1.0 + 1e-12), **one)  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="outside"):
+    with pytest.raises(StartOutsideBoxError):
         train_gpc(start=Hyperparameters(3.1), largest_variance=3.0, **one)  # type: ignore[arg-type]
 
 

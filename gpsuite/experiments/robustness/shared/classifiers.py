@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from gpsuite.experiments.base import SharedWork, Task
 from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, ClassifierTask
 from gpsuite.models.classification.approximation import BinaryProblem, NotConvergedError
 from gpsuite.models.classification.links import LINKS
-from gpsuite.models.classification.training import TrainedGPC, train_gpc
+from gpsuite.models.classification.training import StartOutsideBoxError, TrainedGPC, train_gpc
 from gpsuite.models.config import Hyperparameters
 from gpsuite.seeds import stream
 from gpsuite.text import list_word
@@ -222,14 +223,30 @@ def train(problem: Problem, model: ClassifierParams, budget: Budget) -> TrainedG
 
     Raises:
         NotConvergedError: if there is no converged approximation at the start.
+        UserError: if the start is outside the search's box.
     """
-    return train_gpc(
-        BinaryProblem(problem.X, problem.y, model.spec, LINKS.get(model.method.link)),
-        model.method.inference,
-        start_of(problem, model),
-        budget,
-        model.largest_variance,
-    )
+    with scaling_named():
+        return train_gpc(
+            BinaryProblem(problem.X, problem.y, model.spec, LINKS.get(model.method.link)),
+            model.method.inference,
+            start_of(problem, model),
+            budget,
+            model.largest_variance,
+        )
+
+
+@contextmanager
+def scaling_named() -> Iterator[None]:
+    """Tell of a start outside the search's box which setting mends it: starts are in units of the inputs.
+
+    Raises:
+        UserError: instead of StartOutsideBoxError.
+    """
+    try:
+        yield
+    except StartOutsideBoxError as error:
+        fault = f"scaling: {error}\ninputs of such a scale need scaling=train"
+        raise UserError(fault, key="scaling") from error
 
 
 def trained_classifier(

@@ -17,6 +17,7 @@ from gpsuite.experiments.robustness.shared.classifiers import (
     check_names,
     drawn_rows,
     present_classes,
+    scaling_named,
     shown_names,
     start_of,
     too_few_of_a_class,
@@ -107,7 +108,8 @@ def trained_classes(
             return _by_minibatches(problem, model, seconds, shared)
         data = MultiClassProblem(problem.X, problem.y.astype(np.int64), len(problem.label_names), model.spec)
         try:
-            trained = train_multiclass_gpc(data, start_of(problem, model), budget, model.largest_variance)
+            with scaling_named():
+                trained = train_multiclass_gpc(data, start_of(problem, model), budget, model.largest_variance)
         except NotConvergedError as error:
             return error
         return SeveralClasses(problem, trained.fit.require_converged())

@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -61,8 +61,8 @@ class Form:
 class Objective(ABC):
     """A convex objective in coefficients alpha [p], its data y [n] given."""
 
-    quadratic: ClassVar[bool] = False
     weighting: Weighting
+    classification: bool = False
 
     @property
     @abstractmethod
@@ -107,7 +107,7 @@ class Objective(ABC):
         outputs = checks.finite("y", y, 1)
         if len(outputs) != len(self.design):
             raise ValueError(f"y has {len(outputs)} values for n={len(self.design)} inputs")
-        if getattr(self, "classification", False):
+        if self.classification:
             checks.class_labels(outputs)
         return outputs
 
@@ -121,8 +121,6 @@ class Objective(ABC):
 
 class QuadraticObjective(Objective):
     """An objective with gradient P alpha - T e and constant Hessian H = P + T Phi."""
-
-    quadratic = True
 
     @property
     @abstractmethod

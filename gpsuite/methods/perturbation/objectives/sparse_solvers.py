@@ -78,7 +78,7 @@ def polished(Q: FloatArray, r: FloatArray, l1: float, bound: float, start: Float
             signs[stopper], free[stopper] = np.sign(stop), False
             continue
         a = goal
-        asked = _asked(Q, r, l1, bound, a, free)
+        asked = _asked(Q, r, l1, a, free)
         if not np.any(asked):
             break
         worst = int(np.argmax(np.abs(asked)))
@@ -120,9 +120,7 @@ def _free_solution(Q: FloatArray, target: FloatArray, free: BoolArray, a: FloatA
     return found
 
 
-def _asked(
-    Q: FloatArray, r: FloatArray, l1: float, bound: float, a: FloatArray, free: BoolArray
-) -> FloatArray:
+def _asked(Q: FloatArray, r: FloatArray, l1: float, a: FloatArray, free: BoolArray) -> FloatArray:
     """Return the descent direction of each held coefficient that would leave its place, else 0."""
     downhill = r - Q @ a
     at_zero = np.sign(downhill) * np.maximum(np.abs(downhill) - l1, 0.0)

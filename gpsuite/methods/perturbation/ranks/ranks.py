@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
-from gpsuite.methods.perturbation.objectives.base import Form, Objective
+from gpsuite.methods.perturbation.objectives.base import Form, Objective, QuadraticObjective
 from gpsuite.methods.perturbation.ranks.groups import Group, Perturbations
 from gpsuite.methods.perturbation.ranks.perturbed_norms import PerturbedNorms, squares
 
@@ -144,7 +144,12 @@ class RankTest:
         r, n = self.objective.form.pull.shape
         p = len(self.alpha_hat)
         worth = p <= _FEW_COEFFICIENTS and (p + 1) * (p + 2) <= r * n
-        return QuadraticForms.of(self) if self.objective.quadratic and worth else None
+        objective = self.objective
+        return (
+            QuadraticForms.of(self, objective)
+            if worth and isinstance(objective, QuadraticObjective)
+            else None
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,11 +171,10 @@ class QuadraticForms:
     identities_before: int
 
     @staticmethod
-    def of(test: RankTest) -> QuadraticForms:
+    def of(test: RankTest, objective: QuadraticObjective) -> QuadraticForms:
         """Expand |slope alpha - pull G_i e|^2 - |slope alpha - pull e|^2 about the estimate."""
-        objective, form = test.objective, test.objective.form
-        design = objective.design
-        root = cholesky(_hessian(objective))
+        design, form = objective.design, objective.form
+        root = cholesky(objective.hessian)
         same = test.perturbations.identities
         before = int(np.count_nonzero(test.perturbations.before_reference() & same))
         pulls = test.perturbations.pull_back(form.pull)[~same]
@@ -270,10 +274,6 @@ def simulated_ranks(
             drawn = Perturbations(drawn.group, drawn.signs, drawn.order, None)
         found.append(ranks_of_noise(objective, alpha, part, drawn))
     return np.concatenate(found)
-
-
-def _hessian(objective: Objective) -> FloatArray:
-    return np.asarray(objective.hessian)  # type: ignore[attr-defined]  # quadratic objectives have one
 
 
 def _fill(terms: FloatArray, V: FloatArray) -> None:
