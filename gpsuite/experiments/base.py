@@ -22,6 +22,7 @@ from gpsuite.experiments.records import (
     Record,
     every_array,
     finite_or_none,
+    frame_of,
     no_array,
     only_arrays,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "at_most",
     "every_array",
     "finite_or_none",
+    "frame_of",
     "no_array",
     "only_arrays",
     "require",

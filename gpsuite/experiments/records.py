@@ -6,10 +6,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DONE, BUDGET, INFEASIBLE, DIVERGED, ERROR, SKIPPED = (
     "done",
@@ -109,6 +112,13 @@ def only_arrays(*patterns: str) -> Publishable:
         ]
 
     return names
+
+
+def frame_of(records: Sequence[Record]) -> pd.DataFrame:
+    """Return one row per record: its axes and metrics."""
+    import pandas as pd
+
+    return pd.DataFrame([{**record.axes, **record.metrics} for record in records])
 
 
 def finite_or_none(value: float) -> float | None:

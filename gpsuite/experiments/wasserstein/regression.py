@@ -24,11 +24,12 @@ from gpsuite.experiments.base import (
     SharedWork,
     Task,
     every_array,
+    frame_of,
     require,
 )
 from gpsuite.experiments.settings import within
 from gpsuite.experiments.wasserstein.fitting import LEVEL, fit_regression, regression_scores
-from gpsuite.experiments.wasserstein.images.tables import frame_of, wide
+from gpsuite.experiments.wasserstein.images.tables import wide
 from gpsuite.experiments.wasserstein.methods import NUMBERS
 from gpsuite.experiments.wasserstein.training_settings import TrainingParams, TrainingSettings
 from gpsuite.methods.wasserstein.rows import FewDifferentRowsError

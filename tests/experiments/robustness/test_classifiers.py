@@ -158,7 +158,7 @@ def test_a_table_with_one_or_three_classes_is_the_users_mistake(
 
 def test_inputs_of_a_scale_beyond_the_search_name_the_setting(tmp_path: Path) -> None:
     data, far = dataset("synthetic2d", tmp_path), replace(MODEL, start_lengthscale=1e9)
-    with pytest.raises(UserError, match="training starts at variance 1 .*\n.* need scaling=train") as caught:
+    with pytest.raises(UserError, match=r"training starts at variance 1 .*\n.* need scaling=train") as caught:
         train(read_problem(data, far), far, Budget(evaluations=1))
     assert caught.value.key == "scaling"
     digits = dataset("digits", tmp_path)

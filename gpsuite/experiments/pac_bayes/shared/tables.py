@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gpsuite.data.loading import load
-from gpsuite.experiments.base import Record, Request
+from gpsuite.experiments.base import Record, Request, frame_of
 from gpsuite.experiments.pac_bayes.shared.splits import TEST_OVER_TRAINING
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.metrics import metric
@@ -47,9 +47,7 @@ PANELS = ("bound_kl", "gibbs_risk_train", "gibbs_risk_test", "mse_test", "kl_ove
 
 def records_frame(records: Sequence[Record]) -> pd.DataFrame:
     """Return one row per record: axes and metrics, numbers as floats (NaN where a number is missing)."""
-    import pandas as pd
-
-    frame = pd.DataFrame([{**record.axes, **record.metrics} for record in records])
+    frame = frame_of(records)
     numbers = [*METRICS, *OWN_UNITS, *CERTIFICATES, *STARTS, "log_theta", "confidence", "n_train"]
     for name in frame.columns.intersection(numbers):
         frame[name] = frame[name].astype(float)  # a missing number (None) becomes NaN

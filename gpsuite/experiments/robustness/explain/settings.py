@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated
 
-from gpsuite.experiments.base import require
 from gpsuite.experiments.robustness.safety.settings import increasing_pair
-from gpsuite.experiments.robustness.shared.settings import ClassifierSettings, up_to_ten
+from gpsuite.experiments.robustness.shared.settings import ChosenPoints, ClassifierSettings, up_to_ten
 from gpsuite.experiments.settings import Count, Positive, Rule, at_least, unique
 
 falling = Rule(
@@ -18,7 +17,7 @@ falling = Rule(
 
 
 @dataclass
-class ExplainSettings(ClassifierSettings):
+class ExplainSettings(ClassifierSettings, ChosenPoints):
     """Settings of explanations on any dataset.
 
     Attributes:
@@ -48,12 +47,4 @@ class ExplainSettings(ClassifierSettings):
     def check(self) -> None:
         """Refuse test rows that there are not."""
         super().check()
-        last = self.test_rows - 1
-        for point in self.points:
-            require(0 <= point <= last, "points", point, f"the test rows are numbered 0 to {last}")
-        require(self.count <= self.test_rows, "count", self.count, f"must be 1 to {self.test_rows}")
-
-    @property
-    def chosen_points(self) -> list[int]:
-        """The test rows to explain."""
-        return self.points or list(range(self.count))
+        self.refuse_absent_points()

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from gpsuite.experiments.base import require
+from gpsuite.experiments.robustness.shared.settings import ChosenPoints
 from gpsuite.experiments.settings import Count, Positive, at_least, between, filled, increasing, unique
 
 
 @dataclass
-class RegressionSettings:
+class RegressionSettings(ChosenPoints):
     """Settings of proved prediction ranges on any dataset with one target.
 
     Attributes:
@@ -49,12 +50,4 @@ class RegressionSettings:
         """Refuse amounts that belong to no input and test rows that there are not."""
         fits = len(self.within) in (0, len(self.uncertain))
         require(fits, "within", self.within, f"one amount per input of uncertain={self.uncertain} is needed")
-        last = self.test_rows - 1
-        for point in self.points:
-            require(0 <= point <= last, "points", point, f"the test rows are numbered 0 to {last}")
-        require(self.count <= self.test_rows, "count", self.count, f"must be 1 to {self.test_rows}")
-
-    @property
-    def chosen_points(self) -> list[int]:
-        """The test rows whose predictions are bounded."""
-        return self.points or list(range(self.count))
+        self.refuse_absent_points()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpsuite.data.loading import load
-from gpsuite.experiments.base import Report
+from gpsuite.experiments.base import Report, frame_of
 from gpsuite.experiments.robustness.runtime_mnist38.claims import runtime_statistics
 from gpsuite.experiments.robustness.runtime_mnist38.figures import draw_runtime
 from gpsuite.experiments.robustness.runtime_mnist38.run import MEASURED
@@ -11,7 +11,6 @@ from gpsuite.experiments.robustness.runtime_mnist38.settings import OURS, Runtim
 from gpsuite.experiments.robustness.runtime_mnist38.tables import (
     boxes_table,
     ratio_table,
-    runtime_frame,
     seconds_table,
 )
 from gpsuite.experiments.robustness.safety_curves.claims import dataset_statistics
@@ -21,7 +20,7 @@ from gpsuite.reporting.comparison import Statistic
 def summarise(report: Report[RuntimeSettings]) -> list[Statistic]:
     """Write seconds, boxes and ratios per cell, draw Fig. 7, and return the statistics."""
     settings, dataset = report.settings, report.request.require_dataset()
-    frame = runtime_frame(report.records())
+    frame = frame_of(report.records())
     rules = ", ".join(sorted(set(frame["chosen_by"])))
     caption = (
         f"{dataset.name}: π max over L-infinity balls of radius γ, d free pixels "

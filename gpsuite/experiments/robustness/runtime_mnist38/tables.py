@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
-
-from gpsuite.experiments.base import Record
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 CELL = ["bound", "gamma", "d", "eps"]
-
-
-def runtime_frame(records: Sequence[Record]) -> pd.DataFrame:
-    """Return one row per search."""
-    import pandas as pd
-
-    return pd.DataFrame([{**record.axes, **record.metrics} for record in records])
 
 
 def boxes_table(frame: pd.DataFrame) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from typing import Annotated
 from gpsuite.experiments.base import require
 from gpsuite.experiments.robustness.shared.free_inputs import check_images
 from gpsuite.experiments.robustness.shared.settings import (
+    ChosenPoints,
     ClassifierSettings,
     Radius,
     up_to_ten,
@@ -29,7 +30,7 @@ increasing_pair = Rule(
 
 
 @dataclass
-class SafetySettings(ClassifierSettings):
+class SafetySettings(ClassifierSettings, ChosenPoints):
     """Settings of certified safety on any dataset.
 
     Attributes:
@@ -88,12 +89,4 @@ class SafetySettings(ClassifierSettings):
         require(
             not self.within or self.norm == "linf", "norm", self.norm, "amounts of `within` are a box's: linf"
         )
-        last = self.test_rows - 1
-        for point in self.points:
-            require(0 <= point <= last, "points", point, f"the test rows are numbered 0 to {last}")
-        require(self.count <= self.test_rows, "count", self.count, f"must be 1 to {self.test_rows}")
-
-    @property
-    def chosen_points(self) -> list[int]:
-        """The test rows to certify."""
-        return self.points or list(range(self.count))
+        self.refuse_absent_points()

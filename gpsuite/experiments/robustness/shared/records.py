@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpsuite.data.loading import PreparedDataset, load
-from gpsuite.experiments.base import Record
+from gpsuite.experiments.base import Record, frame_of
 from gpsuite.reporting.comparison import Statistic, statistic_name
 
 if TYPE_CHECKING:
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 def records_frame(records: Sequence[Record]) -> pd.DataFrame:
     """Return one row per record: axes and metrics, numbers as floats (NaN where a number is missing)."""
-    import pandas as pd
-
-    frame = pd.DataFrame([{**record.axes, **record.metrics} for record in records])
+    frame = frame_of(records)
     axes = {name for record in records for name in record.axes}
     numeric = {
         name

@@ -31,6 +31,26 @@ in_search_range = Rule(
 Radius = Annotated[float, Rule(lambda value: 0 <= value < math.inf, "a radius must be a number of 0 or more")]
 
 
+class ChosenPoints:
+    """Settings that name test rows: those in `points`, or the first `count`."""
+
+    test_rows: int
+    points: list[int]
+    count: int
+
+    def refuse_absent_points(self) -> None:
+        """Refuse test rows that there are not."""
+        last = self.test_rows - 1
+        for point in self.points:
+            require(0 <= point <= last, "points", point, f"the test rows are numbered 0 to {last}")
+        require(self.count <= self.test_rows, "count", self.count, f"must be 1 to {self.test_rows}")
+
+    @property
+    def chosen_points(self) -> list[int]:
+        """The test rows that are taken."""
+        return self.points or list(range(self.count))
+
+
 @dataclass
 class TrainingSettings:
     """Settings of classifiers trained on random rows of a dataset.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpsuite.experiments.base import Record
+from gpsuite.experiments.base import Record, frame_of
 from gpsuite.reporting.tables import mean_and_error
 from gpsuite.statistics.estimates import corrected_mean
 
@@ -19,13 +19,6 @@ UNCERTAINTY = ("total_uncertainty", "data_uncertainty", "knowledge_uncertainty")
 DETECTION = ("auroc", "auroc_knowledge", "aupr", "fpr95")
 COMPARED = ("accuracy", "nll", "ece")
 OURS = "gwi"
-
-
-def frame_of(records: Sequence[Record]) -> pd.DataFrame:
-    """Return one row per record: its axes and metrics."""
-    import pandas as pd
-
-    return pd.DataFrame([{**record.axes, **record.metrics} for record in records])
 
 
 def scored_frame(records: Sequence[Record]) -> pd.DataFrame:

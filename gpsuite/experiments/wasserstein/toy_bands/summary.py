@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpsuite.experiments.base import Record, Report
-from gpsuite.experiments.wasserstein.images.tables import frame_of, wide
+from gpsuite.experiments.base import Record, Report, frame_of
+from gpsuite.experiments.wasserstein.images.tables import wide
 from gpsuite.experiments.wasserstein.toy_bands.plan import BANDS, DISTANCE, WIDTH
 from gpsuite.experiments.wasserstein.toy_bands.run import GAP, GRID, truth
 from gpsuite.experiments.wasserstein.toy_bands.settings import ToySettings
