@@ -6,6 +6,7 @@ Equation: Rasmussen & Williams 2006, Eq. (3.39), Eq. (3.44), Algorithm 3.3, Algo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -182,7 +183,11 @@ class _SoftmaxSystem:
         self.total = stable_cholesky(self.E.sum(axis=0))
         # log |I + K W|: the probabilities sum to one, so the part that W lacks adds only log |sum_c E_c|.
         self.logdet = sum(each.factor.logdet for each in systems) + self.total.logdet
-        self.half = np.stack([self.total.half_solve(each) for each in self.E])
+
+    @cached_property
+    def half(self) -> FloatArray:
+        """A_c with A_c'A_c = E_c M E_c, [C, N, N]; asked for at the mode only."""
+        return np.stack([self.total.half_solve(each) for each in self.E])
 
     def weighted(self, v: FloatArray) -> FloatArray:
         """Return W v, [C, N]."""
