@@ -10,6 +10,7 @@ from gpsuite.experiments.guarantee.settings import GuaranteeSettings
 from gpsuite.experiments.guarantee.tasks import ROWS
 from gpsuite.experiments.robustness.shared.several_classes import class_count
 
+REGRESSION, CLASSIFICATION = 3.5, 30.0  # seconds of training on 1000 rows
 BOX, SOFTMAX_BOX = 1.1e-3, 2e-3  # seconds of a box at which the level bound, or three classes, are bounded
 ALL_BOXES, ALL_SOFTMAX_BOXES = 80, 13  # inputs from which on searches take all boxes that they may
 DECIDING = 0.3  # what telling a class takes, of its range
@@ -21,8 +22,9 @@ def seconds_of(request: Request[GuaranteeSettings], part: str) -> float:
     """Return the seconds of a part's task: training, and the searches of its rows."""
     settings, dataset = request.settings, request.require_dataset()
     data = load(dataset)
-    training = 30.0 * (min(dataset.rows, settings.most_rows) / 1000) ** 2 + 3.0
     classes = class_count(data, []) if data.task == "classification" else 0
+    thousands = min(dataset.rows, settings.most_rows) / 1000
+    training = (CLASSIFICATION if classes else REGRESSION) * thousands**2 + 1.0
     if part == ROWS:
         return training + settings.count * _row_seconds(settings, data.X.shape[1], classes)
     if not classes:

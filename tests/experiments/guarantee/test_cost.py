@@ -12,11 +12,11 @@ from gpsuite.config.request import read_request
 from gpsuite.experiments.base import EXPERIMENTS
 
 
-def costs(folder: Path, classes: int, inputs: int = 13, *words: str) -> dict[str, float]:
-    """Return the seconds of every part on 120 rows; no classes: a regression."""
+def costs(folder: Path, classes: int, inputs: int = 13, *words: str, rows: int = 120) -> dict[str, float]:
+    """Return the seconds of every part; no classes: a regression."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(120, inputs))
-    y = [f"k{row % classes}" for row in range(120)] if classes else X[:, 0]
+    X = rng.normal(size=(rows, inputs))
+    y = [f"k{row % classes}" for row in range(rows)] if classes else X[:, 0]
     path = folder / f"{classes}-{inputs}.csv"
     pd.DataFrame(X).add_prefix("c").assign(y=y).to_csv(path, index=False)
     own = ["experiment=guarantee", "dataset=csv", f"dataset.path={path}", "dataset.target=y", *words]
@@ -44,3 +44,8 @@ def test_what_was_measured_is_said_within_a_factor_of_two(tmp_path: Path) -> Non
     for classes, inputs, seconds in ((0, 80, 6.7), (3, 13, 12.0)):
         one, more = (costs(tmp_path, classes, inputs, f"count={count}")["rows"] for count in (1, 11))
         assert seconds / 2 < (more - one) / 10 < 2 * seconds
+
+
+def test_training_is_said_within_a_factor_of_two(tmp_path: Path) -> None:
+    """Processor seconds of a regression's kept model and its bounds at 1000 rows: 2.0 to 3.0 of 10 to 80 inputs."""
+    assert 1.5 < costs(tmp_path, 0, 10, rows=1250)["bounded"] < 6.0
