@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from gpsuite.engine.agreement import LEVELS, Agreement
 from gpsuite.engine.archive import Archive, Sealed, pack
-from gpsuite.engine.recheck import Rechecked
+from gpsuite.engine.recheck import Rechecked, draw
 from gpsuite.reporting.archives import ARCHIVE
 from tests.commands.conftest import Gpsuite
 from tests.commands.test_published_records import LINES, publish_and_move, publish_only
@@ -41,6 +43,17 @@ def test_arrays_that_were_not_published_are_not_compared(
     publish_only(monkeypatch, "none")
     publish_and_move(gpsuite, LINES)
     assert gpsuite("recheck", LINES, "sample=1").code == 0
+
+
+def test_records_are_drawn_at_random_from_every_run() -> None:
+    runs: list[Any] = [
+        SimpleNamespace(name=name, archive=SimpleNamespace(keys=[f"{name}{number}" for number in range(50)]))
+        for name in "ab"
+    ]
+    drawn = [draw(runs, 4, seed) for seed in range(5)]
+    assert drawn[0] == draw(runs, 4, 0)
+    assert len({frozenset(key for _, key in each) for each in drawn}) == 5
+    assert all(sorted(run.name for run, _ in each) == list("aabb") for each in drawn)
 
 
 @pytest.mark.parametrize("word", ["sample=-1", "seed=x", "sample=2.5", "seed="])

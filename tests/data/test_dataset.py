@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gpsuite.data import Dataset
+from gpsuite.data.dataset import SafetyColumn, Side
 
 
 def build(**changes: Any) -> Dataset:
@@ -62,3 +63,11 @@ def test_what_does_not_fit_together_is_refused(changes: dict[str, Any], message:
 def test_classes_are_counted() -> None:
     assert build(task="classification", y=np.array([[0.0], [2.0], [1.0]])).n_classes == 3
     assert build().n_classes == 0
+
+
+@pytest.mark.parametrize(
+    ("side", "safe"), [("above", [True, False, False, True]), ("below", [True, True, False, False])]
+)
+def test_the_limit_itself_is_safe_and_what_was_not_measured_is_not(side: Side, safe: list[bool]) -> None:
+    z = np.array([1.0, 0.9, np.nan, 1.1])
+    assert SafetyColumn("temperature", z, 1.0, side).safe.tolist() == safe

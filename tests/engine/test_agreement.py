@@ -119,3 +119,9 @@ def test_small_numbers_are_measured_by_themselves_unless_a_search_found_them(
 def test_numbers_of_an_array_are_measured_by_its_largest() -> None:
     found = against(array_powers=np.array([0.0, 1.0, 8.0 + 4e-3]))
     assert (found.counts["tolerance"], found.difference) == (3, pytest.approx(5e-4, rel=1e-3))
+
+
+def test_a_metric_that_only_one_of_them_has_is_a_disagreement() -> None:
+    more = replace(RECORD, metrics={**RECORD.metrics, "cube": 27.0})
+    assert not compare_records(RECORD, more, 1.0).agrees
+    assert not compare_records(more, RECORD, 1.0).agrees

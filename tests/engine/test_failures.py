@@ -24,7 +24,7 @@ from gpsuite.engine.publishing import pack_run
 from gpsuite.engine.runner import run_experiment
 from gpsuite.engine.store import RecordStore
 from gpsuite.errors import ResultsError
-from gpsuite.experiments.base import EXPERIMENTS, Outcome, every_array
+from gpsuite.experiments.base import EXPERIMENTS, INFEASIBLE, Outcome, every_array
 from gpsuite.reporting.publish import publish
 from tests.engine import slow_group, tiny
 
@@ -46,7 +46,8 @@ def test_a_failure_does_not_replace_what_was_computed(
 
     with monkeypatch.context() as patch:
         patch.setitem(EXPERIMENTS._items, tiny.NAME, replace(entry, runs=out_of_memory))
-        run_experiment(tiny.request(), options(tmp_path, force=True))
+        report = run_experiment(tiny.request(), options(tmp_path, force=True))
+    assert (report.exit_code, report.counts) == (1, {"error": 6})  # but the run tells of it
     store = RecordStore(tmp_path, "tiny")
     kept = [store.get(task_key(task)) for task in tiny.plan(tiny.request())]
     assert {record.status for record in kept if record} == {"done"}
@@ -160,3 +161,47 @@ def test_a_task_that_exits_fails_alone(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setitem(EXPERIMENTS._items, tiny.NAME, replace(EXPERIMENTS.get(tiny.NAME), runs=run))
     report = run_experiment(tiny.request(), options(tmp_path))
     assert report.counts == {"done": 5, "error": 1}
+
+
+def test_a_failure_of_the_same_task_that_another_run_mended_is_none_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = EXPERIMENTS.get(tiny.NAME)
+
+    def run(task: Any, shared: Any) -> Outcome:
+        if task.params.number == 2:
+            raise MemoryError
+        return tiny.run(task, shared)
+
+    with monkeypatch.context() as patch:
+        patch.setitem(EXPERIMENTS._items, tiny.NAME, replace(entry, runs=run))
+        assert run_experiment(tiny.request(), options(tmp_path)).exit_code == 1
+    run_experiment(tiny.request(), options(tmp_path, tag="other", named=True))
+    run_experiment(tiny.request(), options(tmp_path))  # nothing to compute, and nothing failed any more
+    about = json.loads((tmp_path / "tiny/squares/quick/run.json").read_text(encoding="utf-8"))
+    assert (about["status"], about["tasks"], about["failures"]) == ("done", {"done": 6}, [])
+
+
+def test_an_interrupted_force_leaves_no_finished_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_experiment(tiny.request(), options(tmp_path))
+
+    def run(task: Any, shared: Any) -> Outcome:
+        if task.params.number == 4:
+            raise KeyboardInterrupt
+        return tiny.run(task, shared)
+
+    monkeypatch.setitem(EXPERIMENTS._items, tiny.NAME, replace(EXPERIMENTS.get(tiny.NAME), runs=run))
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(tiny.request(), options(tmp_path, force=True))
+    assert not (tmp_path / "tiny/squares/quick/run.json").exists()
+
+
+def test_arrays_of_what_was_not_possible_stand_beside_the_run_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Outcome({}, INFEASIBLE, "nothing is safe", {"seen": np.arange(3.0)})
+    entry = replace(EXPERIMENTS.get(tiny.NAME), runs=lambda task, shared: found)
+    monkeypatch.setitem(EXPERIMENTS._items, tiny.NAME, entry)
+    report = run_experiment(tiny.request(), options(tmp_path))
+    assert (report.exit_code, report.counts) == (3, {"infeasible": 6})
+    assert len(list((report.folder / "artifacts").glob("*.npz"))) == 6

@@ -68,6 +68,7 @@ def test_params_of_a_dataclass_are_hashed_as_their_plain_values() -> None:
     assert plain(cell) == values
     assert plain(replace(cell, title="called otherwise")) == values
     assert plain(replace(cell, limit=2.0)) == {**values, "limit": 2.0}
+    assert plain(replace(cell, limit=0.0)) == {**values, "limit": 0.0}  # left out is None alone
     assert plain(replace(cell, way="new")) == {**values, "way": "new"}
     assert plain({"cells": [cell]}) == {"cells": [values]}
     typed, untyped = (replace(tiny.task(1), params=params) for params in (cell, values))  # type: ignore[arg-type]
@@ -102,3 +103,8 @@ def test_a_key_of_known_values_never_changes() -> None:
 def test_other_data_are_another_task() -> None:
     datasets: list[Any] = [None, SimpleNamespace(content_hash="a"), SimpleNamespace(content_hash="b")]
     assert len({task_key(replace(tiny.task(3), dataset=data)) for data in datasets}) == 3
+
+
+def test_a_setting_that_is_nothing_is_a_setting() -> None:
+    params: list[Any] = [{}, {"rows": 0}, {"rows": False}, {"rows": None}, {"rows": ""}, {"rows": []}]
+    assert len({task_key(replace(tiny.task(3), params=each)) for each in params}) == len(params)

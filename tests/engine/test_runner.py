@@ -188,16 +188,21 @@ def test_figures_know_whether_their_run_may_be_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known: dict[str, bool] = {}
+    printed: dict[str, dict[str, float]] = {}
+    entry_of_paper = published(experiment=tiny.NAME, statistic="mean_square")
+    monkeypatch.setattr("gpsuite.engine.summary.read_published", lambda folder, name: [entry_of_paper])
     entry = tiny.EXPERIMENTS.get(tiny.NAME)  # type: ignore[attr-defined]
 
     def look(report: Report[Any]) -> Any:
         known[report.request.scale] = report.comparable
+        printed[report.request.scale] = dict(report.printed)
         return entry.summarise(report)
 
     monkeypatch.setitem(tiny.EXPERIMENTS._items, tiny.NAME, replace(entry, summarise=look))  # type: ignore[attr-defined]
     for scale in ("quick", "smoke"):
         run_experiment(tiny.request(scale=scale), options(tmp_path))
     assert known == {"quick": True, "smoke": False}
+    assert printed == {"quick": {"mean_square": 5.0}, "smoke": {}}
 
 
 def test_smoke_results_are_marked_and_never_compared(tmp_path: Path) -> None:

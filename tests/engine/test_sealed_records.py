@@ -175,6 +175,13 @@ def test_a_copy_without_its_arrays_still_tells_whether_its_fields_are_right() ->
         unseal(record.key, Sealed({**stored, "status": "budget"}, {}), partly=True)
 
 
+def test_an_array_that_was_never_sealed_is_not_taken_up_either() -> None:
+    record = record_of()
+    more = {**record.arrays, "roots": np.ones(2)}
+    with pytest.raises(DamagedRecordError, match="arrays"):
+        unseal(record.key, Sealed(seal(record), more), partly=True)
+
+
 def mutate(data: bytes, rng: np.random.Generator) -> bytes:
     """Return the bytes with some changed, cut out, cut off or put in."""
     content = bytearray(data)

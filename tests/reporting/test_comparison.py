@@ -13,6 +13,7 @@ from gpsuite.reporting.comparison import (
     Criterion,
     Statistic,
     judge,
+    judge_each,
     read_comparison,
     read_statistics,
     statistic_name,
@@ -307,6 +308,7 @@ def test_no_line_of_a_comparison_is_read_that_was_cut_short(tmp_path: Path) -> N
         (Criterion("equality", value=5.0, tolerance=0.1), 5.1001),
         (Criterion("at_least", value=2.0), 1.9999),
         (Criterion("at_most", value=0.5), 0.50001),
+        (Criterion("at_most", value=0.0), 5e-13),  # rounding is relative: beside 0 there is none
         (Criterion("between", low=1.0, high=2.0), 2.00001),
     ],
 )
@@ -326,3 +328,9 @@ def test_what_is_infinite_of_an_interval_stays_empty() -> None:
     found = Statistic.of("risk", Estimate(1.0, math.inf, 3, -math.inf, math.inf, "95 % t interval"))
     assert (found.standard_error, found.interval_low, found.interval_high) == (None, None, None)
     assert math.isnan(found.judged("low"))
+
+
+def test_of_many_repetitions_a_single_one_that_is_off_is_not_reproduced() -> None:
+    values = tuple(map(float, range(100)))
+    each = Criterion("each", values=values, tolerance=1e-4, partly=0.8)
+    assert judge_each(each, (*values[:-1], 99.5))[0] == "partly"

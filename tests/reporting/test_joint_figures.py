@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
 
 from gpsuite.errors import ResultsError
 from gpsuite.reporting.joint_figures import JOINT, PANELS, draw_joint_figures
@@ -65,7 +68,17 @@ def test_the_changes_of_all_runs_stand_beside_the_printed_ones(tmp_path: Path) -
     assert shown["mean"].to_dict() == {"pol": 19.0, "kin40k": 7.0}  # the run of most splits
 
 
-def test_deltas_of_the_datasets_share_a_scale(tmp_path: Path) -> None:
+def test_deltas_of_the_datasets_share_a_scale_and_a_radius(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[list[float]] = []
+    boxplot = Axes.boxplot
+
+    def watched(ax: Axes, values: Any, **options: Any) -> Any:
+        drawn.extend(each.tolist() for each in values)
+        return boxplot(ax, values, **options)
+
+    monkeypatch.setattr(Axes, "boxplot", watched)
     rows = [{"method": m, "evaluations": e, "radius": r, "delta": 0.1 * e * r} for m in ("laplace", "ep")
             for e in (10, 40) for r in (0.1, 0.05)]  # fmt: skip
     for name in ("synthetic2d", "spam"):
@@ -75,6 +88,7 @@ def test_deltas_of_the_datasets_share_a_scale(tmp_path: Path) -> None:
     shown = pd.read_csv(image.with_suffix(".csv"))
     assert set(shown["run"]) == {"synthetic2d", "spambase11"}
     assert shown["delta"].max() == pytest.approx(0.4)
+    np.testing.assert_allclose(drawn, [[0.1], [0.4]] * 4)  # two methods on two datasets, at the first radius
 
 
 def test_a_damaged_figure_is_named(tmp_path: Path) -> None:

@@ -351,3 +351,9 @@ def test_what_would_act_on_the_page_is_written_out(tmp_path: Path) -> None:
     assert not set(text) & set("\x1b\x07\u202e\u2066")
     for shown in ("\\x1b[31mred \\u202eback", "caf\\udce9", "a\\u2066", "\\x07"):
         assert shown in text
+
+
+@pytest.mark.parametrize(("tasks", "marked"), [({"done": 2}, False), ({"done": 1, "diverged": 1}, True)])
+def test_trainings_that_diverged_count_as_failed(tmp_path: Path, tasks: dict[str, int], marked: bool) -> None:
+    make_run(tmp_path / "results", status="done", tasks=tasks)
+    assert ("failed tasks" in report(tmp_path / "results", tmp_path)) == marked

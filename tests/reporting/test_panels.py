@@ -93,6 +93,12 @@ def test_a_band_is_shaded_and_styles_replace_the_methods(ax: Axes) -> None:
     assert ax.lines[1].get_linestyle() == "--" and ax.lines[1].get_marker() == "s"
 
 
+def test_a_band_of_intervals_reaches_to_their_ends(ax: Axes) -> None:
+    panel(ax, FRAME[FRAME["method"] == "laplace"], "x", TITLES, kind="band", error="interval")
+    limits = ax.collections[0].get_datalim(ax.transData)
+    assert (limits.y0, limits.y1) == (5, 47)
+
+
 def test_every_shipped_method_has_a_style_of_its_own_in_its_family() -> None:
     families: dict[str, set[str]] = {}
     for experiment in group_choices()["experiment"]:

@@ -336,6 +336,10 @@ def test_no_papers_is_no_error(tmp_path: Path) -> None:
         ({"test": {"kind": "equality", "value": True, "tolerance": 0.1}}, "value must be a finite number"),
         ({"test": {"kind": "equality", "value": float("nan"), "tolerance": 0.1}}, "value must be a finite"),
         ({"test": {"kind": "equality", "value": 1.0, "tolerance": -0.1}}, "tolerance must not be negative"),
+        (
+            {"test": {"kind": "equality", "value": 1.0, "tolerance": float("inf")}},
+            "tolerance must be a finite",
+        ),
         ({"test": {"kind": "equality", "value": 1, "tolerance": 1, "partly": 0.5}}, "unknown key partly"),
         ({"test": {"kind": "between", "low": 2.0, "high": 1.0}}, "low must not exceed high"),
         ({"test": {"kind": "between", "low": 2.0}}, "needs high"),

@@ -11,7 +11,7 @@ from gpsuite.experiments.active_learning.engine.claims import slope_statistics
 from gpsuite.experiments.active_learning.gp_samples import order_statistics
 from gpsuite.experiments.active_learning.observation_ablation.claims import ablation_statistics, common_areas
 from gpsuite.experiments.active_learning.shared import claims
-from gpsuite.experiments.active_learning.shared.curves import VALUE, Curves
+from gpsuite.experiments.active_learning.shared.curves import VALUE, Curves, paired_curves
 from gpsuite.experiments.active_learning.shared.figures import draw_curves, draw_safety, errors, safety_frame
 from gpsuite.experiments.active_learning.shared.tables import (
     points_table,
@@ -118,6 +118,31 @@ def test_claims_hold_for_the_better_method_and_not_for_the_worse() -> None:
     bad = by_name([*claims.best_statistics(swapped), *claims.area_statistics(swapped, 0.01)])
     assert bad["share_smallest_rmse_and_safe"].value == pytest.approx(1 / 3)  # safe, but not better
     assert bad["share_highest_log_density"].value == bad["share_smallest_rmse_area"].value == 0.0
+
+
+def test_a_method_that_is_safe_in_one_repetition_is_not_safe() -> None:
+    curves = three_methods()
+    unsafe = {
+        number: replace(each, arrays={**each.arrays, "safe_noisy": each.arrays["safe_noisy"] * (number == 0)})
+        for number, each in curves.runs["al_mogp"].items()
+    }
+    found = by_name(claims.best_statistics(Curves({**curves.runs, "al_mogp": unsafe})))
+    assert found["share_smallest_rmse_and_safe"].value == pytest.approx(2 / 3)  # better than both, not safe
+
+
+def test_too_few_repetitions_for_a_test_are_no_failure() -> None:
+    four = claims.wilcoxon_claim("smaller", [(np.zeros(4), np.ones(4))], 0.05)
+    assert np.isnan(four.value) and four.n == 0 and "4 repetitions" in four.note
+    assert claims.wilcoxon_claim("smaller", [(np.zeros(5), np.ones(5))], 0.05).value == 1.0
+
+
+def test_pairs_of_curves_are_of_the_repetitions_that_both_have() -> None:
+    records = [record("a", r, [1.0 + r, 2.0 + r]) for r in (0, 1, 2)]
+    records += [record("b", r, [5.0 + r, 6.0 + r]) for r in (1, 2, 3)]
+    curves = Curves.from_records(records, ("a", "b"))
+    first, second = paired_curves(*(curves.curve(name, "rmse") for name in ("a", "b")))
+    assert first.repetitions == second.repetitions == (1, 2)
+    assert (first.lines[:, 0].tolist(), second.lines[:, 0].tolist()) == ([2.0, 3.0], [6.0, 7.0])
 
 
 def test_safe_queries_are_counted_both_ways_with_intervals() -> None:

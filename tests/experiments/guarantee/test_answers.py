@@ -183,6 +183,11 @@ def test_ranges_are_told_of_the_row_that_moves_most(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(summary_classes, "load", lambda _: DATA)
     said = " ".join(_row_sentences(report, made_up({}, ranges=ranges, effects=effects, **rows)))
     assert "stays above 0.456 for all" in said
+    two: Any = SimpleNamespace(**{**vars(DATA), "input_names": ("a", "b")})
+    monkeypatch.setattr(summary_classes, "load", lambda _: two)
+    effects = np.array([[0.5, 0.2], [-0.5, 0.2]])  # the first decides, this way here and that way there
+    said = " ".join(_row_sentences(report, made_up({}, ranges=ranges, effects=effects, **rows)))
+    assert "moves the probability on average: a (0.500), b (0.200)" in said
 
 
 def test_rows_that_the_seconds_left_out_are_said_not_to_be_proved() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom, norm
 
 from gpsuite.data.loading import load, prepare
 from gpsuite.data.spec import CsvSpec
@@ -59,6 +61,7 @@ def test_wrong_rows_are_not_certified_and_every_tolerance_is_paid_for(
 ) -> None:
     found = judged_classes(monkeypatch, None)
     assert found.metrics["bound"] == binomial_upper_bound(2, 8, 0.1)
+    assert found.metrics["majority"] == 0.0  # of all rows of one class always naming it misses none
     assert found.arrays["certified"].tolist() == [5 / 8, 5 / 8]
     assert found.arrays["certified_bounds"].tolist() == [1.0 - binomial_upper_bound(3, 8, 0.1 / 2)] * 2
 
@@ -113,3 +116,30 @@ def test_residuals_are_checked_in_the_files_order(monkeypatch: pytest.MonkeyPatc
     residuals = data.y[:, 0] - judged.fitted.predict(data.X)[0]
     assert not np.array_equal(judged.test, np.sort(judged.test))
     np.testing.assert_array_equal(seen[0], residuals[np.sort(judged.test)])
+
+
+def test_the_models_own_intervals_are_two_sided(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    rows = np.random.default_rng(2).normal(size=(60, 2))
+    np.savetxt(table, rows, delimiter=",", header="a,y", comments="", fmt="%.17g")
+    dataset, shared = prepare(CsvSpec(path=str(table), target="y"), cache_dir=tmp_path), SharedWork()
+    half = replace(LEARNING, coverage=0.5)
+    found = run.run_judged(task_of(JudgedTask(learning=half, widths=[1.0]), dataset), shared).metrics
+    judged, data = regression.judged_model(dataset, half, shared), load(dataset)
+    mean, deviation = judged.fitted.predict(data.X[judged.test])
+    inside = np.abs(data.y[judged.test, 0] - mean) <= norm.ppf(0.75) * deviation
+    assert found["gp_inside"] == inside.sum() > 0
+    assert found["gp_inside_p"] == pytest.approx(binom.cdf(inside.sum(), len(judged.test), 0.5))
+
+
+def test_copies_that_cost_the_jackknife_its_coverage_are_counted(tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    rows = np.repeat(np.random.default_rng(2).normal(size=(40, 2)), 2, axis=0)
+    np.savetxt(table, rows, delimiter=",", header="a,y", comments="", fmt="%.17g")
+    dataset, shared = prepare(CsvSpec(path=str(table), target="y"), cache_dir=tmp_path), SharedWork()
+    learning = replace(LEARNING, test_share=0.4)
+    found = run.run_judged(task_of(JudgedTask(learning=learning, widths=[1.0]), dataset), shared).metrics
+    held = regression.judged_model(dataset, learning, shared).held_different
+    assert held is not None
+    assert (found["jackknife_rows"], found["jackknife_lost"]) == (len(held.places), held.seen.sum())
+    assert held.seen.any()

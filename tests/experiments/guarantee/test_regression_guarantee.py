@@ -86,6 +86,12 @@ def test_scale_comes_from_rows_that_the_bound_does_not_count(dataset: PreparedDa
     assert kept.target.mean[0] == pytest.approx(data.y[others, 0].mean(), rel=1e-14)
 
 
+def test_test_rows_do_not_scale_the_model_that_they_judge(dataset: PreparedDataset) -> None:
+    fitted, data = judged_model(dataset, LEARNING, SharedWork()).fitted, load(dataset)
+    np.testing.assert_allclose(fitted.inputs.mean, data.X[fitted.rows].mean(axis=0), rtol=1e-14)
+    np.testing.assert_allclose(fitted.target.scale, data.y[fitted.rows].std(axis=0), rtol=1e-12)
+
+
 def test_every_error_is_paid_for(dataset: PreparedDataset) -> None:
     kept = kept_model(dataset, LEARNING, SharedWork())
     widths, goal = errors_of(kept, LEARNING, [0.5, 1.0, 2.0])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,10 +12,12 @@ from gpsuite.config.request import read_request
 from gpsuite.data.loading import load, prepare
 from gpsuite.data.spec import CsvSpec
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import EXPERIMENTS, Outcome, SharedWork, Task
+from gpsuite.experiments.base import DIVERGED, EXPERIMENTS, Outcome, SharedWork, Task
 from gpsuite.experiments.pac_bayes.shared import plan
+from gpsuite.experiments.pac_bayes.shared import run as fitting
 from gpsuite.experiments.pac_bayes.shared.certificates import DESCRIPTION
-from gpsuite.experiments.pac_bayes.shared.run import read_split, run_fit
+from gpsuite.experiments.pac_bayes.shared.run import _held_out, read_split, run_fit
+from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound
 
 
 def task(*words: str, **params: Any) -> Task[Any]:
@@ -48,6 +51,9 @@ def test_the_split_is_standardised_as_asked(scaling: str) -> None:
     assert (len(split.y), len(split.y_test)) == (rows - round(rows * 0.2 + 0.5), round(rows * 0.2 + 0.5))
     every = np.concatenate([split.y, split.y_test])
     standardised = every if scaling == "all" else split.y
+    inputs = np.vstack([split.X, split.X_test]) if scaling == "all" else split.X
+    np.testing.assert_allclose(inputs.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(inputs.std(axis=0), 1.0, rtol=1e-12)
     assert standardised.mean() == pytest.approx(0.0, abs=1e-12)
     assert standardised.std() == pytest.approx(1.0, rel=1e-12)
     assert split.y.std() == pytest.approx(1.0, rel=1e-12) or scaling == "all"
@@ -72,7 +78,8 @@ def test_a_row_that_is_drawn_often_is_on_both_sides_of_every_split(tmp_path: Pat
 
 
 def test_the_bound_covers_the_training_risk_and_its_parts_add_up() -> None:
-    outcome = run(task("method=kl_pac_gp"))
+    made = task("method=kl_pac_gp")
+    outcome = run(made)
     numbers = {
         name: float(value) for name, value in outcome.metrics.items() if isinstance(value, int | float)
     }
@@ -83,7 +90,17 @@ def test_the_bound_covers_the_training_risk_and_its_parts_add_up() -> None:
     assert numbers["gibbs_risk_train"] < numbers["bound_kl"] < numbers["bound_sqrt"]
     c = (claim["kl"] + numbers["log_theta"] + numbers["confidence"]) / numbers["n_train"]
     assert numbers["bound_sqrt"] == pytest.approx(claim["gibbs_risk"] + (c / 2) ** 0.5, rel=1e-15)
+    scale = read_split(made.require_dataset(), made.params).scale
+    assert numbers["rmse_test_own_units"] == pytest.approx(scale * numbers["mse_test"] ** 0.5, rel=1e-12)
     assert numbers["rmse_test_own_units"] > 10  # diabetes scores vary by tens
+
+
+@pytest.mark.parametrize("rows", [7, 89, 101])
+def test_no_error_on_the_test_rows_is_lost_in_rounding(rows: int) -> None:
+    for errors in range(rows + 1):
+        found: Any = SimpleNamespace(bayes_risk_test=errors / rows, n_test=rows, gibbs_risk_test=0.1)
+        bound = _held_out(found, "band01", 0.05)["test_bound_bayes"]
+        assert bound == binomial_upper_bound(errors, rows, 0.05)
 
 
 def test_training_that_runs_out_of_evaluations_says_so() -> None:
@@ -91,6 +108,16 @@ def test_training_that_runs_out_of_evaluations_says_so() -> None:
     assert outcome.status == "budget"
     assert "3 evaluations" in outcome.reason
     assert outcome.metrics["evaluations"] == 3
+
+
+def test_training_that_diverged_is_not_certified(monkeypatch: pytest.MonkeyPatch) -> None:
+    train = fitting.train
+    monkeypatch.setattr(
+        fitting, "train", lambda *given: replace(train(*given), status=DIVERGED, reason="not a number")
+    )
+    outcome = run(task("method=kl_pac_gp"))
+    assert (outcome.status, outcome.reason) == (DIVERGED, "not a number")
+    assert not outcome.metrics and not outcome.arrays
 
 
 def test_training_that_runs_out_of_time_keeps_the_best_valid_answer() -> None:

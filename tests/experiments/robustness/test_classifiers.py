@@ -11,6 +11,7 @@ from gpsuite.budget import Budget
 from gpsuite.cli import main
 from gpsuite.data.catalogue import read_spec, shipped_conf_dir
 from gpsuite.data.loading import PreparedDataset, load, prepare
+from gpsuite.data.spec import CsvSpec
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.robustness.shared.classifiers import (
@@ -54,6 +55,16 @@ def test_the_test_rows_do_not_depend_on_the_number_of_training_rows(tmp_path: Pa
     assert not {tuple(x) for x in many.X} & {tuple(x) for x in many.X_test}
     other = read_problem(data, replace(MODEL, draw_seed=8))
     assert set(other.test_rows) != set(few.test_rows)
+
+
+def test_no_copy_of_a_test_row_is_learnt(tmp_path: Path) -> None:
+    lines = [f"{number / 7},{number % 3},{'ab'[number % 2]}" for number in range(30)]
+    table = tmp_path / "copies.csv"
+    table.write_text("\n".join(["x,z,label", *lines, *lines, *lines]) + "\n", encoding="utf-8")
+    spec = CsvSpec(path=str(table), target="label", task="classification")
+    problem = read_problem(prepare(spec, cache_dir=tmp_path), MODEL)
+    assert len(problem.test_rows) == 20 and len(problem.train_rows) > 0
+    assert not {tuple(x) for x in problem.X} & {tuple(x) for x in problem.X_test}
 
 
 def test_labels_and_rows_belong_together(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from gpsuite.experiments.robustness.explain.tables import ENDS, mean_table, stro
 from gpsuite.experiments.robustness.global_effects.claims import cosine, decided_signs, global_claims
 from gpsuite.experiments.robustness.global_effects.summary import measure_colours
 from gpsuite.experiments.robustness.regression.models import RegressionProblem
-from gpsuite.experiments.robustness.regression.run import own_units
+from gpsuite.experiments.robustness.regression.run import _metrics, own_units, uncertain_box
 from gpsuite.experiments.robustness.regression.summary import moved_sentences
 from gpsuite.methods.robustness.regression.prediction_range import QuantileRange
 from gpsuite.reporting.comparison import read_statistics
@@ -316,8 +316,36 @@ def test_where_rounding_limits_a_regression_its_ends_hold_the_point(
     reasons = pd.read_csv(folder / "records.csv")["reason"].astype(str)
     assert reasons.str.fullmatch(r"values are known to \S+ only, by rounding").any()
     said += (folder / "tables" / "regression.md").read_text()
+    assert "speed ± 0.01)" in said  # as it was asked, in its own units
     assert "probabilit" not in said and "ended with their budget" not in said
     table = pd.read_csv(folder / "tables" / "regression.csv")
     slack = 1e-9 * table["at the point"].abs()  # it is rounded to the nearest
     assert (table["lowest"] <= table["at the point"] + slack).all()
     assert (table["at the point"] - slack <= table["highest"]).all()
+
+
+@pytest.mark.parametrize(
+    ("uncertain", "within", "amounts"),
+    [([], [], [0.6, 0.0, 0.9]), (["c"], [], [0.0, 0.0, 0.9]), (["c", "b=x"], [1.5, 0.5], [0.0, 0.5, 1.5])],
+)
+def test_inputs_are_as_far_off_as_is_asked(
+    uncertain: list[str], within: list[float], amounts: list[float]
+) -> None:
+    """Radii are in deviations, `within` in own units; a category's level stays unless it is named."""
+    scale = np.array([2.0, 1.0, 3.0])
+    problem: Any = SimpleNamespace(
+        inputs=("a", "b=x", "c"), level_inputs={"b=x"}, input_scale=scale, X_test=np.array([[1.0, 0.0, -1.0]])
+    )
+    params: Any = SimpleNamespace(uncertain=uncertain, within=within, radius=0.3, point=0)
+    region = uncertain_box(problem, params)
+    found = np.zeros(3)
+    found[region.free] = (region.upper - region.lower) / 2.0 * scale[region.free]
+    np.testing.assert_allclose(found, amounts)
+
+
+def test_the_change_that_is_told_is_the_proved_one() -> None:
+    problem: Any = SimpleNamespace(test_rows=np.array([7]), y_test=np.array([3.0]), target_scale=2.0)
+    found = _metrics(problem, 0, np.array([1.0, 0.2, 0.5, 1.3, 1.5]))
+    assert (found["row"], found["target"], found["prediction"]) == (7, 3.0, 1.0)
+    assert found["largest_change"] == pytest.approx(0.8)
+    assert found["relative_change"] == pytest.approx(0.4)

@@ -60,3 +60,12 @@ def test_more_rows_are_advised_where_there_are_more(rows: int, more: bool) -> No
         )
     assert ("0 takes all" in str(caught.value)) == more
     assert "a smaller test_share" in str(caught.value)
+
+
+def test_no_copy_of_a_test_image_is_learnt() -> None:
+    X = np.repeat(np.random.default_rng(0).uniform(0.0, 255.0, (60, 4)), 2, axis=0)
+    write(X, [f"c{row // 2 % 2}" for row in range(120)])
+    task = EXPERIMENTS.get("wasserstein/digits").plan(read_request(WORDS)[0])[0]
+    images = read_images(load(task.require_dataset()), task.params)
+    assert len(images.X) and len(images.X_test)
+    assert not {tuple(x) for x in images.X} & {tuple(x) for x in images.X_test}

@@ -254,7 +254,8 @@ def test_other_candidates_are_another_question_of_the_same_posterior() -> None:
     assert task("dataset.inputs=[x1, x0]").params.state is None
 
 
-def test_plans_of_another_version_of_the_method_are_not_continued() -> None:
+@pytest.mark.parametrize("other", [{}, {"version": VERSION - 1}, {"version": VERSION + 1}])
+def test_plans_of_another_version_of_the_method_are_not_continued(other: dict[str, int]) -> None:
     write_rows(12)
     run()
     for path in list(Path("results").rglob("*.npz")):
@@ -263,7 +264,7 @@ def test_plans_of_another_version_of_the_method_are_not_continued() -> None:
         entry = json.loads(str(arrays["about"]))
         assert entry.pop("version") == VERSION
         path.unlink()
-        np.savez(path, **{**arrays, "about": np.array(json.dumps(entry))})
+        np.savez(path, **{**arrays, "about": np.array(json.dumps({**entry, **other}))})
     write_rows(14)
     assert task().params.state is None
     assert task().label == "28 values, starts anew: earlier plans were made by another version of the method"

@@ -84,6 +84,7 @@ def test_factors_are_those_of_the_means() -> None:
     assert one["noise_variance_ratio_to_vfe"].value == pytest.approx(10.0, rel=1e-3)
     assert one["max_bound_kl[method=kl_pac_sgp]"].value == pytest.approx(0.155, rel=1e-3)
     assert one["ln_theta_over_n"].value == 0.016
+    assert one["max_abs_risk_gap"].value == pytest.approx(0.005, abs=1e-4)
 
 
 def test_slopes_and_drops_have_their_interval_ends() -> None:
@@ -105,6 +106,8 @@ def test_slopes_and_drops_have_their_interval_ends() -> None:
         ("share_bound_falls_with_m", lambda m, k, n, v: v.update(bound_kl=0.2) if n == 300 else None, 0.5),
         ("share_complexity_and_bound_grow", lambda m, k, n, v: v.update(kl_over_n=0.1) if m == "fitc" else None, 0.75),
         ("share_bayes_certified", lambda m, k, n, v: v.update(bound_kl=0.6) if n == 500 else None, 2 / 3),
+        ("share_gap_factor_above_3[risk=test]", lambda m, k, n, v: v.update(
+            bound_kl=0.05 + 2.5 * (0.06 - 5e-5 * n)) if m == "vfe" else None, 0.5),
         ("share_noise_variance_above_vfe", lambda m, k, n, v: v.update(noise_variance=2.0) if m == "vfe" else None, 0),
     ],
 )  # fmt: skip
@@ -136,3 +139,12 @@ def test_one_number_of_inducing_inputs_and_one_split_decide_no_trend() -> None:
     assert math.isnan(one["share_bound_slopes_as_claimed"].value)
     assert math.isnan(one["min_bound_factor"].judged("low"))
     assert one["share_bound_lowest"].value == 0.0  # a single split proves nothing
+
+
+def test_the_worse_baseline_does_not_widen_the_factors_interval() -> None:
+    table, names = frame(), ("mean_bound_factor", "min_bound_factor", "max_bound_factor")
+    spread = np.where(table["method"] == "fitc", 1.0 + 0.05 * table["split"], 1.0)
+    moved = found(table.assign(bound_kl=table["bound_kl"] * spread))
+    assert [moved[name].interval_high for name in names] == [
+        found(table)[name].interval_high for name in names
+    ]

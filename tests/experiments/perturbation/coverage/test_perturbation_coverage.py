@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,8 @@ def test_exact_and_broken_cells_give_the_published_statistics() -> None:
     assert found["share_noises_with_exact_coverage"] == 0.5
     assert found["share_departures_when_broken"] == 0.5
     assert max(found["coverage_pooled_p_value"], found["rank_uniformity_p_value"]) < 1e-10
+    second = claims.statistics([cell([100, 100, 100, 500, 200])], {}, 0, 4)  # right at q = 1, wrong at q = 2
+    assert {s.name: s.value for s in second}["share_coverage_as_stated"] == 0.5
     calm = {s.name: s.value for s in claims.statistics([cell(good)], {}, 0, 4)}
     assert calm["coverage_pooled_p_value"] == calm["share_coverage_as_stated"] == 1.0
     assert "share_departures_when_broken" not in calm
@@ -134,3 +137,13 @@ def test_a_small_run_is_summarised(tmp_path: Path) -> None:
     assert table["coverage"].tolist() == [1.0, 1.0]
     untied = [r for r in records if r.axes["break"] == "ties not broken"]
     assert all(r.arrays["ranks_20"][0] == 200 for r in untied)
+
+
+def test_the_seed_reaches_a_cell() -> None:
+    task = plan("scale=smoke", "models=[krr_sparse]", "repetitions=200", "levels=[[10,20]]")[0]
+    run = EXPERIMENTS.get(task.experiment).run
+    drawn = [
+        run(replace(task, params=replace(task.params, seed=seed)), SharedWork()).arrays["ranks_20"].tolist()
+        for seed in (1, 1, 2)
+    ]
+    assert drawn[0] == drawn[1] != drawn[2]

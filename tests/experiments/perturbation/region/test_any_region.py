@@ -206,6 +206,13 @@ def _doubled(row: str) -> str:
     return f"{first},{2 * float(first)},{rest}"
 
 
+def test_a_share_of_the_rows_that_are_taken_prepares(tmp_path: Path) -> None:
+    task = plan(*write_csv(tmp_path), "rows=40", "preparation=0.25", "centres=4")[0]
+    rows = split_rows(load(task.require_dataset()), task.params)
+    assert (len(rows.first), len(rows.rest)) == (10, 30)
+    assert not set(rows.first) & set(rows.rest)
+
+
 def test_rows_of_the_region_choose_nothing(tmp_path: Path) -> None:
     """The offset, scales and centres come from rows that are not in the region."""
     task = plan(*write_csv(tmp_path))[0]

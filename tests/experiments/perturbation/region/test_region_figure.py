@@ -1,4 +1,4 @@
-"""What the panels of a region's figure say."""
+"""What the panels of a region's figure and its table say."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
+from gpsuite.experiments.base import Record
 from gpsuite.experiments.perturbation.region.figures import _bands
+from gpsuite.experiments.perturbation.region.summary import size_table
 
 LEVELS = [f"pointwise extremes, 1 - q/m = {level}" for level in (0.95, 0.8)]
 ELLIPSOID = "ellipsoid, 1 - q/m = 0.95"
@@ -39,3 +41,19 @@ def test_what_is_unbounded_stands_in_the_panel_and_not_in_the_legend(
     written = [line for text in ax.texts for line in text.get_text().splitlines()]
     assert written == (["unbounded:", *unbounded] if unbounded else [])
     plt.close(figure)
+
+
+def test_what_is_unbounded_is_infinite_in_the_table() -> None:
+    widths = {"radius_1": None, "pointwise_width_1": 2.5, "ellipsoid_width_1": None}
+    counts = {
+        "unbounded_share_1": 0.5,
+        "members_1": 3,
+        "members_outside_ellipsoid_1": 0,
+        "n": 9,
+        "coefficients": 2,
+    }
+    axes: dict[str, str | int | float] = {"model": "lssvm_linear"}
+    record = Record("key", "perturbation/region", "", axes, "done", "", {**widths, **counts}, {})
+    settings: Any = SimpleNamespace(excluded=[1], m=20)
+    row = size_table([record], settings).iloc[0]
+    assert (row["radius"], row["pointwise_width"], row["ellipsoid_width"]) == (np.inf, 2.5, np.inf)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from gpsuite.experiments.robustness.posterior_quality.claims import (
 from gpsuite.experiments.robustness.posterior_quality.plan import HMCTask
 from gpsuite.experiments.robustness.posterior_quality.run import (
     DISTANCES,
+    Gold,
     approximations,
     distances,
     gold_standard,
@@ -191,7 +193,7 @@ def test_a_dataset_without_two_converged_draws_leaves_the_claim_about_all_of_the
 
 @pytest.mark.parametrize(
     ("spam", "others", "least"),
-    [(0.1, (1.2, 1.2), False), (1.0, (0.3, 5.0), True), (0.93, (0.85, 7.0), True)],
+    [(0.1, (1.2, 1.2), False), (1.2, (1.05, 7.0), False), (1.0, (0.3, 5.0), True), (0.93, (0.85, 7.0), True)],
 )
 def test_the_difference_is_least_by_size_whichever_is_more_robust(
     spam: float, others: tuple[float, float], least: bool
@@ -349,3 +351,13 @@ def test_real_chains_find_ep_closer_than_laplace() -> None:
 def test_impossible_settings_are_refused(words: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
         tasks_of(*words)
+
+
+def test_the_divergence_is_of_hmc_from_the_approximation() -> None:
+    link = SimpleNamespace(probability=lambda mean, variance: np.full(len(mean), 0.5))
+    near: Any = SimpleNamespace(latent=lambda X: (np.zeros(1), np.ones(1)), link=link)
+    gold = Gold(np.zeros(1), np.full(1, 4.0), np.zeros((3, 1)), np.full(1, 0.75))
+    found = distances(near, np.zeros((1, 2)), gold)
+    assert found["kl"][0] == pytest.approx((4.0 - 1.0 - math.log(4.0)) / 2.0)  # nats
+    assert found["wasserstein"][0] == pytest.approx(1.0)  # of deviations 2 and 1
+    assert found["probability_error"][0] == pytest.approx(0.25)

@@ -22,7 +22,7 @@ from gpsuite.experiments.robustness.safety.checks import (
     sampled,
 )
 from gpsuite.experiments.robustness.safety.claims import candidates_lower_boxes, check_statistics
-from gpsuite.experiments.robustness.safety.run import attacked, decided
+from gpsuite.experiments.robustness.safety.run import _decides, _identity, attacked, decided
 from gpsuite.experiments.robustness.shared.stored_certificates import write_certificates
 from gpsuite.methods.robustness.certificates.certificate import Certificate
 from gpsuite.methods.robustness.certificates.certify import certify
@@ -296,6 +296,8 @@ def test_check_statistics_leave_budgeted_runs_out() -> None:
     assert (found["share_runs_with_gap_closed"].value, found["share_runs_with_gap_closed"].n) == (1.0, 1)
     assert found["points_outside_bounds"].value == 2
     assert found["share_prop1_approaches_closed_form"].value == 1.0
+    open_gap = {s.name: s for s in check_statistics([record(0.02, True), record(0.021, True)], [0.02])}
+    assert open_gap["share_runs_with_gap_closed"].value == 0.5
     slow = check_statistics([record(0.02, True), record(0.02, True, prop1_gap=0.021)], [0.02])
     (half,) = [s for s in slow if s.name == "share_prop1_approaches_closed_form"]
     assert half.value == 0.5  # five times the cells, and the gap fell to .42 only
@@ -355,3 +357,38 @@ def test_whether_candidates_lower_the_boxes(
     assert found.value == pytest.approx(expected, nan_ok=True)
     assert found.n == n
     assert f"closed at least once: {n} of {2 * len(boxes)} searches" in found.note
+
+
+@pytest.mark.parametrize(
+    ("point", "probability", "predicted", "correct"),
+    [(0, 0.2, "no", True), (0, 0.7, "yes", False), (1, 0.7, "yes", True), (1, 0.2, "no", False)],
+)
+def test_a_point_is_right_where_its_own_label_is_predicted(
+    point: int, probability: float, predicted: str, correct: bool
+) -> None:
+    problem: Any = SimpleNamespace(
+        y_test=np.array([-1.0, 1.0]), test_rows=np.array([7, 9]), label_names=("no", "yes")
+    )
+    found = _identity(problem, point, SimpleNamespace(probability=probability))  # type: ignore[arg-type]
+    assert (found["row"], found["label"]) == ((7, "no"), (9, "yes"))[point]
+    assert (found["predicted"], found["correct"]) == (predicted, correct)
+
+
+@pytest.mark.parametrize(
+    ("status", "inner", "outer", "decides"),
+    [
+        *(("safe", 0.6, 0.55, True), ("safe", 0.6, 0.45, False)),
+        *(("unsafe", 0.45, 0.4, True), ("unsafe", 0.55, 0.4, False), ("unsafe", None, 0.4, False)),
+    ],
+)
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_certificate_decides_by_its_own_bound_or_witness(
+    status: str, inner: float | None, outer: float, decides: bool, sign: int
+) -> None:
+    ends = [value if value is None or sign < 0 else 1.0 - value for value in (inner, outer)]
+    claim, other = (SimpleNamespace(sign=sign * way, inner=ends[0], outer=ends[1]) for way in (1, -1))
+    found: Any = SimpleNamespace(
+        centre=SimpleNamespace(sign=sign, tied=False), verdict=SimpleNamespace(status=status)
+    )
+    both: Any = (claim, other) if sign < 0 else (other, claim)
+    assert _decides(found, *both) == decides

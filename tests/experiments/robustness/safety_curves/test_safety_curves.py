@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -210,6 +211,22 @@ def test_curve_metrics_of_a_real_search() -> None:
     assert metrics["largest_gap"] <= 0.02
     reversed_metrics = curve_metrics([0.0, 0.3, 3.0], sign, steps[::-1], 0.02)
     assert not reversed_metrics["monotone"]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_only_what_is_attained_crosses_and_only_a_failing_attack_misses_it(sign: int) -> None:
+    """At the second radius the bound alone has crossed, at the third the search, at the last GPFGS, too."""
+    inner, outer, reached = (
+        (0.1, 0.3, 0.6, 0.7), (0.1, 0.6, 0.7, 0.8), (0.1, 0.2, 0.4, 0.7),
+    )  # fmt: skip
+    seen = [[value if sign > 0 else 1.0 - value for value in values] for values in (inner, outer, reached)]
+    steps = []
+    for low, high, attack in zip(*seen, strict=True):
+        found: Any = SimpleNamespace(inner=low, outer=high, boxes=1, gap=abs(high - low), seconds=0.0)
+        steps.append(Step(found, VERDICTS.index("unknown"), (attack, attack, low), False))
+    metrics = curve_metrics([0.0, 0.1, 0.2, 0.3], sign, steps, 0.02)
+    assert (metrics["cross_gamma"], metrics["gpfgs_gamma"], metrics["strong_gamma"]) == (0.2, 0.3, 0.2)
+    assert (metrics["attack_fails_radii"], metrics["safe_gamma"]) == (1, None)
 
 
 def test_a_latent_mean_is_linear_in_a_small_box_only() -> None:

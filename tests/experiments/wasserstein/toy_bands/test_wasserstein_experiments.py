@@ -162,6 +162,17 @@ def claimed(frame: pd.DataFrame, test_over_training: float = 0.0) -> dict[str, A
     return {one.name: one for one in claims(clean, frame, test_over_training)}
 
 
+def test_formulas_are_judged_where_they_hold_worst() -> None:
+    errors = ["expected_log_likelihood", "class_probability", "probability_sum", "class_probability_sum"]
+    columns = [f"{name}_error" for name in errors]
+    frame = made_up().assign(**dict.fromkeys(columns, 1e-9), prediction_is_argmax=1.0)
+    worst = (frame["method"] == "gwi") & (frame["repetition"] == 3)
+    frame.loc[worst, columns], frame.loc[worst, "prediction_is_argmax"] = 1e-3, 0.9
+    found = claimed(frame)
+    assert found["share_prediction_is_argmax"].value == 0.9
+    assert [found[f"max_{name}"].value for name in columns] == [1e-3] * 4
+
+
 def test_claims_follow_the_numbers() -> None:
     frame = made_up()
     found = claimed(frame)

@@ -354,3 +354,20 @@ def test_what_float64_proves_is_looser_by_its_tolerance(
     (lower,) = map(float, re.findall(r"\(at least ([\d.e-]+)\)", text))
     assert proved >= found.bound_kl + 0.9e-5
     assert lower <= max(found.lower_kl - 0.9e-5, 0.0)
+
+
+def test_a_lengthscale_off_the_grid_is_not_paid_for(tmp_path: Path) -> None:
+    arrays = dict(certified("full", params(), DATA)[2])
+    arrays["lengthscales"] = arrays["lengthscales"] * math.exp(0.005)
+    path = written(arrays, tmp_path)
+    weakest = {"bound": 1.0, "kl": 1e6, "gibbs_risk": 1.0, "lower": 0.0}
+    _description(path, lambda stated: stated["claim"].update(weakest))
+    code, lines = _verify(path)
+    assert (code, "not on the grid" in lines[1]) == (1, True)
+
+
+def test_the_mean_prediction_is_told_twice_the_bound(tmp_path: Path) -> None:
+    _, found, arrays = certified("full", params(), DATA)
+    text = "\n".join(_verify(written(arrays, tmp_path))[1])
+    (mean,) = map(float, re.findall(r"its mean prediction, as one predictor: at most ([\d.]+)", text))
+    assert min(1.0, 2.0 * found.bound_kl) <= mean <= min(1.0, 2.0 * found.bound_kl + 1e-5)

@@ -239,6 +239,15 @@ def test_rows_that_are_not_the_datasets_are_refuted(
     assert check_levels(certificate, its_dataset(**dataset))[2].outcome == REFUTED
 
 
+def test_the_rows_behind_inducing_inputs_are_compared_too() -> None:
+    certificate = originating(small_certificate(), X=its_dataset().X[:30])
+    origin = certificate.origin
+    assert origin is not None
+    assert not dataset_fault(certificate, origin, its_dataset())
+    moved = dataclasses.replace(origin, X=changed(origin.X, (4, 1), origin.X[4, 1] + 1e-12))
+    assert "training inputs" in dataset_fault(certificate, moved, its_dataset())
+
+
 def test_the_description_names_everything() -> None:
     said = dict(describe(small_certificate(), proved=True))
     claims = small_certificate().claims

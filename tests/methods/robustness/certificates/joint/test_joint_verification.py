@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -258,6 +259,8 @@ def test_words_name_classes_and_units() -> None:
     ]
     assert said[0].startswith("no probability of red in the region is below 0.")
     assert "no lead of red over green in the region, probability less probability, is below 0." in said[2]
+    lead = float(re.findall(r"is below ([\d.]+)", said[2])[0])  # a claim is of (1 + lead) / 2
+    assert lead == pytest.approx(2.0 * class_certificate().claims[2].claim.outer - 1.0, rel=1e-6)
     said = [text for name, text in describe_joint(regression_certificate(), False) if name == "maximum"]
     claim = regression_certificate().claims[1].claim
     assert f"above {claim.outer * 2.5 + 3.0:.10g}" in said[0] and said[0].startswith(
