@@ -34,7 +34,7 @@ from gpsuite.seeds import stream
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
-VERSION = 4
+VERSION = 5
 
 
 """Of the method: 2 bounds what the safety model extrapolates, 3 asks the mixture itself, too, 4 counts equal readings.

@@ -5,7 +5,7 @@ Equation: none, a data structure
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpsuite.arrays import BoolArray, FloatArray
@@ -78,3 +78,23 @@ class Plan:
     def n_safe(self) -> int:
         """Number of candidates that are safe enough."""
         return int(self.safe.sum())
+
+
+def cut_words(unfinished: Sequence[str], candidates: int, judged: int, predicted: int, late: bool) -> str:
+    """Return what the budget has cut short; empty: nothing.
+
+    Args:
+        unfinished: models whose inference ended early.
+        candidates: their number.
+        judged: at how many safety was judged.
+        predicted: at how many the outputs were predicted.
+        late: whether the time ended before all proposals were chosen.
+    """
+    cut = [f"inference for {name} ended early" for name in unfinished]
+    if judged < candidates:
+        cut.append(f"safety judged at {judged} of {candidates} candidates")
+    if predicted < candidates:
+        cut.append(f"outputs predicted at {predicted}")
+    if not cut and late:
+        cut.append("later proposals left out")
+    return f"budget used up: {', '.join(cut)}" if cut else ""

@@ -25,7 +25,7 @@ from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.active_learning.acquisition import entropy
 from gpsuite.methods.active_learning.pipelines import PIPELINES, Pipeline
-from gpsuite.methods.active_learning.plan.answer import NothingToMeasureError, Plan, Proposal
+from gpsuite.methods.active_learning.plan.answer import NothingToMeasureError, Plan, Proposal, cut_words
 from gpsuite.methods.active_learning.plan.clock import Clock
 from gpsuite.methods.active_learning.plan.effort import members, particles
 from gpsuite.methods.active_learning.plan.models import Belief, KnownValues
@@ -151,15 +151,15 @@ class MeasurementPlanner:
         X, units = self._scales.inputs(candidates), self._scales
         safety = self._judge_safety(X, self._guard, clock)
         rows, allowed = free.any(axis=1), free & safety.safe[:, None]
-        safest = int(np.argmax(np.where(rows, np.nan_to_num(safety.probability), -1.0)))
+        safest = self._believed.safest(X, np.where(rows, np.nan_to_num(safety.probability), -1.0))
         reason, wanted = "", n
         if not allowed.any():
-            judged = rows & ~np.isnan(safety.probability)  # for the others there was no time
-            reason = self._nothing_safe(candidates, judged, safety, safest, clock)
+            reason = self._nothing_safe(candidates, rows, safety, safest, clock)
             if when_nothing_is_safe == "safest":
                 allowed, wanted = free & (np.arange(len(free)) == safest)[:, None], 1
         outputs, predicted, chosen = self._choose(candidates, X, allowed, wanted, clock)
-        cut = self._cut(len(X), safety.judged, predicted, len(chosen) < wanted and clock.ended())
+        late = len(chosen) < wanted and clock.ended()
+        cut = cut_words(self._unfinished, len(X), safety.judged, predicted, late)
         if not reason and len(chosen) < n:
             why = "the time ended" if cut else "no other candidate is safe and free"
             reason = f"only {len(chosen)} of {n} measurements: {why}"
@@ -243,7 +243,7 @@ class MeasurementPlanner:
         units, reason = self._new_units(candidates), "first measurements"
         if self._units is not None:
             reason = "" if self._units.near(units) else "the spread of measurements or candidates has changed"
-            if any(belief.unfinished for belief in self._beliefs.values()):
+            if self._unfinished:
                 reason = "the budget had cut the earlier inference short"
         stops = {"safety": clock.safety_inference_ended, "outputs": clock.inference_ended}
         if reason:
@@ -299,6 +299,14 @@ class MeasurementPlanner:
             return np.asarray(free.all(axis=1, keepdims=True))
         return free
 
+    @property
+    def _unfinished(self) -> list[str]:
+        return [name for name, belief in self._beliefs.items() if belief.unfinished]
+
+    @property
+    def _believed(self) -> SafetyModel:
+        return self._safety_model(self._beliefs["safety"].cloud.posterior)
+
     def _safety_model(self, posterior: HyperPosterior) -> SafetyModel:
         """Return what is believed of the safety value, in the models' units."""
         known, limit = self._beliefs["safety"].observations, self._scales.limit(self._limit)
@@ -327,6 +335,7 @@ class MeasurementPlanner:
         self, candidates: FloatArray, rows: BoolArray, safety: SafetyJudgement, safest: int, clock: Clock
     ) -> str:
         """Return why none of the candidates that can still be measured, and were judged, is safe enough."""
+        rows = rows & ~np.isnan(safety.probability)  # for the others there was no time
         if self._guard is not None and (safety.beyond_step & rows).any():
             return (
                 f"the safety value has hardly varied, and no candidate that is left lies within {self._guard.step:g} "
@@ -340,10 +349,10 @@ class MeasurementPlanner:
         )
         if self._guard is None:
             return reason
-        X, known = self._scales.inputs(candidates[rows]), self._beliefs["safety"].observations.X
-        unguarded = self._judge_safety(X, None, clock).safe
+        X = self._scales.inputs(candidates)
+        unguarded = self._judge_safety(X[rows], None, clock).safe
         if unguarded.any():
-            outside = self._guard.outside(known, X[unguarded]).min()
+            outside = self._guard.outside(self._believed.counted(X), X[rows][unguarded]).min()
             where = "inside" if outside == 0.0 else f"{outside:.2g} measured ranges outside"
             reason += (
                 f"; the data do not support a probability there: extrapolating freely the model would allow "
@@ -355,7 +364,7 @@ class MeasurementPlanner:
         """Return what should be known; nothing with the paper's rule."""
         if self._guard is None:
             return []
-        believed = self._safety_model(self._beliefs["safety"].cloud.posterior)
+        believed = self._believed
         names = self._input_names or [f"input {d + 1}" for d in range(believed.known.X.shape[1])]
         warnings = believed.warnings(X, self._guard, names)
         beyond = self._known["safety"].beyond(self._limit, candidates)
@@ -370,18 +379,6 @@ class MeasurementPlanner:
                 f"than {self._guard.step:g} of the measured ranges, are left for later (step)"
             )
         return warnings
-
-    def _cut(self, candidates: int, judged: int, predicted: int, ended: bool) -> str:
-        """Return what the budget has cut short; empty: nothing."""
-        models = [name for name, belief in self._beliefs.items() if belief.unfinished]
-        cut = [f"inference for {name} ended early" for name in models]
-        if judged < candidates:
-            cut.append(f"safety judged at {judged} of {candidates} candidates")
-        if predicted < candidates:
-            cut.append(f"outputs predicted at {predicted}")
-        if not cut and ended:
-            cut.append("later proposals left out")
-        return f"budget used up: {', '.join(cut)}" if cut else ""
 
     @property
     def _full(self) -> bool:

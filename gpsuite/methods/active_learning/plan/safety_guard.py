@@ -118,6 +118,7 @@ class SafetyPrediction:
         observations: safety values in the model's units, N.
         limit: in the same units.
         guard: the bounds; None leaves the hyperparameters as they are.
+        counted: inputs whose extent bounds the lengthscales, [N', D]; None: all that were measured.
     """
 
     def __init__(
@@ -128,17 +129,19 @@ class SafetyPrediction:
         observations: Observations,
         limit: SafetyLimit,
         guard: SafetyGuard | None,
+        counted: FloatArray | None = None,
     ) -> None:
         X, D = observations.X, observations.X.shape[1]
         self._kernel, self._weights, self._limit = kernel, weights, limit
         self._variance = parameters.variance[:, 0]
         lengthscales = np.repeat(parameters.lengthscale, D, axis=1)
-        self._axes = np.eye(D) if guard is None else principal_axes(X)
+        counted = X if counted is None else counted
+        self._axes = np.eye(D) if guard is None else principal_axes(counted)
         self._X = X @ self._axes
         if guard is not None:
             distance = np.sqrt(np.mean((observations.y - limit.value) ** 2))
             self._variance = np.maximum(self._variance, (guard.spread * distance) ** 2)
-            lengthscales = np.minimum(lengthscales, guard.extents * guard.ranges(self._X))
+            lengthscales = np.minimum(lengthscales, guard.extents * guard.ranges(counted @ self._axes))
         self._lengthscales, group = np.unique(lengthscales, axis=0, return_inverse=True)
         self._parts = []
         for number, each in enumerate(self._lengthscales):
