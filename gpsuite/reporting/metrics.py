@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Better = Literal["lower", "higher", ""]
@@ -181,9 +181,17 @@ METRICS = {
 }
 
 
+UNTEMPERED = " untempered"
+"""Ends the name of a score of the predictions before they were tempered."""
+
+
 def metric(name: str, family: str = "") -> Metric:
     """Return a metric by its name in a family's records; one that is not registered is called by its name."""
-    return METRICS.get(f"{family}/{name}") or METRICS.get(name) or Metric(name)
+    known = METRICS.get(f"{family}/{name}") or METRICS.get(name)
+    if known is None and name.endswith(UNTEMPERED):
+        tempered = metric(name.removesuffix(UNTEMPERED), family)
+        return replace(tempered, label=f"{tempered.label},{UNTEMPERED}", short="")
+    return known or Metric(name)
 
 
 def headings(names: Iterable[str], family: str = "") -> dict[str, str]:

@@ -20,6 +20,7 @@ from gpsuite.experiments.robustness.global_effects.summary import measure_colour
 from gpsuite.experiments.robustness.regression.models import RegressionProblem
 from gpsuite.experiments.robustness.regression.run import _metrics, own_units, uncertain_box
 from gpsuite.experiments.robustness.regression.summary import moved_sentences
+from gpsuite.experiments.robustness.shared.stored_certificates import Certified
 from gpsuite.methods.robustness.regression.prediction_range import QuantileRange
 from gpsuite.reporting.comparison import read_statistics
 from gpsuite.rounding import rounded
@@ -349,3 +350,28 @@ def test_the_change_that_is_told_is_the_proved_one() -> None:
     assert (found["row"], found["target"], found["prediction"]) == (7, 3.0, 1.0)
     assert found["largest_change"] == pytest.approx(0.8)
     assert found["relative_change"] == pytest.approx(0.4)
+
+
+def test_a_certificate_that_time_ended_counts_where_rounding_ended_the_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With more seconds it is computed again; a range that is known up to rounding is none that time ended."""
+    late = Certified({"uncertified": "seconds"}, out_of_time=True)
+    monkeypatch.setattr("gpsuite.experiments.robustness.regression.run.certify_ranges", lambda *_: late)
+    rng = np.random.default_rng(1)
+    speed = rng.uniform(0, 10, 60).round(3)
+    pd.DataFrame({"speed": speed, "temp": (20 + 3 * speed).round(3)}).to_csv("lin.csv", index=False)
+    words = (
+        "dataset=csv",
+        "dataset.path=lin.csv",
+        "dataset.target=temp",
+        "method=gpr",
+        "count=1",
+        "radius=1e-6",
+    )
+    gpsuite(
+        "run", "experiment=robustness/regression", "parallel=serial", *words, "test_rows=10", "run_name=late"
+    )
+    records = pd.read_csv("results/robustness/regression/quick~late/records.csv")
+    assert records["reason"].str.contains("by rounding").all()
+    assert records["status"].tolist() == ["budget"]

@@ -164,8 +164,11 @@ def _asked(data: Dataset, params: PlannerParams) -> dict[str, Any]:
 def _differing(entry: Mapping[str, Any], asked: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what an earlier plan of the same columns was asked otherwise; empty for other columns."""
     theirs = entry.get("asked", {})
-    if theirs.get("columns") != asked["columns"]:
-        return ()
+    columns = [each.get("columns", []) for each in (theirs, asked)]
+    if columns[0] != columns[1]:
+        # inputs and outputs are lists of names
+        ordered = [[sorted(part) if isinstance(part, list) else part for part in each] for each in columns]
+        return ("order of columns",) if ordered[0] == ordered[1] else ()
     return tuple(name for name, value in asked.items() if theirs.get(name) != value)
 
 

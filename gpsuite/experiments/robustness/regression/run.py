@@ -61,7 +61,7 @@ def run(task: Task[RangeTask], shared: SharedWork) -> Outcome:
     reason = next((each.status for each in ranges if each.status != "closed"), "")
     cut = any(side.status == "budget" for each in ranges for side in (each.minimum, each.maximum))
     status = BUDGET if cut else DONE  # done, too, where rounding leaves nothing to be searched
-    if certified.out_of_time and not reason:
+    if certified.out_of_time and not cut:
         status, reason = BUDGET, f"{task.budget_seconds:g} seconds used up, in the certificate"
     arrays = {"ranges": own, "moved": moved, **certified.arrays}
     headline = f"{own[0, 0]:.4g} in [{own[0, 1]:.4g}, {own[0, 4]:.4g}]"

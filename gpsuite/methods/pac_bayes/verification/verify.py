@@ -207,13 +207,13 @@ def _words(certificate: RiskCertificate, shape: tuple[int, ...], scale: float, f
     inducing = (
         "" if predictor.posterior == FULL else f", {len(predictor.arrays['inducing_inputs'])} inducing inputs"
     )
+    jitter = "" if predictor.posterior == FULL else f", jitter {predictor.jitter:g}"
     return [
         f"dataset\t{rows.dataset}, {rows.count} rows, {dimension} inputs, content {rows.content_hash}",
         f"rows\t{n} learned from: all but a random {rows.test_share:g} (seed {rows.seed}); scaled by "
         f"{'all rows' if rows.scaling == 'all' else 'the training rows'}",
         f"model\t{names[predictor.posterior]}{inducing}, squared exponential kernel, "
-        f"variance {predictor.variance:.6g}, noise variance {predictor.noise_variance:.6g}, "
-        f"jitter {predictor.jitter:g}",
+        f"variance {predictor.variance:.6g}, noise variance {predictor.noise_variance:.6g}{jitter}",
         f"proved\twith probability at least {sureness(found.delta)} over the draw of the rows, a prediction "
         f"drawn from the model {errs} (at least {rounded(max(found.lower, 0.0), 6, -1)})",
         f"\tits mean prediction, as one predictor: at most {rounded(min(1.0, 2.0 * bound), 6, 1)}",

@@ -230,7 +230,9 @@ def test_what_was_asked_otherwise_before_is_said() -> None:
     request, _ = read_request([word.replace("<=1", "<=2") for word in words()])
     [found] = EXPERIMENTS.get(request.experiment).plan(request)
     assert found.label == "24 values, starts anew: earlier plans have another limit"
-    assert task("dataset.inputs=[x1, x0]").label == "24 values, first plan"
+    found = task("dataset.inputs=[x1, x0]")
+    assert found.label == "24 values, starts anew: earlier plans have another order of columns"
+    assert task("dataset.inputs=[x1]").label == "24 values, first plan"
 
 
 def test_of_several_earlier_plans_the_nearest_is_said() -> None:
