@@ -3,6 +3,7 @@
 On the grid of a PAC-Bayes bound each lengthscale costs some nats. What other rows decide costs none: a prior may
 depend on them. Inputs are divided by the lengthscales found there, so that a bound pays for a single one.
 
+Equation: Rasmussen & Williams 2006, Eq. (2.30), Sec. 5.1
 Source: Ambroladze, Parrado-Hernandez & Shawe-Taylor 2007, Sec. 3 (a prior learned on a part of the rows)
 """
 
