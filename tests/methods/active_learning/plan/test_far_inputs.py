@@ -9,9 +9,15 @@ from hypothesis import strategies as st
 
 from gpsuite.arrays import FloatArray
 from gpsuite.methods.active_learning.plan.answer import Plan
-from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner
-from gpsuite.methods.active_learning.plan.units import far_inputs
+from gpsuite.methods.active_learning.plan.ask_tell import DEFAULT_GUARD, MeasurementPlanner
+from gpsuite.methods.active_learning.plan.safety import SafetyJudgement, SafetyModel
+from gpsuite.methods.active_learning.plan.safety_guard import SafetyGuard
+from gpsuite.methods.active_learning.plan.units import Units, far_inputs
 from gpsuite.methods.active_learning.safety import SafetyLimit
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
+from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
+from gpsuite.models.multi_output.observations import Observations
+from gpsuite.models.sampling.posterior import HyperPosterior
 
 CANDIDATES = np.random.default_rng(5).uniform(-1.0, 1.0, (300, 2))
 
@@ -36,6 +42,42 @@ def test_inputs_in_another_unit_do_not_make_everything_safe(rows: int, factor: f
     assert all((CANDIDATES[each.row] ** 2).sum() <= 1.0 for each in plan.proposals)
     told = [text for text in plan.warnings if "in another unit, or mistyped?" in text]
     assert told or abs(factor) < 20.0
+
+
+def measured() -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return inputs and safety values of a bowl, and the same with one far input as typical as the others."""
+    X = np.random.default_rng(3).uniform(-0.4, 0.4, (14, 2))
+    z = (X**2).sum(axis=1)
+    typical = 1.0 - np.sqrt(np.mean((z - 1.0) ** 2))
+    return X, z, np.vstack([X, [[600.0, -0.1]]]), np.append(z, typical)
+
+
+def test_units_are_those_of_the_other_inputs() -> None:
+    X, z, more, values = measured()
+    limit = SafetyLimit(1.0, "below")
+    found, expected = Units.of(CANDIDATES, more, more, values, limit), Units.of(CANDIDATES, X, X, z, limit)
+    np.testing.assert_array_equal(found.x_offset, expected.x_offset)
+    np.testing.assert_array_equal(found.x_scale, expected.x_scale)
+
+
+def test_a_far_input_changes_no_probability_and_no_step() -> None:
+    """It has no covariance with any candidate; in the measured range it would lift the bound on lengthscales."""
+    X, z, more, values = measured()
+    model = LinearCoregionalization(1, mixing="identity")
+    vectors = Parameters(
+        np.full((1, 1), 2.0), np.full((1, 1), 30.0), np.full((1, 1), 1e-3), np.ones((1, 1, 1))
+    )
+    posterior = HyperPosterior(model.unconstrain(vectors), np.ones(1))
+
+    def judged(inputs: FloatArray, safety: FloatArray, guard: SafetyGuard | None) -> SafetyJudgement:
+        known = Observations(inputs, np.zeros(len(safety), dtype=np.int64), safety)
+        believed = SafetyModel(model, posterior, known, SafetyLimit(1.0, "below"))
+        return believed.judge(CANDIDATES, 0.05, guard, lambda: False)
+
+    found, expected = (judged(*each, DEFAULT_GUARD) for each in ((more, values), (X, z)))
+    np.testing.assert_allclose(found.probability, expected.probability, atol=1e-12)
+    np.testing.assert_array_equal(found.beyond_step, expected.beyond_step)
+    assert judged(X, z, None).safe.sum() > 1.2 * expected.safe.sum()  # the bound is felt
 
 
 def test_which_are_far() -> None:
