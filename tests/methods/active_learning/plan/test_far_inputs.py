@@ -45,11 +45,10 @@ def test_inputs_in_another_unit_do_not_make_everything_safe(rows: int, factor: f
 
 
 def measured() -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return inputs and safety values of a bowl, and the same with one far input as typical as the others."""
+    """Return inputs and safety values of a bowl, and the same with one far input of another value."""
     X = np.random.default_rng(3).uniform(-0.4, 0.4, (14, 2))
     z = (X**2).sum(axis=1)
-    typical = 1.0 - np.sqrt(np.mean((z - 1.0) ** 2))
-    return X, z, np.vstack([X, [[600.0, -0.1]]]), np.append(z, typical)
+    return X, z, np.vstack([X, [[600.0, -0.1]]]), np.append(z, -3.0)
 
 
 def test_units_are_those_of_the_other_inputs() -> None:
@@ -60,12 +59,17 @@ def test_units_are_those_of_the_other_inputs() -> None:
     np.testing.assert_array_equal(found.x_scale, expected.x_scale)
 
 
-def test_a_far_input_changes_no_probability_and_no_step() -> None:
-    """It has no covariance with any candidate; in the measured range it would lift the bound on lengthscales."""
+@pytest.mark.parametrize("variation", [1.0, 0.01])
+def test_a_far_input_changes_no_probability_and_no_step(variation: float) -> None:
+    """It has no covariance with any candidate; in the measured range it would lift the bound on lengthscales.
+
+    Where the others hardly vary its value is no variation, and the step is not from its place.
+    """
     X, z, more, values = measured()
+    z, values = z * variation, values * [*np.full(14, variation), 1.0]
     model = LinearCoregionalization(1, mixing="identity")
     vectors = Parameters(
-        np.full((1, 1), 2.0), np.full((1, 1), 30.0), np.full((1, 1), 1e-3), np.ones((1, 1, 1))
+        np.full((1, 1), 50.0), np.full((1, 1), 30.0), np.full((1, 1), 1e-3), np.ones((1, 1, 1))
     )
     posterior = HyperPosterior(model.unconstrain(vectors), np.ones(1))
 
@@ -77,6 +81,7 @@ def test_a_far_input_changes_no_probability_and_no_step() -> None:
     found, expected = (judged(*each, DEFAULT_GUARD) for each in ((more, values), (X, z)))
     np.testing.assert_allclose(found.probability, expected.probability, atol=1e-12)
     np.testing.assert_array_equal(found.beyond_step, expected.beyond_step)
+    assert expected.beyond_step.any() == (variation < 1.0)
     assert judged(X, z, None).safe.sum() > 1.2 * expected.safe.sum()  # the bound is felt
 
 
