@@ -66,7 +66,7 @@ def test_a_far_input_changes_no_probability_and_no_step(variation: float) -> Non
     Where the others hardly vary its value is no variation, and the step is not from its place.
     """
     X, z, more, values = measured()
-    z, values = z * variation, values * [*np.full(14, variation), 1.0]
+    z, values = z * variation, values * np.append(np.full(14, variation), 1.0)
     model = LinearCoregionalization(1, mixing="identity")
     vectors = Parameters(
         np.full((1, 1), 50.0), np.full((1, 1), 30.0), np.full((1, 1), 1e-3), np.ones((1, 1, 1))
