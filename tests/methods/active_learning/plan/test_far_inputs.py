@@ -78,7 +78,7 @@ def test_a_far_input_changes_no_probability_and_no_step(variation: float) -> Non
         believed = SafetyModel(model, posterior, known, SafetyLimit(1.0, "below"))
         return believed.judge(CANDIDATES, 0.05, guard, lambda: False)
 
-    found, expected = (judged(*each, DEFAULT_GUARD) for each in ((more, values), (X, z)))
+    found, expected = judged(more, values, DEFAULT_GUARD), judged(X, z, DEFAULT_GUARD)
     np.testing.assert_allclose(found.probability, expected.probability, atol=1e-12)
     np.testing.assert_array_equal(found.beyond_step, expected.beyond_step)
     assert expected.beyond_step.any() == (variation < 1.0)
