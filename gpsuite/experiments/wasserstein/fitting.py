@@ -16,6 +16,7 @@ from gpsuite.experiments.wasserstein.methods import RegressorMethod
 from gpsuite.experiments.wasserstein.training_settings import TrainingParams
 from gpsuite.methods.wasserstein.rows import split_rows
 from gpsuite.methods.wasserstein.scoring import regression as scores
+from gpsuite.reporting.metrics import UNTEMPERED
 from gpsuite.seeds import stream
 
 if TYPE_CHECKING:
@@ -94,9 +95,9 @@ def fit_regression(
 
 
 def regression_scores(model: OwnUnits, X: FloatArray, y: FloatArray) -> dict[str, float]:
-    """Return the scores on test rows, tempered and not (`untempered`)."""
+    """Return the scores on test rows, tempered and not (`UNTEMPERED`)."""
     found: dict[str, float] = {"tempering": model.found.tempering}
-    for tempered, suffix in ((True, ""), (False, " untempered")):
+    for tempered, suffix in ((True, ""), (False, UNTEMPERED)):
         mean, variance = model.predict(X, tempered)
         found |= {
             f"nll_own{suffix}": scores.negative_log_density(y, mean, variance),

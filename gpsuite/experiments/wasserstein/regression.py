@@ -35,14 +35,14 @@ from gpsuite.experiments.wasserstein.training_settings import TrainingParams, Tr
 from gpsuite.methods.wasserstein.rows import FewDifferentRowsError
 from gpsuite.methods.wasserstein.tempering import ExactPredictionsError
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.metrics import metric
+from gpsuite.reporting.metrics import UNTEMPERED, metric
 from gpsuite.reporting.panels import panel
 from gpsuite.reporting.tables import metric_statistics, summarise_groups
 from gpsuite.seeds import derived_seed, stream
 from gpsuite.statistics.estimates import corrected_mean
 
 SHOWN = ("rmse_test_own_units", "nll_own", "crps", "interval_coverage", "interval_width", "tempering")
-UNTEMPERED = tuple(f"{name} untempered" for name in SHOWN[1:-1])
+BEFORE = tuple(f"{name}{UNTEMPERED}" for name in SHOWN[1:-1])
 _WITHOUT_COPIES = 1  # added to the method's version where rows have copies: none is trained on and validates
 AGREEMENT = 1e-3  # as the images
 
@@ -149,15 +149,15 @@ def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
         return []
     frame, folds = frame_of(records), report.settings.folds
     estimate = partial(corrected_mean, test_over_training=1.0 / (folds - 1))
-    tidy = summarise_groups(frame, ["method"], [*SHOWN, *UNTEMPERED], estimate)
+    tidy = summarise_groups(frame, ["method"], [*SHOWN, *BEFORE], estimate)
     name = report.request.require_dataset().shown_name
     caption = (
         f"{name}: mean ± standard error over {report.settings.used_folds} of {folds} folds, corrected for shared "
         f"training rows; intervals of {100 * LEVEL:g} %; variances tempered on validation rows"
     )
     report.table(wide(tidy, report.titles, SHOWN), "regression", caption)
-    labels = {f"{name} untempered": f"{metric(name, 'wasserstein').heading}, untempered" for name in SHOWN}
-    report.table(wide(tidy, report.titles, UNTEMPERED), "regression_untempered", caption, labels)
+    labels = {name: metric(name, "wasserstein").heading for name in BEFORE}
+    report.table(wide(tidy, report.titles, BEFORE), "regression_untempered", caption, labels)
     report.table(tidy, "regression_tidy", caption)
     with report.figure("regression", columns=4, size=(15.0, 4.6)) as drawing:
         shown = tidy[tidy["metric"].isin(SHOWN[:4])]

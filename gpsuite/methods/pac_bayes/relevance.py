@@ -4,7 +4,7 @@ On the grid of a PAC-Bayes bound each lengthscale costs some nats. What other ro
 depend on them. Inputs are divided by the lengthscales found there, so that a bound pays for a single one.
 
 Equation: Rasmussen & Williams 2006, Eq. (2.30), Sec. 5.1
-Source: Ambroladze, Parrado-Hernandez & Shawe-Taylor 2007, Sec. 3 (a prior learned on a part of the rows)
+Source: Ambroladze, Parrado-Hernandez & Shawe-Taylor 2007 (a prior learned on a part of the rows)
 """
 
 from __future__ import annotations

@@ -148,12 +148,12 @@ class MultiClassPosterior(KernelPosterior):
 
     @cached_property
     def difference_error(self) -> float:
-        """What the rounding of `difference` does to a variance at most, with probability nearly 1.
+        """What the rounding of `difference` is taken to do to a variance at most.
 
-        Householder's triangle is that of a matrix within 8 u sqrt(r n) |F|_F of F if its roundings are independent
-        with mean 0; the worst case, which no data are known to reach, has r n in place of the root. |F k| <= sqrt(s).
+        Householder's triangle is counted as that of a matrix within 8 u sqrt(r n) |F|_F of F: of the order that is met
+        where roundings are independent with mean 0. The worst case has r n in place of the root. |F k| <= sqrt(s).
 
-        Source: Connolly & Higham 2023 (probabilistic rounding error analysis of Householder QR), Sec. 4
+        Source: Connolly & Higham 2023, probabilistic rounding error analysis of Householder QR
         """
         rows, _, n = self.root.shape
         size = float(np.sqrt(np.max(np.einsum("rcn,rcn->c", self.root, self.root), initial=0.0)))

@@ -210,6 +210,13 @@ def test_the_richest_earlier_plan_is_continued_and_damaged_ones_are_left() -> No
     assert "4 of them new" in found.label
     best = list(Path("results").rglob(f"{found.params.parent}.npz"))
     assert len(best) == 2  # in the run's folder and in the store
+    whole = best[0].read_bytes()
+    flags = whole.rindex(b"PK\x01\x02") + 8  # of a member in the directory
+    for path in best:
+        path.write_bytes(whole[:flags] + bytes([whole[flags] | 1]) + whole[flags + 1 :])
+    assert "1 kept before cannot be read" in task().label, "one bit calls it encrypted"
+    for path in best:
+        path.write_bytes(whole)
     best[0].write_bytes(b"not an archive")
     assert task().label.endswith("4 of them new"), "the other copy holds it"
     best[1].write_bytes(b"not an archive")
