@@ -95,7 +95,7 @@ def several_classes(C: int, kernel: str) -> list[object]:
         p.latent(POINTS),
         p.moments(POINTS),
     ]
-    found += [p.mean_with_gradient(POINTS), p.difference_error, p.difference(0, 1).latent(POINTS)]
+    found += [p.mean_with_gradient(POINTS), p.difference(0, 1).latent(POINTS)]
     return [*found, p.function(1).latent(POINTS)]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -101,7 +100,7 @@ class MultiClassPosterior(KernelPosterior):
         """Return f_i - f_j as the latent function of a binary classifier with kernel 2 k and the logistic link.
 
         For two classes its class probability is that of class i. More rows than data are put together by an
-        orthogonal transformation, which moves the variance by `difference_error` at most.
+        orthogonal transformation.
 
         Raises:
             ValueError: if the classes are the same or out of range.
@@ -145,21 +144,6 @@ class MultiClassPosterior(KernelPosterior):
             self.operator_bound,
             LINKS.get("logistic"),
         )
-
-    @cached_property
-    def difference_error(self) -> float:
-        """What the rounding of `difference` is taken to do to a variance at most.
-
-        Householder's triangle is counted as that of a matrix within 8 u sqrt(r n) |F|_F of F: of the order that is met
-        where roundings are independent with mean 0. The worst case has r n in place of the root. |F k| <= sqrt(s).
-
-        Source: Connolly & Higham 2023, probabilistic rounding error analysis of Householder QR
-        """
-        rows, _, n = self.root.shape
-        size = float(np.sqrt(np.max(np.einsum("rcn,rcn->c", self.root, self.root), initial=0.0)))
-        unit = 4.0 * np.finfo(np.float64).eps * float(np.sqrt(float(rows) * n)) * size
-        moved = 2.0 * unit * self.variance * math.sqrt(n)
-        return float(moved * (2.0 * math.sqrt(2.0 * self.variance * self.operator_bound) + moved))
 
     @cached_property
     def _stacked(self) -> FloatArray:

@@ -135,7 +135,7 @@ def softmax_lines(
     C = posterior.n_classes
     if not 0 <= own < C:
         raise ValueError(f"class {own}: there are {C}")
-    functions = difference_functions(posterior)
-    one, unit = restricted_lines(any_difference(posterior), points, inputs, functions.products[0])
-    differences = LatentDifferences(C, functions.stack(one, unit), posterior.difference_error)
+    found = difference_functions(posterior)
+    one, unit = restricted_lines(any_difference(posterior), points, inputs, found.functions.products[0])
+    differences = LatentDifferences(C, found.functions.stack(one, unit), found)
     return SoftmaxLines(posterior, differences, own)

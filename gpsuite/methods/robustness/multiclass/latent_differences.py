@@ -27,6 +27,7 @@ from gpsuite.methods.robustness.level_bound.slice_stack import (
 )
 from gpsuite.methods.robustness.point_bounds import latent_ranges
 from gpsuite.methods.robustness.restriction import restriction
+from gpsuite.methods.robustness.rounding import SHORT_SUM, UNIT
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from gpsuite.models.classification.softmax_expectation import centred_root
 from gpsuite.models.latent import LatentPosterior
@@ -53,21 +54,71 @@ def _pairs_with(n_classes: int, own: int) -> tuple[IntArray, IntArray, FloatArra
     return np.array(mine), np.array(others), np.array([1.0 if own < other else -1.0 for other in others])
 
 
-_KEPT: WeakKeyDictionary[MultiClassPosterior, StackedFunctions] = WeakKeyDictionary()
+@dataclass(frozen=True, eq=False)
+class DifferenceFunctions:
+    """What the bounds need of all differences whatever the point and the free inputs.
+
+    Attributes:
+        functions: of every pair, as stored.
+        mean_error: of a stored difference's mean anywhere, [F].
+        variance_error: of its variance, [F].
+    """
+
+    functions: StackedFunctions
+    mean_error: FloatArray
+    variance_error: FloatArray
 
 
-def difference_functions(posterior: MultiClassPosterior) -> StackedFunctions:
-    """Return what the bounds need of all differences whatever the point, computed once for a posterior."""
+_KEPT: WeakKeyDictionary[MultiClassPosterior, DifferenceFunctions] = WeakKeyDictionary()
+
+
+def difference_functions(posterior: MultiClassPosterior) -> DifferenceFunctions:
+    """Return what the bounds need of all differences, computed once for a posterior."""
     known = _KEPT.get(posterior)
     if known is None:
-        alpha, products = [], []
+        alpha, products, errors = [], [], []
         # one root at a time: with many classes they would be most of the memory
-        for i, j in class_pairs(posterior.n_classes):
-            difference = posterior.difference(i, j)
+        for pair in class_pairs(posterior.n_classes):
+            difference = posterior.difference(*pair)
             alpha.append(difference.alpha)
             products.append(compute_products(difference))
-        known = _KEPT[posterior] = stacked_functions(np.stack(alpha), products)
+            errors.append(difference_errors(posterior, pair, difference))
+        mean_error, variance_error = np.array(errors).T
+        functions = stacked_functions(np.stack(alpha), products)
+        known = _KEPT[posterior] = DifferenceFunctions(functions, mean_error, variance_error)
     return known
+
+
+def difference_errors(
+    posterior: MultiClassPosterior, pair: Pair, difference: LatentPosterior
+) -> tuple[float, float]:
+    """Bound how far the stored difference's mean and variance are from those of f_i - f_j, everywhere.
+
+    The kernel's values are in [0, s]. With F the exact root and T the stored one, |k'(F'F - T'T)k| is at most s^2 times
+    the sum of |F'F - T'T|; both products are computed, each within (rows + 2) u sum_k |F_k|_1^2. Subtracting weights
+    or roots moves them by u of themselves.
+
+    Args:
+        posterior: of all classes.
+        pair: (i, j).
+        difference: of the two, as `MultiClassPosterior.difference` gives it.
+    """
+    i, j = pair
+    s, outward = difference.variance, 1.0 + SHORT_SUM
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = UNIT * s * float(np.abs(difference.alpha).sum())
+        root = 0.5 * (posterior.root[:, i] - posterior.root[:, j])
+        sizes = np.abs(root).sum(axis=1) * np.sqrt(np.abs(posterior.weights))
+        moved = 4.0 * UNIT * float(sizes @ sizes)
+        if len(difference.root) < np.count_nonzero(sizes):  # put together by an orthogonal transformation
+            stored = difference.root * np.sqrt(np.abs(difference.weights))[:, None]
+            given = root * np.sqrt(np.abs(posterior.weights))[:, None]
+            own = np.abs(stored).sum(axis=1)
+            moved += float(np.abs(given.T @ given - stored.T @ stored).sum())
+            moved += UNIT * (
+                (len(given) + 6.0) * float(sizes @ sizes) + (len(stored) + 6.0) * float(own @ own)
+            )
+    return mean * outward, s * s * moved * outward
 
 
 @dataclass(frozen=True)
@@ -176,12 +227,12 @@ class LatentDifferences:
     Attributes:
         n_classes: C.
         form: one function for each pair.
-        error: of a variance, by the rounding of its difference's root.
+        rounding: of the stored differences.
     """
 
     n_classes: int
     form: SliceStack
-    error: float
+    rounding: DifferenceFunctions
 
     def over(self, lo: FloatArray, hi: FloatArray) -> tuple[DifferenceModels, DifferenceRanges]:
         """Return the models of every difference over boxes [B, d], and their ranges."""
@@ -219,11 +270,13 @@ class LatentDifferences:
         values = {name: each.reshape(len(i), -1).T for name, each in vars(found).items()}
         B = len(values["mean"])
         low, high, D, least, most = (np.zeros((B, C, C)) for _ in range(5))
-        low[:, i, j], high[:, i, j] = values["mean_low"], values["mean_high"]
-        low[:, j, i], high[:, j, i] = -values["mean_high"], -values["mean_low"]
+        low[:, i, j] = values["mean_low"] - self.rounding.mean_error
+        high[:, i, j] = values["mean_high"] + self.rounding.mean_error
+        low[:, j, i], high[:, j, i] = -high[:, i, j], -low[:, i, j]
         D[:, i, j] = D[:, j, i] = values["variance"]
-        least[:, i, j] = least[:, j, i] = values["variance_low"] - self.error
-        most[:, i, j] = most[:, j, i] = values["variance_high"] + self.error
+        error = self.rounding.variance_error
+        least[:, i, j] = least[:, j, i] = values["variance_low"] - error
+        most[:, i, j] = most[:, j, i] = values["variance_high"] + error
         reference = np.zeros((B, C))
         reference[:, j[i == 0]] = -values["mean"][:, i == 0]
         reference, D = (np.where(np.isfinite(each), each, 0.0) for each in (reference, D))
@@ -246,10 +299,10 @@ def latent_differences(posterior: MultiClassPosterior, x0: FloatArray, free: Int
     Raises:
         ValueError: if the point or the indices do not fit.
     """
-    functions, one = difference_functions(posterior), any_difference(posterior)
+    found, one = difference_functions(posterior), any_difference(posterior)
     kept = restriction(one, x0, free)
-    form = functions.stack(restricted_slice(one, kept, functions.products[0]), kept.unit)
-    return LatentDifferences(posterior.n_classes, form, posterior.difference_error)
+    form = found.functions.stack(restricted_slice(one, kept, found.functions.products[0]), kept.unit)
+    return LatentDifferences(posterior.n_classes, form, found)
 
 
 def any_difference(posterior: MultiClassPosterior) -> LatentPosterior:

@@ -17,7 +17,7 @@ from gpsuite.methods.robustness.multiclass.latent_cells import (
     LatentBoxes,
     class_probability_cells,
 )
-from gpsuite.methods.robustness.multiclass.latent_differences import class_pairs
+from gpsuite.methods.robustness.multiclass.latent_differences import class_pairs, difference_errors
 from gpsuite.methods.robustness.multiclass.softmax_bound import Ends, PointModel, SoftmaxBound
 from gpsuite.methods.robustness.paper_bound.bound import paper_bound
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
@@ -60,7 +60,10 @@ class PaperSoftmaxBound:
         self.n_cells, self.sign = n_cells, sign
         self._points = SoftmaxBound(posterior, x0, free)
         functions = [posterior.function(c) for c in range(CLASSES)]
-        differences = [posterior.difference(*pair) for pair in class_pairs(CLASSES)]
+        pairs = class_pairs(CLASSES)
+        differences = [posterior.difference(*pair) for pair in pairs]
+        parts = zip(pairs, differences, strict=True)
+        self._moved = [difference_errors(posterior, *each)[1] for each in parts]
         self._bounds = [paper_bound(each, x0, free) for each in (*functions, *differences)]
 
     def latent(self, lo: FloatArray, hi: FloatArray) -> tuple[LatentBoxes, FloatArray]:
@@ -70,9 +73,9 @@ class PaperSoftmaxBound:
         low, high = (np.empty((len(lo), CLASSES, CLASSES)) for _ in range(2))
         for c, each in enumerate(own):
             low[:, c, c], high[:, c, c] = each.variance_low, each.variance_high
-        for (i, j), each in zip(class_pairs(CLASSES), found[CLASSES:], strict=True):
-            least = 0.5 * (low[:, i, i] + low[:, j, j] - each.variance_high)
-            most = 0.5 * (high[:, i, i] + high[:, j, j] - each.variance_low)
+        for (i, j), each, moved in zip(class_pairs(CLASSES), found[CLASSES:], self._moved, strict=True):
+            least = 0.5 * (low[:, i, i] + low[:, j, j] - (each.variance_high + moved))
+            most = 0.5 * (high[:, i, i] + high[:, j, j] - (each.variance_low - moved))
             largest = np.sqrt(high[:, i, i] * high[:, j, j])
             low[:, i, j] = low[:, j, i] = np.maximum(least, -largest)
             high[:, i, j] = high[:, j, i] = np.minimum(most, largest)
