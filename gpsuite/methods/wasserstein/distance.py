@@ -96,7 +96,7 @@ def wasserstein_on_points(
     return _terms(prior_mean, mean, np.diagonal(K), np.diagonal(R), cross)
 
 
-def gaussian_wasserstein(
+def squared_gaussian_wasserstein(
     mean_p: FloatArray, covariance_p: FloatArray, mean_q: FloatArray, covariance_q: FloatArray
 ) -> float:
     """Return the squared 2-Wasserstein distance of N(mean_p, covariance_p) and N(mean_q, covariance_q) on R^d.

@@ -44,10 +44,10 @@ class WassersteinObjective:
         mean, variance, R = self.element.moments(X, self.chosen)
         scale = self.n_data / tf.cast(tf.shape(X)[0], tf.float64)
         fit = scale * tf.reduce_sum(self.expected_log(mean, variance, y, seed))
-        return tf.reduce_sum(squared_distances(self.element, X, mean, R)) - fit
+        return tf.reduce_sum(squared_wasserstein(self.element, X, mean, R)) - fit
 
 
-def squared_distances(element: GaussianElement, X: Any, mean: Any, R: Any) -> Any:
+def squared_wasserstein(element: GaussianElement, X: Any, mean: Any, R: Any) -> Any:
     """Return W2^2(P_j, Q_j) [C] of a batch.
 
     Args:

@@ -25,7 +25,7 @@ _PILOT_STEPS, _MOST_STEPS = 4, 64
 
 
 @dataclass(frozen=True)
-class HMCSettings:
+class LatentHMCSettings:
     """How long to sample and what is accepted as converged.
 
     Attributes:
@@ -85,7 +85,7 @@ def sample_latents(
     y: FloatArray,
     Xnew: FloatArray,
     generator: np.random.Generator,
-    settings: HMCSettings,
+    settings: LatentHMCSettings,
 ) -> HMCLatents:
     """Sample the exact latent posterior at the hyperparameters and link of an approximation.
 
@@ -147,7 +147,7 @@ def _target(link: Link, y: FloatArray, lower: FloatArray, centre: FloatArray, ro
 
 
 def _run_chains(
-    target: Any, dimension: int, seed: tf.Tensor, settings: HMCSettings
+    target: Any, dimension: int, seed: tf.Tensor, settings: LatentHMCSettings
 ) -> tuple[FloatArray, FloatArray]:
     """Return the states [draws, chains, N] and the acceptance probabilities [draws, chains]."""
     seeds = tfp.random.split_seed(seed, 4)
@@ -190,7 +190,7 @@ def _summary(
     cross: FloatArray,
     accepted: FloatArray,
     factor: CholeskyFactor,
-    settings: HMCSettings,
+    settings: LatentHMCSettings,
 ) -> HMCLatents:
     r_hat = float(np.max(tfp.mcmc.potential_scale_reduction(means, split_chains=True).numpy()))
     sizes = tfp.mcmc.effective_sample_size(

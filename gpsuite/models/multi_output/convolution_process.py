@@ -19,6 +19,7 @@ from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.models.multi_output.convolution_likelihood import ConvolutionLikelihood, ConvolutionParameters
 from gpsuite.models.multi_output.latent_kernels import CHUNK, squared_distances
 from gpsuite.models.multi_output.observations import Likelihood, Observations
+from gpsuite.models.multi_output.unconstrained_likelihood import UnconstrainedLikelihood
 from gpsuite.models.sampling.priors import NOISE_FLOOR, Gamma, HyperPriors, UnconstrainedPrior
 
 SMOOTHING_PRIOR = Gamma(
@@ -127,7 +128,10 @@ class ConvolutionProcess:
         if len(p) and not (p.min() >= 0 and p.max() < self.n_outputs):
             raise ValueError(f"outputs {p.min()} to {p.max()} observed; the model has {self.n_outputs}")
         self._check_inputs(observations.X)
-        return _UnconstrainedLikelihood(self, observations)
+        if not len(observations):
+            return UnconstrainedLikelihood(self, None)
+        found = ConvolutionLikelihood(observations, self.n_outputs, self.n_latent)
+        return UnconstrainedLikelihood(self, found)
 
     def covariance(
         self, u: FloatArray, X: FloatArray, p: IntArray, X2: FloatArray, p2: IntArray
@@ -185,29 +189,3 @@ class ConvolutionProcess:
     def _check_inputs(self, X: FloatArray) -> None:
         if X.shape[1] != self.n_inputs:
             raise ValueError(f"inputs have {X.shape[1]} columns; the model has {self.n_inputs}")
-
-
-class _UnconstrainedLikelihood:
-    """The log marginal likelihood as a function of u, by the chain rule from the constrained parameters."""
-
-    def __init__(self, model: ConvolutionProcess, observations: Observations) -> None:
-        self._model = model
-        self._empty = len(observations) == 0
-        if not self._empty:
-            self._of_parameters = ConvolutionLikelihood(observations, model.n_outputs, model.n_latent)
-
-    def value(self, u: FloatArray) -> FloatArray:
-        if self._empty:
-            return np.zeros(len(u))
-        with np.errstate(all="ignore"):
-            value = self._of_parameters.value(self._model.constrain(u))
-        return np.where(np.isfinite(value), value, -np.inf)
-
-    def value_and_gradient(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        if self._empty:
-            return np.zeros(len(u)), np.zeros_like(u)
-        with np.errstate(all="ignore"):  # a diverged particle may be anywhere
-            value, slopes = self._of_parameters.value_and_gradient(self._model.constrain(u))
-            gradient = self._model.join(slopes) * self._model.prior.derivative(u)
-        good = np.isfinite(value) & np.isfinite(gradient).all(axis=1)
-        return np.where(good, value, -np.inf), np.where(good[:, None], gradient, 0.0)

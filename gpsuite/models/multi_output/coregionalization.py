@@ -22,6 +22,7 @@ from gpsuite.models.multi_output.coregionalization_likelihood import (
 )
 from gpsuite.models.multi_output.latent_kernels import CHUNK, LATENT_KERNELS, LatentKernel, squared_distances
 from gpsuite.models.multi_output.observations import Likelihood, Observations
+from gpsuite.models.multi_output.unconstrained_likelihood import UnconstrainedLikelihood
 from gpsuite.models.sampling.priors import NOISE_FLOOR, HyperPriors, UnconstrainedPrior
 
 MIXINGS = ("free", "identity")
@@ -134,7 +135,7 @@ class LinearCoregionalization:
         Raises:
             ValueError: if an observation's output is not one of 0, ..., P - 1.
         """
-        return _UnconstrainedLikelihood(self, observations)
+        return UnconstrainedLikelihood(self, self.constrained_likelihood(observations))
 
     def constrained_likelihood(
         self, observations: Observations
@@ -195,26 +196,6 @@ class LinearCoregionalization:
     def noise(self, u: FloatArray) -> FloatArray:
         """Return the noise variances [S, P]."""
         return self.constrain(u).noise
-
-
-class _UnconstrainedLikelihood:
-    """The log marginal likelihood as a function of u, by the chain rule; -inf and zero where not finite."""
-
-    def __init__(self, model: LinearCoregionalization, observations: Observations) -> None:
-        self._model = model
-        self._of_parameters = model.constrained_likelihood(observations)
-
-    def value(self, u: FloatArray) -> FloatArray:
-        with np.errstate(all="ignore"):
-            value = self._of_parameters.value(self._model.constrain(u))
-        return np.where(np.isfinite(value), value, -np.inf)
-
-    def value_and_gradient(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        with np.errstate(all="ignore"):
-            value, slopes = self._of_parameters.value_and_gradient(self._model.constrain(u))
-            gradient = self._model.join(slopes) * self._model.prior.derivative(u)
-        good = np.isfinite(value) & np.isfinite(gradient).all(axis=1)
-        return np.where(good, value, -np.inf), np.where(good[:, None], gradient, 0.0)
 
 
 def _distinct(X: FloatArray) -> tuple[FloatArray, IntArray]:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.linalg import sqrtm
 
 from gpsuite.methods.wasserstein.distance import (
-    gaussian_wasserstein,
     root_trace,
+    squared_gaussian_wasserstein,
     wasserstein_by_eigenvalues,
     wasserstein_on_points,
 )
@@ -37,7 +37,7 @@ def test_the_estimate_on_all_points_is_exact(seed: int, size: int) -> None:
     exact = wasserstein_on_points(m_p, m_q, K, R)
     paper = wasserstein_by_eigenvalues(m_p, m_q, np.diagonal(K), np.diagonal(R), R, K)
     assert paper.squared_distance == pytest.approx(exact.squared_distance, rel=ROOT, abs=ROOT)
-    on_space = gaussian_wasserstein(m_p, K, m_q, R)
+    on_space = squared_gaussian_wasserstein(m_p, K, m_q, R)
     assert on_space == pytest.approx(size * exact.squared_distance, rel=1e-12, abs=1e-10)
 
 
@@ -62,7 +62,9 @@ def test_it_is_a_distance(seed: int, size: int, rank: int) -> None:
 
 
 def test_one_dimension_has_a_closed_form() -> None:
-    found = gaussian_wasserstein(np.array([1.0]), np.array([[4.0]]), np.array([-2.0]), np.array([[0.25]]))
+    found = squared_gaussian_wasserstein(
+        np.array([1.0]), np.array([[4.0]]), np.array([-2.0]), np.array([[0.25]])
+    )
     assert found == pytest.approx(3.0**2 + (2.0 - 0.5) ** 2)
 
 
@@ -71,7 +73,7 @@ def test_commuting_covariances_add_over_eigenvalues() -> None:
     basis = np.linalg.qr(rng.standard_normal((5, 5)))[0]
     a, b = rng.uniform(0, 2, 5), rng.uniform(0, 2, 5)
     zero = np.zeros(5)
-    found = gaussian_wasserstein(zero, basis * a @ basis.T, zero, basis * b @ basis.T)
+    found = squared_gaussian_wasserstein(zero, basis * a @ basis.T, zero, basis * b @ basis.T)
     assert found == pytest.approx(np.sum((np.sqrt(a) - np.sqrt(b)) ** 2))
 
 
@@ -153,9 +155,9 @@ def test_singular_gaussians(d: int, scale: float) -> None:
     a = np.sqrt(scale) * np.random.default_rng(1).normal(size=d)
     zero, K = np.zeros(d), np.outer(a, a)
     b = (1 + 1e-4) * a
-    assert 0.0 <= gaussian_wasserstein(zero, K, zero, K) <= 1e-13 * np.trace(K)
-    assert gaussian_wasserstein(zero, K, 1e-4 * a, K) == pytest.approx(1e-8 * np.sum(a**2), rel=1e-5)
-    found = gaussian_wasserstein(zero, K, zero, np.outer(b, b))
+    assert 0.0 <= squared_gaussian_wasserstein(zero, K, zero, K) <= 1e-13 * np.trace(K)
+    assert squared_gaussian_wasserstein(zero, K, 1e-4 * a, K) == pytest.approx(1e-8 * np.sum(a**2), rel=1e-5)
+    found = squared_gaussian_wasserstein(zero, K, zero, np.outer(b, b))
     assert found == pytest.approx(np.sum((a - b) ** 2), rel=1e-5)
 
 

@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 from gpsuite.methods.wasserstein.distance import (
-    gaussian_wasserstein,
+    squared_gaussian_wasserstein,
     wasserstein_by_eigenvalues,
     wasserstein_on_points,
 )
@@ -143,7 +143,7 @@ def test_wasserstein_with_inducing_points(case: dict[str, Any]) -> None:
 def test_wasserstein_of_finitely_many_features(case: dict[str, Any]) -> None:
     A, B = _array(case["A"]), _array(case["B"])
     p, q = _array(case["mean_coeff_P"]), _array(case["mean_coeff_Q"])
-    assert gaussian_wasserstein(p, A, q, B) == pytest.approx(case["exact_W2"], rel=1e-9)
+    assert squared_gaussian_wasserstein(p, A, q, B) == pytest.approx(case["exact_W2"], rel=1e-9)
     example = case["small_example"]
     psi, count = _legendre(_array(example["x"]), len(A)), example["N_S"]
     K, R = psi @ A @ psi.T, psi @ B @ psi.T

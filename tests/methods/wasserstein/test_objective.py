@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from gpsuite.methods.wasserstein.distance import wasserstein_on_points
-from gpsuite.methods.wasserstein.objective import WassersteinObjective, root_traces, squared_distances
+from gpsuite.methods.wasserstein.objective import WassersteinObjective, root_traces, squared_wasserstein
 from gpsuite.models.networks.network import Network
 from gpsuite.models.networks.spec import NetworkSpec
 from gpsuite.models.nngp import NNGP
@@ -85,12 +85,12 @@ def test_the_distance_is_the_exact_one_on_the_chosen_rows() -> None:
     measures = element()
     inputs = tf.constant(X)
     mean, _, R = measures.moments(inputs, 12)
-    found = squared_distances(measures, inputs, mean, R).numpy()
+    found = squared_wasserstein(measures, inputs, mean, R).numpy()
     K, prior = measures.prior_kernel(X).numpy(), np.full(12, 0.1)
     for j in range(3):
         exact = wasserstein_on_points(prior, mean.numpy()[:, j], K, R.numpy()[j]).squared_distance
         assert found[j] == pytest.approx(exact, rel=1e-9)
-    few = squared_distances(measures, inputs, mean, R[:, :5, :5]).numpy()
+    few = squared_wasserstein(measures, inputs, mean, R[:, :5, :5]).numpy()
     part = wasserstein_on_points(prior[:5], prior[:5], K[:5, :5], R.numpy()[0, :5, :5]).squared_distance
     assert few[0] == pytest.approx(part + np.mean((mean.numpy()[:, 0] - 0.1) ** 2), rel=1e-9)
 
@@ -104,7 +104,7 @@ def test_prior_and_posterior_that_agree_have_distance_zero_on_any_rows() -> None
     for rows in (X[:1], X[:4], X):
         mean, _, R = same.moments(tf.constant(rows), 100)
         np.testing.assert_allclose(
-            squared_distances(same, tf.constant(rows), mean, R).numpy(), 0.0, atol=1e-7
+            squared_wasserstein(same, tf.constant(rows), mean, R).numpy(), 0.0, atol=1e-7
         )
 
 
@@ -114,7 +114,7 @@ def test_batches_estimate_the_whole_sum() -> None:
     parts = []
     for rows in (slice(0, 6), slice(6, 12)):
         mean, _, R = measures.moments(tf.constant(X[rows]), 12)
-        distance = tf.reduce_sum(squared_distances(measures, tf.constant(X[rows]), mean, R))
+        distance = tf.reduce_sum(squared_wasserstein(measures, tf.constant(X[rows]), mean, R))
         loss = objective.loss(tf.constant(X[rows]), tf.constant(Y[rows]), SEED)
         parts.append(float(loss - distance))
     mean, variance, _ = measures.moments(tf.constant(X), 0)

@@ -42,7 +42,7 @@ def distances() -> list[object]:
     return [
         distance.wasserstein_by_eigenvalues(m, n, np.diagonal(K), np.diagonal(R), R[:3], K[:, :3]),
         distance.wasserstein_on_points(m, n, K, R),
-        distance.gaussian_wasserstein(m, K, n, R),
+        distance.squared_gaussian_wasserstein(m, K, n, R),
         distance.root_trace(K, np.stack([R, K + R])),
     ]
 

@@ -8,7 +8,7 @@ import pytest
 
 from gpsuite.models.classification import hmc
 from gpsuite.models.classification.approximation import BinaryProblem, KernelSystem
-from gpsuite.models.classification.hmc import HMCLatents, HMCSettings, _summary, sample_latents
+from gpsuite.models.classification.hmc import HMCLatents, LatentHMCSettings, _summary, sample_latents
 from gpsuite.models.classification.laplace import laplace
 from gpsuite.models.classification.links import LOGISTIC, PROBIT, SQUEEZED_PROBIT, Link
 from gpsuite.models.config import Hyperparameters, ModelSpec
@@ -19,7 +19,7 @@ from tests.models.gpc_problems import fitted_posterior
 
 # last draw at the first input, mean and standard deviation of the first draws from seed 0
 DRAWN = (0.938804845724672, -0.9028218991569202, 1.1934872325511214)
-SHORT = HMCSettings(chains=4, burn_in=100, draws=400)
+SHORT = LatentHMCSettings(chains=4, burn_in=100, draws=400)
 XNEW = np.random.default_rng(3).standard_normal((6, 2))
 
 
@@ -71,7 +71,7 @@ def test_draws_have_the_moments() -> None:
 
 def test_same_seed_same_draws_and_few_are_not_converged() -> None:
     posterior, y = fitted_posterior("ep")
-    few = HMCSettings(chains=2, burn_in=2, draws=6)
+    few = LatentHMCSettings(chains=2, burn_in=2, draws=6)
     found = sample_latents(posterior, y, XNEW, np.random.default_rng(0), few)
     assert not found.converged
     # of another process: a second run here would cost three more compilations
@@ -96,7 +96,7 @@ def test_converged_is_both_limits_met(largest: float, smallest: float, converged
     means[:, 1, 1] += 1.0
     factor = stable_cholesky(np.eye(5))
 
-    def summary(settings: HMCSettings) -> HMCLatents:
+    def summary(settings: LatentHMCSettings) -> HMCLatents:
         return _summary(means, 2.0, cross, np.array([[0.5, 1.0]]), factor, settings)
 
     first = summary(SHORT)
@@ -131,7 +131,9 @@ def test_draws_that_are_not_finite_have_not_converged() -> None:
 
 
 def test_the_defaults_are_those_of_the_published_runs_with_the_limits_of_vehtari_et_al() -> None:
-    assert HMCSettings() == HMCSettings(4, 500, 2000, 0.8, largest_r_hat=1.01, smallest_ess=4 * 100.0)
+    assert LatentHMCSettings() == LatentHMCSettings(
+        4, 500, 2000, 0.8, largest_r_hat=1.01, smallest_ess=4 * 100.0
+    )
 
 
 @pytest.mark.parametrize("burn_in", [10, 11])
@@ -143,6 +145,6 @@ def test_both_adaptations_together_are_the_burn_in(burn_in: int, monkeypatch: py
         return np.zeros((draws, 2, 3)), np.full(draws, 0.1)
 
     monkeypatch.setattr(hmc, "_chain", chain)
-    settings = HMCSettings(chains=2, burn_in=burn_in, draws=7)
+    settings = LatentHMCSettings(chains=2, burn_in=burn_in, draws=7)
     hmc._run_chains(lambda z: z, 3, np.array([0, 0], np.int32), settings)
     assert taken == [5, burn_in - 5, 7]

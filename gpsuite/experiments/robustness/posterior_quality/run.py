@@ -102,11 +102,11 @@ def approximations(problem: Problem, trained: TrainedGPC, params: HMCTask) -> di
 
 def _sample(problem: Problem, posteriors: Mapping[str, GPCPosterior], params: HMCTask) -> HMCLatents:
     """Run the chains in EP's coordinates where EP is among the approximations."""
-    from gpsuite.models.classification.hmc import HMCSettings, sample_latents
+    from gpsuite.models.classification.hmc import LatentHMCSettings, sample_latents
 
     by_ep = [posteriors[name] for name, inference in params.inferences.items() if inference == "ep"]
     coordinates = [*by_ep, *posteriors.values()][0]
-    settings = HMCSettings(chains=params.chains, burn_in=params.burn_in, draws=params.samples)
+    settings = LatentHMCSettings(chains=params.chains, burn_in=params.burn_in, draws=params.samples)
     generator = stream(params.model.draw_seed, "hmc", params.model.method.inference)
     return sample_latents(coordinates, problem.y, problem.X_test, generator, settings)
 
